@@ -1,12 +1,12 @@
-"""``python -m bench.corrected``: whether corrected scores hold the truth as often as their
-intervals say.
+"""Simulates how often the 95% intervals of corrected scores contain the truth.
 
-Responses are drawn from published ones: FELM's with its segments and errors, and those of
-D-FActScore's released decisions, in clusters of one name. What the labels and decisions say is what
-people would say, so the truth is known: the score of everything that is drawn from. A made-up judge
-finds a share of the errors and calls a share of what is right an error, some labels are drawn, and
-the score is corrected, again and again. The uncorrected interval is the judge's own, clustered as
-in the results.
+    python -m bench.corrected
+
+Responses are drawn from published ones: FELM's with their segments and errors, and those of
+D-FActScore's released decisions, in clusters of one name. The published labels and decisions stand
+for what people would say, so the truth is known: it is the score of everything that is drawn from.
+A simulated judge finds a share of the errors, and takes a share of the right items for errors. Some
+responses are labelled, the score is corrected, and all of this is repeated.
 """
 
 from __future__ import annotations
@@ -22,8 +22,10 @@ from dataclasses import dataclass
 from functools import cache
 from itertools import product
 from pathlib import Path
+from typing import NamedTuple
 
 import numpy as np
+from numpy.typing import NDArray
 from tqdm import tqdm
 
 from judges.config import load_judge_config
@@ -34,345 +36,502 @@ from lm_factuality.benchmarks.biographies.generations import generation_to_doc, 
 from lm_factuality.benchmarks.biographies.released import released_d_factscore, released_factscore
 from lm_factuality.ground.console import print_table
 from lm_factuality.scores.paired import score_gradient
-from lm_factuality.scores.ppi import Estimate, Units, correct_by_labels
-from lm_factuality.scores.statistics import Z95
+from lm_factuality.scores.ppi import Units, correct_by_labels
+from lm_factuality.scores.statistics import Z95, ratio
 from tests.conftest import REPOSITORY
 
+Floats = NDArray[np.float64]
+Numbers = NDArray[np.int_]
+
 DATA = REPOSITORY.parent / "shared" / "data"
-UNITS = 4000
+"""The folder with the published data."""
+
+NUM_RESPONSES = 4000
+"""About how many responses a trial draws."""
+
+_RELEASED_DECISIONS = "chatgpt-0301__no-ambig.json.gz"
+_RELEASED_GENERATIONS = "generations_chatgpt-0301.json.gz"
+_NUM_RELEASED_LABELS = 100
 
 
 @dataclass(frozen=True)
 class Pool:
-    """Responses to draw from: ``errors`` of so many ``items`` of each, those of a cluster together;
-    ``sizes`` of the clusters."""
+    """Published responses to draw from. Those of one cluster stand side by side."""
 
-    errors: np.ndarray
-    items: np.ndarray
-    sizes: np.ndarray
+    errors: Numbers
+    """The number of errors in each response."""
 
-    def draw(self, random: np.random.Generator, number: int) -> tuple[np.ndarray, np.ndarray]:
-        """The places of about so many responses in whole clusters, drawn with replacement, and the
-        clusters that they are in."""
-        chosen = random.integers(
-            len(self.sizes), size=round(number * len(self.sizes) / len(self.items))
-        )
-        sizes, starts = self.sizes[chosen], (np.cumsum(self.sizes) - self.sizes)[chosen]
-        clusters = np.repeat(np.arange(len(chosen)), sizes)
-        return np.arange(len(clusters)) + (starts - np.cumsum(sizes) + sizes)[clusters], clusters
+    items: Numbers
+    """The number of items in each response: segments or facts."""
+
+    cluster_sizes: Numbers
+    """The number of responses in each cluster."""
+
+    def draw(self, generator: np.random.Generator, count: int) -> Draw:
+        """Draw about ``count`` responses, as whole clusters with replacement."""
+        num_clusters = round(count * len(self.cluster_sizes) / len(self.items))
+        drawn = generator.integers(len(self.cluster_sizes), size=num_clusters)
+        sizes = self.cluster_sizes[drawn]
+        first_indices = (np.cumsum(self.cluster_sizes) - self.cluster_sizes)[drawn]
+        clusters = np.repeat(np.arange(num_clusters), sizes)
+        # A response's index is that of its cluster's first response plus its rank in the cluster.
+        first_positions = np.cumsum(sizes) - sizes
+        ranks = np.arange(len(clusters)) - first_positions[clusters]
+        return Draw(first_indices[clusters] + ranks, clusters)
+
+
+class Draw(NamedTuple):
+    """Responses drawn from a pool."""
+
+    indices: Numbers
+    """The index of each response in the pool."""
+
+    clusters: Numbers
+    """The number of each response's cluster, from 0. A cluster drawn twice has two numbers."""
 
 
 @cache
-def felm(data: Path = DATA) -> Pool:
-    """FELM's responses, each its own cluster: segments with errors."""
+def felm_pool(data: Path = DATA) -> Pool:
+    """Read FELM's responses. Each is a cluster of its own, and its items are segments."""
     with (data / "felm" / "all.jsonl").open(encoding="utf-8") as lines:
-        rows = [json.loads(line) for line in lines]
-    counts = np.array(
-        [(sum(not label for label in row["labels"]), len(row["labels"])) for row in rows]
-    )
-    return Pool(counts[:, 0], counts[:, 1], np.ones(len(rows), int))
+        labels_by_row = [json.loads(line)["labels"] for line in lines]
+    errors = np.array([labels.count(False) for labels in labels_by_row])
+    items = np.array([len(labels) for labels in labels_by_row])
+    return Pool(errors, items, np.ones(len(items), int))
 
 
 @cache
-def biographies(data: Path = DATA) -> Pool:
-    """The responses of D-FActScore's released decisions, in clusters of a name: facts that their
-    own entity does not support."""
-    found = [
-        (name, sum(not fact.is_supported for fact in response.grouped), len(response.grouped))
-        for path in sorted((data / "ambigbio" / "decisions").glob("*.gz"))
-        for name, response in enumerate(read_decisions(path).responses)
-        if response is not None and response.grouped
-    ]
-    names, errors, items = np.array(sorted(found)).T
+def biographies_pool(data: Path = DATA) -> Pool:
+    """Read the biographies of D-FActScore's released decisions, in clusters of one name.
+
+    Items are facts. An error is a fact that the page of its own individual does not support.
+    """
+    rows = []
+    for path in sorted((data / "ambigbio" / "decisions").glob("*.gz")):
+        # All files have the same names in the same order.
+        for name, response in enumerate(read_decisions(path).responses):
+            if response is not None and response.grouped:
+                num_errors = sum(not fact.is_supported for fact in response.grouped)
+                rows.append((name, num_errors, len(response.grouped)))
+    names, errors, items = np.array(sorted(rows)).T
     return Pool(errors, items, np.unique(names, return_counts=True)[1])
 
 
+class ErrorRates(NamedTuple):
+    """How a judge errs."""
+
+    recall: float
+    """The share of errors that the judge finds."""
+
+    false_alarms: float
+    """The share of right items that the judge takes for errors."""
+
+
 @dataclass(frozen=True)
-class MadeUp:
-    """A judge who finds a share ``found`` of the errors and calls a share ``alarms`` of what is
-    right one; in the longer half of the responses these are ``long``; with ``varies`` it is better
-    at some responses than at others."""
+class SimulatedJudge:
+    """A judge that counts errors in responses."""
 
-    found: float
-    alarms: float
-    long: tuple[float, float] | None = None
+    rates: ErrorRates
+    """How it errs."""
+
+    rates_of_long: ErrorRates | None = None
+    """How it errs in the longer half of the responses, if that differs."""
+
     varies: bool = False
+    """Whether it is better at some responses than at others."""
 
-    def judge(
-        self, random: np.random.Generator, errors: np.ndarray, items: np.ndarray
-    ) -> np.ndarray:
-        """How many errors it counts in each response."""
+    def count_errors(
+        self, generator: np.random.Generator, errors: Numbers, items: Numbers
+    ) -> Numbers:
+        """Return how many errors the judge counts in each response.
+
+        Args:
+            generator: The source of randomness.
+            errors: The true number of errors in each response.
+            items: The number of items in each response.
+        """
         is_long = items > np.median(items)
-        found, alarms = (
-            np.where(is_long, *pair)
-            for pair in zip(
-                self.long or (self.found, self.alarms), (self.found, self.alarms), strict=True
-            )
-        )
+        rates_of_long = self.rates_of_long or self.rates
+        recall = np.where(is_long, rates_of_long.recall, self.rates.recall)
+        false_alarms = np.where(is_long, rates_of_long.false_alarms, self.rates.false_alarms)
         if self.varies:
-            skill = random.beta(1.5, 1.5, len(errors))
-            found, alarms = (
-                np.clip(found + 0.3 * (2 * skill - 1), 0, 1),
-                np.clip(2 * alarms * skill, 0, 1),
-            )
-        return random.binomial(errors, found) + random.binomial(items - errors, alarms)
+            # Between 0 and 1 with a mean of one half, so that the means of both rates stay.
+            skill = generator.beta(1.5, 1.5, len(errors))
+            recall = np.clip(recall + 0.3 * (2 * skill - 1), 0, 1)
+            false_alarms = np.clip(2 * false_alarms * skill, 0, 1)
+        found = generator.binomial(errors, recall)
+        return np.asarray(found + generator.binomial(items - errors, false_alarms))
 
 
 JUDGES = {
-    "good": MadeUp(0.9, 0.03),
-    "lenient": MadeUp(0.4, 0.01),
-    "strict": MadeUp(0.95, 0.2),
-    "better on long ones": MadeUp(0.5, 0.3, (0.9, 0.05)),
-    "varying": MadeUp(0.7, 0.1, varies=True),
-    "near chance": MadeUp(0.35, 0.3),
+    "good": SimulatedJudge(ErrorRates(0.9, 0.03)),
+    "lenient": SimulatedJudge(ErrorRates(0.4, 0.01)),
+    "strict": SimulatedJudge(ErrorRates(0.95, 0.2)),
+    "better on long ones": SimulatedJudge(ErrorRates(0.5, 0.3), ErrorRates(0.9, 0.05)),
+    "varying": SimulatedJudge(ErrorRates(0.7, 0.1), varies=True),
+    "near chance": SimulatedJudge(ErrorRates(0.35, 0.3)),
 }
-Counts = Callable[[np.ndarray, np.ndarray], np.ndarray]
-SCORES: dict[str, tuple[Callable[[Path], Pool], Counts]] = {
-    "segments with errors": (felm, lambda errors, items: np.stack([errors, items], axis=1)),
-    "responses with errors": (
-        felm,
-        lambda errors, items: np.stack([errors > 0, np.ones(len(items))], axis=1),
-    ),
-    "D-FActScore": (
-        biographies,
-        lambda errors, items: np.stack([1 - errors / items, np.ones(len(items))], axis=1),
-    ),
+"""The simulated judges by name."""
+
+
+def _error_counts(errors: Numbers, items: Numbers) -> Floats:
+    """Return (errors, items) of each response, for the share of items with errors."""
+    return np.stack([errors, items], axis=1).astype(float)
+
+
+def _response_counts(errors: Numbers, items: Numbers) -> Floats:
+    """Return (whether it has an error, 1) of each response, for the share of such responses."""
+    return np.stack([errors > 0, np.ones(len(items))], axis=1).astype(float)
+
+
+def _factuality_counts(errors: Numbers, items: Numbers) -> Floats:
+    """Return (share of items without error, 1) of each response, for the mean of these shares."""
+    return np.stack([1 - errors / items, np.ones(len(items))], axis=1)
+
+
+class SimulatedScore(NamedTuple):
+    """A score whose truth is known."""
+
+    read_pool: Callable[[Path], Pool]
+    """Reads the responses to draw from, from the folder with the published data."""
+
+    counts: Callable[[Numbers, Numbers], Floats]
+    """Turns errors and items into each response's part and whole, whose sums' ratio is the score."""
+
+
+SCORES = {
+    "segments with errors": SimulatedScore(felm_pool, _error_counts),
+    "responses with errors": SimulatedScore(felm_pool, _response_counts),
+    "D-FActScore": SimulatedScore(biographies_pool, _factuality_counts),
 }
-DRAWS = ("random", "stratified")  # by whether the judge finds an error
+"""The simulated scores by name."""
+
+STRATIFIED = "stratified"
+"""The way of drawing labels by whether the judge finds an error in the response."""
+
+SAMPLINGS = ("random", STRATIFIED)
+"""The ways in which responses are drawn for labelling."""
 
 
 @dataclass(frozen=True)
 class Setting:
+    """What is simulated many times."""
+
     score: str
+    """The name of the score."""
+
     judge: str
-    labels: int
-    draw: str
+    """The name of the judge."""
+
+    num_labels: int
+    """How many responses are labelled."""
+
+    sampling: str
+    """How these are drawn."""
 
 
-SETTINGS = tuple(Setting(*each) for each in product(SCORES, JUDGES, (50, 200), DRAWS))
+def all_settings() -> list[Setting]:
+    """Return every combination of a score, a judge, a number of labels and a sampling."""
+    return [Setting(*parts) for parts in product(SCORES, JUDGES, (50, 200), SAMPLINGS)]
 
 
 @dataclass(frozen=True)
-class Outcome:
-    """Of all trials: the shares in which the interval of the corrected score holds the truth, and
-    that of the judge's; the means of the corrected score less the truth, of lambda, and of the
-    widths beside those from labels alone (lambda 0)."""
+class Coverage:
+    """What intervals did in all trials, as shares and means."""
 
-    covered: float
+    corrected: float
+    """The share of trials in which the corrected interval contains the truth."""
+
     uncorrected: float
+    """The share of trials in which the interval of the judge's own score contains the truth."""
+
     bias: float
-    weight: float
+    """The mean of the corrected score less the truth."""
+
+    judge_weight: float
+    """The mean of lambda, by which the judge's counts are weighted."""
+
     width: float
-    alone: float
+    """The mean width of the corrected interval."""
+
+    width_of_labels: float
+    """The mean width of the interval from the labels alone (a lambda of 0)."""
 
 
-def ratio(sums: Sequence[float]) -> float:
-    return sums[0] / sums[1] if sums[1] else math.nan
+def simulate(setting: Setting, trials: int, data: Path = DATA, seed: int = 0) -> Coverage:
+    """Draw responses and labels many times, and count how often intervals contain the truth.
 
-
-def draw_units(
-    random: np.random.Generator, pool: Pool, counts: Counts, judge: MadeUp, labels: int, draw: str
-) -> Units:
-    """About ``UNITS`` responses in whole clusters, as the judge and as people see them, some of
-    them labelled."""
-    places, clusters = pool.draw(random, UNITS)
-    errors, items = pool.errors[places], pool.items[places]
-    marked = judge.judge(random, errors, items)
-    strata = (marked > 0).astype(int) if draw == "stratified" else np.zeros(len(places), int)
-    labelled, weights = np.zeros(len(places), bool), np.ones(len(places))
-    for stratum in range(strata.max() + 1):
-        members = np.flatnonzero(strata == stratum)
-        number = min(len(members), labels // (strata.max() + 1))
-        labelled[random.choice(members, number, replace=False)] = True
-        weights[members] = len(members) / max(1, number)
-    return Units(
-        counts(marked, items).astype(float),
-        counts(errors, items).astype(float),
-        labelled,
-        clusters,
-        strata,
-        weights,
-    )
-
-
-def uncorrected(units: Units) -> tuple[float, float]:
-    """The judge's score and its clustered standard error."""
-    sums = units.judge_counts.sum(axis=0)
-    adds = np.bincount(units.clusters, units.judge_counts @ score_gradient(ratio, sums))
-    return ratio(sums.tolist()), math.sqrt(
-        len(adds) / (len(adds) - 1) * float(((adds - adds.mean()) ** 2).sum())
-    )
-
-
-def simulate(setting: Setting, trials: int, data: Path = DATA, seed: int = 0) -> Outcome:
-    """``trials`` times, from a seed of the setting's own."""
-    read, counts = SCORES[setting.score]
-    pool = read(data)
-    truth = ratio(counts(pool.errors, pool.items).sum(axis=0).tolist())
-    random = np.random.default_rng([seed, zlib.crc32(repr(setting).encode())])
-    found = []
+    Args:
+        setting: What to simulate. It has random numbers of its own.
+        trials: The number of trials.
+        data: The folder with the published data.
+        seed: The seed of the random numbers.
+    """
+    score = SCORES[setting.score]
+    pool = score.read_pool(data)
+    truth = _score_of(score.counts(pool.errors, pool.items))
+    generator = np.random.default_rng([seed, zlib.crc32(_name_for_seed(setting).encode())])
+    results = []
     for _ in range(trials):
-        units = draw_units(
-            random, pool, counts, JUDGES[setting.judge], setting.labels, setting.draw
-        )
-        corrected, alone = (
-            correct_by_labels(units, ratio, 0, 1),
-            correct_by_labels(units, ratio, 0, 1, judge_weight=0.0),
-        )
-        assert isinstance(corrected, Estimate)
-        assert isinstance(alone, Estimate)
-        value, stderr = uncorrected(units)
-        holds = corrected.low <= truth <= corrected.high, abs(value - truth) <= Z95 * stderr
-        widths = corrected.high - corrected.low, alone.high - alone.low
-        found.append((*holds, corrected.value - truth, corrected.judge_weight, *widths))
-    return Outcome(*np.mean(found, axis=0).tolist())
+        units = _draw_units(generator, pool, setting)
+        results.append(_try_interval(units, truth))
+    return Coverage(*np.mean(results, axis=0).tolist())
 
 
-def released(
-    labels: int, draws: int, store: Path, data: Path = DATA, seed: int = 0
-) -> list[tuple[str, int, float, float, Outcome]]:
-    """The lexical judge on ChatGPT's biographies whose decisions were released, which are taken for
-    what people say: of FActScore and D-FActScore the number of responses, the released score of all
-    of them, the judge's, and how often the corrected interval from ``labels`` responses holds the
-    released one."""
-    found = list(
-        match_texts(
-            read_decisions(
-                data / "ambigbio" / "decisions" / "chatgpt-0301__no-ambig.json.gz"
-            ).responses,
-            read_generations([data / "ambigbio" / "generations_chatgpt-0301.json.gz"]),
-        )
+def _name_for_seed(setting: Setting) -> str:
+    """Return the text of a setting that its random numbers depend on."""
+    # Other names of the fields would change the published figures.
+    return (
+        f"Setting(score={setting.score!r}, judge={setting.judge!r},"
+        f" labels={setting.num_labels!r}, draw={setting.sampling!r})"
     )
-    task = make_judged_method("ambigbio", {})
-    docs, texts = (
-        [generation_to_doc(generation) for _, generation in found],
-        [(generation.output,) for _, generation in found],
+
+
+def _draw_units(generator: np.random.Generator, pool: Pool, setting: Setting) -> Units:
+    """Draw responses, let the judge count their errors, and label some of them."""
+    draw = pool.draw(generator, NUM_RESPONSES)
+    errors = pool.errors[draw.indices]
+    items = pool.items[draw.indices]
+    judged_errors = JUDGES[setting.judge].count_errors(generator, errors, items)
+
+    strata = np.zeros(len(items), int)
+    if setting.sampling == STRATIFIED:
+        strata = (judged_errors > 0).astype(int)
+    num_strata = int(strata.max()) + 1
+    is_labelled = np.zeros(len(items), bool)
+    weights = np.ones(len(items))
+    for stratum in range(num_strata):
+        members = np.flatnonzero(strata == stratum)
+        num_labels = min(len(members), setting.num_labels // num_strata)
+        is_labelled[generator.choice(members, num_labels, replace=False)] = True
+        weights[members] = len(members) / max(1, num_labels)
+
+    counts = SCORES[setting.score].counts
+    judge_counts = counts(judged_errors, items)
+    return Units(judge_counts, counts(errors, items), is_labelled, draw.clusters, strata, weights)
+
+
+def _try_interval(units: Units, truth: float) -> tuple[float, ...]:
+    """Correct a score, and return the fields of `Coverage` for this one trial."""
+    corrected = correct_by_labels(units, ratio_of_sums, 0, 1)
+    labels_alone = correct_by_labels(units, ratio_of_sums, 0, 1, judge_weight=0.0)
+    assert corrected is not None
+    assert labels_alone is not None
+    judge_score = _score_of(units.judge_counts)
+    is_near = abs(judge_score - truth) <= Z95 * _stderr_of_judge(units)
+    return (
+        corrected.low <= truth <= corrected.high,
+        is_near,
+        corrected.value - truth,
+        corrected.judge_weight,
+        corrected.high - corrected.low,
+        labels_alone.high - labels_alone.low,
     )
+
+
+def ratio_of_sums(sums: Sequence[float]) -> float:
+    """Return the first of two sums divided by the second."""
+    return ratio(sums[0], sums[1])
+
+
+def _score_of(counts: Floats) -> float:
+    """Return the score of all responses from their counts, of shape (responses, 2)."""
+    return ratio_of_sums(counts.sum(axis=0).tolist())
+
+
+def _stderr_of_judge(units: Units) -> float:
+    """Return the clustered standard error of the judge's score, as results have it."""
+    gradient = score_gradient(ratio_of_sums, units.judge_counts.sum(axis=0))
+    contributions = np.bincount(units.clusters, units.judge_counts @ gradient)
+    num_clusters = len(contributions)
+    squares = float(((contributions - contributions.mean()) ** 2).sum())
+    return math.sqrt(num_clusters / (num_clusters - 1) * squares)
+
+
+class ReleasedScore(NamedTuple):
+    """How often corrected intervals contain a released score."""
+
+    name: str
+    """The name of the score."""
+
+    num_responses: int
+    """The number of responses."""
+
+    released: float
+    """The released score of all responses."""
+
+    by_judge: float
+    """The score by the offline judge."""
+
+    coverage: Coverage
+    """What the intervals from random labels did."""
+
+
+def simulate_released(
+    num_labels: int, draws: int, store: Path, data: Path = DATA, seed: int = 0
+) -> list[ReleasedScore]:
+    """Correct the offline judge by released decisions on ChatGPT's biographies, again and again.
+
+    The released decisions are taken for what people would say.
+
+    Args:
+        num_labels: The number of labelled responses in each draw.
+        draws: The number of draws.
+        store: The file for the judge's answers.
+        data: The folder with the published data.
+        seed: The seed of the draws.
+
+    Returns:
+        The coverage for FActScore and for D-FActScore.
+    """
+    folder = data / "ambigbio"
+    decisions = read_decisions(folder / "decisions" / _RELEASED_DECISIONS)
+    generations = read_generations([folder / _RELEASED_GENERATIONS])
+    matches = list(match_texts(decisions.responses, generations))
+    docs = [generation_to_doc(generation) for _, generation in matches]
+    texts = [(generation.output,) for _, generation in matches]
     with Judge.open(load_judge_config("lexical"), store) as judge:
-        records = task.judge(judge, docs, texts)
-    names = np.unique([generation.name for _, generation in found], return_inverse=True)[1]
-    rows = []
-    for name, truth_of in (
-        ("factscore", released_factscore),
-        ("d_factscore", released_d_factscore),
-    ):
-        people = _parts([truth_of(response) for response, _ in found])
-        judged = _parts([(record["scores"] or {}).get(name) for record in records])
-        truth, said = (ratio(each.sum(axis=0).tolist()) for each in (people, judged))
-        random, outcomes = np.random.default_rng(seed), []
+        records = make_judged_method("ambigbio", {}).judge(judge, docs, texts)
+    names = [generation.name for _, generation in matches]
+    clusters = np.unique(names, return_inverse=True)[1]
+
+    results = []
+    released_scores = {"factscore": released_factscore, "d_factscore": released_d_factscore}
+    for name, released_score in released_scores.items():
+        people_counts = _mean_counts([released_score(response) for response, _ in matches])
+        judge_counts = _mean_counts([(record["scores"] or {}).get(name) for record in records])
+        truth = _score_of(people_counts)
+        generator = np.random.default_rng(seed)
+        trials = []
         for _ in range(draws):
-            labelled = np.zeros(len(found), bool)
-            labelled[random.choice(len(found), labels, replace=False)] = True
+            is_labelled = np.zeros(len(matches), bool)
+            is_labelled[generator.choice(len(matches), num_labels, replace=False)] = True
+            one_stratum = np.zeros(len(matches), int)
+            equal_weights = np.ones(len(matches))
             units = Units(
-                judged, people, labelled, names, np.zeros(len(found), int), np.ones(len(found))
+                judge_counts, people_counts, is_labelled, clusters, one_stratum, equal_weights
             )
-            corrected, alone = (
-                correct_by_labels(units, ratio, 0, 1),
-                correct_by_labels(units, ratio, 0, 1, judge_weight=0.0),
-            )
-            assert corrected is not None
-            assert alone is not None
-            value, stderr = uncorrected(units)
-            holds = corrected.low <= truth <= corrected.high, abs(value - truth) <= Z95 * stderr
-            widths = corrected.high - corrected.low, alone.high - alone.low
-            outcomes.append((*holds, corrected.value - truth, corrected.judge_weight, *widths))
-        rows.append((name, len(found), truth, said, Outcome(*np.mean(outcomes, axis=0).tolist())))
-    return rows
+            trials.append(_try_interval(units, truth))
+        coverage = Coverage(*np.mean(trials, axis=0).tolist())
+        results.append(ReleasedScore(name, len(matches), truth, _score_of(judge_counts), coverage))
+    return results
 
 
-def _parts(values: Sequence[float | None]) -> np.ndarray:
+def _mean_counts(values: Sequence[float | None]) -> Floats:
+    """Return (value, 1) of each response, or (0, 0) without a value, for the mean of the values."""
     return np.array([(0.0, 0.0) if value is None else (value, 1.0) for value in values])
 
 
-def simulations(
-    trials: int, settings: Sequence[Setting] = SETTINGS
-) -> Iterator[tuple[Setting, Outcome]]:
+def simulate_all(trials: int, settings: Sequence[Setting]) -> Iterator[tuple[Setting, Coverage]]:
+    """Simulate several settings, with a progress bar."""
     for setting in tqdm(settings, "simulating", unit=" settings", delay=2):
         yield setting, simulate(setting, trials)
 
 
 def main(argv: Sequence[str] | None = None) -> int:
-    parser = argparse.ArgumentParser("python -m bench.corrected", description=__doc__)
+    """Print the table of all settings or of the released decisions, and return the exit code."""
+    parser = argparse.ArgumentParser(
+        "python -m bench.corrected",
+        description=__doc__,
+        formatter_class=argparse.RawDescriptionHelpFormatter,
+    )
     parser.add_argument(
         "--trials",
         type=int,
         default=1000,
         metavar="N",
-        help="of each setting (default %(default)s)",
+        help="trials of each setting (default: %(default)s)",
     )
     parser.add_argument(
-        "--labels", type=int, choices=(50, 200), help="only settings with so many (default: both)"
+        "--labels",
+        type=int,
+        choices=(50, 200),
+        help="only the settings with so many labels (default: both)",
     )
     parser.add_argument(
         "--released",
         action="store_true",
-        help="the offline judge on released decisions instead (two minutes)",
+        help="correct the offline judge by released decisions instead (two minutes)",
     )
-    given = parser.parse_args(argv)
-    if given.released:
-        return _print_released(given.trials)
-    chosen = [each for each in SETTINGS if given.labels in (None, each.labels)]
+    arguments = parser.parse_args(argv)
+    if arguments.released:
+        _print_released(arguments.trials)
+        return 0
+    settings = [
+        setting
+        for setting in all_settings()
+        if arguments.labels is None or setting.num_labels == arguments.labels
+    ]
+    _print_settings(settings, arguments.trials)
+    return 0
+
+
+def _print_settings(settings: Sequence[Setting], trials: int) -> None:
+    """Simulate some settings, and print a table with a row for each."""
     rows = []
-    for setting, found in simulations(given.trials, chosen):
-        shares = (f"{100 * each:.1f}" for each in (found.covered, found.uncorrected))
-        numbers = (
-            f"{100 * found.bias:+.2f}",
-            f"{found.weight:.2f}",
-            f"{found.width / found.alone:.2f}",
+    num_outside = 0
+    for setting, coverage in simulate_all(trials, settings):
+        num_outside += not 0.93 <= round(coverage.corrected, 3) <= 0.97
+        row = (
+            setting.score,
+            setting.judge,
+            str(setting.num_labels),
+            setting.sampling,
+            *_coverage_cells(coverage),
         )
-        row = (setting.score, setting.judge, str(setting.labels), setting.draw, *shares, *numbers)
+        # Those who wait see what is known so far.
         tqdm.write("  ".join(row), file=sys.stderr)
         rows.append(row)
-    columns = (
-        "score",
-        "judge",
-        "#labels",
-        "drawn",
-        "#corrected holds, %",
-        "#uncorrected, %",
-        "#bias, points",
-        "#lambda",
-        "#width",
-    )
-    outside = sum(not 93 <= float(row[4]) <= 97 for row in rows)
+    columns = ("score", "judge", "#labels", "drawn", *_COVERAGE_COLUMNS)
     notes = [
-        f"{given.trials} trials of each setting with about {UNITS} responses; width: beside the interval from the same labels alone.",
-        f"Outside 93 to 97%: {outside} of {len(rows)} settings.",
+        f"{trials} trials of each setting with about {NUM_RESPONSES} responses.",
+        _WIDTH_NOTE,
+        f"Outside 93 to 97%: {num_outside} of {len(rows)} settings.",
     ]
-    print_table("How often 95% intervals hold the truth", columns, rows, notes)
-    return 0
+    print_table("How often 95% intervals contain the truth", columns, rows, notes)
 
 
-def _print_released(draws: int) -> int:
+def _print_released(draws: int) -> None:
+    """Correct the offline judge by released decisions, and print a table with both scores."""
     with tempfile.TemporaryDirectory() as folder:
-        rows = released(100, draws, Path(folder) / "answers.sqlite")
-    lines = []
-    for name, number, truth, said, found in rows:
-        shares = (f"{100 * each:.1f}" for each in (truth, said, found.covered, found.uncorrected))
-        widths = (
-            f"{100 * found.bias:+.2f}",
-            f"{found.weight:.2f}",
-            f"{found.width / found.alone:.2f}",
+        store = Path(folder) / "answers.sqlite"
+        scores = simulate_released(_NUM_RELEASED_LABELS, draws, store)
+    rows = []
+    for score in scores:
+        rows.append(
+            (
+                score.name,
+                str(score.num_responses),
+                f"{100 * score.released:.1f}",
+                f"{100 * score.by_judge:.1f}",
+                *_coverage_cells(score.coverage),
+            )
         )
-        lines.append((name, str(number), *shares, *widths))
-    columns = (
-        "score",
-        "#responses",
-        "#released",
-        "#judge",
-        "#corrected holds, %",
-        "#uncorrected, %",
-        "#bias",
-        "#lambda",
-        "#width",
+    columns = ("score", "#responses", "#released", "#judge", *_COVERAGE_COLUMNS)
+    notes = [f"{draws} draws of the labels.", _WIDTH_NOTE]
+    title = f"{_NUM_RELEASED_LABELS} labelled responses, the offline judge"
+    print_table(title, columns, rows, notes)
+
+
+_COVERAGE_COLUMNS = (
+    "#corrected contains, %",
+    "#uncorrected, %",
+    "#bias, points",
+    "#lambda",
+    "#width",
+)
+_WIDTH_NOTE = "width: as a share of the width of the interval from the same labels alone."
+
+
+def _coverage_cells(coverage: Coverage) -> tuple[str, ...]:
+    """Return the cells of the columns that all tables have."""
+    return (
+        f"{100 * coverage.corrected:.1f}",
+        f"{100 * coverage.uncorrected:.1f}",
+        f"{100 * coverage.bias:+.2f}",
+        f"{coverage.judge_weight:.2f}",
+        f"{coverage.width / coverage.width_of_labels:.2f}",
     )
-    print_table(
-        "100 labelled responses, the offline judge",
-        columns,
-        lines,
-        [f"{draws} draws of the labels."],
-    )
-    return 0
 
 
 if __name__ == "__main__":

@@ -1,9 +1,17 @@
-"""The simulation of corrected scores with fixed seeds and few trials; ``make bench-corrected`` has
-them all."""
+"""The simulation of corrected scores, with few trials (``make bench-corrected`` has all of them)."""
 
+import numpy as np
 import pytest
 
-from bench.corrected import DATA, Setting, biographies, felm, main, released, simulate
+from bench.corrected import (
+    DATA,
+    Setting,
+    biographies_pool,
+    felm_pool,
+    main,
+    simulate,
+    simulate_released,
+)
 
 pytestmark = pytest.mark.skipif(
     not (DATA / "felm").is_dir(), reason="no published data beside the checkout"
@@ -19,39 +27,57 @@ pytestmark = pytest.mark.skipif(
         Setting("D-FActScore", "better on long ones", 50, "stratified"),
         Setting("responses with errors", "near chance", 50, "random"),
     ],
-    ids=lambda setting: f"{setting.score}-{setting.judge}-{setting.labels}-{setting.draw}",
+    ids=lambda setting: (
+        f"{setting.score}, {setting.judge}, {setting.num_labels} {setting.sampling}"
+    ),
 )
-def test_intervals_hold_the_truth_and_the_judge_s_do_not(setting):
-    found = simulate(setting, 150)
-    assert 0.90 <= found.covered <= 1.0  # three standard errors below 95%
-    assert found.uncorrected < 0.05
-    if setting.labels == 200:
-        assert found.width < found.alone
+def test_corrected_intervals_contain_the_truth_and_the_judges_do_not(setting):
+    coverage = simulate(setting, trials=150)
+
+    # Three standard errors of 150 trials below 95%.
+    assert coverage.corrected >= 0.90
+    assert coverage.uncorrected < 0.05
 
 
-def test_clusters_are_drawn_whole():
-    import numpy as np
+def test_a_judge_makes_intervals_narrower_than_200_labels_alone():
+    setting = Setting("segments with errors", "lenient", 200, "random")
 
-    for pool in (felm(), biographies()):
-        places, clusters = pool.draw(np.random.default_rng(1), 500)
-        sizes = np.bincount(clusters)
-        ends = np.cumsum(pool.sizes)
-        for cluster, size in enumerate(sizes):
-            own = places[clusters == cluster]
-            assert size == pool.sizes[np.searchsorted(ends, own[0], side="right")]
-            assert own[-1] - own[0] == size - 1
-    assert max(biographies().sizes) > 1
+    coverage = simulate(setting, trials=50)
+
+    assert coverage.width < coverage.width_of_labels
 
 
-def test_the_command_prints_a_line_a_setting(capsys):
-    assert main(["--trials", "2", "--labels", "200"]) == 0
+@pytest.mark.parametrize("read_pool", [felm_pool, biographies_pool])
+def test_clusters_are_drawn_whole(read_pool):
+    pool = read_pool()
+
+    indices, clusters = pool.draw(np.random.default_rng(1), 500)
+
+    last_indices = np.cumsum(pool.cluster_sizes) - 1
+    for cluster in np.unique(clusters):
+        members = indices[clusters == cluster]
+        cluster_in_pool = np.searchsorted(last_indices, members[0])
+        size = pool.cluster_sizes[cluster_in_pool]
+        first_index = last_indices[cluster_in_pool] - size + 1
+        assert members.tolist() == list(range(first_index, first_index + size))
+
+
+def test_biographies_of_one_name_share_a_cluster():
+    assert max(biographies_pool().cluster_sizes) > 1
+
+
+def test_the_command_prints_a_line_for_each_setting(capsys):
+    exit_code = main(["--trials", "2", "--labels", "200"])
+
+    assert exit_code == 0
+    # 3 scores and 6 judges.
     assert capsys.readouterr().out.count("random") == 18
 
 
 @pytest.mark.slow
-def test_released_decisions_are_held_by_what_100_of_them_correct(tmp_path):
-    for _, number, truth, judged, found in released(100, 300, tmp_path / "answers.sqlite"):
-        assert number > 250
-        assert abs(truth - judged) > 0.01
-        assert found.covered >= 0.93
-        assert found.uncorrected == 0
+def test_100_released_decisions_correct_the_offline_judge(tmp_path):
+    for score in simulate_released(100, 300, tmp_path / "answers.sqlite"):
+        assert score.num_responses > 250
+        assert abs(score.released - score.by_judge) > 0.01
+        assert score.coverage.corrected >= 0.93
+        assert score.coverage.uncorrected == 0
