@@ -128,8 +128,11 @@ class DoLa(Method):
             so their divergence is near log 2, where float32 would round the differences away.
         """
         if self.formula == "code":
+            # The log-probabilities of the mean of both distributions.
             mixture = torch.logaddexp(p, q) - math.log(2)
             return (mixture.exp() * (mixture - 0.5 * (p + q))).sum(-1)
+        # The logarithm of p's probability over the mixture's is log 2 - softplus(q - p). Without
+        # the log 2 of each term, the small differences between layers are not rounded away.
         return -0.5 * (p.exp() * softplus(q - p) + q.exp() * softplus(p - q)).sum(-1)
 
 

@@ -112,7 +112,9 @@ def batch_query_blocks(
         device: The device of the returned tensors.
 
     Returns:
-        The batches, and for each query its row in the concatenated outputs of all batches.
+        The batches, and for each query its row in the concatenated outputs of all batches. If a
+        batch has blocks of 2 and 3 queries, for example, the rows are 0, 1, 3, 4 and 5, because row
+        2 is padding.
     """
     groups: Iterable[list[QueryBlock]]
     if max_keys:
@@ -132,6 +134,7 @@ def batch_query_blocks(
         batch = _pad_blocks(group, key_multiple, device)
         batches.append(batch)
         for block in group:
+            # Numbers count from the first ancestor of the pass, and indices from its first query.
             query_indices = block.queries[_NUMBER] - first_query
             rows[query_indices] = first_row + np.arange(block.num_queries)
             # The outputs of a block are followed by those of its padding, which nothing reads.
