@@ -281,7 +281,7 @@ class RunningShard:
             earlier = self.best_draws.get(index)
             self.best_draws[index] = _better_draw(earlier, result, self._settings)
 
-            is_last = result.draw.number == self._settings.select.draws
+            is_last = result.draw.number >= self._settings.select.draws
             # A document without a further sentence has nothing to draw from.
             if is_last or not _has_sentence(result):
                 continue

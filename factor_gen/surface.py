@@ -110,7 +110,8 @@ class BalanceLedger:
         features = _feature_changes(completion, texts)
         feature_changes = features.changes[selections].sum(axis=1)
         rank_changes = self.rank_changes(completion, texts, selections)
-        # Each of the choices should be in the centre of its row equally often.
+        # The true completion should be in the centre of its row as often as each other choice. A
+        # row in which it is there adds to this sum, and any other takes a fair share from it.
         centre_changes = self._units_per_row * is_centred[:, None] - self._fair_share
         changes = np.concatenate([feature_changes, rank_changes, centre_changes], axis=1)
 
@@ -156,7 +157,8 @@ class BalanceLedger:
             # an array with a line for each possible row.
             true_value = values[0]
             false_values = values[1:][selections]
-            # With one contradiction below and one equal, the true completion shares ranks 1 and 2.
+            # Ranks begin with 0. With one contradiction below it and one equal to it, the true
+            # completion shares the ranks 1 and 2.
             first_rank = (false_values < true_value).sum(axis=1, keepdims=True)
             num_tied = 1 + (false_values == true_value).sum(axis=1, keepdims=True)
             has_rank = (first_rank <= ranks) & (ranks < first_rank + num_tied)

@@ -60,8 +60,8 @@ def evaluate_baselines(
         win_rates.append(_outcomes(baseline.values, rows, win_rate))
         pick_shares.append(_outcomes(baseline.values, rows, _pick_share))
         # A classifier that learned from all other rows is often right or wrong about many rows at
-        # once, which the test would take for knowledge. So the test uses the scores that it gave
-        # each row after learning from earlier rows alone.
+        # once, which the test would take for knowledge. So the test uses the scores that it gives
+        # a fifth of the rows after learning from the fifths before it alone.
         tested_values = baseline.forward_values or baseline.values
         tested_win_rates.append(_outcomes(tested_values, rows, win_rate))
 
