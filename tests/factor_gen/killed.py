@@ -75,11 +75,13 @@ def build_with_trouble(config: str, out: str) -> None:
     real_replace = Path.replace
 
     def split_into_sentences(documents: Iterable[Example], *arguments: Any) -> Iterator[Example]:
+        """Split documents as the build does, with trouble at some of them."""
         for example in real_split(documents, *arguments):
             cause_trouble("read", example.doc_id)
             yield example
 
     def replace_file(path: Path, target: Path) -> Path:
+        """Move a file, with trouble if it is a finished file of the benchmark."""
         # Finished files wait in this folder until all of them are written.
         if path.parent.name == ".output.part":
             cause_trouble("show", path.name)

@@ -29,6 +29,7 @@ def open_build_with(monkeypatch: pytest.MonkeyPatch) -> Callable[[OpenStage], No
     real_build = pipeline.build
 
     def replace_stages(opener: OpenStage) -> None:
+        """Let the build open its stages with another function."""
         monkeypatch.setattr(pipeline, "build", partial(real_build, opener=opener))
 
     return replace_stages

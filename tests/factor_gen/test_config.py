@@ -32,6 +32,7 @@ def write(tmp_path: Path) -> WriteYaml:
     """Return a function that writes the YAML of a build, ``my_news.yaml`` by default."""
 
     def write_yaml(text: str, name: str = "my_news.yaml") -> Path:
+        """Write a text into a file, whose folder may be missing."""
         path = tmp_path / name
         path.parent.mkdir(parents=True, exist_ok=True)
         path.write_text(text, encoding="utf-8")

@@ -139,6 +139,7 @@ def hub_dataset(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> BuildSetting
     commits = iter([FIRST_COMMIT, SECOND_COMMIT])
 
     def dataset_info(*arguments: Any, **options: Any) -> SimpleNamespace:
+        """Return the next commit, as the Hub does for a dataset."""
         return SimpleNamespace(sha=next(commits))
 
     monkeypatch.setattr(huggingface_hub.HfApi, "dataset_info", dataset_info)
@@ -171,6 +172,7 @@ def test_a_dataset_of_the_hub_is_read_at_the_given_commit(
     calls = []
 
     def load_dataset(*arguments: str, **options: Any) -> list[dict[str, str]]:
+        """Record how a dataset is loaded, and return its rows."""
         calls.append((arguments, options))
         return [{"text": text} for text in TEXTS]
 
@@ -341,6 +343,7 @@ def test_a_file_that_cannot_be_described_is_named(
     one_table: BuildSettings, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     def refuse(path: Path) -> str:
+        """Fail as for a file of another user."""
         raise PermissionError(13, "Permission denied", str(path))
 
     monkeypatch.setattr(corpus_module, "sha256_of", refuse)

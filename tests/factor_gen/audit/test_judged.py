@@ -118,6 +118,7 @@ def answer_with(choose: Callable[[str], Mapping[str, str]]) -> Callable[[str, in
     """
 
     def answer(prompt: str, attempt: int) -> Act:
+        """Answer a prompt in JSON with a reason."""
         return Act(text=json.dumps({"reason": "so", **choose(prompt)}))
 
     return answer

@@ -45,9 +45,11 @@ def transformers_mean_logprob(folder: Path) -> MeanLogprob:
     window = model.config.max_position_embeddings
 
     def tokenise(text: str) -> list[int]:
+        """Return the tokens of a text, without one that begins it."""
         return tokenizer(text, add_special_tokens=False)["input_ids"]
 
     def mean_logprob(text: str, context: str = "") -> float:
+        """Return the mean log-probability of a text's tokens after a context."""
         context_tokens = tokenise(context.rstrip())
         tokens = tokenise(f" {text}" if context_tokens else text)
         # The token that begins a text takes one place.
@@ -120,7 +122,7 @@ def test_only_the_tokens_of_the_sentence_count_after_its_context(
 ) -> None:
     """The engine computes shared beginnings once. Some models cannot do so."""
     if not has_engine:
-        monkeypatch.setattr("factor_gen.filter_models.build_tested_engine", lambda *_: None)
+        monkeypatch.setattr("factor_gen.filter_models.find_engine", lambda *_: None)
     model = FluencyModel(FluencySettings(str(checkpoint)))
 
     for context in CONTEXTS:
@@ -209,6 +211,7 @@ def test_a_shared_beginning_is_computed_once(
     num_computed_tokens = 0
 
     def count_tokens(module: object, arguments: object, options: dict[str, torch.Tensor]) -> None:
+        """Count the tokens that go into a pass of the model."""
         nonlocal num_computed_tokens
         num_computed_tokens += options["input_ids"].numel()
 

@@ -67,6 +67,7 @@ def class_probabilities(folder: Path) -> ClassProbabilities:
     model = AutoModelForSequenceClassification.from_pretrained(folder).eval()
 
     def score(pair: ContradictionPair) -> list[float]:
+        """Return the probability of each label for one pair."""
         premise = pair.context + pair.completion
         hypothesis = pair.context + pair.contradiction
         with torch.inference_mode():

@@ -122,6 +122,7 @@ def open_generator(
     generators = []
 
     def open_with(judge: Mapping[str, Any] | None = None, **settings: Any) -> LLMGenerator:
+        """Write the YAML of a judge, and open the stage with it."""
         content = {
             "backend": "openai",
             "model": "small-judge",
@@ -288,6 +289,7 @@ def numbered_generator(
     write_prompts(tmp_path, prompts)
 
     def answer_numbered(prompt: str, attempt: int) -> Act:
+        """Answer prompts of the paper's form with numbered lines, and others in JSON."""
         if "numbered LINK" in prompt:
             return Act(text="NA")
         if "numbered" in prompt:
@@ -363,6 +365,7 @@ def fail_if(words: str, status: int, text: str) -> Callable[[str, int], Act]:
     """
 
     def answer_or_fail(prompt: str, attempt: int) -> Act:
+        """Fail if a prompt has the words, and answer it otherwise."""
         if words in prompt:
             return Act(status=status, text=text)
         return answer_by_type(prompt, attempt)
@@ -422,6 +425,7 @@ def test_a_server_that_refuses_most_requests_stops_the_stage(
     """Then the requests are wrong, not the texts."""
 
     def refuse_most(prompt: str, attempt: int) -> Act:
+        """Answer the prompt about verbs, and refuse all others."""
         if "replace a verb" in prompt:
             return answer_by_type(prompt, attempt)
         return Act(status=400, text="no such parameter")

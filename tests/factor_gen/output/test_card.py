@@ -45,6 +45,7 @@ def make_card(outcomes: list[DocumentOutcome], provenance: Provenance) -> MakeCa
     audit = audit_rows(rows)
 
     def make(**changes: Any) -> str:
+        """Return the card of the small build with changed settings."""
         return dataset_card(make_settings(**changes), provenance.corpus, built.to_json(), audit)
 
     return make

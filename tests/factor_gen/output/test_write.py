@@ -408,6 +408,7 @@ def write_until_killed(
     num_moves = 0
 
     def replace_or_stop(path: Path, target: Path) -> Path:
+        """Move a file, or stop as if the build was killed."""
         nonlocal num_moves
         # Finished files wait in this folder. Those that end in .part are being written.
         if path.parent.name == ".output.part" and path.suffix != ".part":

@@ -20,6 +20,7 @@ def every_chance(monkeypatch: pytest.MonkeyPatch) -> None:
     def draw_all(
         sentence: TaggedSentence, rng: random.Random, old: str, substitutes: Sequence[str]
     ) -> list[str]:
+        """Return all substitutes of a word in random order."""
         return rng.sample(list(substitutes), len(substitutes))
 
     monkeypatch.setattr(TaggedSentence, "draw_substitutes", draw_all)
