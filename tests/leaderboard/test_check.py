@@ -14,6 +14,7 @@ from lm_factuality.leaderboard.submission import SUBMISSION_FILE
 from lm_factuality.results.read import read_results_file
 from lm_factuality.results.recompute import recompute
 
+# The tasks of the sample's leaderboard.
 FACTOR = "sample_factor"
 GEN = "sample_felm_gen"
 BIO = "sample_ambigbio"
@@ -27,46 +28,64 @@ def test_an_honest_submission_is_accepted(honest):
     assert set(checked.evidence.tasks) == {FACTOR, GEN, BIO}
 
 
-# Each of the following functions returns or is a way to forge a submission: a function that takes
-# the `Forger` of an honest one.
-
-
-def set_score(name, value, task=FACTOR):
-    """State another score of a task."""
-    return lambda forger: forger.change_results(
-        lambda content: content["results"][task].update({name: value})
-    )
+# A forgery is a function that changes a submission by its `Forger`. The functions from here to
+# `change_answers` make forgeries, and those behind are forgeries or changes for them.
 
 
 def change_results(change):
-    """Change the results file by a function that takes its content."""
+    """Make a forgery that changes the results file by a function of its content."""
     return lambda forger: forger.change_results(change)
 
 
 def change_submission(change):
-    """Change ``submission.json`` by a function that takes its content."""
+    """Make a forgery that changes ``submission.json`` by a function of its content."""
     return lambda forger: forger.change_submission(change)
 
 
 def change_rows(task, change, **options):
-    """Change the samples of a task by a function that takes the list of them."""
+    """Make a forgery that changes the samples of a task by a function of their list."""
     return lambda forger: forger.change_samples(task, change, **options)
 
 
+def set_score(name, value, task=FACTOR):
+    """Make a forgery that states another score of a task."""
+    return change_results(lambda content: content["results"][task].update({name: value}))
+
+
 def set_metadata(task, **changes):
-    """State other metadata of a task."""
+    """Make a forgery that states other metadata of a task."""
     return change_results(lambda content: content["configs"][task]["metadata"].update(changes))
 
 
 def set_judge_config(**changes):
-    """State another configuration of the judge."""
+    """Make a forgery that states another configuration of the judge."""
     return change_results(
         lambda content: content["configs"][GEN]["metadata"]["judge_config"].update(changes)
     )
 
 
+def set_run_config(**changes):
+    """Make a forgery that states another configuration of the run."""
+    return change_results(lambda content: content["config"].update(changes))
+
+
+def set_results(**changes):
+    """Make a forgery that states other values at the top of the results file."""
+    return change_results(lambda content: content.update(changes))
+
+
+def set_submission(**changes):
+    """Make a forgery that states other values in ``submission.json``."""
+    return change_submission(lambda submission: submission.update(changes))
+
+
+def set_model(**changes):
+    """Make a forgery that states another model in ``submission.json``."""
+    return change_submission(lambda submission: submission["model"].update(changes))
+
+
 def change_certificate(change):
-    """Change the judge's certificate by a function that takes its content."""
+    """Make a forgery that changes the judge's certificate by a function of its content."""
 
     def forge(forger):
         path = forger.folder / "certificate.json"
@@ -79,25 +98,21 @@ def change_certificate(change):
 
 
 def change_answers(change):
-    """Change the model's answer to each choice of FACTOR.
+    """Make a forgery that changes the model's answer to each choice of FACTOR.
 
-    ``change`` takes whether the choice is the true one, and the answer, and returns another answer.
+    Args:
+        change: Takes whether the choice is the true one, and the answer, and returns another answer.
     """
 
     def change_all_rows(rows):
         for row in rows:
             for choice, answer in enumerate(row["filtered_resps"]):
-                changed = change(choice == row["doc"]["gold"], list(answer))
-                row["resps"][choice] = [changed]
-                row["filtered_resps"][choice] = changed
+                is_true = choice == row["doc"]["gold"]
+                changed_answer = change(is_true, list(answer))
+                row["resps"][choice] = [changed_answer]
+                row["filtered_resps"][choice] = changed_answer
 
     return change_rows(FACTOR, change_all_rows)
-
-
-def change_verdict(row, **changes):
-    """Change the judge's verdict of one sample."""
-    verdict = json.loads(row["filtered_resps"][0])
-    row["filtered_resps"] = [json.dumps({**verdict, **changes})]
 
 
 def verdict_of(row):
@@ -105,9 +120,29 @@ def verdict_of(row):
     return json.loads(row["filtered_resps"][0])
 
 
+def change_verdict(row, **changes):
+    """Change the judge's verdict of one sample."""
+    row["filtered_resps"] = [json.dumps({**verdict_of(row), **changes})]
+
+
 def sha256(text):
     """Return the hash of a text, as lm_eval computes it."""
     return hashlib.sha256(text.encode()).hexdigest()
+
+
+def refusals_of(forger):
+    """Return the reasons to refuse a forged submission."""
+    return check_submission(forger.folder).refusals
+
+
+def refusal_codes(forger):
+    """Return the codes of the reasons to refuse a forged submission."""
+    return {refusal.code for refusal in refusals_of(forger)}
+
+
+def remove_score(content):
+    """Remove a score from the results."""
+    del content["results"][FACTOR]["factor_acc_worst,none"]
 
 
 def first_wrong_row(rows):
@@ -129,33 +164,8 @@ def make_a_metric_right(rows):
     first_wrong_row(rows)["factor_acc"] = 1.0
 
 
-def drop_a_row(rows):
-    del rows[7]
-
-
-def repeat_a_row(rows):
-    rows[7] = rows[8]
-
-
-def replace_a_document(rows):
-    """Replace a published row by another one, with the hash that lm_eval would give it."""
-    row = rows[3]
-    row["doc"].update(problem="", location="sample_factor.csv:9999")
-    row["doc_hash"] = sha256(json.dumps(row["doc"], indent=2, ensure_ascii=False))
-
-
-def replace_a_document_but_not_its_hash(rows):
-    rows[3]["doc"]["location"] = "elsewhere"
-
-
-def change_a_prompt(rows):
-    """Change the prompt of a row, with the hash that lm_eval would give it."""
-    for argument in rows[0]["arguments"].values():
-        argument["arg_0"] = "Answer well. " + argument["arg_0"]
-    rows[0]["prompt_hash"] = sha256(rows[0]["arguments"]["gen_args_0"]["arg_0"])
-
-
 def remove_errors_from_verdicts(rows):
+    """Let the judge find no error in any response."""
     for row in rows:
         errors = verdict_of(row)["errors"]
         if errors:
@@ -168,343 +178,478 @@ def raise_scores_beside_judgements(rows):
     change_verdict(row, scores={**verdict_of(row)["scores"], "d_factscore": 1.0})
 
 
-def repeat_a_verdict(rows):
-    rows[0]["filtered_resps"] = rows[1]["filtered_resps"]
-
-
 def remove_half_of_the_verdicts(rows):
+    """Leave half of the responses unscored."""
     for row in rows[: len(rows) // 2]:
         change_verdict(row, errors=None, unscored="nothing there")
 
 
-def write_a_token_into_a_row(rows):
-    text = f"error 401 for {TOKEN}"
-    rows[5]["resps"][0][0][4] = text
-    rows[5]["filtered_resps"][0][4] = text
+def make_contradictions_no_numbers(is_true, answer):
+    """Give the true choice a low log-probability, and the others none."""
+    return ["-1" if is_true else "nan", *answer[1:]]
 
 
-def put_answers_into_prompts(rows):
-    for row in rows:
-        request = row["arguments"]["gen_args_0"]
-        request["arg_0"] = f"{' '.join(row['doc']['reference_texts'])}\n{request['arg_0']}"
+@pytest.mark.parametrize(
+    "forge",
+    [
+        pytest.param(set_score("factor_acc,none", 0.99), id="higher accuracy"),
+        pytest.param(set_score("factor_acc_stderr,none", 0.001), id="smaller standard error"),
+        pytest.param(change_results(remove_score), id="missing score"),
+        pytest.param(set_score("segment_error_rate,judge", 0.0, GEN), id="better judged score"),
+        pytest.param(set_score("d_factscore,judge", 1.0, BIO), id="better score of biographies"),
+        pytest.param(change_rows(FACTOR, make_a_row_right), id="a row is right"),
+        pytest.param(change_rows(FACTOR, make_a_metric_right), id="the metric of a row is right"),
+        pytest.param(change_rows(GEN, remove_errors_from_verdicts), id="no errors in verdicts"),
+        pytest.param(
+            change_rows(BIO, raise_scores_beside_judgements), id="better score in a verdict"
+        ),
+        pytest.param(change_rows(GEN, remove_half_of_the_verdicts), id="fewer verdicts"),
+        pytest.param(change_answers(make_contradictions_no_numbers), id="no numbers"),
+    ],
+)
+def test_a_score_that_does_not_follow_from_the_samples_is_refused(forge, forger):
+    forge(forger)
+
+    assert "SCORE_CHANGED" in refusal_codes(forger)
+
+
+def drop_a_row(rows):
+    """Remove a row from the samples."""
+    del rows[7]
+
+
+def repeat_a_row(rows):
+    """Put a row in the place of another."""
+    rows[7] = rows[8]
+
+
+@pytest.mark.parametrize("change", [drop_a_row, repeat_a_row])
+def test_samples_of_other_rows_than_the_data_are_refused(change, forger):
+    change_rows(FACTOR, change, rehash=True)(forger)
+
+    assert "ROWS_DIFFER" in refusal_codes(forger)
+
+
+def replace_a_document(rows):
+    """Replace a published row by another one, with the hash that lm_eval would give it."""
+    row = rows[3]
+    row["doc"].update(problem="", location="sample_factor.csv:9999")
+    row["doc_hash"] = sha256(json.dumps(row["doc"], indent=2, ensure_ascii=False))
+
+
+def replace_a_document_but_not_its_hash(rows):
+    """Replace a published row by another one."""
+    rows[3]["doc"]["location"] = "elsewhere"
+
+
+@pytest.mark.parametrize(
+    "forge",
+    [
+        pytest.param(change_rows(FACTOR, replace_a_document, rehash=True), id="another document"),
+        pytest.param(
+            set_metadata(FACTOR, data={"git_blob": "0" * 40, "rows": 432}), id="another file"
+        ),
+    ],
+)
+def test_other_data_than_the_published_are_refused(forge, forger):
+    forge(forger)
+
+    assert "WRONG_DATA" in refusal_codes(forger)
+
+
+@pytest.mark.parametrize(
+    "forge",
+    [
+        pytest.param(change_rows(FACTOR, make_a_row_right, seal=False), id="hash of the file"),
+        pytest.param(
+            change_rows(FACTOR, replace_a_document_but_not_its_hash), id="hash of a document"
+        ),
+    ],
+)
+def test_samples_that_do_not_have_their_hash_are_refused(forge, forger):
+    forge(forger)
+
+    assert "SAMPLES_CHANGED" in refusal_codes(forger)
+
+
+def repeat_a_verdict(rows):
+    """Give a response the verdict on another."""
+    rows[0]["filtered_resps"] = rows[1]["filtered_resps"]
 
 
 def cut_samples_off(forger):
+    """Cut the last row off in its middle."""
     path = forger.samples(FACTOR)
     path.write_bytes(path.read_bytes()[:-100])
     forger.seal()
 
 
-def remove_samples(forger):
+@pytest.mark.parametrize(
+    "forge",
+    [
+        pytest.param(change_rows(GEN, repeat_a_verdict), id="verdict on another response"),
+        pytest.param(cut_samples_off, id="cut off"),
+    ],
+)
+def test_samples_that_cannot_be_read_are_refused(forge, forger):
+    forge(forger)
+
+    assert "SAMPLES_INVALID" in refusal_codes(forger)
+
+
+def test_results_that_were_changed_after_packing_are_refused(forger):
+    forger.change_results(lambda content: content.update(date=0.0), seal=False)
+
+    assert "FILE_CHANGED" in refusal_codes(forger)
+
+
+def test_results_that_were_changed_to_others_of_the_same_size_are_refused(forger):
+    content = forger.results.read_bytes()
+    forger.results.write_bytes(content.replace(b"float32", b"float16"))
+
+    assert "FILE_CHANGED" in refusal_codes(forger)
+
+
+@pytest.mark.parametrize(
+    "forge",
+    [
+        pytest.param(set_run_config(limit=10), id="stated limit"),
+        pytest.param(
+            change_results(lambda content: content["n-samples"][FACTOR].update(effective=10)),
+            id="fewer documents",
+        ),
+    ],
+)
+def test_a_run_on_a_part_of_the_rows_is_refused(forge, forger):
+    forge(forger)
+
+    assert "LIMIT_RUN" in refusal_codes(forger)
+
+
+def test_a_missing_file_is_refused(forger):
     forger.samples(FACTOR).unlink()
+
+    assert "FILE_MISSING" in refusal_codes(forger)
 
 
 def add_a_file(forger):
+    """Add a file that no run wrote."""
     (forger.folder / "model.bin").write_bytes(b"x")
 
 
 def add_and_list_a_file(forger):
+    """Add a file that no run wrote, and list it in ``submission.json``."""
     add_a_file(forger)
     entry = {"path": "model.bin", "sha256": "0" * 64, "bytes": 0}  # sealing corrects hash and size
     forger.change_submission(lambda submission: submission["files"].append(entry))
     forger.seal()
 
 
-def link_to_samples_outside(forger):
+@pytest.mark.parametrize("forge", [add_a_file, add_and_list_a_file])
+def test_a_file_that_is_of_no_run_is_refused(forge, forger):
+    forge(forger)
+
+    assert "FILE_EXTRA" in refusal_codes(forger)
+
+
+def test_a_link_to_a_file_outside_is_refused(forger):
     path = forger.samples(FACTOR)
     moved_path = path.rename(forger.folder.parent / path.name)
     path.symlink_to(moved_path)
 
+    assert "PATH_ESCAPES" in refusal_codes(forger)
+
 
 def list_a_path_upwards(submission):
+    """List a file outside of the submission."""
     submission["files"][-1]["path"] = "../../etc/passwd"
 
 
-def remove_the_certificate(forger):
-    """Remove the judge's certificate, which is the first file of the submission."""
-    forger.change_submission(
-        lambda submission: submission.update(certificate=None, files=submission["files"][1:])
-    )
-    (forger.folder / "certificate.json").unlink()
+def break_submission_file(forger):
+    """Replace ``submission.json`` by something else."""
+    (forger.folder / SUBMISSION_FILE).write_text("{", encoding="utf-8")
+
+
+@pytest.mark.parametrize(
+    "forge",
+    [
+        pytest.param(break_submission_file, id="no JSON"),
+        pytest.param(change_submission(list_a_path_upwards), id="path upwards"),
+        pytest.param(set_model(revision="main"), id="branch for a revision"),
+        pytest.param(set_model(dtype=32), id="number for a text"),
+        pytest.param(set_model(name="../x"), id="model without an organisation"),
+        pytest.param(set_submission(format=1), id="older format"),
+        pytest.param(set_submission(rank=1), id="unknown key"),
+    ],
+)
+def test_a_submission_file_that_is_not_valid_is_refused(forge, forger):
+    forge(forger)
+
+    assert "SUBMISSION_INVALID" in refusal_codes(forger)
+
+
+def test_an_unknown_leaderboard_is_refused(forger):
+    set_submission(leaderboard="everything")(forger)
+
+    assert "LEADERBOARD_UNKNOWN" in refusal_codes(forger)
+
+
+def test_results_that_are_not_as_lm_eval_writes_them_are_refused(forger):
+    forger.results.write_text('{"results": 3}', encoding="utf-8")
+    forger.seal()
+
+    assert "RESULTS_INVALID" in refusal_codes(forger)
+
+
+def write_a_token_into_a_row(rows):
+    """Write a token into a response, as the message of an error may have it."""
+    text = f"error 401 for {TOKEN}"
+    rows[5]["resps"][0][0][4] = text
+    rows[5]["filtered_resps"][0][4] = text
+
+
+@pytest.mark.parametrize(
+    "forge",
+    [
+        pytest.param(change_rows(FACTOR, write_a_token_into_a_row), id="token in a sample"),
+        pytest.param(
+            change_results(lambda content: content["config"]["model_args"].update(api_key="abc")),
+            id="key in the results",
+        ),
+        pytest.param(
+            set_metadata(FACTOR, note="--model_args\napi_key=abcdefghijklmnop"),
+            id="key within a text of a task",
+        ),
+        pytest.param(
+            set_model(revision="api:x://me:secret@example.org/x"), id="password in the submission"
+        ),
+    ],
+)
+def test_a_secret_is_refused_and_not_repeated(forge, forger):
+    forge(forger)
+
+    refusals = refusals_of(forger)
+
+    assert "SECRET" in {refusal.code for refusal in refusals}
+    for refusal in refusals:
+        assert TOKEN not in str(refusal)
+        assert "me:secret" not in str(refusal)
+
+
+@pytest.mark.parametrize("version", ["0.3.0", "0.4.0"])
+def test_results_of_another_lm_eval_are_refused(version, forger):
+    set_results(lm_eval_version=version)(forger)
+
+    refusals = refusals_of(forger)
+
+    sentences = [refusal.sentence for refusal in refusals if refusal.code == "LM_EVAL_UNKNOWN"]
+    assert any(f"lm_eval is '{version}'" in sentence for sentence in sentences)
+
+
+@pytest.mark.parametrize(
+    "forge",
+    [
+        pytest.param(set_model(dtype="bfloat16"), id="precision"),
+        pytest.param(set_run_config(model_sha="a" * 40), id="commit"),
+    ],
+)
+def test_another_model_than_that_of_the_run_is_refused(forge, forger):
+    forge(forger)
+
+    assert "MODEL_DIFFERS" in refusal_codes(forger)
 
 
 def remove_a_task(content):
+    """Remove a task of the leaderboard from the results."""
     del content["results"][BIO]
     del content["configs"][BIO]
 
 
 def add_a_task(content):
+    """Add a task of lm_eval to the results."""
     metadata = {"version": 1.0, "suite_version": "0.2.0"}
     content["results"]["arc_easy"] = {"acc,none": 1.0}
     content["configs"]["arc_easy"] = {"task": "arc_easy", "metadata": metadata}
 
 
+def add_a_group(content):
+    """Add the score of a group to the results."""
+    content["results"]["everything"] = {"factor_acc,none": 1.0}
+
+
+def test_a_missing_task_is_refused(forger):
+    forger.change_results(remove_a_task)
+
+    assert "TASKS_MISSING" in refusal_codes(forger)
+
+
+@pytest.mark.parametrize("change", [add_a_task, add_a_group])
+def test_a_task_that_is_not_of_the_leaderboard_is_refused(change, forger):
+    forger.change_results(change)
+
+    assert "TASKS_EXTRA" in refusal_codes(forger)
+
+
+def set_max_tokens(content):
+    """Let the model write longer answers."""
+    content["configs"][GEN]["generation_kwargs"]["max_gen_toks"] = 99
+
+
+def change_a_prompt(rows):
+    """Change the prompt of a row, with the hash that lm_eval would give it."""
+    for argument in rows[0]["arguments"].values():
+        argument["arg_0"] = "Answer well. " + argument["arg_0"]
+    rows[0]["prompt_hash"] = sha256(rows[0]["arguments"]["gen_args_0"]["arg_0"])
+
+
 def change_the_judge_s_prompt(content):
+    """State the hash of another prompt of the judge."""
     judge_config = content["configs"][GEN]["metadata"]["judge_config"]
     judge_config["prompt_hashes"]["felm_gen/mark_segments"] = "0123456789abcdef"
 
 
+@pytest.mark.parametrize(
+    "forge",
+    [
+        pytest.param(set_metadata(FACTOR, suite_version="9.9.9"), id="version of the suite"),
+        pytest.param(
+            change_results(lambda content: content["versions"].update({FACTOR: 2.0})),
+            id="version of a task",
+        ),
+        pytest.param(set_metadata(FACTOR, window=128), id="smaller window"),
+        pytest.param(set_metadata(FACTOR, protocol="code"), id="ties go to the first choice"),
+        pytest.param(
+            change_results(lambda content: content["n-shot"].update({FACTOR: 5})), id="examples"
+        ),
+        pytest.param(set_results(chat_template="{{ messages }}"), id="chat template"),
+        pytest.param(change_results(set_max_tokens), id="longer answers"),
+        pytest.param(change_rows(FACTOR, change_a_prompt, rehash=True), id="prompt"),
+        pytest.param(change_results(change_the_judge_s_prompt), id="prompt of the judge"),
+    ],
+)
+def test_other_settings_than_those_of_the_leaderboard_are_refused(forge, forger):
+    forge(forger)
+
+    assert "CONFIG_DIFFERS" in refusal_codes(forger)
+
+
+def test_too_many_responses_without_a_verdict_are_refused(forger):
+    set_score("unscored,judge", 60.0, GEN)(forger)
+
+    assert "UNSCORED_TOO_MANY" in refusal_codes(forger)
+
+
+def test_a_judge_without_a_certificate_is_refused(forger):
+    # The certificate is the first file that the submission lists.
+    forger.change_submission(
+        lambda submission: submission.update(certificate=None, files=submission["files"][1:])
+    )
+    (forger.folder / "certificate.json").unlink()
+
+    assert "JUDGE_UNCERTIFIED" in refusal_codes(forger)
+
+
 def change_the_judge_s_temperature(content):
+    """State another temperature of the judge."""
     content["configs"][GEN]["metadata"]["judge_config"]["decoding"]["temperature"] = 0.7
 
 
-CASES = {
-    "a score that is higher": (set_score("factor_acc,none", 0.99), "SCORE_CHANGED"),
-    "a standard error that is smaller": (
-        set_score("factor_acc_stderr,none", 0.001),
-        "SCORE_CHANGED",
-    ),
-    "a score that is not there": (
-        change_results(lambda content: content["results"][FACTOR].pop("factor_acc_worst,none")),
-        "SCORE_CHANGED",
-    ),
-    "a judged score that is better": (
-        set_score("segment_error_rate,judge", 0.0, GEN),
-        "SCORE_CHANGED",
-    ),
-    "a biography score that is better": (set_score("d_factscore,judge", 1.0, BIO), "SCORE_CHANGED"),
-    "a row that is now right": (change_rows(FACTOR, make_a_row_right), "SCORE_CHANGED"),
-    "a row's metric alone": (change_rows(FACTOR, make_a_metric_right), "SCORE_CHANGED"),
-    "verdicts without errors": (change_rows(GEN, remove_errors_from_verdicts), "SCORE_CHANGED"),
-    "scores beside unchanged judgements": (
-        change_rows(BIO, raise_scores_beside_judgements),
-        "SCORE_CHANGED",
-    ),
-    "a verdict on another response": (change_rows(GEN, repeat_a_verdict), "SAMPLES_INVALID"),
-    "samples changed, hash not": (
-        change_rows(FACTOR, make_a_row_right, seal=False),
-        "SAMPLES_CHANGED",
-    ),
-    "results changed, hash not": (
-        lambda forger: forger.change_results(lambda content: content.update(date=0.0), seal=False),
-        "FILE_CHANGED",
-    ),
-    "results changed to others of the same size": (
-        lambda forger: forger.results.write_bytes(
-            forger.results.read_bytes().replace(b"float32", b"float16")
-        ),
-        "FILE_CHANGED",
-    ),
-    "samples cut off": (cut_samples_off, "SAMPLES_INVALID"),
-    "a row less": (change_rows(FACTOR, drop_a_row, rehash=True), "ROWS_DIFFER"),
-    "a row twice": (change_rows(FACTOR, repeat_a_row, rehash=True), "ROWS_DIFFER"),
-    "a row of one's own": (change_rows(FACTOR, replace_a_document, rehash=True), "WRONG_DATA"),
-    "a row that is not hashed": (
-        change_rows(FACTOR, replace_a_document_but_not_its_hash),
-        "SAMPLES_CHANGED",
-    ),
-    "another data file": (
-        set_metadata(FACTOR, data={"git_blob": "0" * 40, "rows": 432}),
-        "WRONG_DATA",
-    ),
-    "a limited run": (
-        change_results(lambda content: content["config"].update(limit=10)),
-        "LIMIT_RUN",
-    ),
-    "a part of the documents": (
-        change_results(lambda content: content["n-samples"][FACTOR].update(effective=10)),
-        "LIMIT_RUN",
-    ),
-    "a file less": (remove_samples, "FILE_MISSING"),
-    "a link": (link_to_samples_outside, "PATH_ESCAPES"),
-    "a file that is not listed": (add_a_file, "FILE_EXTRA"),
-    "a file that is of no run, though listed": (add_and_list_a_file, "FILE_EXTRA"),
-    "a path upwards": (change_submission(list_a_path_upwards), "SUBMISSION_INVALID"),
-    "no revision": (
-        change_submission(lambda submission: submission["model"].update(revision="main")),
-        "SUBMISSION_INVALID",
-    ),
-    "another format": (
-        change_submission(lambda submission: submission.update(format=1)),
-        "SUBMISSION_INVALID",
-    ),
-    "a token in a sample": (change_rows(FACTOR, write_a_token_into_a_row), "SECRET"),
-    "a key in the results": (
-        change_results(lambda content: content["config"]["model_args"].update(api_key="abc")),
-        "SECRET",
-    ),
-    "a key set within a text of a task": (
-        set_metadata(FACTOR, note="--model_args\napi_key=abcdefghijklmnop"),
-        "SECRET",
-    ),
-    "a password in the submission": (
-        change_submission(
-            lambda submission: submission["model"].update(
-                revision="api:x://me:secret@example.org/x"
-            )
-        ),
-        "SECRET",
-    ),
-    "another suite": (set_metadata(FACTOR, suite_version="9.9.9"), "CONFIG_DIFFERS"),
-    "another lm_eval": (
-        change_results(lambda content: content.update(lm_eval_version="0.3.0")),
-        "LM_EVAL_UNKNOWN",
-    ),
-    "another version of a task": (
-        change_results(lambda content: content["versions"].update({FACTOR: 2.0})),
-        "CONFIG_DIFFERS",
-    ),
-    "another dtype": (
-        change_submission(lambda submission: submission["model"].update(dtype="bfloat16")),
-        "MODEL_DIFFERS",
-    ),
-    "another commit": (
-        change_results(lambda content: content["config"].update(model_sha="a" * 40)),
-        "MODEL_DIFFERS",
-    ),
-    "a task less": (change_results(remove_a_task), "TASKS_MISSING"),
-    "a task more": (change_results(add_a_task), "TASKS_EXTRA"),
-    "a score of a group": (
-        change_results(
-            lambda content: content["results"].update(everything={"factor_acc,none": 1.0})
-        ),
-        "TASKS_EXTRA",
-    ),
-    "a smaller window": (set_metadata(FACTOR, window=128), "CONFIG_DIFFERS"),
-    "ties go to the first": (set_metadata(FACTOR, protocol="code"), "CONFIG_DIFFERS"),
-    "demonstrations": (
-        change_results(lambda content: content["n-shot"].update({FACTOR: 5})),
-        "CONFIG_DIFFERS",
-    ),
-    "a chat template": (
-        change_results(lambda content: content.update(chat_template="{{ messages }}")),
-        "CONFIG_DIFFERS",
-    ),
-    "longer answers": (
-        change_results(
-            lambda content: content["configs"][GEN]["generation_kwargs"].update(max_gen_toks=99)
-        ),
-        "CONFIG_DIFFERS",
-    ),
-    "a prompt of one's own": (change_rows(FACTOR, change_a_prompt, rehash=True), "CONFIG_DIFFERS"),
-    "a judge's prompt of one's own": (change_results(change_the_judge_s_prompt), "CONFIG_DIFFERS"),
-    "half without a verdict": (set_score("unscored,judge", 60.0, GEN), "UNSCORED_TOO_MANY"),
-    "half without a verdict, in the samples": (
-        change_rows(GEN, remove_half_of_the_verdicts),
-        "SCORE_CHANGED",
-    ),
-    "no certificate": (remove_the_certificate, "JUDGE_UNCERTIFIED"),
-    "the certificate of another judge": (
-        change_certificate(lambda content: content["judge"].update(backend="openai")),
-        "CERTIFICATE_MISMATCH",
-    ),
-    "another judge than certified": (
-        change_results(change_the_judge_s_temperature),
-        "CERTIFICATE_MISMATCH",
-    ),
-    "a certificate of other prompts": (
-        change_certificate(
-            lambda content: content["prompt_hashes"].update({"felm_gen/mark_segments": "0" * 16})
-        ),
-        "CERTIFICATE_MISMATCH",
-    ),
-    "no certificate, but a file of that name": (
-        change_certificate(lambda content: [content.pop(key) for key in list(content)]),
-        "CERTIFICATE_MISMATCH",
-    ),
-    "another leaderboard": (
-        change_submission(lambda submission: submission.update(leaderboard="everything")),
-        "LEADERBOARD_UNKNOWN",
-    ),
-    "an unknown key": (
-        change_submission(lambda submission: submission.update(rank=1)),
-        "SUBMISSION_INVALID",
-    ),
-    "a number for a text": (
-        change_submission(lambda submission: submission["model"].update(dtype=32)),
-        "SUBMISSION_INVALID",
-    ),
-    "no JSON": (
-        lambda forger: (forger.folder / SUBMISSION_FILE).write_text("{", encoding="utf-8"),
-        "SUBMISSION_INVALID",
-    ),
-    "a model of no organisation": (
-        change_submission(lambda submission: submission["model"].update(name="../x")),
-        "SUBMISSION_INVALID",
-    ),
-    "results that are none": (
-        lambda forger: (
-            forger.results.write_text('{"results": 3}', encoding="utf-8"),
-            forger.seal(),
-        ),
-        "RESULTS_INVALID",
-    ),
-}
+def change_certified_prompt(content):
+    """Let the certificate be of another prompt."""
+    content["prompt_hashes"]["felm_gen/mark_segments"] = "0" * 16
 
 
-FORGED_SAMPLES = {
-    "numbers in other digits": (
-        change_answers(lambda is_true, answer: ["١", *answer[1:]] if is_true else answer),
-        "SAMPLES_INVALID",
-        "expected a valid number",
-    ),
-    "contradictions that are no numbers": (
-        change_answers(lambda is_true, answer: ["-1" if is_true else "nan", *answer[1:]]),
-        "SCORE_CHANGED",
-        "the samples give nan",
-    ),
-    "rows of a second filter": (
-        change_rows(FACTOR, lambda rows: rows.extend([{**row, "filter": "best"} for row in rows])),
-        "SAMPLES_INVALID",
-        "rows of 2 filters",
-    ),
-    "prompts with the answers": (
-        change_rows(GEN, put_answers_into_prompts),
-        "CONFIG_DIFFERS",
-        "asked something",
-    ),
-    "a certificate of nobody": (
-        change_certificate(lambda content: content.update(identity="nonsense")),
-        "CERTIFICATE_MISMATCH",
-        "identity",
-    ),
-    "a judge of its own coefficients": (
-        set_judge_config(options={"coefficients": "mine.json"}),
-        "CONFIG_DIFFERS",
-        "the judge's coefficients is 'mine.json'",
-    ),
-    "retrieval in the backend": (
-        change_results(lambda content: content["config"].update(model="hf-ralm")),
-        "CONFIG_DIFFERS",
-        "hf-ralm",
-    ),
-    "an adapter": (
-        change_results(
-            lambda content: content["config"].update(model_args="pretrained=x,peft=org/y")
+@pytest.mark.parametrize(
+    "forge",
+    [
+        pytest.param(
+            change_certificate(lambda content: content["judge"].update(backend="openai")),
+            id="another judge in the certificate",
         ),
-        "CONFIG_DIFFERS",
-        "what is added to the model is ['peft']",
-    ),
-    "an lm_eval that is too old": (
-        change_results(lambda content: content.update(lm_eval_version="0.4.0")),
-        "LM_EVAL_UNKNOWN",
-        "lm_eval is '0.4.0'",
-    ),
-}
-
-
-def refusal_codes(folder):
-    """Return the codes of the reasons to refuse a submission."""
-    return {refusal.code for refusal in check_submission(folder).refusals}
-
-
-@pytest.mark.parametrize(("forge", "code"), CASES.values(), ids=CASES)
-def test_a_forged_submission_is_refused_with_its_code(forge, code, forger):
+        pytest.param(
+            change_results(change_the_judge_s_temperature), id="another judge in the results"
+        ),
+        pytest.param(change_certificate(change_certified_prompt), id="other prompts"),
+        pytest.param(change_certificate(lambda content: content.clear()), id="empty certificate"),
+    ],
+)
+def test_the_certificate_of_another_judge_is_refused(forge, forger):
     forge(forger)
 
-    refusals = check_submission(forger.folder).refusals
-
-    assert code in {refusal.code for refusal in refusals}, list(map(str, refusals))
-    for refusal in refusals:  # secrets are not repeated
-        assert TOKEN not in str(refusal)
-        assert "me:secret" not in str(refusal)
+    assert "CERTIFICATE_MISMATCH" in refusal_codes(forger)
 
 
-@pytest.mark.parametrize(("forge", "code", "words"), FORGED_SAMPLES.values(), ids=FORGED_SAMPLES)
+def write_other_digits(is_true, answer):
+    """Write the log-probability of the true choice in Arabic digits, which Python reads."""
+    return ["١", *answer[1:]] if is_true else answer
+
+
+def add_rows_of_a_filter(rows):
+    """Add each row again as the result of another filter of lm_eval."""
+    rows.extend([{**row, "filter": "best"} for row in rows])
+
+
+def put_answers_into_prompts(rows):
+    """Put the references of a question, which hold its answer, before the prompt."""
+    for row in rows:
+        request = row["arguments"]["gen_args_0"]
+        request["arg_0"] = f"{' '.join(row['doc']['reference_texts'])}\n{request['arg_0']}"
+
+
+@pytest.mark.parametrize(
+    ("forge", "code", "words"),
+    [
+        pytest.param(
+            change_answers(write_other_digits),
+            "SAMPLES_INVALID",
+            "expected a valid number",
+            id="numbers in other digits",
+        ),
+        pytest.param(
+            change_answers(make_contradictions_no_numbers),
+            "SCORE_CHANGED",
+            "the samples give nan",
+            id="contradictions without numbers",
+        ),
+        pytest.param(
+            change_rows(FACTOR, add_rows_of_a_filter),
+            "SAMPLES_INVALID",
+            "rows of 2 filters",
+            id="rows of a second filter",
+        ),
+        pytest.param(
+            change_rows(GEN, put_answers_into_prompts),
+            "CONFIG_DIFFERS",
+            "asked something",
+            id="prompts with the answers",
+        ),
+        pytest.param(
+            change_certificate(lambda content: content.update(identity="nonsense")),
+            "CERTIFICATE_MISMATCH",
+            "identity",
+            id="certificate of nobody",
+        ),
+        pytest.param(
+            set_judge_config(options={"coefficients": "mine.json"}),
+            "CONFIG_DIFFERS",
+            "the judge's coefficients is 'mine.json'",
+            id="own coefficients of the judge",
+        ),
+        pytest.param(
+            set_run_config(model="hf-ralm"), "CONFIG_DIFFERS", "hf-ralm", id="model with retrieval"
+        ),
+        pytest.param(
+            set_run_config(model_args="pretrained=x,peft=org/y"),
+            "CONFIG_DIFFERS",
+            "what is added to the model is ['peft']",
+            id="adapter",
+        ),
+    ],
+)
 def test_a_refusal_says_what_is_forged(forge, code, words, forger):
     forge(forger)
 
-    refusals = check_submission(forger.folder).refusals
+    refusals = refusals_of(forger)
 
     sentences = [refusal.sentence for refusal in refusals if refusal.code == code]
     assert any(words in sentence for sentence in sentences), list(map(str, refusals))
@@ -513,7 +658,7 @@ def test_a_refusal_says_what_is_forged(forge, code, words, forger):
 def test_a_file_that_is_too_large_is_refused_before_it_is_read(forger, monkeypatch):
     monkeypatch.setattr(contents_module, "MAX_FILE", 1000)
 
-    assert refusal_codes(forger.folder) == {"TOO_LARGE"}
+    assert refusal_codes(forger) == {"TOO_LARGE"}
 
 
 def test_results_of_two_models_are_refused(forger):
@@ -525,7 +670,7 @@ def test_results_of_two_models_are_refused(forger):
     forger.change_submission(lambda submission: submission["files"].append(entry))
     forger.seal()
 
-    assert {"MIXED_RUNS", "TASKS_EXTRA"} <= refusal_codes(forger.folder)
+    assert {"MIXED_RUNS", "TASKS_EXTRA"} <= refusal_codes(forger)
 
 
 def test_too_many_unscored_responses_are_refused_even_if_stated(forger):
@@ -534,7 +679,7 @@ def test_too_many_unscored_responses_are_refused_even_if_stated(forger):
     scores = {f"{name},judge": value for name, value in recomputed.metrics.items()}
     forger.change_results(lambda content: content["results"][GEN].update(scores))
 
-    assert "UNSCORED_TOO_MANY" in refusal_codes(forger.folder)
+    assert "UNSCORED_TOO_MANY" in refusal_codes(forger)
 
 
 def test_submissions_are_found_below_a_folder(honest, tmp_path):
@@ -572,15 +717,20 @@ def forge_thinking(forger, stated_tokens, requested_tokens):
 def test_tokens_for_thinking_are_accepted(forger):
     forge_thinking(forger, 4096, 4096)
 
-    assert check_submission(forger.folder).refusals == ()
+    assert refusals_of(forger) == ()
 
 
 @pytest.mark.parametrize(
     ("stated_tokens", "requested_tokens", "problem"),
     [
-        (40_000, 40_000, "thinking_tokens is 40000, expected 32768"),
-        (4096, 40_000, "its generation arguments are not those of the leaderboard"),
-        (-5, -5, "thinking_tokens is -5, expected 0"),
+        pytest.param(40_000, 40_000, "thinking_tokens is 40000, expected 32768", id="too many"),
+        pytest.param(
+            4096,
+            40_000,
+            "its generation arguments are not those of the leaderboard",
+            id="more than stated",
+        ),
+        pytest.param(-5, -5, "thinking_tokens is -5, expected 0", id="negative"),
     ],
 )
 def test_impossible_tokens_for_thinking_are_refused(
@@ -588,7 +738,8 @@ def test_impossible_tokens_for_thinking_are_refused(
 ):
     forge_thinking(forger, stated_tokens, requested_tokens)
 
-    refusals = check_submission(forger.folder).refusals
+    refusals = refusals_of(forger)
 
     assert {refusal.code for refusal in refusals} == {"CONFIG_DIFFERS"}
-    assert all(problem in refusal.sentence for refusal in refusals)
+    for refusal in refusals:
+        assert problem in refusal.sentence
