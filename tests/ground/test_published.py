@@ -1,8 +1,9 @@
-"""Downloads against a real HTTP server on this machine: checked, never half-written."""
+"""Downloads of published files from a server on this machine: checked, and never half-written."""
 
 from __future__ import annotations
 
 import http.server
+import json
 import logging
 import subprocess
 import threading
@@ -13,49 +14,57 @@ import pytest
 
 from lm_factuality.benchmarks import all_sources
 from lm_factuality.cli import main
-from lm_factuality.ground import published as fetching
+from lm_factuality.ground import published
 from lm_factuality.ground.errors import DataError
 from lm_factuality.ground.published import Source, blob_id, cached_path, fetch, locate
 
 CONTENT = b"doc_id,prefix\n" + b"1,some text\n" * 40_000
+HALF = 200_000  # bytes, less than half of the content
 
 
-class Handler(http.server.SimpleHTTPRequestHandler):
-    """Serves files; breaks the first answer off where the server is told to."""
+class UpstreamHandler(http.server.SimpleHTTPRequestHandler):
+    """Serves files, and breaks the next reply off after ``server.break_at`` bytes if that is set."""
 
     def do_GET(self):
-        content = Path(self.translate_path(self.path))
-        self.server.requests.append(self.path)
-        if not content.is_file():
+        path = Path(self.translate_path(self.path))
+        self.server.requested_paths.append(self.path)
+        if not path.is_file():
             self.send_error(404)
             return
-        body = content.read_bytes()
+        body = path.read_bytes()
         self.send_response(200)
         self.send_header("Content-Length", str(len(body)))
         self.end_headers()
-        stop = len(body)
-        if self.server.break_at:
-            stop, self.server.break_at = self.server.break_at, None
-        self.wfile.write(body[:stop])
+        self.wfile.write(body[: self.server.break_at])
+        self.server.break_at = None
 
     def log_message(self, *_):
-        pass
+        """Print nothing about requests."""
 
 
 @pytest.fixture
-def source(tmp_path) -> Source:
-    file = tmp_path / "upstream" / "org" / "repo" / "c0ffee" / "data" / "rows.csv"
-    file.parent.mkdir(parents=True)
-    file.write_bytes(CONTENT)
-    return Source("rows", "org/repo", "c0ffee", "data/rows.csv", blob_id(file), "MIT", 40_000)
+def upstream_file(tmp_path) -> Path:
+    """Write a file as it is published at a commit of a repository, and return its path."""
+    path = tmp_path / "upstream" / "org" / "repo" / "c0ffee" / "data" / "rows.csv"
+    path.parent.mkdir(parents=True)
+    path.write_bytes(CONTENT)
+    return path
+
+
+@pytest.fixture
+def source(upstream_file) -> Source:
+    """Return the source ``rows``, which is this file."""
+    blob = blob_id(upstream_file)
+    return Source("rows", "org/repo", "c0ffee", "data/rows.csv", blob, "MIT", 40_000)
 
 
 @pytest.fixture
 def server(tmp_path, source, monkeypatch):
-    server = http.server.ThreadingHTTPServer(
-        ("127.0.0.1", 0), partial(Handler, directory=tmp_path / "upstream")
-    )
-    server.requests, server.break_at = [], None
+    """Serve the published file, and let the suite download from there to an empty cache."""
+    handler = partial(UpstreamHandler, directory=tmp_path / "upstream")
+    server = http.server.ThreadingHTTPServer(("127.0.0.1", 0), handler)
+    server.requested_paths = []
+    server.break_at = None
     threading.Thread(target=server.serve_forever, daemon=True).start()
     monkeypatch.setenv("LM_FACTUALITY_MIRROR", f"http://127.0.0.1:{server.server_port}")
     monkeypatch.setenv("LM_FACTUALITY_HOME", str(tmp_path / "home"))
@@ -65,113 +74,201 @@ def server(tmp_path, source, monkeypatch):
     server.shutdown()
 
 
-def parts(source: Source) -> list[str]:
-    return sorted(
-        path.name for path in cached_path(source).parent.glob("*") if path.suffix != ".lock"
-    )
+def cached_names(source: Source) -> list[str]:
+    """Return the names of the files in the folder of a source's cache, without locks."""
+    paths = cached_path(source).parent.glob("*")
+    return sorted(path.name for path in paths if path.suffix != ".lock")
 
 
-def test_a_blob_id_is_gits(tmp_path):
+def test_a_blob_id_is_the_one_that_git_computes(tmp_path):
     path = tmp_path / "file"
     path.write_bytes(CONTENT)
-    git = subprocess.run(
+
+    process = subprocess.run(
         ["git", "hash-object", str(path)], capture_output=True, text=True, check=True
     )
-    assert blob_id(path) == git.stdout.strip()
+
+    assert blob_id(path) == process.stdout.strip()
 
 
-def test_a_download_is_checked_and_kept(source, server):
+def test_a_file_is_downloaded(source, server):
     path = fetch(source)
+
     assert path.read_bytes() == CONTENT
-    assert parts(source) == ["rows.csv"]
+    assert cached_names(source) == ["rows.csv"]
+
+
+def test_a_file_is_downloaded_once(source, server):
+    fetch(source)
+
     assert locate(source).is_upstream
-    assert len(server.requests) == 1
+    assert len(server.requested_paths) == 1
 
 
-def test_an_interrupted_download_leaves_nothing_and_is_made_again(source, server):
-    server.break_at = 200_000
+def test_an_interrupted_download_leaves_no_file(source, server):
+    server.break_at = HALF
+
     with pytest.raises(DataError, match="cannot be downloaded"):
         fetch(source)
-    assert parts(source) == []
-    assert fetch(source).read_bytes() == CONTENT
-    assert parts(source) == ["rows.csv"]
+
+    assert cached_names(source) == []
 
 
-def test_other_content_is_refused_and_nothing_is_kept(source, server, tmp_path):
-    (tmp_path / "upstream/org/repo/c0ffee/data/rows.csv").write_bytes(b"something else")
+def test_an_interrupted_download_is_made_again(source, server):
+    server.break_at = HALF
+    with pytest.raises(DataError):
+        fetch(source)
+
+    path = fetch(source)
+
+    assert path.read_bytes() == CONTENT
+    assert cached_names(source) == ["rows.csv"]
+
+
+def test_another_content_is_refused_and_not_kept(source, server, upstream_file):
+    upstream_file.write_bytes(b"something else")
+
     with pytest.raises(DataError, match=f"is not git blob {source.blob}; nothing was kept"):
         fetch(source)
-    assert parts(source) == []
+
+    assert cached_names(source) == []
 
 
-def test_a_damaged_cache_says_how_to_mend_it(source, server):
+def test_a_damaged_file_in_the_cache_is_refused_with_the_command_that_replaces_it(source, server):
     fetch(source).write_bytes(b"damaged")
+
     with pytest.raises(DataError, match="lm-factuality data fetch rows"):
         fetch(source)
 
 
-@pytest.mark.parametrize("trouble", ["offline", "missing upstream", "no server", "no certificates"])
-def test_no_network_and_no_file_says_both_ways_out(source, server, monkeypatch, trouble, tmp_path):
-    if trouble == "offline":
-        monkeypatch.setenv("HF_HUB_OFFLINE", "1")
-    elif trouble == "no server":
-        monkeypatch.setenv("LM_FACTUALITY_MIRROR", "http://127.0.0.1:9")
-    elif trouble == "no certificates":
-        monkeypatch.setenv("SSL_CERT_FILE", str(tmp_path / "gone.pem"))
-    else:
-        (tmp_path / "upstream/org/repo/c0ffee/data/rows.csv").unlink()
+def assert_both_ways_out_are_named(source: Source) -> None:
+    """Assert that a download fails with one line that names a command and an option."""
     with pytest.raises(DataError) as error:
         fetch(source)
-    text = str(error.value)
-    assert "\n" not in text
-    assert "lm-factuality data fetch rows" in text
-    assert "--metadata data_dir=DIR" in text
+
+    message = str(error.value)
+    assert "\n" not in message
+    assert "lm-factuality data fetch rows" in message
+    assert "--metadata data_dir=DIR" in message
 
 
-def test_a_local_folder_replaces_the_download(source, server, tmp_path, monkeypatch, caplog):
+@pytest.mark.parametrize(
+    ("variable", "value"),
+    [
+        pytest.param("HF_HUB_OFFLINE", "1", id="offline"),
+        pytest.param("LM_FACTUALITY_MIRROR", "http://127.0.0.1:9", id="no server"),
+        pytest.param("SSL_CERT_FILE", "/nowhere/gone.pem", id="no certificates"),
+    ],
+)
+def test_a_download_without_a_network_says_what_to_do(source, server, monkeypatch, variable, value):
+    monkeypatch.setenv(variable, value)
+
+    assert_both_ways_out_are_named(source)
+
+
+def test_a_download_of_a_file_that_is_gone_says_what_to_do(source, server, upstream_file):
+    upstream_file.unlink()
+
+    assert_both_ways_out_are_named(source)
+
+
+@pytest.fixture
+def data_folder(tmp_path) -> Path:
+    """Return a folder with the user's copy of the published file."""
     folder = tmp_path / "mine"
     folder.mkdir()
     (folder / "rows.csv").write_bytes(CONTENT)
-    assert locate(source, folder).is_upstream
-    (folder / "rows.csv").write_bytes(CONTENT[:100])
-    monkeypatch.setenv("LM_FACTUALITY_DATA", str(folder))
+    return folder
+
+
+def test_a_file_of_the_user_replaces_the_download(source, server, data_folder):
+    assert locate(source, data_folder).is_upstream
+    assert server.requested_paths == []
+
+
+def test_a_file_of_the_user_with_another_content_is_taken_with_a_warning(
+    source, server, data_folder, monkeypatch, caplog
+):
+    (data_folder / "rows.csv").write_bytes(CONTENT[:100])
+    monkeypatch.setenv("LM_FACTUALITY_DATA", str(data_folder))
+
     with caplog.at_level(logging.WARNING):
-        assert not locate(source).is_upstream
+        located_file = locate(source)
+
+    assert not located_file.is_upstream
     assert "is not the published file" in caplog.text
-    assert server.requests == []
+    assert server.requested_paths == []
+
+
+def test_a_data_folder_without_the_file_is_refused(source, server, tmp_path):
     with pytest.raises(DataError, match="the data folder must hold rows.csv"):
         locate(source, tmp_path)
 
 
-def test_the_registry_pins_what_the_reference_pins(shared):
-    import json
-
-    pinned = json.loads((shared / "reference" / "upstream_blobs.json").read_text(encoding="utf-8"))
-    known = [source for source in all_sources().values() if source.repository in pinned]
-    assert {
-        source.name.split("_")[0] for source in all_sources().values() if source not in known
-    } == {"longfact"}
-    for source in known:
-        assert pinned[source.repository]["commit"] == source.commit
-        assert pinned[source.repository]["blobs"][source.path] == source.blob
-    assert (
-        blob_id(shared / "data" / "factor" / "expert_factor.csv")
-        == all_sources()["expert_factor"].blob
-    )
+@pytest.fixture
+def reference_blobs(shared) -> dict:
+    """Return the commits and blobs of published repositories, as they were recorded separately."""
+    return json.loads((shared / "reference" / "upstream_blobs.json").read_text(encoding="utf-8"))
 
 
-def test_the_commands(source, server, monkeypatch, capsys):
-    monkeypatch.setattr(fetching, "_TIMEOUT", 2)
+def test_published_files_have_the_commits_and_blobs_of_the_reference(reference_blobs):
+    checked_names = set()
+    for source in all_sources().values():
+        if source.repository in reference_blobs:
+            repository = reference_blobs[source.repository]
+            assert source.commit == repository["commit"]
+            assert source.blob == repository["blobs"][source.path]
+            checked_names.add(source.name)
+
+    # Files of LongFact are not in the reference.
+    unchecked_names = set(all_sources()) - checked_names
+    assert {name.partition("_")[0] for name in unchecked_names} == {"longfact"}
+
+
+def test_the_blob_of_a_published_file_is_that_of_its_source(shared):
+    path = shared / "data" / "factor" / "expert_factor.csv"
+
+    assert blob_id(path) == all_sources()["expert_factor"].blob
+
+
+@pytest.fixture
+def registered_source(source, server, monkeypatch) -> Source:
+    """Add the source ``rows`` to those that the commands know."""
+    monkeypatch.setattr(published, "_TIMEOUT", 2)  # seconds
     monkeypatch.setitem(all_sources(), "rows", source)
+    return source
+
+
+def test_verify_reports_a_file_that_was_not_fetched(registered_source, capsys):
     assert main(["data", "verify", "rows"]) == 1
+
     assert "rows: not fetched" in capsys.readouterr().err
+
+
+def test_verify_accepts_a_file_that_was_fetched(registered_source, capsys):
     assert main(["data", "fetch", "rows"]) == 0
+
     assert main(["data", "verify", "rows"]) == 0
-    assert source.blob in capsys.readouterr().out
-    cached_path(source).write_bytes(b"damaged")
+
+    assert registered_source.blob in capsys.readouterr().out
+
+
+def test_verify_reports_a_damaged_file(registered_source, capsys):
+    assert main(["data", "fetch", "rows"]) == 0
+    cached_path(registered_source).write_bytes(b"damaged")
+
     assert main(["data", "verify", "rows"]) == 1
-    assert f"expected {source.blob}" in capsys.readouterr().err
+
+    assert f"expected {registered_source.blob}" in capsys.readouterr().err
+
+
+def test_ls_lists_the_number_of_rows_of_each_file(registered_source, capsys):
     assert main(["data", "ls"]) == 0
-    assert "2994" in capsys.readouterr().out
+
+    assert "2994" in capsys.readouterr().out  # of Wiki-FACTOR
+
+
+def test_an_unknown_name_of_a_file_is_refused_with_the_nearest(registered_source, capsys):
     assert main(["data", "fetch", "row"]) == 1
+
     assert "did you mean rows?" in capsys.readouterr().err
