@@ -1,10 +1,10 @@
-"""What people expect of a repository: a citation, a list of changes, forms for issues, workflows.
-They agree with the rest."""
+"""What people expect of a repository: a citation, a changelog and workflows that agree with it."""
 
 from __future__ import annotations
 
 import re
 import subprocess
+from pathlib import Path
 
 import pytest
 import yaml
@@ -13,49 +13,86 @@ import lm_factuality
 from tests.conftest import REPOSITORY, TASKS
 from tests.test_project import PROJECT
 
-GITHUB = REPOSITORY / ".github"
+VERSION = lm_factuality.__version__
 CITATION = yaml.safe_load((REPOSITORY / "CITATION.cff").read_text(encoding="utf-8"))
+WORKFLOWS = sorted((REPOSITORY / ".github" / "workflows").glob("*.yml"))
 
 
-def test_citation_and_changes_are_of_this_version():
-    changes = (REPOSITORY / "CHANGELOG.md").read_text(encoding="utf-8")
-    assert CITATION["version"] == lm_factuality.__version__
+def test_the_citation_is_of_this_version():
+    assert CITATION["version"] == VERSION
     assert CITATION["license"] == PROJECT["license"]
-    assert (
-        re.findall(r"(?m)^## \[(\d\S*)\] - \d{4}-\d\d-\d\d$", changes)[0]
-        == lm_factuality.__version__
-    )
-    # Of the file format's version 1.2.0; the schema requires these.
+
+
+def test_the_citation_has_the_fields_that_its_format_requires():
     assert CITATION["cff-version"] == "1.2.0"
     assert CITATION["message"]
     assert CITATION["authors"]
 
 
-@pytest.mark.parametrize("paper", CITATION["references"], ids=lambda paper: paper["notes"])
-def test_papers_are_cited_as_the_tasks_cite_them(paper):
-    readmes = " ".join(
-        re.sub(r"[{}]|\s+", " ", path.read_text(encoding="utf-8"))
-        for path in TASKS.glob("*/README.md")
-    )
-    readmes = re.sub(r"\s+", " ", readmes)
-    assert re.sub(r"\s+:", ":", paper["title"]) in re.sub(r"\s+:", ":", readmes)
+def test_the_newest_release_of_the_changelog_is_this_version():
+    changelog = (REPOSITORY / "CHANGELOG.md").read_text(encoding="utf-8")
+
+    releases = re.findall(r"(?m)^## \[(\d\S*)\] - \d{4}-\d\d-\d\d$", changelog)
+
+    assert releases[0] == VERSION
+
+
+def plain_words(text: str) -> str:
+    """Return a text without BibTeX's braces, with single blanks and none before a colon."""
+    return re.sub(r" +:", ":", re.sub(r"[{}\s]+", " ", text))
+
+
+@pytest.fixture(scope="module")
+def readmes() -> str:
+    """Return the words of the READMEs of all tasks, which cite papers as BibTeX."""
+    texts = [path.read_text(encoding="utf-8") for path in sorted(TASKS.glob("*/README.md"))]
+    return plain_words(" ".join(texts))
+
+
+each_paper = pytest.mark.parametrize(
+    "paper", CITATION["references"], ids=lambda paper: paper["notes"]
+)
+
+
+@each_paper
+def test_a_paper_is_cited_with_the_title_and_address_of_the_tasks(paper, readmes):
+    assert plain_words(paper["title"]) in readmes
     assert paper["url"] in readmes
-    named = " and ".join(
-        f"{author['family-names']}, {author['given-names']}" for author in paper["authors"]
-    )
-    assert named in readmes
-    if "start" in paper:
-        assert f"{paper['start']}--{paper['end']}" in readmes
+
+
+@each_paper
+def test_a_paper_is_cited_with_the_authors_of_the_tasks(paper, readmes):
+    authors = [f"{author['family-names']}, {author['given-names']}" for author in paper["authors"]]
+
+    assert " and ".join(authors) in readmes
 
 
 @pytest.mark.parametrize(
-    "workflow", sorted(GITHUB.glob("workflows/*.yml")), ids=lambda path: path.stem
+    "paper",
+    [paper for paper in CITATION["references"] if "start" in paper],
+    ids=lambda paper: paper["notes"],
 )
-def test_workflows_run_what_exists_and_may_do_little(workflow):
-    read = yaml.safe_load(workflow.read_text(encoding="utf-8"))
-    assert read["permissions"] == {"contents": "read"}
-    for job in read["jobs"].values():
+def test_a_paper_is_cited_with_the_pages_of_the_tasks(paper, readmes):
+    assert f"{paper['start']}--{paper['end']}" in readmes
+
+
+each_workflow = pytest.mark.parametrize("path", WORKFLOWS, ids=lambda path: path.stem)
+
+
+@each_workflow
+def test_a_workflow_may_only_read_and_prove_who_it_is(path):
+    workflow = yaml.safe_load(path.read_text(encoding="utf-8"))
+
+    assert workflow["permissions"] == {"contents": "read"}
+    for job in workflow["jobs"].values():
         assert set(job.get("permissions", {})) <= {"id-token"}
+
+
+@each_workflow
+def test_a_workflow_runs_scripts_of_the_repository_and_actions_of_a_version(path):
+    workflow = yaml.safe_load(path.read_text(encoding="utf-8"))
+
+    for job in workflow["jobs"].values():
         for step in job["steps"]:
             if "run" in step:
                 assert (REPOSITORY / step["run"].strip()).is_file(), step["run"]
@@ -63,29 +100,42 @@ def test_workflows_run_what_exists_and_may_do_little(workflow):
                 assert re.fullmatch(r"[\w-]+/[\w-]+@(v\d+|release/v1)", step["uses"])
 
 
-def test_a_release_is_refused_where_its_tag_or_its_changes_say_otherwise(tmp_path):
-    """The checks before anything is built, in a copy whose changes are not yet released."""
-    for path in (".ci/dist", "lm_factuality/__init__.py", "CITATION.cff", "CHANGELOG.md"):
-        copy = tmp_path / path
+@pytest.fixture
+def unreleased_copy(tmp_path) -> Path:
+    """Copy what the release script checks, with a changelog that has no date of release."""
+    for name in (".ci/dist", "lm_factuality/__init__.py", "CITATION.cff"):
+        copy = tmp_path / name
         copy.parent.mkdir(parents=True, exist_ok=True)
-        copy.write_bytes((REPOSITORY / path).read_bytes())
-        copy.chmod(0o755)
-    version = lm_factuality.__version__
-    (tmp_path / "CHANGELOG.md").write_text(
-        f"# Changelog\n\n## [{version}] - to be released\n", encoding="utf-8"
+        copy.write_bytes((REPOSITORY / name).read_bytes())
+    (tmp_path / ".ci" / "dist").chmod(0o755)
+    changelog = f"# Changelog\n\n## [{VERSION}] - to be released\n"
+    (tmp_path / "CHANGELOG.md").write_text(changelog, encoding="utf-8")
+    return tmp_path
+
+
+def refusal_of_release(folder: Path, tag: str) -> str:
+    """Let the release script refuse a tag before it builds anything, and return its message."""
+    process = subprocess.run(
+        [folder / ".ci" / "dist"],
+        env={"PATH": "/usr/bin:/bin", "TAG": tag},
+        capture_output=True,
+        text=True,
     )
+    assert process.returncode == 1
+    return process.stderr
 
-    def refused(tag: str) -> str:
-        done = subprocess.run(
-            [tmp_path / ".ci/dist"],
-            env={"PATH": "/usr/bin:/bin", "TAG": tag},
-            capture_output=True,
-            text=True,
-        )
-        assert done.returncode == 1
-        return done.stderr
 
-    assert "the tag is v9.9.9" in refused("v9.9.9")
-    assert "no date of release" in refused(f"v{version}")
-    (tmp_path / "CITATION.cff").write_text("version: 0.0.1\n", encoding="utf-8")
-    assert f"does not name version {version}" in refused(f"v{version}")
+def test_a_release_with_the_tag_of_another_version_is_refused(unreleased_copy):
+    assert "the tag is v9.9.9" in refusal_of_release(unreleased_copy, "v9.9.9")
+
+
+def test_a_release_without_a_date_in_the_changelog_is_refused(unreleased_copy):
+    assert "no date of release" in refusal_of_release(unreleased_copy, f"v{VERSION}")
+
+
+def test_a_release_with_the_citation_of_another_version_is_refused(unreleased_copy):
+    (unreleased_copy / "CITATION.cff").write_text("version: 0.0.1\n", encoding="utf-8")
+
+    message = refusal_of_release(unreleased_copy, f"v{VERSION}")
+
+    assert f"does not name version {VERSION}" in message
