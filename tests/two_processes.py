@@ -8,28 +8,42 @@ from typing import Any
 import torch
 
 
-def one_of_two(base: type) -> Any:
-    """A kind of ``base`` (an HFLM) that is first the second process (``start(1)``), whose objects
-    it keeps, pickled as over a wire, and then the first (``start(0)``), which gathers them."""
+def one_of_two(model_class: type) -> Any:
+    """Return a kind of model that plays one process of two after the other.
 
-    class OneOfTwo(base):
-        sent: list[bytes]
+    A test first evaluates ``model.start(1)``, the second process, whose results are kept. It then
+    evaluates ``model.start(0)``, the first process, which gathers the results of both.
 
-        def start(self, rank: int):
-            self._rank, self._world_size = rank, 2
+    Args:
+        model_class: A model of lm_eval, such as `HFLM`.
+    """
+
+    class OneOfTwo(model_class):
+        """A model that communicates with itself."""
+
+        sent_objects: list[bytes]
+        """What the second process has sent and the first has not yet received, pickled."""
+
+        def start(self, rank: int) -> OneOfTwo:
+            """Become the process with this number, and return the model."""
+            self._rank = rank
+            self._world_size = 2
             if rank == 1:
-                self.sent = []
+                self.sent_objects = []
             return self
 
-        def all_gather(self, tensor):
+        def all_gather(self, tensor: torch.Tensor) -> torch.Tensor:
+            """Return the tensors of both processes, which are taken to be equal."""
             return torch.stack([tensor, tensor])
 
-        def gather_object(self, obj, dst=0):
+        def gather_object(self, obj: Any, dst: int = 0) -> list[Any] | None:
+            """Send an object from the second process, or return those of both from the first."""
             if self.rank == 1:
-                return self.sent.append(pickle.dumps(obj))
-            return [obj, pickle.loads(self.sent.pop(0))]
+                self.sent_objects.append(pickle.dumps(obj))
+                return None
+            return [obj, pickle.loads(self.sent_objects.pop(0))]
 
-        def barrier(self):
-            pass
+        def barrier(self) -> None:
+            """Wait for nobody."""
 
     return OneOfTwo
