@@ -3,6 +3,8 @@
 ``python -m tests.hostile FOLDER`` writes them, to be tried by hand.
 """
 
+from __future__ import annotations
+
 import gzip
 import io
 import os
@@ -10,11 +12,12 @@ import sys
 from collections.abc import Iterator, Mapping
 from pathlib import Path
 
-DEEP = 100_000
-DIGITS = 6_000
+DEEP = 100_000  # brackets, more than Python nests
+DIGITS = 6_000  # more than Python reads as an integer
 
 
 def _parquet() -> bytes:
+    """Return a sound Parquet file with 100 rows."""
     import pyarrow
     import pyarrow.parquet
 
@@ -24,14 +27,24 @@ def _parquet() -> bytes:
 
 
 def _aliases(levels: int = 12, width: int = 12) -> str:
-    """YAML whose last value has ``width ** levels`` items once its aliases are followed."""
+    """Return YAML whose aliases stand for more items than any memory holds.
+
+    Args:
+        levels: The number of lists.
+        width: How often each list contains the one before it. The last list has
+            ``width ** (levels - 1)`` items once all aliases are followed.
+    """
     lines = ["a0: &a0 [x]"]
     for level in range(1, levels):
-        lines.append(f"a{level}: &a{level} [{', '.join([f'*a{level - 1}'] * width)}]")
-    return "\n".join([*lines, f"task: *a{levels - 1}", ""])
+        items = ", ".join([f"*a{level - 1}"] * width)
+        lines.append(f"a{level}: &a{level} [{items}]")
+    lines.append(f"task: *a{levels - 1}")
+    return "\n".join(lines) + "\n"
 
 
 def _contents() -> Iterator[tuple[str, bytes]]:
+    """Yield the name and the content of each hostile file."""
+    # Texts and their encodings.
     yield "empty", b""
     yield "blank", b"\n\n \n"
     yield "nul", b"\0" * 1000
@@ -40,6 +53,8 @@ def _contents() -> Iterator[tuple[str, bytes]]:
     yield "utf16", '{"a": "b"}\n'.encode("utf-16")
     yield "latin1", '{"a": "caf\xe9"}\n'.encode("latin-1")
     yield "crlf", b'{"a": 1}\r\n{"b": 2}\r\n'
+
+    # JSON and JSONL.
     yield "brackets", b"[" * DEEP
     yield "braces", b'{"a":' * DEEP + b"1" + b"}" * DEEP
     yield "deep_list", b"[" * 3000 + b"]" * 3000
@@ -59,10 +74,14 @@ def _contents() -> Iterator[tuple[str, bytes]]:
     yield "objects", b'[{}, {"a": 1}]\n'
     yield "object", b"{}\n"
     yield "cut_json", b'{"a": [1, 2'
+
+    # CSV.
     yield "csv_quote", b'a,b\n"never closed,1\n' * 3
     yield "csv_columns", b",".join(b"c%d" % number for number in range(1_000_000)) + b"\n1\n"
     yield "csv_same_columns", b"c," * 200_000 + b"c\n1\n"
     yield "long_line", b"a" * 1_000_000
+
+    # Binary formats.
     yield "gzip", gzip.compress(b'{"a": 1}\n')
     yield "cut_gzip", gzip.compress(os.urandom(1000))[:300]
     yield "no_gzip", b"\x1f\x8b" + b"junk" * 100
@@ -70,6 +89,8 @@ def _contents() -> Iterator[tuple[str, bytes]]:
     yield "cut_parquet", _parquet()[:-40]
     yield "bad_parquet", b"PAR1" + b"\xff" * 200 + b"PAR1"
     yield "sqlite", b"SQLite format 3\0" + b"\xff" * 4096
+
+    # YAML.
     yield "yaml_aliases", _aliases().encode()
     yield "yaml_circle", b"a: &a [*a]\ntask: *a\n"
     yield "yaml_python", b"task: !!python/object/apply:os.system [true]\n"
@@ -82,22 +103,31 @@ def _contents() -> Iterator[tuple[str, bytes]]:
 
 
 def write_hostile(folder: Path, suffix: str) -> Mapping[str, Path]:
-    """The files by name, each in a folder of its own, and places where no file can be read:
-    ``missing``, a ``folder``, a ``loop`` of links."""
-    found = {}
-    for name, content in _contents():
-        found[name] = folder / name / f"results_{name}{suffix}"
-        found[name].parent.mkdir(parents=True)
-        found[name].write_bytes(content)
-    found["missing"] = folder / f"missing{suffix}"
-    found["folder"] = folder / f"folder{suffix}"
-    found["folder"].mkdir()
-    found["loop"] = folder / f"loop{suffix}"
-    found["loop"].symlink_to(found["loop"])
-    found["below_a_file"] = found["empty"] / f"x{suffix}"
-    found["long_name"] = folder / f"{'x' * 300}{suffix}"
+    """Write all hostile files, each into a folder of its own.
 
-    return found
+    Args:
+        folder: Where to write them.
+        suffix: What all names end with, such as ``.json``, whatever the content.
+
+    Returns:
+        The path of each file by its name. Some paths are of no file: ``missing``, a ``folder``, a
+        ``loop`` of links, a path ``below_a_file`` and one with a ``long_name``.
+    """
+    paths = {}
+    for name, content in _contents():
+        path = folder / name / f"results_{name}{suffix}"
+        path.parent.mkdir(parents=True)
+        path.write_bytes(content)
+        paths[name] = path
+
+    paths["missing"] = folder / f"missing{suffix}"
+    paths["below_a_file"] = paths["empty"] / f"x{suffix}"
+    paths["long_name"] = folder / f"{'x' * 300}{suffix}"
+    paths["folder"] = folder / f"folder{suffix}"
+    paths["folder"].mkdir()
+    paths["loop"] = folder / f"loop{suffix}"
+    paths["loop"].symlink_to(paths["loop"])
+    return paths
 
 
 if __name__ == "__main__":
