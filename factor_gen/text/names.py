@@ -105,7 +105,7 @@ def _find_run_end(tokenised: TokenisedText, start: int) -> int:
             end = index + 1
             continue
 
-        # "end" stays behind "index" after a joint. Two joints in a row end the run.
+        # A run has no two joints in a row. After a joint, "end" is still the position before it.
         follows_joint = end < index
         if follows_joint or not _is_joint(words, index):
             break

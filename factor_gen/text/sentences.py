@@ -120,8 +120,8 @@ def _split_line(line: str, start: int, language: str) -> Iterator[SentenceSpan]:
         if piece_end >= len(line):
             break
 
-        # A sentence longer than half a piece goes on in the next piece, which would otherwise
-        # hold little that is new.
+        # A sentence that fills more than half of the piece is not read twice, because the next
+        # piece would then hold little that is new. It goes on there.
         is_long_sentence = sentence_start < piece_start + _PIECE_LENGTH // 2
         piece_start = piece_end if is_long_sentence else sentence_start
     # The last sentence ends with the line.

@@ -55,6 +55,9 @@ class Collocations:
     ) -> bool:
         """Whether the corpus has a substitute in a context like that of the words it replaces.
 
+        Example:
+            *Ship* may replace *boat* in *the boat sank* if the corpus has *ship* near *sank*.
+
         Args:
             text: The sentence.
             start: Where the words that are replaced start.
@@ -73,6 +76,7 @@ class Collocations:
         after = _split_words(text[end : end + _NEAR])[:_LONGEST_DISTANCE]
         new_words = _split_words(substitute)
         if must_be_in_slot:
+            # The substitute between its two new neighbours, such as "the ship sank".
             slot = [*before[-1:], *new_words, *after[:1]]
             return _hash_companion(" ".join(slot)) in self._companions_of(stem(substitute))
         if self._has_companion(before, new_words, after):
@@ -121,6 +125,7 @@ class Collocations:
         first = self._companions_of(first_stem)
         second = self._companions_of(second_stem)
         fewer = min(len(first), len(second))
+        # Words without any companions are not similar.
         return _LEAST_SHARED * len(first & second) >= max(1, fewer)
 
     def _companions_of(self, word_stem: str) -> frozenset[int]:

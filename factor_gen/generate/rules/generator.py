@@ -336,9 +336,9 @@ def _alternate_operators(edits: Sequence[SentenceEdit], seed: str) -> list[Sente
         edits_by_operator[edit.operator].append(edit)
 
     ordered_edits: list[SentenceEdit] = []
-    # The least doubtful edits come first.
+    # Most operators have degree 0, which means that their edits are not doubtful.
     for degree_of_doubt in (0, 1, 2):
-        # The edits of each operator of this degree.
+        # One queue for each operator of this degree.
         queues = [
             operator_edits
             for operator, operator_edits in edits_by_operator.items()

@@ -86,10 +86,10 @@ def _stands_alone(sentence: TaggedSentence, name: Entity) -> bool:
 
 
 def _is_place_implied_elsewhere(sentence: TaggedSentence, name: Entity) -> bool:
-    """Whether a name is a place that another part of the sentence tells as well.
+    """Whether a name is a place that another part of the sentence gives away.
 
-    Such a place is not replaced, because *In Japan the Japanese voted* would contradict itself
-    after an edit, and the facts need not be known.
+    With another country, *In Japan the Japanese voted* would contradict itself, and a reader who
+    knows nothing of the facts could tell that it is false.
 
     Args:
         sentence: The sentence.
@@ -101,7 +101,7 @@ def _is_place_implied_elsewhere(sentence: TaggedSentence, name: Entity) -> bool:
     """
     if name.kind != PLACE:
         return False
-    # A dateline has capitals: "KENYA, May 3 - Kenya's bank ...".
+    # A dateline writes its place in capitals, as in "NAIROBI, May 3 (Reuters) - ".
     dateline = sentence.text[: sentence.dateline_end]
     if name.text.upper() in dateline.upper():
         return True

@@ -63,8 +63,8 @@ def _is_changeable(sentence: TaggedSentence, quantity: Entity) -> bool:
     """
     span = Span(quantity.start, quantity.end)
     value = _value_of(quantity.text)
-    # A sentence may list what it counts if this is little, as in "two boats, the Ada and the Bee".
-    # The table rules such numbers out.
+    # A sentence may list the things that it counts if there are few, as in "two boats, the Ada and
+    # the Bee". The table rules such numbers out.
     is_few = value is None or value <= _MOST_LISTED
     context = sentence.context_of_characters(
         *span, quantity=[quantity.text], kind=[quantity.kind], few=[is_few]

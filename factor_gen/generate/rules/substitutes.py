@@ -159,8 +159,8 @@ def _fitting_substitutes(
 def _absent_substitutes(sentence: TaggedSentence, start: int, entry: ListEntry) -> list[WordForm]:
     """Return the substitutes of a word that do not occur elsewhere in the sentence.
 
-    In *prices rose and then fell*, the verb *fell* is no substitute for *rose*, and neither is
-    *falls*, if the sentence has this form of it.
+    In *prices rose and then fell*, the verb *fell* is no substitute for *rose*. It is none in
+    *prices rose, but will fall* either, because *fall* is a form of the same verb.
 
     Args:
         sentence: The sentence to edit.
