@@ -1,4 +1,4 @@
-"""Claims by rules, from a judge, and from a file."""
+"""The claims in responses of FELM: by rules, from a judge, and from a file."""
 
 import json
 
@@ -23,7 +23,15 @@ SEGMENTS = ["Mars is red and has moons.", "Sure!"]
 
 def make_row(*segments, index="0"):
     """Make a row of FELM whose response has these segments, all of them labelled correct."""
-    return FelmRow(index, "wk", "Why?", segments, (True,) * len(segments), (), ())
+    return FelmRow(
+        index=index,
+        domain="wk",
+        prompt="Why?",
+        segments=segments,
+        labels=(True,) * len(segments),
+        references=(),
+        reference_texts=(),
+    )
 
 
 def read_answer(answer):
@@ -39,7 +47,7 @@ def make_reply(*claims_of_segments):
 
 @pytest.fixture
 def row_claims():
-    """The claims that the rules find in a row of three segments, the second without any."""
+    """Return the claims that rules find in three segments, of which the second has none."""
     row = make_row(
         "Mars is red; it has two moons. Both are small.", "Sure!", "First line\\n\\nSecond line"
     )
@@ -47,6 +55,7 @@ def row_claims():
 
 
 def test_the_rules_make_every_clause_a_claim(row_claims):
+    """The second segment, "Sure!", says nothing."""
     assert row_claims.claims == (
         ("Mars is red", "it has two moons.", "Both are small."),
         (),
@@ -60,6 +69,7 @@ def test_all_claims_are_listed_with_the_numbers_of_their_segments(row_claims):
 
 
 def test_claims_of_a_reply_are_put_in_the_order_of_the_segments():
+    """The judge may name the segments in any order."""
     reply = make_reply((2, []), (1, ["Mars is red.", "Mars has moons."]))
 
     row_claims = claims_from_reply(make_row(*SEGMENTS), reply, "judge")
@@ -70,13 +80,23 @@ def test_claims_of_a_reply_are_put_in_the_order_of_the_segments():
 @pytest.mark.parametrize(
     ("reply", "problem"),
     [
-        (make_reply((1, ["Mars is red."])), "no segment 2"),
-        (make_reply((1, ["Mars is red."]), (3, [])), "segment 3 of 2"),
-        (make_reply((1, ["Mars is red."]), (2, []), (2, [])), "segment 2 twice"),
-        (make_reply((1, []), (2, [])), "no claims"),
-        (make_reply(), "no segment 1, 2"),
-        (read_answer(Answer("Mars is red.")), "no JSON object"),
-        (read_answer(Answer(None, error="timed out")), "judge error: timed out"),
+        pytest.param(make_reply((1, ["Mars is red."])), "no segment 2", id="missing segment"),
+        pytest.param(
+            make_reply((1, ["Mars is red."]), (3, [])), "segment 3 of 2", id="unknown segment"
+        ),
+        pytest.param(
+            make_reply((1, ["Mars is red."]), (2, []), (2, [])),
+            "segment 2 twice",
+            id="segment twice",
+        ),
+        pytest.param(make_reply((1, []), (2, [])), "no claims", id="no claims"),
+        pytest.param(make_reply(), "no segment 1, 2", id="no segments"),
+        pytest.param(read_answer(Answer("Mars is red.")), "no JSON object", id="no JSON"),
+        pytest.param(
+            read_answer(Answer(None, error="timed out")),
+            "judge error: timed out",
+            id="judge that is down",
+        ),
     ],
 )
 def test_an_incomplete_reply_is_a_problem_without_claims(reply, problem):
@@ -102,10 +122,13 @@ def test_claims_that_were_written_to_a_file_are_read_back(tmp_path):
 @pytest.mark.parametrize(
     ("line", "message"),
     [
-        ('{"index": "0"}', "claims is missing(.|\n)*claims extract"),
-        (
+        pytest.param(
+            '{"index": "0"}', "claims is missing(.|\n)*claims extract", id="another kind of file"
+        ),
+        pytest.param(
             '{"index": "0", "source": "j", "claims": [["a b"]]}',
             "claims of 1 segments, but row 0 has 2",
+            id="claims of fewer segments",
         ),
     ],
 )

@@ -25,7 +25,7 @@ def make_line(index, segments):
 
 @pytest.fixture
 def trial(tmp_path):
-    """A trial over two rows of three segments: the judge is asked which segments are wrong."""
+    """Return a trial that asks a judge which of three segments are wrong, in each of two rows."""
     lines = [
         make_line("first", ["Iron rusts.", "Gold rusts.", "Salt melts."]),
         make_line("second", ["One.", "Two.", "Three."]),
@@ -36,7 +36,7 @@ def trial(tmp_path):
 
 @pytest.fixture
 def ask(server, config, tmp_path, trial):
-    """A function that asks the judge of the trial, which keeps its answers in one store."""
+    """Return a function that asks the judge of the trial, which keeps its answers in one store."""
 
     def ask_judge():
         with Judge.open(config(), store=tmp_path / "a.sqlite") as judge:
@@ -46,8 +46,10 @@ def ask(server, config, tmp_path, trial):
 
 
 def script_with_finish_reason(finish_reason):
-    """Script a server whose answer on the first row ends for this reason, that on the second row
-    with ``stop``."""
+    """Return the script of a server whose answer on the first row ends for this reason.
+
+    Its answer on the second row is whole.
+    """
 
     def script(prompt, attempt):
         if "Why second?" in prompt:
@@ -58,26 +60,32 @@ def script_with_finish_reason(finish_reason):
 
 
 def test_a_finished_list_flags_its_segments(server, ask):
+    """The judge names segments 1 and 2 of the first row, and segment 3 of the second."""
     server.script = script_with_finish_reason("stop")
 
     first, second = ask()
 
-    assert (first.flagged, first.reason) == ((True, True, False), None)
-    assert (second.flagged, second.reason) == ((False, False, True), None)
+    assert first.flagged == (True, True, False)
+    assert first.reason is None
+    assert second.flagged == (False, False, True)
+    assert second.reason is None
 
 
 def test_a_list_that_may_be_cut_off_is_no_verdict(server, ask):
-    """Of the answer ``1, 2`` a third id may be missing, as it ended for want of tokens."""
+    """The answer ``1, 2`` ended for want of tokens, so a third number may be missing."""
     server.script = script_with_finish_reason("length")
 
     first, second = ask()
 
-    assert (first.flagged, first.reason) == (None, "cut off in the answer")
-    assert (second.flagged, second.reason) == ((False, False, True), None)
+    assert first.flagged is None
+    assert first.reason == "cut off in the answer"
+    assert second.flagged == (False, False, True)
+    assert second.reason is None
 
 
 @pytest.mark.parametrize("finish_reason", ["stop", "length"])
 def test_answers_come_from_the_store_the_second_time(server, ask, finish_reason):
+    """Answers that were cut off are stored too, since they would be cut off again."""
     server.script = script_with_finish_reason(finish_reason)
 
     judged = ask()

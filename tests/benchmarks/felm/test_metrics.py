@@ -1,4 +1,4 @@
-"""Scores against the reference, by hand, and their bounds."""
+"""The scores of FELM: against the authors' script, worked out by hand, and their bounds."""
 
 import json
 import math
@@ -25,7 +25,7 @@ from lm_factuality.benchmarks.felm.verdicts import (
 )
 from lm_factuality.ground.errors import DataError
 
-# Of the published file: responses, segments, and segments with an error.
+# The published file has these numbers of responses, of segments and of segments with an error.
 NUM_RESPONSES = 847
 NUM_SEGMENTS = 4426
 NUM_WRONG_SEGMENTS = 787
@@ -33,13 +33,13 @@ NUM_WRONG_SEGMENTS = 787
 
 @pytest.fixture(scope="module")
 def rows(shared):
-    """The rows of the published file."""
+    """Return the rows of the published file."""
     return read_felm_rows(shared / "data" / "felm" / "all.jsonl")
 
 
 @pytest.fixture(scope="module")
 def baselines(rows):
-    """The scores on segments of three baselines, which flag everything, nothing, and at random."""
+    """Return the scores on segments of three baselines: flag everything, nothing and at random."""
     responses = [read_judged_response(row.domain, row.labels, problem="not asked") for row in rows]
     return [report["segment"] for report in score_baselines(responses).values()]
 
@@ -78,7 +78,9 @@ def test_the_scores_equal_those_of_the_reference(shared, rows, kind, protocol):
 
 
 def test_the_file_has_the_published_numbers_of_responses_and_segments(rows):
-    labels = [label for row in rows for label in row.labels]
+    labels = []
+    for row in rows:
+        labels += row.labels
 
     assert len(rows) == NUM_RESPONSES
     assert len(labels) == NUM_SEGMENTS
@@ -98,6 +100,7 @@ def test_flagging_everything_gives_the_known_f1(baselines):
 
 
 def test_flagging_nothing_misses_every_wrong_segment(baselines):
+    """All 787 wrong segments are false negatives, and all others true negatives."""
     _everything, nothing, _at_random = baselines
 
     correct = NUM_SEGMENTS - NUM_WRONG_SEGMENTS
@@ -148,12 +151,14 @@ def test_scores_follow_from_the_counts():
     ],
 )
 def test_a_score_that_divides_by_zero_is_not_a_number(counts, undefined):
+    """A value of 0 would look like a bad score."""
     scores = detection_scores(counts)
 
     assert {name for name in MEASURES if math.isnan(scores[name])} == undefined
 
 
 def test_a_response_is_wrong_if_any_of_its_segments_is():
+    """The judge need not flag the segment that is wrong."""
     responses = [
         make_scored(errors=[False, True], flagged=[True, False]),  # wrong, flagged
         make_scored(errors=[False, False], flagged=[False, True]),  # right, flagged
@@ -188,7 +193,7 @@ def test_unscored_responses_are_counted_in_the_bounds_alone(count, segment_count
 
 @pytest.fixture
 def report():
-    """A report on a scored response, and on an unscored one in another domain."""
+    """Return a report on a scored response, and on an unscored one in another domain."""
     responses = [
         make_scored(errors=[True], flagged=[True]),
         make_unscored(errors=[True, False], domain="math"),
@@ -224,6 +229,7 @@ def read_claims_verdict(output):
 
 
 def test_a_segment_is_flagged_if_any_of_its_claims_is():
+    """Claims 3 and 4 are in the second segment."""
     judged = read_claims_verdict("Answer: 3, 4")
 
     assert judged.flagged == (False, True, False)
@@ -238,20 +244,32 @@ def test_the_number_of_no_claim_is_a_reason_not_to_score():
 @pytest.mark.parametrize(
     ("lines", "message"),
     [
-        ([1], "found 1; expected"),
-        ([{"domain": "wk", "output": "1"}], "index is missing"),
-        ([{"index": "7", "domain": "wk", "output": "1"}], "no row has the index '7'"),
-        ([{"index": "0", "domain": "wk", "output": "1"}] * 2, "appears twice"),
-        (
+        pytest.param([1], "found 1; expected", id="number"),
+        pytest.param([{"domain": "wk", "output": "1"}], "index is missing", id="no index"),
+        pytest.param(
+            [{"index": "7", "domain": "wk", "output": "1"}],
+            "no row has the index '7'",
+            id="unknown index",
+        ),
+        pytest.param(
+            [{"index": "0", "domain": "wk", "output": "1"}] * 2, "appears twice", id="index twice"
+        ),
+        pytest.param(
             [{"index": "0", "domain": "math", "output": "1"}],
             "row 0 is of domain 'wk', found 'math'",
+            id="other domain",
         ),
-        (
+        pytest.param(
             [{"doc": {"index": "0", "domain": "math"}, "resps": [["1"]]}],
             "row 0 is of domain 'wk', found 'math'",
+            id="other domain in a sample of lm_eval",
         ),
-        ([{"index": "0", "domain": "wk", "output": 3}], "is 3; expected a valid string"),
-        ([], "no outputs"),
+        pytest.param(
+            [{"index": "0", "domain": "wk", "output": 3}],
+            "is 3; expected a valid string",
+            id="output that is a number",
+        ),
+        pytest.param([], "no outputs", id="empty file"),
     ],
 )
 def test_a_broken_file_of_outputs_is_refused(lines, message, tmp_path):
@@ -262,10 +280,13 @@ def test_a_broken_file_of_outputs_is_refused(lines, message, tmp_path):
         read_saved_outputs(path, [make_row("0")], "paper")
 
 
-def test_rows_without_output_and_empty_outputs_are_unscored(tmp_path):
+def test_a_row_with_an_empty_output_or_without_one_is_unscored(tmp_path):
     path = tmp_path / "outputs.jsonl"
     path.write_text('{"index": "0", "domain": "wk", "output": null}\n')
 
-    judged = read_saved_outputs(path, [make_row("0"), make_row("1")], "paper")
+    with_empty_output, without_output = read_saved_outputs(
+        path, [make_row("0"), make_row("1")], "paper"
+    )
 
-    assert [response.reason for response in judged] == ["empty output", "no output for this row"]
+    assert with_empty_output.reason == "empty output"
+    assert without_output.reason == "no output for this row"

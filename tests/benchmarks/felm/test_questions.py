@@ -1,4 +1,4 @@
-"""What a judge sees of a row in each setting."""
+"""What a judge sees of a row of FELM in each setting."""
 
 import json
 import math
@@ -21,15 +21,16 @@ from lm_factuality.benchmarks.felm.rows import FelmRow, read_felm_rows, split_cl
 from lm_factuality.ground.errors import ConfigError, DataError
 
 ROW = FelmRow(
-    "0",
-    "wk",
-    "How many moons has Mars?",
-    ("Mars has two moons.", "They  are big."),
-    (True, False),
-    ("https://moons.example/mars,",),
-    ("Phobos and Deimos are tiny moons of Mars.",),
+    index="0",
+    domain="wk",
+    prompt="How many moons has Mars?",
+    segments=("Mars has two moons.", "They  are big."),
+    labels=(True, False),
+    references=("https://moons.example/mars,",),
+    reference_texts=("Phobos and Deimos are tiny moons of Mars.",),
 )
-CHUNK_TOKENS = 512  # words and punctuation marks in a chunk
+CHUNK_TOKENS = 512
+"""The number of words and punctuation marks in a chunk of a reference text."""
 
 
 @pytest.mark.parametrize("unit", UNITS)
@@ -59,6 +60,7 @@ def test_a_prompt_shows_two_answers_and_thoughts_in_mode_cot(unit, mode):
 
 @pytest.mark.parametrize("mode", ["link", "doc"])
 def test_a_row_without_references_gets_the_plain_prompt(mode):
+    """A prompt that announces references would show none."""
     row = replace(ROW, references=(), reference_texts=())
 
     question = FelmSettings("segment", mode).make_question(row)
@@ -68,6 +70,7 @@ def test_a_row_without_references_gets_the_plain_prompt(mode):
 
 @pytest.mark.parametrize("domain", ["math", "reasoning"])
 def test_math_and_reasoning_are_judged_by_segments(domain):
+    """The paper extracts no claims in these domains."""
     question = FelmSettings("claim", "cot").make_question(replace(ROW, domain=domain))
 
     assert question.prompt == "felm/segment_cot"
@@ -91,9 +94,11 @@ def test_protocol_code_shows_no_references():
 
 
 def test_protocol_code_blanks_124_segments_of_the_published_file(shared):
-    rows = read_felm_rows(shared / "data" / "felm" / "all.jsonl")
+    segments = []
+    for row in read_felm_rows(shared / "data" / "felm" / "all.jsonl"):
+        segments += row.segments
 
-    formatted = [format_segment(segment, "code") for row in rows for segment in row.segments]
+    formatted = [format_segment(segment, "code") for segment in segments]
 
     assert formatted.count("") == 124
 
@@ -104,6 +109,7 @@ def count_tokens(chunk):
 
 
 def test_documents_are_cut_into_chunks_of_512_tokens_that_lose_nothing():
+    """The last chunk may be shorter."""
     text = " ".join(f"word{number}, yes." for number in range(1000))
 
     chunks = split_into_chunks(text)
@@ -146,12 +152,13 @@ def test_the_chunk_nearest_to_the_question_is_chosen_from_each_document():
 
 
 def test_the_first_chunk_is_chosen_if_none_is_near_to_the_question():
+    """Otherwise the judge would see no reference."""
     assert best_chunks([FILLER], "zebra") == [split_into_chunks(FILLER)[0]]
 
 
 @pytest.fixture
 def checkout(tmp_path):
-    """A checkout of the authors' repository that has the plain prompt for wk alone."""
+    """Return a checkout of the authors' repository that has the plain prompt for wk alone."""
     folder = tmp_path / "eval" / "prompt" / "segment" / "wk"
     folder.mkdir(parents=True)
     (folder / "prompt_wk_raw.txt").write_text("Their words.\n")
@@ -207,14 +214,20 @@ PROMPT_FILES = {
 
 
 def from_first_letter(segment):
-    """Cut off what stands before the first letter of a segment: all, if it has no letter."""
+    """Return a segment from its first letter on, which is nothing if it has no letter."""
     match = re.search("[A-Za-z]", segment)
     return segment[match.start() :] if match else ""
 
 
 def render_like_the_script(line, mode, folder):
-    """Render the prompt for a line of FELM's file as the authors' script does, which asks about
-    writing_rec as about wk."""
+    """Render the prompt for a line of FELM's file as the authors' script does.
+
+    Args:
+        line: The line.
+        mode: The method of prompting.
+        folder: The folder of the authors' prompts.
+    """
+    # The script asks about writing_rec with the prompts of wk.
     domain = "wk" if line["domain"] == "writing_rec" else line["domain"]
     examples = (folder / "segment" / f"{PROMPT_FILES[mode][domain]}.txt").read_text()
     segments = [
@@ -226,7 +239,7 @@ def render_like_the_script(line, mode, folder):
 
 @pytest.fixture
 def published(shared):
-    """The rows of the published file, each with its line."""
+    """Return the rows of the published file, each with its line."""
     path = shared / "data" / "felm" / "all.jsonl"
     lines = [json.loads(line) for line in path.read_text(encoding="utf-8").split("\n") if line]
     return list(zip(read_felm_rows(path), lines, strict=True))
@@ -234,7 +247,7 @@ def published(shared):
 
 @pytest.fixture
 def authors_checkout(shared, tmp_path):
-    """A checkout of the authors' repository with all of their prompts."""
+    """Return a checkout of the authors' repository with all of their prompts."""
     (tmp_path / "eval").mkdir()
     (tmp_path / "eval" / "prompt").symlink_to(shared / "data" / "prompts" / "felm" / "prompt")
     return tmp_path
@@ -242,6 +255,7 @@ def authors_checkout(shared, tmp_path):
 
 @pytest.mark.parametrize("mode", MODES)
 def test_prompts_by_protocol_code_are_the_scripts_byte_for_byte(mode, published, authors_checkout):
+    """Another prompt could give another score than in the paper."""
     settings = FelmSettings("segment", mode, "code")
 
     for row, line in published:

@@ -1,4 +1,4 @@
-"""Which units a judge's output flags: how outputs are read, the tricky ones among them."""
+"""Which segments or claims a judge's output flags, also in outputs that are hard to read."""
 
 import time
 from contextlib import suppress
@@ -10,7 +10,8 @@ from hypothesis import strategies as st
 from lm_factuality.benchmarks.felm.grammar import UnreadableAnswerError
 from lm_factuality.benchmarks.felm.verdicts import majority_vote, read_verdict
 
-NUM_UNITS = 4  # segments or claims that the judge was asked about
+NUM_UNITS = 4
+"""The number of segments or claims that the judge was asked about."""
 
 # The ids that each output flags, of four units.
 READABLE = {
@@ -254,17 +255,20 @@ def test_a_readable_output_flags_the_ids_in_it(output, flagged):
 
 @pytest.mark.parametrize(("output", "flagged"), CHAT.items(), ids=CHAT)
 def test_a_chat_output_is_read_as_a_careful_reader_does(output, flagged):
+    """Chat models rarely keep to the format that the prompt asks for."""
     assert read_verdict(output, NUM_UNITS) == flagged
 
 
 @pytest.mark.parametrize("output", AMBIGUOUS_CHAT)
 def test_an_ambiguous_chat_output_is_unreadable(output):
+    """A guess could flag the wrong segment, so the response is left unscored."""
     with pytest.raises(UnreadableAnswerError):
         read_verdict(output, NUM_UNITS)
 
 
 @pytest.mark.parametrize(("output", "reason"), UNREADABLE.items(), ids=UNREADABLE)
 def test_an_unreadable_output_is_refused_with_a_reason(output, reason):
+    """Reports count these reasons."""
     with pytest.raises(UnreadableAnswerError, match=reason):
         read_verdict(output, NUM_UNITS)
 
@@ -281,6 +285,7 @@ def test_an_unreadable_output_is_refused_with_a_reason(output, reason):
     ],
 )
 def test_an_output_that_is_cut_off_in_its_answer_is_unreadable(output, reason):
+    """More ids could have followed."""
     with pytest.raises(UnreadableAnswerError, match=reason):
         read_verdict(output, NUM_UNITS, is_cut_off=True)
 
@@ -294,6 +299,7 @@ def test_an_output_that_is_cut_off_in_its_answer_is_unreadable(output, reason):
     ],
 )
 def test_an_output_that_is_cut_off_behind_its_answer_is_read(output, flagged):
+    """Only an explanation is missing."""
     assert read_verdict(output, NUM_UNITS, is_cut_off=True) == frozenset(flagged)
 
 
@@ -314,16 +320,16 @@ def test_an_output_that_is_cut_off_behind_its_answer_is_read(output, flagged):
     ],
 )
 def test_protocol_code_reads_outputs_like_the_authors_script(output, flagged):
+    """The script finds a verdict in every output."""
     assert read_verdict(output, NUM_UNITS, "code") == frozenset(flagged)
 
 
-# Outputs from a grammar: some way to list ids, inside some frame, which is what stands around an
-# answer. The reading has to be the listed ids.
+# Any notation of ids in any frame, which is what stands around an answer, is read as these ids.
 LAST_ID = 30
 lists_of_ids = st.lists(st.integers(1, LAST_ID), min_size=1, max_size=8, unique=True).map(sorted)
 
 FULL_WIDTH = str.maketrans("0123456789,", "０１２３４５６７８９，")
-LISTS = {
+NOTATIONS = {
     "commas": lambda ids: ",".join(map(str, ids)),
     "spaced": lambda ids: ", ".join(map(str, ids)),
     "semicolons": lambda ids: "; ".join(map(str, ids)),
@@ -351,12 +357,15 @@ FRAMES = (
 )
 
 
-@given(st.sampled_from(sorted(LISTS)), st.sampled_from(FRAMES), lists_of_ids)
+@given(st.sampled_from(sorted(NOTATIONS)), st.sampled_from(FRAMES), lists_of_ids)
 def test_ids_are_read_in_any_notation_and_frame(notation, frame, ids):
-    write_ids = LISTS[notation]
+    """Models write lists and what stands around them in many ways."""
+    write_ids = NOTATIONS[notation]
     output = frame.format(write_ids(ids))
 
-    assert read_verdict(output, LAST_ID) == frozenset(ids), output
+    flagged = read_verdict(output, LAST_ID)
+
+    assert flagged == frozenset(ids), output
 
 
 @pytest.mark.parametrize(
@@ -378,14 +387,15 @@ def test_ids_are_read_in_any_notation_and_frame(notation, frame, ids):
     ],
 )
 def test_a_megabyte_of_one_repeated_text_is_read_in_seconds(repeated):
+    """A reader whose time is quadratic would take minutes."""
     output = "Answer: " + repeated * (1_000_000 // len(repeated)) + "x"
 
-    started = time.perf_counter()
+    start = time.perf_counter()
     with suppress(UnreadableAnswerError):
         read_verdict(output, NUM_UNITS)
-    seconds = time.perf_counter() - started
+    seconds = time.perf_counter() - start
 
-    assert seconds < 10  # a reader whose time is quadratic takes minutes
+    assert seconds < 10
 
 
 @pytest.mark.parametrize(
@@ -399,6 +409,7 @@ def test_a_megabyte_of_one_repeated_text_is_read_in_seconds(repeated):
     ],
 )
 def test_the_majority_of_the_readable_outputs_decides(ballots, unreadable, flagged):
+    """A segment is flagged if more than half of the outputs flag it."""
     assert majority_vote([frozenset(ballot) for ballot in ballots], unreadable) == flagged
 
 

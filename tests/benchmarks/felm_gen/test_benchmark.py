@@ -1,5 +1,4 @@
-"""FELM-gen without lm_eval: what is no answer, cutting, marking, scores, and all of it with a judge
-behind a server."""
+"""FELM-gen without lm_eval: refusals, segments, marks of errors, and scores."""
 
 import itertools
 import json
@@ -57,7 +56,7 @@ FIRST = {**DOC, "index": "0"}
 
 @pytest.fixture
 def docs():
-    """The documents of the five questions."""
+    """Return the documents of five questions, of which three have a reference."""
     return [
         {
             "index": index,
@@ -70,39 +69,58 @@ def docs():
 
 
 @pytest.mark.parametrize(
-    ("generation", "reason"),
+    "generation",
     [
-        ("", EMPTY),
-        (" \n ", EMPTY),
-        ("...", EMPTY),
-        ("12", None),
-        ("<think>Let me see", UNFINISHED),
-        ("<think>Let me see</think>", EMPTY),
-        ("<THINKING>Let me see", UNFINISHED),
-        ("It opened in 1870. <Think>Did it", UNFINISHED),
-        ("<Thinking>It opened in 1870.</Thinking>I don't know.", REFUSAL),
-        ("<think>I can't answer that.</think>It opened in 1870.", None),
-        ("I'm sorry, but I can't help with that.", REFUSAL),
-        ("I\u2019m sorry, but I can\u2019t help with that.", REFUSAL),
-        ("I don't know.", REFUSAL),
-        ("As an AI language model, I do not have access to that. Please ask a librarian.", REFUSAL),
-        (
-            "I do not have personal preferences. However, I can write something if you name a place.",
-            REFUSAL,
-        ),
-        ("Unfortunately, I cannot provide this. Is there anything else?", REFUSAL),
-        ("I'm sorry for the wait. The bridge opened in 1870.", None),
-        ("I can't say it better than its keeper did. It opened in 1870.", None),
-        (
-            "I do not have personal preferences, but here are three museums:\n1. Odd\n2. Lind\n3. Noor",
-            None,
-        ),
-        ("We do not know the age of Ada. So it can be any number.", None),
-        ("Sorry is a word of regret.", None),
+        pytest.param("", id="nothing"),
+        pytest.param(" \n ", id="white space"),
+        pytest.param("...", id="no letter"),
+        pytest.param("<think>Let me see</think>", id="a thought alone"),
     ],
 )
-def test_refusals_and_empty_generations_are_no_answers(generation, reason):
-    assert why_no_answer(generation) == reason
+def test_a_generation_without_a_word_is_no_answer(generation):
+    assert why_no_answer(generation) == EMPTY
+
+
+@pytest.mark.parametrize(
+    "generation",
+    ["<think>Let me see", "<THINKING>Let me see", "It opened in 1870. <Think>Did it"],
+)
+def test_an_unfinished_thought_is_no_answer(generation):
+    assert why_no_answer(generation) == UNFINISHED
+
+
+@pytest.mark.parametrize(
+    "generation",
+    [
+        "I'm sorry, but I can't help with that.",
+        pytest.param(
+            "I\u2019m sorry, but I can\u2019t help with that.", id="typographic apostrophes"
+        ),
+        "I don't know.",
+        "As an AI language model, I do not have access to that. Please ask a librarian.",
+        "I do not have personal preferences. However, I can write something if you name a place.",
+        "Unfortunately, I cannot provide this. Is there anything else?",
+        "<Thinking>It opened in 1870.</Thinking>I don't know.",
+    ],
+)
+def test_a_refusal_is_no_answer(generation):
+    assert why_no_answer(generation) == REFUSAL
+
+
+@pytest.mark.parametrize(
+    "generation",
+    [
+        "12",
+        "I'm sorry for the wait. The bridge opened in 1870.",
+        "I can't say it better than its keeper did. It opened in 1870.",
+        "I do not have personal preferences, but here are three museums:\n1. Odd\n2. Lind\n3. Noor",
+        "We do not know the age of Ada. So it can be any number.",
+        "Sorry is a word of regret.",
+        "<think>I can't answer that.</think>It opened in 1870.",
+    ],
+)
+def test_an_answer_may_hold_words_of_a_refusal(generation):
+    assert why_no_answer(generation) is None
 
 
 @pytest.mark.parametrize(
@@ -114,6 +132,7 @@ def test_refusals_and_empty_generations_are_no_answers(generation, reason):
     ],
 )
 def test_thinking_is_taken_out_of_an_answer(generation, answer):
+    """The judge marks the answer and not what the model thought before it."""
     assert answer_without_thinking(generation) == answer
 
 
@@ -138,7 +157,8 @@ def test_a_response_is_cut_by_the_rules_of_its_domain(domain, segments):
     assert cut_by_rules(text, domain).segments == segments
 
 
-MATH_TEXT = "So 1 000 + 1 = 1 001.\nAdd 2:  1 003. Done"  # three pieces
+MATH_TEXT = "So 1 000 + 1 = 1 001.\nAdd 2:  1 003. Done"
+"""A text of three pieces, which the judge groups into segments."""
 
 
 def read_cut(answer, text=MATH_TEXT):
@@ -160,39 +180,60 @@ def test_the_segments_of_a_judges_cut_are_text_of_the_response():
 @pytest.mark.parametrize(
     ("answer", "refused"),
     [
-        (Answer("[[1], [3]]", "stop"), "no piece 2"),
-        (Answer("[[1, 2], [2, 3]]", "stop"), "piece 2 twice"),
-        (Answer("[[2], [1], [3]]", "stop"), "pieces out of order"),
-        (Answer("[[1], [2], [3], [4]]", "stop"), "piece 4 of 3"),
-        (Answer("[]", "stop"), "no piece 1, 2, 3"),
-        (
+        pytest.param(Answer("[[1], [3]]", "stop"), "no piece 2", id="missing piece"),
+        pytest.param(Answer("[[1, 2], [2, 3]]", "stop"), "piece 2 twice", id="piece twice"),
+        pytest.param(Answer("[[2], [1], [3]]", "stop"), "pieces out of order", id="other order"),
+        pytest.param(Answer("[[1], [2], [3], [4]]", "stop"), "piece 4 of 3", id="unknown piece"),
+        pytest.param(Answer("[]", "stop"), "no piece 1, 2, 3", id="no segments"),
+        pytest.param(
             Answer('{"segments": ["So", "Done"]}', "stop"),
             "wrong form: segments.N: Input should be a valid list",
+            id="texts",
         ),
-        (Answer("So 1 000 + 1 = 1 001.", "stop"), "no JSON object"),
-        (Answer("", "stop"), "empty answer"),
-        (Answer('{"segments": [[1]', "length"), "cut off"),
-        (Answer(None, error="timed out"), "judge error: timed out"),
+        pytest.param(Answer("So 1 000 + 1 = 1 001.", "stop"), "no JSON object", id="no JSON"),
+        pytest.param(Answer("", "stop"), "empty answer", id="nothing"),
+        pytest.param(Answer('{"segments": [[1]', "length"), "cut off", id="cut off"),
+        pytest.param(
+            Answer(None, error="timed out"), "judge error: timed out", id="judge that is down"
+        ),
     ],
 )
 def test_rules_cut_the_response_if_the_judges_cut_is_refused(answer, refused):
+    """The response can then be scored all the same."""
     cut = apply_judge_cut(MATH_TEXT, "math", read_cut(answer))
 
     assert cut == replace(cut_by_rules(MATH_TEXT, "math"), cut_refused=refused)
 
 
+def group_pieces(num_pieces, last_pieces):
+    """Group the numbers of pieces into segments that end with these pieces.
+
+    Example:
+        ``group_pieces(3, {2})`` is ``[[1, 2], [3]]``.
+    """
+    groups = []
+    group = []
+    for piece in range(1, num_pieces + 1):
+        group.append(piece)
+        if piece in last_pieces or piece == num_pieces:
+            groups.append(group)
+            group = []
+    return groups
+
+
 @given(st.text(alphabet="abA7.?* é\n\t\u2028\x1f", max_size=60), st.sets(st.integers(1, 12)))
 def test_no_text_is_lost_wherever_a_judge_cuts(text, last_pieces):
-    num_pieces = len(split_into_pieces(text))
-    borders = sorted({0, *(piece for piece in last_pieces if piece < num_pieces), num_pieces})
-    groups = [list(range(start + 1, end + 1)) for start, end in itertools.pairwise(borders)]
+    """A segment that is lost would never be found wrong."""
+    groups = group_pieces(len(split_into_pieces(text)), last_pieces)
 
     cut = apply_judge_cut(text, "math", make_cut(groups, text))
 
     assert cut.cut_by == "judge"
     assert len(cut.segments) == len(groups)
     assert without_spaces("".join(cut.segments)) == without_spaces(text)
-    assert all(segment == segment.strip() and segment in text for segment in cut.segments)
+    for segment in cut.segments:
+        assert segment in text
+        assert segment == segment.strip()
 
 
 def without_spaces(text):
@@ -207,7 +248,12 @@ def read_marks(answer, num_segments=3):
 
 
 def make_marks(wrong, num_segments=3):
-    """Make a judge's reply from pairs: the number of a wrong segment, and the type of its error."""
+    """Make a judge's reply.
+
+    Args:
+        wrong: Pairs of the number of a wrong segment and the type of its error.
+        num_segments: The number of segments that the judge was asked about.
+    """
     marks = [{"number": number, "reason": "so", "type": kind} for number, kind in wrong]
     return read_marks(Answer(json.dumps({"wrong": marks}), "stop"), num_segments)
 
@@ -292,6 +338,7 @@ def test_an_unreadable_reply_leaves_the_response_unscored(reply, reason):
 
 
 def test_samples_vote_on_errors_and_on_their_types():
+    """All readable replies mark segment 1, and one of three marks segment 2."""
     replies = [
         make_marks([(1, "fooled"), (2, "knowledge")], num_segments=2),
         make_marks([(1, "knowledge")], num_segments=2),
@@ -332,6 +379,7 @@ def test_the_prompt_of_marking_ends_with_question_segments_and_references(docs):
 
 
 def test_the_prompt_of_marking_shows_no_references_in_math(docs):
+    """The authors' settings show none in this domain."""
     math_doc = {**docs[2], "reference_texts": ["x"]}
 
     prompt = Prompts().render("felm_gen/mark_segments", marking_subject(math_doc, ["It is 12."]))
@@ -350,6 +398,7 @@ def test_the_prompt_of_marking_shows_no_references_in_math(docs):
     ],
 )
 def test_the_examples_in_the_prompt_of_marking_are_readable(domain, errors, docs):
+    """A judge that follows the examples must give replies that can be read."""
     subject = marking_subject({**docs[0], "domain": domain}, ["So."])
     prompt = Prompts().render("felm_gen/mark_segments", subject)
     json_lines = [line for line in prompt.splitlines() if line.startswith('{"wrong": [')]
@@ -373,7 +422,14 @@ def test_the_example_in_the_prompt_of_cutting_is_readable():
 
 
 def make_record(domain, errors, **changes):
-    """Make the verdict on a response with these errors of its segments; None of one unscored."""
+    """Make the verdict on a response.
+
+    Args:
+        domain: The domain of the question.
+        errors: The type of error of each segment, None for a right one. None in place of the list
+            if the response is unscored.
+        **changes: Other values of fields.
+    """
     return {
         "domain": domain,
         "errors": errors,
@@ -393,8 +449,11 @@ def summarise(*records):
 
 @pytest.fixture
 def summary():
-    """The summary of five responses: segments 3 (2 wrong), 1, 2 (1 wrong), 4 unscored, and one
-    that is no answer."""
+    """Return the summary of five responses.
+
+    Three are scored: 2 of 3 segments are wrong, 0 of 1, and 1 of 2. One with 4 segments is
+    unscored, and one is no answer.
+    """
     return summarise(
         make_record("wk", [None, "knowledge", "fooled"]),
         make_record("wk", [None]),
@@ -415,18 +474,19 @@ def test_the_segment_error_rate_is_pooled_over_scored_responses(summary):
 
 
 def test_the_segment_error_rate_is_bounded_by_the_unscored(summary):
+    """The unscored response has four segments, which may all be right or wrong."""
     rate = summary["segment_error_rate"]
 
-    assert rate["worst"] == 0.7  # (3 + 4) / 10: all four unscored segments are wrong
-    assert rate["best"] == 0.3  # 3 / 10
+    assert rate["worst"] == (3 + 4) / 10  # all four unscored segments are wrong
+    assert rate["best"] == 3 / 10
 
 
 def test_the_response_error_rate_is_bounded_by_the_unscored(summary):
     rate = summary["response_error_rate"]
 
     assert rate["value"] == 2 / 3
-    assert rate["worst"] == 0.75  # 3 / 4
-    assert rate["best"] == 0.5  # 2 / 4
+    assert rate["worst"] == 3 / 4
+    assert rate["best"] == 2 / 4
 
 
 def test_the_segment_error_rate_is_given_by_domain(summary):
@@ -453,12 +513,22 @@ def test_rates_without_any_scored_response_are_null():
     assert summary["segment_error_rate"]["value"] is None
     assert summary["response_error_rate"]["worst"] is None
     json.dumps(summary, allow_nan=False)
-    assert FELM_GEN.summary_table(summary)[1][0][1] == "-"
+
+
+def test_the_table_shows_a_dash_for_a_rate_without_any_scored_response():
+    refusal = make_record(
+        "wk", None, unscored="no answer: refusal", no_answer="refusal", cut_by=None
+    )
+
+    _columns, rows, _notes = FELM_GEN.summary_table(summarise(refusal))
+
+    _label, value, *_ = rows[0]
+    assert value == "-"
 
 
 @pytest.fixture
 def judge(server, config, tmp_path):
-    """A judge with a store whose server takes a segment with "seven" in it for wrong."""
+    """Return a judge with a store whose server takes a segment with "seven" in it for wrong."""
     server.script = mark
     with Judge.open(config(), tmp_path / "store.sqlite") as opened:
         yield opened
@@ -466,7 +536,7 @@ def judge(server, config, tmp_path):
 
 @pytest.fixture
 def responses():
-    """The generations of each document: one response."""
+    """Return the generations of each document: one response."""
     return [[response] for response in RESPONSES]
 
 
@@ -475,11 +545,13 @@ def test_planning_tells_the_number_of_requests_and_sends_none(server, judge, doc
 
     assert not server.bodies
     FELM_GEN.judge(judge, docs, responses)
-    # one to cut the response in math, and one to mark each response but the refusal
-    assert plans["marking"].to_send == len(server.bodies) == 1 + 4
+    # One is to cut the response in math, and one to mark each response but the refusal.
+    assert plans["marking"].to_send == 1 + 4
+    assert len(server.bodies) == 1 + 4
 
 
 def test_verdicts_come_from_the_store_the_second_time(server, judge, docs, responses):
+    """No answer of a judge is paid for twice."""
     verdicts = FELM_GEN.judge(judge, docs, responses)
     num_sent = len(server.bodies)
 
@@ -516,6 +588,7 @@ def refuse_to_cut(prompt, attempt):
 
 
 def test_a_judge_whose_cut_is_refused_still_marks(server, judge, docs, responses):
+    """Rules cut the response in its place."""
     server.script = refuse_to_cut
 
     verdicts = FELM_GEN.judge(judge, docs, responses)
@@ -535,13 +608,20 @@ def test_a_judge_whose_cut_is_refused_is_asked_once_more(server, judge, docs, re
 
 
 def make_sample(doc, response, changes):
-    """Make a sample whose verdict is unscored because the judge is down, with these changes."""
+    """Make a sample whose verdict is unscored because the judge is down.
+
+    Args:
+        doc: The document.
+        response: The response to it.
+        changes: Changes of the verdict, as somebody may make them in a file.
+    """
     verdict = FELM_GEN.unscored_record(doc, [response], "the judge is down")
     return {"doc": doc, "responses": [response], "verdict": {**verdict, **changes}}
 
 
 @pytest.mark.parametrize("row", [0, 3], ids=["answer", "refusal"])
 def test_an_unscored_record_follows_from_its_response(docs, row):
+    """A leaderboard computes it again from the response to check a submission."""
     sample = make_sample(docs[row], RESPONSES[row], {})
 
     assert not FELM_GEN.record_problem(sample)
@@ -555,6 +635,7 @@ def test_an_unscored_record_follows_from_its_response(docs, row):
     ],
 )
 def test_a_record_that_contradicts_its_response_is_a_problem(docs, row, changes, key):
+    """Somebody may have changed the file."""
     sample = make_sample(docs[row], RESPONSES[row], changes)
 
     problem = FELM_GEN.record_problem(sample)
@@ -577,13 +658,12 @@ def test_an_unknown_judged_benchmark_is_refused_with_a_near_name():
 
 
 def test_generations_are_read_once_from_files_with_several_filters(docs, tmp_path):
-    samples = [
-        {"doc": doc, "resps": [[response]], "doc_id": 7}
-        for doc, response in zip(docs[:3], RESPONSES[:3], strict=True)
-    ]
-    lines = [
-        json.dumps({**sample, "filter": name}) for name in ("judge", "none") for sample in samples
-    ]
+    """lm_eval writes each sample once for each filter."""
+    lines = []
+    for name in ("judge", "none"):
+        for doc, response in zip(docs[:3], RESPONSES[:3], strict=True):
+            sample = {"doc": doc, "resps": [[response]], "doc_id": 7, "filter": name}
+            lines.append(json.dumps(sample))
     filtered_path = tmp_path / "a.jsonl"
     filtered_path.write_text("\n".join(lines) + "\n\n", encoding="utf-8")
     plain_path = tmp_path / "b.jsonl"
@@ -633,19 +713,23 @@ def test_a_file_without_samples_is_refused(tmp_path):
 
 
 def find_boundaries(segments):
-    """Find where segments end, counted in characters without white space."""
+    """Return the places where segments end, counted in characters without white space."""
     lengths = [len(without_spaces(segment)) for segment in segments]
     return set(itertools.accumulate(lengths))
 
 
 def read_published_segments(path):
-    """Read (domain, response, segments) of the rows of FELM whose segments make up the response."""
+    """Read rows of FELM whose segments make up the response.
+
+    Returns:
+        The domain, the response and the segments of each row.
+    """
     published = []
     for line in path.read_text(encoding="utf-8").strip().split("\n"):
         row = json.loads(line.replace("\\\\n", "\\n"))
         response = row["response"]
         segments = row["segmented_response"]
-        if not isinstance(response, str):  # of two rows it is a number
+        if not isinstance(response, str):  # The responses of two rows are numbers.
             continue
         if max(find_boundaries(segments)) == len(without_spaces(response)):
             published.append((row["domain"], response, segments))
@@ -653,20 +737,22 @@ def read_published_segments(path):
 
 
 def test_the_rules_cut_like_the_published_segments(shared):
-    """The boundary F1 of each domain is the one that the documentation of ``steps`` states."""
-    matches = {domain: Counter() for domain in DOMAINS}
+    """The F1 of segment ends in each domain is what the documentation of ``steps`` states."""
+    num_shared = Counter()
+    num_different = Counter()
     for domain, response, segments in read_published_segments(
         shared / "data" / "felm" / "all.jsonl"
     ):
         ours = find_boundaries(cut_by_rules(response, domain).segments)
         theirs = find_boundaries(segments)
         assert max(ours) == max(theirs)
-        # the end of the response is a boundary for everyone, and does not count
-        matches[domain].update(tp=len(ours & theirs) - 1, wrong=len(ours ^ theirs))
+        # The end of the response is a boundary for everyone, and does not count.
+        num_shared[domain] += len(ours & theirs) - 1
+        num_different[domain] += len(ours ^ theirs)
 
     f1 = {
-        domain: 2 * counts["tp"] / (2 * counts["tp"] + counts["wrong"])
-        for domain, counts in matches.items()
+        domain: 2 * num_shared[domain] / (2 * num_shared[domain] + num_different[domain])
+        for domain in DOMAINS
     }
     expected = {"wk": 0.90, "science": 0.89, "reasoning": 0.82, "writing_rec": 0.90, "math": 0.75}
     assert f1 == pytest.approx(expected, abs=0.01)
