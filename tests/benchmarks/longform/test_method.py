@@ -1,5 +1,4 @@
-"""The method with a judge behind a server: any subject, an index, and entities that share a
-name."""
+"""The method of long-form factuality with a judge behind a server."""
 
 import json
 import re
@@ -13,12 +12,14 @@ from lm_factuality.benchmarks.longform.metrics import long_form_metrics, missing
 from lm_factuality.retrieval.build import build_index, open_index
 from tests.judges.server import Act
 
-HARBOUR, MINE = "Grayport (Eastmark)", "Grayport (Norland)"
+HARBOUR = "Grayport (Eastmark)"
+MINE = "Grayport (Norland)"
 PAGES = {
     HARBOUR: "Grayport is a harbour town in Eastmark. It was founded in 1702.",
     MINE: "Grayport is a mining village in Norland. Silver was found there in 1840.",
 }
-# The facts of each sentence of the response.
+# The facts of each sentence of the response. The first three are true of the harbour, the fourth is
+# true of the mine, and the last is irrelevant.
 FACTS = {
     "Grayport is a harbour town in Eastmark.": [
         "Grayport is a harbour town.",
@@ -31,7 +32,8 @@ FACTS = {
 RESPONSE = " ".join(FACTS)
 NUM_SENTENCES = 4
 NUM_FACTS = 5
-TELLING_WORDS = ("harbour", "Eastmark", "1702", "1840")  # a page with the word supports the fact
+TELLING_WORDS = ("harbour", "Eastmark", "1702", "1840")
+"""A page that has such a word supports the facts with this word."""
 
 
 def verify(fact, prompt):
@@ -64,7 +66,10 @@ def answer_like_a_judge(prompt, attempt):
 
 @pytest.fixture
 def open_judge(server, config, tmp_path):
-    """A function that opens a judge who knows the answers, with changes of its configuration."""
+    """Return a function that opens a judge who knows the answers.
+
+    Its keyword arguments are changes of the configuration.
+    """
     server.script = answer_like_a_judge
 
     def open_with(**changes):
@@ -86,12 +91,17 @@ def judge_text(judge, method, text):
 
 
 def list_outcomes(judged):
-    """List the outcomes of each fact, by the entities of the response."""
+    """List the outcomes of each fact, one by the page of each entity."""
     return [[judgement.outcome for judgement in row] for row in judged.matrix]
 
 
 def list_prompts(server, is_decomposition):
-    """List the prompts that the server was sent to decompose sentences, or all others."""
+    """List prompts that the server was sent.
+
+    Args:
+        server: The server.
+        is_decomposition: True for the prompts to decompose sentences, False for all others.
+    """
     prompts = [body["messages"][-1]["content"] for body in server.bodies]
     return [
         prompt for prompt in prompts if ("Take the sentence apart" in prompt) == is_decomposition
@@ -147,6 +157,7 @@ def test_prompts_of_decomposition_show_the_text_before_the_sentence(
 
 
 def test_facts_are_verified_against_each_entity_that_shares_a_name(open_judge):
+    """The first fact is about the harbour, and the fourth is about the mine."""
     with open_judge() as judge:
         judged = judge_text(judge, LongForm(kind="town"), make_text())
 
@@ -172,18 +183,15 @@ def test_prompts_about_entities_name_their_kind(open_judge, server):
 
     prompts = list_prompts(server, is_decomposition=False)
     groupings = [prompt for prompt in prompts if "here each of them is a town" in prompt]
-    verifications = [
-        prompt
-        for prompt in prompts
-        if f"is true of {MINE}" in prompt and "true of another town" in prompt
-    ]
+    verifications = [prompt for prompt in prompts if f"is true of {MINE}" in prompt]
     assert len(groupings) == 1
     assert len(verifications) == NUM_FACTS
+    assert all("true of another town" in prompt for prompt in verifications)
 
 
 @pytest.fixture
 def index(tmp_path):
-    """An index of the two pages about a Grayport."""
+    """Return an index of the two pages about a Grayport."""
     rows = [{"id": title, "title": title, "text": text} for title, text in PAGES.items()]
     path = tmp_path / "pages.jsonl"
     path.write_text("".join(json.dumps(row) + "\n" for row in rows), encoding="utf-8")
@@ -221,19 +229,23 @@ def test_facts_without_passages_are_unscored(open_judge):
     with open_judge() as judge:
         judged = judge_text(judge, LongForm(), make_text(titles=[]))
 
-    results = {(judgement.outcome, judgement.reason) for row in judged.matrix for judgement in row}
-    assert results == {("unscored", "no evidence")}
+    for (judgement,) in judged.matrix:
+        assert judgement.outcome == "unscored"
+        assert judgement.reason == "no evidence"
     assert missing_scores_reason(judged) == "no fact has a verdict"
 
 
 def test_facts_without_passages_are_not_sent_to_the_judge(open_judge, server):
+    """There is nothing that the judge could compare them with."""
     with open_judge() as judge:
         judge_text(judge, LongForm(), make_text(titles=[]))
 
-    assert len(server.bodies) == len(list_prompts(server, is_decomposition=True)) == NUM_SENTENCES
+    assert len(list_prompts(server, is_decomposition=True)) == NUM_SENTENCES
+    assert list_prompts(server, is_decomposition=False) == []
 
 
 def test_a_repeated_fact_counts_once(open_judge):
+    """A model could otherwise raise its recall by repeating itself."""
     text = make_text("It was founded in 1702. " * 5, [HARBOUR])
     with open_judge() as judge:
         judged = judge_text(judge, LongForm(), text)
@@ -258,8 +270,10 @@ def make_doc(text):
 
 @pytest.fixture
 def make_row(open_judge):
-    """A function that makes the row of a judged response, with changes of its verdict as they
-    would come from a file."""
+    """Return a function that makes the row of a judged response.
+
+    Its arguments are the method, and changes of the verdict as somebody may make them in a file.
+    """
 
     def make_changed_row(method, changes):
         doc = make_doc(make_text())
@@ -272,7 +286,7 @@ def make_row(open_judge):
 
 
 def find_problem(method, row):
-    """Find the problem of a row, whether scoring it again fails or its record is refused."""
+    """Return why a row cannot be scored again or its record is refused, None if all is well."""
     try:
         method.rescore_row(row)
     except ValueError as error:
@@ -298,6 +312,7 @@ def test_a_record_of_a_judged_response_has_no_problem(make_row, kind):
     ids=["sentences", "links", "abstained"],
 )
 def test_a_record_that_contradicts_its_response_is_a_problem(make_row, kind, changes, problem):
+    """Somebody may have changed the file."""
     method = LongForm(kind=kind, k=(8,))
 
     assert problem in find_problem(method, make_row(method, changes))

@@ -1,5 +1,4 @@
-"""F1@K, precision and their bounds, by hand and against LongFact's and FActScore's definitions
-written out."""
+"""F1@K, precision and their bounds, by hand and by the definitions of LongFact and FActScore."""
 
 import math
 import random
@@ -16,6 +15,7 @@ from lm_factuality.benchmarks.biographies.types import (
 from lm_factuality.benchmarks.longform.metrics import FactTally, long_form_metrics
 from lm_factuality.ground.thinking import UNFINISHED
 
+# The judgement of a fact by the letter that stands for it in `make_judged`.
 JUDGEMENTS = {
     "s": Judgement("supported", 1.0, reason="cut off"),
     "n": Judgement("not_supported", 0.0, reason="cut off"),
@@ -34,8 +34,16 @@ def f1_of_the_paper(supported, not_supported, k):
 
 
 def make_judged(outcomes, **changes):
-    """Make a response from the letters of its facts: supported (s), not supported (n), irrelevant
-    (i) or unscored (u). For example, ``ssn`` has three facts."""
+    """Make a judged response.
+
+    Example:
+        ``make_judged("ssn")`` has three facts, of which two are supported.
+
+    Args:
+        outcomes: A letter for each fact: supported (s), not supported (n), irrelevant (i) or
+            unscored (u).
+        **changes: Other values of fields.
+    """
     facts = tuple(Fact(f"It is {number}.", 0) for number in range(len(outcomes)))
     groups = (tuple(range(len(facts))),) if facts else ()
     return JudgedBiography(
@@ -54,11 +62,17 @@ def test_f1_at_k_is_that_of_the_paper():
     draw = random.Random(0)
     for _ in range(500):
         supported = draw.randrange(200)
-        not_supported = draw.randrange(50)
+        not_supported = draw.randrange(1, 50)
         k = draw.choice((1, 7, 64, 178))
-        if supported + not_supported:
-            expected = f1_of_the_paper(supported, not_supported, k)
-            assert FactTally(supported, not_supported).f1_at(k) == pytest.approx(expected)
+
+        f1 = FactTally(supported, not_supported).f1_at(k)
+
+        assert f1 == pytest.approx(f1_of_the_paper(supported, not_supported, k))
+
+
+@pytest.mark.parametrize(("num_supported", "f1"), [(1, 2 / 3), (2, 1), (3, 1)])
+def test_f1_at_2_of_supported_facts_alone(num_supported, f1):
+    assert FactTally(num_supported, 0).f1_at(2) == pytest.approx(f1)
 
 
 @pytest.mark.parametrize(
@@ -111,6 +125,7 @@ def test_metrics_of_a_response_worked_by_hand(outcomes, expected):
 
 
 def test_precision_of_irrelevant_facts_is_undefined():
+    """Precision is of relevant facts, of which there are none."""
     assert long_form_metrics(make_judged("ii"), False, (4, 8))["precision"] is None
 
 
@@ -129,21 +144,24 @@ def test_further_values_of_k_are_metrics_of_their_own():
 
 
 def test_d_factscore_is_left_out_where_names_are_not_shared():
+    """It would equal FActScore."""
     assert "d_factscore" not in long_form_metrics(make_judged("ssn"), False, (4, 8))
 
 
 @pytest.mark.parametrize(
     ("changes", "respond_ratio"),
     [
-        ({"abstained": True}, 0),
-        ({"problem": NO_FACTS}, 1),
-        ({"problem": NO_SENTENCES}, 1),
+        pytest.param({"abstained": True}, 0, id="abstention"),
+        pytest.param({"problem": NO_FACTS}, 1, id="no facts"),
+        pytest.param({"problem": NO_SENTENCES}, 1, id="no sentences"),
     ],
 )
 def test_a_response_that_tells_nothing_has_f1_0_and_no_precision(changes, respond_ratio):
     metrics = long_form_metrics(make_judged("", **changes), False, (4,))
 
-    assert (metrics["f1_at_k_worst"], metrics["f1_at_k"], metrics["f1_at_k_best"]) == (0, 0, 0)
+    assert metrics["f1_at_k"] == 0
+    assert metrics["f1_at_k_worst"] == 0
+    assert metrics["f1_at_k_best"] == 0
     assert metrics["precision"] is None
     assert metrics["respond_ratio"] == respond_ratio
     assert metrics["unscored"] is None
@@ -152,14 +170,16 @@ def test_a_response_that_tells_nothing_has_f1_0_and_no_precision(changes, respon
 @pytest.mark.parametrize(
     ("problem", "respond_ratio"),
     [
-        ("the judge failed: down", 1),
-        (UNFINISHED, None),
+        pytest.param("the judge failed: down", 1, id="judge that is down"),
+        pytest.param(UNFINISHED, None, id="thinking without an end"),
     ],
 )
 def test_a_response_that_could_not_be_judged_is_unscored_with_bounds(problem, respond_ratio):
     metrics = long_form_metrics(make_judged("", problem=problem), False, (4,))
 
-    assert (metrics["f1_at_k_worst"], metrics["f1_at_k"], metrics["f1_at_k_best"]) == (0, None, 1)
+    assert metrics["f1_at_k"] is None
+    assert metrics["f1_at_k_worst"] == 0
+    assert metrics["f1_at_k_best"] == 1
     assert metrics["precision"] is None
     assert metrics["respond_ratio"] == respond_ratio
     assert metrics["unscored"] == problem

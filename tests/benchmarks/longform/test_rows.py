@@ -1,5 +1,4 @@
-"""A YAML of one's own: prompts from files of any kind, what is known of each, and what is
-refused."""
+"""A YAML of a user's own: prompts from files of any kind, and the evidence for each."""
 
 import json
 import shutil
@@ -25,8 +24,15 @@ PROMPT = {"prompt": "Tell me about Grayport.", "title": "Grayport"}
 
 @pytest.fixture
 def read(tmp_path):
-    """A function that reads the documents of a task whose YAML lies in ``tmp_path``; its table
-    there is ``rows.jsonl``, and further arguments are the metadata of the YAML."""
+    """Return a function that reads the documents of a task whose YAML lies in ``tmp_path``.
+
+    Its arguments:
+        rows: The rows of the table ``rows.jsonl``.
+        data_dir: A folder with the files of LongFact.
+        doc_to_text: The template of the prompt.
+        table: The name of the table, None if the YAML names none.
+        **metadata: Settings of the YAML.
+    """
 
     def read_documents(rows=(PROMPT,), data_dir=None, doc_to_text=None, table=ROWS, **metadata):
         if table == ROWS:
@@ -42,7 +48,8 @@ def read(tmp_path):
             config["doc_to_text"] = doc_to_text
         task = check_config(LongFormYaml, config)
         knowledge = open_knowledge(task.knowledge_path) if task.knowledge_path else None
-        return read_prompts(task, knowledge, data_dir)[0]
+        docs, _provenance = read_prompts(task, knowledge, data_dir)
+        return docs
 
     return read_documents
 
@@ -59,7 +66,7 @@ def list_passages(doc):
 
 @pytest.fixture
 def pages(tmp_path):
-    """The page about Grayport in a SQLite file ``pages.db``, and in an index ``index``."""
+    """Write the page about Grayport as a knowledge source ``pages.db`` and an index ``index``."""
     write_lines(tmp_path / "pages.jsonl", [PAGE])
     build_knowledge(tmp_path / "pages.jsonl", tmp_path / "pages.db")
     build_index(tmp_path / "pages.jsonl", tmp_path / "index")
@@ -69,13 +76,15 @@ def pages(tmp_path):
 def test_the_prompt_and_the_name_of_a_document_come_from_its_row(read):
     (doc,) = read(knowledge="pages.db", columns={"title": "title"})
 
-    assert doc["text"] == doc["question"] == "Tell me about Grayport."
+    assert doc["text"] == "Tell me about Grayport."
+    assert doc["question"] == "Tell me about Grayport."
     assert doc["name"] == "Grayport"
     assert doc["index"] == "0"
 
 
 @pytest.mark.usefixtures("pages")
 def test_pages_are_found_by_title(read):
+    """A column of the table names the page for each prompt."""
     (doc,) = read(knowledge="pages.db", columns={"title": "title"})
 
     assert doc["passages"] == [PAGE]
@@ -84,6 +93,7 @@ def test_pages_are_found_by_title(read):
 
 @pytest.mark.usefixtures("pages")
 def test_an_index_is_left_to_be_searched_for_each_fact(read):
+    """The judge needs other passages for each fact."""
     (doc,) = read(knowledge="index")
 
     assert doc["passages"] == []
@@ -92,6 +102,7 @@ def test_an_index_is_left_to_be_searched_for_each_fact(read):
 
 @pytest.mark.usefixtures("pages")
 def test_an_index_is_searched_for_the_prompt_where_entities_share_names(read):
+    """The pages of the entities have to be known before the facts."""
     (doc,) = read(knowledge="index", entities=True, entity_kind="town")
 
     assert doc["passages"] == [PAGE]
@@ -102,9 +113,17 @@ def test_an_index_is_searched_for_the_prompt_where_entities_share_names(read):
 @pytest.mark.parametrize(
     ("cell", "passages"),
     [
-        ("It is old.", [("", "It is old.")]),
-        (["It is old.", {"text": "It is big."}], [("", "It is old."), ("", "It is big.")]),
-        ([{"title": "Hill", "text": "It is old."}], [("Hill", "It is old.")]),
+        pytest.param("It is old.", [("", "It is old.")], id="a text"),
+        pytest.param(
+            ["It is old.", {"text": "It is big."}],
+            [("", "It is old."), ("", "It is big.")],
+            id="a list of texts",
+        ),
+        pytest.param(
+            [{"title": "Hill", "text": "It is old."}],
+            [("Hill", "It is old.")],
+            id="a passage with a title",
+        ),
     ],
 )
 def test_passages_are_read_from_a_column(read, tmp_path, cell, passages, ending):
@@ -144,7 +163,7 @@ def test_the_pages_of_several_titles_are_the_candidates_of_one_name(read, tmp_pa
     (doc,) = read([row], knowledge="pages.db", columns={"title": "title"}, entities="true")
 
     assert doc["passages"] == towns
-    assert doc["name"] == "Grayport"  # the name does not tell that there are two
+    assert doc["name"] == "Grayport"  # which does not tell the model that there are two
 
 
 @pytest.mark.parametrize(
@@ -239,7 +258,7 @@ def test_longfact_has_2280_prompts_in_two_files_for_each_of_38_topics():
 
 @pytest.fixture
 def read_longfact(read, pages):
-    """A function that reads prompts of LongFact, whose facts are verified against an index."""
+    """Return a function that reads prompts of LongFact, with an index to verify facts."""
 
     def read_documents(data_dir, **metadata):
         return read(table=None, knowledge="index", data_dir=data_dir, **metadata)
@@ -260,13 +279,14 @@ def test_a_topic_of_longfact_has_30_prompts(read_longfact, shared, longfact):
         shared / "data" / "longfact", longfact=longfact, topics="20th-century-events"
     )
 
-    assert len({doc["question"] for doc in docs}) == len(docs) == 30
+    assert len(docs) == 30
+    assert len({doc["question"] for doc in docs}) == 30
     assert {doc["topic"] for doc in docs} == {"20th-century-events"}
 
 
 @pytest.mark.parametrize("longfact", ["objects", "concepts"])
 def test_prompts_of_longfact_are_without_the_canary_line(read_longfact, shared, longfact):
-    """A line of each file asks not to train on it."""
+    """A line of each file asks that nobody trains on it."""
     docs = read_longfact(
         shared / "data" / "longfact", longfact=longfact, topics="20th-century-events"
     )
@@ -276,12 +296,13 @@ def test_prompts_of_longfact_are_without_the_canary_line(read_longfact, shared, 
 
 @pytest.fixture
 def astronomy_folder(shared, tmp_path):
-    """A folder with a single file of LongFact, on concepts of astronomy."""
+    """Return a folder with a single file of LongFact, on concepts of astronomy."""
     shutil.copy(shared / "data" / "longfact" / "longfact-concepts_astronomy.jsonl", tmp_path)
     return tmp_path
 
 
 def test_a_topic_of_longfact_needs_no_file_but_its_own(read_longfact, astronomy_folder):
+    """The other 75 files need not be downloaded."""
     docs = read_longfact(astronomy_folder, longfact="concepts", topics="astronomy")
 
     assert len(docs) == 30
