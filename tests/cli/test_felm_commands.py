@@ -21,8 +21,11 @@ SAMPLE = TASKS / "sample" / "sample_felm.jsonl"
 
 
 def answer(prompt: str, attempt: int) -> Act:
-    """A script of the server: it flags the first unit of a response, and takes each segment for
-    one claim, but gives no claims of the Priswick Observatory."""
+    """Answer a judge's prompt.
+
+    The first segment or claim of a response is always flagged. Each segment is taken for one claim,
+    but the judge gives no claims about the Priswick Observatory.
+    """
     question = prompt.rsplit("Question:", 1)[1]
     if "Write down the factual claims" not in prompt:
         return Act(text="Thought: the first is wrong.\nAnswer: 1")
@@ -35,7 +38,7 @@ def answer(prompt: str, attempt: int) -> Act:
 
 @pytest.fixture
 def judge_yaml_and_server(tmp_path, monkeypatch):
-    """The path of a judge's YAML, and the server that it names, which answers by ``answer``."""
+    """Return the path of a judge's YAML, and its server, which replies by `answer`."""
     monkeypatch.setenv("LM_FACTUALITY_HOME", str(tmp_path / "home"))
     monkeypatch.setenv("OPENAI_API_KEY", "key-of-nobody")
     server = JudgeServer(answer)
@@ -53,7 +56,7 @@ def judge_yaml_and_server(tmp_path, monkeypatch):
 
 @pytest.fixture
 def data_dir(tmp_path) -> Path:
-    """A folder with the first 12 rows of the sample in the place of the published data."""
+    """Return a folder with the first 12 rows of the sample in place of the published data."""
     folder = tmp_path / "felm"
     folder.mkdir()
     lines = SAMPLE.read_text().splitlines(keepends=True)
@@ -63,8 +66,11 @@ def data_dir(tmp_path) -> Path:
 
 @pytest.fixture
 def score_outputs(data_dir, tmp_path):
-    """Runs ``score felm`` on these outputs of a model (text in JSONL), with "metrics.json" as its
-    output; returns the exit code."""
+    """Return a function that scores outputs of a model, and returns the exit status.
+
+    Its arguments are the outputs as lines of JSON, and further options of ``score felm``. The
+    command writes ``metrics.json``.
+    """
 
     def run(outputs: str, *options: str) -> int:
         path = tmp_path / "outputs.jsonl"
@@ -107,8 +113,11 @@ def test_score_refuses_broken_outputs(score_outputs, tmp_path, capsys):
 
 @pytest.fixture
 def extract_claims(data_dir, tmp_path):
-    """Runs ``claims extract`` with a judge, with "claims.jsonl" as its output; returns the exit
-    code."""
+    """Return a function that lets a judge extract claims, and returns the exit status.
+
+    Its arguments are the judge, and further options of ``claims extract``. The command writes
+    ``claims.jsonl``.
+    """
 
     def run(judge: str, *options: str) -> int:
         paths = ["--data-dir", str(data_dir), "--out", str(tmp_path / "claims.jsonl")]
@@ -160,7 +169,7 @@ def test_claims_can_be_extracted_by_rules(extract_claims, tmp_path):
 
 @pytest.fixture
 def certificate(judge_yaml_and_server, data_dir, tmp_path) -> dict:
-    """What ``certify`` writes about the judge, who flags the first segment of each of 12 rows."""
+    """Return the certificate of the judge, who flags the first segment of each of 12 rows."""
     judge_yaml, _ = judge_yaml_and_server
     path = tmp_path / "certificate.json"
     options = ["--judge", judge_yaml, "--data-dir", str(data_dir), "--out", str(path)]
@@ -169,6 +178,7 @@ def certificate(judge_yaml_and_server, data_dir, tmp_path) -> dict:
 
 
 def test_a_dry_run_of_certify_asks_nobody(judge_yaml_and_server, data_dir, capsys):
+    """It only tells the cost."""
     judge_yaml, server = judge_yaml_and_server
 
     assert main(["certify", "--judge", judge_yaml, "--data-dir", str(data_dir), "--dry-run"]) == 0
@@ -179,11 +189,11 @@ def test_a_dry_run_of_certify_asks_nobody(judge_yaml_and_server, data_dir, capsy
 
 def test_a_certificate_says_how_good_a_judge_is(certificate, data_dir):
     rows = [json.loads(line) for line in (data_dir / "all.jsonl").read_text().splitlines()]
-    wrong_first_segments = sum(not row["labels"][0] for row in rows)
+    num_wrong_first_segments = sum(not row["labels"][0] for row in rows)
 
     segment_scores = certificate["scores"]["ALL"]["segment"]
-    assert segment_scores["tp"] == wrong_first_segments
-    assert segment_scores["fp"] == 12 - wrong_first_segments
+    assert segment_scores["tp"] == num_wrong_first_segments
+    assert segment_scores["fp"] == 12 - num_wrong_first_segments
     assert len(certificate["intervals"]["segment"]["f1"]) == 2
     assert certificate["baselines"]["flag everything"]["segment"]["recall"] == 1
 
@@ -199,6 +209,7 @@ def test_a_certificate_says_how_it_came_about(certificate):
 def test_a_certificate_on_other_than_the_published_data_is_not_found_again(
     judge_yaml_and_server, certificate
 ):
+    """Nobody knows how hard the other rows are."""
     judge_yaml, _ = judge_yaml_and_server
 
     with Judge.open(load_judge_config(judge_yaml)) as judge:
@@ -207,22 +218,30 @@ def test_a_certificate_on_other_than_the_published_data_is_not_found_again(
 
 @pytest.fixture
 def judge_config(judge_yaml_and_server) -> JudgeConfig:
+    """Return the configuration of the judge."""
     judge_yaml, _ = judge_yaml_and_server
     return load_judge_config(judge_yaml)
 
 
-def certified_identity_of(judge_config: JudgeConfig) -> str:
-    """The identity under which the certificates of a judge with this config are kept."""
+def read_identity(judge_config: JudgeConfig) -> str:
+    """Return the identity under which the certificates of a judge with this config are kept."""
     with Judge.open(judge_config) as judge:
         return certified_identity(judge.config, judge.identity)
 
 
-def certificate_of(
+def make_certificate(
     judge_config: JudgeConfig, setting: str, date: str, is_published: bool = True
 ) -> dict:
-    """A certificate of the judge, on the published data if it ``is_published``."""
+    """Make a certificate of a judge.
+
+    Args:
+        judge_config: The configuration of the judge.
+        setting: The setting of FELM in which it was measured.
+        date: The date.
+        is_published: Whether it was measured on the published data.
+    """
     return {
-        "identity": certified_identity_of(judge_config),
+        "identity": read_identity(judge_config),
         "judge": {"name": "j"},
         "setting": setting,
         "date": date,
@@ -234,41 +253,54 @@ def certificate_of(
     }
 
 
-def test_every_setting_that_changes_verdicts_needs_a_certificate_of_its_own(judge_config, tmp_path):
-    prompt = tmp_path / "own.jinja"
-    prompt.write_text("{{ question }}")
-    variants = [
-        judge_config,
-        dataclasses.replace(judge_config, samples=3),
-        dataclasses.replace(judge_config, system="Be strict."),
-        dataclasses.replace(judge_config, thinking_tokens=4000),
-        dataclasses.replace(judge_config, schema=False),
-        dataclasses.replace(judge_config, prompts={"felm/segment_cot": prompt}),
-    ]
+@pytest.mark.parametrize(
+    "changes",
+    [
+        {"samples": 3},
+        {"system": "Be strict."},
+        {"thinking_tokens": 4000},
+        {"schema": False},
+    ],
+)
+def test_a_setting_that_changes_verdicts_needs_a_certificate_of_its_own(judge_config, changes):
+    other_config = dataclasses.replace(judge_config, **changes)
 
-    identities = {certified_identity_of(variant) for variant in variants}
-
-    assert len(identities) == len(variants)
+    assert read_identity(other_config) != read_identity(judge_config)
 
 
-def test_certificates_are_found_by_judge_and_setting(judge_config):
-    first = certificate_of(judge_config, "segment_cot", "first")
-    second = certificate_of(judge_config, "segment_doc", "second")
+def test_a_prompt_of_the_users_own_needs_a_certificate_of_its_own(judge_config, tmp_path):
+    prompt_path = tmp_path / "own.jinja"
+    prompt_path.write_text("{{ question }}")
+    other_config = dataclasses.replace(judge_config, prompts={"felm/segment_cot": prompt_path})
+
+    assert read_identity(other_config) != read_identity(judge_config)
+
+
+def test_certificates_of_a_judge_are_found_by_setting(judge_config):
+    first = make_certificate(judge_config, "segment_cot", "first")
+    second = make_certificate(judge_config, "segment_doc", "second")
 
     assert len(save_certificate(first, None)) == 1
     assert len(save_certificate(second, None)) == 1
 
     with Judge.open(judge_config) as judge:
         certificates = find_certificates(judge)
-    dates = {setting: certificate["date"] for setting, certificate in certificates.items()}
-    assert dates == {"segment_cot": "first", "segment_doc": "second"}
+    assert set(certificates) == {"segment_cot", "segment_doc"}
+    assert certificates["segment_cot"]["date"] == "first"
+    assert certificates["segment_doc"]["date"] == "second"
+
+
+def test_the_certificate_of_another_judge_is_not_found(judge_config):
+    save_certificate(make_certificate(judge_config, "segment_cot", "first"), None)
+
     with Judge.open(dataclasses.replace(judge_config, samples=3)) as other_judge:
         assert find_certificates(other_judge) is None
 
 
 def test_a_certificate_on_unpublished_data_replaces_none(judge_config):
-    save_certificate(certificate_of(judge_config, "segment_cot", "first"), None)
-    unpublished = certificate_of(judge_config, "segment_cot", "second", is_published=False)
+    """The certificate on the published data is worth more."""
+    save_certificate(make_certificate(judge_config, "segment_cot", "first"), None)
+    unpublished = make_certificate(judge_config, "segment_cot", "second", is_published=False)
 
     assert save_certificate(unpublished, None) == []
 

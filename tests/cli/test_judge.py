@@ -20,16 +20,19 @@ RESPONSES = (
     "",
     "Twelve.",
 )
+"""A response to each of the five questions. The judge takes a segment with "seven" for wrong."""
 
 
 @pytest.fixture(autouse=True)
 def _own_cache(tmp_path, monkeypatch):
+    """Keep answers in a folder of the test, and let the environment hold no key."""
     monkeypatch.setenv("LM_FACTUALITY_HOME", str(tmp_path / "home"))
     monkeypatch.delenv("OPENAI_API_KEY", raising=False)
 
 
 @pytest.fixture
 def server():
+    """Return a server whose judge takes a segment with "seven" for wrong."""
     running = JudgeServer(mark)
     yield running
     running.close()
@@ -37,6 +40,7 @@ def server():
 
 @pytest.fixture
 def judge_yaml(server, tmp_path) -> Path:
+    """Return the YAML of a judge on the server, which costs 100 dollars per million tokens."""
     path = tmp_path / "my_judge.yaml"
     prices = {"prompt": 100.0, "completion": 100.0}
     content = {
@@ -52,7 +56,7 @@ def judge_yaml(server, tmp_path) -> Path:
 
 @pytest.fixture
 def samples_path(tmp_path) -> Path:
-    """Saved samples of FELM-Gen: the five rows of the rule, with ``RESPONSES``."""
+    """Return a file of samples of FELM-gen, with the responses to the five questions."""
     path = tmp_path / "samples_felm_gen.jsonl"
     with path.open("w", encoding="utf-8") as file:
         for (index, domain, prompt, text), response in zip(ROWS, RESPONSES, strict=True):
@@ -63,8 +67,11 @@ def samples_path(tmp_path) -> Path:
 
 @pytest.fixture
 def judge_samples(samples_path, judge_yaml, tmp_path):
-    """Runs ``judge felm_gen`` on the samples, with "judged" as its output; returns the exit
-    code."""
+    """Return a function that judges the samples, and returns the exit status.
+
+    Its arguments are further options of ``judge felm_gen``, and another judge. The command writes
+    into the folder ``judged``.
+    """
 
     def run(*options: str, judge: str | Path = judge_yaml) -> int:
         paths = ["--samples", str(samples_path), "--out", str(tmp_path / "judged")]
@@ -74,6 +81,7 @@ def judge_samples(samples_path, judge_yaml, tmp_path):
 
 
 def read_metrics(folder: Path) -> dict:
+    """Read the metrics in a folder of results."""
     return json.loads((folder / "metrics.json").read_text(encoding="utf-8"))
 
 
@@ -101,7 +109,7 @@ def test_a_table_is_printed(judge_samples, tmp_path, capsys):
     assert judge_samples() == 0
 
     printed = capsys.readouterr().out
-    assert "33.3" in printed  # percent of the wrong segments: 2 of 6
+    assert "33.3" in printed  # 2 of 6 segments are wrong, in percent
     assert (
         "marking segments (behind all scores): not certified; run lm-factuality certify --judge"
         in printed
@@ -114,22 +122,28 @@ def test_a_dry_run_sends_nothing(judge_samples, server, tmp_path, capsys):
 
     assert not server.bodies
     assert not (tmp_path / "judged").exists()
-    printed = capsys.readouterr().out
-    assert "marking" in printed
-    assert "Nothing was sent" in printed
-    assert "USD estimated" in printed
-    assert "USD at most" in printed
+    assert "Nothing was sent" in capsys.readouterr().out
+
+
+@pytest.mark.parametrize("text", ["marking", "USD estimated", "USD at most"])
+def test_a_dry_run_tells_the_cost_of_each_step(judge_samples, capsys, text):
+    judge_samples("--dry-run")
+
+    assert text in capsys.readouterr().out
 
 
 def test_the_highest_cost_of_a_dry_run_is_enough(judge_samples, capsys):
+    """A user can give this cost as the limit of the run."""
     judge_samples("--dry-run")
     costs = re.search(r"\$([\d.]+) estimated, at most \$([\d.]+)", capsys.readouterr().out)
     estimated_cost = float(costs[1])
     highest_cost = float(costs[2])
-
     assert 0 < estimated_cost < highest_cost
+
     # What is printed is rounded.
-    assert judge_samples("--max-cost", str(highest_cost * 1.001)) == 0
+    status = judge_samples("--max-cost", str(highest_cost * 1.001))
+
+    assert status == 0
 
 
 def test_the_lexical_judge_needs_no_server(judge_samples, tmp_path, capsys):
@@ -144,6 +158,7 @@ def test_the_lexical_judge_needs_no_server(judge_samples, tmp_path, capsys):
 def test_bad_samples_are_refused_before_anything_is_asked(
     judge_samples, samples_path, server, capsys
 ):
+    """A question costs money."""
     sound_line = samples_path.read_text(encoding="utf-8").splitlines()[0]
     lines = [sound_line, "{}", sound_line, "no"]
     samples_path.write_text("\n".join(lines) + "\n", encoding="utf-8")
@@ -156,6 +171,7 @@ def test_bad_samples_are_refused_before_anything_is_asked(
 
 def test_an_unknown_judge_is_refused(judge_samples, capsys):
     assert judge_samples(judge="lexicl") == 1
+
     assert "did you mean lexical" in capsys.readouterr().err
 
 
@@ -163,4 +179,5 @@ def test_an_unknown_benchmark_is_refused(samples_path, tmp_path, capsys):
     options = ["--samples", str(samples_path), "--judge", "lexical", "--out", str(tmp_path)]
 
     assert main(["judge", "felm", *options]) == 2
+
     assert "did you mean felm_gen" in capsys.readouterr().err

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import math
 import re
+from dataclasses import dataclass, field
 
 import pytest
 
@@ -14,36 +15,59 @@ from lm_factuality.harness.suite_task import UNSCORED
 JUDGE = {"name": "strict", "backend": "openai", "model": "m"}
 
 
-def results_content(tasks, limit=None):
-    """Results as lm_eval has them, of ``tasks``: for each name its benchmark, its metrics, more
-    metadata, and how many rows were run of how many."""
+@dataclass(frozen=True)
+class TaskRun:
+    """A task of a run, as lm_eval describes it."""
+
+    benchmark: str
+    """The name of the benchmark, empty for a task of others."""
+
+    metrics: dict
+    """The values by metric."""
+
+    metadata: dict = field(default_factory=dict)
+    """Further settings of the task."""
+
+    num_run: int = 18
+    """The number of rows that were run."""
+
+    num_rows: int = 18
+    """The number of rows of the task."""
+
+
+def make_results(tasks):
+    """Make results as lm_eval has them when it prints its table, from tasks by name."""
     results = {}
     configs = {}
     sample_counts = {}
-    for name, (benchmark, metrics, metadata, effective, original) in tasks.items():
-        results[name] = {f"{metric},none": value for metric, value in metrics.items()}
-        configs[name] = {"metadata": {"suite_version": "1", "benchmark": benchmark, **metadata}}
-        sample_counts[name] = {"original": original, "effective": effective}
+    for name, task in tasks.items():
+        results[name] = {f"{metric},none": value for metric, value in task.metrics.items()}
+        metadata = {"suite_version": "1", "benchmark": task.benchmark, **task.metadata}
+        configs[name] = {"metadata": metadata}
+        sample_counts[name] = {"original": task.num_rows, "effective": task.num_run}
     return {
         "results": results,
         "configs": configs,
         "versions": dict.fromkeys(tasks, 1.0),
         "n-samples": sample_counts,
-        "config": {"model": "hf", "limit": limit},
+        "config": {"model": "hf", "limit": None},
     }
 
 
 @pytest.fixture
 def print_screen(capsys, monkeypatch):
-    """Returns what is printed at the end of a run of ``tasks`` (as ``results_content`` takes
-    them)."""
+    """Return a function that returns what is printed at the end of a run.
 
-    def print_screen(tasks, unscored=None, path=None, output=None):
+    Its arguments are the tasks by name, the reasons for unscored rows of each task, the results
+    file, and the folder that the user gave for results.
+    """
+
+    def print_and_read(tasks, unscored=None, path=None, output=None):
         monkeypatch.setenv("COLUMNS", "140")
-        print_outcome(Finished(results_content(tasks), path, output, unscored or {}))
+        print_outcome(Finished(make_results(tasks), path, output, unscored or {}))
         return capsys.readouterr().out
 
-    return print_screen
+    return print_and_read
 
 
 FACTOR_METRICS = {
@@ -56,7 +80,7 @@ FACTOR_METRICS = {
 
 
 def test_a_task_has_its_score_in_percent_with_an_interval(print_screen):
-    screen = print_screen({"my_factor": ("factor", FACTOR_METRICS, {}, 18, 19)})
+    screen = print_screen({"my_factor": TaskRun("factor", FACTOR_METRICS, num_run=18, num_rows=19)})
 
     assert "FACTOR accuracy in percent" in screen
     assert "50.0" in screen  # factor_acc
@@ -69,7 +93,7 @@ def test_a_task_has_notes_on_what_its_score_means(print_screen):
         "data": {"is_upstream": False, "rows": 9, "upstream_rows": 10},
     }
 
-    screen = print_screen({"my_factor": ("factor", FACTOR_METRICS, metadata, 18, 19)})
+    screen = print_screen({"my_factor": TaskRun("factor", FACTOR_METRICS, metadata)})
 
     assert "guess baseline on these rows: 25.0%" in screen
     assert "not the published file: 9 rows of 10" in screen
@@ -79,7 +103,8 @@ def test_a_task_has_notes_on_what_its_score_means(print_screen):
 
 
 def test_a_score_of_few_rows_is_withheld(print_screen):
-    screen = print_screen({"my_factor": ("factor", FACTOR_METRICS, {}, 4, 9)})
+    """A score of four rows means nothing, and would be quoted all the same."""
+    screen = print_screen({"my_factor": TaskRun("factor", FACTOR_METRICS, num_run=4, num_rows=9)})
 
     assert "too few rows" in screen
     assert "50.0" not in screen  # factor_acc
@@ -87,13 +112,15 @@ def test_a_score_of_few_rows_is_withheld(print_screen):
 
 def test_unscored_rows_have_their_reasons_with_a_cure(print_screen):
     reasons = ["no answer line"] * 9 + ["thinking without an end"] * 2
-    tasks = {"my_felm": ("felm", {"unscored": 11.0, "segment_f1": 0.5}, {}, 11, 11)}
+    tasks = {
+        "my_felm": TaskRun("felm", {"unscored": 11.0, "segment_f1": 0.5}, num_run=11, num_rows=11)
+    }
 
     screen = print_screen(tasks, {"my_felm": reasons})
 
     assert (
-        "my_felm: 9 × no answer line: try --apply_chat_template, or a larger --gen_kwargs max_gen_toks=N"
-        in screen
+        "my_felm: 9 × no answer line: try --apply_chat_template, or a larger --gen_kwargs "
+        "max_gen_toks=N" in screen
     )
     assert (
         "my_felm: 2 × thinking without an end: give it more room: --metadata thinking_tokens=N"
@@ -102,11 +129,14 @@ def test_unscored_rows_have_their_reasons_with_a_cure(print_screen):
 
 
 def test_only_the_three_commonest_reasons_are_named(print_screen):
-    # The first three in number, then in the order they came: one of the four strange ones is.
+    """A screen of single odd replies would hide the common ones."""
+    # The two commonest reasons are named, and of the four others that came once only the first.
     reasons = (
         ["no answer line"] * 9 + ["thinking without an end"] * 2 + ["odd", "queer", "rare", "weird"]
     )
-    tasks = {"my_felm": ("felm", {"unscored": 15.0, "segment_f1": "N/A"}, {}, 15, 15)}
+    tasks = {
+        "my_felm": TaskRun("felm", {"unscored": 15.0, "segment_f1": "N/A"}, num_run=15, num_rows=15)
+    }
 
     screen = print_screen(tasks, {"my_felm": reasons})
 
@@ -114,7 +144,10 @@ def test_only_the_three_commonest_reasons_are_named(print_screen):
 
 
 def test_a_score_that_is_not_available_is_none(print_screen):
-    tasks = {"my_felm": ("felm", {"unscored": 15.0, "segment_f1": "N/A"}, {}, 15, 15)}
+    """lm_eval writes ``N/A`` where a score has no value."""
+    tasks = {
+        "my_felm": TaskRun("felm", {"unscored": 15.0, "segment_f1": "N/A"}, num_run=15, num_rows=15)
+    }
 
     screen = print_screen(tasks, {"my_felm": ["no answer line"] * 15})
 
@@ -124,7 +157,7 @@ def test_a_score_that_is_not_available_is_none(print_screen):
 
 @pytest.fixture
 def results_path(tmp_path):
-    """Where lm_eval keeps the results of the tasks a and b below "out", with samples of both."""
+    """Return where lm_eval keeps the results of the tasks a and b, with the samples of both."""
     folder = tmp_path / "out" / "model"
     folder.mkdir(parents=True)
     for name in ("a", "b"):
@@ -135,7 +168,7 @@ def results_path(tmp_path):
 def test_the_next_step_after_a_judged_task_is_a_report(print_screen, results_path, tmp_path):
     metrics = {"segment_error_rate": 0.5, "segment_error_rate_stderr": 0.1, "unscored": 0.0}
     metadata = {"judge_config": JUDGE, "judge": "strict"}
-    tasks = {"a": ("felm_gen", metrics, metadata, 9, 9)}
+    tasks = {"a": TaskRun("felm_gen", metrics, metadata)}
 
     screen = print_screen(tasks, path=results_path, output=tmp_path / "out")
 
@@ -148,32 +181,38 @@ def test_the_next_step_after_a_task_without_a_judge_is_to_judge(
     samples_path = results_path.parent / "samples_b_2026-01-01T00-00-00.jsonl"
 
     screen = print_screen(
-        {"b": ("felm_gen", {}, {}, 9, 9)}, path=results_path, output=tmp_path / "out"
+        {"b": TaskRun("felm_gen", {})}, path=results_path, output=tmp_path / "out"
     )
 
     assert (
-        f"lm-factuality judge felm_gen --samples {samples_path} --judge CONFIG --out {samples_path.with_suffix('')}"
-        in screen
+        f"lm-factuality judge felm_gen --samples {samples_path} --judge CONFIG "
+        f"--out {samples_path.with_suffix('')}" in screen
     )
     assert "Outcome" not in screen
 
 
 def test_tasks_of_others_have_no_screen(print_screen):
-    assert print_screen({"hellaswag": ("", {"acc": 0.5}, {}, 9, 9)}) == ""
+    """The suite knows nothing about the scores of other tasks."""
+    screen = print_screen({"hellaswag": TaskRun("", {"acc": 0.5})})
+
+    assert screen == ""
 
 
 @pytest.mark.parametrize(
     ("key", "value", "is_kept"),
     [
-        ("alias", "my_task", True),
-        ("acc,none", 0.5, True),
-        ("acc_stderr,none", 0.1, True),
-        ("acc_stderr,none", "N/A", False),
-        ("acc,none", math.nan, False),
-        ("acc,none", "N/A", False),
-        ("detail,none", 0.5, False),
-        (f"{UNSCORED},none", 3.0, True),
+        pytest.param("alias", "my_task", True, id="name of a task"),
+        pytest.param("acc,none", 0.5, True, id="score"),
+        pytest.param("acc_stderr,none", 0.1, True, id="standard error"),
+        pytest.param("acc_stderr,none", "N/A", False, id="missing standard error"),
+        pytest.param("acc,none", math.nan, False, id="score that is no number"),
+        pytest.param("acc,none", "N/A", False, id="missing score"),
+        pytest.param("detail,none", 0.5, False, id="score that is not for readers"),
+        pytest.param(f"{UNSCORED},none", 3.0, True, id="number of unscored rows"),
     ],
 )
-def test_lm_evals_table_has_numbers_for_readers(key, value, is_kept):
-    assert is_for_readers(key, value, lambda name: name in ("acc", UNSCORED)) == is_kept
+def test_the_table_of_lm_eval_has_numbers_for_readers_alone(key, value, is_kept):
+    def has_label(name):
+        return name in ("acc", UNSCORED)
+
+    assert is_for_readers(key, value, has_label) == is_kept

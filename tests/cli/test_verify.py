@@ -11,6 +11,8 @@ from lm_factuality.ground.errors import ConfigError, DataError, FactualityError
 from tests.conftest import run_command
 from tests.judges.server import Act, JudgeServer
 
+# The first claim is supported by its passage, and the second is not. The third has no passages,
+# and the last is its own passage.
 PAIRS = [
     {
         "id": 7,
@@ -29,8 +31,11 @@ PAIRS = [
 
 @pytest.fixture
 def verify_pairs(tmp_path):
-    """Runs the command on pairs (or lines of text) with the lexical judge, and returns the lines
-    that it wrote: ``verify_pairs([{"claim": "A.", "passages": ["B."]}], "--dry-run")``."""
+    """Return a function that verifies pairs with the lexical judge, and returns the verdicts.
+
+    Its arguments are the pairs, each as a mapping or as a line of text, and further options of the
+    command. It returns None if the command writes nothing.
+    """
 
     def run(pairs, *arguments):
         pairs_path = tmp_path / "pairs.jsonl"
@@ -48,24 +53,39 @@ def verify_pairs(tmp_path):
     return run
 
 
-def test_pairs_get_a_verdict_a_score_and_a_reason(verify_pairs):
-    agreeing, contradicted, without_passages, exact = verify_pairs(PAIRS)
+@pytest.fixture
+def records(verify_pairs):
+    """Return the verdicts on the four pairs."""
+    return verify_pairs(PAIRS)
+
+
+def test_a_claim_with_the_words_of_its_passage_is_supported(records):
+    agreeing, _contradicted, _without_passages, exact = records
 
     assert agreeing["verdict"] == "supported"
     assert json.loads(agreeing["said"][0])["verdict"] == "supported"
+    assert exact["verdict"] == "supported"
+
+
+def test_a_claim_with_another_number_is_not_supported_for_that_reason(records):
+    agreeing, contradicted, *_ = records
+
     assert contradicted["verdict"] == "not_supported"
     assert contradicted["score"] < agreeing["score"]
     assert "not in the passages: 1923" in contradicted["reason"]
+
+
+def test_a_claim_without_passages_is_unscored(records):
+    without_passages = records[2]
+
     assert without_passages["verdict"] == "unscored"
     assert without_passages["score"] is None
     assert without_passages["reason"] == "no evidence"
     assert without_passages["said"] == []
-    assert exact["verdict"] == "supported"
 
 
-def test_pairs_keep_their_own_fields(verify_pairs):
-    records = verify_pairs(PAIRS)
-
+def test_pairs_keep_their_own_fields(records):
+    """A user finds the own keys of a pair beside its verdict."""
     for record in records:
         for added_key in ("verdict", "score", "reason", "said"):
             del record[added_key]
@@ -92,6 +112,7 @@ def test_a_dry_run_writes_nothing(verify_pairs, capsys):
     assert " 3 " in printed  # the pair without passages is not asked
 
 
+# Lines that are no pairs, each with the message about it.
 BAD_LINES = [
     ("{", "not JSON"),
     ("[]", "found []"),
@@ -107,17 +128,16 @@ BAD_LINES = [
 
 
 def test_all_bad_lines_are_reported_before_anything_is_asked(verify_pairs, tmp_path):
+    """A question costs money, and a user can mend all lines at once."""
     # A sound line comes first, and an empty one, that is ignored, after it.
-    lines = [PAIRS[0], "", *(line for line, _ in BAD_LINES)]
+    lines = [PAIRS[0], "", *[line for line, _message in BAD_LINES]]
 
     with pytest.raises(DataError) as error:
         verify_pairs(lines)
 
     *problems, last_line = str(error.value).splitlines()
-    assert len(problems) == len(BAD_LINES)
-    for line_number, (problem, (_, message)) in enumerate(
-        zip(problems, BAD_LINES, strict=True), start=3
-    ):
+    messages = [message for _line, message in BAD_LINES]
+    for line_number, (problem, message) in enumerate(zip(problems, messages, strict=True), start=3):
         assert f".jsonl:{line_number}:" in problem
         assert message in problem
     assert last_line.startswith("Nothing was asked")
@@ -128,11 +148,12 @@ def test_all_bad_lines_are_reported_before_anything_is_asked(verify_pairs, tmp_p
 @pytest.mark.parametrize(
     ("arguments", "message"),
     [
-        (["--judge", "lexicla"], "lexical"),
-        (["--pairs", "no_such.jsonl"], "no_such.jsonl: no such file"),
-        (["--max-cost", "2"], "max_cost"),
+        pytest.param(["--judge", "lexicla"], "lexical", id="unknown judge"),
+        pytest.param(
+            ["--pairs", "no_such.jsonl"], "no_such.jsonl: no such file", id="missing file"
+        ),
+        pytest.param(["--max-cost", "2"], "max_cost", id="highest cost without prices"),
     ],
-    ids=["unknown judge", "missing file", "cost without prices"],
 )
 def test_an_impossible_option_is_refused(verify_pairs, arguments, message):
     with pytest.raises(FactualityError, match=message):
@@ -153,7 +174,7 @@ def test_an_output_below_a_file_is_refused(verify_pairs, tmp_path):
 
 @pytest.fixture
 def true_server():
-    """A server whose model writes "True", with log-probabilities of that and of "False"."""
+    """Return a server whose model writes "True", with log-probabilities of that and of "False"."""
     token = {"token": "True", "logprob": -0.5, "top_logprobs": [{"token": "False", "logprob": -1}]}
     with closing(JudgeServer()) as server:
         server.script = lambda prompt, attempt: Act(text="True", logprobs={"content": [token]})
@@ -162,7 +183,7 @@ def true_server():
 
 @pytest.fixture
 def logprobs_judge(true_server, tmp_path):
-    """The YAML of a judge that asks ``true_server`` for log-probabilities."""
+    """Return the YAML of a judge that asks ``true_server`` for log-probabilities."""
     path = tmp_path / "server.yaml"
     content = {
         "backend": "openai",
