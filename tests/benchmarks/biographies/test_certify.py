@@ -1,5 +1,4 @@
-"""Certificates for the steps of D-FActScore: what the released decisions say, what is counted, and
-what is written of a judge."""
+"""Certificates for the steps of D-FActScore: how often a judge agrees with released decisions."""
 
 import json
 import re
@@ -31,7 +30,8 @@ from lm_factuality.benchmarks.certifiable import CertifyOptions
 from lm_factuality.cli import main
 from tests.judges.server import Act, JudgeServer
 
-PAINTER, SAILOR = "Ada Lind (painter)", "Ada Lind (sailor)"
+PAINTER = "Ada Lind (painter)"
+SAILOR = "Ada Lind (sailor)"
 PASSAGES = (
     RetrievedPassage(
         PAINTER, "Ada Lind was a painter. She was born in Oslo in 1901. She painted harbours."
@@ -69,25 +69,46 @@ def make_released(grouped=FACTS[1:], facts=FACTS):
 @pytest.mark.parametrize(
     ("grouped", "groups"),
     [
-        ((BORN_IN_OSLO, WAS_SAILOR, SAILED), [(PAINTER, (1,)), (SAILOR, (3, 4))]),
-        (FACTS, [(PAINTER, (0, 1)), (SAILOR, (3, 4))]),  # lighthouses may be in either
-        (  # between two of one group
+        pytest.param(
+            (BORN_IN_OSLO, WAS_SAILOR, SAILED),
+            [(PAINTER, (1,)), (SAILOR, (3, 4))],
+            id="two entities",
+        ),
+        # The fact about lighthouses has no entity.
+        pytest.param(
+            FACTS, [(PAINTER, (0, 1)), (SAILOR, (3, 4))], id="a fact between two groups is in none"
+        ),
+        pytest.param(
             (WAS_PAINTER, LIGHTHOUSES, BORN_IN_OSLO, WAS_SAILOR),
             [(PAINTER, (0, 1, 2)), (SAILOR, (3,))],
+            id="a fact between two of a group is in it",
         ),
-        ((LIGHTHOUSES, BORN_IN_OSLO), [(PAINTER, (1, 2))]),  # before the first
-        ((BORN_IN_OSLO, LIGHTHOUSES), [(PAINTER, (1, 2))]),  # behind the last
-        (
+        pytest.param(
+            (LIGHTHOUSES, BORN_IN_OSLO), [(PAINTER, (1, 2))], id="a fact before the first group"
+        ),
+        pytest.param(
+            (BORN_IN_OSLO, LIGHTHOUSES), [(PAINTER, (1, 2))], id="a fact behind the last group"
+        ),
+        pytest.param(
             (BORN_IN_OSLO, WAS_SAILOR, WAS_PAINTER),
             [(PAINTER, (1,)), (SAILOR, (3,)), (PAINTER, (0,))],
+            id="two groups of one entity",
         ),
-        ((BORN_IN_OSLO, ("Made up by grouping.", PAINTER)), [(PAINTER, (1,))]),
-        ((LIGHTHOUSES,), []),
-        # some files have letters in place of entities
-        ((("Ada Lind was a painter.", "A"), ("Ada Lind was a sailor.", "A")), []),
+        pytest.param(
+            (BORN_IN_OSLO, ("Made up by grouping.", PAINTER)),
+            [(PAINTER, (1,))],
+            id="a fact that grouping made up is left out",
+        ),
+        pytest.param((LIGHTHOUSES,), [], id="no entity"),
+        pytest.param(
+            (("Ada Lind was a painter.", "A"), ("Ada Lind was a sailor.", "A")),
+            [],
+            id="letters in place of entities, as in some files",
+        ),
     ],
 )
 def test_groups_are_runs_of_facts_with_one_entity(grouped, groups):
+    """The released files do not name groups, but list the facts in their order after grouping."""
     assert list(make_released(grouped).groups) == groups
 
 
@@ -122,6 +143,7 @@ def test_a_fact_between_two_of_a_group_is_not_supported_by_its_entity():
 
 
 def test_contradicting_verdicts_are_left_out():
+    """The fact is supported before grouping, and not supported behind it."""
     released = make_released(
         grouped=[("Ada Lind was a painter.", None), BORN_IN_OSLO],
         facts=(WAS_PAINTER, BORN_IN_OSLO),
@@ -131,12 +153,14 @@ def test_contradicting_verdicts_are_left_out():
 
 
 def test_verdicts_on_entities_that_are_no_candidates_are_left_out():
+    """A judge could not be asked about them, as the response has no page of theirs."""
     stranger = ("Ada Lind was a painter.", "Ada Lind (who is no candidate)")
 
     assert make_released(grouped=(), facts=(stranger,)).verdicts == {}
 
 
 def test_released_facts_are_assigned_to_their_sentences_in_order():
+    """The released files do not say from which sentence a fact is."""
     facts = make_released().biography.facts
 
     assert [fact.sentence for fact in facts] == [0, 0, 1, 2, 3]
@@ -145,28 +169,35 @@ def test_released_facts_are_assigned_to_their_sentences_in_order():
 @pytest.mark.parametrize(
     ("judged", "released", "count"),
     [
-        (["Ada Lind was born in Oslo."], ["She was born in Oslo."], 1),  # pronoun or name
-        (["She was born in Oslo."], ["She was born in Bergen."], 0),
-        (["She sailed.", "She sailed."], ["She sailed."], 1),  # one to one
-        (
+        pytest.param(
+            ["Ada Lind was born in Oslo."], ["She was born in Oslo."], 1, id="name and pronoun"
+        ),
+        pytest.param(
+            ["She was born in Oslo."], ["She was born in Bergen."], 0, id="different places"
+        ),
+        pytest.param(["She sailed.", "She sailed."], ["She sailed."], 1, id="a fact twice"),
+        pytest.param(
             ["She sailed round the world."],
             ["She sailed round the world.", "She sailed round the world in 1950."],
             1,
+            id="a fact that is like two",
         ),
-        (
+        pytest.param(
             ["She painted harbours.", "She painted harbours by night."],
             ["She painted harbours by night.", "She painted harbours."],
             2,
+            id="other order",
         ),
     ],
 )
 def test_facts_are_matched_one_to_one(judged, released, count):
+    """A judge may word the facts of a sentence in another way than the released files."""
     assert count_matches(judged, released, "Ada Lind") == count
 
 
 @pytest.fixture
 def case():
-    """A case of grouping whose released groups are facts 0, 1 and 2, and facts 3 and 4."""
+    """Return a case of grouping whose released groups are facts 0, 1 and 2, and facts 3 and 4."""
     grouped = (WAS_PAINTER, LIGHTHOUSES, BORN_IN_OSLO, WAS_SAILOR, SAILED)
     (case,) = STEPS["grouping"].make_cases(make_released(grouped))
     return case
@@ -180,6 +211,7 @@ def case():
     ],
 )
 def test_grouping_is_compared_by_pairs_of_facts(case, groups, tp, fp, fn, tn):
+    """A pair counts as positive if both facts are in one group."""
     pairs = compare_groups(replace(case.biography, groups=groups), case.released)
 
     assert Counter(pairs) == Counter(
@@ -194,7 +226,7 @@ def test_facts_that_were_not_grouped_are_unscored(case):
 
 
 def rename(value, name):
-    """Put another name in place of Ada Lind, in whatever JSON holds."""
+    """Return a JSON value in which another name stands in the place of Ada Lind."""
     return json.loads(json.dumps(value).replace("Ada Lind", name))
 
 
@@ -203,8 +235,10 @@ NAMES = ("Ada Lind", "Ada Berg", "Ada Dahl", "Ada Moe", "Ada Vik", "Ada Aas")
 
 @pytest.fixture
 def files(tmp_path, monkeypatch):
-    """The paths of released generations about six names and of their decisions; no judge has
-    answered yet."""
+    """Return the paths of released generations about six names, and of the decisions on them.
+
+    No judge has answered yet.
+    """
     monkeypatch.setenv("LM_FACTUALITY_HOME", str(tmp_path / "home"))
     row = {
         "question": "Tell me a bio of Ada Lind",
@@ -241,14 +275,14 @@ def make_step_certificate(judge, step, files, path):
 
 @pytest.fixture
 def lexical_certificate(files, tmp_path):
-    """A function that certifies a step of the judge without a model."""
+    """Return a function that certifies a step of the judge without a model."""
     return lambda step: make_step_certificate("lexical", step, files, tmp_path / "step.json")
 
 
 def test_grouping_of_the_lexical_judge_is_certified(lexical_certificate):
     scores = lexical_certificate("grouping")["scores"]["ALL"]
 
-    # of each response one pair, as facts 1 and 2 are of unknown or of one group
+    # Only facts 3 and 4 of a response are a pair of one group.
     assert scores["tp"] + scores["fn"] == 6
     assert scores["f1"] == 1
 
@@ -256,8 +290,8 @@ def test_grouping_of_the_lexical_judge_is_certified(lexical_certificate):
 def test_linking_of_the_lexical_judge_is_certified(lexical_certificate):
     certificate = lexical_certificate("linking")
 
-    two_groups_of_six = {"tp": 12, "fp": 0, "fn": 0, "tn": 0, "accuracy": 1}
-    assert certificate["scores"]["ALL"] == two_groups_of_six
+    # Both groups of each of the six responses are linked as in the released decisions.
+    assert certificate["scores"]["ALL"] == {"tp": 12, "fp": 0, "fn": 0, "tn": 0, "accuracy": 1}
     assert certificate["baselines"]["first retrieved"]["accuracy"] == 0.5
 
 
@@ -266,8 +300,8 @@ def test_verification_of_the_lexical_judge_is_certified(lexical_certificate):
 
     scores = certificate["scores"]["ALL"]
     baseline = certificate["baselines"]["all supported"]
-    assert scores["tp"] + scores["fn"] == 6 * 4  # supported facts
-    assert scores["fp"] + scores["tn"] == 6 * 2  # the lighthouses, by neither of two entities
+    assert scores["tp"] + scores["fn"] == 6 * 4  # the supported facts of six responses
+    assert scores["fp"] + scores["tn"] == 6 * 2  # the lighthouses, by each of two entities
     assert scores["recall"] > 0.9
     assert baseline["recall"] == 1
     assert baseline["balanced_accuracy"] == 0.5
@@ -305,7 +339,7 @@ def answer_without_reading(prompt, attempt):
 
 @pytest.fixture
 def blind_server(monkeypatch):
-    """A server whose judge answers without reading."""
+    """Return a server whose judge answers without reading."""
     monkeypatch.setenv("OPENAI_API_KEY", "key-of-nobody")
     server = JudgeServer(answer_without_reading)
     yield server
@@ -314,7 +348,7 @@ def blind_server(monkeypatch):
 
 @pytest.fixture
 def blind_judge(blind_server, tmp_path):
-    """The path of the configuration of a judge that answers without reading."""
+    """Return the path of the configuration of a judge that answers without reading."""
     path = tmp_path / "judge.yaml"
     config = {"backend": "openai", "model": "small-judge", "base_url": blind_server.base_url}
     path.write_text(yaml.safe_dump(config))
@@ -331,6 +365,7 @@ def test_a_dry_run_tells_the_number_of_requests_and_sends_none(
 
 
 def test_a_judge_that_groups_everything_scores_as_the_baseline(files, blind_judge, tmp_path):
+    """The baseline takes all facts of a response for one group."""
     certificate = make_step_certificate(blind_judge, "grouping", files, tmp_path / "g.json")
 
     assert certificate["scores"]["ALL"] == certificate["baselines"]["one group"]
@@ -342,7 +377,7 @@ def test_replies_that_cannot_be_read_are_counted_in_the_certificate(files, blind
 
     unscored = certificate["scores"]["unscored"]
     assert unscored["responses"] == 1  # Ada Moe's
-    assert unscored["items"] == 6  # four supported facts, and one beside two entities
+    assert unscored["items"] == 6  # four supported facts, and one by each of two entities
     assert list(unscored["reasons"]) == ["no JSON object"]
     assert certificate["scores"]["ALL"]["tp"] == 0
     assert certificate["scores"]["ALL"]["tn"] == 5 * 2
@@ -350,7 +385,10 @@ def test_replies_that_cannot_be_read_are_counted_in_the_certificate(files, blind
 
 @pytest.fixture
 def metadata(files):
-    """The metadata of a run whose judge is certified for grouping, as if on published data."""
+    """Return the metadata of a run whose judge is certified for grouping.
+
+    The certificate says that it was measured on the published data.
+    """
     config = load_judge_config("lexical")
     trial = StepTrial.open("grouping", CertifyOptions(files=tuple(map(Path, files))))
     blob = SETTINGS["grouping"].git_blob
@@ -391,9 +429,12 @@ def test_a_run_finds_the_certificate_of_each_step_of_its_judge(metadata):
 def test_steps_with_other_settings_cannot_be_certified(metadata):
     statuses = statuses_by_step({**metadata, "knowledge": "wikipedia.db", "linking": "hungarian"})
 
-    for step, status in statuses.items():
-        is_certifiable = step in ("decomposition", "grouping")
-        assert ("no judge is measured with" in status.text) is not is_certifiable
+    reason = "no judge is measured with"
+    assert reason in statuses["linking"].text
+    assert reason in statuses["verification"].text
+    # The settings do not change these steps.
+    assert reason not in statuses["decomposition"].text
+    assert reason not in statuses["grouping"].text
 
 
 @pytest.mark.parametrize(
@@ -411,6 +452,8 @@ def test_steps_with_other_settings_cannot_be_certified(metadata):
         ),
     ],
 )
-def test_options_that_mean_nothing_are_refused(options, message, capsys):
+def test_an_option_that_means_nothing_is_refused(options, message, capsys):
+    """Otherwise a user would believe that it had an effect."""
     assert main(["certify", "--judge", "lexical", *options]) == 1
+
     assert message in capsys.readouterr().err

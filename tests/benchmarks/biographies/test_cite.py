@@ -101,6 +101,7 @@ def test_claims_are_without_citations(text, claims):
     ],
 )
 def test_claims_are_read_by_protocol_code_as_the_authors_do(text, claims):
+    """Their script reads the first line alone, and removes single numbers in brackets."""
     assert read_claims(text, "code") == claims
 
 
@@ -215,6 +216,7 @@ def test_recall_is_the_mean_over_sentences_and_precision_over_citations():
 
 
 def test_a_dangling_citation_counts_against_precision():
+    """It names a passage that the response does not have."""
     judged = judge_text("She rowed [1][9].", [{1}])
 
     assert recall_of(judged) == 1.0
@@ -259,16 +261,19 @@ def test_the_summary_bounds_what_has_no_verdict():
 
 
 def test_each_pair_of_claim_and_passages_is_asked_once_in_three_batches():
+    """They ask about all citations of a sentence, about each alone, and about all but one."""
     table = EntailmentTable([{1, 2}, {1, 2, 3}, {2, 3}, {1}])
     text = "Rowed [1][2]. Rowed [1][2]. Won [1][2][3]. Lost [4]."
 
     judge_citations([make_response(text, index=str(number)) for number in range(20)], table)
 
-    assert len(table.asked) == len(set(table.asked)) == len(table.verdicts)
+    assert len(set(table.asked)) == len(table.asked)
+    assert len(table.verdicts) == len(table.asked)
     assert table.batches == 3
 
 
 def test_verdicts_are_kept_for_further_responses():
+    """An inference model takes long, and the same pairs come again."""
     table = EntailmentTable([{1, 2}, {1, 2, 3}, {2, 3}, {1}])
     text = "Rowed [1][2]. Rowed [1][2]. Won [1][2][3]. Lost [4]."
     judge_citations([make_response(text)], table)
@@ -353,11 +358,14 @@ def places_cited(entry):
 
 
 def read_passages(entries):
-    """Read the passages that the log of a response shows, at the places where it cites them."""
-    passages = [RetrievedPassage("not shown", str(place)) for place in range(5)]
+    """Read the passages that the log of a response shows, at the places where it cites them.
+
+    The log shows only passages that are cited. Another passage gets a text of its own.
+    """
+    passages = [RetrievedPassage("not in the log", str(place)) for place in range(5)]
     for entry in entries:
-        shown = re.findall(r"Title: (.*)\n(.*(?:\n(?!Title: ).*)*)", entry["passage"][0])
-        for place, (title, text) in zip(places_cited(entry), shown, strict=True):
+        cited_passages = re.findall(r"Title: (.*)\n(.*(?:\n(?!Title: ).*)*)", entry["passage"][0])
+        for place, (title, text) in zip(places_cited(entry), cited_passages, strict=True):
             passages[place] = RetrievedPassage(title, text)
     return passages
 
@@ -421,6 +429,7 @@ def judge_log(content, splitter):
     ],
 )
 def test_recorded_verdicts_give_the_authors_recall(published, splitter, tolerance):
+    """Recall needs no other verdicts than those in the log."""
     judged = judge_log(published, splitter)
 
     recall = 100 * sum(recall_of(response) for response in judged) / NUM_RESPONSES

@@ -33,6 +33,10 @@ RELEASED = [
 def test_two_individuals_share_an_entity_by_greedy_linking_alone(
     linking, links, d_factscore, num_entities
 ):
+    """Both individuals have most facts from the first entity.
+
+    One of them must take the second by one-to-one linking.
+    """
     biography = make_biography(((0, 1), (2, 3, 4)), "+-", "+-", "++", "+-", "++", linking=linking)
 
     scores = score_biography(biography)
@@ -44,6 +48,7 @@ def test_two_individuals_share_an_entity_by_greedy_linking_alone(
 
 
 def test_a_tie_goes_to_the_entity_that_was_retrieved_earlier():
+    """Retrieval found it nearer to the question."""
     assert make_biography(((0, 1),), "++", "++", titles=("Zed", "Abe")).links == (0,)
 
 
@@ -69,6 +74,7 @@ def test_an_individual_that_nothing_supports_is_not_linked():
 
 
 def test_a_fact_of_a_linked_individual_is_scored_by_the_page_of_its_entity():
+    """That the fact is true of another entity does not help."""
     scores = score_biography(make_biography(((0,), (1, 2)), "--", "-+", "?-"))
 
     assert scores["d_factscore"] == pytest.approx(1 / 3)
@@ -94,7 +100,8 @@ def draw_counts(draw):
     """Draw how many facts of each group each entity supports: up to 4 groups and 4 entities."""
     num_groups = draw.randint(1, 4)
     num_entities = draw.randint(1, 4)
-    return np.array([[draw.randint(0, 5) for _ in range(num_entities)] for _ in range(num_groups)])
+    counts = [draw.randint(0, 5) for _ in range(num_groups * num_entities)]
+    return np.reshape(counts, (num_groups, num_entities))
 
 
 def count_supported(counts, links):
@@ -103,6 +110,7 @@ def count_supported(counts, links):
 
 
 def test_hungarian_linking_is_the_best_of_all_one_to_one_assignments():
+    """It is compared with every assignment of up to four groups to up to four entities."""
     draw = random.Random(3)
     for _ in range(200):
         counts = draw_counts(draw)
@@ -151,18 +159,27 @@ def test_a_fact_that_nothing_supports_is_attributed_to_nobody():
 
 
 def judge_like_the_release(response):
-    """Judge a released response: its files name one supporter of each fact, so that each fact is
-    true of this entity alone; all facts are in one group."""
+    """Make a judged biography of a released response.
+
+    The files name one supporter of each fact, so each fact is true of this entity alone. All facts
+    are in one group.
+    """
     supporters = [decided.supporting_topic for decided in response.facts]
     titles = sorted({title for title in supporters if title is not None}) or ["nobody"]
-    rows = ["".join("+" if title == name else "-" for name in titles) for title in supporters]
-    return make_biography((tuple(range(len(rows))),), *rows, titles=titles)
+    rows = []
+    for supporter in supporters:
+        signs = ["+" if title == supporter else "-" for title in titles]
+        rows.append("".join(signs))
+    one_group = tuple(range(len(rows)))
+    return make_biography((one_group,), *rows, titles=titles)
 
 
 @pytest.fixture(params=RELEASED)
 def release(request, shared):
-    """A released set: its responses that were judged, and the mean number of entities that the
-    authors publish."""
+    """Return the judged responses of a released set, and a published figure for it.
+
+    The figure is the mean number of entities of a response.
+    """
     path = shared / "data" / "ambigbio" / "decisions" / f"{request.param}.json.gz"
     figures = json.loads((shared / "reference" / "ambigbio_figures.json").read_text())
     responses = [response for response in read_decisions(path).responses if response]
@@ -221,7 +238,7 @@ def test_factscore_is_penalised_below_ten_facts():
 
 @pytest.fixture(scope="module")
 def random_biographies():
-    """500 random biographies of up to two individuals, with their rows of signs."""
+    """Return 500 random biographies of up to two individuals, with their rows of signs."""
     draw = random.Random(5)
     biographies = []
     for _ in range(500):
@@ -248,6 +265,7 @@ def test_scores_lie_between_worst_and_best(random_biographies, name):
 
 
 def test_d_factscore_is_never_above_factscore(random_biographies):
+    """A fact that is supported by the page of its own entity is supported by some page."""
     for biography, rows in random_biographies:
         scores = score_biography(biography)
         assert scores["d_factscore_worst"] <= scores["factscore_worst"]

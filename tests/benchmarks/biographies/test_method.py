@@ -1,5 +1,4 @@
-"""The whole method on the paper's cases, told in our own words, with the verdicts that their pages
-give."""
+"""The whole method of D-FActScore on the cases of the paper, told in our own words."""
 
 from dataclasses import replace
 
@@ -10,7 +9,8 @@ from lm_factuality.benchmarks.biographies.scores import score_biography
 from lm_factuality.benchmarks.biographies.types import Judgement
 from tests.benchmarks.biographies.recorded import RecordedJudge, make_generation
 
-SWIMMER, COACH = "Dick Hanley (swimmer)", "Dick Hanley (American football)"
+SWIMMER = "Dick Hanley (swimmer)"
+COACH = "Dick Hanley (American football)"
 HANLEY = make_generation(
     "Dick Hanley",
     "Dick Hanley was a freestyle swimmer born in 1936 [1]. He won a medal in the relay at the "
@@ -41,21 +41,22 @@ HANLEY_TRUTH = {
     ("He died in 1970.", COACH),
 }
 
-EXPLORER, POLITICIAN, BISHOP = (
-    "John Hemming (explorer)",
-    "John Hemming (politician)",
-    "John Hemming (bishop)",
+EXPLORER = "John Hemming (explorer)"
+POLITICIAN = "John Hemming (politician)"
+BISHOP = "John Hemming (bishop)"
+EXPLORER_SENTENCE = (
+    "John Hemming, born in Vancouver in 1935, is an explorer who has written on the peoples of the "
+    "Amazon."
 )
 HEMMING = make_generation(
     "John Hemming",
-    "John Hemming, born in Vancouver in 1935, is an explorer who has written on the peoples of "
-    "the Amazon [1]. "
-    "Hemming was a pupil of Clapham Grammar School [2]. He took a degree in physics at Oxford [3].",
+    f"{EXPLORER_SENTENCE[:-1]} [1]. Hemming was a pupil of Clapham Grammar School [2]. "
+    "He took a degree in physics at Oxford [3].",
     [EXPLORER, BISHOP, POLITICIAN, EXPLORER],
     "1",
 )
 HEMMING_FACTS = {
-    "John Hemming, born in Vancouver in 1935, is an explorer who has written on the peoples of the Amazon.": [
+    EXPLORER_SENTENCE: [
         "John Hemming was born in Vancouver.",
         "John Hemming was born in 1935.",
         "John Hemming is an explorer.",
@@ -68,7 +69,7 @@ HEMMING_FACTS = {
     "He took a degree in physics at Oxford.": ["He took a degree in physics at Oxford."],
 }
 HEMMING_TRUTH = {
-    *((fact, EXPLORER) for fact in next(iter(HEMMING_FACTS.values()))),
+    *[(fact, EXPLORER) for fact in HEMMING_FACTS[EXPLORER_SENTENCE]],
     ("Hemming was a pupil of Clapham Grammar School.", BISHOP),
     ("He took a degree in physics at Oxford.", POLITICIAN),
 }
@@ -129,14 +130,18 @@ def test_a_response_that_tells_two_people_apart_has_equal_scores():
 
     scores = score_biography(judged)
     assert judged.groups == ((0, 1, 2, 3), (4, 5))
-    assert scores["factscore"] == scores["d_factscore"] == 1
+    assert scores["factscore"] == 1
+    assert scores["d_factscore"] == 1
     assert scores["kind"] == "many_bios_many_entities"
 
 
 @pytest.fixture
 def judge_of_three():
-    """A judge after three responses: six facts about two entities, six distinct facts about three
-    entities (one fact is told twice), and an abstention; with the judged responses."""
+    """Return a judge, and the three responses that it has judged.
+
+    The first has six facts about two entities. The second has six distinct facts, of which one is
+    told twice, about three entities. The third is an abstention.
+    """
     facts = {**HANLEY_FACTS, **HEMMING_FACTS}
     facts["He took a degree in physics at Oxford."] = ["John Hemming was born in 1935."]
     judge = RecordedJudge(facts, HANLEY_TRUTH | HEMMING_TRUTH)
@@ -146,6 +151,7 @@ def judge_of_three():
 
 
 def test_each_distinct_fact_is_verified_once_with_each_entity(judge_of_three):
+    """A fact that is told twice is not paid for twice."""
     judge, (hanley, hemming, _abstention) = judge_of_three
 
     assert len({fact.text for fact in hanley.facts}) == 6
@@ -171,6 +177,7 @@ def test_an_abstention_has_no_facts(judge_of_three):
 
 
 def test_prompts_are_without_citations():
+    """A judge could take a number in brackets for evidence."""
     judge = make_judge()
 
     judge_text(AMBIGBIO, judge, HANLEY)
@@ -201,26 +208,42 @@ class SwimmerPages:
     """Pages of which there is only the one about the swimmer."""
 
     def passages(self, title):
+        """Return the passages of the page of this title."""
         return ["A page."] if title == SWIMMER else None
 
 
 def test_facts_are_not_supported_by_a_missing_page():
+    judged = judge_text(AmbigBio(pages=SwimmerPages()), make_judge(), HANLEY)
+
+    _by_swimmer, by_coach = judged.matrix[0]
+    reason = f"no page: none is called {COACH!r}"
+    assert by_coach == Judgement("not_supported", 0.0, reason)
+
+
+def test_the_judge_is_not_asked_about_a_missing_page():
     judge = make_judge()
 
-    judged = judge_text(AmbigBio(pages=SwimmerPages()), judge, HANLEY)
+    judge_text(AmbigBio(pages=SwimmerPages()), judge, HANLEY)
 
-    reason = f"no page: none is called {COACH!r}"
-    assert judged.matrix[0][1] == Judgement("not_supported", 0.0, reason)
-    assert len(prompts_of(judge, "verify")) == 6  # only about the swimmer
+    assert len(prompts_of(judge, "verify")) == 6  # one for each fact, with the swimmer's page
 
 
 def test_a_missing_page_leaves_no_fact_unscored():
+    """A person without a page in the knowledge source supports nothing."""
     scores = score_biography(judge_text(AmbigBio(pages=SwimmerPages()), make_judge(), HANLEY))
 
-    supported = pytest.approx(4 / 6)  # the coach's two facts are nobody's
-    assert scores["factscore"] == scores["d_factscore"] == supported
-    assert scores["factscore_worst"] == scores["factscore_best"] == supported
-    assert scores["unscored"] == scores["unscored_grouped"] == scores["difference"] == 0
+    assert scores["factscore"] == pytest.approx(4 / 6)  # the coach's two facts are nobody's
+    assert scores["factscore_worst"] == scores["factscore"]
+    assert scores["factscore_best"] == scores["factscore"]
+    assert scores["unscored"] == 0
+
+
+def test_facts_about_a_missing_page_are_unsupported_in_both_scores():
+    scores = score_biography(judge_text(AmbigBio(pages=SwimmerPages()), make_judge(), HANLEY))
+
+    assert scores["d_factscore"] == pytest.approx(4 / 6)
+    assert scores["difference"] == 0
+    assert scores["unscored_grouped"] == 0
 
 
 def test_candidates_without_a_page_are_counted():
@@ -240,17 +263,30 @@ def test_a_sentence_that_cannot_be_decomposed_leaves_the_response_without_facts(
     assert score_biography(judged) is None
 
 
-def test_facts_that_cannot_be_grouped_have_a_factscore_and_no_d_factscore():
+@pytest.fixture
+def ungrouped():
+    """Return a judged response whose facts could not be grouped."""
     judge = make_judge(answers={"group": "- He was a swimmer.\n- He was tall."})
+    return judge_text(AMBIGBIO, judge, HANLEY)
 
-    judged = judge_text(AMBIGBIO, judge, HANLEY)
 
-    scores = score_biography(judged)
-    assert judged.ungrouped.startswith("no JSON object")
+def test_facts_that_cannot_be_grouped_have_a_reason(ungrouped):
+    assert ungrouped.ungrouped.startswith("no JSON object")
+
+
+def test_facts_that_cannot_be_grouped_have_a_factscore_and_no_d_factscore(ungrouped):
+    scores = score_biography(ungrouped)
+
     assert scores["factscore"] == 1
     assert scores["d_factscore"] is None
     assert scores["num_biographies"] is None
-    assert (scores["d_factscore_worst"], scores["d_factscore_best"]) == (0, 1)
+
+
+def test_facts_that_cannot_be_grouped_may_have_any_d_factscore(ungrouped):
+    scores = score_biography(ungrouped)
+
+    assert scores["d_factscore_worst"] == 0
+    assert scores["d_factscore_best"] == 1
 
 
 CODE = AmbigBio(protocol="code")
@@ -285,21 +321,43 @@ def make_judge_of_painter():
     return RecordedJudge({"Ada Lind was a painter.": ["Ada Lind was a painter."]}, set())
 
 
-def test_protocol_code_leaves_a_response_of_one_fact_without_d_factscore():
-    judged = judge_text(CODE, make_judge_of_painter(), PAINTER)
+@pytest.fixture
+def judged_painter():
+    """Return a response of one fact, which protocol code loses, judged by this protocol."""
+    return judge_text(CODE, make_judge_of_painter(), PAINTER)
 
-    scores = score_biography(judged, "code")
-    assert judged.groups == ((),)
-    assert scores["num_biographies"] == 1
+
+def test_protocol_code_leaves_a_response_of_one_fact_without_d_factscore(judged_painter):
+    scores = score_biography(judged_painter, "code")
+
+    assert judged_painter.groups == ((),)
     assert scores["factscore"] == 0
     assert scores["d_factscore"] is None
     assert scores["difference"] is None
-    assert scores["unscored_grouped"] == 1
-    assert (scores["d_factscore_worst"], scores["d_factscore_best"]) == (0, 0)
-    assert CODE.make_record(judged)["unscored"] == "no fact left in a group"
+
+
+def test_protocol_code_counts_a_response_of_one_fact_as_a_biography(judged_painter):
+    scores = score_biography(judged_painter, "code")
+
+    assert scores["num_biographies"] == 1
+
+
+def test_a_response_without_a_fact_in_a_group_is_unscored(judged_painter):
+    record = CODE.make_record(judged_painter)
+
+    assert record["unscored"] == "no fact left in a group"
+    assert record["scores"]["unscored_grouped"] == 1
+
+
+def test_a_fact_that_nothing_supports_bounds_d_factscore_by_0(judged_painter):
+    scores = score_biography(judged_painter, "code")
+
+    assert scores["d_factscore_worst"] == 0
+    assert scores["d_factscore_best"] == 0
 
 
 def test_a_response_without_passages_is_unscored():
+    """There is no entity that could support its facts."""
     judged = judge_text(AMBIGBIO, make_judge(), replace(HANLEY, passages=()))
 
     scores = score_biography(judged)
@@ -309,6 +367,7 @@ def test_a_response_without_passages_is_unscored():
 
 
 def test_a_single_fact_is_a_group_without_asking_the_judge():
+    """There is only one way to group it."""
     judge = make_judge_of_painter()
 
     judged = judge_text(AMBIGBIO, judge, PAINTER)

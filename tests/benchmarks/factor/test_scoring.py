@@ -27,6 +27,7 @@ NO_TOKENS = (None,) * 4
 
 
 def test_means_per_token_and_sums_and_means_per_byte_can_name_different_winners():
+    """The true choice has more tokens and fewer bytes than the second."""
     row = score_row(make_scores(-6, -5, -30, -30, tokens=(3, 2, 2, 2)), CHOICES, gold=0)
 
     assert row.mean_logprob == (-2.0, -2.5, -15.0, -15.0)
@@ -59,6 +60,7 @@ def test_a_tie_is_not_right():
     ],
 )
 def test_protocol_code_gives_a_tie_to_the_first_choice(logprobs, gold, is_right):
+    """The authors' code takes the index of the greatest score."""
     row = score_row(make_scores(*logprobs), CHOICES, gold, protocol="code")
 
     assert bool(row.correct["factor_acc"]) is is_right
@@ -97,6 +99,7 @@ def test_protocol_dola_calls_the_second_of_a_tie_right():
 @pytest.mark.parametrize("value", [math.nan, math.inf, -math.inf, None])
 @pytest.mark.parametrize("position", [0, 3])
 def test_a_score_that_is_no_finite_number_leaves_the_row_unscored(value, position):
+    """It would win or lose every comparison for no reason."""
     logprobs = [-1.0, -2.0, -3.0, -4.0]
     logprobs[position] = value
 
@@ -114,6 +117,7 @@ def test_the_true_choice_leads_over_each_contradiction_on_its_own():
 
 
 def test_factor_acc_needs_token_counts():
+    """It compares means per token. Sums and means per byte do not need them."""
     row = score_row(make_scores(-1, -2, -3, -4, tokens=NO_TOKENS), CHOICES, gold=0)
 
     assert row.correct == {"acc": True, "acc_bytes": True}
@@ -148,6 +152,7 @@ def test_choice_prob_and_brier_score_are_those_of_sums_as_in_lm_eval():
     ],
 )
 def test_log_probabilities_may_be_of_any_size(logprobs, choice_prob, brier_score):
+    """Their exponentials would be 0."""
     continuous = score_row(make_scores(*logprobs), CHOICES, 0).continuous
 
     assert continuous["choice_prob"] == pytest.approx(choice_prob)
@@ -200,6 +205,7 @@ def test_pairwise_accuracy_is_given_by_error_type(metrics):
 
 
 def test_an_error_type_that_the_row_lacks_has_no_metrics(metrics):
+    """Rows without a value are left out of the mean."""
     assert metrics["margin_vs_predicate"] is None
     assert metrics["factor_acc_vs_predicate"] is None
 
@@ -217,17 +223,19 @@ def test_a_tied_pair_is_right_by_protocol_dola_alone(protocol, pairwise_acc):
 
 
 def test_a_margin_is_above_zero_where_the_row_is_right():
+    """Two ways to tell whether a row is right must agree on random scores."""
     draw = random.Random(0)
     for _ in range(200):
         logprobs = [draw.uniform(-20, -1) for _ in range(4)]
         tokens = [draw.randint(1, 9) for _ in range(4)]
 
-        metrics = row_metrics(
-            DOC, make_scores(*logprobs, tokens=tokens), "paper", ["entity", "date"]
-        )
+        scores = make_scores(*logprobs, tokens=tokens)
+
+        metrics = row_metrics(DOC, scores, "paper", ["entity", "date"])
 
         is_right = bool(metrics["factor_acc"])
-        assert (metrics["margin"] > 0) == is_right == (metrics["pairwise_acc"] == 1)
+        assert (metrics["margin"] > 0) == is_right
+        assert (metrics["pairwise_acc"] == 1) == is_right
         assert metrics["margin"] == min(metrics["margin_vs_entity"], metrics["margin_vs_date"])
 
 
