@@ -32,6 +32,7 @@ def declare_with_scoring(**changes):
     ],
 )
 def test_a_kind_that_cannot_name_files_is_refused(kind):
+    """Reports name a page, and results a key, after the kind of a benchmark."""
     with pytest.raises(ConfigError, match=r"(kind|page name): found .*; expected small letters"):
         replace(FACTOR, kind=kind)
 
@@ -55,6 +56,7 @@ def test_a_benchmark_without_a_headline_is_refused():
 
 
 def test_two_scores_of_one_name_are_refused():
+    """Results hold scores by their names."""
     scores = FACTOR.scoring.scores
     second_acc = Score("acc", scores[0].aggregation)
 
@@ -118,6 +120,7 @@ def test_a_package_whose_benchmark_cannot_be_used_is_named(install, load, messag
 
 
 def test_a_package_cannot_replace_a_published_file(install):
+    """Results on other data would be taken for results on the published data."""
     forged_file = replace(FACTOR.data.sources[0], blob="0" * 40)
     install(lambda: replace(FACTOR, kind="capitals", data=Data(sources=(forged_file,))))
 
@@ -126,6 +129,7 @@ def test_a_package_cannot_replace_a_published_file(install):
 
 
 def test_a_package_cannot_take_the_prefix_of_other_prompts(tmp_path):
+    """A judge would be asked other questions than those it is certified for."""
     with pytest.raises(ConfigError, match="take another prefix"):
         register_prompts("biographies", tmp_path)
 

@@ -148,6 +148,7 @@ def test_the_interval_of_an_f1_difference_is_as_wide_as_a_bootstrap_says(segment
 
 
 def test_only_rows_that_both_models_have_a_score_on_count():
+    """The third row of the first model has no partner."""
     pair = paired_difference(make_rows([1, 0, 1]), make_rows([1, 1]), ACCURACY)
 
     assert pair.shared_rows == 2
@@ -167,6 +168,7 @@ def test_models_that_agree_on_all_rows_do_not_differ():
 
 
 def test_a_single_document_gives_no_p_value():
+    """Rows of one document are not independent, so there is nothing to swap."""
     pair = paired_difference(make_rows([1, 0], "dd"), make_rows([0, 0], "dd"), ACCURACY)
 
     assert pair.p_value is None
@@ -194,6 +196,7 @@ def test_scores_per_token_are_not_compared():
 
 
 def test_the_order_of_rows_does_not_matter():
+    """Results of two runs can list rows in different orders."""
     model_a = make_rows([1, 0, 0, 1, 1], "aabbc")
     model_b = make_rows([0, 0, 1, 0, 0], "aabbc")
     reversed_b = ScoredRows(dict(reversed(model_b.rows.items())))
@@ -236,6 +239,7 @@ def test_all_models_with_rows_are_compared(pairs):
 
 
 def test_p_values_of_all_pairs_are_corrected_together(pairs):
+    """With many pairs, one of them differs by chance."""
     p_values = [pair.p_value for pair in pairs.values()]
 
     adjusted = [pair.adjusted_p_value for pair in pairs.values()]

@@ -312,6 +312,7 @@ def test_a_broken_csv_file_is_refused(tmp_path, validate, content, messages):
 
 
 def test_every_broken_row_is_reported_not_just_the_first(write_rows, tmp_path, validate):
+    """A user can then mend all rows at once."""
     rows = [
         example_row(doc_id=str(number), turncated_prefixes=f"Part {number}. ")
         for number in range(6)
@@ -407,6 +408,7 @@ def test_the_tasks_of_a_group_are_validated(write_rows, tmp_path, capsys):
 
 
 def test_a_group_that_holds_itself_is_refused(tmp_path, capsys):
+    """Reading it would never end."""
     path = tmp_path / "group.yaml"
     path.write_text("group: pair\ntask: [pair]\n", encoding="utf-8")
 
@@ -434,6 +436,7 @@ STORM_ROW = {
 def test_white_space_behind_a_template_is_part_of_the_text(
     write_rows, tmp_path, validate, template, context, continuation
 ):
+    """A space moves to the continuation, where tokenizers expect it."""
     write_rows([STORM_ROW])
     templates = f"doc_to_text: {json.dumps(template)}\ndoc_to_choice: [right, wrong]\n"
     (tmp_path / "t.yaml").write_text(YAML_OF_JSONL + templates, encoding="utf-8")

@@ -69,6 +69,7 @@ def test_a_command_line_that_cannot_be_read_is_refused_with_a_suggestion(words, 
 
 
 def test_an_option_takes_several_values(tmp_path, capsys):
+    """Both files of labels are values of one option, as a shell writes them for ``*.csv``."""
     write_run(tmp_path)
     key_path, _labels_path = write_labelled_sheet(tmp_path, tmp_path)
     labels = ["--labels", str(tmp_path / "a.csv"), str(tmp_path / "b.csv")]
@@ -92,6 +93,7 @@ SLOW_MODULES = {
 
 
 def test_help_imports_nothing_that_takes_time():
+    """A user who asks for help should not wait for PyTorch."""
     code = f"""\
 import sys
 from lm_factuality.cli.main import main
@@ -227,6 +229,7 @@ def test_configs_of_the_suite_are_found_from_any_folder(tmp_path, monkeypatch, c
 def test_a_run_whose_results_lm_eval_failed_to_save_is_no_success(
     task_folder, tmp_path, monkeypatch, capsys
 ):
+    """lm_eval only logs the error, and a script would take the run for finished."""
     monkeypatch.setattr(EvaluationTracker, "save_results_aggregated", lambda *_, **__: None)
     arguments = [
         *BASELINE,

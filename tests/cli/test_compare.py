@@ -92,12 +92,14 @@ def compare_with_changed(tmp_path, compare):
 
 
 def test_models_with_different_tokenizers_are_warned_of(compare_with_changed):
+    """Perplexities per token of two tokenizers cannot be compared."""
     output = compare_with_changed("5000.0", "6000.0")
 
     assert "token counts differ" in output
 
 
 def test_models_with_different_windows_are_warned_of(compare_with_changed):
+    """A model that sees less text before a token is more often surprised by it."""
     output = compare_with_changed('"window_used": 1024', '"window_used": 513')
 
     assert "windows differ: 1024, 513 tokens" in output

@@ -45,6 +45,7 @@ def complete_in_bash(package, program, words):
     ],
 )
 def test_bash_completes_commands_options_and_names(words, completion):
+    """Shells call the program with these variables whenever the user presses the tab key."""
     assert complete_in_bash("lm_factuality", "lm-factuality", words) == [completion]
 
 

@@ -248,6 +248,7 @@ def write_folder(path, content):
 
 
 def test_a_link_as_the_output_stands_for_its_folder(link_to_folder, tmp_path):
+    """The second build replaces the content of the folder, and the link stays."""
     write_folder(link_to_folder, "one")
     write_folder(link_to_folder, "two")
 
@@ -289,6 +290,7 @@ def test_a_task_whose_name_no_file_can_have_is_not_made(task):
 
 
 def test_tables_are_printed_in_an_ascii_locale(tmp_path, monkeypatch):
+    """Characters that the screen cannot show are escaped, and no error ends the command."""
     task = {"news_factor": factor_task([True, False, True])}
     write_results(tmp_path, task, "org/modèle-\u6a21\u578b")
     screen = io.BytesIO()

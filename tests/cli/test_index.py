@@ -43,6 +43,7 @@ def test_info_describes_an_index(index, capsys, text):
 
 
 def test_verify_finds_a_file_that_was_altered(index, capsys):
+    """The file has the same size, so only its checksum tells."""
     path = index / "passages.sqlite"
     path.write_bytes(b"x" * path.stat().st_size)
 
@@ -139,6 +140,7 @@ def test_an_index_is_not_overwritten_unasked(index, read_error):
     ],
 )
 def test_a_build_that_is_refused_leaves_nothing(tmp_path, read_error, source, options, message):
+    """A half-made folder would stand in the way of the next build."""
     error = read_error("build", source, "--out", tmp_path / "new", *options)
 
     assert error.startswith("lm-factuality: ")

@@ -121,6 +121,7 @@ def test_the_report_counts_links_and_names_other_entries(fetch_with_report):
 
 
 def test_a_second_run_sends_no_requests(fetch, site):
+    """Servers of others are not asked twice for the same page."""
     fetch()
     num_requests = len(site.log)
 
@@ -142,6 +143,7 @@ def test_the_report_of_a_second_run_names_links_from_the_cache(fetch_with_report
 
 
 def test_dead_links_can_be_tried_again(fetch, site, capsys):
+    """A server may only have been down."""
     fetch()
     site.routes["/gone"] = page()
 

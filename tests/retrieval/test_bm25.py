@@ -96,6 +96,7 @@ class BM25Formula:
     ],
 )
 def test_scores_are_those_of_the_formula(stemmer, commit_interval, tmp_path, monkeypatch):
+    """Results can be compared with those of Lucene."""
     monkeypatch.setattr(bm25, "_COMMIT_INTERVAL", commit_interval)
     index = build_index(ENCYCLOPEDIA, tmp_path / "index", BM25Parameters(stemmer=stemmer))
     formula = BM25Formula([passage.contents for passage in index.passages], stemmer)
@@ -109,6 +110,7 @@ def test_scores_are_those_of_the_formula(stemmer, commit_interval, tmp_path, mon
 
 
 def test_texts_in_memory_are_ranked_as_on_disk(index):
+    """Evidence from a few passages is chosen as evidence from an index."""
     searcher = Searcher.from_texts([passage.contents for passage in index.passages])
 
     for query, hits in zip(QUERIES, index.retrieve(QUERIES, 5), strict=True):
@@ -177,6 +179,7 @@ def index_with_ties(tmp_path_factory):
 
 @pytest.mark.parametrize("k", [1, 3, 10, 2000])
 def test_passages_of_equal_scores_come_in_the_order_of_their_numbers(index_with_ties, k):
+    """The same index then gives the same passages on every machine."""
     best = [number for number in range(5000) if number % 3 == 0]
     others = [number for number in range(5000) if number % 3 != 0]
 
@@ -186,6 +189,7 @@ def test_passages_of_equal_scores_come_in_the_order_of_their_numbers(index_with_
 
 
 def test_equal_queries_are_searched_for_once(index, monkeypatch):
+    """Many facts of a set of responses are the same."""
     searched_queries = []
     search = type(index)._search
 
@@ -204,6 +208,7 @@ def test_equal_queries_are_searched_for_once(index, monkeypatch):
 
 @pytest.mark.parametrize("num_excluded", [1, 5, 40])
 def test_excluded_passages_make_room_for_the_next_best(index, num_excluded):
+    """A caller that excludes passages still gets as many as it asks for."""
     (all_hits,) = index.retrieve(["painter prize"], len(index))
     excluded_ids = {hit.passage.id for hit in all_hits[:num_excluded]}
 

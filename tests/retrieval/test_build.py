@@ -78,6 +78,7 @@ def test_a_resumed_build_indexes_only_what_was_not_committed(
 
 
 def test_a_resumed_build_reads_no_source_again(interrupted_source, tmp_path, monkeypatch):
+    """Wikipedia has 21 million passages."""
     monkeypatch.setattr(sources, "to_passage", None)  # so that reading a row would fail
 
     index = build_index(interrupted_source, tmp_path / "index")
@@ -163,6 +164,7 @@ def test_an_index_is_replaced_if_asked(small_index, write_tsv, tmp_path):
 
 
 def test_a_folder_that_is_no_index_is_never_replaced(write_tsv, tmp_path):
+    """A mistyped folder must not be lost."""
     folder = tmp_path / "precious"
     folder.mkdir()
     (folder / "thesis.txt").write_text("years of work")
@@ -394,6 +396,7 @@ def altered_index(copied_index):
 
 
 def test_checksums_are_not_compared_unasked(altered_index):
+    """Reading all of a large index takes minutes."""
     check_files(altered_index, read_manifest(altered_index))
 
 
@@ -405,6 +408,7 @@ def test_checksums_are_compared_if_asked(altered_index):
 
 
 def test_the_identity_of_an_index_does_not_depend_on_its_folder(encyclopedia, copied_index):
+    """Results of two machines can then be compared."""
     assert open_index(copied_index).identity == open_index(encyclopedia).identity
 
 

@@ -80,6 +80,7 @@ def test_scores_are_the_cosines_of_sentence_transformers(index, model):
 
 
 def test_results_do_not_depend_on_the_blocks_of_passages_and_queries(index, monkeypatch):
+    """Blocks only limit how much is in memory at once."""
     queries = [passage.text[:80] for passage in index.passages]
     expected = index.retrieve(queries, 5)
     monkeypatch.setattr(dense, "_PASSAGE_BLOCK", 7)
@@ -99,6 +100,7 @@ def test_the_manifest_names_the_model(index):
 
 
 def test_vectors_are_kept_in_half_precision(folder):
+    """An index of Wikipedia takes half of the space."""
     assert numpy.load(folder / VECTORS, mmap_mode="r").dtype == numpy.float16
 
 
@@ -209,6 +211,7 @@ def test_a_file_that_holds_no_vectors_is_refused(folder_without_vectors, index):
     "num_values", [pytest.param(3, id="many ties"), pytest.param(10_000, id="few ties")]
 )
 def test_merged_rankings_are_those_of_a_full_sort(num_scores, k, num_values):
+    """An index too large for memory is searched in parts."""
     rng = numpy.random.default_rng(num_scores + k)
     scores = rng.integers(num_values, size=num_scores).astype(numpy.float32)
     # The earlier of equals comes first.

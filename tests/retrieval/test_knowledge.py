@@ -114,6 +114,7 @@ def factscore_db(tmp_path):
 
 
 def test_a_file_of_factscore_is_a_knowledge_source(factscore_db):
+    """Users have such files of Wikipedia from FActScore's authors."""
     knowledge = Knowledge(factscore_db)
 
     assert knowledge.passages("Ada Lind") == [
@@ -133,6 +134,7 @@ def test_a_file_of_factscore_is_not_changed(factscore_db):
 
 
 def test_the_identity_of_a_file_changes_with_a_page_of_the_same_length(factscore_db):
+    """The size of the file does not tell that it was changed."""
     identity = Knowledge(factscore_db).identity
 
     execute(factscore_db, "UPDATE documents SET text = 'He swam.' WHERE title = 'Émile Røst'")
@@ -151,6 +153,7 @@ def test_the_identity_of_a_file_changes_with_a_page_of_the_same_length(factscore
     ],
 )
 def test_a_title_is_found_in_another_spelling(factscore_db, title):
+    """Models and people write titles in different ways."""
     assert Knowledge(factscore_db).passages(title) == ["He rowed."]
 
 
@@ -195,6 +198,7 @@ def test_a_knowledge_source_is_overwritten_if_asked(old_knowledge, new_source):
 
 
 def test_a_build_that_fails_keeps_the_old_knowledge_source(old_knowledge, write_rows):
+    """The new one is written beside it, and takes its place at the end."""
     source_without_titles = write_rows([{"text": "c"}], "bad.jsonl")
 
     with pytest.raises(DataError, match="no title"):
@@ -212,6 +216,7 @@ def test_a_build_without_pages_leaves_nothing(tmp_path, write_rows):
 
 @pytest.mark.parametrize("name", ["new.jsonl", "link.jsonl"])
 def test_a_build_does_not_overwrite_its_own_source(tmp_path, new_source, name):
+    """The texts of the user would be lost."""
     (tmp_path / "link.jsonl").symlink_to(new_source)
     content = new_source.read_bytes()
 

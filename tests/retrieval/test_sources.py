@@ -130,6 +130,7 @@ def change_a_byte(path):
     ],
 )
 def test_the_checksum_of_a_source_changes_with_its_bytes(tmp_path, name, write, changed_file):
+    """Manifests record it, so that an index can be made again from the same texts."""
     write(tmp_path / name)
     record_before = open_source(tmp_path / name).record
 

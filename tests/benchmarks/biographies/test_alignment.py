@@ -54,6 +54,7 @@ NO_SENTENCE = -1
     ],
 )
 def test_the_text_is_cut_into_sentences_with_their_citations(output, sentences, pieces):
+    """The judge sees sentences without citations, and the page shows the text as written."""
     aligned = align_sentences(output, sentences)
 
     assert aligned == pieces

@@ -55,6 +55,7 @@ def published_docs(published_path):
 
 @pytest.mark.parametrize("name", ["with_ambig", "no_ambig", "careful"])
 def test_prompts_of_the_checkout_are_alces_byte_for_byte(name, authors_checkout, published_docs):
+    """Another spacing would give a model another prompt than in the paper."""
     path = authors_checkout / "ALCE" / PROMPTS_FOLDER / f"AmbigBio_default_{name}.json"
     prompt = json.loads(path.read_text(encoding="utf-8"))
     # `render_alce` renders this template.

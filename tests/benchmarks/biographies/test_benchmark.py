@@ -76,10 +76,12 @@ def test_a_document_with_one_response_has_no_problem(output):
 
 
 def test_a_record_can_be_written_as_json(records):
+    """Values such as NaN are no JSON."""
     json.dumps(records, allow_nan=False)
 
 
 def test_two_people_merged_into_one_lose_the_facts_of_the_second(records):
+    """All facts are true of somebody, but the last is not true of the painter."""
     merged, _apart, _abstention = records
 
     assert merged["scores"]["factscore"] == 1
@@ -96,6 +98,7 @@ def test_two_people_told_apart_are_linked_to_their_own_pages(records):
 
 
 def test_an_abstention_has_no_scores_and_is_not_unscored(records):
+    """It counts in the respond ratio, and in no other score."""
     _merged, _apart, abstention = records
 
     assert abstention["abstained"] is True
@@ -140,6 +143,7 @@ def test_the_summary_can_be_written_as_json(summary):
 
 
 def test_the_rows_of_the_table_have_a_cell_for_each_column(summary):
+    """A row of another length could not be printed."""
     columns, rows, _notes = AMBIGBIO.summary_table(summary)
 
     assert {len(row) for row in rows} == {len(columns)}
@@ -168,6 +172,7 @@ def test_a_plan_counts_the_questions_of_each_step(lexical_judge):
 
 
 def test_a_plan_after_judging_has_nothing_to_send(lexical_judge):
+    """The store has the answers, which are never paid for twice."""
     docs = make_docs(MERGED, APART)
     responses = [[MERGED], [APART]]
     AMBIGBIO.judge(lexical_judge, docs, responses)
@@ -208,6 +213,7 @@ def test_protocol_code_loses_the_first_fact_of_a_response(lexical_judge, method_
 
 
 def test_settings_of_the_method_reach_the_summary(method_of_the_code):
+    """Two results with other settings may not be compared."""
     summary = method_of_the_code.summarise([], [])
 
     assert summary["settings"] == method_of_the_code.recorded_settings
@@ -229,6 +235,7 @@ def test_settings_of_the_method_reach_the_summary(method_of_the_code):
     ],
 )
 def test_the_difference_is_over_facts_with_a_verdict_in_both_scores(rows, difference):
+    """Otherwise an unscored fact would make one of the scores lower."""
     one_group = (tuple(range(len(rows))),)
 
     scores = score_biography(make_biography(one_group, *rows))
@@ -252,6 +259,7 @@ def test_a_judge_that_is_down_leaves_a_record_with_the_reason():
 
 
 def test_an_abstention_needs_no_judge():
+    """Rules tell that it is one, so it is not unscored if the judge is down."""
     (doc,) = make_docs("Sorry.")
 
     record = AMBIGBIO.unscored_record(doc, ["I'm sorry."], "gone")

@@ -72,6 +72,7 @@ def released_set(request, shared):
 
 
 def test_scores_equal_every_published_figure(released_set):
+    """These figures were computed by the authors' script from the same file."""
     decisions, figures = released_set
 
     report = score_decisions(decisions)
@@ -190,6 +191,7 @@ def test_the_difference_is_over_responses_that_have_both_scores(decisions):
 
 
 def test_facts_of_the_same_words_are_matched_in_order(read_file_of):
+    """A response can state a fact twice, and grouping can lose one of the two."""
     facts = [make_fact("x"), make_fact("b"), make_fact("b")]
     grouped_facts = [make_fact("b"), make_fact("b", None)]
 

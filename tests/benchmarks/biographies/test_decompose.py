@@ -99,6 +99,7 @@ def test_a_reply_without_facts_is_refused_with_the_problem(text, finish_reason, 
 
 
 def test_facts_in_a_language_whose_verbs_are_unknown_are_accepted():
+    """The check for whole sentences looks for a verb that it knows."""
     reply = read_facts_reply(
         '{"facts": ["Ada Lind war Malerin."]}', sentence="Ada Lind war Malerin und Lehrerin."
     )
@@ -124,6 +125,7 @@ def variables_of_second_sentence(facts):
 
 
 def test_the_last_of_eight_demonstrations_is_the_nearest_to_the_sentence():
+    """Models follow the demonstration that stands nearest to the question."""
     demonstrations = variables_of_second_sentence("standalone")["demonstrations"]
 
     assert len(demonstrations) == 8
@@ -214,6 +216,7 @@ def test_the_rules_split_a_sentence_into_facts(sentence, facts):
     ],
 )
 def test_a_response_that_says_nothing_about_anybody_is_an_abstention(output):
+    """It has no facts to judge, and lowers the respond ratio instead."""
     assert is_abstention(output)
 
 
@@ -234,6 +237,7 @@ def test_a_response_that_says_nothing_about_anybody_is_an_abstention(output):
     ],
 )
 def test_a_response_with_a_fact_is_no_abstention(output):
+    """Its facts are judged, whatever apology stands before them."""
     assert not is_abstention(output)
 
 

@@ -85,6 +85,7 @@ def test_a_file_without_generations_is_refused(tmp_path, content, message):
 
 
 def test_questions_are_read_without_outputs(write_rows_file):
+    """The task takes only the questions and passages from a file of generations."""
     (generation,) = read_generations([write_rows_file(QUESTION)], with_outputs=False)
 
     assert generation.output == ""

@@ -201,6 +201,7 @@ def test_the_rules_find_individuals_whose_names_begin_with_accented_letters(text
 
 
 def test_the_rules_return_to_an_earlier_individual():
+    """A middle name tells that the last sentence is about the first individual again."""
     text = (
         "Tomas Edward Reed was a judge. Tomas Samuel Reed was a cyclist. "
         "Tomas Edward Reed retired in 1950."

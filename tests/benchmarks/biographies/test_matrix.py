@@ -72,6 +72,7 @@ UNSCORED = Judgement("unscored", None)
     ],
 )
 def test_the_majority_of_the_samples_decides(samples, outcome, score):
+    """The score is the share of the samples that call the fact supported."""
     judgement = majority_judgement(("a passage",), samples)
 
     assert judgement.outcome == outcome
@@ -106,6 +107,7 @@ def test_a_fact_without_words_has_the_first_passages_as_evidence():
 
 
 def test_a_page_of_five_passages_is_evidence_in_its_own_order():
+    """There is nothing to choose, so the text is kept readable."""
     page = (BOATS, RAIN, IRON, GLASS, BREAD)
 
     assert nearest_passages(page, "bread") == page

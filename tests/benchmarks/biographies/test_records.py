@@ -97,6 +97,7 @@ def test_a_record_of_the_wrong_form_is_refused(record, path, value, problem):
 
 
 def test_a_record_that_a_judge_can_decide_is_accepted(record):
+    """It is the record that the next test changes."""
     AmbigBio().check_record({}, record)
 
 

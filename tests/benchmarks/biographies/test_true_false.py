@@ -182,6 +182,7 @@ def test_a_fact_is_judged_by_the_text_where_the_server_gives_no_probabilities(ma
 
 @pytest.mark.usefixtures("matrix")
 def test_only_questions_about_facts_ask_for_probabilities(server):
+    """Replies of the other steps are texts to be read."""
     requests = [body for body in server.bodies if "logprobs" in body]
 
     assert len(requests) == 4  # two facts by two pages

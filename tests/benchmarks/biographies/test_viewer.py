@@ -103,6 +103,7 @@ def test_sentences_of_one_individual_have_one_colour(merged_sentences):
 
 
 def test_a_sentence_shows_whether_its_facts_are_true_of_another_without_colour(merged_sentences):
+    """Not everybody can tell colours apart."""
     first, second = merged_sentences
 
     assert "supported" in first.get_attribute("class")
@@ -149,6 +150,7 @@ def test_words_of_the_fact_are_marked_in_the_evidence(browser_with_evidence):
 
 
 def test_a_clicked_fact_is_said_to_be_expanded_and_its_sentence_selected(browser_with_evidence):
+    """Programs that read pages aloud tell the first, and the text shows the second."""
     fact = browser_with_evidence.find_element("css selector", "#fact-1")
     _first, second = browser_with_evidence.find_elements("css selector", ".text .sentence")
 
@@ -241,6 +243,7 @@ def test_a_hostile_field_of_a_biography_stays_text(open_page, field):
 
 
 def test_nothing_is_asked_of_the_network(open_page):
+    """A page with responses may be opened offline, and must not tell anybody what is read."""
     text_with_url = "See http://example.com/a.png. She died in 1872."
     page_with_url = biography(output=text_with_url, evidence="http://example.com/b.png")
 
@@ -282,6 +285,7 @@ def test_the_page_names_the_protocol_and_the_linking_of_its_verdicts(tmp_path, c
     ],
 )
 def test_verdicts_without_a_common_protocol_make_no_page(tmp_path, records):
+    """Scores by two protocols cannot be sorted in one list."""
     verdicts_path = tmp_path / "verdicts.jsonl"
     write_verdicts(verdicts_path, records)
 

@@ -82,6 +82,7 @@ def points():
 
 
 def test_tau_is_kendalls_with_lower_perplexity_as_better(points):
+    """Perplexities get a minus sign, so that higher values are better on both sides."""
     pairs = [(-point.perplexity("token").value, point.accuracy.value) for point in points]
 
     assert kendall_tau(points, "token") == (pytest.approx(tau_by_definition(pairs)), 12)
@@ -101,6 +102,7 @@ def list_models(pairs):
 
 
 def test_a_pair_may_disagree_by_one_unit_of_perplexity_alone():
+    """Model two is better per byte and in accuracy, but worse per token."""
     pairs = find_disagreements(
         [make_model("one", 50.0, 8.0, 1.9), make_model("two", 51.0, 9.0, 1.8)]
     )
@@ -110,6 +112,7 @@ def test_a_pair_may_disagree_by_one_unit_of_perplexity_alone():
 
 
 def test_models_without_samples_share_no_rows():
+    """Without rows there is no standard error of the difference."""
     (pair,) = find_disagreements(
         [make_model("one", 50.0, 8.0, 1.9), make_model("two", 51.0, 9.0, 1.8)]
     )
@@ -242,6 +245,7 @@ def test_accuracy_gaps_are_paired_by_row_and_clustered_by_document(tmp_path):
     ],
 )
 def test_an_accuracy_gap_needs_the_samples_of_the_same_rows(text, replacement, tmp_path):
+    """The difference of the two accuracies is known without them, but not how sure it is."""
     write_results_of(tmp_path / "a", "one", ONE, 8.0)
     write_results_of(tmp_path / "b", "two", TWO, 9.0)
     samples = tmp_path / "b" / "samples_x_factor_2026-01-01T00-00-00.0.jsonl"
@@ -330,6 +334,7 @@ def test_the_newest_result_counts_and_the_older_is_named(tmp_path):
 
 
 def test_backends_that_only_score_are_one_model_of_which_the_newest_counts(tmp_path):
+    """They give the same log-probabilities, unlike those that change what the model sees."""
     write_results_of(tmp_path / "a", "one", ONE, 8.0, date="2026-01-01T00-00-00.0", backend="hf")
     write_results_of(
         tmp_path / "b", "one", ONE, 8.0, date="2026-01-02T00-00-00.0", backend="hf-tree"
@@ -343,6 +348,7 @@ def test_backends_that_only_score_are_one_model_of_which_the_newest_counts(tmp_p
 
 
 def test_other_backends_and_revisions_are_models_of_their_own(tmp_path):
+    """Retrieval changes the scores of a model, and so does further training."""
     write_results_of(tmp_path / "a", "one", ONE, 8.0)
     write_results_of(tmp_path / "b", "one", ONE, 8.0, backend="hf-ralm")
     write_results_of(tmp_path / "c", "one", ONE, 9.0, model_revision="step1000")

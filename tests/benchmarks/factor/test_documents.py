@@ -63,6 +63,7 @@ def test_a_text_with_which_that_of_another_document_begins_is_dropped():
 
 
 def test_texts_of_two_documents_with_a_common_beginning_are_kept():
+    """Neither text is part of the other."""
     texts = rebuild_texts(
         make_factor_row("c", "One. Two. ", "Three."), make_factor_row("d", "One. ", "Nine.")
     )
@@ -71,6 +72,7 @@ def test_texts_of_two_documents_with_a_common_beginning_are_kept():
 
 
 def test_a_document_without_text_keeps_its_place():
+    """It is reported as unscored and not dropped silently."""
     (document,) = rebuild_documents([make_factor_row("a", " ", "")])
 
     assert document.problem == "the document is empty"
@@ -105,6 +107,7 @@ def rows_file(write_rows):
 
 
 def test_the_whole_prefix_of_a_row_is_used(load, rows_file):
+    """A perplexity is of whole documents, not of what fits into the authors' window."""
     (document,) = load({"documents_of": rows_file}).rows
 
     assert document.text == (

@@ -207,6 +207,7 @@ def test_dola_itself_is_scored_as_by_the_script(checkpoint, rows, run_protocol_d
 
 
 def test_a_tie_is_right_as_in_the_script(tmp_path, checkpoint, run_protocol_dola):
+    """The script calls a row wrong only if a false choice has a larger sum."""
     # All weights are 0, so that all tokens are equally likely, and fewer tokens are likelier.
     tokenizer = AutoTokenizer.from_pretrained(checkpoint)
     model = save_gpt2(tmp_path / "model", tokenizer, value=0.0)
@@ -313,6 +314,7 @@ def test_the_audit_of_a_leaderboard_expects_the_requests_of_the_protocol(
 
 
 def test_open_generation_has_no_such_protocol():
+    """It has no choices that the script could score."""
     manager = TaskManager(
         include_path=[str(TASKS)], include_defaults=False, metadata={"protocol": "dola"}
     )

@@ -88,6 +88,7 @@ def test_the_guess_accuracy_of_a_row_is_that_of_the_closed_form(false_choices, a
 
 
 def test_guessing_between_choices_of_the_same_words_is_right_by_their_number():
+    """Weights of words cannot tell such choices apart."""
     assert guess_accuracy(["a b c", "c b a"], 0) == 0.5
     assert guess_accuracy(["a b c"] * 4, 2) == 0.25
 

@@ -91,6 +91,7 @@ COMPLETIONS = ("so.", " so.", "  so.", "\nso.")
 )
 @pytest.mark.parametrize(("prefix", "completion"), itertools.product(PREFIXES, COMPLETIONS))
 def test_no_rule_but_the_authors_drops_a_character(join, prefix, completion):
+    """A dropped space would change the text of a user's own rows."""
     text = "".join(join(prefix, completion))
 
     assert text.startswith(prefix)

@@ -240,6 +240,7 @@ def test_two_completions_differ_in_an_edit_behind_their_common_stem(
     ],
 )
 def test_completions_without_a_wording_of_the_fact_are_refused(true, false, problem):
+    """A judge could not be told what is true and what is false."""
     with pytest.raises(ValueError, match=problem):
         find_first_difference(true, false)
 
@@ -293,6 +294,7 @@ def make_factor_row(prefix, *contradictions, true=KEEPER, error_types=("entity",
     ],
 )
 def test_a_prompt_joins_the_prefix_and_the_stem_as_for_scoring(prefix, prompt):
+    """The model is then tested with the text that it was scored on."""
     fact = find_minimal_fact(make_factor_row(prefix, BAKER))
 
     assert fact.prompt == prompt
@@ -425,6 +427,7 @@ def test_a_sentence_is_the_stem_and_what_was_generated_up_to_its_end(stem, gener
     [("", "\n"), ("He was a", ""), ("He was a", " \n"), ("He was a", " ...")],
 )
 def test_a_generation_without_a_word_gives_no_sentence(stem, generation):
+    """There is nothing to judge."""
     assert complete_sentence(stem, generation) is None
 
 

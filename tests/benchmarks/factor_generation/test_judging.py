@@ -39,6 +39,7 @@ def test_a_record_has_the_sentence_that_each_response_completes(lexical_judge):
 
 
 def test_the_lexical_judge_cannot_mark_wordings_without_content_words(lexical_judge):
+    """It compares content words, and pronouns are none."""
     document = make_document(true_edit="he", false_edit="she")
 
     (record,) = FACTOR_GENERATION.judge(lexical_judge, [document], [[" he"]])
@@ -83,6 +84,7 @@ def test_a_judge_that_reads_prompts_marks_each_sentence(prompted_judge):
 
 
 def test_a_sentence_that_two_documents_share_is_marked_once(server, prompted_judge):
+    """The question about it is the same, and the store has its answer."""
     documents = [make_document("d0"), make_document("d1")]
     responses = [RESPONSES, [" sailor. Then"]]
 

@@ -50,6 +50,7 @@ def test_accuracy_is_the_share_of_true_generations_among_true_and_false_ones(sum
 
 
 def test_shares_of_right_and_wrong_rows_are_weighted_by_how_often_the_model_is_right(summary):
+    """The table of the paper has such weighted rows."""
     weighted_true = 2 / 3 * 3 / 5 + 1 / 3 * 1 / 3  # 23/45
     weighted_false = 2 / 3 * 1 / 5 + 1 / 3 * 2 / 3  # 16/45
 
@@ -65,6 +66,7 @@ def test_shares_of_a_group_of_rows_are_of_its_marked_generations(summary):
 
 
 def test_each_score_counts_the_rows_that_have_a_part_in_it(summary):
+    """An interval of few rows means little."""
     assert summary["true_right"]["rows"] == 2
     assert summary["true_wrong"]["rows"] == 1
     assert summary["true"]["rows"] == 3
@@ -205,6 +207,7 @@ ALL_UNSCORED = [0, 0, 0, 3]
     ],
 )
 def test_the_accuracy_has_bounds_whether_or_not_it_is_defined(sums, worst, best):
+    """Whatever the judge failed to mark counts as false at worst, and as true at best."""
     assert accuracy_bound(sums, FALSE) == pytest.approx(worst)
     assert accuracy_bound(sums, TRUE) == pytest.approx(best)
 
@@ -271,6 +274,7 @@ def test_a_tie_with_the_contradiction_of_the_fact_makes_a_row_wrong():
 
 
 def test_a_contradiction_without_a_score_is_in_no_pair():
+    """The true choice ties with one contradiction and loses to another."""
     document = make_document(mean_logprob=(-2, -2, -1, None))
 
     tally = tally_row(document, make_verdict(TRUE))

@@ -65,6 +65,7 @@ def test_scores_are_those_of_the_paper():
 
 
 def test_an_unreadable_grade_is_unscored():
+    """The score is of the two answers with a grade."""
     summary = summarise_replies(CORRECT, INCORRECT, "I would say that it is fine.")
 
     assert summary["correct"]["value"] == pytest.approx(1 / 2)
@@ -95,6 +96,7 @@ def test_an_answer_is_unscored_by_protocol_simple_evals_if_the_judge_is_down():
 
 
 def test_no_attempt_leaves_the_share_of_attempts_undefined():
+    """There is no attempt of which a share could be correct."""
     summary = summarise_replies(NOT_ATTEMPTED, NOT_ATTEMPTED)
 
     assert summary["correct_given_attempted"]["value"] is None
@@ -102,6 +104,7 @@ def test_no_attempt_leaves_the_share_of_attempts_undefined():
 
 
 def test_a_thought_without_an_end_is_unscored_and_not_judged():
+    """The model has given no answer yet."""
     method = BENCHMARK.judging.make_method({})
     judge_without_replies = RecordedJudge()
 

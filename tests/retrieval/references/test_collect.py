@@ -135,6 +135,7 @@ def moved_reference(site, fetch_route):
 
 
 def test_a_reference_describes_the_document(site, moved_reference):
+    """What was read can then be checked, even when the page has changed."""
     assert moved_reference.title == "The Lighthouse"
     assert moved_reference.status == 200
     assert moved_reference.final_url == site.url("/page")
@@ -324,6 +325,7 @@ def test_a_link_with_too_many_redirects_is_dead(site, fetch_route):
 
 
 def test_a_redirect_with_a_password_is_dead_and_not_kept(site, fetch_route, cache):
+    """The password of somebody else may be neither used nor written down."""
     reference = fetch_route(redirect("http://me:secret@127.0.0.1/"))
 
     assert reference.kind == "credentials"
@@ -332,6 +334,7 @@ def test_a_redirect_with_a_password_is_dead_and_not_kept(site, fetch_route, cach
 
 
 def test_a_private_address_is_not_asked_without_permission(site, network, fetch_route):
+    """A link could otherwise reach services that only this machine can reach."""
     network_without_exceptions = replace(network, allowed=frozenset())
 
     reference = fetch_route(page(), network=network_without_exceptions)
@@ -353,6 +356,7 @@ def test_a_refused_connection_makes_a_link_dead(site, network, fetch):
 
 
 def test_a_page_made_to_hang_its_reader_is_dead_and_the_next_is_fetched(site, network, fetch):
+    """Millions of open elements take a parser very long."""
     limits = replace(network.limits, max_bytes=20_000_000, extraction_seconds=2)
     site.routes["/deep"] = page(b"<div>" * 2_000_000)
     site.routes["/page"] = page()
@@ -374,6 +378,7 @@ def urls(site):
 
 
 def test_a_second_run_sends_no_requests(site, urls, fetch):
+    """Servers of others are not asked twice for the same page."""
     references = fetch(*urls)
     num_requests = len(site.log)
 
@@ -453,6 +458,7 @@ def test_a_half_written_file_of_an_interrupted_run_is_removed(
 
 
 def test_two_runs_do_not_share_a_cache(site, cache, network):
+    """Both would ask the same servers without a delay between requests."""
     site.routes["/x"] = page()
     site.routes["/y"] = page()
     first_run = fetch_references([site.url("/x"), site.url("/y")], cache, network, 0)
@@ -529,6 +535,7 @@ def test_the_rules_for_robots_are_asked_for_once(site_with_robots, fetch):
 
 
 def test_the_delay_that_a_site_asks_for_is_kept(site_with_robots, fetch, network):
+    """The rules name a bot that has to wait half a second between requests."""
     paths = ("/open", "/also-open", "/open-too")
     slow_bot = replace(network, user_agent="slow-bot/2.0 (me@a.example)")
 
@@ -550,6 +557,7 @@ def test_the_delay_that_a_site_asks_for_is_kept(site_with_robots, fetch, network
     ],
 )
 def test_a_page_is_fetched_from_a_site_without_rules_for_robots(site, fetch_route, robots):
+    """Such an answer means that everything may be read (RFC 9309)."""
     site.routes["/robots.txt"] = robots
 
     assert fetch_route(page()).outcome == "fetched"

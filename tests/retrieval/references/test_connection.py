@@ -92,6 +92,7 @@ def test_a_name_is_looked_up_and_checked_again_for_the_next_request(
 def test_the_next_address_is_tried_where_the_first_takes_no_connection(
     site, network, named_url, monkeypatch
 ):
+    """Many names have an address of IPv6 that this machine cannot reach."""
     getaddrinfo = socket.getaddrinfo
     closed_address = "127.0.0.9"
     open_address = "127.0.0.1"
