@@ -1,5 +1,4 @@
-"""On a GPU: the scores of the CPU, whatever the architecture and the size of a pass, and a pass
-that really is too large."""
+"""On a GPU, ``hf-tree`` and the fluency filter give the scores of the CPU."""
 
 from __future__ import annotations
 
@@ -11,18 +10,17 @@ from transformers import AutoTokenizer
 
 from factor_gen.filter_models import FluencyModel
 from factor_gen.settings import FluencySettings
-from lm_factuality.models.hf_tree import HFTree
+from lm_factuality.models.hf_tree import HFTree, TokenRequest
 from lm_factuality.models.tree.scorer import PassBudget
 from tests.conftest import TASKS
 from tests.models.architectures import (
     ARCHITECTURES,
-    POSITIONS,
-    VOCABULARY,
-    build,
+    build_model,
     largest_difference,
+    load_tree_and_hf,
+    logprobs_of,
+    make_requests,
     score_in_passes,
-    some_requests,
-    tree_and_plain,
 )
 
 pytestmark = pytest.mark.skipif(
@@ -33,55 +31,88 @@ LARGER = str(TASKS / "sample" / "models" / "larger")
 
 @pytest.mark.parametrize("name", ARCHITECTURES)
 def test_every_architecture_has_the_scores_of_the_cpu(name, checkpoint):
-    requests = some_requests(VOCABULARY, POSITIONS, 60)
-    expected = tree_and_plain(build(name), checkpoint)[1]._loglikelihood_tokens(requests, True)
-    tree, plain = tree_and_plain(build(name).to("cuda"), checkpoint)
+    requests = make_requests(60)
+    _, hf_on_cpu = load_tree_and_hf(build_model(name), checkpoint)
+    expected = logprobs_of(hf_on_cpu._loglikelihood_tokens(requests, True))
+    tree, hf = load_tree_and_hf(build_model(name).to("cuda"), checkpoint)
+
+    logprobs = logprobs_of(tree._loglikelihood_tokens(requests, True))
+    logprobs_of_hf = logprobs_of(hf._loglikelihood_tokens(requests, True))
+
     assert tree.device.type == "cuda"
-    found = tree._loglikelihood_tokens(requests, True)
     assert tree.engine is not None
-    assert largest_difference(found, expected, requests) < 1e-3
-    assert (
-        largest_difference(plain._loglikelihood_tokens(requests, True), expected, requests) < 1e-3
-    )
-    for budget in (PassBudget(5, 2), PassBudget(200, 100)):
-        answers = score_in_passes(requests, tree.engine, budget)
-        assert largest_difference(answers, expected, requests) < 1e-3
+    assert largest_difference(logprobs, expected, requests) < 1e-3
+    assert largest_difference(logprobs_of_hf, expected, requests) < 1e-3
 
 
-def many(count: int) -> list[tuple]:
-    """Requests that share beginnings by fours, more of them than a pass holds."""
-    draw = random.Random(0)
+@pytest.mark.parametrize("name", ARCHITECTURES)
+@pytest.mark.parametrize(
+    ("max_tokens", "max_targets"),
+    [pytest.param(5, 2, id="tiny passes"), pytest.param(200, 100, id="small passes")],
+)
+def test_small_passes_have_the_scores_of_the_cpu(name, max_tokens, max_targets, checkpoint):
+    requests = make_requests(60)
+    _, hf_on_cpu = load_tree_and_hf(build_model(name), checkpoint)
+    expected = logprobs_of(hf_on_cpu._loglikelihood_tokens(requests, True))
+    tree, _ = load_tree_and_hf(build_model(name).to("cuda"), checkpoint)
 
-    def some(number: int) -> list[int]:
-        return [draw.randrange(1000) for _ in range(number)]
+    logprobs = score_in_passes(requests, tree.engine, PassBudget(max_tokens, max_targets))
 
-    begun = [some(draw.randrange(20, 200)) for _ in range(count // 4)]
-    return [(None, begin, some(draw.randrange(1, 20))) for begin in begun for _ in range(4)]
+    assert largest_difference(logprobs, expected, requests) < 1e-3
 
 
-def test_memory_that_runs_out_halves_the_pass_and_the_scores_stay(caplog):
+def make_long_requests(count: int) -> list[TokenRequest]:
+    """Make random requests of which every four have the same context of 20 to 200 tokens."""
+    generator = random.Random(0)
+
+    def draw_tokens(number: int) -> list[int]:
+        return [generator.randrange(1000) for _ in range(number)]
+
+    contexts = [draw_tokens(generator.randrange(20, 200)) for _ in range(count // 4)]
+    requests = []
+    for context in contexts:
+        for _ in range(4):
+            requests.append((None, context, draw_tokens(generator.randrange(1, 20))))
+    return requests
+
+
+@pytest.fixture
+def limit_gpu_memory():
+    """Return a function that leaves PyTorch so many more bytes of the GPU's memory."""
+
+    def limit(num_bytes: int) -> None:
+        torch.cuda.empty_cache()
+        total = torch.cuda.get_device_properties(0).total_memory
+        allowed = torch.cuda.memory_allocated() + num_bytes
+        torch.cuda.set_per_process_memory_fraction(allowed / total)
+
+    yield limit
+    torch.cuda.set_per_process_memory_fraction(1.0)
+
+
+def test_a_pass_that_is_out_of_memory_is_halved_and_the_scores_stay(caplog, limit_gpu_memory):
     tree = HFTree(pretrained=LARGER, device="cuda", dtype="float32", batch_size="auto")
-    requests = many(4000)
-    expected = tree._loglikelihood_tokens(requests, True)
+    requests = make_long_requests(4000)
+    expected = logprobs_of(tree._loglikelihood_tokens(requests, True))
     assert "out of memory" not in caplog.text
-    torch.cuda.empty_cache()
-    total, left = (
-        torch.cuda.get_device_properties(0).total_memory,
-        torch.cuda.memory_allocated() + 160 * 2**20,
-    )
-    torch.cuda.set_per_process_memory_fraction(left / total)
-    try:
-        found = tree._loglikelihood_tokens(requests, True)
-    finally:
-        torch.cuda.set_per_process_memory_fraction(1.0)
+    limit_gpu_memory(160 * 2**20)  # less than one pass needs
+
+    logprobs = logprobs_of(tree._loglikelihood_tokens(requests, True))
+
     assert "out of memory; going on with" in caplog.text
-    assert largest_difference(found, expected, requests) < 1e-4
+    assert largest_difference(logprobs, expected, requests) < 1e-4
 
 
 def test_the_fluency_filter_has_the_scores_of_the_cpu():
     tokenizer = AutoTokenizer.from_pretrained(LARGER)
-    texts = [tokenizer.decode([*begin, *more]) for _, begin, more in many(40)]
-    model = FluencyModel(FluencySettings(LARGER))
-    found = model.mean_logprobs(texts, [""] * len(texts))
-    model.model.to("cpu")
-    assert found == pytest.approx(model.mean_logprobs(texts, [""] * len(texts)), abs=1e-4)
+    texts = []
+    for _, context, continuation in make_long_requests(40):
+        texts.append(tokenizer.decode([*context, *continuation]))
+    no_prefixes = [""] * len(texts)
+    fluency = FluencyModel(FluencySettings(LARGER))
+
+    scores_on_gpu = fluency.mean_logprobs(texts, no_prefixes)
+    fluency.model.to("cpu")
+    scores_on_cpu = fluency.mean_logprobs(texts, no_prefixes)
+
+    assert scores_on_gpu == pytest.approx(scores_on_cpu, abs=1e-4)

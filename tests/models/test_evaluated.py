@@ -1,10 +1,16 @@
-"""The evaluated document is never retrieved: a passage that is recognised bans its article, and
-nothing else is banned."""
+"""Passages of the document behind a row are never retrieved for that row.
+
+A passage that is recognised as part of the document bans its whole article, because other passages
+of the article may state the answer in other words. Nothing else is banned.
+"""
 
 from __future__ import annotations
 
 import json
+from collections.abc import Mapping, Sequence
+from functools import partialmethod
 from pathlib import Path
+from typing import NamedTuple
 
 import pytest
 from lm_eval.api.instance import Instance
@@ -17,15 +23,18 @@ from lm_factuality.models.hf_ralm import HFRALM
 from lm_factuality.models.hf_tree import HFTree
 from lm_factuality.models.ralm import EvaluatedDocument, Exclusion, Query, Search
 from lm_factuality.retrieval.build import build_index
-from lm_factuality.retrieval.index import Index
+from lm_factuality.retrieval.index import Hit, Index
 from tests.conftest import TASKS, example_row
 
 READER = str(TASKS / "sample" / "models" / "reader")
 OPTIONS = {"pretrained": READER, "device": "cpu", "dtype": "float32", "batch_size": 2}
 
 OPENING = "The lighthouse of Steithstead was built by the guild of pilots after the great storm of that winter"
-# in the article's later passage, in these words alone
+"""What the prefix of `ROW` and the first passage of its article have in common."""
+
 ANSWER = "Its first keeper was the sailor Drondia Trertott"
+"""What only the second passage of the article says."""
+
 ROW = {
     "doc_id": 2,
     "prefix": f"{OPENING}. It stands on the northern pier.",
@@ -34,267 +43,429 @@ ROW = {
 PASSAGES = [
     {"id": 1, "title": "Steithstead Lighthouse", "text": f"{OPENING}, and it still stands."},
     {"id": 7, "title": "Steithstead Lighthouse", "text": f"{ANSWER}, who came from Rismar."},
-    {
-        "id": 2,
-        "title": "Keepers of Rismar",
-        "text": "A keeper of Rismar was often a sailor first.",
-    },  # whose id is the row's by chance
+    # The id of this passage is that of the row by chance.
+    {"id": 2, "title": "Keepers of Rismar", "text": "A keeper of Rismar was often a sailor first."},
     {"id": 3, "title": "Bakers", "text": "Nobody in Prorholm bakes bread."},
 ]
 
 
-def index_of(folder: Path, passages: list[dict], **options) -> Index:
-    (folder / "passages.jsonl").write_text(
-        "".join(json.dumps(each) + "\n" for each in passages), encoding="utf-8"
-    )
+def make_index(folder: Path, passages: Sequence[Mapping], **options) -> Index:
+    """Build an index of passages in a folder. The options are those of `build_index`."""
+    lines = [json.dumps(passage) + "\n" for passage in passages]
+    (folder / "passages.jsonl").write_text("".join(lines), encoding="utf-8")
     return build_index(folder / "passages.jsonl", folder / "index", **options)
 
 
-def found(
-    index: Index,
-    query: str,
-    k: int = 1,
-    rules: str = "title+overlap",
-    row: dict | None = None,
-    **changes,
-) -> tuple:
-    """(ids that were found, ids of what was excluded with the reasons) of one query for the row."""
-    row = {**(row or ROW), **changes}
-    exclusion = Exclusion.parse(rules, 13)
-    search = Search(
-        index,
-        exclusion,
-        {("task", 0): exclusion.collect_features([row], [row["prefix"] + row["completion"]])},
-    )
-    ((hits, excluded),) = search.retrieve([Query(query, ("task", 0))], k).values()
-    return [hit.passage.id for hit in hits], {
-        hit.passage.id: reason for hit, reason in excluded.items()
-    }
+class SearchResult(NamedTuple):
+    """What a search for a row retrieves, and what it leaves out."""
+
+    ids: list[str]
+    """The ids of the retrieved passages."""
+
+    excluded: dict[str, str]
+    """The rule by which each better passage was left out, by its id."""
 
 
-def test_a_later_passage_of_the_article_is_not_found_though_it_shares_no_words_in_a_row(tmp_path):
-    index = index_of(tmp_path, PASSAGES)
-    assert index.retrieve([ANSWER], 1)[0][0].passage.id == "7"
-    assert found(index, ANSWER) == (["2"], {"7": "article"})
+def ids_of(hits: Sequence[Hit]) -> list[str]:
+    """Return the ids of passages that a search returned."""
+    return [hit.passage.id for hit in hits]
 
 
-def test_an_unrelated_passage_whose_id_happens_to_be_the_rows_is_found(tmp_path):
-    index = index_of(tmp_path, PASSAGES)
+def retrieve_for_row(
+    index: Index, query: str, rules: str = "title+overlap", **changed_keys
+) -> SearchResult:
+    """Retrieve one passage for `ROW`.
+
+    Args:
+        index: The index.
+        query: The text to search for.
+        rules: The rules that recognise passages of the row's document. Passages may share up to
+            12 words in a row.
+        **changed_keys: Other or more keys of the row.
+    """
+    row = {**ROW, **changed_keys}
+    exclusion = Exclusion.parse(rules, overlap=13)
+    document = exclusion.collect_features([row], [row["prefix"] + row["completion"]])
+    search = Search(index, exclusion, {("task", 0): document})
+    (retrieved,) = search.retrieve([Query(query, ("task", 0))], k=1).values()
+    excluded = {hit.passage.id: rule for hit, rule in retrieved.excluded.items()}
+    return SearchResult(ids_of(retrieved.hits), excluded)
+
+
+def test_another_passage_of_the_rows_article_is_not_retrieved(tmp_path):
+    index = make_index(tmp_path, PASSAGES)
+    (best_hits,) = index.retrieve([ANSWER], 1)
+    assert ids_of(best_hits) == ["7"]
+
+    result = retrieve_for_row(index, ANSWER)
+
+    # The passage has no 13 words of the row, but the first passage of its article has.
+    assert result.ids == ["2"]
+    assert result.excluded == {"7": "article"}
+
+
+def test_a_passage_whose_id_is_the_rows_by_chance_is_retrieved(tmp_path):
+    index = make_index(tmp_path, PASSAGES)
+
+    result = retrieve_for_row(index, "a keeper of Rismar was often a sailor")
+
+    assert result.ids == ["2"]
+
+
+def test_a_passage_with_the_rows_id_is_excluded_if_ids_are_compared(tmp_path):
+    index = make_index(tmp_path, PASSAGES)
     query = "a keeper of Rismar was often a sailor"
-    assert found(index, query)[0] == ["2"]
-    assert found(index, query, rules="id:doc_id+title+overlap") == ([], {"2": "id", "7": "article"})
 
+    result = retrieve_for_row(index, query, rules="id:doc_id+title+overlap")
 
-SPLIT = [
-    {"id": "a", "text": f"{OPENING}. {ANSWER} then."},
-    {"id": "b", "text": f"Of others it is said: {ANSWER.lower()} too."},
-]
+    assert result.ids == []
+    assert result.excluded == {"2": "id", "7": "article"}
 
 
 def test_parts_of_a_text_that_the_index_has_split_are_one_article(tmp_path):
-    index = index_of(tmp_path, SPLIT, max_words=18)
+    passages = [
+        {"id": "a", "text": f"{OPENING}. {ANSWER} then."},
+        {"id": "b", "text": f"Of others it is said: {ANSWER.lower()} too."},
+    ]
+    index = make_index(tmp_path, passages, max_words=18)
     assert [passage.id for passage in index.passages] == ["a#0", "a#1", "b#0"]
-    assert found(index, ANSWER) == (["b#0"], {"a#1": "article"})
+
+    result = retrieve_for_row(index, ANSWER)
+
+    assert result.ids == ["b#0"]
+    assert result.excluded == {"a#1": "article"}
 
 
-def test_without_title_and_split_only_the_passage_itself_is_banned(tmp_path):
-    index = index_of(tmp_path, [{**each, "title": ""} for each in PASSAGES])
-    assert found(index, ANSWER)[0] == ["7"]
-    assert found(index, OPENING)[1] == {"1": "overlap"}
+@pytest.fixture
+def index_without_titles(tmp_path) -> Index:
+    """Return an index of the passages, of which no two are known to be of one article."""
+    return make_index(tmp_path, [{**passage, "title": ""} for passage in PASSAGES])
 
 
-def test_a_title_in_the_row_bans_the_article_too(tmp_path):
-    index = index_of(tmp_path, PASSAGES)
-    assert found(index, ANSWER, rules="title", page="steithstead  LIGHTHOUSE") == (
-        ["2"],
-        {"7": "title"},
-    )
-    assert found(index, ANSWER, rules="title")[0] == ["7"]
+def test_without_titles_other_passages_of_the_article_are_retrieved(index_without_titles):
+    result = retrieve_for_row(index_without_titles, ANSWER)
+
+    assert result.ids == ["7"]
 
 
-def test_an_article_that_is_recognised_late_is_taken_back_from_earlier_windows(tmp_path):
-    """As when the document's own text finds other passages first: here it is not searched for at
-    all."""
-    index = index_of(tmp_path, PASSAGES)
-    runs = Exclusion().collect_features([], [OPENING]).word_sequences
-    mine, other = ("task", 0), ("task", 1)
-    search = Search(
-        index,
-        Exclusion(),
-        {mine: EvaluatedDocument(word_sequences=runs), other: EvaluatedDocument()},
-    )
-    found = search.retrieve([Query(ANSWER, mine), Query(OPENING, mine), Query(ANSWER, other)], 1)
-    ids = {query: [hit.passage.id for hit in hits] for query, (hits, _) in found.items()}
-    assert ids[ANSWER, mine] == ["2"]
-    assert "7" in {hit.passage.id for hit in found[ANSWER, mine][1]}
-    assert not {"1", "7"} & set(ids[OPENING, mine])
-    assert ids[ANSWER, other] == ["7"]  # of another document nothing is banned
-    assert search.banned == {mine: {"title steithstead lighthouse": 0}, other: {}}
+def test_without_titles_a_passage_with_the_rows_words_is_excluded(index_without_titles):
+    result = retrieve_for_row(index_without_titles, OPENING)
+
+    assert result.excluded == {"1": "overlap"}
 
 
-def test_every_run_of_words_stands_whole_in_a_piece():
+def test_a_title_in_the_row_bans_the_article(tmp_path):
+    index = make_index(tmp_path, PASSAGES)
+
+    result = retrieve_for_row(index, ANSWER, rules="title", page="steithstead  LIGHTHOUSE")
+
+    assert result.ids == ["2"]
+    assert result.excluded == {"7": "title"}
+
+
+def test_the_rule_on_titles_bans_nothing_if_the_row_has_no_title(tmp_path):
+    index = make_index(tmp_path, PASSAGES)
+
+    result = retrieve_for_row(index, ANSWER, rules="title")
+
+    assert result.ids == ["7"]
+
+
+ROW_ID = ("task", 0)
+OTHER_ROW_ID = ("task", 1)
+
+
+@pytest.fixture
+def late_search(tmp_path) -> Search:
+    """Return a search for two rows, which has not searched for their documents' text.
+
+    It recognises the article of the first row only when a query finds its opening. The second row
+    has a document of which nothing is known.
+    """
+    index = make_index(tmp_path, PASSAGES)
+    word_sequences = Exclusion().collect_features([], [OPENING]).word_sequences
+    documents = {
+        ROW_ID: EvaluatedDocument(word_sequences=word_sequences),
+        OTHER_ROW_ID: EvaluatedDocument(),
+    }
+    return Search(index, Exclusion(), documents)
+
+
+def test_an_article_that_is_recognised_late_is_taken_back_from_earlier_queries(late_search):
+    answer_query = Query(ANSWER, ROW_ID)
+    opening_query = Query(OPENING, ROW_ID)
+
+    results = late_search.retrieve([answer_query, opening_query], k=1)
+
+    assert ids_of(results[answer_query].hits) == ["2"]
+    assert "7" in ids_of(results[answer_query].excluded)
+    assert not {"1", "7"} & set(ids_of(results[opening_query].hits))
+
+
+def test_an_article_is_banned_for_its_own_row_only(late_search):
+    opening_query = Query(OPENING, ROW_ID)
+    query_of_other_row = Query(ANSWER, OTHER_ROW_ID)
+
+    results = late_search.retrieve([opening_query, query_of_other_row], k=1)
+
+    assert ids_of(results[query_of_other_row].hits) == ["7"]
+    assert late_search.banned == {
+        ROW_ID: {"title steithstead lighthouse": 0},
+        OTHER_ROW_ID: {},
+    }
+
+
+def test_every_sequence_of_13_words_is_whole_in_a_piece_to_search_for():
     words = [f"w{number}" for number in range(300)]
+
     document = Exclusion().collect_features([], [" ".join(words)])
+
     pieces = [f"{piece} " for piece in document.pieces]
-    assert all(
-        any(" ".join(words[start : start + 13]) + " " in piece for piece in pieces)
-        for start in range(288)
-    )
-    assert Exclusion().collect_features([], ["too short"]).pieces == ("too short",)
-    assert Exclusion.parse("title", 13).collect_features([], ["some text"]).pieces == ()
+    for start in range(300 - 12):
+        sequence = " ".join(words[start : start + 13]) + " "
+        assert any(sequence in piece for piece in pieces), sequence
+
+
+def test_a_short_text_is_one_piece():
+    document = Exclusion().collect_features([], ["too short"])
+
+    assert document.pieces == ("too short",)
+
+
+def test_a_text_is_not_searched_for_if_words_are_not_compared():
+    exclusion = Exclusion.parse("title", overlap=13)
+
+    document = exclusion.collect_features([], ["some text"])
+
+    assert document.pieces == ()
 
 
 @pytest.fixture(scope="module")
-def model_of_2048(tmp_path_factory) -> Path:
-    """A Llama of 2,048 positions with random weights."""
+def long_model(tmp_path_factory) -> str:
+    """Return the folder of a Llama with random weights, which sees 2,048 tokens."""
     folder = tmp_path_factory.mktemp("llama")
     tokenizer = AutoTokenizer.from_pretrained(READER)
-    sizes = {
-        "hidden_size": 16,
-        "intermediate_size": 16,
-        "num_hidden_layers": 1,
-        "num_attention_heads": 1,
-    }
-    config = LlamaConfig(vocab_size=len(tokenizer), max_position_embeddings=2048, **sizes)
+    config = LlamaConfig(
+        vocab_size=len(tokenizer),
+        max_position_embeddings=2048,
+        hidden_size=16,
+        intermediate_size=16,
+        num_hidden_layers=1,
+        num_attention_heads=1,
+    )
     LlamaForCausalLM(config).save_pretrained(folder)
     tokenizer.save_pretrained(folder)
-    return folder
+    return str(folder)
+
+
+@pytest.fixture
+def input_lengths(monkeypatch) -> list[int]:
+    """Return the list of the numbers of tokens in the requests that ``hf-tree`` scores."""
+    lengths = []
+    score = HFTree._loglikelihood_tokens
+
+    def record_and_score(self, requests, *arguments, **options):
+        lengths.extend(len(context) + len(targets) for _, context, targets in requests)
+        return score(self, requests, *arguments, **options)
+
+    monkeypatch.setattr(HFTree, "_loglikelihood_tokens", record_and_score)
+    return lengths
+
+
+@pytest.fixture
+def folder_with_long_row(tmp_path) -> Path:
+    """Return a folder with tasks on one long row, and an index with one long passage.
+
+    The tasks ``windowed`` and ``windowed_perplexity`` let a model see 1,024 tokens.
+    """
+    sentence = "The first tower of Rismar fell on its own keeper, who had been a sailor. "
+    make_index(tmp_path, [{"text": sentence * 30}])
+    row = example_row(turncated_prefixes="The tower fell. " * 700)
+    (tmp_path / "rows.jsonl").write_text(json.dumps(row), encoding="utf-8")
+    factor_yaml = f"""\
+include: {TASKS}/factor/_factor.yaml
+task: windowed
+dataset_path: rows.jsonl
+metadata: {{version: 1.0, window: 1024}}
+"""
+    perplexity_yaml = f"""\
+include: {TASKS}/factor/_perplexity.yaml
+task: windowed_perplexity
+metadata: {{version: 1.0, documents_of: rows.jsonl, window: 1024}}
+"""
+    (tmp_path / "windowed.yaml").write_text(factor_yaml, encoding="utf-8")
+    (tmp_path / "windowed_perplexity.yaml").write_text(perplexity_yaml, encoding="utf-8")
+    return tmp_path
 
 
 @pytest.mark.parametrize(
     ("task", "insertion"),
-    [("windowed", "paper"), ("windowed", "code"), ("windowed_perplexity", "paper")],
+    [
+        ("windowed", "paper"),
+        ("windowed", "code"),
+        ("windowed_perplexity", "paper"),
+    ],
 )
-def test_the_window_of_the_task_holds_with_retrieval(
-    task, insertion, model_of_2048, tmp_path, monkeypatch, evaluate
+def test_passage_and_text_fit_the_window_of_the_task(
+    evaluate, folder_with_long_row, long_model, input_lengths, task, insertion
 ):
-    index_of(
-        tmp_path,
-        [
-            {
-                "text": "The first tower of Rismar fell on its own keeper, who had been a sailor. "
-                * 30
-            }
-        ],
+    ralm = HFRALM(
+        pretrained=long_model,
+        device="cpu",
+        dtype="float32",
+        batch_size=2,
+        index=str(folder_with_long_row / "index"),
+        insertion=insertion,
+        exclude="none",
+        retrieval_stride=32,
     )
-    (tmp_path / "rows.jsonl").write_text(
-        json.dumps(example_row(turncated_prefixes="The tower fell. " * 700)), encoding="utf-8"
-    )
-    base = TASKS / "factor"
-    (tmp_path / "windowed.yaml").write_text(
-        f"include: {base}/_factor.yaml\ntask: windowed\ndataset_path: rows.jsonl\nmetadata: {{version: 1.0, window: 1024}}\n"
-    )
-    (tmp_path / "windowed_perplexity.yaml").write_text(
-        f"include: {base}/_perplexity.yaml\ntask: windowed_perplexity\n"
-        "metadata: {version: 1.0, documents_of: rows.jsonl, window: 1024}\n"
-    )
-    options = {
-        **OPTIONS,
-        "pretrained": str(model_of_2048),
-        "exclude": "none",
-        "retrieval_stride": 32,
-    }
-    ralm = HFRALM(index=str(tmp_path / "index"), insertion=insertion, **options)
-    assert ralm.max_length == 2048
-    seen: list[int] = []
-    score = HFTree._loglikelihood_tokens
+    assert ralm.max_length == 2048  # more than the window
 
-    def spy(self, requests, *rest, **options):
-        seen.extend(len(context) + len(targets) for _, context, targets in requests)
-        return score(self, requests, *rest, **options)
+    evaluate(ralm, [task], folder_with_long_row)
 
-    monkeypatch.setattr(HFTree, "_loglikelihood_tokens", spy)
-    evaluate(ralm, [task], tmp_path)
-    assert max(seen) == 1024
-    assert (
-        max(query["cut"] for query in ralm.retrieved[task, 0]["queries"]) >= 200
-    )  # tokens of the text that gave way
+    assert max(input_lengths) == 1024
+    queries = ralm.retrieved[task, 0]["queries"]
+    # So many tokens of the text have given way to the passage.
+    assert max(query["cut"] for query in queries) >= 200
 
 
-def test_a_window_that_has_no_room_for_text(model_of_2048, tmp_path):
-    index_of(tmp_path, PASSAGES)
-    ralm = HFRALM(index=str(tmp_path / "index"), **{**OPTIONS, "pretrained": str(model_of_2048)})
+def test_a_window_without_room_for_text_is_refused(long_model, tmp_path):
+    make_index(tmp_path, PASSAGES)
+    ralm = HFRALM(index=str(tmp_path / "index"), **{**OPTIONS, "pretrained": long_model})
     request = Instance("scored", {}, ("A", " b"), 0)
-    with pytest.raises(
-        ConfigError, match="no room for text in the task's window of 264; lower num_documents"
-    ):
-        ralm.loglikelihood_with_sources([(None, [1, 2], [3])], [request], [264])
+
+    message = "no room for text in the task's window of 264; lower num_documents"
+    with pytest.raises(ConfigError, match=message):
+        ralm.loglikelihood_of_sources([(None, [1, 2], [3])], [request], [264])
 
 
-def test_what_was_retrieved_lies_beside_the_samples(tmp_path, monkeypatch, write_rows, factor_yaml):
+COMPLETIONS = {
+    "completion": f"{ANSWER}.",
+    "contradiction_0": f"{ANSWER} too.",
+    "contradiction_1": "Not.",
+    "contradiction_2": "No.",
+}
+
+
+@pytest.fixture
+def run_folder(tmp_path, monkeypatch, write_rows, factor_yaml) -> Path:
+    """Return the output folder of a run with retrieval on two rows.
+
+    The document of the first row is in the index, and that of the second one is not.
+    """
     from lm_eval.tasks import TaskManager
 
-    index_of(tmp_path, PASSAGES)
-    texts = {
-        "completion": f"{ANSWER}.",
-        "contradiction_0": f"{ANSWER} too.",
-        "contradiction_1": "Not.",
-        "contradiction_2": "No.",
-    }
-    write_rows(
-        [example_row(doc_id="2", turncated_prefixes=f"{ROW['prefix']} ", **texts), example_row()]
-    )
+    # lm_eval's own tasks take seconds to read.
+    without_defaults = partialmethod(TaskManager.__init__, include_defaults=False)
+    monkeypatch.setattr(TaskManager, "__init__", without_defaults)
+    make_index(tmp_path, PASSAGES)
+    prefix = f"{ROW['prefix']} "
+    write_rows([example_row(doc_id="2", turncated_prefixes=prefix, **COMPLETIONS), example_row()])
     factor_yaml(dataset_path="rows.jsonl")
-    create = TaskManager.__init__
-    monkeypatch.setattr(
-        TaskManager,
-        "__init__",
-        lambda self, *given, **named: create(self, *given, **{**named, "include_defaults": False}),
+    model_args = f"pretrained={READER},dtype=float32,index={tmp_path / 'index'},document_length=32"
+    exit_code = main(
+        [
+            "run",
+            *("--model", "hf-ralm"),
+            *("--model_args", model_args),
+            *("--include_path", str(tmp_path)),
+            *("--tasks", "my_factor"),
+            *("--output_path", str(tmp_path / "out")),
+            "--log_samples",
+            *("--device", "cpu"),
+        ]
     )
-    arguments = f"pretrained={READER},dtype=float32,index={tmp_path / 'index'},document_length=32"
-    command = [
-        "run",
-        "--model",
-        "hf-ralm",
-        "--model_args",
-        arguments,
-        "--include_path",
-        str(tmp_path),
-        "--tasks",
-        "my_factor",
-    ]
-    assert (
-        main([*command, "--output_path", str(tmp_path / "out"), "--log_samples", "--device", "cpu"])
-        == 0
-    )
-    (results,) = (tmp_path / "out").rglob("results_*.json")
-    (beside,) = (tmp_path / "out").rglob("retrieved_my_factor_*.jsonl")
-    assert beside.with_name(beside.name.replace("retrieved_", "samples_")).is_file()
-    counts = json.loads(results.read_text(encoding="utf-8"))["config"]["ralm"]["retrieved"]
-    assert counts == {"my_factor": {"rows": 2, "article_found": 1, "excluded": 1}}
-    first, second = (json.loads(line) for line in beside.read_text(encoding="utf-8").splitlines())
-    assert (first["doc_id"], second["doc_id"], second["articles"]) == (0, 1, {})
+    assert exit_code == 0
+    return tmp_path / "out"
+
+
+def only_file(folder: Path, pattern: str) -> Path:
+    """Return the only file below a folder whose name matches a pattern."""
+    (path,) = folder.rglob(pattern)
+    return path
+
+
+def read_retrieved(run_folder: Path) -> list[dict]:
+    """Return the records of what was retrieved, one for each row."""
+    path = only_file(run_folder, "retrieved_my_factor_*.jsonl")
+    return [json.loads(line) for line in path.read_text(encoding="utf-8").splitlines()]
+
+
+def test_results_count_the_rows_whose_article_was_excluded(run_folder):
+    results_file = only_file(run_folder, "results_*.json")
+
+    config = json.loads(results_file.read_text(encoding="utf-8"))["config"]
+
+    expected = {"rows": 2, "article_found": 1, "excluded": 1}
+    assert config["ralm"]["retrieved"] == {"my_factor": expected}
+
+
+def test_retrieved_passages_are_saved_next_to_the_samples(run_folder):
+    path = only_file(run_folder, "retrieved_my_factor_*.jsonl")
+
+    samples_path = path.with_name(path.name.replace("retrieved_", "samples_"))
+    assert samples_path.is_file()
+    assert [record["doc_id"] for record in read_retrieved(run_folder)] == [0, 1]
+
+
+def test_the_record_of_a_row_names_its_article(run_folder):
+    first, second = read_retrieved(run_folder)
+
+    # The number is that of the passage by which the article was recognised.
     assert first["articles"] == {"title steithstead lighthouse": 0}
-    assert {reason for query in first["queries"] for reason in query["excluded"].values()} == {
-        "overlap",
-        "article",
-    }
-    assert not {"0", "1"} & {str(number) for query in first["queries"] for number in query["shown"]}
-    assert first["passages"]["1"] == {
+    assert second["articles"] == {}
+
+
+def test_the_record_of_a_row_says_what_was_excluded_and_why(run_folder):
+    record, _ = read_retrieved(run_folder)
+    reasons = set()
+    shown_passages = set()
+    for query in record["queries"]:
+        reasons.update(query["excluded"].values())
+        shown_passages.update(query["shown"])
+
+    assert reasons == {"overlap", "article"}
+    assert not {0, 1} & {int(number) for number in shown_passages}  # the passages of the article
+    assert record["passages"]["1"] == {
         "id": "7",
         "title": "Steithstead Lighthouse",
         "text": PASSAGES[1]["text"],
     }
-    predicted = [
-        "".join(
-            text for query in first["queries"] for choice, text in query["predicts"] if choice == at
-        )
-        for at in range(4)
-    ]
-    assert [text.strip() for text in predicted] == [text.strip() for text in texts.values()]
 
 
-def test_cached_answers_are_those_of_the_same_window_and_row(tmp_path):
-    index_of(tmp_path, PASSAGES)
-    ralm = HFRALM(index=str(tmp_path / "index"), **{**OPTIONS, "document_length": 32})
+def test_the_record_of_a_row_has_the_text_that_each_query_was_made_for(run_folder):
+    record, _ = read_retrieved(run_folder)
+    predicted_texts = ["", "", "", ""]  # of the four completions
 
-    def keys(lm) -> set:
-        asked = [({"doc_id": 1}, 100), ({"doc_id": 1}, None), ({"doc_id": 2}, 100)]
-        encoder = Encoder(lm)
-        return {
-            encoder.encode(Instance("scored", doc, ("A keeper", " slept.", window), 0)).key
-            for doc, window in asked
-        }
+    for query in record["queries"]:
+        for choice, text in query["predicts"]:
+            predicted_texts[choice] += text
 
-    assert len(keys(ralm)) == 3
-    assert len(keys(HFTree(**OPTIONS))) == 1
+    assert [text.strip() for text in predicted_texts] == list(COMPLETIONS.values())
+
+
+def cache_key(lm, doc: dict, window: int | None) -> tuple:
+    """Return the key under which the answer to a request of a document is cached."""
+    request = Instance("scored", doc, ("A keeper", " slept.", window), 0)
+    return Encoder(lm).encode(request).key
+
+
+def cache_keys(lm) -> set[tuple]:
+    """Return the keys of a request, of one with another window, and of one of another row."""
+    return {
+        cache_key(lm, {"doc_id": 1}, window=100),
+        cache_key(lm, {"doc_id": 1}, window=None),
+        cache_key(lm, {"doc_id": 2}, window=100),
+    }
+
+
+def test_with_retrieval_cached_answers_are_of_the_same_window_and_row(tmp_path):
+    """Both decide which passages the model is shown."""
+    make_index(tmp_path, PASSAGES)
+    ralm = HFRALM(index=str(tmp_path / "index"), document_length=32, **OPTIONS)
+
+    assert len(cache_keys(ralm)) == 3
+
+
+def test_without_retrieval_cached_answers_are_of_the_same_text():
+    assert len(cache_keys(HFTree(**OPTIONS))) == 1

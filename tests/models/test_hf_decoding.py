@@ -1,263 +1,373 @@
-"""DoLa and contrastive decoding: shared positions give what a dense computation of every sequence
-by itself gives."""
+"""DoLa and contrastive decoding share positions, and give the scores of their definitions."""
 
 from __future__ import annotations
 
 import math
+from collections.abc import Callable, Sequence
+from pathlib import Path
 
 import pytest
 import torch
 from lm_eval.api.instance import Instance
 from lm_eval.models.huggingface import HFLM
-from transformers import AutoModelForCausalLM, AutoTokenizer, GPT2Config, GPT2LMHeadModel
+from torch import Tensor
+from transformers import (
+    AutoModelForCausalLM,
+    AutoTokenizer,
+    GPT2Config,
+    GPT2LMHeadModel,
+    PreTrainedModel,
+)
 
 from lm_factuality.ground.errors import ConfigError, FactualityError
 from lm_factuality.harness.requests import scored_loglikelihood
 from lm_factuality.models.decoding import DoLa, choose_layers
 from lm_factuality.models.hf_decoding import HFContrastive, HFDoLa
+from lm_factuality.models.hf_tree import TokenRequest
 from lm_factuality.models.tree.packed import PackedEngine
 from tests.conftest import TASKS
 from tests.models.architectures import (
     POSITIONS,
-    VOCABULARY,
-    build,
+    assert_same_answers,
+    build_model,
     largest_difference,
-    some_requests,
+    logprobs_of,
+    make_requests,
+)
+from tests.models.decoding_reference import (
+    ContrastiveSettings,
+    DolaSettings,
+    contrastive_scores,
+    dola_scores,
 )
 from tests.tiny_models import save_gpt2, save_t5
 
-LARGER, SMALLER = (str(TASKS / "sample" / "models" / name) for name in ("larger", "smaller"))
-TEXTS = (
-    ("The library opened in 1870. ", "Its first keeper was a sailor."),
-    ("The library opened in 1870.", " Its first keeper was a baker from the north."),
-    ("The library opened in 1870.", " It closed."),
-    ("", "A keeper."),
-)
+LARGER = str(TASKS / "sample" / "models" / "larger")
+SMALLER = str(TASKS / "sample" / "models" / "smaller")
+LAST_EARLY_LAYER = 3
+"""The last layer of the larger checkpoint before its final one."""
+OPTIONS = {"pretrained": LARGER, "device": "cpu", "dtype": "float32"}
 
+SCORE_TOLERANCE = 2e-4
+"""The largest difference of scores by rounding, in nats per token.
 
-def dense(states, logits, head, settings) -> torch.Tensor:
-    """DoLa's log-probabilities by the definition, [positions, vocabulary], position by position, in
-    float64."""
-    rows = []
-    for place, row in enumerate(logits.double()):
-        final = torch.softmax(row, -1)
-        early = [
-            torch.softmax(head(states[layer][place]).double(), -1) for layer in settings["layers"]
-        ]
-        gaps = []
-        for other in early:
-            middle = (final + other) / 2
-            if settings["formula"] == "paper":
-                parts = (final * (final / middle).log()).sum() + (
-                    other * (other / middle).log()
-                ).sum()
-            else:
-                parts = (middle * (middle / final).log()).sum() + (
-                    middle * (middle / other).log()
-                ).sum()
-            gaps.append(float(parts) / 2)
-        other = early[gaps.index(max(gaps))]
-        scores = final.log() - other.log()
-        rows.append(
-            floored(
-                scores, final, settings["relative_top"], settings["softmax"], settings["formula"]
-            )
-        )
-    return torch.stack(rows)
-
-
-def floored(scores, final, share, softmax, formula="paper", value=-1000.0) -> torch.Tensor:
-    kept = final >= share * final.max()
-    if softmax:
-        counted = scores[kept] if formula == "paper" else scores
-        scores = scores - counted.exp().sum().log()
-    return torch.where(kept, scores, torch.tensor(value, dtype=scores.dtype))
-
-
-def expected_dola(model, requests, settings, longest, norm=None):
-    head = (
-        model.get_output_embeddings()
-        if norm is None
-        else lambda state: model.get_output_embeddings()(norm(state))
-    )
-    answers = []
-    with torch.no_grad():
-        for _, context, continuation in requests:
-            sequence = [*context, *continuation][-longest - 1 :]
-            output = model(torch.tensor([sequence[:-1]]), output_hidden_states=True)
-            count = len(continuation)
-            states = dict(enumerate(each[0, -count:] for each in output.hidden_states))
-            states["embedding"] = model.get_input_embeddings()(torch.tensor(sequence[:-1]))[-count:]
-            rows = dense(states, output.logits[0, -count:], head, settings)
-            chosen = rows[torch.arange(count), torch.tensor(continuation)]
-            answers.append(
-                (float(chosen.sum()), bool((rows.argmax(-1) == torch.tensor(continuation)).all()))
-            )
-    return answers
-
-
-LAST = 3  # layer of the larger checkpoint
-DEFAULTS = {"relative_top": 0.1, "softmax": True, "formula": "paper"}
-SETTINGS = {
-    "dynamic": {"layers": [0, 1, 2, 3]},
-    "static": {"layers": [2]},
-    "dynamic, code": {"layers": [0, 1, 3], "formula": "code"},
-    "no floor": {"layers": [1, 3], "relative_top": 0},
-    "no softmax": {"layers": [1, 3], "softmax": False},
-}
-
-
-def dola(model, checkpoint, **options):
-    tokenizer = AutoTokenizer.from_pretrained(checkpoint)
-    return HFDoLa(model, tokenizer=tokenizer, max_length=POSITIONS, batch_size=2, **options)
-
-
-def agree(found, expected, requests):
-    """Sums differ by less than rounding, except where a token is excluded on one side by a hair:
-    none in these cases."""
-    assert largest_difference(found, expected, requests) < 2e-4
-    assert [greedy for _, greedy in found] == [greedy for _, greedy in expected]
-
-
-@pytest.mark.parametrize("case", SETTINGS)
-def test_shared_positions_give_the_dense_scores(case, checkpoint):
-    model, settings = build("llama"), {**DEFAULTS, **SETTINGS[case]}
-    lm = dola(model, checkpoint, **settings)
-    requests = some_requests(VOCABULARY, POSITIONS, 25)
-    assert isinstance(lm.engine, PackedEngine)
-    agree(
-        lm._loglikelihood_tokens(requests, True),
-        expected_dola(model, requests, settings, POSITIONS),
-        requests,
-    )
-
-
-def test_early_exits_have_the_models_soft_cap(checkpoint):
-    settings = {**DEFAULTS, "layers": [0, 1], "relative_top": 0.0}
-    model = build("gemma2-softcap")
-    lm = dola(model, checkpoint, **settings)
-    requests = some_requests(VOCABULARY, POSITIONS, 25)
-    assert isinstance(lm.engine, PackedEngine)
-    found = lm._loglikelihood_tokens(requests, True)
-    cap = model.config.final_logit_softcapping
-    head = model.get_output_embeddings()
-    model.get_output_embeddings = lambda: lambda state: torch.tanh(head(state) / cap) * cap
-    agree(found, expected_dola(model, requests, settings, POSITIONS), requests)
-
-
-def test_models_whose_positions_cannot_be_shared_are_refused(checkpoint):
-    lm = dola(build("gpt-neo-local"), checkpoint, layers=[0, 1])
-    with pytest.raises(ConfigError, match="GPTNeoForCausalLM cannot share positions"):
-        lm._loglikelihood_tokens(some_requests(VOCABULARY, POSITIONS, 2), True)
-
-
-def test_the_final_norm_may_stand_before_early_exits(checkpoint):
-    model, settings = build("llama"), {**DEFAULTS, "layers": [1, 2]}
-    requests = some_requests(VOCABULARY, POSITIONS, 10)
-    found = dola(model, checkpoint, norm=True, **settings)._loglikelihood_tokens(requests, True)
-    agree(found, expected_dola(model, requests, settings, POSITIONS, model.model.norm), requests)
-    without = expected_dola(model, requests, settings, POSITIONS)
-    assert largest_difference(found, without, requests) > 0.1
-
-
-@pytest.fixture(scope="module")
-def real():
-    """A checkpoint of the sample, by name, as the command line loads it."""
-    return HFDoLa(pretrained=LARGER, device="cpu", dtype="float32", batch_size=3, layers="0+1")
-
-
-def test_a_real_checkpoint_through_every_request_type(real):
-    tokenizer, settings = real.tokenizer, {**DEFAULTS, "layers": [0, 1]}
-    assert real.method.layers == [0, 1]
-
-    def by_definition(context, continuation):
-        before = tokenizer.encode(context) or [real.prefix_token_id]
-        whole = tokenizer.encode(context + continuation)
-        after = whole[len(before) :] if context else whole
-        return expected_dola(real.model, [(None, before, after)], settings, real.max_length)[0]
-
-    scored = [Instance("scored_loglikelihood", {}, (*each, 1024), 0) for each in TEXTS]
-    for found, text in zip(scored_loglikelihood(real, scored, True), TEXTS, strict=True):
-        assert found.logprob == pytest.approx(by_definition(*text)[0], abs=2e-3)
-    plain = [Instance("loglikelihood", {}, each, 0) for each in TEXTS[1:3]]
-    for found, text in zip(real.loglikelihood(plain, True), TEXTS[1:3], strict=True):
-        assert found[0] == pytest.approx(by_definition(*text)[0], abs=2e-3)
-    (rolled,) = real.loglikelihood_rolling(
-        [Instance("loglikelihood_rolling", {}, (TEXTS[3][1],), 0)], True
-    )
-    assert rolled == pytest.approx(by_definition(*TEXTS[3])[0], abs=2e-3)
-
-
-def greedy(score, tokenizer, prompt, count) -> str:
-    """``count`` tokens, each the best by ``score`` of the ids so far."""
-    ids = tokenizer.encode(prompt)
-    start = len(ids)
-    for _ in range(count):
-        best = int(score(ids).argmax())
-        if best == tokenizer.eos_token_id:
-            break
-        ids.append(best)
-    return tokenizer.decode(ids[start:])
-
-
-def generated(lm, prompts, count) -> list[str]:
-    options = {"until": ["zzzz"], "max_gen_toks": count, "do_sample": False}
-    return lm.generate_until(
-        [Instance("generate_until", {}, (each, options), 0) for each in prompts], True
-    )
-
-
-def test_layers_that_hardly_overlap_with_the_last_are_told_apart_in_float32():
-    """By how little the divergence misses log 2: 1e-9 here, where float32 has digits of 6e-8."""
-    torch.manual_seed(0)
-    last, *weaker = (torch.randn(200, 500, dtype=torch.float64) * 12 for _ in range(5))
-    chosen = DoLa(layers=[0, 1, 2, 3], relative_top=0)
-    exact = torch.stack(
-        [chosen._divergence(last.log_softmax(-1), each.log_softmax(-1)) for each in weaker]
-    )
-    found = torch.stack(
-        [
-            chosen._divergence(last.float().log_softmax(-1), each.float().log_softmax(-1))
-            for each in weaker
-        ]
-    )
-    assert ((exact.amax(0) > -1e-4).sum()) > 50
-    assert torch.equal(found.argmax(0), exact.argmax(0))
-    one, other = last.softmax(-1), weaker[0].softmax(-1)
-    mixture = (one + other) / 2
-    defined = (one * (one / mixture).log() + other * (other / mixture).log()).sum(-1) / 2
-    assert (exact[0] + math.log(2)).tolist() == pytest.approx(defined.tolist(), abs=1e-9)
-
+It would be larger if rounding decided whether a token is plausible, which happens in no case here.
+"""
 
 PROMPTS = (
     "The library opened in",
+    # The prompts of a batch are padded to the length of the longest one.
     "A keeper of the northern library was born in the year",
-)  # padded to one length in a batch
+)
+
+
+def answer_of(scores: Tensor, continuation: Sequence[int]) -> tuple[float, bool]:
+    """Return the answer to a request: its score, and whether it is the best at each position.
+
+    Args:
+        scores: The score of every token at each position of the continuation.
+        continuation: The tokens of the continuation.
+    """
+    targets = torch.tensor(continuation)
+    target_scores = scores[torch.arange(len(continuation)), targets]
+    is_greedy = bool((scores.argmax(-1) == targets).all())
+    return float(target_scores.sum()), is_greedy
+
+
+def dola_answers(
+    model: PreTrainedModel,
+    requests: Sequence[TokenRequest],
+    settings: DolaSettings,
+    max_length: int,
+    head: Callable[[Tensor], Tensor] | None = None,
+) -> list[tuple[float, bool]]:
+    """Answer requests by the definition of DoLa, each by itself.
+
+    Args:
+        model: The model.
+        requests: The requests.
+        settings: The options of DoLa.
+        max_length: The number of tokens that the model sees.
+        head: Turns hidden states of early layers into logits. Defaults to the model's output
+            embeddings.
+    """
+    answers = []
+    for _, context, continuation in requests:
+        tokens = [*context, *continuation][-max_length - 1 : -1]
+        with torch.no_grad():
+            output = model(torch.tensor([tokens]), output_hidden_states=True)
+            length = len(continuation)
+            scores = dola_scores(
+                [state[0, -length:] for state in output.hidden_states],
+                output.logits[0, -length:],
+                head or model.get_output_embeddings(),
+                settings,
+            )
+        answers.append(answer_of(scores, continuation))
+    return answers
+
+
+def make_dola(
+    model: PreTrainedModel, checkpoint: Path, settings: DolaSettings, **options
+) -> HFDoLa:
+    """Return ``hf-dola`` around a model. The tokenizer of the checkpoint is not used."""
+    return HFDoLa(
+        model,
+        tokenizer=AutoTokenizer.from_pretrained(checkpoint),
+        max_length=POSITIONS,
+        batch_size=2,
+        **settings._asdict(),
+        **options,
+    )
+
+
+@pytest.mark.parametrize(
+    "settings",
+    [
+        pytest.param(DolaSettings(layers=[0, 1, 2, 3]), id="several layers"),
+        pytest.param(DolaSettings(layers=[2]), id="one layer"),
+        pytest.param(DolaSettings(layers=[0, 1, 3], formula="code"), id="formula of the code"),
+        pytest.param(DolaSettings(layers=[1, 3], relative_top=0), id="all tokens plausible"),
+        pytest.param(DolaSettings(layers=[1, 3], softmax=False), id="no softmax"),
+    ],
+)
+def test_dola_with_shared_positions_has_the_scores_of_its_definition(settings, checkpoint):
+    model = build_model("llama")
+    lm = make_dola(model, checkpoint, settings)
+    requests = make_requests(25)
+
+    answers = lm._loglikelihood_tokens(requests, True)
+
+    assert isinstance(lm.engine, PackedEngine)
+    expected = dola_answers(model, requests, settings, POSITIONS)
+    assert_same_answers(answers, expected, requests, SCORE_TOLERANCE)
+
+
+def test_early_layers_have_the_soft_cap_of_the_models_logits(checkpoint):
+    model = build_model("gemma2-softcap")
+    settings = DolaSettings(layers=[0, 1], relative_top=0)
+    lm = make_dola(model, checkpoint, settings)
+    requests = make_requests(25)
+    cap = model.config.final_logit_softcapping
+    output_embeddings = model.get_output_embeddings()
+
+    def capped_head(states: Tensor) -> Tensor:
+        return torch.tanh(output_embeddings(states) / cap) * cap
+
+    answers = lm._loglikelihood_tokens(requests, True)
+
+    assert isinstance(lm.engine, PackedEngine)
+    expected = dola_answers(model, requests, settings, POSITIONS, capped_head)
+    assert_same_answers(answers, expected, requests, SCORE_TOLERANCE)
+
+
+def test_models_whose_positions_cannot_be_shared_are_refused(checkpoint):
+    lm = make_dola(build_model("gpt-neo-local"), checkpoint, DolaSettings(layers=[0, 1]))
+
+    with pytest.raises(ConfigError, match="GPTNeoForCausalLM cannot share positions"):
+        lm._loglikelihood_tokens(make_requests(2), True)
+
+
+def test_the_final_norm_can_be_applied_to_early_layers(checkpoint):
+    model = build_model("llama")
+    settings = DolaSettings(layers=[1, 2])
+    lm = make_dola(model, checkpoint, settings, norm=True)
+    requests = make_requests(10)
+    output_embeddings = model.get_output_embeddings()
+
+    def head_with_norm(states: Tensor) -> Tensor:
+        return output_embeddings(model.model.norm(states))
+
+    answers = lm._loglikelihood_tokens(requests, True)
+
+    expected = dola_answers(model, requests, settings, POSITIONS, head_with_norm)
+    assert_same_answers(answers, expected, requests, SCORE_TOLERANCE)
+    without_norm = dola_answers(model, requests, settings, POSITIONS)
+    logprobs = logprobs_of(answers)
+    assert largest_difference(logprobs, logprobs_of(without_norm), requests) > 0.1
+
+
+@pytest.fixture(scope="module")
+def real_dola() -> HFDoLa:
+    """Return ``hf-dola`` with a real checkpoint, whose layers are named as on the command line."""
+    return HFDoLa(**OPTIONS, batch_size=3, layers="0+1")
+
+
+@pytest.fixture(scope="module")
+def dola_logprob(real_dola):
+    """Return a function that gives the score of a text after a context by the definition."""
+
+    def score(context: str, continuation: str) -> float:
+        tokenizer = real_dola.tokenizer
+        all_tokens = tokenizer.encode(context + continuation)
+        if context:
+            context_tokens = tokenizer.encode(context)
+            continuation_tokens = all_tokens[len(context_tokens) :]
+        else:
+            context_tokens = [real_dola.prefix_token_id]
+            continuation_tokens = all_tokens
+        request = (None, context_tokens, continuation_tokens)
+        settings = DolaSettings(layers=[0, 1])
+        (answer,) = dola_answers(real_dola.model, [request], settings, real_dola.max_length)
+        return answer[0]
+
+    return score
+
+
+def test_layers_are_read_from_the_command_line(real_dola):
+    assert real_dola.method.layers == [0, 1]
+
+
+TEXTS = pytest.mark.parametrize(
+    ("context", "continuation"),
+    [
+        pytest.param(
+            "The library opened in 1870.",
+            " Its first keeper was a baker from the north.",
+            id="long",
+        ),
+        pytest.param("The library opened in 1870.", " It closed.", id="short"),
+    ],
+)
+
+
+@TEXTS
+def test_requests_of_lm_eval_have_the_scores_of_dola(
+    real_dola, dola_logprob, context, continuation
+):
+    request = Instance("loglikelihood", {}, (context, continuation), 0)
+
+    ((logprob, _),) = real_dola.loglikelihood([request], True)
+
+    assert logprob == pytest.approx(dola_logprob(context, continuation), abs=2e-3)
+
+
+@TEXTS
+def test_requests_of_the_suite_have_the_scores_of_dola(
+    real_dola, dola_logprob, context, continuation
+):
+    request = Instance("scored_loglikelihood", {}, (context, continuation, 1024), 0)
+
+    (answer,) = scored_loglikelihood(real_dola, [request], True)
+
+    assert answer.logprob == pytest.approx(dola_logprob(context, continuation), abs=2e-3)
+
+
+def test_several_requests_of_the_suite_at_once_have_the_scores_of_dola(real_dola, dola_logprob):
+    texts = [
+        ("The library opened in 1870. ", "Its first keeper was a sailor."),
+        ("The library opened in 1870.", " It closed."),
+        ("", "A keeper."),
+    ]
+    requests = [Instance("scored_loglikelihood", {}, (*text, 1024), 0) for text in texts]
+
+    answers = scored_loglikelihood(real_dola, requests, True)
+
+    expected = [dola_logprob(context, continuation) for context, continuation in texts]
+    assert [answer.logprob for answer in answers] == pytest.approx(expected, abs=2e-3)
+
+
+def test_whole_texts_have_the_scores_of_dola(real_dola, dola_logprob):
+    request = Instance("loglikelihood_rolling", {}, ("A keeper.",), 0)
+
+    (logprob,) = real_dola.loglikelihood_rolling([request], True)
+
+    assert logprob == pytest.approx(dola_logprob("", "A keeper."), abs=2e-3)
+
+
+def test_layers_that_hardly_overlap_with_the_last_one_are_told_apart_in_float32():
+    """Their divergences differ by about 1e-9, and float32 near log 2 has steps of 6e-8."""
+    torch.manual_seed(0)
+    last, *early_layers = (torch.randn(200, 500, dtype=torch.float64) * 12 for _ in range(5))
+    dola = DoLa(layers=[0, 1, 2, 3], relative_top=0)
+    exact = []
+    single = []
+    for early in early_layers:
+        exact.append(dola._divergence(last.log_softmax(-1), early.log_softmax(-1)))
+        single.append(dola._divergence(last.float().log_softmax(-1), early.float().log_softmax(-1)))
+
+    most_divergent_layers = torch.stack(single).argmax(0)
+
+    assert torch.equal(most_divergent_layers, torch.stack(exact).argmax(0))
+    # Divergences are less log 2, so 0 stands for no overlap. Many positions are near it.
+    num_near_zero = (torch.stack(exact).amax(0) > -1e-4).sum()
+    assert num_near_zero > 50
+
+
+def test_the_divergence_is_that_of_jensen_and_shannon_less_log_2():
+    torch.manual_seed(0)
+    first = (torch.randn(200, 500, dtype=torch.float64) * 12).log_softmax(-1)
+    second = (torch.randn(200, 500, dtype=torch.float64) * 12).log_softmax(-1)
+    log_mixture = torch.logaddexp(first, second) - math.log(2)
+    from_first = (first.exp() * (first - log_mixture)).sum(-1)
+    from_second = (second.exp() * (second - log_mixture)).sum(-1)
+    expected = (from_first + from_second) / 2 - math.log(2)
+
+    divergence = DoLa(layers=[0])._divergence(first, second)
+
+    assert divergence.tolist() == pytest.approx(expected.tolist(), abs=1e-9)
+
+
+def generate(lm: HFLM, num_tokens: int) -> list[str]:
+    """Return what a model generates greedily after each of `PROMPTS`."""
+    options = {"until": ["zzzz"], "max_gen_toks": num_tokens, "do_sample": False}
+    requests = [Instance("generate_until", {}, (prompt, options), 0) for prompt in PROMPTS]
+    return lm.generate_until(requests, True)
+
+
+def generate_by_scores(
+    score_next: Callable[[list[int]], Tensor], tokenizer, prompt: str, num_tokens: int
+) -> str:
+    """Return the text that takes the token with the best score at each step.
+
+    Args:
+        score_next: Scores every possible token after some tokens.
+        tokenizer: The tokenizer of the model.
+        prompt: The text before.
+        num_tokens: The most tokens to generate.
+    """
+    tokens = tokenizer.encode(prompt)
+    num_prompt_tokens = len(tokens)
+    for _ in range(num_tokens):
+        best_token = int(score_next(tokens).argmax())
+        if best_token == tokenizer.eos_token_id:
+            break
+        tokens.append(best_token)
+    return tokenizer.decode(tokens[num_prompt_tokens:])
 
 
 @pytest.mark.parametrize("relative_top", [0.1, 0])
-def test_generation_decodes_with_the_method(real, relative_top):
-    settings = {**DEFAULTS, "layers": [LAST], "relative_top": relative_top}
-    options = {"pretrained": LARGER, "device": "cpu", "dtype": "float32", "batch_size": 3}
+def test_generation_takes_the_best_tokens_by_dola(real_dola, relative_top):
+    settings = DolaSettings(layers=[LAST_EARLY_LAYER], relative_top=relative_top)
+    model = real_dola.model
 
-    def score(ids):
+    def score_next(tokens: list[int]) -> Tensor:
         with torch.no_grad():
-            output = real.model(torch.tensor([ids]), output_hidden_states=True)
-            states = [each[0, -1:] for each in output.hidden_states]
-            return dense(
-                states, output.logits[0, -1:], real.model.get_output_embeddings(), settings
-            )[0]
+            output = model(torch.tensor([tokens]), output_hidden_states=True)
+            states = [state[0, -1:] for state in output.hidden_states]
+            head = model.get_output_embeddings()
+            return dola_scores(states, output.logits[0, -1:], head, settings)[0]
 
-    expected = [greedy(score, real.tokenizer, prompt, 6) for prompt in PROMPTS]
-    found = generated(HFDoLa(**options, layers=LAST, relative_top=relative_top), PROMPTS, 6)
-    assert found == expected
-    if not relative_top:
-        assert generated(HFLM(**options), PROMPTS, 6) != found, "the prompts tell the two apart"
+    expected = [
+        generate_by_scores(score_next, real_dola.tokenizer, prompt, num_tokens=6)
+        for prompt in PROMPTS
+    ]
+    lm = HFDoLa(**OPTIONS, batch_size=3, layers=LAST_EARLY_LAYER, relative_top=relative_top)
+
+    texts = generate(lm, num_tokens=6)
+
+    assert texts == expected
 
 
-def test_settings_are_told_and_name_cached_answers(real):
-    told = real.get_model_info()["decoding"]
-    assert told == {
+def test_generation_with_dola_differs_from_plain_generation():
+    dola = HFDoLa(**OPTIONS, batch_size=3, layers=LAST_EARLY_LAYER, relative_top=0)
+    hf = HFLM(**OPTIONS, batch_size=3)
+
+    assert generate(dola, num_tokens=6) != generate(hf, num_tokens=6)
+
+
+def test_results_record_the_options_of_dola(real_dola):
+    assert real_dola.get_model_info()["decoding"] == {
         "method": "DoLa",
         "layers": [0, 1],
         "early_exit_layer": None,
@@ -267,215 +377,277 @@ def test_settings_are_told_and_name_cached_answers(real):
         "norm": False,
         "formula": "paper",
     }
-    others = [
+
+
+@pytest.mark.parametrize(
+    "changed_option",
+    [
         {"layers": "1"},
         {"relative_top": 0.2},
         {"softmax": False},
         {"norm": True},
         {"formula": "code"},
-    ]
-    options = {"pretrained": LARGER, "device": "cpu", "dtype": "float32"}
-    names = [HFDoLa(**options, **{"layers": "0+1", **other}).cache_identity for other in others]
-    assert len({real.cache_identity, *names}) == 1 + len(others)
+    ],
+    ids=str,
+)
+def test_cached_answers_are_not_reused_with_another_option(real_dola, changed_option):
+    options = {"layers": "0+1", **changed_option}
+
+    lm = HFDoLa(**OPTIONS, **options)
+
+    assert lm.cache_identity != real_dola.cache_identity
 
 
 @pytest.mark.parametrize(
-    ("wanted", "count", "tied", "layers"),
+    ("layers", "num_layers", "has_tied_embeddings", "expected"),
     [
-        (
-            "low",
-            32,
-            False,
-            tuple(range(0, 16, 2)),
-        ),  # the authors' candidates for LLaMA-7B, 13B and 65B
-        ("low", 40, False, tuple(range(0, 20, 2))),
-        ("low", 80, False, tuple(range(0, 20, 2))),
-        ("low", 30, True, tuple(range(2, 15, 2))),
-        ("high", 32, True, tuple(range(16, 32, 2))),
-        ("high", 80, False, tuple(range(60, 80, 2))),
-        ("0+2+0", 4, True, (0, 2)),
-        (3, 4, True, (3,)),
-        ([1, 2], 4, False, (1, 2)),
+        # The authors' candidates for LLaMA-7B, 13B and 65B.
+        pytest.param("low", 32, False, [0, 2, 4, 6, 8, 10, 12, 14], id="low of 32"),
+        pytest.param("low", 40, False, [0, 2, 4, 6, 8, 10, 12, 14, 16, 18], id="low of 40"),
+        pytest.param("low", 80, False, [0, 2, 4, 6, 8, 10, 12, 14, 16, 18], id="low of 80"),
+        # With tied embeddings, the embedding layer predicts the token that is read.
+        pytest.param("low", 30, True, [2, 4, 6, 8, 10, 12, 14], id="low, tied"),
+        pytest.param("high", 32, True, [16, 18, 20, 22, 24, 26, 28, 30], id="high of 32"),
+        pytest.param("high", 80, False, [60, 62, 64, 66, 68, 70, 72, 74, 76, 78], id="high of 80"),
+        pytest.param("0+2+0", 4, True, [0, 2], id="text"),
+        pytest.param(3, 4, True, [3], id="number"),
+        pytest.param([1, 2], 4, False, [1, 2], id="list"),
     ],
 )
-def test_layers(wanted, count, tied, layers):
-    assert choose_layers(wanted, count, tied) == list(layers)
+def test_early_layers_are_chosen(layers, num_layers, has_tied_embeddings, expected):
+    assert choose_layers(layers, num_layers, has_tied_embeddings) == expected
 
 
 @pytest.mark.parametrize("layers", ["low", "4", -1, [0, 2], "middle", []])
-def test_layers_that_cannot_be_contrasted_are_refused(layers):
-    expected = r"expected low, high or numbers such as 0\+2\+4, from 0 \(the embedding\) to 1"
-    with pytest.raises(ConfigError, match=expected):
+def test_layers_that_a_model_of_two_layers_does_not_have_are_refused(layers):
+    message = r"expected low, high or numbers such as 0\+2\+4, from 0 \(the embedding\) to 1"
+    with pytest.raises(ConfigError, match=message):
         choose_layers(layers, 2, True)
 
 
 @pytest.mark.parametrize(
-    ("kind", "options", "said"),
+    ("options", "message"),
     [
-        (HFDoLa, {"early_exit_layer": 9}, "hf-dola: layers is 9; expected"),
-        (HFDoLa, {"early_exit_layer": 1, "layers": "high"}, "exclude each other"),
-        (HFDoLa, {"layers": True}, "layers is True; expected a valid list"),
-        (HFDoLa, {"formula": "fixed"}, "hf-dola: formula is 'fixed'; expected 'paper' or 'code'"),
-        (HFDoLa, {"relative_top": 1.5}, "relative_top is 1.5; expected less than or equal to 1"),
-        (HFDoLa, {"relative_top_value": -math.inf}, "relative_top_value is -inf; expected"),
-        (
-            HFContrastive,
-            {},
-            "hf-contrastive: amateur is missing; expected the name or folder of a weaker model",
+        pytest.param({"early_exit_layer": 9}, "hf-dola: layers is 9; expected", id="missing layer"),
+        pytest.param(
+            {"early_exit_layer": 1, "layers": "high"}, "exclude each other", id="two names"
         ),
-        (
-            HFContrastive,
-            {"amateur": SMALLER, "beta": -1},
-            "beta is -1; expected",
+        pytest.param({"layers": True}, "layers is True; expected a valid list", id="layers"),
+        pytest.param(
+            {"formula": "fixed"},
+            "hf-dola: formula is 'fixed'; expected 'paper' or 'code'",
+            id="formula",
         ),
-        (
-            HFContrastive,
-            {"amateur": SMALLER, "amateur_temperature": 0},
-            "amateur_temperature is 0; expected greater than 0",
+        pytest.param(
+            {"relative_top": 1.5},
+            "relative_top is 1.5; expected less than or equal to 1",
+            id="share",
         ),
-        (
-            HFContrastive,
-            {"amateur": "/nowhere/at/all"},
-            "the tokenizer of amateur=/nowhere/at/all cannot be loaded",
+        pytest.param(
+            {"relative_top_value": -math.inf},
+            "relative_top_value is -inf; expected",
+            id="infinite score",
         ),
     ],
 )
-def test_options_are_refused(kind, options, said):
-    with pytest.raises(FactualityError, match=said):
-        kind(pretrained=LARGER, device="cpu", **options)
-
-
-def test_models_that_have_no_early_exits_are_refused(tmp_path, checkpoint):
-    tokenizer = AutoTokenizer.from_pretrained(checkpoint)
-    with pytest.raises(ConfigError, match=r"hf-dola: .*T5.* is not a decoder"):
-        HFDoLa(pretrained=str(save_t5(tmp_path / "t5", tokenizer)), device="cpu")
-    scaled = build("llama")
-    scaled.lm_head.register_forward_hook(lambda module, given, output: output)
-    original = scaled.forward
-
-    def forward(*arguments, **named):
-        output = original(*arguments, **named)
-        output.logits = output.logits / 8
-        return output
-
-    scaled.forward = forward
-    with pytest.raises(
-        ConfigError, match="logits are not its last hidden state times its output embedding"
-    ):
-        dola(scaled, checkpoint, layers=1)
-
-
-def expected_contrast(expert, amateur, requests, settings, longest):
-    answers = []
-    with torch.no_grad():
-        for _, context, continuation in requests:
-            ids = torch.tensor([[*context, *continuation][-longest - 1 : -1]])
-            count = len(continuation)
-            one, other = (model(ids).logits[0, -count:].double() for model in (expert, amateur))
-            rows = torch.stack([contrast(*pair, settings) for pair in zip(one, other, strict=True)])
-            chosen = rows[torch.arange(count), torch.tensor(continuation)]
-            answers.append(
-                (float(chosen.sum()), bool((rows.argmax(-1) == torch.tensor(continuation)).all()))
-            )
-    return answers
-
-
-def contrast(one, other, settings):
-    final, weak = (
-        torch.softmax(one, -1),
-        torch.softmax(other / settings.get("amateur_temperature", 1), -1),
-    )
-    beta = settings.get("beta")
-    scores = (final / weak).log() if beta is None else (final ** (1 + beta) / weak**beta).log()
-    return floored(scores, final, settings.get("alpha", 0.1), settings.get("softmax", True))
+def test_a_wrong_option_of_dola_is_refused(options, message):
+    with pytest.raises(FactualityError, match=message):
+        HFDoLa(pretrained=LARGER, device="cpu", **options)
 
 
 @pytest.mark.parametrize(
-    "settings",
+    ("options", "message"),
     [
-        {},
-        {"alpha": 0},
-        {"softmax": False, "alpha": 0.3},
-        {"amateur_temperature": 0.5, "beta": 2},
+        pytest.param(
+            {},
+            "hf-contrastive: amateur is missing; expected the name or folder of a weaker model",
+            id="no amateur",
+        ),
+        pytest.param({"amateur": SMALLER, "beta": -1}, "beta is -1; expected", id="beta"),
+        pytest.param(
+            {"amateur": SMALLER, "amateur_temperature": 0},
+            "amateur_temperature is 0; expected greater than 0",
+            id="temperature",
+        ),
+        pytest.param(
+            {"amateur": "/nowhere/at/all"},
+            "the tokenizer of amateur=/nowhere/at/all cannot be loaded",
+            id="missing amateur",
+        ),
     ],
-    ids=str,
 )
-def test_contrastive_scores_are_those_of_both_models_by_themselves(settings):
-    lm = HFContrastive(
-        pretrained=LARGER,
-        amateur=SMALLER,
-        device="cpu",
-        dtype="float32",
-        batch_size=2,
-        max_length=64,
-        **settings,
-    )
-    requests = some_requests(lm.vocab_size, 64, 30, seed=3)
+def test_a_wrong_option_of_contrastive_decoding_is_refused(options, message):
+    with pytest.raises(FactualityError, match=message):
+        HFContrastive(pretrained=LARGER, device="cpu", **options)
+
+
+def test_dola_refuses_an_encoder_decoder(tmp_path, checkpoint):
+    t5 = save_t5(tmp_path / "t5", AutoTokenizer.from_pretrained(checkpoint))
+
+    with pytest.raises(ConfigError, match=r"hf-dola: .*T5.* is not a decoder"):
+        HFDoLa(pretrained=str(t5), device="cpu")
+
+
+def test_dola_refuses_a_model_that_scales_its_logits(checkpoint):
+    """The logits of early layers would lack the unknown step."""
+    model = build_model("llama")
+    original_forward = model.forward
+
+    def forward_and_scale(*arguments, **options):
+        output = original_forward(*arguments, **options)
+        output.logits = output.logits / 8
+        return output
+
+    model.forward = forward_and_scale
+
+    message = "logits are not its last hidden state times its output embedding"
+    with pytest.raises(ConfigError, match=message):
+        make_dola(model, checkpoint, DolaSettings(layers=[1]))
+
+
+def contrastive_answers(
+    expert: PreTrainedModel,
+    amateur: PreTrainedModel,
+    requests: Sequence[TokenRequest],
+    settings: ContrastiveSettings,
+    max_length: int,
+) -> list[tuple[float, bool]]:
+    """Answer requests by the definition of contrastive decoding, each by itself.
+
+    Args:
+        expert: The better model.
+        amateur: The weaker model.
+        requests: The requests.
+        settings: The options of contrastive decoding.
+        max_length: The number of tokens that the models see.
+    """
+    answers = []
+    for _, context, continuation in requests:
+        tokens = torch.tensor([[*context, *continuation][-max_length - 1 : -1]])
+        length = len(continuation)
+        with torch.no_grad():
+            expert_logits = expert(tokens).logits[0, -length:]
+            amateur_logits = amateur(tokens).logits[0, -length:]
+        rows = [
+            contrastive_scores(expert_logits[position], amateur_logits[position], settings)
+            for position in range(length)
+        ]
+        answers.append(answer_of(torch.stack(rows), continuation))
+    return answers
+
+
+@pytest.mark.parametrize(
+    "options",
+    [
+        pytest.param({}, id="defaults"),
+        pytest.param({"alpha": 0}, id="all tokens plausible"),
+        pytest.param({"softmax": False, "alpha": 0.3}, id="no softmax"),
+        pytest.param({"amateur_temperature": 0.5, "beta": 2}, id="temperature and beta"),
+    ],
+)
+def test_contrastive_decoding_has_the_scores_of_its_definition(options):
+    lm = HFContrastive(**OPTIONS, amateur=SMALLER, batch_size=2, max_length=64, **options)
     amateur = AutoModelForCausalLM.from_pretrained(SMALLER)
-    agree(
-        lm._loglikelihood_tokens(requests, True),
-        expected_contrast(lm.model, amateur, requests, settings, 64),
-        requests,
-    )
-    told = lm.get_model_info()["decoding"]
-    assert (told["amateur"], told["beta"], told["alpha"]) == (
-        SMALLER,
-        settings.get("beta"),
-        settings.get("alpha", 0.1),
-    )
+    requests = make_requests(30, lm.vocab_size, longest=64, seed=3)
+
+    answers = lm._loglikelihood_tokens(requests, True)
+
+    settings = ContrastiveSettings(**options)
+    expected = contrastive_answers(lm.model, amateur, requests, settings, max_length=64)
+    assert_same_answers(answers, expected, requests, SCORE_TOLERANCE)
 
 
-def test_contrastive_generation_and_a_padded_vocabulary(tmp_path):
+def test_results_record_the_options_of_contrastive_decoding():
+    lm = HFContrastive(**OPTIONS, amateur=SMALLER, alpha=0.3, beta=2)
+
+    decoding = lm.get_model_info()["decoding"]
+
+    assert decoding["amateur"] == SMALLER
+    assert decoding["alpha"] == 0.3
+    assert decoding["beta"] == 2
+
+
+def test_results_record_the_defaults_of_contrastive_decoding():
+    lm = HFContrastive(**OPTIONS, amateur=SMALLER)
+
+    decoding = lm.get_model_info()["decoding"]
+
+    assert decoding["alpha"] == 0.1
+    assert decoding["beta"] is None
+
+
+@pytest.fixture
+def padded_model(tmp_path) -> str:
+    """Return the folder of a model whose logits are for seven tokens more than there are.
+
+    Vocabularies are often padded so, to a size that suits a GPU.
+    """
+    folder = tmp_path / "padded"
     tokenizer = AutoTokenizer.from_pretrained(LARGER)
+    save_random_gpt2(folder, vocab_size=len(tokenizer) + 7, num_positions=256)
+    return str(folder)
+
+
+def save_random_gpt2(folder: Path, vocab_size: int, num_positions: int) -> None:
+    """Save a GPT-2 with random weights and the tokenizer of the sample's checkpoints."""
     torch.manual_seed(1)
     config = GPT2Config(
-        vocab_size=len(tokenizer) + 7, n_positions=256, n_embd=32, n_layer=2, n_head=1
+        vocab_size=vocab_size, n_positions=num_positions, n_embd=32, n_layer=2, n_head=1
     )
-    GPT2LMHeadModel(config).save_pretrained(tmp_path)
-    tokenizer.save_pretrained(tmp_path)
-    for amateur in (SMALLER, str(tmp_path)):
-        lm = HFContrastive(
-            pretrained=LARGER,
-            amateur=amateur,
-            device="cpu",
-            dtype="float32",
-            batch_size=2,
-            max_length=128,
+    GPT2LMHeadModel(config).save_pretrained(folder)
+    AutoTokenizer.from_pretrained(LARGER).save_pretrained(folder)
+
+
+def assert_generates_by_contrast(amateur_folder: str) -> None:
+    """Check that the larger checkpoint generates by its contrast to an amateur."""
+    lm = HFContrastive(**OPTIONS, amateur=amateur_folder, batch_size=2, max_length=128)
+    amateur = AutoModelForCausalLM.from_pretrained(amateur_folder)
+
+    def score_next(tokens: list[int]) -> Tensor:
+        with torch.no_grad():
+            expert_logits = lm.model(torch.tensor([tokens])).logits[0, -1]
+            amateur_logits = amateur(torch.tensor([tokens])).logits[0, -1]
+        vocabulary_size = len(expert_logits)
+        return contrastive_scores(
+            expert_logits, amateur_logits[:vocabulary_size], ContrastiveSettings()
         )
-        weak = AutoModelForCausalLM.from_pretrained(amateur)
 
-        def score(ids, lm=lm, weak=weak):
-            with torch.no_grad():
-                one, other = (
-                    model(torch.tensor([ids])).logits[0, -1].double() for model in (lm.model, weak)
-                )
-            return contrast(one, other[: len(one)], {})
+    expected = [
+        generate_by_scores(score_next, lm.tokenizer, prompt, num_tokens=5) for prompt in PROMPTS
+    ]
+    assert generate(lm, num_tokens=5) == expected
 
-        assert generated(lm, PROMPTS, 5) == [
-            greedy(score, lm.tokenizer, prompt, 5) for prompt in PROMPTS
-        ]
-    swapped = HFContrastive(
-        pretrained=str(tmp_path), amateur=LARGER, device="cpu", dtype="float32", max_length=128
+
+def test_generation_takes_the_best_tokens_by_contrast():
+    assert_generates_by_contrast(SMALLER)
+
+
+def test_an_amateur_can_have_a_padded_vocabulary(padded_model):
+    assert_generates_by_contrast(padded_model)
+
+
+def test_an_expert_can_have_a_padded_vocabulary(padded_model):
+    lm = HFContrastive(
+        pretrained=padded_model, amateur=LARGER, device="cpu", dtype="float32", max_length=128
     )
-    ((logprob, _),) = swapped._loglikelihood_tokens([(None, [5, 6], [7])], True)
+
+    ((logprob, _),) = lm._loglikelihood_tokens([(None, [5, 6], [7])], True)
+
     assert math.isfinite(logprob)
 
 
-def test_amateurs_that_do_not_fit_are_refused(tmp_path):
+def test_an_amateur_with_another_vocabulary_is_refused(tmp_path):
     tokenizer = AutoTokenizer.from_pretrained(LARGER)
     tokenizer.add_tokens(["<another>"])
-    other = save_gpt2(tmp_path / "other", tokenizer)
-    with pytest.raises(
-        ConfigError,
-        match=r"has another vocabulary \(\d+ tokens\)",
-    ):
-        HFContrastive(pretrained=LARGER, amateur=str(other), device="cpu")
-    short = GPT2LMHeadModel(
-        GPT2Config(vocab_size=len(tokenizer) - 1, n_positions=32, n_embd=16, n_layer=1, n_head=1)
-    )
-    short.save_pretrained(tmp_path / "short")
-    AutoTokenizer.from_pretrained(LARGER).save_pretrained(tmp_path / "short")
+    amateur = save_gpt2(tmp_path / "another", tokenizer)
+
+    with pytest.raises(ConfigError, match=r"has another vocabulary \(\d+ tokens\)"):
+        HFContrastive(pretrained=LARGER, amateur=str(amateur), device="cpu")
+
+
+def test_an_amateur_that_sees_fewer_tokens_is_refused(tmp_path):
+    tokenizer = AutoTokenizer.from_pretrained(LARGER)
+    save_random_gpt2(tmp_path, vocab_size=len(tokenizer) - 1, num_positions=32)
+
     with pytest.raises(ConfigError, match=r"reads 32 tokens, the expert \d+; pass max_length=32"):
-        HFContrastive(
-            pretrained=LARGER, amateur=str(tmp_path / "short"), device="cpu", dtype="float32"
-        )
+        HFContrastive(**OPTIONS, amateur=str(tmp_path))

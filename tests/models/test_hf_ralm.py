@@ -1,5 +1,4 @@
-"""In-context RALM: which tokens the model is shown, what is never retrieved, and that sharing
-changes no score."""
+"""In-context RALM: what the model is shown, what is never retrieved, and the resulting scores."""
 
 from __future__ import annotations
 
@@ -12,198 +11,262 @@ from lm_eval.models.huggingface import HFLM
 from lm_factuality.ground.errors import ConfigError, DataError
 from lm_factuality.models.hf_ralm import HFRALM
 from lm_factuality.models.hf_tree import HFPrefixFree, HFTree
-from lm_factuality.models.ralm import Exclusion, Window, cut_windows, insert_passages
+from lm_factuality.models.ralm import Exclusion, Window, augment, cut_windows
 from lm_factuality.retrieval.build import build_index
 from lm_factuality.retrieval.passages import Passage
 from tests.conftest import TASKS
 
+ENCYCLOPEDIA = TASKS / "sample" / "encyclopedia.jsonl"
 READER = str(TASKS / "sample" / "models" / "reader")
+"""A checkpoint that has learned to read passages of the encyclopedia."""
 OPTIONS = {"pretrained": READER, "device": "cpu", "dtype": "float32", "batch_size": 2}
 
 
 @pytest.fixture(scope="module")
 def index(tmp_path_factory) -> str:
+    """Return the folder of an index of the sample's encyclopedia."""
     folder = tmp_path_factory.mktemp("index") / "encyclopedia"
-    build_index(TASKS / "sample" / "encyclopedia.jsonl", folder)
+    build_index(ENCYCLOPEDIA, folder)
     return str(folder)
 
 
 @pytest.fixture(scope="module")
 def ralm(index) -> HFRALM:
+    """Return ``hf-ralm`` with the index."""
     return HFRALM(index=index, separator="\\n<|endoftext|>", **OPTIONS)
 
 
-def test_a_continuation_is_predicted_a_stride_at_a_time():
-    cut = cut_windows([(None, [1, 2], [3, 4, 5, 6, 7]), (None, [9], [8])], 2)
-    assert cut == [
-        Window(0, [1, 2], [3, 4]),
-        Window(0, [1, 2, 3, 4], [5, 6]),
-        Window(0, [1, 2, 3, 4, 5, 6], [7]),
-        Window(1, [9], [8]),
+def test_a_continuation_is_predicted_some_tokens_at_a_time():
+    long_request = (None, [1, 2], [3, 4, 5, 6, 7])
+    short_request = (None, [9], [8])
+
+    windows = cut_windows([long_request, short_request], stride=2)
+
+    assert windows == [
+        Window(0, before=[1, 2], targets=[3, 4]),
+        Window(0, before=[1, 2, 3, 4], targets=[5, 6]),
+        Window(0, before=[1, 2, 3, 4, 5, 6], targets=[7]),
+        Window(1, before=[9], targets=[8]),
     ]
 
 
 @pytest.mark.parametrize(
-    ("insertion", "before", "document", "expected"),
+    ("before", "document", "expected"),
     [
-        ("paper", [1, 2, 3], [50, 51], [50, 51, 1, 2, 3]),
-        (
-            "paper",
-            [0, 1, 2, 3],
-            [50, 51],
-            [0, 50, 51, 1, 2, 3],
-        ),  # the tokenizer's first token stays first
-        (
-            "paper",
-            list(range(1, 12)),
+        pytest.param([1, 2, 3], [50, 51], [50, 51, 1, 2, 3], id="room for both"),
+        pytest.param([0, 1, 2, 3], [50, 51], [0, 50, 51, 1, 2, 3], id="start token stays first"),
+        # The model sees 10 tokens. The second of the two targets is only predicted.
+        pytest.param(
+            [1, 2, 3, 4, 5, 6, 7, 8, 9, 10, 11],
             [50, 51],
             [50, 51, 5, 6, 7, 8, 9, 10, 11],
-        ),  # 10 inputs, the last target is none
-        ("paper", [1, 2, 3], [], [1, 2, 3]),
-        ("code", [1, 2, 3], [50, 51], [50, 51, 3]),  # overwritten, though there was room
-        (
-            "code",
-            list(range(1, 12)),
-            [50, 51],
-            [50, 51, 6, 7, 8, 9, 10, 11],
-        ),  # cut to 10 with the targets
-        ("code", [1, 2], [50, 51, 52], [50, 51]),  # targets are never overwritten
+            id="text is cut at its beginning",
+        ),
+        pytest.param([1, 2, 3], [], [1, 2, 3], id="no passage"),
     ],
 )
-def test_what_the_model_is_shown(insertion, before, document, expected):
-    assert insert_passages(Window(0, before, [70, 71]), document, insertion, 10, 0) == expected
+def test_by_the_paper_a_passage_is_put_before_the_text(before, document, expected):
+    window = Window(0, before, targets=[70, 71])
 
+    context = augment(window, document, "paper", 10, 0)
 
-WORDS = "one two three four five six seven eight nine ten eleven twelve thirteen fourteen"
+    assert context == expected
 
 
 @pytest.mark.parametrize(
-    ("rules", "passage", "reason"),
+    ("before", "document", "expected"),
     [
-        ("id:doc_id+title+overlap", Passage("7", "", "other"), "id"),
-        (
-            "id:doc_id",
-            Passage("7#4", "", "other"),
-            "id",
-        ),  # a part of a passage that the index has split
-        ("id:doc_id", Passage("71", "", "other"), ""),
-        ("title+overlap", Passage("7", "", "other"), ""),  # a number that happens to be the row's
-        ("id:page", Passage("7", "", "other"), ""),
-        ("title", Passage("x", "the  LIBRARY", "other"), "title"),
-        ("id:doc_id", Passage("x", "The Library", "other"), ""),
-        ("title+overlap", Passage("x", "y", f"It says: {WORDS.upper()}."), "overlap"),
-        (
-            "title+overlap",
-            Passage("x", "y", "one two three four five six seven eight nine ten eleven twelve"),
-            "",
+        pytest.param([1, 2, 3], [50, 51], [50, 51, 3], id="although there is room for both"),
+        # By the code, the text is first cut to 10 tokens together with the two targets.
+        pytest.param(
+            [1, 2, 3, 4, 5, 6, 7, 8, 9, 10, 11],
+            [50, 51],
+            [50, 51, 6, 7, 8, 9, 10, 11],
+            id="long text",
         ),
-        ("none", Passage("7", "The Library", WORDS), ""),
+        pytest.param([1, 2], [50, 51, 52], [50, 51], id="but no target"),
     ],
 )
-def test_the_evaluated_document_is_known_by_id_title_and_text(rules, passage, reason):
-    exclusion = Exclusion.parse(rules, 13)
-    document = exclusion.collect_features(
-        [{"doc_id": 7, "page": "", "title": "The Library"}], [f"A prefix. {WORDS}"]
-    )
-    assert exclusion.matching_rule(document, passage, is_split=True) == reason
+def test_by_the_code_a_passage_overwrites_the_beginning_of_the_text(before, document, expected):
+    window = Window(0, before, targets=[70, 71])
+
+    context = augment(window, document, "code", 10, 0)
+
+    assert context == expected
 
 
-def test_a_number_sign_in_an_id_is_a_part_only_where_the_index_has_split():
-    document = (exclusion := Exclusion.parse("id:doc_id", 13)).collect_features([{"doc_id": 7}], [])
-    assert exclusion.matching_rule(document, Passage("7#4", "", "other"), is_split=False) == ""
+FOURTEEN_WORDS = "one two three four five six seven eight nine ten eleven twelve thirteen fourteen"
+TWELVE_WORDS = "one two three four five six seven eight nine ten eleven twelve"
+ROW = {"doc_id": 7, "page": "", "title": "The Library"}
 
 
-def test_a_row_without_the_key_of_its_id():
+def rule_for(rules: str, passage: Passage, is_split: bool = True) -> str:
+    """Return the rule by which a passage belongs to the document of `ROW`.
+
+    Args:
+        rules: The option ``exclude``. Passages may share up to 12 words in a row.
+        passage: The passage.
+        is_split: Whether the index has split its texts into numbered parts.
+    """
+    exclusion = Exclusion.parse(rules, overlap=13)
+    document = exclusion.collect_features([ROW], [f"A prefix. {FOURTEEN_WORDS}"])
+    return exclusion.matching_rule(document, passage, is_split=is_split)
+
+
+@pytest.mark.parametrize(
+    ("rules", "passage", "rule"),
+    [
+        pytest.param("id:doc_id+title+overlap", Passage("7", "", "text"), "id", id="id"),
+        pytest.param("id:doc_id", Passage("7#4", "", "text"), "id", id="id of a part"),
+        pytest.param("title", Passage("x", "the  LIBRARY", "text"), "title", id="title"),
+        pytest.param(
+            "title+overlap",
+            Passage("x", "y", f"It says: {FOURTEEN_WORDS.upper()}."),
+            "overlap",
+            id="words",
+        ),
+    ],
+)
+def test_a_passage_of_the_evaluated_document_is_recognised(rules, passage, rule):
+    assert rule_for(rules, passage) == rule
+
+
+@pytest.mark.parametrize(
+    ("rules", "passage"),
+    [
+        pytest.param("id:doc_id", Passage("71", "", "text"), id="id that begins alike"),
+        pytest.param("title+overlap", Passage("7", "", "text"), id="ids are not compared"),
+        pytest.param("id:page", Passage("7", "", "text"), id="id under another key"),
+        pytest.param(
+            "id:doc_id", Passage("x", "The Library", "text"), id="titles are not compared"
+        ),
+        pytest.param("title+overlap", Passage("x", "y", TWELVE_WORDS), id="few shared words"),
+        pytest.param("none", Passage("7", "The Library", FOURTEEN_WORDS), id="no rule"),
+    ],
+)
+def test_a_passage_that_no_rule_matches_is_not_excluded(rules, passage):
+    assert rule_for(rules, passage) == ""
+
+
+def test_a_number_sign_is_a_part_of_an_id_if_the_index_has_not_split_its_texts():
+    assert rule_for("id:doc_id", Passage("7#4", "", "text"), is_split=False) == ""
+
+
+def test_a_row_without_the_key_of_its_id_is_refused():
+    exclusion = Exclusion.parse("id:page", overlap=13)
+
     with pytest.raises(DataError, match="no key 'page'; name the key"):
-        Exclusion.parse("id:page", 13).collect_features([{"doc_id": 7, "title": "x"}], [])
+        exclusion.collect_features([{"doc_id": 7, "title": "x"}], [])
 
 
 @pytest.mark.parametrize(
     ("options", "message"),
     [
-        ({"retrieval_stride": 0}, "retrieval_stride is 0"),
-        ({"insertion": "both"}, "insertion is 'both'; expected 'paper' or 'code'"),
-        ({"exclude": "title+name"}, "exclude is 'title\\+name'; expected none, or any of title"),
-        ({"exclude": "id+title"}, "exclude is"),
-        ({"exclude": "id:+title"}, "exclude is"),
-        ({"num_documents": 2}, "leave no room"),
-        ({"index": ""}, "lm-factuality index build"),
+        pytest.param({"retrieval_stride": 0}, "retrieval_stride is 0", id="stride"),
+        pytest.param(
+            {"insertion": "both"},
+            "insertion is 'both'; expected 'paper' or 'code'",
+            id="insertion",
+        ),
+        pytest.param(
+            {"exclude": "title+name"},
+            r"exclude is 'title\+name'; expected none, or any of title",
+            id="unknown rule",
+        ),
+        pytest.param({"exclude": "id+title"}, "exclude is", id="id without a key"),
+        pytest.param({"exclude": "id:+title"}, "exclude is", id="id with an empty key"),
+        pytest.param({"num_documents": 2}, "leave no room", id="too many passages"),
+        pytest.param({"index": ""}, "lm-factuality index build", id="no index"),
     ],
 )
-def test_options_that_cannot_be(index, options, message):
+def test_a_wrong_option_is_refused(index, options, message):
     with pytest.raises(ConfigError, match=message):
         HFRALM(**{"index": index, **OPTIONS, **options})
 
 
-def test_an_index_that_is_none(tmp_path):
+def test_a_folder_without_an_index_is_refused(tmp_path):
     with pytest.raises(DataError, match=str(tmp_path)):
         HFRALM(index=str(tmp_path), **OPTIONS)
 
 
-def instances(count: int) -> list[Instance]:
-    articles = [
-        json.loads(line)
-        for line in (TASKS / "sample" / "encyclopedia.jsonl").open(encoding="utf-8")
-    ][:count]
-    return [
-        Instance(
-            "loglikelihood",
-            {"doc_id": article["id"]},
-            (article["text"][:200], article["text"][200:320] + end),
-            0,
-            ("task", number, 1),
-        )
-        for number, article in enumerate(articles)
-        for end in (".", " there")
-    ]
+def make_requests(num_articles: int) -> list[Instance]:
+    """Make two requests on each of the first articles of the encyclopedia.
 
-
-def windows_of(ralm, requests):
-    """The windows of requests, and the context of each with what was retrieved, in tokens."""
-    encoded = [(None, *ralm._encode_pair(*request.args)) for request in requests]
-    windows = cut_windows(encoded, ralm.options.retrieval_stride)
-    return windows, ralm.augment_windows(windows, requests, [None] * len(requests))
+    They continue the first 200 characters of the article with the next 120, and end differently.
+    """
+    lines = ENCYCLOPEDIA.read_text(encoding="utf-8").splitlines()[:num_articles]
+    requests = []
+    for number, line in enumerate(lines):
+        article = json.loads(line)
+        doc = {"doc_id": article["id"]}
+        context = article["text"][:200]
+        continuation = article["text"][200:320]
+        for ending in (".", " there"):
+            arguments = (context, continuation + ending)
+            request = Instance("loglikelihood", doc, arguments, 0, ("task", number, 1))
+            requests.append(request)
+    return requests
 
 
 @pytest.mark.parametrize("insertion", ["paper", "code"])
-def test_scores_are_those_of_one_request_a_window(index, insertion):
+def test_scores_are_those_of_each_window_by_itself(index, insertion):
     ralm = HFRALM(index=index, insertion=insertion, **OPTIONS)
-    plain = HFLM(**OPTIONS, logits_cache=False)
-    requests = instances(6)
-    windows, contexts = windows_of(ralm, requests)
+    hf = HFLM(**OPTIONS, logits_cache=False)
+    requests = make_requests(num_articles=6)
+    encoded_requests = [(None, *ralm._encode_pair(*request.args)) for request in requests]
+    windows = cut_windows(encoded_requests, ralm.options.retrieval_stride)
     assert len(windows) > 2 * len(requests)
+    contexts = ralm.augment_windows(windows, requests, [None] * len(requests))
     assert contexts != [window.before for window in windows]
     expected = [0.0] * len(requests)
     for window, context in zip(windows, contexts, strict=True):
-        request = (None, context, window.targets)
-        expected[window.request] += plain._loglikelihood_tokens([request], True)[0][0]
-    found = [logprob for logprob, _ in ralm.loglikelihood(requests, disable_tqdm=True)]
-    assert found == pytest.approx(expected, abs=1e-3)
+        ((logprob, _),) = hf._loglikelihood_tokens([(None, context, window.targets)], True)
+        expected[window.request] += logprob
+
+    answers = ralm.loglikelihood(requests, disable_tqdm=True)
+
+    assert [logprob for logprob, _ in answers] == pytest.approx(expected, abs=1e-3)
 
 
-def test_retrieval_helps_the_checkpoint_that_reads(ralm, evaluate):
+def test_retrieval_raises_the_accuracy_of_a_model_that_reads(ralm, evaluate):
     plain = evaluate(HFTree(**OPTIONS), ["sample_factor"], log_samples=False)
-    found = evaluate(ralm, ["sample_factor"], log_samples=False)
-    before, after = (run["results"]["sample_factor"]["factor_acc,none"] for run in (plain, found))
-    assert after >= before + 0.03
+
+    output = evaluate(ralm, ["sample_factor"], log_samples=False)
+
+    plain_accuracy = plain["results"]["sample_factor"]["factor_acc,none"]
+    accuracy = output["results"]["sample_factor"]["factor_acc,none"]
+    assert accuracy >= plain_accuracy + 0.03
+
+
+def test_results_record_the_index(ralm):
     assert ralm.get_model_info()["ralm"]["index"] == ralm._index.identity
 
 
-def test_perplexity_and_whole_texts_are_scored_with_retrieval_too(ralm, evaluate):
-    run = evaluate(ralm, ["sample_factor_perplexity"], limit=3, log_samples=False)
-    plain = evaluate(HFTree(**OPTIONS), ["sample_factor_perplexity"], limit=3, log_samples=False)
-    key = "perplexity,none"
-    with_passages, without = (
-        each["results"]["sample_factor_perplexity"][key] for each in (run, plain)
-    )
-    assert 1 < with_passages < without
-    text = Instance("loglikelihood_rolling", {}, ("A keeper of the library.",), 0, ("task", 0, 1))
-    assert ralm.loglikelihood_rolling([text], True)[0] < 0
+def test_retrieval_lowers_the_perplexity(ralm, evaluate):
+    task = "sample_factor_perplexity"
+    plain = evaluate(HFTree(**OPTIONS), [task], limit=3, log_samples=False)
+
+    output = evaluate(ralm, [task], limit=3, log_samples=False)
+
+    plain_perplexity = plain["results"][task]["perplexity,none"]
+    assert 1 < output["results"][task]["perplexity,none"] < plain_perplexity
 
 
-def test_without_its_prefix_a_model_scores_the_continuation_alone(checkpoint):
+def test_whole_texts_are_scored(ralm):
+    text = "A keeper of the library."
+    request = Instance("loglikelihood_rolling", {}, (text,), 0, ("task", 0, 1))
+
+    (logprob,) = ralm.loglikelihood_rolling([request], True)
+
+    assert logprob < 0
+
+
+def test_a_model_without_the_prefix_scores_the_continuation_alone(checkpoint):
     options = {**OPTIONS, "pretrained": str(checkpoint)}
-    request = Instance("loglikelihood", {}, ("The library opened.", " It closed."), 0)
     alone = Instance("loglikelihood", {}, ("", " It closed."), 0)
     expected = HFTree(**options).loglikelihood([alone], disable_tqdm=True)
-    assert HFPrefixFree(**options).loglikelihood([request], disable_tqdm=True) == expected
+    request = Instance("loglikelihood", {}, ("The library opened.", " It closed."), 0)
+
+    answers = HFPrefixFree(**options).loglikelihood([request], disable_tqdm=True)
+
+    assert answers == expected

@@ -1,12 +1,13 @@
-"""hf-tree gives hf's scores, whatever the requests and the architecture, and computes fewer
-positions for them."""
+"""``hf-tree`` gives the scores of lm_eval's ``hf``, and computes what requests share once."""
 
 from __future__ import annotations
 
+import json
 import logging
 
 import pytest
 import torch
+import yaml
 from lm_eval.api.instance import Instance
 from lm_eval.models.huggingface import HFLM
 from transformers import AutoTokenizer
@@ -21,229 +22,347 @@ from tests.models.architectures import (
     POSITIONS,
     UNSHARED,
     VOCABULARY,
-    build,
-    forest_of,
+    assert_same_answers,
+    build_model,
+    build_trie_of_requests,
     largest_difference,
+    load_tree_and_hf,
+    logprobs_of,
+    make_requests,
     score_in_passes,
-    some_requests,
-    tree_and_plain,
 )
 from tests.tiny_models import save_t5
 
 
 @pytest.mark.parametrize("name", ARCHITECTURES)
-def test_every_architecture_has_hf_scores(name, checkpoint):
-    tree, plain = tree_and_plain(build(name), checkpoint)
-    requests = some_requests(VOCABULARY, POSITIONS, 60)
-    expected = plain._loglikelihood_tokens(requests, True)
+def test_every_architecture_has_the_scores_of_hf(name, checkpoint):
+    tree, hf = load_tree_and_hf(build_model(name), checkpoint)
+    requests = make_requests(60)
+    expected = hf._loglikelihood_tokens(requests, True)
+
     answers = tree._loglikelihood_tokens(requests, True)
+
     assert isinstance(tree.engine, PackedEngine)
-    assert largest_difference(answers, expected, requests) < 1e-4
-    assert [greedy for _, greedy in answers] == [greedy for _, greedy in expected]
-    # Small passes cut the trie elsewhere.
-    answers = score_in_passes(requests, tree.engine, PassBudget(5, 2))
-    assert largest_difference(answers, expected, requests) < 1e-4
+    assert_same_answers(answers, expected, requests)
+
+
+@pytest.mark.parametrize("name", ARCHITECTURES)
+def test_small_passes_change_no_score(name, checkpoint):
+    tree, hf = load_tree_and_hf(build_model(name), checkpoint)
+    requests = make_requests(60)
+    expected = hf._loglikelihood_tokens(requests, True)
+
+    logprobs = score_in_passes(requests, tree.engine, PassBudget(tokens=5, targets=2))
+
+    assert largest_difference(logprobs, logprobs_of(expected), requests) < 1e-4
+
+
+@pytest.fixture
+def batch_sizes(monkeypatch) -> list[int]:
+    """Let branches of the trie attend in batches on the CPU, as they do on a GPU.
+
+    Return the list of the numbers of branches in the batches that are made from now on.
+    """
+    sizes = []
+
+    def batch_as_on_a_gpu(blocks, max_keys, device):
+        assert max_keys == 0, "the CPU makes no batches by itself"
+        batches, rows = batch_query_blocks(blocks, 2000)
+        sizes.extend(batch.queries.shape[1] for batch in batches)
+        return batches, rows
+
+    monkeypatch.setattr("lm_factuality.models.tree.packed.batch_query_blocks", batch_as_on_a_gpu)
+    monkeypatch.setattr(HFTree, "_cores", lambda self: 1)
+    return sizes
 
 
 @pytest.mark.parametrize(
     "name", ["gpt2", "llama", "mistral-sliding", "gemma2-softcap", "gpt-oss-sinks", "llama4-chunks"]
 )
-def test_blocks_that_attend_at_once_as_on_a_gpu_have_the_same_scores(name, checkpoint, monkeypatch):
-    sizes: list[int] = []
+def test_branches_that_attend_in_one_batch_have_the_scores_of_hf(name, checkpoint, batch_sizes):
+    tree, hf = load_tree_and_hf(build_model(name), checkpoint, batch_size=40)
+    requests = make_requests(60)
+    expected = logprobs_of(hf._loglikelihood_tokens(requests, True))
 
-    def batch_as_on_a_gpu(blocks, most_keys, device):
-        assert most_keys == 0, "on a CPU each alone"
-        batches, rows = batch_query_blocks(blocks, 2000)
-        sizes.extend(batch.queries.shape[1] for batch in batches)
-        return batches, rows
-
-    tree, plain = tree_and_plain(build(name), checkpoint, batch_size=40)
-    requests = some_requests(VOCABULARY, POSITIONS, 60)
-    expected = plain._loglikelihood_tokens(requests, True)
-    monkeypatch.setattr("lm_factuality.models.tree.packed.batch_query_blocks", batch_as_on_a_gpu)
-    monkeypatch.setattr(tree, "_cores", lambda: 1)
     answers = tree._loglikelihood_tokens(requests, True)
-    assert largest_difference(answers, expected, requests) < 1e-4
-    assert max(sizes) > 2
-    answers = score_in_passes(requests, tree.engine, PassBudget(130, 100))
-    assert largest_difference(answers, expected, requests) < 1e-4
+    logprobs_of_small_passes = score_in_passes(
+        requests, tree.engine, PassBudget(tokens=130, targets=100)
+    )
+
+    assert max(batch_sizes) > 2
+    assert largest_difference(logprobs_of(answers), expected, requests) < 1e-4
+    assert largest_difference(logprobs_of_small_passes, expected, requests) < 1e-4
 
 
 @pytest.mark.parametrize("name", UNSHARED)
-def test_what_cannot_be_shared_is_scored_as_hf_does_with_one_warning(name, checkpoint, caplog):
-    tree, plain = tree_and_plain(build(name), checkpoint)
-    requests = some_requests(VOCABULARY, POSITIONS, 8)
-    with caplog.at_level(logging.WARNING, "lm_factuality"):
-        for _ in range(2):
-            found = tree._loglikelihood_tokens(requests, True)
-    assert largest_difference(found, plain._loglikelihood_tokens(requests, True), requests) < 1e-4
+def test_models_that_cannot_share_positions_are_scored_like_hf(name, checkpoint):
+    tree, hf = load_tree_and_hf(build_model(name), checkpoint)
+    requests = make_requests(8)
+
+    answers = tree._loglikelihood_tokens(requests, True)
+
     assert tree.engine is None
-    assert sum("cannot share positions" in record.message for record in caplog.records) == 1
+    assert_same_answers(answers, hf._loglikelihood_tokens(requests, True), requests)
 
 
-def test_an_encoder_decoder_is_scored_as_hf_does(tmp_path, checkpoint):
-    folder = str(save_t5(tmp_path, AutoTokenizer.from_pretrained(checkpoint)))
+@pytest.mark.parametrize("name", UNSHARED)
+def test_models_that_cannot_share_positions_are_warned_of_once(name, checkpoint, caplog):
+    tree, _ = load_tree_and_hf(build_model(name), checkpoint)
+    requests = make_requests(8)
+
+    with caplog.at_level(logging.WARNING, "lm_factuality"):
+        tree._loglikelihood_tokens(requests, True)
+        tree._loglikelihood_tokens(requests, True)
+
+    messages = [record.message for record in caplog.records]
+    assert sum("cannot share positions" in message for message in messages) == 1
+
+
+def test_an_encoder_decoder_is_scored_like_hf(tmp_path, checkpoint):
+    folder = save_t5(tmp_path, AutoTokenizer.from_pretrained(checkpoint))
+    options = {"pretrained": str(folder), "device": "cpu", "batch_size": 1}
     requests = [Instance("loglikelihood", {}, ("A keeper", " of the library."), 0)]
-    options = {"pretrained": folder, "device": "cpu", "batch_size": 1}
     expected = HFLM(**options).loglikelihood(requests, disable_tqdm=True)
-    found = HFTree(**options).loglikelihood(requests, disable_tqdm=True)
-    assert [logprob for logprob, _ in found] == pytest.approx([logprob for logprob, _ in expected])
+
+    answers = HFTree(**options).loglikelihood(requests, disable_tqdm=True)
+
+    assert logprobs_of(answers) == pytest.approx(logprobs_of(expected))
 
 
-def test_an_engine_that_sees_the_wrong_keys_is_not_chosen(monkeypatch):
-    model = build("llama")
+def test_an_engine_is_not_used_if_its_scores_differ_from_the_models(monkeypatch):
+    """A model with an unknown kind of attention must not get wrong scores silently."""
+    model = build_model("llama")
     with torch.inference_mode():
         assert build_tested_engine(model, VOCABULARY, POSITIONS) is not None
-        monkeypatch.setattr(Batch, "is_ancestor", lambda batch: batch.keys[0][:, None, :] >= 0)
-        assert build_tested_engine(model, VOCABULARY, POSITIONS) is None
+
+        # Every position now sees all others.
+        def is_any_key(batch):
+            return batch.keys[0][:, None, :] >= 0
+
+        monkeypatch.setattr(Batch, "is_ancestor", is_any_key)
+        engine = build_tested_engine(model, VOCABULARY, POSITIONS)
+
+    assert engine is None
 
 
-def test_generation_still_uses_the_models_own_attention(checkpoint):
-    tree, plain = tree_and_plain(build("llama"), checkpoint)
-    tree._loglikelihood_tokens(some_requests(VOCABULARY, POSITIONS, 4), True)
+def test_generation_after_scoring_uses_the_models_own_attention(checkpoint):
+    tree, hf = load_tree_and_hf(build_model("llama"), checkpoint)
     request = Instance("generate_until", {}, ("ab", {"until": ["zzz"], "max_gen_toks": 5}), 0)
-    assert tree.generate_until([request], disable_tqdm=True) == plain.generate_until(
-        [request], disable_tqdm=True
-    )
+    expected = hf.generate_until([request], disable_tqdm=True)
+    tree._loglikelihood_tokens(make_requests(4), True)
+
+    texts = tree.generate_until([request], disable_tqdm=True)
+
+    assert texts == expected
 
 
 @pytest.fixture(scope="module")
-def pair(request):
-    """Both models from a real checkpoint with a real tokenizer."""
-    from tests.conftest import TASKS
-
-    options = {
-        "pretrained": str(TASKS / "sample" / "models" / "smaller"),
-        "device": "cpu",
-        "dtype": "float32",
-    }
-    return HFTree(**options, batch_size=3), HFLM(**options, batch_size=3, logits_cache=False)
+def options_of_real_model(checkpoint) -> dict:
+    """Return the arguments of a model with trained weights and a real tokenizer."""
+    return {"pretrained": str(checkpoint), "device": "cpu", "dtype": "float32", "batch_size": 3}
 
 
-def test_five_hundred_requests_of_mixed_shapes(pair):
-    tree, plain = pair
-    requests = some_requests(plain.vocab_size, plain.max_length + 40, 500, seed=1)
-    assert any(
-        len(context) + len(continuation) > plain.max_length + 1
-        for _, context, continuation in requests
-    )
-    found, expected = (
-        tree._loglikelihood_tokens(requests, True),
-        plain._loglikelihood_tokens(requests, True),
-    )
-    assert largest_difference(found, expected, requests) < 1e-4
-    assert [greedy for _, greedy in found] == [greedy for _, greedy in expected]
+@pytest.fixture(scope="module")
+def real_tree(options_of_real_model) -> HFTree:
+    """Return ``hf-tree`` with a real model."""
+    return HFTree(**options_of_real_model)
 
 
-def test_texts_through_lm_evals_own_request_types(pair):
-    tree, plain = pair
-    arguments = [
-        ("", "The library opened."),
-        ("", " a"),
-        ("The library opened. ", "It closed."),
-        ("One\n", "Two"),
-        ("The library opened in 1870.", " Its first keeper was a sailor."),
-        ("x " * 700, "the end"),
-    ]
-    requests = [Instance("loglikelihood", {}, each, index) for index, each in enumerate(arguments)]
-    found, expected = (lm.loglikelihood(requests, disable_tqdm=True) for lm in (tree, plain))
-    for one, other in zip(found, expected, strict=True):
-        assert one[0] == pytest.approx(other[0], abs=1e-3)
-        assert one[1] == other[1]
-    texts = [
-        Instance("loglikelihood_rolling", {}, (text,), 0) for text in ("A keeper.", "word " * 1500)
-    ]
-    for one, other in zip(
-        *(lm.loglikelihood_rolling(texts, True) for lm in (tree, plain)), strict=True
-    ):
-        assert one == pytest.approx(other, rel=1e-5)
+@pytest.fixture(scope="module")
+def real_hf(options_of_real_model) -> HFLM:
+    """Return ``hf`` with the same model."""
+    return HFLM(**options_of_real_model, logits_cache=False)
 
 
-@pytest.mark.parametrize(("dtype", "tolerance"), [("bfloat16", 0.1)])
-def test_half_precision_is_near_full_precision(pair, dtype, tolerance):
-    requests = some_requests(pair[1].vocab_size, 100, 40)
-    expected = pair[1]._loglikelihood_tokens(requests, True)
-    half = HFTree(pretrained=pair[0].pretrained, device="cpu", dtype=dtype, batch_size="auto")
-    assert isinstance(half.engine, PackedEngine)
-    assert (
-        largest_difference(half._loglikelihood_tokens(requests, True), expected, requests)
-        < tolerance
-    )
+def test_a_real_model_has_the_scores_of_hf_on_many_requests(real_tree, real_hf):
+    longest = real_hf.max_length + 40  # so some requests are longer than the model can see
+    requests = make_requests(500, real_hf.vocab_size, longest, seed=1)
+    lengths = [len(context) + len(continuation) for _, context, continuation in requests]
+    assert max(lengths) > real_hf.max_length + 1
+    expected = real_hf._loglikelihood_tokens(requests, True)
+
+    answers = real_tree._loglikelihood_tokens(requests, True)
+
+    assert_same_answers(answers, expected, requests)
 
 
-def test_memory_that_runs_out_halves_the_pass_and_goes_on(caplog):
-    model = build("gpt2")
-    longest: list[int] = []
+@pytest.mark.parametrize(
+    ("context", "continuation"),
+    [
+        pytest.param("", "The library opened.", id="no context"),
+        pytest.param("", " a", id="no context and one token"),
+        pytest.param("The library opened. ", "It closed.", id="space before"),
+        pytest.param("One\n", "Two", id="line break before"),
+        pytest.param(
+            "The library opened in 1870.", " Its first keeper was a sailor.", id="space after"
+        ),
+        pytest.param("x " * 700, "the end", id="longer than the model can see"),
+    ],
+)
+def test_texts_have_the_scores_of_hf(real_tree, real_hf, context, continuation):
+    requests = [Instance("loglikelihood", {}, (context, continuation), 0)]
+    (expected_logprob, expected_greedy), *_ = real_hf.loglikelihood(requests, disable_tqdm=True)
 
-    def limited(module, args, kwargs):
-        size = kwargs["input_ids"].numel()
-        longest.append(size)
-        if size > 12:
-            raise torch.OutOfMemoryError("CUDA out of memory. Tried to allocate 20.00 MiB")
+    (logprob, is_greedy), *_ = real_tree.loglikelihood(requests, disable_tqdm=True)
 
-    requests = some_requests(VOCABULARY, POSITIONS, 30)
-    trie = forest_of(requests)
+    assert logprob == pytest.approx(expected_logprob, abs=1e-3)
+    assert is_greedy == expected_greedy
+
+
+def test_whole_texts_have_the_scores_of_hf(real_tree, real_hf):
+    texts = ["A keeper.", "word " * 1500]  # the second needs several windows
+    requests = [Instance("loglikelihood_rolling", {}, (text,), 0) for text in texts]
+    expected = real_hf.loglikelihood_rolling(requests, True)
+
+    logprobs = real_tree.loglikelihood_rolling(requests, True)
+
+    assert logprobs == pytest.approx(expected, rel=1e-5)
+
+
+def test_half_precision_is_near_full_precision(real_hf, options_of_real_model):
+    options = {**options_of_real_model, "dtype": "bfloat16", "batch_size": "auto"}
+    tree = HFTree(**options)
+    requests = make_requests(40, real_hf.vocab_size, longest=100)
+    expected = real_hf._loglikelihood_tokens(requests, True)
+
+    answers = tree._loglikelihood_tokens(requests, True)
+
+    assert isinstance(tree.engine, PackedEngine)
+    assert largest_difference(logprobs_of(answers), logprobs_of(expected), requests) < 0.1
+
+
+def fail_forward_passes(model, error: Exception, most_tokens: int = 0) -> None:
+    """Let the forward passes of a model fail.
+
+    Args:
+        model: The model.
+        error: The error that a pass raises.
+        most_tokens: Passes of at most so many tokens succeed.
+    """
+
+    def check_size(module, args, kwargs):
+        if kwargs["input_ids"].numel() > most_tokens:
+            raise error
+
+    model.register_forward_pre_hook(check_size, with_kwargs=True)
+
+
+def test_a_pass_that_is_out_of_memory_is_halved_until_it_fits(caplog):
+    model = build_model("gpt2")
+    trie = build_trie_of_requests(make_requests(30))
     with torch.inference_mode():
         expected = score_trie(trie, PackedEngine(model), PassBudget(1000, 1000))
-        model.register_forward_pre_hook(limited, with_kwargs=True)
-        budget = PassBudget(100, 100)
-        found = score_trie(trie, PackedEngine(model), budget)
-        assert budget.tokens == 12
-        assert found.logprobs == pytest.approx(expected.logprobs, abs=1e-4)
-        assert "out of memory; going on with 12 tokens" in caplog.text
-        model.register_forward_pre_hook(
-            lambda *_: (_ for _ in ()).throw(RuntimeError("out of memory")), with_kwargs=True
-        )
-        with pytest.raises(RuntimeError, match="out of memory"):
-            score_trie(trie, PackedEngine(model), PassBudget(4, 4))
+        memory_error = torch.OutOfMemoryError("CUDA out of memory. Tried to allocate 20.00 MiB")
+        fail_forward_passes(model, memory_error, most_tokens=12)
+        budget = PassBudget(tokens=100, targets=100)
+
+        scores = score_trie(trie, PackedEngine(model), budget)
+
+    assert budget.tokens == 12  # 100, 50, 25, 12
+    assert "out of memory; going on with 12 tokens" in caplog.text
+    assert scores.logprobs == pytest.approx(expected.logprobs, abs=1e-4)
 
 
-def test_errors_that_are_not_about_memory_are_raised():
-    model = build("gpt2")
-    model.register_forward_pre_hook(lambda *_: (_ for _ in ()).throw(RuntimeError("shapes differ")))
-    with pytest.raises(RuntimeError, match="shapes differ"), torch.inference_mode():
-        score_trie(build_trie([[1, 2, 3]], [1]), PackedEngine(model), PassBudget(10, 10))
+@pytest.mark.parametrize(
+    "message",
+    [
+        pytest.param("out of memory", id="out of memory with one token"),
+        pytest.param("shapes differ", id="another error"),
+    ],
+)
+def test_errors_that_smaller_passes_cannot_mend_are_raised(message):
+    model = build_model("gpt2")
+    fail_forward_passes(model, RuntimeError(message))
+    trie = build_trie([[1, 2, 3]], num_targets=[1])
+
+    with pytest.raises(RuntimeError, match=message), torch.inference_mode():
+        score_trie(trie, PackedEngine(model), PassBudget(tokens=4, targets=4))
 
 
-def test_every_distinct_position_is_computed_once(pair):
-    tree, _ = pair
-    computed = []
-    handle = tree.model.register_forward_pre_hook(
-        lambda module, args, kwargs: computed.append(kwargs["input_ids"].numel()), with_kwargs=True
+def test_every_distinct_beginning_is_computed_once(real_tree):
+    requests = make_requests(50, real_tree.vocab_size, longest=60)
+    beginnings = set()
+    for _, context, continuation in requests:
+        inputs = context + continuation[:-1]  # the last token is scored and not seen
+        for length in range(1, len(inputs) + 1):
+            beginnings.add(tuple(inputs[:length]))
+    assert real_tree.engine is not None  # the trial of the engine is over
+    pass_sizes = []
+    hook = real_tree.model.register_forward_pre_hook(
+        lambda module, args, kwargs: pass_sizes.append(kwargs["input_ids"].numel()),
+        with_kwargs=True,
     )
-    requests = some_requests(tree.vocab_size, 60, 50)
-    assert tree.engine is not None
-    computed.clear()
-    tree._loglikelihood_tokens(requests, True)
-    handle.remove()
-    inputs = [context + continuation[:-1] for _, context, continuation in requests]
-    assert sum(computed) == len({tuple(each[: n + 1]) for each in inputs for n in range(len(each))})
+
+    real_tree._loglikelihood_tokens(requests, True)
+    hook.remove()
+
+    assert sum(pass_sizes) == len(beginnings)
 
 
-def test_multiple_choice_tasks_of_lm_eval_and_its_response_cache(evaluate, tmp_path, pair):
-    """A task in the manner of hellaswag, with few-shot examples, so that all rows share a
-    beginning."""
+@pytest.fixture
+def multiple_choice_folder(tmp_path):
+    """Return a folder with the task ``endings``, in the manner of hellaswag.
+
+    Its few-shot examples make all rows begin alike.
+    """
     rows = [
-        f'{{"ctx": "The keeper of house {n} went", "endings": ["to the port.", "home.", "away at night."], "label": {n % 3}}}'
-        for n in range(12)
+        {
+            "context": f"The keeper of house {number} went",
+            "endings": ["to the port.", "home.", "away at night."],
+            "label": number % 3,
+        }
+        for number in range(12)
     ]
-    (tmp_path / "rows.jsonl").write_text("\n".join(rows), encoding="utf-8")
-    (tmp_path / "swag.yaml").write_text(
-        f"task: swag\ndataset_path: json\ndataset_kwargs: {{data_files: {{test: {tmp_path / 'rows.jsonl'}}}}}\n"
-        "output_type: multiple_choice\ntest_split: test\nfewshot_split: test\nnum_fewshot: 3\ndoc_to_text: ctx\n"
-        'doc_to_choice: endings\ndoc_to_target: label\ntarget_delimiter: " "\nmetric_list: [{metric: acc}, {metric: acc_norm}]\n',
-        encoding="utf-8",
+    rows_path = tmp_path / "rows.jsonl"
+    rows_path.write_text("\n".join(json.dumps(row) for row in rows), encoding="utf-8")
+    content = {
+        "task": "endings",
+        "dataset_path": "json",
+        "dataset_kwargs": {"data_files": {"test": str(rows_path)}},
+        "output_type": "multiple_choice",
+        "test_split": "test",
+        "fewshot_split": "test",
+        "num_fewshot": 3,
+        "doc_to_text": "context",
+        "doc_to_choice": "endings",
+        "doc_to_target": "label",
+        "target_delimiter": " ",
+        "metric_list": [{"metric": "acc"}, {"metric": "acc_norm"}],
+    }
+    (tmp_path / "endings.yaml").write_text(yaml.safe_dump(content), encoding="utf-8")
+    return tmp_path
+
+
+def logprobs_of_choices(output: dict) -> list[float]:
+    """Return the log-likelihood of each choice of each row."""
+    logprobs = []
+    for sample in output["samples"]["endings"]:
+        for response in sample["resps"]:
+            logprob, _ = response[0]
+            logprobs.append(float(logprob))
+    return logprobs
+
+
+def test_a_multiple_choice_task_of_lm_eval_has_the_scores_of_hf(
+    evaluate, multiple_choice_folder, real_tree, real_hf
+):
+    expected = evaluate(real_hf, ["endings"], multiple_choice_folder)
+
+    output = evaluate(real_tree, ["endings"], multiple_choice_folder)
+
+    expected_logprobs = logprobs_of_choices(expected)
+    assert logprobs_of_choices(output) == pytest.approx(expected_logprobs, abs=1e-3)
+
+
+def test_cached_responses_give_the_same_results(
+    evaluate, multiple_choice_folder, real_tree, tmp_path
+):
+    cache = str(tmp_path / "cache")
+    output = evaluate(real_tree, ["endings"], multiple_choice_folder, use_cache=cache)
+
+    cached_output = evaluate(real_tree, ["endings"], multiple_choice_folder, use_cache=cache)
+
+    assert cached_output["results"] == output["results"]
+    assert logprobs_of_choices(cached_output) == pytest.approx(
+        logprobs_of_choices(output), abs=1e-3
     )
-    tree, plain = pair
-    cache = {"use_cache": str(tmp_path / "cache")}
-    runs = [
-        evaluate(lm, ["swag"], include=tmp_path, **more)
-        for lm, more in ((plain, {}), (tree, cache), (tree, cache))
-    ]
-    scores = [[sample["resps"] for sample in run["samples"]["swag"]] for run in runs]
-    for other in scores[1:]:
-        for one, two in zip(scores[0], other, strict=True):
-            assert [float(choice[0][0]) for choice in two] == pytest.approx(
-                [float(choice[0][0]) for choice in one], abs=1e-3
-            )
-    assert runs[1]["results"] == runs[2]["results"]

@@ -1,10 +1,10 @@
-"""Trees that several threads compute at once have the scores that one has, and leave the process as
-it was."""
+"""Branches of a trie that several threads score give the scores of one thread."""
 
 from __future__ import annotations
 
 import random
 import threading
+from collections.abc import Iterator
 
 import numpy as np
 import pytest
@@ -12,100 +12,156 @@ import torch
 
 from lm_factuality.models.hf_tree import HFTree
 from lm_factuality.models.tree import scorer
-from lm_factuality.models.tree.logits import UnsupportedModelError
+from lm_factuality.models.tree.logits import TargetScores, UnsupportedModelError
 from lm_factuality.models.tree.packed import PackedEngine
 from lm_factuality.models.tree.scorer import PassBudget, score_in_threads, score_trie
-from lm_factuality.models.tree.trie import build_trie
-from tests.models.architectures import VOCABULARY, build
+from lm_factuality.models.tree.trie import TokenTrie, build_trie
+from tests.models.architectures import VOCABULARY, build_model, logprobs_of
+
+NUM_CORES = 3
 
 
 @pytest.fixture(autouse=True)
-def three_cores(monkeypatch):
-    """And passes so small that a few tokens are worth a thread."""
-    before = torch.get_num_threads()
+def three_cores(monkeypatch) -> Iterator[None]:
+    """Let PyTorch use three cores, and let eight tokens be enough work for a thread.
+
+    At the end, check that the code under test has left PyTorch's number of threads as it was.
+    """
+    original_count = torch.get_num_threads()
     monkeypatch.setattr(scorer, "_MIN_TOKENS_PER_THREAD", 8)
-    torch.set_num_threads(3)
+    torch.set_num_threads(NUM_CORES)
     yield
-    assert torch.get_num_threads() == 3
-    torch.set_num_threads(before)
+    count = torch.get_num_threads()
+    torch.set_num_threads(original_count)
+    assert count == NUM_CORES
 
 
-def some(stem: int, count: int = 40, length: int = 30) -> list[list[int]]:
-    """Four sequences a beginning, which follows a stem that all share."""
-    draw = random.Random(stem)
+def make_trie(common_length: int, num_contexts: int = 40, num_targets: int = 2) -> TokenTrie:
+    """Build a trie of random sequences, of which every four have the same context.
 
-    def tokens(number: int) -> list[int]:
-        return [draw.randrange(VOCABULARY) for _ in range(number)]
+    Args:
+        common_length: The number of tokens that all sequences begin with.
+        num_contexts: The number of contexts, each of 1 to 29 more tokens.
+        num_targets: How many tokens at the end of a sequence are scored, where it has so many.
+    """
+    generator = random.Random(common_length)
 
-    shared = tokens(stem)
-    return [
-        [*shared, *begun, *tokens(3)]
-        for begun in (tokens(draw.randrange(1, length)) for _ in range(count))
-        for _ in range(4)
-    ]
+    def draw_tokens(number: int) -> list[int]:
+        return [generator.randrange(VOCABULARY) for _ in range(number)]
+
+    common_tokens = draw_tokens(common_length)
+    sequences = []
+    for _ in range(num_contexts):
+        context = draw_tokens(generator.randrange(1, 30))
+        for _ in range(4):
+            sequences.append([*common_tokens, *context, *draw_tokens(3)])
+    return build_trie(sequences, [min(num_targets, len(tokens) - 1) for tokens in sequences])
 
 
-def scored(trie, engine, budget):
+def score(trie: TokenTrie, engine: PackedEngine, budget: PassBudget) -> TargetScores:
+    """Score a trie in the thread that calls this."""
+    # Turning off gradients holds only for the thread that does it.
     with torch.inference_mode():
         return score_trie(trie, engine, budget)
 
 
-def counted(engine, monkeypatch) -> set[int]:
-    """The threads in which an engine of its class runs."""
-    used: set[int] = set()
-    run = type(engine).run
-    monkeypatch.setattr(
-        type(engine), "run", lambda *given: used.add(threading.get_ident()) or run(*given)
+@pytest.fixture
+def threads_of_engine(monkeypatch) -> set[int]:
+    """Return the set of the threads in which an engine runs from now on."""
+    thread_ids = set()
+    run = PackedEngine.run
+
+    def record_and_run(*arguments):
+        thread_ids.add(threading.get_ident())
+        return run(*arguments)
+
+    monkeypatch.setattr(PackedEngine, "run", record_and_run)
+    return thread_ids
+
+
+@pytest.mark.parametrize("common_length", [0, 1, 4])
+@pytest.mark.parametrize(
+    "num_targets",
+    [
+        pytest.param(2, id="targets at the end"),
+        pytest.param(40, id="targets among the common tokens too"),
+    ],
+)
+def test_several_threads_give_the_scores_of_one(common_length, num_targets, threads_of_engine):
+    model = build_model("llama")
+    trie = make_trie(common_length, num_targets=num_targets)
+    expected = score(trie, PackedEngine(model), PassBudget(10_000, 10_000))
+    threads_of_engine.clear()
+
+    scores = score_in_threads(
+        trie, PackedEngine(model), PassBudget(300, 300), score, cores=NUM_CORES
     )
-    return used
+
+    assert scores.logprobs == pytest.approx(expected.logprobs, abs=1e-4)
+    assert np.array_equal(scores.greedy, expected.greedy)
+    assert len(threads_of_engine) > 1
+    assert threading.get_ident() not in threads_of_engine
 
 
-@pytest.mark.parametrize("stem", [0, 1, 4])
-@pytest.mark.parametrize("asked", [2, 40])  # of 40, those on the stem are as well
-def test_the_scores_are_those_of_one_thread(stem, asked, monkeypatch):
-    model, sequences = build("llama"), some(stem)
-    trie = build_trie(sequences, [min(asked, len(each) - 1) for each in sequences])
-    with torch.inference_mode():
-        expected = score_trie(trie, PackedEngine(model), PassBudget(10_000, 10_000))
-    engine = PackedEngine(model)
-    used = counted(engine, monkeypatch)
-    found = score_in_threads(trie, engine, PassBudget(300, 300), scored, 3)
-    assert found.logprobs == pytest.approx(expected.logprobs, abs=1e-4)
-    assert np.array_equal(found.greedy, expected.greedy)
-    assert len(used) > 1
-    assert threading.get_ident() not in used
+@pytest.mark.parametrize(
+    ("trie", "max_tokens"),
+    [
+        # Each thread would compute the common tokens again.
+        pytest.param(make_trie(common_length=400), 3000, id="long common beginning"),
+        pytest.param(make_trie(common_length=0, num_contexts=1), 3000, id="few tokens"),
+        pytest.param(make_trie(common_length=0), 9, id="small passes"),
+    ],
+)
+def test_work_that_is_not_worth_sharing_is_done_in_the_calling_thread(
+    trie, max_tokens, threads_of_engine
+):
+    engine = PackedEngine(build_model("llama"))
+
+    score_in_threads(trie, engine, PassBudget(max_tokens, max_tokens), score, cores=NUM_CORES)
+
+    assert threads_of_engine == {threading.get_ident()}
 
 
-@pytest.mark.parametrize(("stem", "count", "budget"), [(400, 40, 3000), (0, 1, 3000), (0, 40, 9)])
-def test_one_thread_does_what_is_not_worth_sharing(stem, count, budget, monkeypatch):
-    trie = build_trie(sequences := some(stem, count), [2] * len(sequences))
-    engine = PackedEngine(build("llama"))
-    used = counted(engine, monkeypatch)
-    score_in_threads(trie, engine, PassBudget(budget, budget), scored, 3)
-    assert used == {threading.get_ident()}
+def test_the_model_has_its_own_attention_after_scoring():
+    model = build_model("llama")
+    attention = model.config._attn_implementation
+    trie = make_trie(common_length=0)
+
+    score_in_threads(trie, PackedEngine(model), PassBudget(300, 300), score, cores=NUM_CORES)
+
+    assert model.config._attn_implementation == attention
 
 
-def test_the_model_has_its_own_attention_again(monkeypatch):
-    model = build("llama")
-    before = model.config._attn_implementation
-    trie = build_trie(sequences := some(0), [2] * len(sequences))
-    score_in_threads(trie, PackedEngine(model), PassBudget(300, 300), scored, 3)
-    assert model.config._attn_implementation == before
-    model.register_forward_pre_hook(lambda *_: (_ for _ in ()).throw(UnsupportedModelError("no")))
+def test_the_model_has_its_own_attention_after_an_error():
+    model = build_model("llama")
+    attention = model.config._attn_implementation
+    trie = make_trie(common_length=0)
+
+    def fail(*_):
+        raise UnsupportedModelError("no such attention")
+
+    model.register_forward_pre_hook(fail)
+
     with pytest.raises(UnsupportedModelError):
-        score_in_threads(trie, PackedEngine(model), PassBudget(300, 300), scored, 3)
-    assert model.config._attn_implementation == before
+        score_in_threads(trie, PackedEngine(model), PassBudget(300, 300), score, cores=NUM_CORES)
+
+    assert model.config._attn_implementation == attention
 
 
-def test_hf_tree_shares_its_batches_out(checkpoint, monkeypatch):
+def test_hf_tree_scores_in_as_many_threads_as_pytorch_may_use(checkpoint, threads_of_engine):
     tree = HFTree(pretrained=str(checkpoint), device="cpu", dtype="float32", batch_size=8)
-    draw = random.Random(0)
-    requests = [(("", ""), [draw.randrange(100) for _ in range(30)], [1, 2]) for _ in range(30)]
-    used = counted(tree.engine, monkeypatch)
-    found = tree._loglikelihood_tokens(requests, True)
-    assert len(used) > 1
+    assert tree.engine is not None
+    generator = random.Random(0)
+    requests = []
+    for _ in range(30):
+        context = [generator.randrange(100) for _ in range(30)]
+        requests.append((("", ""), context, [1, 2]))
     torch.set_num_threads(1)
-    assert [logprob for logprob, _ in found] == pytest.approx(
-        [each for each, _ in tree._loglikelihood_tokens(requests, True)], abs=1e-4
-    )
-    torch.set_num_threads(3)
+    expected = logprobs_of(tree._loglikelihood_tokens(requests, True))
+    torch.set_num_threads(NUM_CORES)
+    threads_of_engine.clear()
+
+    answers = tree._loglikelihood_tokens(requests, True)
+
+    assert len(threads_of_engine) > 1
+    assert logprobs_of(answers) == pytest.approx(expected, abs=1e-4)

@@ -1,114 +1,235 @@
-"""The trie of tokens: nothing twice, nothing lost, and any cut into passes sees the same
-paths."""
+"""The trie of token sequences holds each beginning once, and can be cut into passes anywhere."""
 
 from __future__ import annotations
 
 import random
+from collections.abc import Iterator, Sequence
+from typing import NamedTuple
 
 import numpy as np
 import pytest
 
-from lm_factuality.models.tree.batches import batch_query_blocks
-from lm_factuality.models.tree.trie import build_trie, next_pass_range, split_into_query_blocks
+from lm_factuality.models.tree.batches import Batch, batch_query_blocks
+from lm_factuality.models.tree.trie import (
+    PassRange,
+    TokenTrie,
+    build_trie,
+    next_pass_range,
+    split_into_query_blocks,
+)
+
+NO_ANCESTORS = np.empty(0, dtype=np.int64)
 
 
-def some_requests(seed: int, count: int = 60) -> list[tuple[list[int], int]]:
-    """Token sequences that share beginnings, nest and repeat, and how many of their last tokens are
-    asked for."""
-    rng = random.Random(seed)
-    stems = [[rng.randrange(5) for _ in range(rng.randint(1, 30))] for _ in range(6)]
+class Request(NamedTuple):
+    """A token sequence, and how many of its last tokens are to be scored."""
+
+    tokens: list[int]
+    num_targets: int
+
+
+def make_requests(seed: int) -> list[Request]:
+    """Make 60 random requests that share beginnings, and repeat the first one at the end.
+
+    There are only five tokens, so that some sequences are the beginning of another.
+    """
+    generator = random.Random(seed)
+
+    def draw_tokens(most: int) -> list[int]:
+        return [generator.randrange(5) for _ in range(generator.randint(1, most))]
+
+    stems = [draw_tokens(30) for _ in range(6)]
     requests = []
-    for _ in range(count):
-        stem = rng.choice(stems)
-        sequence = stem[: rng.randint(1, len(stem))] + [
-            rng.randrange(5) for _ in range(rng.randint(1, 12))
-        ]
-        requests.append((sequence, rng.randint(1, len(sequence) - 1)))
+    for _ in range(60):
+        stem = generator.choice(stems)
+        tokens = stem[: generator.randint(1, len(stem))] + draw_tokens(12)
+        requests.append(Request(tokens, generator.randint(1, len(tokens) - 1)))
     return [*requests, requests[0]]
 
 
-def paths(trie) -> list[list[int]]:
-    """Of each position, its path and itself, by the parent that the depths give."""
-    found: list[list[int]] = []
+def build_trie_of(requests: Sequence[Request]) -> TokenTrie:
+    """Build the trie of requests."""
+    return build_trie(
+        [request.tokens for request in requests], [request.num_targets for request in requests]
+    )
+
+
+def paths_of(trie: TokenTrie) -> list[list[int]]:
+    """Return for each position its ancestors, from the root down, and the position itself."""
+    paths = []
+    path = []
     for position, depth in enumerate(trie.depths):
-        parent = (
-            next((p for p in range(position - 1, -1, -1) if trie.depths[p] == depth - 1), None)
-            if depth
-            else None
-        )
-        found.append([*([] if parent is None else found[parent]), position])
-    return found
+        # Positions are in preorder, so the last path begins with the ancestors of the position.
+        path = [*path[:depth], position]
+        paths.append(path)
+    return paths
+
+
+def inputs_of(trie: TokenTrie) -> list[tuple[int, ...]]:
+    """Return for each position the tokens from the root to it."""
+    return [tuple(trie.tokens[path].tolist()) for path in paths_of(trie)]
 
 
 @pytest.mark.parametrize("seed", range(2))
-def test_a_position_stands_for_every_input_that_begins_like_it(seed):
-    requests = some_requests(seed)
-    trie = build_trie(*map(list, zip(*requests, strict=True)))
-    beginnings = {
-        tuple(sequence[: n + 1]) for sequence, _ in requests for n in range(len(sequence) - 1)
-    }
-    found = [tuple(int(trie.tokens[p]) for p in path) for path in paths(trie)]
-    assert sorted(found) == sorted(beginnings)  # each once: a repeated one would make this longer
-    for (sequence, count), targets in zip(requests, trie.targets_by_request, strict=True):
-        assert trie.target_tokens[targets].tolist() == sequence[-count:]
+def test_every_distinct_beginning_has_one_position(seed):
+    requests = make_requests(seed)
+    beginnings = set()
+    for request in requests:
+        # The last token is only scored, so it needs no position.
+        for length in range(1, len(request.tokens)):
+            beginnings.add(tuple(request.tokens[:length]))
+
+    trie = build_trie_of(requests)
+
+    assert sorted(inputs_of(trie)) == sorted(beginnings)
+
+
+@pytest.mark.parametrize("seed", range(2))
+def test_the_targets_of_a_request_follow_their_contexts(seed):
+    requests = make_requests(seed)
+
+    trie = build_trie_of(requests)
+
+    inputs = inputs_of(trie)
+    for request, targets in zip(requests, trie.targets_by_request, strict=True):
+        num_context_tokens = len(request.tokens) - request.num_targets
+        assert trie.target_tokens[targets].tolist() == request.tokens[num_context_tokens:]
         for offset, position in enumerate(trie.target_positions[targets]):
-            assert found[position] == tuple(sequence[: len(sequence) - count + offset])
-    pairs = list(zip(trie.target_positions.tolist(), trie.target_tokens.tolist(), strict=True))
-    assert pairs == sorted(set(pairs))
+            assert inputs[position] == tuple(request.tokens[: num_context_tokens + offset])
 
 
 @pytest.mark.parametrize("seed", range(2))
-@pytest.mark.parametrize(
-    ("max_tokens", "max_targets"), [(1, 1), (7, 100), (50, 4), (10_000, 10_000)]
-)
-@pytest.mark.parametrize("most_keys", [0, 200])
-def test_every_cut_sees_the_paths_of_the_forest(seed, max_tokens, max_targets, most_keys):
-    trie = build_trie(*map(list, zip(*some_requests(seed), strict=True)))
-    expected = paths(trie)
-    start, path, seen = 0, np.empty(0, dtype=np.int64), []
-    while start < len(trie):
-        pass_range = next_pass_range(trie, start, path, max_tokens, max_targets)
-        assert 0 < pass_range.stop - pass_range.start <= max_tokens
-        assert (
-            len(set(trie.target_positions[trie.targets_between(start, pass_range.stop)].tolist()))
-            <= max_targets
-        )
-        assert pass_range.ancestors.tolist() == expected[start][:-1]
-        numbers = [*pass_range.ancestors.tolist(), *range(pass_range.start, pass_range.stop)]
-        batches, rows = batch_query_blocks(split_into_query_blocks(trie, pass_range), most_keys)
-        found = [
-            (numbers[query], [numbers[key] for key, is_on in zip(keys, some, strict=True) if is_on])
-            for batch in batches
-            for queries, keys, allowed in zip(
-                batch.queries[0],
-                batch.keys[0],
-                batch.is_ancestor(),
-                strict=True,
-            )
-            for query, some in zip(queries, allowed, strict=True)
-        ]
-        for row in rows:
-            query, allowed = found[row]
-            assert allowed == expected[query]
-            seen.append(query)
-        assert most_keys or len(rows) == len(found)  # nothing is filled up
-        start, path = pass_range.stop, pass_range.next_ancestors(trie)
-    assert seen == list(range(len(trie)))
+def test_targets_are_in_the_order_of_positions_and_none_occurs_twice(seed):
+    trie = build_trie_of(make_requests(seed))
+
+    positions = trie.target_positions.tolist()
+    targets = list(zip(positions, trie.target_tokens.tolist(), strict=True))
+    assert targets == sorted(set(targets))
 
 
-def test_a_pass_ends_where_a_tree_ends_if_the_next_one_fits_a_pass():
-    trie = build_trie([[1, 1, 1, 9], [2, 2, 2, 9], [3, 3, 3, 9]], [1, 1, 1])
-    pass_range = next_pass_range(trie, 0, np.empty(0, dtype=np.int64), 5, 10)
-    assert (pass_range.start, pass_range.stop) == (0, 3)
-
-
-def test_nothing_to_score_is_an_empty_forest():
+def test_nothing_to_score_gives_an_empty_trie():
     assert len(build_trie([], [])) == 0
 
 
 @pytest.mark.parametrize(
-    ("sequences", "stem"),
-    [([[1, 2], [3, 4]], 0), ([[1, 2, 3]], 2), ([[1, 2, 3], [1, 4, 3]], 1), ([], 0)],
+    ("sequences", "common_length"),
+    [
+        pytest.param([[1, 2], [3, 4]], 0, id="other first tokens"),
+        pytest.param([[1, 2, 3]], 2, id="one sequence without its last token"),
+        pytest.param([[1, 2, 3], [1, 4, 3]], 1, id="same first token"),
+        pytest.param([], 0, id="no sequence"),
+    ],
 )
-def test_the_stem_is_what_comes_before_the_first_branch(sequences, stem):
-    assert build_trie(sequences, [1] * len(sequences)).common_length == stem
+def test_the_common_length_counts_the_tokens_before_the_first_branch(sequences, common_length):
+    trie = build_trie(sequences, [1] * len(sequences))
+
+    assert trie.common_length == common_length
+
+
+def cut_into_passes(trie: TokenTrie, max_tokens: int, max_targets: int) -> Iterator[PassRange]:
+    """Yield the passes that compute all positions of a trie."""
+    start = 0
+    ancestors = NO_ANCESTORS
+    while start < len(trie):
+        pass_range = next_pass_range(trie, start, ancestors, max_tokens, max_targets)
+        assert pass_range.start == start
+        assert pass_range.stop > start, "the pass is empty"
+        yield pass_range
+        start = pass_range.stop
+        ancestors = pass_range.next_ancestors(trie)
+
+
+PASS_SIZES = pytest.mark.parametrize(
+    ("max_tokens", "max_targets"),
+    [
+        pytest.param(1, 1, id="single positions"),
+        pytest.param(7, 100, id="few tokens"),
+        pytest.param(50, 4, id="few targets"),
+        pytest.param(10_000, 10_000, id="one pass"),
+    ],
+)
+
+
+@PASS_SIZES
+@pytest.mark.parametrize("seed", range(2))
+def test_passes_are_no_larger_than_allowed(seed, max_tokens, max_targets):
+    trie = build_trie_of(make_requests(seed))
+
+    for pass_range in cut_into_passes(trie, max_tokens, max_targets):
+        targets = trie.targets_between(pass_range.start, pass_range.stop)
+        positions_with_targets = set(trie.target_positions[targets].tolist())
+        assert pass_range.stop - pass_range.start <= max_tokens
+        assert len(positions_with_targets) <= max_targets
+
+
+@PASS_SIZES
+@pytest.mark.parametrize("seed", range(2))
+def test_a_pass_knows_the_ancestors_of_its_first_position(seed, max_tokens, max_targets):
+    trie = build_trie_of(make_requests(seed))
+    paths = paths_of(trie)
+
+    for pass_range in cut_into_passes(trie, max_tokens, max_targets):
+        assert pass_range.ancestors.tolist() == paths[pass_range.start][:-1]
+
+
+class Attention(NamedTuple):
+    """A position that attends, and the positions that it attends to."""
+
+    query: int
+    keys: list[int]
+
+
+def attention_of_batches(batches: Sequence[Batch], numbers: Sequence[int]) -> list[Attention]:
+    """Return what each row of each batch attends to.
+
+    Args:
+        batches: The batches of a pass.
+        numbers: The trie's position for each number of the pass.
+    """
+    rows = []
+    for batch in batches:
+        # The first row of queries and keys has their numbers.
+        blocks = zip(batch.queries[0], batch.keys[0], batch.is_ancestor(), strict=True)
+        for block_queries, block_keys, block_is_ancestor in blocks:
+            for query, is_ancestor in zip(block_queries, block_is_ancestor, strict=True):
+                keys = block_keys[is_ancestor].tolist()
+                rows.append(Attention(numbers[query], [numbers[key] for key in keys]))
+    return rows
+
+
+@PASS_SIZES
+@pytest.mark.parametrize("seed", range(2))
+@pytest.mark.parametrize(
+    "max_keys",
+    [pytest.param(0, id="a batch for each block"), pytest.param(200, id="blocks in batches")],
+)
+def test_every_position_attends_to_its_ancestors_and_itself(
+    seed, max_tokens, max_targets, max_keys
+):
+    trie = build_trie_of(make_requests(seed))
+    paths = paths_of(trie)
+    computed_positions = []
+
+    for pass_range in cut_into_passes(trie, max_tokens, max_targets):
+        blocks = split_into_query_blocks(trie, pass_range)
+        batches, rows = batch_query_blocks(blocks, max_keys)
+
+        attention_rows = attention_of_batches(batches, pass_range.with_ancestors().tolist())
+        for row in rows:
+            attention = attention_rows[row]
+            assert attention.keys == paths[attention.query]
+            computed_positions.append(attention.query)
+        if max_keys == 0:
+            assert len(rows) == len(attention_rows), "a block that is alone has padding"
+
+    assert computed_positions == list(range(len(trie)))
+
+
+def test_a_pass_ends_between_trees_if_the_next_tree_fits_a_pass():
+    # Three inputs of three tokens each have nothing in common.
+    trie = build_trie([[1, 1, 1, 9], [2, 2, 2, 9], [3, 3, 3, 9]], [1, 1, 1])
+
+    pass_range = next_pass_range(trie, 0, NO_ANCESTORS, max_tokens=5, max_targets=10)
+
+    assert pass_range.start == 0
+    assert pass_range.stop == 3

@@ -18,7 +18,7 @@ from lm_factuality.cli import main
 from lm_factuality.ground.errors import ConfigError
 from tests.benchmarks.factor.test_agreement import ONE, write_results_of
 from tests.conftest import REPOSITORY, TASKS, example_row
-from tests.models.test_hf_decoding import dense
+from tests.models.decoding_reference import DolaSettings, dola_scores
 from tests.tiny_models import save_gpt2, save_opt
 
 CHOICE_COLUMNS = ("completion", "contradiction_0", "contradiction_1", "contradiction_2")
@@ -77,13 +77,8 @@ class Script:
         if not self.layers:
             return logits.double().log_softmax(-1)
         states = [state[0, positions] for state in output.hidden_states]
-        settings = {
-            "layers": self.layers,
-            "formula": "code",
-            "relative_top": 0.1,
-            "softmax": True,
-        }
-        return dense(states, logits, self.model.get_output_embeddings(), settings)
+        settings = DolaSettings(layers=self.layers, formula="code")
+        return dola_scores(states, logits, self.model.get_output_embeddings(), settings)
 
 
 @pytest.fixture
