@@ -1,10 +1,10 @@
-"""The bench: what it counts, how it times, and the command itself on small sizes."""
+"""The benchmark command: which operations it counts, how it times ways, and a run on small sizes."""
 
 from __future__ import annotations
 
 import json
 import time
-from pathlib import Path
+from collections.abc import Callable
 
 import pytest
 import torch
@@ -17,115 +17,179 @@ from bench.suite.ways import made_up
 from bench.timing import time_in_processes
 from tests.judges.server import Act, JudgeServer
 
-GPT2 = GPT2Config(
-    vocab_size=500, n_positions=64, n_embd=48, n_layer=3, n_head=4, attn_implementation="eager"
-)
-LLAMA = LlamaConfig(
-    vocab_size=500,
-    hidden_size=48,
-    intermediate_size=96,
-    num_hidden_layers=3,
-    num_attention_heads=4,
-    num_key_value_heads=2,
-    attn_implementation="eager",
-)
+WIDTH = 48
+NUM_LAYERS = 3
 
 
-@pytest.mark.parametrize(
-    "model", [GPT2LMHeadModel(GPT2), LlamaForCausalLM(LLAMA)], ids=["gpt2", "llama"]
-)
-def test_operations_are_those_that_torch_counts(model):
-    request = (list(range(20)), list(range(30, 37)))
-    found = count_operations(model, [request])
-    with FlopCounterMode(display=False) as counter, torch.no_grad():
-        model(torch.tensor([request[0] + request[1][:-1]]))
-    # torch counts attention over all keys, which causal attention needs half of.
-    attention = 4 * 48 * 3 * 26 * 26
-    causal = attention * (26 + 1) / (2 * 26)
-    assert 1e9 * found.request_by_request == pytest.approx(
-        counter.get_total_flops() - attention + causal, rel=1e-6
+def make_gpt2(num_positions: int = 64) -> GPT2LMHeadModel:
+    """Return a tiny GPT-2 that sees so many tokens."""
+    config = GPT2Config(
+        vocab_size=500,
+        n_positions=num_positions,
+        n_embd=WIDTH,
+        n_layer=NUM_LAYERS,
+        n_head=4,
+        attn_implementation="eager",
     )
+    return GPT2LMHeadModel(config)
 
 
-def test_what_four_choices_share_is_counted_once():
-    requests = made_up(prefix_length=40, num_rows=1)
-    model = GPT2LMHeadModel(GPT2Config(**{**GPT2.to_dict(), "n_positions": 128}))
-    forest = grow(requests)
-    assert len(forest) == 40 + 12 + 4 * 11
-    found = count_operations(model, requests)
-    positions = 4 * 63 / len(forest)
-    assert (
-        positions < found.bound < 1.2 * positions
-    )  # more than the share of positions, as fewer are projected
-    assert count_operations(model, requests[:1]).each_position_once < found.each_position_once
+def make_llama() -> LlamaForCausalLM:
+    """Return a tiny Llama."""
+    config = LlamaConfig(
+        vocab_size=500,
+        hidden_size=WIDTH,
+        intermediate_size=96,
+        num_hidden_layers=NUM_LAYERS,
+        num_attention_heads=4,
+        num_key_value_heads=2,
+        attn_implementation="eager",
+    )
+    return LlamaForCausalLM(config)
 
 
-def _sleeper(seconds):
-    return lambda: time.sleep(seconds) or seconds
+@pytest.mark.parametrize("make_model", [make_gpt2, make_llama])
+def test_counted_operations_are_those_of_torch_with_causal_attention(make_model):
+    model = make_model()
+    context = list(range(20))
+    continuation = list(range(30, 37))
+    num_inputs = 26  # the last token of the continuation is not read
+    with FlopCounterMode(display=False) as counter, torch.no_grad():
+        model(torch.tensor([context + continuation[:-1]]))
+    # torch counts attention to all keys, and a query needs those up to itself only: on average
+    # 27 / 2 of 26. A query and a key take 4 operations per number of their width.
+    full_attention = 4 * WIDTH * NUM_LAYERS * num_inputs * num_inputs
+    causal_attention = full_attention * (num_inputs + 1) / (2 * num_inputs)
+    expected = counter.get_total_flops() - full_attention + causal_attention
+
+    operations = count_operations(model, [(context, continuation)])
+
+    assert 1e9 * operations.request_by_request == pytest.approx(expected, rel=1e-6)
 
 
-def _hungry(megabytes):
+@pytest.fixture
+def requests_of_a_row():
+    """Return the requests of a row whose four choices share 40 tokens of prefix, and 12 more."""
+    return made_up(prefix_length=40, num_rows=1)
+
+
+def test_what_the_choices_of_a_row_share_is_one_path_of_the_trie(requests_of_a_row):
+    trie = grow(requests_of_a_row)
+
+    assert len(trie) == 40 + 12 + 4 * 11
+
+
+def test_the_bound_of_the_speedup_exceeds_the_share_of_positions(requests_of_a_row):
+    """Sharing saves a larger share of operations, since logits are computed at fewer positions."""
+    operations = count_operations(make_gpt2(num_positions=128), requests_of_a_row)
+
+    # Each of four requests has 63 positions, and together they have 96 distinct ones.
+    ratio_of_positions = 4 * 63 / 96
+    assert ratio_of_positions < operations.bound < 1.2 * ratio_of_positions
+
+
+def test_one_choice_takes_fewer_operations_than_four(requests_of_a_row):
+    model = make_gpt2(num_positions=128)
+
+    one_choice = count_operations(model, requests_of_a_row[:1])
+    four_choices = count_operations(model, requests_of_a_row)
+
+    assert one_choice.each_position_once < four_choices.each_position_once
+
+
+def prepare_sleep(seconds: float) -> Callable[[], float]:
+    """Return work that takes so many seconds, and returns their number."""
+
+    def sleep() -> float:
+        time.sleep(seconds)
+        return seconds
+
+    return sleep
+
+
+def prepare_memory(megabytes: int) -> Callable[[], int]:
+    """Return work that needs so much memory."""
     block = bytearray(megabytes * 2**20)
     return lambda: len(block)
 
 
 @pytest.mark.slow
-def test_ways_are_timed_in_processes_of_their_own():
-    found = time_in_processes({"short": (_sleeper, (0.01,)), "long": (_sleeper, (0.05,))}, runs=3)
-    assert [len(timing.seconds) for timing in found.values()] == [3, 3]
-    assert found["long"].median > found["short"].median > 0.009
-    assert found["long"].result == 0.05
-    memory = time_in_processes({"much": (_hungry, (300,)), "little": (_hungry, (1,))}, runs=1)
-    assert memory["much"].peak_mb > memory["little"].peak_mb + 250
+def test_each_way_is_timed_as_often_as_asked():
+    ways = {"short": (prepare_sleep, (0.01,)), "long": (prepare_sleep, (0.05,))}
+
+    timings = time_in_processes(ways, runs=3)
+
+    assert len(timings["short"].seconds) == 3
+    assert len(timings["long"].seconds) == 3
+    assert timings["long"].median > timings["short"].median > 0.009
+    assert timings["long"].result == 0.05
 
 
 @pytest.mark.slow
-def test_the_command_prints_and_writes(tmp_path: Path, capsys):
+def test_the_memory_of_each_way_is_its_own():
+    ways = {"much": (prepare_memory, (300,)), "little": (prepare_memory, (1,))}
+
+    timings = time_in_processes(ways, runs=1)
+
+    assert timings["much"].peak_mb > timings["little"].peak_mb + 250
+
+
+@pytest.mark.slow
+def test_the_command_prints_tables_and_writes_what_it_measured(tmp_path, capsys):
     out = tmp_path / "bench.json"
-    assert (
-        main(
-            [
-                "ralm",
-                "index",
-                "decoding",
-                "--runs",
-                "1",
-                "--rows",
-                "3",
-                "--passages",
-                "200",
-                "--json",
-                str(out),
-            ]
-        )
-        == 0
+
+    exit_code = main(
+        [
+            *("ralm", "index", "decoding"),
+            *("--runs", "1"),
+            *("--rows", "3"),
+            *("--passages", "200"),
+            *("--json", str(out)),
+        ]
     )
+
     printed = capsys.readouterr().out
+    measured = json.loads(out.read_text(encoding="utf-8"))
+    assert exit_code == 0
     assert "window by window" in printed
     assert "p50 ms" in printed
-    measured = json.loads(out.read_text())
     assert measured["ralm"][0]["worst_difference_nats"] < 1e-3
     assert measured["index"][0]["num_passages"] == 200
-    assert [each["way"] for each in measured["decoding"]] == ["one by one", "hf-dola"]
+    assert [record["way"] for record in measured["decoding"]] == ["one by one", "hf-dola"]
     assert measured["decoding"][0]["worst_difference_nats"] < 1e-2
 
 
+@pytest.fixture
+def slow_server():
+    """Return a server that takes 0.1 seconds for each answer."""
+    server = JudgeServer(lambda prompt, attempt: Act(text="True", delay=0.1))
+    yield server
+    server.close()
+
+
 @pytest.mark.slow
-def test_questions_at_once_beside_one_after_the_other(tmp_path: Path):
-    slow = JudgeServer(lambda prompt, attempt: Act(text="True", delay=0.1))
+def test_questions_that_are_asked_at_once_take_less_time(slow_server, tmp_path):
     out = tmp_path / "bench.json"
-    server = ["--chat-server", slow.base_url.removesuffix("/v1"), "none"]
-    assert main(["chat", "--runs", "1", "--rows", "5", *server, "--json", str(out)]) == 0
-    slow.close()
-    one, _ = json.loads(out.read_text())["chat"]
-    assert one["questions"] == one["same"] == 20
-    assert one["seconds"][0] >= 2
-    assert one["times"] > 3
+    server_arguments = ("--chat-server", slow_server.base_url.removesuffix("/v1"), "none")
+
+    exit_code = main(["chat", "--runs", "1", "--rows", "5", *server_arguments, "--json", str(out)])
+
+    comparison, _ = json.loads(out.read_text(encoding="utf-8"))["chat"]
+    assert exit_code == 0
+    assert comparison["questions"] == 20  # of the four choices of five rows
+    assert comparison["same"] == 20
+    assert comparison["seconds"][0] >= 2  # one after the other
+    assert comparison["times"] > 3
 
 
-def test_wrong_arguments_are_refused(capsys):
-    for arguments in (["scorin"], ["--runs", "0"]):
-        with pytest.raises(SystemExit):
-            main(arguments)
-    assert main(["scoring", "--data-dir", "/nowhere"]) == 1
+@pytest.mark.parametrize("arguments", [["scorin"], ["--runs", "0"]], ids=" ".join)
+def test_a_misspelt_part_or_no_run_is_refused(arguments):
+    with pytest.raises(SystemExit):
+        main(arguments)
+
+
+def test_a_data_folder_that_does_not_exist_is_an_error(capsys):
+    exit_code = main(["scoring", "--data-dir", "/nowhere"])
+
+    assert exit_code == 1
     assert "/nowhere" in capsys.readouterr().err

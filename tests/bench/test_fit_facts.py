@@ -1,3 +1,5 @@
+"""The lexical judge's coefficients for facts are fitted on released decisions."""
+
 from __future__ import annotations
 
 import json
@@ -12,60 +14,76 @@ from lm_factuality.benchmarks.biographies.types import GeneratedText
 FACT_COEFFICIENTS = COEFFICIENTS.with_name("fact_coefficients.json")
 
 
-def generation(output):
+def make_generation(output: str) -> GeneratedText:
+    """Return a generated biography with a text."""
     return GeneratedText("0", "Tell me a bio of Ada Lind", "Ada Lind", output, ())
 
 
-def test_facts_find_the_text_that_they_are_from():
-    texts = ["Ada Lind was a baker in Oslo.", "Bo Ek sailed to Lima in 1872."]
-    facts = (
-        DecidedFact("Bo Ek sailed to Lima.", True, None),
-        DecidedFact("Bo Ek sailed in 1872.", True, None),
-    )
-    other = (DecidedFact("Cy Dahl painted a barn.", True, None),)
-    responses = [None, DecidedResponse(facts, ()), DecidedResponse(other, ())]
-    found = list(match_texts(responses, [generation(text) for text in texts]))
-    assert [(response.facts, each.output) for response, each in found] == [(facts, texts[1])]
+def make_response(*facts: str) -> DecidedResponse:
+    """Return a response with decided facts, all of them supported."""
+    decided_facts = [DecidedFact(fact, True, None) for fact in facts]
+    return DecidedResponse(tuple(decided_facts), ())
 
 
-def test_too_little_to_fit_on_is_named(tmp_path, capsys):
-    decisions, generations = tmp_path / "decisions.json", tmp_path / "generations.json"
+def test_the_facts_of_a_response_are_matched_with_the_text_that_says_them():
+    """The released decisions do not say of which generation they are."""
+    baker = make_generation("Ada Lind was a baker in Oslo.")
+    sailor = make_generation("Bo Ek sailed to Lima in 1872.")
+    response_on_sailor = make_response("Bo Ek sailed to Lima.", "Bo Ek sailed in 1872.")
+    response_on_nobody = make_response("Cy Dahl painted a barn.")
+    responses = [None, response_on_sailor, response_on_nobody]
+
+    matches = list(match_texts(responses, [baker, sailor]))
+
+    assert len(matches) == 1
+    response, generation = matches[0]
+    assert response.facts == response_on_sailor.facts
+    assert generation.output == "Bo Ek sailed to Lima in 1872."
+
+
+def test_decisions_on_too_few_names_are_refused(tmp_path, capsys):
     fact = {"atom": "Ada Lind was a baker.", "is_supported": True, "supporting_topic": "Ada Lind"}
-    decisions.write_text(
-        json.dumps({"decisions": [[fact]], "global_decisions": [[fact]]}), encoding="utf-8"
-    )
+    decisions = {"decisions": [[fact]], "global_decisions": [[fact]]}
     row = {
         "question": "Tell me a bio of Ada Lind",
         "docs": [{"title": "Ada Lind", "text": "A baker."}],
         "output": "Ada Lind was a baker.",
     }
-    generations.write_text(json.dumps({"data": [row]}), encoding="utf-8")
-    arguments = [
-        "--decisions",
-        str(decisions),
-        "--generations",
-        str(generations),
-        "--out",
-        str(tmp_path / "out.json"),
-    ]
-    assert main(arguments) == 1
+    decisions_path = tmp_path / "decisions.json"
+    generations_path = tmp_path / "generations.json"
+    decisions_path.write_text(json.dumps(decisions), encoding="utf-8")
+    generations_path.write_text(json.dumps({"data": [row]}), encoding="utf-8")
+
+    exit_code = main(
+        [
+            *("--decisions", str(decisions_path)),
+            *("--generations", str(generations_path)),
+            *("--out", str(tmp_path / "out.json")),
+        ]
+    )
+
+    assert exit_code == 1
     assert "needs those of at least 5 names" in capsys.readouterr().err
     assert not (tmp_path / "out.json").exists()
 
 
 @pytest.mark.slow
-def test_the_committed_coefficients_are_what_the_released_decisions_give(shared):
+def test_the_released_decisions_give_the_committed_coefficients(shared):
     folder = shared / "data" / "ambigbio"
-    known = json.loads(FACT_COEFFICIENTS.read_text(encoding="utf-8"))
-    found = fit_files(
+    committed = json.loads(FACT_COEFFICIENTS.read_text(encoding="utf-8"))
+
+    fitted = fit_files(
         folder / "decisions" / "chatgpt-0301__no-ambig.json.gz",
         folder / "generations_chatgpt-0301.json.gz",
     )
-    assert found["coefficients"] == pytest.approx(known["coefficients"], abs=1e-3)
-    assert found["threshold"] == pytest.approx(known["threshold"], abs=1e-2)
-    assert found["fitted_on"]["auc_out_of_fold"] > 0.93
-    assert found["fitted_on"]["pairs"] > 19_000
+
+    assert fitted["coefficients"] == pytest.approx(committed["coefficients"], abs=1e-3)
+    assert fitted["threshold"] == pytest.approx(committed["threshold"], abs=1e-2)
+    assert fitted["fitted_on"]["auc_out_of_fold"] > 0.93
+    assert fitted["fitted_on"]["pairs"] > 19_000
 
 
-def test_the_lexical_judge_reads_them():
-    assert 0.3 < load_lexical_model(FACT_COEFFICIENTS).threshold < 0.6
+def test_the_lexical_judge_reads_the_committed_coefficients():
+    model = load_lexical_model(FACT_COEFFICIENTS)
+
+    assert 0.3 < model.threshold < 0.6

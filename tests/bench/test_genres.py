@@ -1,5 +1,10 @@
-"""The gate of genres, on texts of our own: how files become documents, what is counted, and how
-labels find contradictions again."""
+"""The check of factor-gen on texts of many genres.
+
+Files of packages become documents, contradictions are drawn for people to judge, and their labels
+are found again after another build.
+"""
+
+from __future__ import annotations
 
 import csv
 import gzip
@@ -8,6 +13,7 @@ import re
 import shutil
 import struct
 import zlib
+from pathlib import Path
 
 import pytest
 
@@ -22,6 +28,7 @@ from bench.factor_gen.genre_texts import (
     unpacked,
 )
 from bench.factor_gen.genres import (
+    _ROOT,
     Contradiction,
     _record,
     blind_floor,
@@ -34,201 +41,363 @@ from lm_factuality.ground.errors import DataError
 PACKAGE = Package(name="mills", version="1", sha256="0" * 64)
 
 
-def genre(reader: str, **about: object) -> Genre:
-    return Genre(
-        name="mills",
-        use="gate",
-        language="en",
-        license="MIT",
-        packages=[PACKAGE],
-        files="*",
-        reader=reader,
-        **about,
-    )
+def make_genre(reader: str, **fields: object) -> Genre:
+    """Return the genre "mills", whose documents are in the package of that name.
 
-
-PAGE = """<html><head><title>no</title></head><body><nav><p>Menu</p></nav>
-<div class="toc"><p>Contents</p></div><h1>Mills<a class="headerlink">#</a></h1><p>The mill
- is <b>old</b>.</p><pre>code()</pre><ul><li><p>One wheel.</p></li><li>Two stones.</li></ul>
-<h2>Rivers</h2><div class="para">The river <code>Osk</code> is wide.<pre>more()</pre></div><table><tr><td>no</td></tr></table></body></html>"""
-MALLARD = """<page xmlns="http://projectmallard.org/1.0/"><info><desc>no</desc></info><title>Open a mill</title>
-<steps><item><p>Press <key>Enter</key>.</p></item></steps><screen>no</screen></page>"""
-
-
-@pytest.mark.parametrize(
-    ("reader", "content", "about", "expected"),
-    [
-        ("html", PAGE, {}, ["Mills\nThe mill is old.\nOne wheel.\nTwo stones.", "Rivers\nThe river Osk is wide."]),
-        ("html", "<h1>Mills</h1><p>Old.</p><p>Few.</p>", {"most_words": 1}, ["Mills\nOld.", "Few."]),
-        ("mallard", MALLARD, {}, ["Open a mill\nPress Enter."]),
-        ("mallard", "<sect1><title>Mills</title><para>Old <b>now</b>.</para><row><entry>no</entry></row></sect1>", {}, ["Mills\nOld now."]),
-        ("text", "The mill\nis old.\n", {}, ["The mill\nis old.\n"]),
-        ("entries", "head\n\nmill\n\n   old\n\nriver\n   wide\n", {"entry": r"^(?:mill|river)$"}, ["mill\n\n   old", "river\n   wide"]),
-        ("dialogue", '[a]\nmessage= _ "The mill\n is ""old""."\nid="no"\nstory=_ "Go."\n', {}, ['The mill is "old".\nGo.']),
-        ("dialogue", 'legend=_("Mills are\\\n old.")\nname=_("no")', {"entry": r'legend=_\("([^"]*)"\)'}, ["Mills are old."]),
-    ],
-)  # fmt: skip
-def test_files_become_documents(tmp_path, reader, content, about, expected):
-    for name, raw in (("plain", content.encode()), ("packed.gz", gzip.compress(content.encode()))):
-        if name == "plain" or reader in ("text", "entries", "dialogue"):
-            (tmp_path / name).write_bytes(raw)
-            assert list(_READERS[reader](tmp_path / name, genre(reader, **about))) == expected
-
-
-def test_a_commentary_is_unpacked_book_by_book(tmp_path):
-    books = [
-        "<title>Mills</title> <div sID='1' type=\"x-p\"/> Old. <table><row>no</row></table>",
-        '<div type="x-p"/> Few <hi>now</hi>.',
-    ]
-    packed = [zlib.compress(each.encode()) for each in books]
-    (tmp_path / "nt.bzz").write_bytes(b"??".join(packed))
-    places = [
-        (0, 0, 0),
-        (0, len(packed[0]), len(books[0])),
-        (len(packed[0]) + 2, len(packed[1]), len(books[1])),
-    ]
-    (tmp_path / "nt.bzs").write_bytes(b"".join(struct.pack("<3I", *each) for each in places))
-    assert list(_READERS["sword"](tmp_path / "nt.bzz", genre("sword"))) == [
-        "Mills\nOld.",
-        "Few now.",
-    ]
-
-
-def test_the_genres_are_enough_pinned_and_free():
-    names = [each.file_name for each in load_genres().genres]
-    assert len(set(names)) == len(names)
-    assert all(name.isidentifier() for name in names)
-    genres = load_genres().genres
-    assert sum(each.use == "gate" for each in genres) >= 8
-    assert sum(each.use == "held out" for each in genres) == 10
-    assert (
-        sum(each.use == "last" for each in genres)
-        == sum(each.use == "fresh" for each in genres)
-        == 9
-    )
-    assert len({each.name for each in genres}) == len(genres)
-    packages = {
-        use: {package.name for each in genres if each.use == use for package in each.packages}
-        for use in ("tuning", "gate", "unread", "held out", "last", "fresh")
+    Args:
+        reader: The name of the reader of its files.
+        **fields: Other or more fields of the genre.
+    """
+    defaults = {
+        "name": "mills",
+        "use": "gate",
+        "language": "en",
+        "license": "MIT",
+        "packages": [PACKAGE],
+        "files": "*",
     }
-    assert sum(map(len, packages.values())) == len(
-        set().union(*packages.values())
-    )  # none has two uses
-    for each in genres:
-        assert each.license
-        assert all(
-            re.fullmatch("[0-9a-f]{64}", package.sha256) and package.version
-            for package in each.packages
-        )
+    return Genre(reader=reader, **{**defaults, **fields})
 
 
-@pytest.mark.parametrize("use", [*sorted({each.use for each in load_genres().genres}), "all"])
-def test_every_use_can_be_asked_for(use, capsys):
+def read_documents(path: Path, genre: Genre) -> list[str]:
+    """Return the documents that the reader of a genre makes of a file."""
+    return list(_READERS[genre.reader](path, genre))
+
+
+HTML_PAGE = """\
+<html><head><title>no</title></head><body>
+<nav><p>Menu</p></nav>
+<div class="toc"><p>Contents</p></div>
+<h1>Mills<a class="headerlink">#</a></h1>
+<p>The mill
+ is <b>old</b>.</p>
+<pre>code()</pre>
+<ul><li><p>One wheel.</p></li><li>Two stones.</li></ul>
+<h2>Rivers</h2>
+<div class="para">The river <code>Osk</code> is wide.<pre>more()</pre></div>
+<table><tr><td>no</td></tr></table>
+</body></html>"""
+
+MALLARD_PAGE = """\
+<page xmlns="http://projectmallard.org/1.0/"><info><desc>no</desc></info>
+<title>Open a mill</title>
+<steps><item><p>Press <key>Enter</key>.</p></item></steps>
+<screen>no</screen></page>"""
+
+DOCBOOK_SECTION = """\
+<sect1><title>Mills</title><para>Old <b>now</b>.</para>
+<row><entry>no</entry></row></sect1>"""
+
+XML_CASES = [
+    pytest.param(
+        make_genre("html"),
+        HTML_PAGE,
+        ["Mills\nThe mill is old.\nOne wheel.\nTwo stones.", "Rivers\nThe river Osk is wide."],
+        id="HTML has a document for each section, without menus, code and tables",
+    ),
+    pytest.param(
+        make_genre("html", most_words=1),
+        "<h1>Mills</h1><p>Old.</p><p>Few.</p>",
+        ["Mills\nOld.", "Few."],
+        id="long section of HTML",
+    ),
+    pytest.param(make_genre("mallard"), MALLARD_PAGE, ["Open a mill\nPress Enter."], id="Mallard"),
+    pytest.param(make_genre("mallard"), DOCBOOK_SECTION, ["Mills\nOld now."], id="DocBook"),
+]
+
+TEXT_CASES = [
+    pytest.param(
+        make_genre("text"), "The mill\nis old.\n", ["The mill\nis old.\n"], id="plain text"
+    ),
+    pytest.param(
+        make_genre("entries", entry=r"^(?:mill|river)$"),
+        "head\n\nmill\n\n   old\n\nriver\n   wide\n",
+        ["mill\n\n   old", "river\n   wide"],
+        id="entries",
+    ),
+    pytest.param(
+        make_genre("dialogue"),
+        '[a]\nmessage= _ "The mill\n is ""old""."\nid="no"\nstory=_ "Go."\n',
+        ['The mill is "old".\nGo.'],
+        id="dialogue",
+    ),
+    pytest.param(
+        make_genre("dialogue", entry=r'legend=_\("([^"]*)"\)'),
+        'legend=_("Mills are\\\n old.")\nname=_("no")',
+        ["Mills are old."],
+        id="dialogue by a pattern",
+    ),
+]
+
+
+@pytest.mark.parametrize(("genre", "content", "documents"), [*XML_CASES, *TEXT_CASES])
+def test_a_file_becomes_documents(tmp_path, genre, content, documents):
+    path = tmp_path / "file"
+    path.write_bytes(content.encode())
+
+    assert read_documents(path, genre) == documents
+
+
+@pytest.mark.parametrize(("genre", "content", "documents"), TEXT_CASES)
+def test_a_packed_file_becomes_documents(tmp_path, genre, content, documents):
+    path = tmp_path / "file.gz"
+    path.write_bytes(gzip.compress(content.encode()))
+
+    assert read_documents(path, genre) == documents
+
+
+def test_a_commentary_in_sword_format_has_a_document_for_each_book(tmp_path):
+    first = "<title>Mills</title> <div sID='1' type=\"x-p\"/> Old. <table><row>no</row></table>"
+    second = '<div type="x-p"/> Few <hi>now</hi>.'
+    packed_first = zlib.compress(first.encode())
+    packed_second = zlib.compress(second.encode())
+    gap = b"??"
+    (tmp_path / "nt.bzz").write_bytes(packed_first + gap + packed_second)
+    # The index has the start, the packed size and the size of each book. The first is empty.
+    books = [
+        (0, 0, 0),
+        (0, len(packed_first), len(first)),
+        (len(packed_first) + len(gap), len(packed_second), len(second)),
+    ]
+    index = b"".join(struct.pack("<3I", *book) for book in books)
+    (tmp_path / "nt.bzs").write_bytes(index)
+
+    documents = read_documents(tmp_path / "nt.bzz", make_genre("sword"))
+
+    assert documents == ["Mills\nOld.", "Few now."]
+
+
+GENRES = load_genres().genres
+"""The genres of ``genres.yaml``."""
+
+
+def count_genres(use: str) -> int:
+    """Return how many genres have a use."""
+    return sum(genre.use == use for genre in GENRES)
+
+
+def test_genres_have_different_names_that_files_can_have():
+    names = {genre.name for genre in GENRES}
+    file_names = {genre.file_name for genre in GENRES}
+
+    assert len(names) == len(file_names) == len(GENRES)
+    assert all(file_name.isidentifier() for file_name in file_names)
+
+
+def test_there_are_enough_genres_of_each_use():
+    assert count_genres("gate") >= 8
+    assert count_genres("held out") == 10
+    assert count_genres("last") == 9
+    assert count_genres("fresh") == 9
+
+
+def test_no_package_has_two_uses():
+    """Rules that are tuned on a package must not be tested on it."""
+    uses_by_package = {}
+    for genre in GENRES:
+        if genre.use == "language":
+            continue
+        for package in genre.packages:
+            uses_by_package.setdefault(package.name, set()).add(genre.use)
+
+    assert all(len(uses) == 1 for uses in uses_by_package.values())
+
+
+@pytest.mark.parametrize("genre", GENRES, ids=lambda genre: genre.file_name)
+def test_a_genre_has_a_license_and_pinned_packages(genre):
+    assert genre.license
+    for package in genre.packages:
+        assert package.version
+        assert re.fullmatch("[0-9a-f]{64}", package.sha256)
+
+
+@pytest.mark.parametrize("use", [*sorted({genre.use for genre in GENRES}), "all"])
+def test_the_command_knows_every_use(use, capsys):
     with pytest.raises(SystemExit) as stopped:
         main(["genres", "--use", use, "--help"])
+
     assert stopped.value.code == 0, capsys.readouterr().err
 
 
-def test_documents_are_drawn_by_their_ids(tmp_path):
-    (tmp_path / "packages" / "mills").mkdir(parents=True)
-    for number in range(9):
-        (tmp_path / "packages" / "mills" / f"{number}.txt").write_text(
-            "word " * (90 if number else 9)
-        )
-    settings = Genres(each=5, least_words=80, genres=[genre("text")])
-    lines = draw(settings.genres[0], settings, tmp_path).read_text().splitlines()
-    ids = [json.loads(line)["id"] for line in lines]
+def write_package_file(folder: Path, name: str, text: str) -> Path:
+    """Write a file of the unpacked package "mills", below the folder into which genres are drawn."""
+    path = folder / "packages" / "mills" / name
+    path.parent.mkdir(parents=True, exist_ok=True)
+    path.write_text(text, encoding="utf-8")
+    return path
+
+
+def draw_documents(genre: Genre, folder: Path) -> list[dict]:
+    """Draw up to five documents of at least 80 words from a genre."""
+    settings = Genres(each=5, least_words=80, genres=[genre])
+    lines = draw(genre, settings, folder).read_text(encoding="utf-8").splitlines()
+    return [json.loads(line) for line in lines]
+
+
+@pytest.fixture
+def drawing_folder(tmp_path) -> Path:
+    """Return a folder whose package has one short file, ``0.txt``, and eight long ones."""
+    write_package_file(tmp_path, "0.txt", "word " * 9)
+    for number in range(1, 9):
+        write_package_file(tmp_path, f"{number}.txt", "word " * 90)
+    return tmp_path
+
+
+def test_as_many_documents_as_asked_for_are_drawn_without_short_ones(drawing_folder):
+    documents = draw_documents(make_genre("text"), drawing_folder)
+
+    ids = [document["id"] for document in documents]
     assert len(ids) == 5
-    assert "0.txt#0" not in ids  # too short
-    (tmp_path / "packages" / "mills" / "0.txt").unlink()
-    (tmp_path / "mills.jsonl").unlink()
-    assert draw(settings.genres[0], settings, tmp_path).read_text().splitlines() == lines
+    assert "0.txt#0" not in ids
+
+
+def test_the_drawn_documents_do_not_depend_on_files_that_are_not_drawn(drawing_folder):
+    documents = draw_documents(make_genre("text"), drawing_folder)
+    (drawing_folder / "packages" / "mills" / "0.txt").unlink()
+    (drawing_folder / "mills.jsonl").unlink()  # else the documents are not drawn again
+
+    assert draw_documents(make_genre("text"), drawing_folder) == documents
+
+
+def test_a_package_without_the_files_of_its_genre_is_an_error(drawing_folder):
+    genre = make_genre("text", name="none", files="none")
+
     with pytest.raises(DataError, match="mills 1: holds no none"):
-        draw(genre("text").model_copy(update={"name": "none", "files": "none"}), settings, tmp_path)
+        draw_documents(genre, drawing_folder)
 
 
-def test_files_of_one_name_are_told_apart_and_what_is_dropped_is_not_counted(tmp_path):
-    for folder, text in (
-        ("a", "word " * 90),
-        ("b", "word " * 70 + "no " * 20),
-        ("c", "no word " * 90),
-    ):
-        (tmp_path / "packages" / "mills" / folder).mkdir(parents=True)
-        (tmp_path / "packages" / "mills" / folder / "mill.txt").write_text(text)
-    chosen = genre("text", drop="no ").model_copy(update={"files": ["a/*", "c/*", "?/mill.txt"]})
-    settings = Genres(each=5, least_words=80, genres=[chosen])
-    drawn = [json.loads(line) for line in draw(chosen, settings, tmp_path).read_text().splitlines()]
-    assert {each["id"] for each in drawn} == {"a/mill.txt#0", "c/mill.txt#0"}
-    assert {each["text"] for each in drawn} == {"word " * 90}
+def test_files_of_one_name_are_told_apart_by_their_folders(tmp_path):
+    write_package_file(tmp_path, "a/mill.txt", "word " * 90)
+    write_package_file(tmp_path, "c/mill.txt", "word " * 90)
+    # The last pattern finds the same files again.
+    genre = make_genre("text", files=["a/*", "c/*", "?/mill.txt"])
+
+    documents = draw_documents(genre, tmp_path)
+
+    assert {document["id"] for document in documents} == {"a/mill.txt#0", "c/mill.txt#0"}
+
+
+def test_dropped_text_does_not_count_as_words_of_a_document(tmp_path):
+    write_package_file(tmp_path, "enough.txt", "no word " * 90)
+    write_package_file(tmp_path, "short.txt", "word " * 70 + "no " * 20)
+
+    documents = draw_documents(make_genre("text", drop="no "), tmp_path)
+
+    assert documents == [{"id": "enough.txt#0", "text": "word " * 90}]
 
 
 @pytest.mark.skipif(shutil.which("apt-get") is None, reason="no Debian")
-def test_a_package_that_apt_has_not_says_what_to_do(tmp_path):
+def test_the_error_for_a_package_that_apt_lacks_says_what_to_do(tmp_path):
+    package = PACKAGE.model_copy(update={"name": "no-such-mills"})
+
     with pytest.raises(DataError, match=r"no-such-mills=1: .*genres\.yaml"):
-        unpacked(PACKAGE.model_copy(update={"name": "no-such-mills"}), tmp_path)
+        unpacked(package, tmp_path)
 
 
-def contradictions(texts: list[str], name: str = "one") -> list[Contradiction]:
+def make_contradictions(*texts: str, genre: str = "one") -> list[Contradiction]:
+    """Return contradictions of "It is old.", with the given texts."""
     return [
-        Contradiction(name, 0, place, "Before. ", "It is old.", text, "entity", "e")
+        Contradiction(
+            genre=genre,
+            row=0,
+            place=place,
+            prefix="Before. ",
+            completion="It is old.",
+            text=text,
+            type="entity",
+            edit="e",
+        )
         for place, text in enumerate(texts)
     ]
 
 
-def test_a_sheet_is_read_back_as_labels(tmp_path):
-    items = [
-        *contradictions([f"It is {number}." for number in range(9)]),
-        *contradictions(["It is new.", "It is no."], "two"),
-    ]
-    texts, labels = write_sheet(tmp_path, "trial", items, 4)
-    assert texts.read_text().count(" two | ") == 2  # as many of each genre as can be
-    rows = list(csv.DictReader(labels.open()))
-    with pytest.raises(DataError, match=r"labels_trial.csv:2: expected a note"):
-        read_labels([labels])
+def fill_labels(path: Path, num_bad: int) -> None:
+    """Answer "bad" to the first contradictions of a sheet, and "good" to the others."""
+    with path.open(newline="", encoding="utf-8") as file:
+        rows = list(csv.DictReader(file))
     for number, row in enumerate(rows):
-        row["answer"] = "bad" if number == 0 else "good"
-    with labels.open("w", newline="") as file:
-        writer = csv.DictWriter(file, rows[0].keys())
+        row["answer"] = "bad" if number < num_bad else "good"
+    with path.open("w", newline="", encoding="utf-8") as file:
+        writer = csv.DictWriter(file, rows[0])
         writer.writeheader()
         writer.writerows(rows)
-    known = read_labels([labels])
-    assert len(known) == 4
-    record = _record(
-        "all",
-        "",
-        "r",
-        None,
-        [({"documents": 9, "eligible": 8, "rows": 4, "several": 1}, items)],
-        known,
-    )
-    assert (record["read"], record["bad"], record["share"]) == (4, 1, 0.5)
-    assert record["distance"] == 1.0
+
+
+@pytest.fixture
+def contradictions() -> list[Contradiction]:
+    """Return nine contradictions of one genre and two of another."""
+    texts = [f"It is {number}." for number in range(9)]
+    return [
+        *make_contradictions(*texts, genre="one"),
+        *make_contradictions("It is new.", "It is no.", genre="two"),
+    ]
+
+
+def test_a_sheet_has_as_many_contradictions_of_each_genre_as_possible(tmp_path, contradictions):
+    texts, _ = write_sheet(tmp_path, "trial", contradictions, 4)
+
+    sheet = texts.read_text(encoding="utf-8")
+    assert sheet.count(" one | ") == 2
+    assert sheet.count(" two | ") == 2
+
+
+def test_a_sheet_that_is_not_filled_in_is_refused(tmp_path, contradictions):
+    _, labels = write_sheet(tmp_path, "trial", contradictions, 4)
+
+    with pytest.raises(DataError, match=r"labels_trial.csv:2: expected a note"):
+        read_labels([labels])
+
+
+def test_labels_are_counted_for_the_contradictions_of_a_build(tmp_path, contradictions):
+    _, labels = write_sheet(tmp_path, "trial", contradictions, 4)
+    fill_labels(labels, num_bad=1)
+    counts = {"documents": 9, "eligible": 8, "rows": 4, "several": 1}
+
+    answers = read_labels([labels])
+    record = _record("all", "", "r", None, [(counts, contradictions)], answers)
+
+    assert len(answers) == 4
+    assert record["read"] == 4
+    assert record["bad"] == 1
+    assert record["share"] == 0.5  # four of eight eligible documents gave a row
+    assert record["distance"] == 1.0  # each contradiction changes one word
 
 
 @pytest.mark.parametrize(
     ("texts", "floor"),
     [
-        (["It is quite old."] * 3, 1.0),  # a contradiction is longer, always
-        (["It is new."] * 3, 0.5),  # nothing to see
-        (["It is quite old.", "It is new."], 0.75),  # ties count half
+        pytest.param(["It is quite old."] * 3, 1.0, id="all are longer"),
+        pytest.param(["It is new."] * 3, 0.5, id="none differs in its surface"),
+        pytest.param(["It is quite old.", "It is new."], 0.75, id="ties count half"),
     ],
 )
-def test_the_blind_floor(texts, floor):
-    assert blind_floor(contradictions(texts))[1] == pytest.approx(floor)
+def test_the_blind_floor_is_the_accuracy_of_the_best_surface_statistic(texts, floor):
+    _, accuracy = blind_floor(make_contradictions(*texts))
+
+    assert accuracy == pytest.approx(floor)
+
+
+def test_the_blind_floor_of_no_contradictions_is_chance():
     assert blind_floor([]) == ("-", 0.5)
 
 
 @pytest.mark.slow
-def test_a_build_is_counted(tmp_path):
-    from bench.factor_gen.genres import _ROOT
-
-    texts = [
-        f"Report {number}.\nThe mayor sold the {number + 3} old mills in Berlin to the bank in May 1990, and nobody bought them again."
-        for number in range(6)
-    ]
+def test_a_build_is_counted_with_its_contradictions(tmp_path):
+    lines = []
+    for number in range(6):
+        text = (
+            f"Report {number}.\nThe mayor sold the {number + 3} old mills in Berlin to the bank in"
+            " May 1990, and nobody bought them again."
+        )
+        lines.append(json.dumps({"text": text}) + "\n")
     corpus = tmp_path / "mills.jsonl"
-    corpus.write_text("".join(json.dumps({"text": each}) + "\n" for each in texts), "utf-8")
-    counts, items = build(_ROOT, "here", genre("text"), corpus, None, tmp_path)
-    assert counts["documents"] == counts["eligible"] == 6
-    assert len(items) == 3 * counts["rows"] > 0
-    assert len({each.key for each in items}) == len(items)
+    corpus.write_text("".join(lines), encoding="utf-8")
+
+    counts, contradictions = build(_ROOT, "here", make_genre("text"), corpus, None, tmp_path)
+
+    keys = {contradiction.key for contradiction in contradictions}
+    assert counts["documents"] == 6
+    assert counts["eligible"] == 6
+    assert counts["rows"] > 0
+    assert len(contradictions) == 3 * counts["rows"]
+    assert len(keys) == len(contradictions)

