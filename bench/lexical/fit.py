@@ -1,7 +1,10 @@
-"""Fits the lexical judge: ``python -m bench.lexical.fit --citations FILE --out coefficients.json``.
+"""Fits the lexical judge to labelled citations.
 
-A logistic regression with an L2 penalty, its penalty and threshold chosen by cross-validation that
-keeps groups whole.
+    python -m bench.lexical.fit --citations FILE --out coefficients.json
+
+The judge is a logistic regression with an L2 penalty. A cross-validation that keeps groups whole
+chooses the penalty and the threshold. `bench.lexical.fit_facts` fits the judge of atomic facts with
+the same functions.
 """
 
 import argparse
@@ -12,7 +15,7 @@ import sys
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any
+from typing import Any, NamedTuple
 
 import numpy as np
 from sklearn.linear_model import LogisticRegression
@@ -30,10 +33,11 @@ from lm_factuality.ground.errors import DataError, FactualityError
 from lm_factuality.ground.files import write_text
 
 PENALTIES = (0.3, 1.0, 3.0, 10.0, 30.0)
-FOLDS = 5
-# A whole sentence has many words, so it is measured by related words and by how close to each other
-# the passages have them. Coverage and missing names then add nothing out of fold, and missing ends
-# and the presence of numbers say more about Vicuna than about support.
+"""The penalties among which the cross-validation chooses."""
+
+NUM_FOLDS = 5
+"""The number of folds of the cross-validation, and so the smallest number of groups."""
+
 CITATION_FEATURES = (
     "unrelated",
     "together",
@@ -45,37 +49,69 @@ CITATION_FEATURES = (
     "is_additive",
     "has_kinship",
 )
-# A short fact is found word by word.
+"""The features for sentences and the passages that they cite.
+
+A whole sentence has many words, so it is measured by related words and by how close to each other
+the passages have them. Coverage and missing names add nothing to this out of fold. Missing ends and
+the presence of numbers say more about Vicuna, which wrote the sentences, than about support.
+"""
+
 FACT_FEATURES = tuple(name for name in FEATURES if name not in ("unrelated", "together"))
+"""The features for atomic facts, which are so short that each word is looked for."""
+
 _SOURCE = (
-    "claims of biographies, each with the passages it cites and whether the entailment model TRUE (T5-11B) found it entailed, "
-    "from the authors' repository of D-FActScore; only numbers fitted on them are here, none of their text"
+    "claims of biographies, each with the passages it cites and whether the entailment model TRUE"
+    " (T5-11B) found it entailed, from the authors' repository of D-FActScore; only numbers fitted"
+    " on them are here, none of their text"
 )
-_DIGITS = 6
-# the coverage from which a claim is mostly in its passages' words, and the threshold matters
-_COPIED = 0.75
+_NUM_DIGITS = 6  # of the numbers in files of coefficients
+_MOSTLY_COPIED = 0.75  # the coverage from which most words of a claim are in its passages
+
+
+class Regression(NamedTuple):
+    """A logistic regression of labels on features."""
+
+    coefficients: Floats
+    """The coefficient of each feature as it is measured, of shape (features,)."""
+
+    intercept: float
+    """The intercept."""
 
 
 @dataclass(frozen=True)
 class Fit:
-    """Coefficients for the features as they are measured, and what the cross-validation showed:
-    ``probabilities`` (one a pair) are from models that did not see the pair's group."""
+    """A regression, and how its penalty and threshold were chosen."""
 
-    coefficients: Floats
-    intercept: float
+    regression: Regression
+    """The regression, fitted to all pairs."""
+
     penalty: float
-    threshold: float
-    probabilities: Floats
+    """The penalty with the smallest log loss out of fold."""
 
-    def to_content(
+    threshold: float
+    """The probability from which a claim counts as supported."""
+
+    probabilities: Floats
+    """The probability of each pair by a model that did not see the pair's group."""
+
+    def to_json(
         self, features: Sequence[str], labels: Flags, groups: Sequence[str], **fitted_on: Any
     ) -> dict[str, Any]:
-        """The content of a coefficients file: the numbers, and on what they were fitted."""
-        named = zip(features, self.coefficients, strict=True)
+        """Return the content of a file of coefficients.
+
+        Args:
+            features: The names of the features.
+            labels: Whether each pair is supported.
+            groups: The group of each pair.
+            **fitted_on: What else the file says about the data.
+        """
+        coefficients = {}
+        for name, value in zip(features, self.regression.coefficients, strict=True):
+            coefficients[name] = round(float(value), _NUM_DIGITS)
         return {
-            "coefficients": {name: round(float(value), _DIGITS) for name, value in named},
-            "intercept": round(self.intercept, _DIGITS),
-            "threshold": round(self.threshold, _DIGITS),
+            "coefficients": coefficients,
+            "intercept": round(self.regression.intercept, _NUM_DIGITS),
+            "threshold": round(self.threshold, _NUM_DIGITS),
             "fitted_on": {
                 **fitted_on,
                 "date": datetime.datetime.now(datetime.timezone.utc).date().isoformat(),
@@ -89,121 +125,176 @@ class Fit:
 
 
 def fit(features: Floats, labels: Flags, groups: Sequence[str], is_hard: Flags) -> Fit:
-    """The regression of ``labels`` (n,) on ``features`` (n, k).
+    """Fit a regression, and choose its penalty and threshold by cross-validation.
 
-    Of ``PENALTIES`` the one with the least log loss out of fold is used, then the threshold with
-    the best balanced accuracy out of fold among the pairs that are hard (n,): the many that any
-    threshold gets right would only pull it away from where the decisions fall. Nothing is random:
-    groups are dealt to folds in the order of their names.
+    Nothing is random: groups are dealt to the folds in the order of their names.
+
+    Args:
+        features: The features of each pair, of shape (pairs, features).
+        labels: Whether each pair is supported, of shape (pairs,).
+        groups: The group of each pair. A fold has whole groups.
+        is_hard: Which pairs choose the threshold. Any threshold is right on the many easy pairs,
+            which would only pull it away from where the decisions fall.
     """
-    number = {group: index % FOLDS for index, group in enumerate(sorted(set(groups)))}
-    folds = np.array([number[group] for group in groups])
-    ways = {"cv": PredefinedSplit(folds), "method": "predict_proba"}
-    out_of_fold = {
-        each: cross_val_predict(_regression(each), features, labels, **ways)[:, 1]
-        for each in PENALTIES
-    }
-    penalty = min(PENALTIES, key=lambda each: log_loss(labels, out_of_fold[each]))
-    probabilities = out_of_fold[penalty]
+    fold_of_group = {group: index % NUM_FOLDS for index, group in enumerate(sorted(set(groups)))}
+    folds = PredefinedSplit([fold_of_group[group] for group in groups])
+    probabilities_by_penalty = {}
+    losses = {}
+    for penalty in PENALTIES:
+        both_classes = cross_val_predict(
+            _make_pipeline(penalty), features, labels, cv=folds, method="predict_proba"
+        )
+        probabilities_by_penalty[penalty] = both_classes[:, 1]
+        losses[penalty] = log_loss(labels, both_classes[:, 1])
+
+    best_penalty = min(PENALTIES, key=losses.__getitem__)
+    probabilities = probabilities_by_penalty[best_penalty]
     threshold = best_threshold(probabilities[is_hard], labels[is_hard])
-    return Fit(*regress(features, labels, penalty), penalty, threshold, probabilities)
+    return Fit(regress(features, labels, best_penalty), best_penalty, threshold, probabilities)
 
 
-def regress(features: Floats, labels: Flags, penalty: float) -> tuple[Floats, float]:
-    """(coefficients (k,), intercept): the least of log loss plus half the penalty times the squared
-    coefficients of the standardised features; what is returned is for the features as they are."""
-    scaler, regression = _regression(penalty).fit(features, labels).named_steps.values()
-    coefficients = regression.coef_[0] / scaler.scale_
-    return coefficients, float(regression.intercept_[0] - coefficients @ scaler.mean_)
+def regress(features: Floats, labels: Flags, penalty: float) -> Regression:
+    """Fit a logistic regression with an L2 penalty.
+
+    It minimises the log loss plus half the penalty times the squared coefficients of the
+    standardised features.
+
+    Args:
+        features: The features of each pair, of shape (pairs, features).
+        labels: Whether each pair is supported, of shape (pairs,).
+        penalty: The penalty.
+
+    Returns:
+        The regression for the features as they are measured.
+    """
+    scaler, standardised = _make_pipeline(penalty).fit(features, labels).named_steps.values()
+    coefficients = standardised.coef_[0] / scaler.scale_
+    intercept = float(standardised.intercept_[0] - coefficients @ scaler.mean_)
+    return Regression(coefficients, intercept)
+
+
+def _make_pipeline(penalty: float) -> Pipeline:
+    """Make a regression that standardises its features."""
+    regression = LogisticRegression(C=1 / penalty, tol=1e-8, max_iter=5000)
+    return make_pipeline(StandardScaler(), regression)
 
 
 def best_threshold(probabilities: Floats, labels: Flags) -> float:
-    """The probability from which to say yes for the best balanced accuracy; between two neighbours,
-    the middle."""
+    """Return the threshold with the best balanced accuracy.
+
+    Args:
+        probabilities: The probability of support of each pair, of shape (pairs,).
+        labels: Whether each pair is supported, of shape (pairs,).
+
+    Returns:
+        The middle between the smallest probability that counts as supported and the next one.
+    """
     order = np.argsort(-probabilities, kind="stable")
-    ranked, hits = probabilities[order], labels[order]
-    balanced = (np.cumsum(hits) / hits.sum() + 1 - np.cumsum(~hits) / (~hits).sum()) / 2
-    distinct = np.append(np.diff(ranked) != 0, True)
-    best = int(np.argmax(np.where(distinct, balanced, -np.inf)))
-    return float(ranked[best] if best + 1 == len(ranked) else (ranked[best] + ranked[best + 1]) / 2)
+    ranked = probabilities[order]
+    is_supported = labels[order]
+    # If the first n pairs count as supported, for each n from 1.
+    sensitivity = np.cumsum(is_supported) / is_supported.sum()
+    specificity = 1 - np.cumsum(~is_supported) / (~is_supported).sum()
+    balanced_accuracy = (sensitivity + specificity) / 2
 
-
-def _regression(penalty: float) -> Pipeline:
-    return make_pipeline(
-        StandardScaler(), LogisticRegression(C=1 / penalty, tol=1e-8, max_iter=5000)
-    )
+    # A threshold cannot separate pairs with the same probability.
+    is_last_of_equals = np.append(np.diff(ranked) != 0, True)
+    last = int(np.argmax(np.where(is_last_of_equals, balanced_accuracy, -np.inf)))
+    if last + 1 == len(ranked):
+        return float(ranked[last])
+    return float((ranked[last] + ranked[last + 1]) / 2)
 
 
 def fit_file(path: Path, source: str = _SOURCE) -> dict[str, Any]:
-    """The content of a coefficients file fitted on ``path``: coefficients, threshold, and on what
-    they were fitted.
+    """Fit the judge to a file of labelled citations.
+
+    Args:
+        path: The file.
+        source: Where the citations are from.
+
+    Returns:
+        The content of a file of coefficients.
 
     Raises:
-        DataError: the file cannot be read, or its labels are all the same.
+        DataError: The file cannot be read, or its labels are all the same.
     """
-    pairs = read_citations(path)
-    labels = np.array([pair.is_entailed for pair in pairs])
-    groups = [pair.group for pair in pairs]
-    if labels.all() or not labels.any() or len(set(groups)) < FOLDS:
+    claims = read_citations(path)
+    labels = np.array([claim.is_entailed for claim in claims])
+    groups = [claim.group for claim in claims]
+    if labels.all() or not labels.any() or len(set(groups)) < NUM_FOLDS:
         raise DataError(
-            f"{path}: needs entailed and not entailed claims of at least {FOLDS} names to fit on"
+            f"{path}: needs entailed and not entailed claims of at least {NUM_FOLDS} names to fit"
+            " on"
         )
-    measured = ("coverage", *CITATION_FEATURES)
-    values = np.array(
-        [
-            feature_vector(Comparison(pair.claim, pair.passages), measured)
-            for pair in tqdm(pairs, desc="features", delay=2)
-        ]
-    )
-    is_hard, features = values[:, 0] >= _COPIED, values[:, 1:]
+
+    vectors = []
+    for claim in tqdm(claims, desc="features", delay=2):
+        comparison = Comparison(claim.claim, claim.passages)
+        vectors.append(feature_vector(comparison, ("coverage", *CITATION_FEATURES)))
+    coverage = np.array(vectors)[:, 0]
+    features = np.array(vectors)[:, 1:]
+    is_hard = coverage >= _MOSTLY_COPIED
     if labels[is_hard].all() or not labels[is_hard].any():
         raise DataError(
             f"{path}: of the claims whose words the passages mostly have, all have the same label"
         )
+
     result = fit(features, labels, groups, is_hard)
-    return result.to_content(
+    auc_of_hard = roc_auc_score(labels[is_hard], result.probabilities[is_hard])
+    return result.to_json(
         CITATION_FEATURES,
         labels,
         groups,
         file=path.name,
         sha256=hashlib.sha256(path.read_bytes()).hexdigest(),
         source=source,
-        auc_out_of_fold_mostly_copied=round(
-            roc_auc_score(labels[is_hard], result.probabilities[is_hard]), 4
+        auc_out_of_fold_mostly_copied=round(auc_of_hard, 4),
+        threshold_chosen_on=(
+            f"the {int(is_hard.sum())} pairs of coverage {_MOSTLY_COPIED} or more, out of fold"
         ),
-        threshold_chosen_on=f"the {int(is_hard.sum())} pairs of coverage {_COPIED} or more, out of fold",
         command="python -m bench.lexical.fit",
     )
 
 
 def write_fit(
-    out: Path, make: Callable[[], dict[str, Any]], about: Callable[[Mapping[str, Any]], str]
+    out: Path,
+    make_content: Callable[[], dict[str, Any]],
+    describe_data: Callable[[Mapping[str, Any]], str],
 ) -> int:
-    """What a command that fits does: writes the content that ``make`` gives, prints the
-    coefficients and ``about`` what they were fitted; the exit code."""
+    """Fit a judge, write its file of coefficients, and print them.
+
+    Args:
+        out: The file to write.
+        make_content: Fits the judge, and returns the content of the file.
+        describe_data: Describes the data in words, from the content's ``fitted_on``.
+
+    Returns:
+        The exit code.
+    """
     try:
-        content = make()
+        content = make_content()
         write_text(out, json.dumps(content, indent=2) + "\n")
     except FactualityError as error:
         sys.stderr.write(f"{error}\n")
         return 1
-    named = [*content["coefficients"].items(), ("(intercept)", content["intercept"])]
-    rows = [(name, f"{value:+.3f}") for name, value in named]
-    fitted = content["fitted_on"]
-    numbers = f"AUC out of fold {fitted['auc_out_of_fold']:.3f}; supported from {content['threshold']:.3f}"
-    print_table(
-        f"{out}: fitted",
-        ("feature", "#coefficient"),
-        rows,
-        [f"{about(fitted)}; penalty {fitted['penalty']}", numbers],
-    )
+
+    rows = [(name, f"{value:+.3f}") for name, value in content["coefficients"].items()]
+    rows.append(("(intercept)", f"{content['intercept']:+.3f}"))
+    fitted_on = content["fitted_on"]
+    notes = [
+        f"{describe_data(fitted_on)}; penalty {fitted_on['penalty']}",
+        f"AUC out of fold {fitted_on['auc_out_of_fold']:.3f}; supported from"
+        f" {content['threshold']:.3f}",
+    ]
+    print_table(f"{out}: fitted", ("feature", "#coefficient"), rows, notes)
     return 0
 
 
 def main(argv: Sequence[str] | None = None) -> int:
-    """Fits, writes the file and prints the coefficients."""
+    """Fit the judge, write its file, print the coefficients, and return the exit code."""
     parser = argparse.ArgumentParser(
-        prog="python -m bench.lexical.fit", description="Fits the lexical judge."
+        prog="python -m bench.lexical.fit",
+        description="Fit the lexical judge to labelled citations.",
     )
     parser.add_argument(
         "--citations",
@@ -213,19 +304,25 @@ def main(argv: Sequence[str] | None = None) -> int:
         help="labelled citations, JSON or JSON.gz",
     )
     parser.add_argument(
-        "--out", type=Path, required=True, metavar="FILE", help="where the coefficients go"
+        "--out", type=Path, required=True, metavar="FILE", help="the file for the coefficients"
     )
     parser.add_argument(
-        "--source", default=_SOURCE, help="where the citations are from, for the file"
+        "--source",
+        default=_SOURCE,
+        help="where the citations are from, as the file says it (default: the authors' claims)",
     )
-    parsed = parser.parse_args(argv)
+    arguments = parser.parse_args(argv)
     return write_fit(
-        parsed.out,
-        lambda: fit_file(parsed.citations, parsed.source),
-        lambda fitted: (
-            f"{fitted['file']}: {fitted['pairs']:,} pairs, {fitted['supported']:,} supported, {fitted['names']} names; AUC on "
-            f"mostly copied claims {fitted['auc_out_of_fold_mostly_copied']:.3f}"
-        ),
+        arguments.out, lambda: fit_file(arguments.citations, arguments.source), _describe_citations
+    )
+
+
+def _describe_citations(fitted_on: Mapping[str, Any]) -> str:
+    """Describe the citations that a judge was fitted to."""
+    return (
+        f"{fitted_on['file']}: {fitted_on['pairs']:,} pairs, {fitted_on['supported']:,} supported,"
+        f" {fitted_on['names']} names; AUC on mostly copied claims"
+        f" {fitted_on['auc_out_of_fold_mostly_copied']:.3f}"
     )
 
 
