@@ -349,13 +349,17 @@ def _error_type_columns(
     Returns:
         One column for each contradiction, or none if the table lacks any of them.
     """
-    # Error types are matched with contradictions by name, such as contradiction_0.
+    # The type of contradiction_0 is in the column contradiction_0_type.
     type_columns = [f"{column}_type" for column in contradiction_columns]
     return type_columns if set(type_columns) <= set(names) else []
 
 
 def _rows_from_templates(corpus: Corpus, table: Table) -> list[Row]:
-    """Make the rows of a table by the templates of a YAML, such as ``doc_to_text``."""
+    """Make the rows of a table by the templates of a YAML.
+
+    The keys are those of lm_eval: ``doc_to_text`` makes the prefix, ``doc_to_choice`` the choices,
+    and ``doc_to_target`` names the true one.
+    """
     # Without doc_to_target, the first choice is the true completion.
     target = 0 if corpus.doc_to_target is None else corpus.doc_to_target
     compile_template = partial(compile_cell_template, corpus.where, columns=column_names(table))
@@ -415,7 +419,7 @@ def _render_row(where: str, renderers: RowRenderers, doc_id: str, record: TableR
         target = renderers.target(cells)
         error_types = renderers.error_types(cells)
     except (TemplateError, ValueError, TypeError) as error:
-        # A template that fits the first row may fail at a later one.
+        # Templates are compiled before the rows are read, but may still fail at a row.
         raise ConfigError(f"{where}: a template fails at {record.location}: {error}") from error
     if not isinstance(choices, list | tuple):
         raise ConfigError(

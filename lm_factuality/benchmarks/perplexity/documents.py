@@ -230,8 +230,9 @@ def rebuild_documents(rows: Sequence[Row], join: Join = AUTHORS_JOIN) -> list[Te
 
     The text of a row is its prefix joined to its true completion. A document may have several rows,
     whose texts overlap. So a text is dropped if a longer text of the same document contains it or
-    begins with its prefix, and if a text of any document equals it or begins with it. Each document
-    keeps its longest text, and every text that begins differently.
+    begins with the prefix of its row. It is also dropped if another text, of any document, equals
+    it or begins with it. So each document keeps its longest text, and every text that begins
+    differently.
 
     Example:
         Of the texts ``One.``, ``One. Two.`` and ``Three.``, the last two are kept.
