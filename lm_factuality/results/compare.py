@@ -482,7 +482,10 @@ def _pair_cells(pair: PairedDifference, score: Score) -> tuple[str, ...]:
     # Numbers that are not known are empty texts here.
     formatted = format_difference(pair, score)
     better = ""
-    if pair.adjusted_p_value is not None and pair.adjusted_p_value < _SIGNIFICANCE_LEVEL:
+    p_value = pair.adjusted_p_value
+    is_significant = p_value is not None and p_value < _SIGNIFICANCE_LEVEL
+    # No model is better in a score that has no better direction.
+    if is_significant and score.higher_is_better is not None:
         # For scores such as perplexity, where lower is better, a positive difference favours B.
         is_higher = pair.difference > 0
         better = "A" if is_higher == score.higher_is_better else "B"

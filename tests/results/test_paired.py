@@ -7,8 +7,10 @@ from collections import defaultdict
 
 import pytest
 
+from lm_factuality.benchmarks.declaration import undeclared_score
+from lm_factuality.benchmarks.pairs import PairedDifference
 from lm_factuality.ground.errors import ConfigError, DataError
-from lm_factuality.results.compare import compare_runs, read_runs
+from lm_factuality.results.compare import _pair_cells, compare_runs, read_runs
 from lm_factuality.scores.paired import holm
 from tests.report.results import factor_task, felm_task, write_results
 
@@ -81,6 +83,22 @@ def test_the_better_model_is_named_only_if_the_difference_is_significant(clear_c
         ("org/a", "org/c"): "",
         ("org/b", "org/c"): "B",
     }
+
+
+def test_no_model_is_better_in_a_score_without_a_direction():
+    significant = PairedDifference(
+        score_a=12.0,
+        score_b=9.0,
+        difference=3.0,
+        stderr=0.1,
+        p_value=0.0,
+        shared_rows=40,
+        adjusted_p_value=0.0,
+    )
+
+    cells = _pair_cells(significant, undeclared_score("num_words"))
+
+    assert cells[4] == ""  # the column "better"
 
 
 def test_comparisons_have_the_difference_and_the_p_value(clear_comparisons):
