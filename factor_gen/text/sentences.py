@@ -83,8 +83,9 @@ def _spans_in_line(line: str, language: str) -> list[SentenceSpan]:
 
         # sentencex ends a German sentence after an ordinal number, as in "im 19. Jahrhundert".
         # Such a number with the white space around it has eight characters at most.
-        follows_ordinal = _ORDINAL.search(line[:start][-8:])
-        if language == "de" and spans and follows_ordinal:
+        # Other languages are not searched: to cut the line again and again takes long.
+        follows_ordinal = language == "de" and _ORDINAL.search(line[:start][-8:])
+        if spans and follows_ordinal:
             # The two halves become one sentence.
             start = spans.pop().start
         spans.append(SentenceSpan(start, end))
