@@ -122,7 +122,7 @@ def test_only_the_tokens_of_the_sentence_count_after_its_context(
 ) -> None:
     """The engine computes shared beginnings once. Some models cannot do so."""
     if not has_engine:
-        monkeypatch.setattr("factor_gen.filter_models.find_engine", lambda *_: None)
+        monkeypatch.setattr("factor_gen.filter_models.build_tested_engine", lambda *_: None)
     model = FluencyModel(FluencySettings(str(checkpoint)))
 
     for context in CONTEXTS:
