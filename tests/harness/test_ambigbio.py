@@ -6,7 +6,6 @@ import json
 import re
 import sqlite3
 from functools import partialmethod
-from itertools import chain
 from pathlib import Path
 
 import pytest
@@ -38,14 +37,14 @@ ANSWER = "She was a painter [1]. She taught at the Harbour School [1]. She flew 
 
 
 @pytest.fixture(autouse=True)
-def _own_home(tmp_path, monkeypatch) -> None:
-    """Keeps the answers of judges in ``tmp_path``."""
+def own_home(tmp_path, monkeypatch) -> None:
+    """Give the test an empty folder for the answers of judges."""
     monkeypatch.setenv("LM_FACTUALITY_HOME", str(tmp_path / "home"))
 
 
 @pytest.fixture
 def data(tmp_path) -> Path:
-    """A file with ``ROWS`` in the authors' format."""
+    """Return a file with `ROWS` in the authors' format."""
     path = tmp_path / "rows.json"
     path.write_text(json.dumps({"data": ROWS}), encoding="utf-8")
     return path
@@ -53,8 +52,11 @@ def data(tmp_path) -> Path:
 
 @pytest.fixture
 def run(data, tmp_path, monkeypatch):
-    """Runs ``lm-factuality run`` with one answer to every prompt and the lexical judge, and returns
-    the exit code: ``run("ambigbio_both", linking="hungarian")``."""
+    """Return a function that runs a task on `ROWS`, and returns the exit code.
+
+    The model gives `ANSWER` to every prompt, and the lexical judge judges it. The function takes
+    settings of the task: ``run("ambigbio_both", linking="hungarian")``.
+    """
     from lm_eval.tasks import TaskManager
 
     monkeypatch.setattr(
@@ -63,24 +65,28 @@ def run(data, tmp_path, monkeypatch):
 
     def run_task(task: str = "ambigbio", answer: str = ANSWER, **metadata) -> int:
         all_metadata = {"generations": str(data), "judge": "lexical", **metadata}
-        options = {
-            "--model": "constant-answer",
-            "--model_args": json.dumps({"answer": answer}),
-            "--tasks": task,
-            "--output_path": str(tmp_path / "out"),
-            "--metadata": json.dumps(all_metadata),
-        }
-        return main(["run", *chain.from_iterable(options.items()), "--log_samples"])
+        return main(
+            [
+                "run",
+                *("--model", "constant-answer"),
+                *("--model_args", json.dumps({"answer": answer})),
+                *("--tasks", task),
+                *("--output_path", str(tmp_path / "out")),
+                *("--metadata", json.dumps(all_metadata)),
+                "--log_samples",
+            ]
+        )
 
     return run_task
 
 
 def newest(folder: Path, pattern: str) -> Path:
+    """Return the newest file below a folder whose name, which ends in a time, matches a pattern."""
     return max(folder.rglob(pattern))
 
 
 def read_results(folder: Path) -> dict:
-    """The newest results that lm_eval wrote below ``folder``."""
+    """Return the newest results that lm_eval wrote below a folder."""
     return json.loads(newest(folder, "results_*.json").read_text(encoding="utf-8"))
 
 
@@ -156,8 +162,10 @@ def test_an_answer_that_declines_counts_in_the_respond_ratio_only(run, tmp_path,
 
 @pytest.fixture
 def evaluate_ambigbio(evaluate, data):
-    """Evaluates a task on ``data`` with one answer to every prompt and the lexical judge:
-    ``evaluate_ambigbio(linking="greedy")``."""
+    """Return a function that evaluates a task on `ROWS`, and returns lm_eval's output.
+
+    It takes settings of the task: ``evaluate_ambigbio(linking="greedy")``.
+    """
 
     def run_task(task: str = "ambigbio", **metadata):
         return evaluate(
@@ -193,13 +201,16 @@ def test_answers_are_sampled_as_in_the_paper(evaluate_ambigbio):
 
 
 def read_demonstrations(kind: str) -> list[dict]:
+    """Return the demonstrations in prompts, of the kind "ambiguous" or "unambiguous"."""
     path = tasks_folder() / "ambigbio" / "demonstrations.json"
     return json.loads(path.read_text(encoding="utf-8"))[kind]
 
 
 def titles_of_bearers(demonstration: dict) -> set[str]:
-    """The titles of the passages on people who bear the demonstration's name, as "Ann Lee (poet)"
-    and "Ann J. Lee" bear "Ann Lee"."""
+    """Return the titles of the passages on people who bear the name of a demonstration.
+
+    "Ann Lee (poet)" and "Ann J. Lee" bear the name "Ann Lee".
+    """
     titles = [passage["title"] for passage in demonstration["passages"]]
     return {
         title
@@ -209,7 +220,7 @@ def titles_of_bearers(demonstration: dict) -> set[str]:
 
 
 def cited_numbers(demonstration: dict) -> set[int]:
-    """The numbers of the passages that the answer cites, such as 2 by "[2]"."""
+    """Return the numbers of the passages that the answer cites, such as 2 for "[2]"."""
     return {int(number) for number in re.findall(r"\[(\d+)\]", demonstration["answer"])}
 
 
@@ -244,8 +255,10 @@ def test_a_prompt_with_demonstrations_ends_where_the_answer_begins(kind):
 
 @pytest.fixture
 def authors_repository(tmp_path) -> Path:
-    """A folder with two of the authors' prompt files, "no_ambig" and "careful", each with three
-    demonstrations, on A, B and C."""
+    """Return a folder with two of the authors' prompt files, "no_ambig" and "careful".
+
+    Each has three demonstrations, on A, B and C.
+    """
     folder = tmp_path / "theirs" / "ALCE" / "AmbigBio_prompts"
     folder.mkdir(parents=True)
     content = {

@@ -19,8 +19,11 @@ GREEDY = {"do_sample": False, "until": ["\n"], "max_gen_toks": 5}
 
 @pytest.fixture
 def felm_tasks(tmp_path):
-    """A folder with tasks on the sample's rows: "one" and "same" ask the same, "shorter" asks for
-    fewer tokens, and "sampled" samples three answers."""
+    """Return a folder with four tasks on the sample's rows.
+
+    "one" and "same" ask the same, "shorter" asks for fewer tokens, and "sampled" samples three
+    answers.
+    """
     settings_by_task = {
         "one": {},
         "same": {},
@@ -45,13 +48,13 @@ def felm_tasks(tmp_path):
 
 @pytest.fixture
 def lm(checkpoint):
-    """A real model."""
+    """Return a real model."""
     return HFLM(pretrained=str(checkpoint), device="cpu", batch_size=4)
 
 
 @pytest.fixture
 def asked(monkeypatch):
-    """The arguments of every request for text that reaches a model of the kind "hf"."""
+    """Return the list of the arguments of every request for text that reaches the model."""
     recorded_arguments = []
     generate = HFLM.generate_until
 
@@ -64,18 +67,20 @@ def asked(monkeypatch):
 
 
 def responses_by_task(output):
-    """What lm_eval writes of each sample: its arguments and the model's responses."""
-    return {
-        task: [
-            (sample["arguments"], sample["resps"], sample["filtered_resps"]) for sample in samples
-        ]
-        for task, samples in output["samples"].items()
-    }
+    """Return the requests and the responses of each sample, by task."""
+    keys = ("arguments", "resps", "filtered_resps")
+    responses = {}
+    for task, samples in output["samples"].items():
+        responses[task] = [[sample[key] for key in keys] for sample in samples]
+    return responses
 
 
 @pytest.fixture
 def evaluator_log(caplog, monkeypatch):
-    """The log with the messages of lm_eval's evaluator, which does not pass them on."""
+    """Return the log with the messages of lm_eval's evaluator.
+
+    Its logger does not pass messages on, so pytest would miss them.
+    """
     logger = logging.getLogger("lm_eval.evaluator")
     monkeypatch.setattr(logger, "level", logging.INFO)
     logger.addHandler(caplog.handler)
@@ -153,8 +158,8 @@ def test_identical_greedy_requests_are_asked_once(arguments, asked_count):
     assert answers == [f"answer to {prompt}" for prompt, *_ in arguments]
 
 
-class Sharded:
-    """A model of two processes that work in step."""
+class ModelOfTwoProcesses:
+    """A model whose two processes must receive the same number of requests."""
 
     world_size = 2
 
@@ -162,26 +167,39 @@ class Sharded:
         return requests
 
 
+IndependentModel = type("HFLM", (ModelOfTwoProcesses,), {})
+"""A model of two processes by the name of lm_eval's class, whose processes work independently."""
+
+
 @pytest.mark.parametrize(
     ("model_class", "is_wrapped"),
     [
-        pytest.param(Sharded, False, id="works in step"),
-        pytest.param(type("HFLM", (Sharded,), {}), True, id="HFLM"),
+        pytest.param(ModelOfTwoProcesses, False, id="processes in step"),
+        pytest.param(IndependentModel, True, id="independent processes"),
     ],
 )
-def test_a_model_whose_processes_work_in_step_is_not_wrapped(model_class, is_wrapped, monkeypatch):
-    lm = model_class()
-    wrapped_during_run = []
-    monkeypatch.setattr(
-        evaluator,
-        "evaluate",
-        lambda lm, **options: wrapped_during_run.append("generate_until" in vars(lm)),
-    )
+def test_requests_are_not_left_out_where_processes_work_in_step(
+    model_class, is_wrapped, monkeypatch
+):
+    """A process with fewer requests than the other would wait for ever."""
+    was_wrapped = []
+
+    def record_whether_wrapped(lm, **options):
+        was_wrapped.append("generate_until" in vars(lm))
+
+    monkeypatch.setattr(evaluator, "evaluate", record_whether_wrapped)
     evaluation.extend_evaluate()
 
-    evaluator.evaluate(lm, task_dict={})
+    evaluator.evaluate(model_class(), task_dict={})
 
-    assert wrapped_during_run == [is_wrapped]
+    assert was_wrapped == [is_wrapped]
+
+
+class Model:
+    """A model that answers nothing."""
+
+    def generate_until(self, requests):
+        return []
 
 
 def test_a_run_that_fails_leaves_the_model_as_it_was(monkeypatch):
@@ -191,7 +209,9 @@ def test_a_run_that_fails_leaves_the_model_as_it_was(monkeypatch):
     monkeypatch.setattr(evaluator, "evaluate", fail)
     evaluation.extend_evaluate()
     evaluation.extend_evaluate()  # twice does no harm
-    model = type("Model", (), {"generate_until": lambda self, requests: []})()
+    model = Model()
+
     with pytest.raises(RuntimeError):
         evaluator.evaluate(model)
+
     assert "generate_until" not in vars(model)

@@ -1,5 +1,4 @@
-"""Long-form factuality through lm_eval: the sample, a YAML of one's own, and the same scores from
-saved samples."""
+"""Long-form factuality through lm_eval: runs, results, and the same scores from saved samples."""
 
 from __future__ import annotations
 
@@ -30,12 +29,23 @@ TOWNS = [
         "text": "Grayport is a mining village in Norland. Tomas Reed found silver there in 1840.",
     },
 ]
-ANSWER = "**Grayport**\n\n- Grayport was founded by Orla Venn in 1702.\n- Tomas Reed found silver there in 1840.\n"
+"""Two towns of one name, which have a page each."""
+
+ANSWER = """\
+**Grayport**
+
+- Grayport was founded by Orla Venn in 1702.
+- Tomas Reed found silver there in 1840.
+"""
+"""An answer that mixes the two towns up: each page supports one of its two facts."""
 
 
 @pytest.fixture(autouse=True)
-def _own_home(tmp_path, monkeypatch) -> None:
-    """Keeps the answers of judges in ``tmp_path``, and lm_eval from its built-in tasks."""
+def own_home(tmp_path, monkeypatch) -> None:
+    """Keep the answers of judges in ``tmp_path``, and the tasks of lm_eval unread.
+
+    To read them would take seconds in each run.
+    """
     from lm_eval.tasks import TaskManager
 
     monkeypatch.setenv("LM_FACTUALITY_HOME", str(tmp_path / "home"))
@@ -45,8 +55,14 @@ def _own_home(tmp_path, monkeypatch) -> None:
 
 
 def run_arguments(task: str, out: Path, model: str = "constant-answer", **model_args) -> list[str]:
-    """The arguments of ``lm-factuality run``, by default of a model with one answer to every
-    prompt."""
+    """Return the arguments of ``lm-factuality`` that run a task.
+
+    Args:
+        task: The name or the YAML of the task.
+        out: The folder for the output.
+        model: A model class of lm_eval. By default the model gives `ANSWER` to every prompt.
+        **model_args: The arguments of the model.
+    """
     arguments = json.dumps(model_args or {"answer": ANSWER})
     command = ["run", "--model", model, "--model_args", arguments, "--tasks", task]
     return [*command, "--output_path", str(out), "--log_samples"]
@@ -54,8 +70,10 @@ def run_arguments(task: str, out: Path, model: str = "constant-answer", **model_
 
 @pytest.fixture
 def run(tmp_path):
-    """Runs a task by ``run_arguments``, and returns its results:
-    ``run("sample_longform", "--limit", "8")``."""
+    """Return a function that runs a task with more options, and returns its results.
+
+    Example: ``run("sample_longform", "--limit", "8")``.
+    """
 
     def run_task(task: str, *options: str, **model):
         out = tmp_path / "out"
@@ -68,8 +86,10 @@ def run(tmp_path):
 
 @pytest.fixture
 def judge_samples(tmp_path):
-    """Runs ``judge longform`` with the lexical judge on the samples of a task, with "judged" as its
-    output; returns the exit code."""
+    """Return a function that judges the samples of a task's results with the lexical judge.
+
+    It writes into the folder ``judged``, and returns the exit code.
+    """
 
     def run_judge(task, *options: str) -> int:
         paths = ["--samples", str(task.samples), "--out", str(tmp_path / "judged")]
@@ -79,25 +99,27 @@ def judge_samples(tmp_path):
 
 
 def read_metrics(folder: Path) -> dict:
+    """Return the scores that ``lm-factuality judge`` wrote into a folder."""
     return json.loads((folder / "metrics.json").read_text(encoding="utf-8"))
 
 
 def write_jsonl(path: Path, rows: list[dict]) -> None:
+    """Write a file with one JSON object per line."""
     path.write_text("".join(json.dumps(row) + "\n" for row in rows), encoding="utf-8")
 
 
 @pytest.fixture
 def write_task(tmp_path):
-    """Writes the YAML of a task "my_towns", which asks for two towns of one name, with its prompts
-    and its knowledge, and returns its path: ``write_task(rows=[...], k=2)``."""
+    """Return a function that writes the YAML of the task ``my_towns``, and returns its path.
 
-    def write(rows=None, **changes) -> str:
-        titles = [town["title"] for town in TOWNS]
-        write_jsonl(
-            tmp_path / "prompts.jsonl",
-            rows
-            or [{"name": "Grayport", "titles": titles}, {"name": "Port Gray", "titles": titles}],
-        )
+    The task asks about towns, and its facts are checked against the pages of `TOWNS`. The function
+    takes the rows of prompts and settings of the task: ``write_task(rows=[...], k=2)``.
+    """
+    titles = [town["title"] for town in TOWNS]
+    default_rows = [{"name": "Grayport", "titles": titles}, {"name": "Port Gray", "titles": titles}]
+
+    def write(rows: list[dict] | None = None, **settings) -> str:
+        write_jsonl(tmp_path / "prompts.jsonl", rows or default_rows)
         write_jsonl(tmp_path / "towns.jsonl", TOWNS)
         if not (tmp_path / "towns.db").exists():
             build_knowledge(tmp_path / "towns.jsonl", tmp_path / "towns.db")
@@ -106,7 +128,7 @@ def write_task(tmp_path):
             "columns": {"title": "titles"},
             "knowledge": "towns.db",
             "judge": "lexical",
-            **changes,
+            **settings,
         }
         content = {
             "include": str(TASKS / "longform" / "_longform.yaml"),
@@ -122,18 +144,20 @@ def write_task(tmp_path):
 
 
 def assert_samples_give_the_metrics_of(task) -> None:
-    """The metrics computed anew from the samples of ``task`` are those of its run."""
+    """Check that the metrics computed anew from the samples of a run are those of the run."""
     recomputed = recompute(task)
     assert recomputed.changed_rows == ()
     assert set(recomputed.metrics) == set(task.metrics)
     for name, value in task.metrics.items():
-        is_equal = recomputed.metrics[name] == pytest.approx(value, nan_ok=True)
-        assert is_equal or math.isnan(recomputed.metrics[name])
+        recomputed_value = recomputed.metrics[name]
+        # A metric without a value is NaN when it is computed anew.
+        if not math.isnan(recomputed_value):
+            assert recomputed_value == pytest.approx(value), name
 
 
 @pytest.fixture
 def sample_task(run, checkpoint):
-    """The results of a real model on eight prompts of the sample."""
+    """Return the results of a real model on eight prompts of the sample."""
     larger = checkpoint.with_name("larger")
     options = ["--limit", "8", "--batch_size", "8", "--device", "cpu"]
     return run("sample_longform", *options, model="hf", pretrained=str(larger), dtype="float32")
@@ -180,8 +204,8 @@ def test_an_unknown_setting_is_refused_when_samples_are_judged(
 
 @pytest.fixture
 def indexed_task(run, write_task, tmp_path):
-    """The results of a task whose knowledge is an index of the towns."""
-    write_task()  # with the towns that the index is built of
+    """Return the results of a task whose knowledge is an index of the towns."""
+    write_task()  # writes the file of towns from which the index is built
     towns = str(tmp_path / "towns.jsonl")
     assert main(["index", "build", towns, "--out", str(tmp_path / "index")]) == 0
     return run(write_task(knowledge="index", columns={}, k=2, passages=1))
@@ -226,29 +250,45 @@ def test_validate_names_a_row_without_a_title(write_task, capsys):
     assert "prompts.jsonl:2: no title" in capsys.readouterr().out
 
 
-def test_the_command_that_resumes_a_failed_run_has_its_settings(
-    write_task, tmp_path, monkeypatch, capsys
-):
+RESUMED_SETTINGS = {"entities": True, "entity_kind": "town", "k": [2, 4]}
+
+
+@pytest.fixture
+def resuming_command(write_task, tmp_path, monkeypatch, capsys) -> list[str]:
+    """Return the command that a run with `RESUMED_SETTINGS` prints if its judge fails."""
+
     def fail(self, judge, docs, responses):
         raise BackendDownError("the server is down")
 
-    settings = {"entities": True, "entity_kind": "town", "k": [2, 4]}
     with monkeypatch.context() as patch:
         patch.setattr(LongForm, "judge", fail)
-        assert main(run_arguments(write_task(**settings), tmp_path / "out")) == 1
-    last_line = capsys.readouterr().err.strip().splitlines()[-1]
-    program, *command = shlex.split(last_line)
+        exit_code = main(run_arguments(write_task(**RESUMED_SETTINGS), tmp_path / "out"))
+    assert exit_code == 1
+    *_, last_line = capsys.readouterr().err.strip().splitlines()
+    return shlex.split(last_line)
 
-    assert [program, *command[:2]] == ["lm-factuality", "judge", "longform"]
-    assert main(command) == 0
 
-    metrics = read_metrics(Path(command[command.index("--out") + 1]))
+def test_the_command_that_resumes_a_failed_run_has_its_settings(resuming_command):
+    program, *arguments = resuming_command
+    assert program == "lm-factuality"
+    assert arguments[:2] == ["judge", "longform"]
+
+    exit_code = main(arguments)
+
+    out = Path(arguments[arguments.index("--out") + 1])
+    metrics = read_metrics(out)
+    assert exit_code == 0
     assert metrics["k"] == [2, 4]
     assert metrics["d_factscore"]["value"] == 0.5  # each town supports one of the two facts
-    assert {name: metrics["about"][name] for name in settings} == settings
+    for name, value in RESUMED_SETTINGS.items():
+        assert metrics["about"][name] == value
 
 
-def test_a_folder_called_documents_is_no_index(tmp_path, monkeypatch):
+def test_a_folder_called_documents_is_not_taken_for_an_index(tmp_path, monkeypatch):
+    # By default, the setting ``knowledge`` has this name, for the documents of the rows.
     (tmp_path / "documents").mkdir()
     monkeypatch.chdir(tmp_path)
-    assert long_form_method({"k": 2}).recorded_settings["knowledge"] == "documents"
+
+    method = long_form_method({"k": 2})
+
+    assert method.recorded_settings["knowledge"] == "documents"
