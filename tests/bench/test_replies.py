@@ -138,7 +138,7 @@ def longform_sample(number: int) -> dict[str, object]:
         "question": prompt,
         "name": f"mill {number}",
         "topic": "",
-        "docs": [{"title": "The mill", "text": SENTENCES}],
+        "passages": [{"title": "The mill", "text": SENTENCES}],
         "evidence": "documents",
     }
     return {"doc": doc, "resps": [[SENTENCES]]}
