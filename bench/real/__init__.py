@@ -1,1 +1,4 @@
-"""``make real``: the suite on published data with a real language model, as one table."""
+"""Runs the suite on published data with a real language model, and makes one table of the results.
+
+``make real`` calls ``python -m bench.real``. ``docs/real.md`` explains it to users.
+"""

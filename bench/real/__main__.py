@@ -1,5 +1,8 @@
-"""``python -m bench.real``: fetches the model, runs every step in a process of its own, and prints
-one table."""
+"""Runs the suite on published data with a real model: ``python -m bench.real``.
+
+The command fetches the model, runs the steps one after another, each in a process of its own, and
+prints one table. ``make real`` calls it.
+"""
 
 from __future__ import annotations
 
@@ -19,23 +22,31 @@ from rich.console import Console
 
 from bench.real.data import gather
 from bench.real.model import checkpoint
-from bench.real.read import tasks
-from bench.real.record import Line, Place, Skipped, Step, last_words
+from bench.real.read import read_tasks
+from bench.real.record import CannotRunError, Line, Step, StepContext, last_line
 from bench.real.steps import STEPS
-from bench.real.table import Outcome, put_on_page, show, to_markdown
+from bench.real.table import Outcome, print_and_save, put_on_page, to_markdown
 from lm_factuality.ground.errors import FactualityError
 from lm_factuality.ground.files import write_json
 
 REPOSITORY = Path(__file__).resolve().parents[2]
+"""The folder of this checkout."""
+
 _DONE = "done.json"
+_SECONDS_BETWEEN_LOOKS = 0.5
+_LONGEST_STATUS = 160  # characters of the last line of a log
 _console = Console(stderr=True, highlight=False)
 
 
 def main(argv: Sequence[str] | None = None) -> int:
-    """The exit code: 1 if a step failed, or something is unscored through a fault of ours."""
-    options = _options().parse_args(argv)
+    """Run the steps, and print the table.
+
+    Returns:
+        The exit code. It is 1 if the model cannot be had, a step failed, or something is unscored
+        through a fault of the suite.
+    """
+    options = _make_parser().parse_args(argv)
     logging.basicConfig(level=logging.WARNING)
-    asked = _with_before(options.only or [step.name for step in STEPS])
     try:
         model = (options.model or checkpoint()).resolve()
         missing = gather(options.out / "data", options.data)
@@ -44,34 +55,39 @@ def main(argv: Sequence[str] | None = None) -> int:
         return 1
     for source, reason in missing.items():
         _console.print(f"{source}: the sample stands in, or the step is skipped: {reason}")
+
     outcomes = []
-    for number, step in enumerate(asked, 1):
-        place = Place(
-            model,
-            options.out.resolve(),
-            step.name,
-            options.rows or step.rows,
-            missing,
-            options.vllm.absolute(),
+    steps = choose_steps(options.only or [step.name for step in STEPS])
+    for number, step in enumerate(steps, 1):
+        context = StepContext(
+            model=model,
+            out=options.out.resolve(),
+            name=step.name,
+            rows=options.rows or step.rows,
+            missing=missing,
+            vllm=options.vllm.absolute(),
         )
+        title = f"[{number}/{len(steps)}] {step.name}"
+        # Steps that are only needed by the chosen ones are not repeated.
         again = options.again and (not options.only or step.name in options.only)
-        outcomes.append(_do(step, place, f"[{number}/{len(asked)}] {step.name}", again))
-        _console.print(
-            f"[{number}/{len(asked)}] {step.name}: {outcomes[-1].problem or 'done'}, {outcomes[-1].seconds:.0f} s",
-            markup=False,
-        )
-    show(outcomes, model.name, options.out)
+        outcome = run_step(step, context, title, again)
+        outcomes.append(outcome)
+        message = f"{title}: {outcome.problem or 'done'}, {outcome.seconds:.0f} s"
+        _console.print(message, markup=False)
+
+    print_and_save(outcomes, model.name, options.out)
     if options.page:
         put_on_page(options.page, to_markdown(outcomes))
-    return int(any(each.is_wrong for each in outcomes))
+    return int(any(outcome.is_wrong for outcome in outcomes))
 
 
-def _options() -> argparse.ArgumentParser:
-    listed = "\n".join(f"  {step.name:18} {step.about} ({step.rows})" for step in STEPS)
+def _make_parser() -> argparse.ArgumentParser:
+    """Return the command's parser, whose help lists the steps."""
+    steps = "\n".join(f"  {step.name:18} {step.about} ({step.rows})" for step in STEPS)
     parser = argparse.ArgumentParser(
         "python -m bench.real",
-        description=__doc__,
-        epilog=f"steps (and their rows):\n{listed}",
+        description="Run the suite on published data with a real model, and print one table.",
+        epilog=f"steps, with their numbers of rows:\n{steps}",
         formatter_class=argparse.RawDescriptionHelpFormatter,
     )
     parser.add_argument(
@@ -79,28 +95,31 @@ def _options() -> argparse.ArgumentParser:
         nargs="+",
         choices=[step.name for step in STEPS],
         metavar="STEP",
-        help="these, and what they need",
+        help="run only these steps, and those whose files they read",
     )
     parser.add_argument(
-        "--rows", type=int, metavar="N", help="rows of every step, instead of its own number"
+        "--rows", type=int, metavar="N", help="run N rows in every step, instead of its own number"
     )
     parser.add_argument("--again", action="store_true", help="repeat steps that are done")
     parser.add_argument(
-        "--model", type=Path, metavar="DIR", help="another checkpoint of a chat model"
+        "--model",
+        type=Path,
+        metavar="DIR",
+        help="use the chat model in this folder (default: SmolLM2-135M-Instruct, downloaded)",
     )
     parser.add_argument(
         "--data",
         type=Path,
         default=REPOSITORY.parent / "shared" / "data",
         metavar="DIR",
-        help="a folder with the published files anywhere below it; what is not there is downloaded",
+        help="take published files from anywhere below this folder; others are downloaded",
     )
     parser.add_argument(
         "--vllm",
         type=Path,
         default=REPOSITORY / ".venv-vllm" / "bin",
         metavar="DIR",
-        help="commands of an environment with vLLM",
+        help="the commands of an environment with vLLM (default: that of make test-vllm)",
     )
     parser.add_argument(
         "--page",
@@ -108,81 +127,113 @@ def _options() -> argparse.ArgumentParser:
         metavar="FILE",
         help="put the table on this page too, such as docs/real.md",
     )
-    parser.add_argument("--out", type=Path, default=REPOSITORY / "results" / "real", metavar="DIR")
+    parser.add_argument(
+        "--out",
+        type=Path,
+        default=REPOSITORY / "results" / "real",
+        metavar="DIR",
+        help="write a folder for each step, and the table, to this folder (default: results/real)",
+    )
     return parser
 
 
-def _with_before(names: Sequence[str]) -> list[Step]:
-    """The steps called ``names`` and those whose files they read, in the order of the list."""
-    wanted = {*names, *(before for step in STEPS if step.name in names for before in step.after)}
-    return [step for step in STEPS if step.name in wanted]
+def choose_steps(names: Sequence[str]) -> list[Step]:
+    """Return some steps and those whose files they read, in the order of `STEPS`."""
+    wanted_names = set(names)
+    for step in STEPS:
+        if step.name in names:
+            wanted_names.update(step.after)
+    return [step for step in STEPS if step.name in wanted_names]
 
 
-def _do(step: Step, place: Place, title: str, again: bool) -> Outcome:
-    """Runs a step unless it was done by the same command."""
-    done = place.folder / _DONE
+def run_step(step: Step, context: StepContext, title: str, again: bool) -> Outcome:
+    """Run a step, unless the same command has done it before.
+
+    Args:
+        step: The step.
+        context: What it runs with.
+        title: What the terminal shows while it runs.
+        again: Whether to repeat it if it is done.
+
+    Returns:
+        Its outcome, also if it fails or cannot run here.
+    """
     try:
-        before = json.loads(done.read_text(encoding="utf-8")) if done.is_file() else {}
-        command = list(step.command(place))
-        if before.get("command") == command and not again:
-            return Outcome(
-                step.name, tuple(Line(**line) for line in before["lines"]), before["seconds"]
-            )
-        if place.folder.is_dir():
-            shutil.rmtree(place.folder)
-            command = list(step.command(place))  # its configs were in that folder
-        place.folder.mkdir(parents=True, exist_ok=True)
-        seconds = _run(command, place, title, step.excused)
-        outcome = Outcome(step.name, tuple((step.read or tasks)(place)), seconds)
-    except Skipped as reason:
+        return _run_or_reload(step, context, title, again)
+    except CannotRunError as reason:
         return Outcome(step.name, (), 0.0, str(reason), is_skipped=True)
     except FactualityError as error:
         return Outcome(step.name, (), 0.0, str(error).splitlines()[0])
-    except (
-        ValueError,
-        LookupError,
-        OSError,
-    ) as error:  # what a step left cannot be read: the others go on
+    except (ValueError, LookupError, OSError) as error:
+        # What the step left cannot be read. The next steps can run nevertheless.
         return Outcome(step.name, (), 0.0, f"{type(error).__name__}: {error}")
-    write_json(
-        done,
-        {
-            "command": command,
-            "seconds": outcome.seconds,
-            "lines": [asdict(line) for line in outcome.lines],
-        },
-    )
+
+
+def _run_or_reload(step: Step, context: StepContext, title: str, again: bool) -> Outcome:
+    """Return the saved outcome of a step, or run the step and save its outcome if it succeeds."""
+    done_file = context.folder / _DONE
+    saved = json.loads(done_file.read_text(encoding="utf-8")) if done_file.is_file() else {}
+    command = step.command(context)
+    if saved.get("command") == command and not again:
+        lines = tuple(Line(**line) for line in saved["lines"])
+        return Outcome(step.name, lines, saved["seconds"])
+
+    if context.folder.is_dir():
+        shutil.rmtree(context.folder)
+        # The first call wrote configs to that folder.
+        command = step.command(context)
+    context.folder.mkdir(parents=True, exist_ok=True)
+    seconds = _run_command(command, context, title, step.excused)
+    read = step.read or read_tasks
+    outcome = Outcome(step.name, tuple(read(context)), seconds)
+    record = {
+        "command": command,
+        "seconds": seconds,
+        "lines": [asdict(line) for line in outcome.lines],
+    }
+    write_json(done_file, record)
     return outcome
 
 
-def _run(command: Sequence[str], place: Place, title: str, excused: str) -> float:
-    """The seconds that a command took; its last words are shown while it runs.
+def _run_command(command: Sequence[str], context: StepContext, title: str, excused: str) -> float:
+    """Run a command to its end, and show the last line of its log meanwhile.
+
+    Args:
+        command: Its words.
+        context: What it runs with.
+        title: What the terminal shows before the line.
+        excused: Words in the last line with which the command may fail.
+
+    Returns:
+        The seconds that it took.
 
     Raises:
-        FactualityError: its exit code is not 0, and it does not end with what is ``excused``.
+        FactualityError: The command failed.
     """
     start = time.monotonic()
     environment = {
         **os.environ,
         "HF_HUB_OFFLINE": "1",
         "VLLM_CPU_KVCACHE_SPACE": "1",
-        "LM_FACTUALITY_DATA": str(place.data),
+        "LM_FACTUALITY_DATA": str(context.data),
     }
-    with place.log.open("wb") as file, _console.status(title) as status:
+    with context.log.open("wb") as log, _console.status(title) as status:
         process = subprocess.Popen(
-            command, stdout=file, stderr=subprocess.STDOUT, env=environment, cwd=REPOSITORY
+            command, stdout=log, stderr=subprocess.STDOUT, env=environment, cwd=REPOSITORY
         )
         try:
             while process.poll() is None:
-                time.sleep(0.5)
-                status.update(f"{title}: {last_words(place.log)[-160:]}")
+                time.sleep(_SECONDS_BETWEEN_LOOKS)
+                status.update(f"{title}: {last_line(context.log)[-_LONGEST_STATUS:]}")
         except KeyboardInterrupt:
+            # The command would otherwise go on without this process.
             process.terminate()
             process.wait()
             raise
-    words = last_words(place.log)
-    if process.returncode and not (excused and excused in words):
-        raise FactualityError(f"exit code {process.returncode}: {words} (see {place.log})")
+    message = last_line(context.log)
+    is_excused = bool(excused) and excused in message
+    if process.returncode and not is_excused:
+        raise FactualityError(f"exit code {process.returncode}: {message} (see {context.log})")
     return time.monotonic() - start
 
 

@@ -1,13 +1,17 @@
-"""What a step left in its folder, as lines of the table."""
+"""Reads what steps leave in their folders, as lines of the table.
+
+`bench.real.__main__` calls `read_tasks`, or the function that `bench.real.steps` names for a step.
+"""
 
 from __future__ import annotations
 
 import json
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from itertools import chain, repeat
 from pathlib import Path
 from typing import Any
 
-from bench.real.record import Line, Place, last_words, most_common
+from bench.real.record import Line, StepContext, last_line, most_common
 from lm_factuality.benchmarks.chosen import (
     ScoreFigure,
     displayed_score,
@@ -20,138 +24,188 @@ from lm_factuality.harness.outputs import TaskResult
 from lm_factuality.harness.samples import read_samples
 from lm_factuality.results.read import read_results_files
 
-CLOSE = 1e-4  # nats a token by which two ways of scoring a choice may differ
+MOST_APART = 1e-4
+"""By how much two ways of scoring a choice may differ, in nats per token."""
 
 
-def tasks(place: Place) -> list[Line]:
-    """The headline of each task of a run."""
-    files = read_results_files([place.folder])
-    return [_line(task) for file in files for task in file.tasks]
+def read_tasks(context: StepContext) -> list[Line]:
+    """Read the headline score of each task from the results of lm_eval."""
+    lines = []
+    for file in read_results_files([context.folder]):
+        for task in file.tasks:
+            lines.append(_line_of_task(task))
+    return lines
 
 
-def _line(task: TaskResult) -> Line:
+def _line_of_task(task: TaskResult) -> Line:
+    """Return the line of a task, with the main reason of its unscored items."""
     name = headline_name(task)
-    found = score_figure(task, name)
-    samples = list(read_samples(task.samples)) if task.samples else []
-    reasons = [reason for sample in samples for reason in _reasons(sample)]
-    shown = _score(displayed_score(task.kind, name), found) if found else "not defined"
+    figure = score_figure(task, name)
+    shown_score = "not defined"
+    if figure is not None:
+        shown_score = _format_score(displayed_score(task.kind, name), figure)
+
+    reasons: list[str] = []
+    if task.samples is not None:
+        for sample in read_samples(task.samples):
+            reasons += _reasons_of_sample(sample)
     return Line(
-        task.task, task.effective, shown, int(task.metrics.get("unscored", 0)), most_common(reasons)
+        what=task.task,
+        rows=task.effective,
+        score=shown_score,
+        unscored=task.unscored,
+        reason=most_common(reasons),
     )
 
 
-def _score(score: Score, found: ScoreFigure) -> str:
-    ends = (
-        ""
-        if found.low is None or found.high is None
-        else f" [{score.format_interval(found.low, found.high)}]"
-    )
-    return f"{score.label} {score.format_value(found.value)}{'%' if score.display_factor == 100 else ''}{ends}"
+def _format_score(score: Score, figure: ScoreFigure) -> str:
+    """Return a score with its interval, such as "Accuracy 32.2% [25.8 – 38.6]"."""
+    unit = "%" if score.display_factor == 100 else ""
+    value = f"{score.label} {score.format_value(figure.value)}{unit}"
+    if figure.low is None or figure.high is None:
+        return value
+    return f"{value} [{score.format_interval(figure.low, figure.high)}]"
 
 
-def _reasons(sample: Any) -> Iterator[str]:
-    """Why items of a sample have no score: of the whole row, or of each generation in it."""
-    if isinstance(sample.get("unscored"), str):
-        yield sample["unscored"]
-    elif sample.get("unscored"):
-        yield from filter(None, json.loads(sample["filtered_resps"][0])["reasons"])
+def _reasons_of_sample(sample: Mapping[str, Any]) -> Iterator[str]:
+    """Yield why items of a sample have no score."""
+    unscored = sample.get("unscored")
+    if isinstance(unscored, str):
+        # The reason of the whole row.
+        yield unscored
+    elif unscored:
+        # The number of items. A judged response has a reason, or none, for each of them.
+        judged_response = json.loads(sample["filtered_resps"][0])
+        yield from filter(None, judged_response["reasons"])
 
 
-def beside(other: str) -> Callable[[Place], list[Line]]:
-    """The rows of a FACTOR task choice by choice beside those of the step ``other``."""
+def compare_with(step: str) -> Callable[[StepContext], list[Line]]:
+    """Return a function that compares the scores of choices with those of an earlier step.
 
-    def read(place: Place) -> list[Line]:
-        (file,) = read_results_files([place.folder])
+    It reads the one FACTOR task of its step. It raises a DataError if the mean log-probability of a
+    choice differs by more than `MOST_APART`, or is not a number.
+
+    Args:
+        step: The name of the earlier step, which ran the same task on at least the same rows.
+    """
+
+    def read(context: StepContext) -> list[Line]:
+        (file,) = read_results_files([context.folder])
         (task,) = file.tasks
-        ours, theirs = _means(place.folder, task.task), _means(place.out / other, task.task)
-        apart = [
-            abs(one - two) for row in ours for one, two in zip(ours[row], theirs[row], strict=True)
-        ]
-        if not all(each <= CLOSE for each in apart):
-            raise DataError(
-                f"{place.name}: {max(apart):.1e} nats a token from {other}, expected at most {CLOSE:g}"
-            )
-        return [
-            Line(
-                task.task,
-                len(ours),
-                f"at most {max(apart):.1e} nats a token from {other} on {len(apart)} choices",
-            )
-        ]
+        logprobs_by_row = _mean_logprobs(context.folder, task.task)
+        earlier_logprobs_by_row = _mean_logprobs(context.out / step, task.task)
+        differences = []
+        for row, logprobs in logprobs_by_row.items():
+            pairs = zip(logprobs, earlier_logprobs_by_row[row], strict=True)
+            differences += [abs(logprob - earlier) for logprob, earlier in pairs]
+
+        largest = f"{max(differences):.1e} nats a token from {step}"
+        # A comparison with nan is false.
+        if not all(difference <= MOST_APART for difference in differences):
+            raise DataError(f"{context.name}: {largest}, expected at most {MOST_APART:g}")
+        comparison = f"at most {largest} on {len(differences)} choices"
+        return [Line(task.task, len(logprobs_by_row), comparison)]
 
     return read
 
 
-def _means(folder: Path, task: str) -> dict[int, list[float]]:
-    (path,) = folder.rglob(f"samples_{task}_[0-9]*.jsonl")
-    return {sample["doc_id"]: sample["factor_mean_logprob"] for sample in read_samples(path)}
-
-
-def judged(place: Place) -> list[Line]:
-    """The rate of errors that ``lm-factuality judge felm_gen`` found."""
-    summary = _json(place.folder / "judged" / "metrics.json")
-    rate = summary["segment_error_rate"]
-    unscored = {
-        reason: number
-        for reason, number in summary["unscored"].items()
-        if not reason.startswith("no answer")
+def _mean_logprobs(folder: Path, task: str) -> dict[int, list[float]]:
+    """Return the log-probability per token of each choice, by the number of the row."""
+    return {
+        sample["doc_id"]: sample["factor_mean_logprob"]
+        for sample in read_task_samples(folder, task)
     }
-    reasons = most_common(reason for reason, number in unscored.items() for _ in range(number))
+
+
+def read_task_samples(folder: Path, task: str) -> Iterator[Mapping[str, Any]]:
+    """Read the samples of a task from the one file below a folder that has them."""
+    (path,) = folder.rglob(f"samples_{task}_[0-9]*.jsonl")
+    return read_samples(path)
+
+
+def read_judgements(context: StepContext) -> list[Line]:
+    """Read the rate of errors that ``lm-factuality judge felm_gen`` finds."""
+    metrics = _read_json(context.folder / "judged" / "metrics.json")
+    error_rate = metrics["segment_error_rate"]
+    counts = {}
+    for reason, count in metrics["unscored"].items():
+        # Responses without an answer have nothing to judge.
+        if not reason.startswith("no answer"):
+            counts[reason] = count
     return [
         Line(
-            "felm_gen",
-            summary["responses"],
-            _share("Segments with errors", rate["value"], rate["interval"]),
-            sum(unscored.values()),
-            reasons,
+            what="felm_gen",
+            rows=metrics["responses"],
+            score=_format_share(
+                "Segments with errors", error_rate["value"], error_rate["interval"]
+            ),
+            unscored=sum(counts.values()),
+            reason=_most_counted(counts),
         )
     ]
 
 
-def certified(place: Place) -> list[Line]:
-    """The scores of a certificate."""
-    found = _json(place.folder / "certificate.json")
-    whole, unscored = found["scores"]["ALL"], found["scores"]["unscored"]
-    responses = (
-        sum(whole["response"][each] for each in ("tp", "fp", "fn", "tn")) + unscored["responses"]
-    )
-    score = _share("F1, segments", whole["segment"]["f1"], found["intervals"]["segment"]["f1"])
-    reasons = most_common(
-        reason for reason, count in unscored["reasons"].items() for _ in range(count)
-    )
-    return [Line(found["setting"], responses, score, unscored["responses"], reasons)]
+def read_certificate(context: StepContext) -> list[Line]:
+    """Read how often a certified judge agrees with FELM's labels."""
+    certificate = _read_json(context.folder / "certificate.json")
+    scores = certificate["scores"]["ALL"]
+    unscored = certificate["scores"]["unscored"]
+    confusion = scores["response"]
+    num_scored = sum(confusion[outcome] for outcome in ("tp", "fp", "fn", "tn"))
+    interval = certificate["intervals"]["segment"]["f1"]
+    return [
+        Line(
+            what=certificate["setting"],
+            rows=num_scored + unscored["responses"],
+            score=_format_share("F1, segments", scores["segment"]["f1"], interval),
+            unscored=unscored["responses"],
+            reason=_most_counted(unscored["reasons"]),
+        )
+    ]
 
 
-def built(place: Place) -> list[Line]:
-    """How many rows ``factor-gen`` made of its documents, and what became of the others."""
-    manifest = place.folder / "built" / "manifest.json"
+def read_build(context: StepContext) -> list[Line]:
+    """Read how many rows ``factor-gen`` made, and why most other documents gave none."""
+    manifest = context.folder / "built" / "manifest.json"
     if not manifest.is_file():
-        return [
-            Line(
-                f"{place.rows} documents",
-                0,
-                "0 rows made",
-                reason=last_words(place.log).partition("gave one ")[2].partition(";")[0],
-            )
-        ]
-    counts = _json(manifest)["counts"]
-    unused = {f"{each['stage']}: {each['reason']}": each["documents"] for each in counts["unused"]}
-    main = most_common(reason for reason, count in unused.items() for _ in range(count))
-    without = f"documents without a row, most for {main}" if main else ""
-    return [
-        Line(
-            f"{counts['documents']} documents",
-            counts["rows"],
-            f"{counts['rows']} rows made",
-            reason=without,
-        )
-    ]
+        # The message is "no rows: none of the 3 documents gave one (REASONS); ADVICE".
+        _, _, end_of_message = last_line(context.log).partition("gave one ")
+        reasons, _, _ = end_of_message.partition(";")
+        return [Line(f"{context.rows} documents", 0, "0 rows made", reason=reasons)]
+
+    counts = _read_json(manifest)["counts"]
+    unused = {}
+    for group in counts["unused"]:
+        unused[f"{group['stage']}: {group['reason']}"] = group["documents"]
+    main_reason = _most_counted(unused)
+    if main_reason:
+        main_reason = f"documents without a row, most for {main_reason}"
+    score = f"{counts['rows']} rows made"
+    return [Line(f"{counts['documents']} documents", counts["rows"], score, reason=main_reason)]
 
 
-def _share(name: str, value: float | None, ends: list[float] | None) -> str:
-    between = f" [{100 * ends[0]:.1f}, {100 * ends[1]:.1f}]" if ends else ""
-    return f"{name} {100 * value:.1f}%{between}" if value is not None else "not defined"
+def _most_counted(counts: Mapping[str, int]) -> str:
+    """Return the most common of counted reasons with its count, as `most_common` does."""
+    return most_common(chain.from_iterable(map(repeat, counts.keys(), counts.values())))
 
 
-def _json(path: Path) -> Any:
+def _format_share(name: str, share: float | None, interval: Sequence[float] | None) -> str:
+    """Return a share in per cent, such as "F1, segments 50.0% [31.2, 68.8]".
+
+    Args:
+        name: What it is a share of.
+        share: The share from 0 to 1. None if it is not defined.
+        interval: Its lower and upper end. None if there is none.
+    """
+    if share is None:
+        return "not defined"
+    shown_share = f"{name} {100 * share:.1f}%"
+    if not interval:
+        return shown_share
+    low, high = interval
+    return f"{shown_share} [{100 * low:.1f}, {100 * high:.1f}]"
+
+
+def _read_json(path: Path) -> Any:
+    """Read a JSON file."""
     return json.loads(path.read_text(encoding="utf-8"))

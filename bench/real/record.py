@@ -1,79 +1,131 @@
-"""What a step of the run is, and what it leaves in the table."""
+"""What the modules of ``bench.real`` share: a step, what it runs with, and its lines of the table.
+
+A step is one command of ``make real``. `bench.real.steps` lists all of them.
+"""
 
 from __future__ import annotations
 
+import os
 from collections import Counter
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
+_LONGEST_LAST_LINE = 600  # bytes
+
 
 @dataclass(frozen=True)
 class Line:
-    """A line of the table: ``rows`` were run; ``score`` is shown with its interval; of the rows (or
-    other items) ``unscored`` have no score, most of them for ``reason``."""
+    """A line of the table. Files with results have its fields as keys."""
 
     what: str
+    """The task, or what the step worked on, such as "12 documents"."""
+
     rows: int
+    """The number of rows that were run."""
+
     score: str
+    """The score with its interval, as the table shows it."""
+
     unscored: int = 0
+    """The number of rows, or other items, without a score."""
+
     reason: str = ""
+    """The reason why most of these have no score, with its count."""
 
 
 @dataclass(frozen=True)
-class Place:
-    """Where a step runs: the checkpoint, the folder of the whole run, that of the step, the
-    published files that are ``missing`` with the reason, how many rows it takes, and the folder
-    with the commands of an environment with vLLM."""
+class StepContext:
+    """What a step runs with."""
 
     model: Path
+    """The folder of the model's checkpoint."""
+
     out: Path
+    """The folder of the whole run."""
+
     name: str
+    """The name of the step."""
+
     rows: int
+    """How many rows the step takes."""
+
     missing: Mapping[str, str]
+    """The published data that cannot be had: the reason by the name of the source."""
+
     vllm: Path
+    """The folder with the commands of an environment with vLLM."""
 
     @property
     def folder(self) -> Path:
+        """The folder of the step."""
         return self.out / self.name
 
     @property
     def log(self) -> Path:
+        """The file with everything that the step prints."""
         return self.folder / "log.txt"
 
     @property
     def data(self) -> Path:
+        """The folder with the published data, which all steps share."""
         return self.out / "data"
+
+
+MakeCommand = Callable[[StepContext], list[str]]
+"""Returns the command of a step. It raises `CannotRunError` if the step cannot run here."""
 
 
 @dataclass(frozen=True)
 class Step:
-    """A step of so many ``rows``: ``command`` gives its words, ``read`` what it leaves in its
-    folder (default: the results of lm_eval). ``after`` are steps whose files it reads. A command
-    that fails with the words ``excused`` has done its work."""
+    """A command of the run."""
 
     name: str
-    rows: int
-    command: Callable[[Place], Sequence[str]]
+    """Its name, by which users choose it."""
+
     about: str
-    read: Callable[[Place], list[Line]] | None = None
+    """What it does, as the help of the command says it."""
+
+    rows: int
+    """How many rows it takes, unless the user asks for another number."""
+
+    command: MakeCommand
+    """Returns its words."""
+
+    read: Callable[[StepContext], list[Line]] | None = None
+    """Reads what it leaves in its folder. If it is None, the step leaves results of lm_eval."""
+
     after: Sequence[str] = ()
+    """The names of earlier steps whose files it reads."""
+
     excused: str = ""
+    """Words in the last line of its log that make a failure a result: the step did its work."""
 
 
-class Skipped(Exception):
-    """A step cannot run here; the text says why, and what to do."""
+class CannotRunError(Exception):
+    """A step cannot run on this machine. The text says why, and what to do."""
 
 
 def most_common(reasons: Iterable[str]) -> str:
-    """The main reason with its count; empty where there is none."""
-    found = Counter(reasons).most_common(1)
-    return f"{found[0][0]} ({found[0][1]})" if found else ""
+    """Return the most common reason with its count, as in "cut off (2)", or "" if there is none."""
+    counts = Counter(reasons).most_common(1)
+    if not counts:
+        return ""
+    reason, count = counts[0]
+    return f"{reason} ({count})"
 
 
-def last_words(log: Path) -> str:
-    """The last line of a log that has one, from its end."""
+def last_line(log: Path) -> str:
+    """Return the last line of a log that is not blank, or "" if there is none.
+
+    Args:
+        log: The log. A carriage return, which progress bars print, also ends a line there.
+    """
     with log.open("rb") as file:
-        file.seek(max(0, log.stat().st_size - 600))
-        words = file.read().decode("utf-8", "replace").replace("\r", "\n").split("\n")
-    return next((line.strip() for line in reversed(words) if line.strip()), "")
+        # The whole log can be long, and the line is read twice a second.
+        file.seek(max(0, os.fstat(file.fileno()).st_size - _LONGEST_LAST_LINE))
+        end_of_log = file.read().decode("utf-8", "replace")
+    for line in reversed(end_of_log.replace("\r", "\n").split("\n")):
+        if line.strip():
+            return line.strip()
+    return ""

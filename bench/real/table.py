@@ -1,4 +1,7 @@
-"""The table of the run: on the terminal, as Markdown and as JSON."""
+"""Shows the table of the run on the terminal, as Markdown, and as JSON.
+
+`bench.real.__main__` calls it after the last step. `bench.real.known` puts its own table on a page.
+"""
 
 from __future__ import annotations
 
@@ -14,91 +17,120 @@ from lm_factuality.ground.console import print_table
 from lm_factuality.ground.errors import DataError
 from lm_factuality.ground.files import write_json, write_text
 
-_EXCUSED = yaml.safe_load((Path(__file__).parent / "reasons.yaml").read_text(encoding="utf-8"))
-TABLE = "<!-- The table below is made by a command. -->"
+TABLE_MARK = "<!-- The table below is made by a command. -->"
+"""The line of a page below which a table stands."""
+
+_EXCUSED_REASONS = yaml.safe_load(
+    (Path(__file__).parent / "reasons.yaml").read_text(encoding="utf-8")
+)
+# A "#" marks a column of numbers.
 _COLUMNS = ("step", "what", "#rows", "score [95% interval]", "#unscored", "main reason", "#seconds")
 
 
 @dataclass(frozen=True)
 class Outcome:
-    """A step that was done (``problem`` is empty), failed, or was skipped."""
+    """What became of a step. ``table.json`` has its fields as keys."""
 
     step: str
+    """The name of the step."""
+
     lines: tuple[Line, ...]
+    """Its lines of the table. There are none if it failed or was skipped."""
+
     seconds: float
+    """Its duration."""
+
     problem: str = ""
+    """Why it failed or was skipped. Empty if it was done."""
+
     is_skipped: bool = False
+    """Whether it was skipped."""
 
     @property
     def is_wrong(self) -> bool:
         """Whether the step failed, or left something unscored through a fault of the suite."""
-        return (bool(self.problem) and not self.is_skipped) or any(map(is_ours, self.lines))
+        has_failed = bool(self.problem) and not self.is_skipped
+        return has_failed or any(has_unexpected_reason(line) for line in self.lines)
 
 
-def is_ours(line: Line) -> bool:
-    """Whether the main reason for what is unscored is none of those that ``reasons.yaml``
-    excuses."""
-    return line.unscored > 0 and not any(re.search(reason, line.reason) for reason in _EXCUSED)
+def has_unexpected_reason(line: Line) -> bool:
+    """Return whether the main reason of unscored items is none that ``reasons.yaml`` excuses."""
+    if not line.unscored:
+        return False
+    return not any(re.search(pattern, line.reason) for pattern in _EXCUSED_REASONS)
 
 
-def cells(outcomes: Sequence[Outcome]) -> list[tuple[str, ...]]:
-    """The rows of the table; the seconds of a step stand on its first line."""
+def print_and_save(outcomes: Sequence[Outcome], model: str, out: Path) -> None:
+    """Print the table, and write it to files.
+
+    Args:
+        outcomes: The outcome of each step.
+        model: The name of the model.
+        out: The folder for ``table.md`` and ``table.json``.
+    """
+    minutes = sum(outcome.seconds for outcome in outcomes) / 60
+    title = f"{model}: {len(outcomes)} steps, {minutes:.1f} minutes"
+    print_table(title, _COLUMNS, _make_rows(outcomes))
+    write_text(out / "table.md", to_markdown(outcomes))
+    write_json(out / "table.json", [asdict(outcome) for outcome in outcomes])
+
+
+def to_markdown(outcomes: Sequence[Outcome]) -> str:
+    """Return the table in Markdown."""
+    heads = [column.lstrip("#") for column in _COLUMNS]
+    rules = ["---:" if column.startswith("#") else "---" for column in _COLUMNS]
+    rows = [heads, rules]
+    for row in _make_rows(outcomes):
+        # A bar within a cell would end the cell.
+        rows.append([cell.replace("|", "\\|") for cell in row])
+    return markdown_lines(rows)
+
+
+def markdown_lines(rows: Sequence[Sequence[str]]) -> str:
+    """Return the lines of a table in Markdown, from the cells of each row."""
+    return "".join(f"| {' | '.join(row)} |\n" for row in rows)
+
+
+def _make_rows(outcomes: Sequence[Outcome]) -> list[tuple[str, ...]]:
+    """Return the cells of each row of the table, in the order of the columns."""
     rows: list[tuple[str, ...]] = []
-    for each in outcomes:
-        if each.problem:
+    for outcome in outcomes:
+        # A step's name and seconds stand on its first row only.
+        step = outcome.step
+        seconds = f"{outcome.seconds:.0f}"
+        if outcome.problem:
+            kind = "skipped" if outcome.is_skipped else "failed"
+            rows.append((step, kind, "", outcome.problem, "", "", seconds))
+        for line in outcome.lines:
             rows.append(
                 (
-                    each.step,
-                    "skipped" if each.is_skipped else "failed",
-                    "",
-                    each.problem,
-                    "",
-                    "",
-                    f"{each.seconds:.0f}",
-                )
-            )
-        for number, line in enumerate(each.lines):
-            first = (each.step, f"{each.seconds:.0f}") if number == 0 else ("", "")
-            rows.append(
-                (
-                    first[0],
+                    step,
                     line.what,
                     str(line.rows),
                     line.score,
                     str(line.unscored),
                     line.reason,
-                    first[1],
+                    seconds,
                 )
             )
+            step = ""
+            seconds = ""
     return rows
 
 
-def to_markdown(outcomes: Sequence[Outcome]) -> str:
-    """The same for a page of the documentation."""
-    heads = [column.lstrip("#") for column in _COLUMNS]
-    rule = ["---:" if column.startswith("#") else "---" for column in _COLUMNS]
-    rows = [[cell.replace("|", "\\|") for cell in row] for row in cells(outcomes)]
-    return "".join(f"| {' | '.join(row)} |\n" for row in (heads, rule, *rows))
-
-
 def put_on_page(page: Path, table: str) -> None:
-    """Puts ``table`` in place of the one that stands below the line ``TABLE`` of ``page``.
+    """Put a table on a page in place of the one that stands below `TABLE_MARK`.
+
+    Args:
+        page: The page, in Markdown.
+        table: The table's lines, in Markdown.
 
     Raises:
-        DataError: there is no such line.
+        DataError: The page has no such line.
     """
-    before, mark, after = page.read_text(encoding="utf-8").partition(f"{TABLE}\n\n")
+    before, mark, after = page.read_text(encoding="utf-8").partition(f"{TABLE_MARK}\n\n")
     if not mark:
-        raise DataError(f"{page}: has no line {TABLE!r}, below which a table belongs")
-    rest = after.partition("\n\n")[2]
+        raise DataError(f"{page}: has no line {TABLE_MARK!r}, below which a table belongs")
+    # The old table ends at the first blank line.
+    _, _, rest = after.partition("\n\n")
     write_text(page, f"{before}{mark}{table}\n{rest}")
-
-
-def show(outcomes: Sequence[Outcome], model: str, out: Path) -> None:
-    """Prints the table, and writes ``table.md`` and ``table.json`` to ``out``."""
-    seconds = sum(each.seconds for each in outcomes)
-    print_table(
-        f"{model}: {len(outcomes)} steps, {seconds / 60:.1f} minutes", _COLUMNS, cells(outcomes)
-    )
-    write_text(out / "table.md", to_markdown(outcomes))
-    write_json(out / "table.json", [asdict(each) for each in outcomes])

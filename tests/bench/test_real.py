@@ -17,17 +17,19 @@ from pathlib import Path
 import pytest
 
 from bench.real import __main__ as real
-from bench.real import data, model, read, steps, table
-from bench.real.record import Line, Place, Skipped, Step, most_common
+from bench.real import commands as step_commands
+from bench.real import data, model, read, table
+from bench.real.record import CannotRunError, Line, Step, StepContext, most_common
+from bench.real.steps import STEPS
 from lm_factuality.ground.errors import DataError, FactualityError
 from lm_factuality.ground.files import sha256_of
 from tests.report.results import factor_task, write_results
 
 
-def make_place(
+def make_context(
     folder: Path, name: str = "step", rows: int = 3, missing: dict[str, str] | None = None
-) -> Place:
-    """Return the place where a step runs.
+) -> StepContext:
+    """Return what a step runs with.
 
     Args:
         folder: The folder of the whole run.
@@ -35,7 +37,7 @@ def make_place(
         rows: How many rows the step takes.
         missing: The published files that are missing, with the reason.
     """
-    return Place(
+    return StepContext(
         model=folder / "model",
         out=folder,
         name=name,
@@ -171,34 +173,38 @@ def option_of(command: Sequence[str], option: str) -> str:
 
 
 def test_a_task_whose_file_is_missing_is_left_out(tmp_path):
-    make_command = steps.run("hf", "expert_factor,news_factor", sample="sample_factor")
+    make_command = step_commands.run_tasks(
+        "hf", ["expert_factor", "news_factor"], sample="sample_factor"
+    )
 
-    command = make_command(make_place(tmp_path, missing={"news_factor": "not here"}))
+    command = make_command(make_context(tmp_path, missing={"news_factor": "not here"}))
 
     assert option_of(command, "--tasks") == "expert_factor"
 
 
 def test_the_sample_is_run_if_the_files_of_all_tasks_are_missing(tmp_path):
-    make_command = steps.run("hf", "expert_factor,news_factor", sample="sample_factor")
+    make_command = step_commands.run_tasks(
+        "hf", ["expert_factor", "news_factor"], sample="sample_factor"
+    )
     missing = {"news_factor": "not here", "expert_factor": "nor here"}
 
-    command = make_command(make_place(tmp_path, missing=missing))
+    command = make_command(make_context(tmp_path, missing=missing))
 
     assert option_of(command, "--tasks") == "sample_factor"
 
 
 def test_a_step_is_skipped_if_its_file_is_missing_and_no_sample_can_be_run(tmp_path):
-    make_command = steps.run("hf", "ambigbio")
+    make_command = step_commands.run_tasks("hf", ["ambigbio"])
 
-    with pytest.raises(Skipped, match="not here"):
-        make_command(make_place(tmp_path, missing={"ambigbio": "not here"}))
+    with pytest.raises(CannotRunError, match="not here"):
+        make_command(make_context(tmp_path, missing={"ambigbio": "not here"}))
 
 
 @pytest.fixture
-def place_with_felm(tmp_path) -> Place:
-    """Return a place with nine rows of FELM, of which the last three have references.
+def context_with_felm(tmp_path) -> StepContext:
+    """Return what a step of three rows runs with, among it nine rows of FELM.
 
-    A step there takes three rows. A prompt has a line separator, which does not end a row.
+    The last three have references. A prompt has a line separator, which does not end a row.
     """
     lines = []
     for index in range(9):
@@ -207,50 +213,57 @@ def place_with_felm(tmp_path) -> Place:
         lines.append(json.dumps(row, ensure_ascii=False) + "\n")
     (tmp_path / "data").mkdir()
     (tmp_path / "data" / "all.jsonl").write_text("".join(lines), encoding="utf-8")
-    return make_place(tmp_path, rows=3)
+    return make_context(tmp_path, rows=3)
 
 
-def test_rows_of_felm_are_taken_from_all_domains(place_with_felm):
+def test_rows_of_felm_are_taken_from_all_domains(context_with_felm):
     """The rows of a domain are together, so a limit would take the first domain only."""
-    make_command = steps.run("hf", "felm_segment_cot", "--apply_chat_template")
+    make_command = step_commands.run_tasks(
+        "hf", ["felm_segment_cot"], options=["--apply_chat_template"]
+    )
 
-    command = make_command(place_with_felm)
+    command = make_command(context_with_felm)
 
     assert json.loads(option_of(command, "--samples")) == {"felm_segment_cot": [0, 3, 6]}
     assert command[-1] == "--apply_chat_template"
 
 
-def test_rows_of_felm_gen_are_those_with_references(place_with_felm):
+def test_rows_of_felm_gen_are_those_with_references(context_with_felm):
     """The offline judge has no verdict without references."""
-    command = steps.run("hf", "felm_gen")(place_with_felm)
+    command = step_commands.run_tasks("hf", ["felm_gen"])(context_with_felm)
 
     assert json.loads(option_of(command, "--samples")) == {"felm_gen": [6, 7, 8]}
 
 
 def test_without_the_environment_of_vllm_its_step_is_skipped(tmp_path):
-    make_command = steps.run("vllm", "news_factor", bin_of=steps.vllm)
+    make_command = step_commands.run_tasks("vllm", ["news_factor"])
 
-    with pytest.raises(Skipped, match="make test-vllm"):
-        make_command(make_place(tmp_path))
+    with pytest.raises(CannotRunError, match="make test-vllm"):
+        make_command(make_context(tmp_path))
+
+
+def test_responses_cannot_be_judged_if_there_are_none(tmp_path):
+    with pytest.raises(DataError, match="felm_gen left no responses"):
+        step_commands.judge_responses(make_context(tmp_path))
 
 
 def test_steps_have_different_names():
-    names = [step.name for step in steps.STEPS]
+    names = [step.name for step in STEPS]
 
     assert len(set(names)) == len(names)
 
 
 def test_a_step_comes_after_the_steps_whose_files_it_reads():
-    names = [step.name for step in steps.STEPS]
+    names = [step.name for step in STEPS]
 
-    for step in steps.STEPS:
+    for step in STEPS:
         for earlier_step in step.after:
             assert names.index(earlier_step) < names.index(step.name)
 
 
 @pytest.mark.parametrize("config", ["judge", "filter", "writer"])
 def test_the_placeholders_of_a_config_are_filled(config, tmp_path):
-    path = steps.filled(config, make_place(tmp_path))
+    path = step_commands.fill_config(config, make_context(tmp_path))
 
     content = Path(path).read_text(encoding="utf-8")
     _, _, content_without_comment = content.partition("\n")
@@ -269,9 +282,9 @@ def make_step(runs_file: Path, rows: int = 1, code: str = "") -> Step:
     return Step(
         name="step",
         rows=rows,
-        command=lambda place: [sys.executable, "-c", script, str(place.rows)],
+        command=lambda context: [sys.executable, "-c", script, str(context.rows)],
         about="",
-        read=lambda place: [Line("task", place.rows, "50%")],
+        read=lambda context: [Line("task", context.rows, "50%")],
     )
 
 
@@ -286,17 +299,17 @@ def count_runs(runs_file: Path) -> int:
     return len(runs_file.read_text(encoding="utf-8").splitlines())
 
 
-def do_step(step: Step, place: Place, again: bool = False) -> table.Outcome:
+def do_step(step: Step, context: StepContext, again: bool = False) -> table.Outcome:
     """Do a step as the command does. ``again`` repeats one that is done."""
-    return real._do(step, place, "", again=again)
+    return real.run_step(step, context, "", again=again)
 
 
 def test_a_step_that_is_done_is_not_repeated(tmp_path, runs_file):
     step = make_step(runs_file)
-    place = make_place(tmp_path)
-    first_outcome = do_step(step, place)
+    context = make_context(tmp_path)
+    first_outcome = do_step(step, context)
 
-    outcome = do_step(step, place)
+    outcome = do_step(step, context)
 
     assert not first_outcome.problem
     assert outcome == first_outcome
@@ -305,29 +318,29 @@ def test_a_step_that_is_done_is_not_repeated(tmp_path, runs_file):
 
 def test_a_step_that_is_done_is_repeated_if_asked(tmp_path, runs_file):
     step = make_step(runs_file)
-    place = make_place(tmp_path)
-    do_step(step, place)
+    context = make_context(tmp_path)
+    do_step(step, context)
 
-    do_step(step, place, again=True)
+    do_step(step, context, again=True)
 
     assert count_runs(runs_file) == 2
 
 
 def test_a_step_that_is_done_is_repeated_if_its_command_has_changed(tmp_path, runs_file):
     step = make_step(runs_file)
-    place = make_place(tmp_path)
-    do_step(step, place)
+    context = make_context(tmp_path)
+    do_step(step, context)
 
-    do_step(step, replace(place, rows=5))
+    do_step(step, replace(context, rows=5))
 
     assert count_runs(runs_file) == 2
 
 
 def test_a_failed_step_has_the_last_line_of_its_log_and_is_tried_again(tmp_path, runs_file):
-    place = make_place(tmp_path)
+    context = make_context(tmp_path)
 
-    outcome = do_step(make_step(runs_file, code="raise SystemExit('no room')"), place)
-    next_outcome = do_step(make_step(runs_file), place)
+    outcome = do_step(make_step(runs_file, code="raise SystemExit('no room')"), context)
+    next_outcome = do_step(make_step(runs_file), context)
 
     assert "exit code 1: no room" in outcome.problem
     assert outcome.is_wrong
@@ -343,13 +356,13 @@ def build_without_rows(runs_file) -> Step:
     )
     return replace(
         make_step(runs_file, code=f"raise SystemExit({message!r})"),
-        read=read.built,
+        read=read.read_build,
         excused="gave one",
     )
 
 
 def test_a_build_without_rows_is_a_result_if_the_step_excuses_it(tmp_path, build_without_rows):
-    outcome = do_step(build_without_rows, make_place(tmp_path))
+    outcome = do_step(build_without_rows, make_context(tmp_path))
 
     reason = "(3 x generate: nothing could be read)"
     assert outcome.lines == (Line("3 documents", 0, "0 rows made", reason=reason),)
@@ -359,22 +372,22 @@ def test_a_build_without_rows_is_a_result_if_the_step_excuses_it(tmp_path, build
 def test_a_build_without_rows_is_wrong_if_the_step_does_not_excuse_it(tmp_path, build_without_rows):
     step = replace(build_without_rows, excused="")
 
-    assert do_step(step, make_place(tmp_path)).is_wrong
+    assert do_step(step, make_context(tmp_path)).is_wrong
 
 
 def test_a_step_that_leaves_nothing_to_read_is_an_outcome_and_no_crash(tmp_path, runs_file):
-    def read_missing_file(place: Place) -> list[Line]:
-        return [json.loads((place.folder / "none.json").read_text(encoding="utf-8"))]
+    def read_missing_file(context: StepContext) -> list[Line]:
+        return [json.loads((context.folder / "none.json").read_text(encoding="utf-8"))]
 
     step = replace(make_step(runs_file), read=read_missing_file)
 
-    outcome = do_step(step, make_place(tmp_path))
+    outcome = do_step(step, make_context(tmp_path))
 
     assert "none.json" in outcome.problem
 
 
 def test_a_chosen_step_is_done_with_the_steps_that_it_reads():
-    chosen_steps = real._with_before(["hf"])
+    chosen_steps = real.choose_steps(["hf"])
 
     assert [step.name for step in chosen_steps] == ["news", "hf"]
 
@@ -393,7 +406,7 @@ def test_a_chosen_step_is_done_with_the_steps_that_it_reads():
     ],
 )
 def test_unscored_rows_are_wrong_unless_the_model_gave_nothing_to_read(line, is_wrong):
-    assert table.is_ours(line) == is_wrong
+    assert table.has_unexpected_reason(line) == is_wrong
     assert table.Outcome("step", (line,), 1.0).is_wrong == is_wrong
 
 
@@ -424,7 +437,7 @@ def test_the_markdown_table_has_the_seconds_of_a_step_on_its_first_line(outcomes
 
 
 def test_the_table_is_printed_with_its_total_and_saved(outcomes, tmp_path, capsys):
-    table.show(outcomes, "a model", tmp_path)
+    table.print_and_save(outcomes, "a model", tmp_path)
 
     assert "a model: 2 steps, 1.0 minutes" in capsys.readouterr().out
     saved = json.loads((tmp_path / "table.json").read_text(encoding="utf-8"))
@@ -435,7 +448,7 @@ def test_a_run_is_read_with_its_interval_and_the_main_reason_of_unscored_rows(tm
     outcomes_of_rows = [True, False] * 5 + [None, None]
     write_results(tmp_path / "step", {"my_factor": factor_task(outcomes_of_rows)}, "org/m")
 
-    (line,) = read.tasks(make_place(tmp_path))
+    (line,) = read.read_tasks(make_context(tmp_path))
 
     assert line.what == "my_factor"
     assert line.rows == 12
@@ -445,10 +458,10 @@ def test_a_run_is_read_with_its_interval_and_the_main_reason_of_unscored_rows(tm
 
 
 @pytest.fixture
-def write_scores_apart(tmp_path) -> Callable[[float], Place]:
+def write_scores_apart(tmp_path) -> Callable[[float], StepContext]:
     """Return a function that writes the results of two steps, "factor" and "hf", on two rows.
 
-    It takes the difference of their scores, in nats per token, and returns the place of "hf".
+    It takes the difference of their scores, in nats per token, and returns the context of "hf".
     """
 
     def write_step(name: str, shift: float) -> None:
@@ -458,28 +471,28 @@ def write_scores_apart(tmp_path) -> Callable[[float], Place]:
             sample["factor_mean_logprob"] = [logprob + shift for logprob in logprobs]
         write_results(tmp_path / name, {"my_factor": task}, "org/m")
 
-    def write(difference: float) -> Place:
+    def write(difference: float) -> StepContext:
         write_step("factor", shift=0.0)
         write_step("hf", shift=difference)
-        return make_place(tmp_path, "hf")
+        return make_context(tmp_path, "hf")
 
     return write
 
 
 def test_two_ways_of_scoring_may_differ_by_1e_4(write_scores_apart):
-    place = write_scores_apart(5e-5)
+    context = write_scores_apart(5e-5)
 
-    (line,) = read.beside("factor")(place)
+    (line,) = read.compare_with("factor")(context)
 
     assert line.score == "at most 5.0e-05 nats a token from factor on 8 choices"
 
 
 @pytest.mark.parametrize("difference", [2e-4, float("nan")])
 def test_two_ways_of_scoring_that_differ_by_more_are_an_error(write_scores_apart, difference):
-    place = write_scores_apart(difference)
+    context = write_scores_apart(difference)
 
     with pytest.raises(DataError, match="from factor"):
-        read.beside("factor")(place)
+        read.compare_with("factor")(context)
 
 
 @pytest.mark.parametrize(
