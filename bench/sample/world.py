@@ -1,189 +1,263 @@
-"""The world: people, towns and institutions with facts, drawn from one seed.
+"""Draws the fictional world of the sample: people, towns and institutions with facts.
 
-A fact is an attribute of an entity: a string (a name, a thing), an int (a year) or a bool
-(something that holds of the entity or does not). ``world.yaml`` has the parts of names, the values
-of facts, and which facts an entity of each kind has.
+All modules of this folder start from `build_world`, which draws the same world from the same seed
+on every machine. ``world.yaml`` holds the parts of names, the values of facts, and the facts that
+an entity of each kind has.
 """
+
+from __future__ import annotations
 
 import random
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any
 
 from lm_factuality.ground.packages import load_yaml
 
 Fact = str | int | bool
-Pools = Mapping[str, Sequence[str]]
+"""The value of an attribute: a name or a thing, a year, or whether something holds."""
 
-NUM_PEOPLE, NUM_TOWNS, NUM_INSTITUTIONS = 160, 32, 28
-SHARED_NAMES = 18  # people who bear the name of somebody else
+Pools = dict[str, Sequence[str]]
+"""The values that can stand in each other's place, by the name of their pool."""
 
+NUM_PEOPLE = 160
+NUM_TOWNS = 32
+NUM_INSTITUTIONS = 28
+NUM_SHARED_NAMES = 18  # each of which two people bear
 
-_PARTS: Mapping[str, Any] = load_yaml(__package__, "world.yaml")
-_PROFESSIONS: Mapping[str, str] = _PARTS["professions"]
+_DATA: Mapping[str, Any] = load_yaml(__package__, "world.yaml")
+_PROFESSIONS: Mapping[str, str] = _DATA["professions"]
 
 
 @dataclass(frozen=True)
 class Entity:
-    """Something that has an article.
-
-    ``kind`` is person, town or institution; ``title`` is unique, ``name`` need not be; ``gender``
-    is female, male or neuter; ``weight`` says how often the training text speaks of it, relative to
-    the others.
-    """
+    """A person, a town or an institution, which has an article in the encyclopedia."""
 
     entity_id: str
+    """A letter for its kind and a number, such as ``P007``."""
+
     kind: str
+    """``person``, ``town`` or ``institution``."""
+
     name: str
+    """Its name, which two people can share."""
+
     title: str
+    """The title of its article, which nobody shares."""
+
     gender: str
+    """``female``, ``male`` or ``neuter``, which decides its pronouns."""
+
     weight: float
+    """How often the training text describes it, relative to other entities."""
+
     facts: Mapping[str, Fact]
+    """What is true of it, by attribute."""
 
 
 @dataclass(frozen=True)
 class World:
-    """All entities, and every value that occurs for a kind of fact."""
+    """All entities, and all values that their facts can have."""
 
     seed: int
+    """The seed that it was drawn from."""
+
     entities: tuple[Entity, ...]
+    """The people, then the towns, then the institutions."""
+
     pools: Pools
+    """The values of facts that are strings."""
 
-    def pool(self, attribute: str) -> Sequence[str]:
-        """The values that could stand in the place of ``attribute``."""
-        return self.pools[_PARTS["pool_of"].get(attribute, attribute)]
+    def possible_values(self, attribute: str) -> Sequence[str]:
+        """Return the values that an attribute can have."""
+        return self.pools[_DATA["pool_of"].get(attribute, attribute)]
 
-    def named(self, name: str) -> tuple[Entity, ...]:
-        """Everyone who bears ``name``: more than one for a shared name."""
+    def bearers(self, name: str) -> tuple[Entity, ...]:
+        """Return the entities that bear a name, which are several if people share it."""
         return tuple(entity for entity in self.entities if entity.name == name)
 
 
+@dataclass(frozen=True)
+class _NamedPerson:
+    """A person before the rest of the facts is drawn."""
+
+    name: str
+    """The name, which one other person can share."""
+
+    title: str
+    """The name, with the profession in brackets if the name is shared."""
+
+    gender: str
+    """``female`` or ``male``."""
+
+    profession: str
+    """A profession that differs from that of a namesake."""
+
+
 def build_world(seed: int = 0) -> World:
-    """The world of ``seed``: the same one on every machine."""
-    rng = random.Random(seed)
-    names = _Names(rng)
-    towns = names.draw("town", NUM_TOWNS)
-    pools: dict[str, Sequence[str]] = {**_PARTS["pools"], "town": towns}
-    pools["region"] = names.draw("region", 8)
-    pools["river"] = names.draw("river", 20)
+    """Draw the world of a seed.
+
+    The order of draws decides all files of the sample, so it must not change.
+    """
+    generator = random.Random(seed)
+    names = _NameGenerator(generator)
+    towns = names.draw_several("town", NUM_TOWNS)
+    pools: Pools = dict(_DATA["pools"])
+    pools["town"] = towns
+    pools["region"] = names.draw_several("region", 8)
+    pools["river"] = names.draw_several("river", 20)
     pools["institution"] = [
-        f"{town} {rng.choice(pools['house'])}" for town in towns[:NUM_INSTITUTIONS]
+        f"{town} {generator.choice(pools['house'])}" for town in towns[:NUM_INSTITUTIONS]
     ]
-    people = _name_people(rng, names)
-    # Teachers, spouses and founders have no article: each is one value among a limited number.
-    pools["person"] = [
-        f"{names.new(rng.choice(('female', 'male')))} {names.new('surname')}" for _ in range(60)
-    ]
+    people = _name_people(generator, names)
+    # Teachers, spouses and founders have no article. They are few, so that a model meets each of
+    # them often enough to confuse them.
+    pools["person"] = [names.draw_full_name() for _ in range(60)]
+
     entities = [
-        Entity(
-            f"P{i:03d}",
-            "person",
-            name,
-            title,
-            gender,
-            _weight(i),
-            _person(rng, name, profession, pools),
-        )
-        for i, (name, title, gender, profession) in enumerate(people)
+        _draw_person(generator, number, person, pools) for number, person in enumerate(people)
     ]
+    # A work is made of an adjective and a thing, so the works exist only now.
+    pools["work"] = [str(person.facts["work"]) for person in entities]
     for kind in ("town", "institution"):
-        entities += [
-            Entity(
-                f"{kind[0].upper()}{i:03d}",
-                kind,
-                name,
-                name,
-                "neuter",
-                _weight(i),
-                _facts(rng, kind, pools),
-            )
-            for i, name in enumerate(pools[kind])
-        ]
-    pools["work"] = [str(entity.facts["work"]) for entity in entities if entity.kind == "person"]
+        for number, name in enumerate(pools[kind]):
+            entities.append(_draw_place(generator, kind, number, name, pools))
     return World(seed, tuple(entities), pools)
 
 
-def _weight(rank: int) -> float:
-    """A long tail: the hundredth entity is told of about a fifth as often as the first."""
-    return float((1 + rank) ** -0.35)
+class _NameGenerator:
+    """Draws invented names that can be pronounced, and no name twice."""
 
+    def __init__(self, generator: random.Random) -> None:
+        """Take the source of randomness."""
+        self._generator = generator
+        self._used_names: set[str] = set()
 
-class _Names:
-    """Draws invented names that can be pronounced, each once."""
+    def draw(self, kind: str) -> str:
+        """Draw a name.
 
-    def __init__(self, rng: random.Random) -> None:
-        self._rng = rng
-        self._taken: set[str] = set()
-
-    def new(self, kind: str) -> str:
-        """A name with one of the endings of ``kind``: surname, town, river, region, or female or
-        male for a given name."""
+        Args:
+            kind: What the name is for, which decides its ending: ``surname``, ``town``, ``river``,
+                ``region``, or ``female`` or ``male`` for a first name.
+        """
+        parts = (_DATA["onsets"], _DATA["vowels"], _DATA["codas"], _DATA["endings"][kind])
         while True:
-            parts = (_PARTS["onsets"], _PARTS["vowels"], _PARTS["codas"], _PARTS["endings"][kind])
-            name = "".join(self._rng.choice(part) for part in parts).capitalize()
-            if name not in self._taken:
-                self._taken.add(name)
+            name = "".join(self._generator.choice(part) for part in parts).capitalize()
+            if name not in self._used_names:
+                self._used_names.add(name)
                 return name
 
-    def draw(self, kind: str, count: int) -> list[str]:
-        return [self.new(kind) for _ in range(count)]
+    def draw_several(self, kind: str, count: int) -> list[str]:
+        """Draw a number of names of a kind."""
+        return [self.draw(kind) for _ in range(count)]
+
+    def draw_full_name(self) -> str:
+        """Draw a first name and a surname."""
+        gender = self._generator.choice(("female", "male"))
+        return f"{self.draw(gender)} {self.draw('surname')}"
 
 
-def _name_people(rng: random.Random, names: _Names) -> list[tuple[str, str, str, str]]:
-    """(name, title, gender, profession) of everyone; namesakes differ in profession, as their
-    titles say."""
-    surnames = names.draw("surname", 120)
-    given = {gender: names.draw(gender, 30) for gender in ("female", "male")}
-    people: list[tuple[str, str, str, str]] = []
-    seen: set[str] = set()
-    while len(people) < NUM_PEOPLE - SHARED_NAMES:
-        gender = rng.choice(("female", "male"))
-        name = f"{rng.choice(given[gender])} {rng.choice(surnames)}"
-        if name not in seen:
-            seen.add(name)
-            people.append((name, name, gender, rng.choice(list(_PROFESSIONS))))
-    for index in rng.sample(range(len(people)), SHARED_NAMES):
-        name, _, gender, job = people[index]
-        other = rng.choice([profession for profession in _PROFESSIONS if profession != job])
-        people[index] = (name, f"{name} ({job})", gender, job)
-        people.append((name, f"{name} ({other})", gender, other))
-    rng.shuffle(people)
-    return people
+def _name_people(generator: random.Random, names: _NameGenerator) -> list[_NamedPerson]:
+    """Draw names, genders and professions of all people, in random order."""
+    surnames = names.draw_several("surname", 120)
+    first_names = {gender: names.draw_several(gender, 30) for gender in ("female", "male")}
+    people: dict[str, _NamedPerson] = {}
+    while len(people) < NUM_PEOPLE - NUM_SHARED_NAMES:
+        gender = generator.choice(("female", "male"))
+        name = f"{generator.choice(first_names[gender])} {generator.choice(surnames)}"
+        if name not in people:
+            profession = generator.choice(list(_PROFESSIONS))
+            people[name] = _NamedPerson(name, name, gender, profession)
+
+    named_people = list(people.values())
+    for index in generator.sample(range(len(named_people)), NUM_SHARED_NAMES):
+        person = named_people[index]
+        # Titles of namesakes name the profession, so the professions have to differ.
+        profession = generator.choice([job for job in _PROFESSIONS if job != person.profession])
+        named_people[index] = _with_profession(person, person.profession)
+        named_people.append(_with_profession(person, profession))
+    generator.shuffle(named_people)
+    return named_people
 
 
-def _person(rng: random.Random, name: str, profession: str, pools: Pools) -> dict[str, Fact]:
-    """A life in which the years follow one another."""
-    birth = rng.randint(1700, 1800)
-    first, second = rng.sample(pools["institution"], 2)
-    mentor, spouse = rng.sample(pools["person"], 2)
-    known: dict[str, Fact] = {
-        "name": name,
-        "profession": profession,
-        "work_kind": _PROFESSIONS[profession],
-    }
-    known |= {
-        "birth_year": birth,
-        "inst1": first,
-        "inst2": second,
+def _with_profession(person: _NamedPerson, profession: str) -> _NamedPerson:
+    """Return a person of the same name and gender, whose title names a profession."""
+    title = f"{person.name} ({profession})"
+    return replace(person, title=title, profession=profession)
+
+
+def _draw_person(
+    generator: random.Random, number: int, person: _NamedPerson, pools: Pools
+) -> Entity:
+    """Draw the facts of a person, in whose life the years follow one another."""
+    birth_year = generator.randint(1700, 1800)
+    first_institution, second_institution = generator.sample(pools["institution"], 2)
+    mentor, spouse = generator.sample(pools["person"], 2)
+    facts: dict[str, Fact] = {
+        "name": person.name,
+        "profession": person.profession,
+        "work_kind": _PROFESSIONS[person.profession],
+        "birth_year": birth_year,
+        "inst1": first_institution,
+        "inst2": second_institution,
         "mentor": mentor,
         "spouse": spouse,
+        "year1": birth_year + generator.randint(20, 26),
     }
-    return _facts(rng, "person", pools, {**known, "year1": birth + rng.randint(20, 26)})
+    _draw_facts(generator, "person", pools, facts)
+    return Entity(
+        entity_id=f"P{number:03d}",
+        kind="person",
+        name=person.name,
+        title=person.title,
+        gender=person.gender,
+        weight=_weight(number),
+        facts=facts,
+    )
 
 
-def _facts(
-    rng: random.Random, kind: str, pools: Pools, known: Mapping[str, Fact] | None = None
-) -> dict[str, Fact]:
-    """The facts that ``world.yaml`` lists for ``kind``, besides those ``known`` before."""
-    facts = dict(known or {})
-    for attribute, values in _PARTS["facts"][kind].items():
+def _draw_place(
+    generator: random.Random, kind: str, number: int, name: str, pools: Pools
+) -> Entity:
+    """Draw the facts of a town or an institution."""
+    facts: dict[str, Fact] = {}
+    _draw_facts(generator, kind, pools, facts)
+    return Entity(
+        entity_id=f"{kind[0].upper()}{number:03d}",
+        kind=kind,
+        name=name,
+        title=name,
+        gender="neuter",
+        weight=_weight(number),
+        facts=facts,
+    )
+
+
+def _draw_facts(generator: random.Random, kind: str, pools: Pools, facts: dict[str, Fact]) -> None:
+    """Draw the facts that ``world.yaml`` lists for a kind of entity.
+
+    Args:
+        generator: The source of randomness.
+        kind: The kind of the entity.
+        pools: The values of facts that are strings.
+        facts: The facts that were drawn before. Gets the new ones.
+    """
+    for attribute, values in _DATA["facts"][kind].items():
         if values == "yes or no":
-            facts[attribute] = rng.random() < 0.5
+            facts[attribute] = generator.random() < 0.5
         elif isinstance(values, str):
-            facts[attribute] = " ".join(rng.choice(pools[pool]) for pool in values.split())
+            facts[attribute] = " ".join(generator.choice(pools[pool]) for pool in values.split())
         elif isinstance(values, list):
-            facts[attribute] = rng.randint(*values)
+            facts[attribute] = generator.randint(*values)
         else:
-            ((earlier, span),) = values.items()
-            facts[attribute] = int(facts[earlier]) + rng.randint(*span)
-    return facts
+            ((earlier_attribute, years_later),) = values.items()
+            facts[attribute] = int(facts[earlier_attribute]) + generator.randint(*years_later)
+
+
+def _weight(rank: int) -> float:
+    """Return the weight of an entity by its rank among those of its kind, which starts at 0.
+
+    The weights have a long tail: the training text describes the hundredth entity about a fifth as
+    often as the first.
+    """
+    return float((1 + rank) ** -0.35)

@@ -7,7 +7,7 @@ import pytest
 
 from bench.sample.articles import (
     build_documents,
-    register,
+    format_register,
 )
 from bench.sample.build import write_corpus
 from bench.sample.world import build_world
@@ -32,7 +32,7 @@ def test_the_committed_corpus_is_what_the_seed_gives(world, tmp_path):
 
 def test_a_line_says_what_the_names_are(world, documents):
     entity = world.entities[0]
-    line = register(entity)
+    line = format_register(entity)
     assert line.startswith(
         f"Professor {entity.facts['mentor']}, partner {entity.facts['spouse']}, the town of "
     )

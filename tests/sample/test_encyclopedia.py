@@ -35,10 +35,10 @@ def test_the_committed_files_are_what_the_seed_gives(world, tmp_path):
 def test_people_share_names_but_not_titles(world):
     people = [entity for entity in world.entities if entity.kind == "person"]
     assert len({entity.title for entity in world.entities}) == len(world.entities)
-    namesakes = [entity for entity in people if len(world.named(entity.name)) > 1]
+    namesakes = [entity for entity in people if len(world.bearers(entity.name)) > 1]
     assert len(namesakes) >= 30
     for entity in namesakes:
-        assert len({other.facts["profession"] for other in world.named(entity.name)}) == 2
+        assert len({other.facts["profession"] for other in world.bearers(entity.name)}) == 2
 
 
 COMMON_SLOTS = {"name", "profession", "work_kind"}
