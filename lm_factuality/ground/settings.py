@@ -55,7 +55,8 @@ def read_settings(model_type: type[Model], content: object, where: str) -> Model
         model_type: The class of the result. If a field has a description, errors quote it as the
             expected value.
         content: The parsed YAML or JSON.
-        where: The file, with which each line of an error begins.
+        where: The file, with which each line of an error begins. Validators of the model find it
+            in their context under ``where``, for errors and for files beside it.
 
     Raises:
         ConfigError: The content does not fit. The text has a line for each problem.
@@ -108,17 +109,21 @@ def _locate_field(model_type: type[object], path: Sequence[str | int]) -> _Field
         path: The keys and list indices of the error, such as ``("judges", 0, "name")``.
     """
     fields = _fields_of(model_type)
+    field: FieldInfo | None = None
     key = ""
-    description = None
     for step in path:
+        # A key leads into its section. An index has no fields of its own, since `_fields_of` has
+        # already looked inside the list.
+        if field:
+            fields = _fields_of(field.annotation)
+        # For ``int | Window``, pydantic adds the type that it tried to the path. Users do not
+        # write that type, so their key has no such step.
         if step not in fields and _UNION_MEMBER.fullmatch(str(step)):
-            # Users do not write the type that pydantic tried, so their key has no such step.
             continue
         key += f"[{step}]" if isinstance(step, int) else f".{step}"
         field = fields.get(str(step))
-        description = field.description if field else None
-        if field and step != path[-1]:
-            fields = _fields_of(field.annotation)
+    # The last step is not followed: an unknown key is compared with the keys of its section.
+    description = field.description if field else None
     return _FieldLocation(key.removeprefix("."), description, fields)
 
 
@@ -146,13 +151,15 @@ def _describe_problem(location: _FieldLocation, details: ErrorDetails) -> str:
         details: The error.
 
     Returns:
-        A sentence such as ``window.words is 'x'; expected a valid integer``.
+        A sentence such as ``window.words is 'x'; expected a valid integer``, ``window.words is
+        missing; expected a number of words`` or ``unknown key 'word' of window; known: words``.
     """
     key = location.key
     kind = details["type"]
     if kind in _UNKNOWN_KEY:
         return unknown_key(key, location.names)
 
+    # For a missing key, the input is the whole section. YAML reads ``key:`` as None.
     value = "empty" if details["input"] is None else short(details["input"])
     if kind == "missing" and not location.description:
         return f"{key} is missing; found {value}"
@@ -166,10 +173,13 @@ def _describe_problem(location: _FieldLocation, details: ErrorDetails) -> str:
 
     if kind == "missing":
         return f"{key} is missing; {expected}"
-    # Our own validators may raise a whole sentence, for example "needs a model".
+    # Our own validators may raise a phrase that follows the key, for example "needs a model".
     if kind == "value_error" and not expected.startswith("expected "):
+        # Without a key, the phrase is about the whole content and stands alone.
         return f"{key} {expected}".strip()
-    return f"{key} is {value}; {expected}" if key else f"found {value}; {expected}"
+    if not key:
+        return f"found {value}; {expected}"
+    return f"{key} is {value}; {expected}"
 
 
 def _fields_of(annotation: object) -> dict[str, FieldInfo]:
@@ -181,6 +191,7 @@ def _fields_of(annotation: object) -> dict[str, FieldInfo]:
     Returns:
         The fields, by the names that they have in files. Empty if there is no model inside.
     """
+    # pydantic sets this attribute of its models, and of dataclasses that are validators already.
     if hasattr(annotation, "__pydantic_fields__"):
         model_fields = annotation.__pydantic_fields__
         # An alias is the name in files of a field that Python names differently.

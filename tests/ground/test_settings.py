@@ -68,6 +68,36 @@ def problems_of(content: Any) -> str:
     return str(error.value)
 
 
+@pytest.mark.parametrize(
+    ("content", "problem"),
+    [
+        pytest.param(
+            {"window": {"window": 3}},
+            "unknown key 'window' of window; known: words, share, seconds, is_open, sides",
+            id="key with the name of its section",
+        ),
+        pytest.param(
+            {"windows": [{"windows": 3}]},
+            "unknown key 'windows' of windows[0]; known: words, share, seconds, is_open, sides",
+            id="key with the name of the list around its section",
+        ),
+    ],
+)
+def test_an_unknown_key_is_compared_with_the_keys_of_its_section(content, problem):
+    assert problem in problems_of(content)
+
+
+def test_a_key_is_described_by_its_field_even_if_its_section_has_the_same_name():
+    class Door(BaseModel):
+        door: Annotated[Integer, Field(description="a number of doors")] = 1
+
+    class Room(BaseModel):
+        door: Annotated[Door, Field(description="a section")] = Door()
+
+    with pytest.raises(ConfigError, match=r"door\.door is 'x'; expected a number of doors"):
+        read_settings(Room, {"door": {"door": "x"}}, "a.yaml")
+
+
 def test_settings_are_read_into_their_types():
     content = {
         "window": {"words": 4, "sides": ["right"]},
