@@ -66,16 +66,20 @@ def _repeat_options(arguments: Sequence[str], options: Collection[str]) -> Itera
     Yields:
         The words of the new command line.
     """
-    option = ""  # the option with several values that comes before the present argument
+    option = ""  # the option whose values are being read, or empty
+    # The last argument has no next one. A dash stands for it, since like another option it is no
+    # value.
     next_arguments = [*arguments[1:], "-"]
     for argument, next_argument in zip(arguments, next_arguments, strict=False):
         if argument in options:
             option = argument
-            # Without a value, the option stays, so that click says that its value is missing.
+            # The option is written before each of its values, so not here. Only an option without
+            # a value stays, so that click says that its value is missing.
             if next_argument.startswith("-"):
                 yield option
             continue
 
+        # Another option ends the values.
         if argument.startswith("-"):
             option = ""
         elif option:
@@ -123,7 +127,8 @@ def option_of_names(list_names: Callable[[], Collection[str]]) -> dict[str, Any]
     """
 
     def check_name(name: str | None) -> str | None:
-        # The name is None if the option is not used.
+        """Return the value of the option, or refuse it if `list_names` does not return it."""
+        # The value is None if the option is not used.
         if name is None:
             return None
         names = list_names()
@@ -152,13 +157,13 @@ def run_program(app: App, program: str, arguments: Sequence[str] | None) -> int:
         arguments = sys.argv[1:]
     completion_variable = f"_{program.replace('-', '_').upper()}_COMPLETE"
     if completion_variable in os.environ:
-        # The shell asks for completions, which typer prints before it ends the process.
+        # The shell asks for completions. typer prints them and ends the process here.
         app(prog_name=program)
     return run_with_exit_code(program, lambda: run_command_line(app, program, arguments))
 
 
 def run_command_line(app: App, program: str, arguments: Sequence[str]) -> int:
-    """Run the command line of a program, and let the errors of its command pass.
+    """Run the command line of a program. Errors of its command are raised, not printed.
 
     Args:
         app: The commands of the program.
@@ -173,7 +178,7 @@ def run_command_line(app: App, program: str, arguments: Sequence[str]) -> int:
     """
     refuse_secrets(arguments)
     command = typer.main.get_command(app)
-    # typer's own way to run a command ends after Ctrl-C, before we can say how to continue.
+    # Calling ``app`` would end the process after Ctrl-C, before we can say how to continue.
     try:
         with command.make_context(program, list(arguments)) as context:
             return command.invoke(context) or 0

@@ -80,6 +80,10 @@ class Output:
 
         Characters of thoughts, which lie between the pieces of the answer, do not count.
 
+        Example:
+            In ``<think>Who?</think> Ada.``, the first 4 characters of the answer are `` Ada``, so
+            the text is cut off before the full stop.
+
         Args:
             length: The number of characters of `text` to keep.
 
@@ -89,6 +93,7 @@ class Output:
         """
         remaining = length
         for start, end in self.spans:
+            # The cut lies within this piece of the answer.
             if remaining <= end - start:
                 return self.written[: start + remaining]
             remaining -= end - start
@@ -109,35 +114,42 @@ def read_output(written: str) -> Output:
         The divided text. For ``<think>Who?</think> Ada.`` the answer is ``Ada.``
     """
     spans: list[tuple[int, int]] = []
-    start = 0
-    open_format = ""  # the number of the thought format whose opening mark came last
+    start = 0  # where the present piece of the answer begins
+    # The format of the present thought, as the name of its group: "0" for <think>. Empty while
+    # the text belongs to the answer.
+    open_format = ""
     has_thought = False
 
     for mark in _MARKS.finditer(written):
+        # The name of the group that matched is "opens_0", "closes_0" or "between".
         kind, _, format_number = str(mark.lastgroup).partition("_")
         is_closing = kind == "closes"
 
-        if not is_closing and open_format:
-            # Marks within a thought belong to it.
-            continue
-        if not is_closing:
+        if open_format:
+            # Other marks within a thought belong to it, such as <think> in a quotation.
+            if not is_closing or format_number != open_format:
+                continue
+        elif is_closing:
+            # A closing mark that is a plain sentence ends nothing without its opening mark.
+            if not _THOUGHTS[int(format_number)].get("alone", True):
+                continue
+            # The thought began in the prompt, so all text before this mark belongs to it.
+            spans.clear()
+        else:
+            # The mark ends a piece of the answer. A mark between messages opens no thought: its
+            # format is empty, and another piece begins after it.
             spans.append((start, mark.start()))
             start = mark.end()
             open_format = format_number
             continue
 
-        if not open_format and _THOUGHTS[int(format_number)].get("alone", True):
-            # The thought began in the prompt, so all text before this mark belongs to it.
-            spans.clear()
-        elif open_format != format_number:
-            continue
-
-        # Some models mark their answer too, for example with <answer>.
+        # The thought ends here. Some models mark their answer too, for example with <answer>.
         answer_mark = _ANSWER_OPENS.match(written, mark.end())
         start = answer_mark.end() if answer_mark else mark.end()
         open_format = ""
         has_thought = True
 
+    # The text after the last thought is the last piece, without a mark such as </answer>.
     if not open_format:
         closing = _ANSWER_CLOSES.search(written, start) if has_thought else None
         spans.append((start, closing.start() if closing else len(written)))
@@ -204,6 +216,7 @@ def plain_answer(written: str) -> str | None:
     normalized = unicodedata.normalize("NFKC", written)
     text = without_thinking(_INVISIBLE.sub("", normalized))
     if text is None:
+        # The thinking never ends, so there is no answer to simplify.
         return None
 
     # Models that write Markdown escape the underscores of names such as ALL\_CORRECT.
@@ -236,6 +249,7 @@ def content_of(choice: Mapping[str, Any], usage: object = None) -> str | None:
     if not text and message.get("refusal"):
         text = message["refusal"]
     was_cut_off = choice.get("finish_reason") == "length"
+    # An empty text of a reply that is complete is the model's answer, so it stays.
     if text or not was_cut_off:
         return text
 
@@ -269,26 +283,30 @@ def thoughts_kept(model: "LM") -> Iterator[Callable[[str], str]]:
     added_tokens = getattr(getattr(model, "tokenizer", None), "added_tokens_decoder", {})
     special_tokens = {number: str(token) for number, token in added_tokens.items() if token.special}
     end_mark = _think_end_mark(model, special_tokens)
-    kept_tokens = {
-        token
-        for token in special_tokens.values()
-        if token == end_mark or _PART_OF_MARK.fullmatch(token)
-    }
 
     attributes: dict[str, Any] = {}
     if end_mark is not None:
         # Without this attribute, lm_eval cuts nothing off.
         attributes["think_end_token"] = None
+
+    # Most models have no special tokens for thoughts, and decode as before.
     has_marks = any(token == end_mark or marks_thoughts(token) for token in special_tokens.values())
     if has_marks and hasattr(model, "tok_decode"):
-        dropped = {number for number, token in special_tokens.items() if token not in kept_tokens}
+        dropped = {
+            number
+            for number, token in special_tokens.items()
+            if token != end_mark and not _PART_OF_MARK.fullmatch(token)
+        }
         attributes["tok_decode"] = _decoder_that_keeps_marks(model.tok_decode, dropped)
-    # The class is looked up by name, since importing it needs packages of an extra.
+
+    # A chat server returns thoughts in fields that this client of lm_eval does not read. Its class
+    # is looked up by name, since importing it needs packages of an extra.
     if any(base.__name__ == "LocalChatCompletion" for base in type(model).__mro__):
         attributes["parse_generations"] = _parser_that_keeps_thoughts(model.parse_generations)
 
     def use_known_mark(text: str) -> str:
-        # If `read_output` finds text in the mark, it does not know the mark.
+        """Write the end of each thought as ``</think>``, which `read_output` knows."""
+        # If `read_output` takes the mark for a piece of an answer, it does not know the mark.
         if end_mark and read_output(end_mark).spans:
             return text.replace(end_mark, _CLOSES)
         return text
@@ -320,14 +338,16 @@ def _decoder_that_keeps_marks(decode: Callable[..., str], dropped: set[int]) -> 
 
     Args:
         decode: The model's ``tok_decode``.
-        dropped: The numbers of the special tokens to drop still, such as the end of the text.
+        dropped: The numbers of the special tokens that are no marks, such as the end of the text.
+            The new function drops them as before.
     """
 
     def tok_decode(tokens: Iterable[int] | int, skip_special_tokens: bool = True) -> str:
+        """Decode tokens, without those in ``dropped`` if special tokens are to be skipped."""
         # lm_eval decodes a single token to show it, and then wants it in any case.
         if skip_special_tokens and not isinstance(tokens, int):
             tokens = [token for token in tokens if int(token) not in dropped]
-        # The tokens to drop are gone, so the decoder itself must not drop any.
+        # ``decode`` would skip the marks too, so it must skip nothing.
         return decode(tokens, skip_special_tokens=False)
 
     return tok_decode
@@ -336,15 +356,25 @@ def _decoder_that_keeps_marks(decode: Callable[..., str], dropped: set[int]) -> 
 def _parser_that_keeps_thoughts(parse: Callable[..., list[str]]) -> Callable[..., list[str]]:
     """Return a version of a chat client's ``parse_generations`` that keeps unfinished thoughts.
 
-    The new function changes the replies: it sets the content of each to the text that `content_of`
-    finds, and then calls ``parse``.
+    Args:
+        parse: The client's ``parse_generations``, which reads only the content of a reply.
+
+    Returns:
+        A function that first changes the replies: the content of each becomes the text that
+        `content_of` finds, such as ``<think>`` and an unfinished thought.
     """
 
     def parse_generations(outputs: _Reply | list[_Reply], **options: Any) -> list[str]:
-        """Set the content of each reply, and return the texts that ``parse`` reads."""
+        """Set the content of each reply in place, and return the texts that ``parse`` reads.
+
+        Args:
+            outputs: One reply of the server, or several.
+            **options: What else lm_eval passes on to ``parse``.
+        """
+        # lm_eval passes a single reply without a list.
         replies = outputs if isinstance(outputs, list) else [outputs]
         for reply in replies:
-            # lm_eval itself reports a reply that has another shape.
+            # A reply of another shape, such as an error, stays as it is: ``parse`` reports it.
             with suppress(LookupError, TypeError, AttributeError):
                 for choice in reply["choices"]:
                     choice["message"]["content"] = content_of(choice, reply.get("usage"))
