@@ -57,11 +57,11 @@ def split_facts(sentence: str) -> list[str]:
         return []
 
     facts = []
-    # "..., while the other was a pilot" is about another individual.
-    for half in _GRAMMAR["other_half"].split(text):
-        for fact in _split_statement(half.strip(" ,")):
+    # "Ada sang, while the other was a pilot" states facts about two individuals.
+    for statement in _GRAMMAR["other_half"].split(text):
+        for fact in _split_statement(statement.strip(" ,")):
             if len(fact.split()) > 1 and not is_fragment(fact):
-                # Each fact becomes a sentence with a capital and a period.
+                # "he sang," becomes the sentence "He sang."
                 facts.append(f"{fact[0].upper()}{fact[1:].rstrip(' .,;')}.")
     # dict.fromkeys drops duplicates and keeps the order.
     return list(dict.fromkeys(facts))
@@ -117,25 +117,25 @@ def _split_statement(text: str) -> list[str]:
     """Split a statement about one subject into facts, without periods.
 
     Example:
-        ``Ada, a painter, wrote plays and taught art`` → ``Ada was a painter``, ``Ada wrote plays``,
-        ``Ada taught art``
+        ``Born in 1900, Ada wrote plays and taught art`` → ``Ada was born in 1900``, ``Ada wrote
+        plays``, ``Ada taught art``
 
     Args:
-        text: The statement. It stays whole if it does not begin with a subject and a verb.
+        text: The statement. It stays whole if it does not begin with a birth, or with a subject
+            and a verb.
 
     Returns:
         The facts, in the order of the statement.
     """
-    birth_first = _GRAMMAR["born_first"].match(text)
-    if birth_first is None:
-        return _split_main_clause(text)
-
-    # "Born in 1900, Ada was a painter" names its subject only after the birth.
-    main_clause = _parse_clause(birth_first["rest"])
-    if main_clause is None:
-        return _split_main_clause(text)
-    birth_facts = _split_birth(main_clause.subject, f"born {birth_first['born']}")
-    return birth_facts + _split_main_clause(birth_first["rest"])
+    birth_facts: list[str] = []
+    leading_birth = _GRAMMAR["born_first"].match(text)
+    if leading_birth:
+        # "Born in 1900, Ada sang" names the subject of the birth only in the main clause.
+        main_clause = _parse_clause(leading_birth["rest"])
+        if main_clause:
+            birth_facts = _split_birth(main_clause.subject, f"born {leading_birth['born']}")
+            text = leading_birth["rest"]
+    return birth_facts + _split_main_clause(text)
 
 
 def _split_main_clause(text: str) -> list[str]:
@@ -148,16 +148,18 @@ def _split_main_clause(text: str) -> list[str]:
     Args:
         text: The statement. It stays whole if it does not begin with a subject and a verb.
     """
-    statement, life_phrases = _take_out_lifespan(text)
+    # Dates in brackets would hide where the subject ends.
+    statement, birth_and_death = _take_out_lifespan(text)
     # "There is also Ada, a painter" becomes "Ada is a painter".
     for introduction, plain_statement in _REWRITES:
         statement = _GRAMMAR[introduction].sub(plain_statement, statement)
 
     clause = _parse_clause(statement)
+    # What cannot be split stays as it was written, with its dates.
     if clause is None:
         return [text]
     facts: list[str] = []
-    for verb_phrase in life_phrases:
+    for verb_phrase in birth_and_death:
         facts += _split_verb_phrase(clause.subject, verb_phrase)
     if clause.apposition:
         facts += _split_predicate(clause.subject, _apposition_as_predicate(clause))
@@ -177,7 +179,8 @@ def _parse_clause(text: str) -> _Clause | None:
     Returns:
         The parts. None if the statement does not begin with a short subject and a verb.
     """
-    for form in ("apposed", "plain"):
+    # The pattern without an apposition fits more texts, so it is tried last.
+    for form in ("clause_with_apposition", "clause_without_apposition"):
         match = _GRAMMAR[form].match(text)
         if match is None:
             continue
@@ -200,9 +203,10 @@ def _split_birth(subject: str, phrase: str) -> list[str]:
         subject: The subject of the facts.
         phrase: The birth, from the word ``born``. It stays whole if it has another form.
     """
-    match = _GRAMMAR["born"].match(phrase.rstrip(" ,"))
+    match = _GRAMMAR["birth"].match(phrase.rstrip(" ,"))
     if match is None:
         return [f"{subject} was {phrase}"]
+    # The groups of the pattern are name, date and place, of which some may be missing.
     return [f"{subject} was born {part.strip()}" for part in match.groups() if part]
 
 
@@ -220,13 +224,13 @@ def _take_out_lifespan(text: str) -> _StatementAndLifespan:
     Returns:
         The statement and the verb phrases.
     """
-    # A bracket at the very beginning has no subject before it.
-    bracket = _GRAMMAR["life"].search(text, 1, _MAX_LIFE_START)
+    # The search begins at the second character, since a subject has to stand before the bracket.
+    bracket = _GRAMMAR["lifespan"].search(text, 1, _MAX_LIFE_START)
     if bracket is None:
         return _StatementAndLifespan(text, [])
 
     verb_phrases = []
-    # "only_born" is the date in "(born 1872)", "born" the first date in "(1872-1934)".
+    # The pattern has a group "born" for "(1872-1934)" and a group "only_born" for "(born 1872)".
     birth_date = bracket["born"] or bracket["only_born"]
     if birth_date:
         verb_phrases.append(f"was born {_with_preposition(birth_date.strip())}")
@@ -252,21 +256,27 @@ def _apposition_as_predicate(clause: _Clause) -> str:
         ``Ada, born in 1900, ...`` → ``was born in 1900``
     """
     apposition = clause.apposition
+    # "who sang" has a verb already.
     if apposition.startswith("who "):
         return apposition.removeprefix("who ")
-    # A birth is past even if the sentence is in the present.
-    is_present = clause.predicate.startswith(("is ", "has ", "also is ", "also has "))
-    verb = "is" if is_present and not apposition.startswith("born ") else "was"
-    return f"{verb} {apposition}"
+    is_in_present_tense = clause.predicate.startswith(("is ", "has ", "also is ", "also has "))
+    # A birth is past even if the sentence is in the present tense.
+    is_birth = apposition.startswith("born ")
+    return f"is {apposition}" if is_in_present_tense and not is_birth else f"was {apposition}"
 
 
 def _split_predicate(subject: str, predicate: str) -> list[str]:
-    """Split a predicate into its verb phrases, and these into facts.
+    """Split a predicate at its verbs into verb phrases, and these into facts.
+
+    Two things keep a verb phrase from standing alone. A verb without an object, such as
+    ``directed`` in ``directed and presented a play``, stays together with the next verb, whose
+    object it shares. A participle, such as ``jailed`` in ``was fined in Oslo and jailed in Rome``,
+    gets the auxiliary ``was`` of the verb before it.
 
     Example:
-        ``Ada`` and ``was fined in Oslo and imprisoned in Rome`` → ``Ada was fined in Oslo``, ``Ada
-        was imprisoned in Rome``. ``directed and presented a play`` stays whole, since both verbs
-        share the object.
+        ``Ada`` and ``was fined in Oslo and jailed in Rome`` → ``Ada was fined in Oslo``, ``Ada was
+        jailed in Rome``. ``Ada`` and ``directed and presented a play`` → ``Ada directed and
+        presented a play``.
 
     Args:
         subject: The subject of the facts, such as ``Ada``.
@@ -275,29 +285,30 @@ def _split_predicate(subject: str, predicate: str) -> list[str]:
     Returns:
         The facts, each with the subject.
     """
-    pieces = [piece.strip(" ,") for piece in _GRAMMAR["between_verbs"].split(predicate)]
+    phrases = [phrase.strip(" ,") for phrase in _GRAMMAR["between_verbs"].split(predicate)]
+    last_phrase = phrases[-1]
     facts: list[str] = []
-    passive_auxiliary = ""  # "was" in "was fined in Oslo and imprisoned in Rome"
-    verbs_without_object = ""  # "directed and " in "directed and presented a play"
-    for piece in pieces:
-        if not piece:
+    verbs_without_object = ""  # such as "directed and "
+    auxiliary = ""  # of the last passive verb, such as "was"
+    for phrase in phrases:
+        if not phrase:
             continue
-        is_single_word = " " not in piece
-        if is_single_word and piece != pieces[-1]:
-            verbs_without_object += f"{piece} and "
+        is_single_verb = " " not in phrase
+        if is_single_verb and phrase != last_phrase:
+            verbs_without_object += f"{phrase} and "
             continue
 
-        phrase = verbs_without_object + piece
+        full_phrase = verbs_without_object + phrase
         verbs_without_object = ""
-        # A participle after a passive verb shares its auxiliary.
-        passive = _GRAMMAR["passive"].match(phrase)
+        passive = _GRAMMAR["passive"].match(full_phrase)
         if passive:
-            passive_auxiliary = passive["auxiliary"]
-        elif passive_auxiliary and _GRAMMAR["participle"].match(phrase):
-            phrase = f"{passive_auxiliary} {phrase}"
+            auxiliary = passive["auxiliary"]
+        elif auxiliary and _GRAMMAR["participle"].match(full_phrase):
+            full_phrase = f"{auxiliary} {full_phrase}"
         else:
-            passive_auxiliary = ""
-        facts += _split_verb_phrase(subject, phrase)
+            # After an active verb, as in "was fined, sang and jailed", no auxiliary is shared.
+            auxiliary = ""
+        facts += _split_verb_phrase(subject, full_phrase)
     return facts
 
 
@@ -316,13 +327,14 @@ def _split_verb_phrase(subject: str, phrase: str) -> list[str]:
         The facts, each with the subject.
     """
     if phrase.startswith(("was born ", "is born ")):
-        return _split_birth(subject, phrase.split(" ", 1)[1])
+        _, birth = phrase.split(" ", 1)  # without "was" or "is"
+        return _split_birth(subject, birth)
 
-    relative_clause = _GRAMMAR["who"].match(phrase)
-    if relative_clause:
-        # The relative clause has the same subject as the main clause.
-        main_facts = _split_verb_phrase(subject, relative_clause["main"])
-        return main_facts + _split_predicate(subject, relative_clause["more"])
+    who_clause = _GRAMMAR["who_clause"].match(phrase)
+    if who_clause:
+        # In "Ada was a painter who taught", Ada is the subject of both verbs.
+        main_facts = _split_verb_phrase(subject, who_clause["main"])
+        return main_facts + _split_predicate(subject, who_clause["relative_clause"])
     return _split_roles(subject, phrase)
 
 
@@ -337,17 +349,16 @@ def _split_roles(subject: str, phrase: str) -> list[str]:
         subject: The subject of the facts.
         phrase: The verb phrase. It stays whole if it is no list of roles.
     """
-    roles_match = _GRAMMAR["nouns"].match(phrase)
-    if roles_match is None:
-        return [f"{subject} {phrase}"]
-    roles = [role.strip() for role in _GRAMMAR["joint"].split(roles_match["list"])]
-    # The last item may go on, as in "a painter, singer and member of the council".
-    if not all(_is_role(role) for role in roles[:-1]):
-        return [f"{subject} {phrase}"]
-
-    first_role = f"{roles_match['article']} {roles[0]}"
-    more_roles = [_with_article(role) for role in roles[1:]]
-    return [f"{subject} {roles_match['be']} {role}" for role in (first_role, *more_roles)]
+    match = _GRAMMAR["list_of_roles"].match(phrase)
+    if match:
+        roles = [role.strip() for role in _GRAMMAR["between_roles"].split(match["roles"])]
+        # The last role may be any noun, as in "a painter, singer and member of the council".
+        if all(_is_role(role) for role in roles[:-1]):
+            # Only the first role has its article in the text.
+            roles_with_article = [f"{match['article']} {roles[0]}"]
+            roles_with_article += [_with_article(role) for role in roles[1:]]
+            return [f"{subject} {match['verb']} {role}" for role in roles_with_article]
+    return [f"{subject} {phrase}"]
 
 
 def _with_article(noun: str) -> str:
@@ -386,17 +397,17 @@ class _Individual:
     """Whether a sentence has introduced the individual, by a description or a birth."""
 
     def can_be_called(self, name: _Name) -> bool:
-        """Return whether a name may be one of this individual, whose known names may differ.
+        """Return whether a name may mean this individual.
 
-        One of the two names has to contain all words of the other. Somebody whose name is not known
-        yet can have any name.
+        It may if it only adds words to a known name of the individual, or leaves some out: ``Ada
+        Lind`` and ``Ada Maria Lind`` may be the same person, ``Ada Hill`` is another one.
 
         Args:
             name: The words of the name, such as ``("ada", "lind")``.
         """
+        # An individual without a known name can have any name.
         if not self.names:
             return True
-        # "Ada Lind" and "Ada Maria Lind" may be the same person.
         words = set(name)
         for known_name in self.names:
             if words <= set(known_name) or words >= set(known_name):
@@ -414,6 +425,7 @@ class _Individual:
         if mention.is_full_name:
             self.names.append(mention.name)
         self.birth_years |= mention.birth_years
+        # The first sentence about somebody introduces them, however it is worded.
         if mention.is_introduction or mention.birth_years or is_new:
             self.is_introduced = True
 
@@ -456,10 +468,12 @@ def group_by_individual(
 ) -> list[list[int]]:
     """Group the facts of a paragraph by the individuals who share a name.
 
-    A sentence (or its second half) begins a new individual if it says so ("another", "the second",
-    "there is also"), or if it introduces the name again: with other first names, or with a
-    description or a birth although the current individual has one. A later sentence that uses the
-    full name of an earlier individual goes back to that one.
+    The sentences are read in order. Each is about the same individual as the sentence before,
+    unless its wording shows that it is about an earlier or a new one.
+
+    Example:
+        ``Ada Lind was a painter. She sang. Another Ada Lind was a pilot.``, with one fact per
+        sentence → ``[[0, 1], [2]]``
 
     Args:
         name: The name that all of them share.
@@ -471,6 +485,7 @@ def group_by_individual(
         The indices of each individual's facts, in the order of the first fact.
     """
     shared_name = _name_words(name)
+    # The facts of each sentence, by their indices.
     facts_of_sentence: dict[int, list[int]] = defaultdict(list)
     for fact_index, sentence_index in enumerate(sentence_indices):
         facts_of_sentence[sentence_index].append(fact_index)
@@ -479,49 +494,45 @@ def group_by_individual(
     current = individuals[0]
     for sentence_index, sentence in enumerate(sentences):
         mention = _parse_mention(sentence, shared_name)
-        earlier_individual = _find_earlier_individual(mention, individuals, current)
-        if earlier_individual is not None:
-            current = earlier_individual
-        else:
-            is_new = _begins_new_individual(mention, current)
-            # Before the first fact, the first individual is still free.
-            if is_new and any(individual.facts for individual in individuals):
-                current = _Individual()
-                individuals.append(current)
-            current.add_mention(mention, is_new)
+        current = _find_or_add_individual(mention, individuals, current)
 
-        has_first_half = False
+        follows_fact_about_current = False
         for fact_index in facts_of_sentence[sentence_index]:
-            # "..., while the other was a pilot": the second half is about somebody else.
-            is_second_half = _WORDING["other_half"].match(facts[fact_index]) is not None
-            if is_second_half and has_first_half:
+            # "Ada sang, while the other was a pilot" states its second fact about somebody else.
+            is_about_the_other = _WORDING["about_the_other"].match(facts[fact_index]) is not None
+            if is_about_the_other and follows_fact_about_current:
                 current = _Individual(is_introduced=True)
                 individuals.append(current)
-            has_first_half = not is_second_half
+            follows_fact_about_current = not is_about_the_other
             current.facts.append(fact_index)
+    # Lists of indices are sorted by their first index.
     return sorted(individual.facts for individual in individuals if individual.facts)
 
 
-def _find_earlier_individual(
-    mention: _Mention, individuals: Sequence[_Individual], current: _Individual
-) -> _Individual | None:
-    """Find the individual to whom a sentence goes back by a full name, if it does.
+def _find_or_add_individual(
+    mention: _Mention, individuals: list[_Individual], current: _Individual
+) -> _Individual:
+    """Return the individual whom a sentence is about: an earlier one, the current or a new one.
 
     Args:
-        mention: How the sentence mentions an individual.
-        individuals: The individuals of the sentences before.
+        mention: How the sentence mentions somebody.
+        individuals: The individuals of the sentences before. A new one is added.
         current: The individual of the last sentence.
-
-    Returns:
-        The earlier individual. None if the sentence is about the current or a new one.
     """
+    # After sentences about "Ada Hill", the name "Ada Lind" may go back to an earlier individual.
     has_other_name = mention.is_full_name and not current.can_be_called(mention.name)
-    if not has_other_name or mention.announces_another:
-        return None
-    for individual in individuals:
-        if mention.name in individual.names:
-            return individual
-    return None
+    if has_other_name and not mention.announces_another:
+        for individual in individuals:
+            if mention.name in individual.names:
+                return individual
+
+    is_new = _begins_new_individual(mention, current)
+    # The list begins with an individual without facts, which the first sentence may use.
+    if is_new and any(individual.facts for individual in individuals):
+        current = _Individual()
+        individuals.append(current)
+    current.add_mention(mention, is_new)
+    return current
 
 
 def _begins_new_individual(mention: _Mention, current: _Individual) -> bool:
@@ -546,7 +557,7 @@ def _begins_new_individual(mention: _Mention, current: _Individual) -> bool:
     both_have_births = bool(mention.birth_years and current.birth_years)
     if both_have_births and not mention.birth_years & current.birth_years:
         return True
-    # Nobody is introduced twice.
+    # "Ada Lind, a painter, ..." describes somebody, and nobody is described twice in this way.
     return current.is_introduced and mention.is_described
 
 
@@ -561,14 +572,15 @@ def _parse_mention(sentence: str, shared_name: _Name) -> _Mention:
         The name that the sentence begins with, and how it goes on.
     """
     name, rest = _parse_leading_name(sentence, shared_name)
-    # People may have a single name, such as "Pelé".
+    # A full name has two words, unless the shared name has only one, such as "Pelé".
     is_full_name = len(name) >= min(2, len(shared_name))
-    is_introduction = bool(name) and _WORDING["introduces"].match(rest) is not None
-    is_described = _WORDING["describes_again"].match(rest) is not None
+    # " was a painter" introduces the name before it, and ", a painter, sang" also describes it.
+    is_introduction = bool(name) and _WORDING["introduction_follows"].match(rest) is not None
+    is_described = _WORDING["description_follows"].match(rest) is not None
 
     birth_years: set[str] = set()
-    # One group of the pattern holds the year, the others are empty.
-    for groups in _WORDING["birth"].findall(sentence):
+    # The pattern has a group for each way to state the year, such as "born in 1900" or "(1900-".
+    for groups in _WORDING["birth_year"].findall(sentence):
         birth_years.update(year for year in groups if year)
     return _Mention(
         name=name,
@@ -584,19 +596,20 @@ def _announces_another(sentence: str, introduces_full_name: bool) -> bool:
     """Return whether a sentence says that it begins to talk about a different person.
 
     Example:
-        ``Another Ada Lind was a pilot.`` does, ``Another book followed.`` does not.
+        ``Another Ada Lind was a pilot.``, ``By contrast, Ada Lind was a pilot.`` and ``Ada Hill is
+        a different person.`` do; ``Another book followed.`` and ``By contrast, she sang.`` do not.
 
     Args:
         sentence: The sentence.
-        introduces_full_name: Whether it introduces a full name, so that "by contrast" announces
-            somebody else.
+        introduces_full_name: Whether it introduces a full name, as ``Ada Lind was a pilot`` does.
     """
-    # "Another" may also be followed by a thing, such as a book of the same person.
-    if _WORDING["announced"].match(sentence):
-        return not _WORDING["of_something_else"].match(sentence)
-    if introduces_full_name and _WORDING["contrasts"].match(sentence):
+    # "Another" and "the second" may also be about a thing, such as a book of the same person.
+    if _WORDING["begins_like_another"].match(sentence):
+        return not _WORDING["is_another_thing"].match(sentence)
+    # Without a full name, "by contrast" contrasts two facts about the same person.
+    if introduces_full_name and _WORDING["says_in_contrast"].match(sentence):
         return True
-    return _WORDING["is_another"].match(sentence) is not None
+    return _WORDING["says_different_person"].match(sentence) is not None
 
 
 def _parse_leading_name(sentence: str, shared_name: _Name) -> _LeadingName:
@@ -619,6 +632,7 @@ def _parse_leading_name(sentence: str, shared_name: _Name) -> _LeadingName:
     if match is None:
         return _LeadingName((), "")
 
+    # The pattern also takes the space behind the name.
     name = match[0].rstrip()
     words = _name_words(name)
     if not set(shared_name) & set(words):
@@ -636,5 +650,7 @@ def _name_words(text: str) -> _Name:
     # Nicknames stand in quotation marks.
     without_nickname = _WORDING["nickname"].sub("", without_accents(text))
     words = re.findall(r"\w+", without_nickname.casefold())
-    significant_words = tuple(word for word in words if not _WORDING["suffix"].match(word))
+    significant_words = tuple(
+        word for word in words if not _WORDING["title_or_particle"].match(word)
+    )
     return significant_words or tuple(words)
