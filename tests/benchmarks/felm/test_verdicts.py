@@ -390,10 +390,10 @@ def test_a_megabyte_of_one_repeated_text_is_read_in_seconds(repeated):
     """A reader whose time is quadratic would take minutes."""
     output = "Answer: " + repeated * (1_000_000 // len(repeated)) + "x"
 
-    start = time.perf_counter()
+    start = time.process_time()
     with suppress(UnreadableAnswerError):
         read_verdict(output, NUM_UNITS)
-    seconds = time.perf_counter() - start
+    seconds = time.process_time() - start
 
     assert seconds < 10
 
