@@ -1,8 +1,8 @@
-"""What the suite costs beside the alternatives, measured: ``python -m bench.suite``, or ``make
-bench``.
+"""Measures what the suite costs, in turn with the usual ways to do the same.
 
-``ways`` times hf-tree beside hf, hf-ralm beside one request a window, hf-dola beside one request
-after the other, and the FACTOR task beside lm_eval's multiple choice; ``index`` building and asking
-an index, ``leaderboard`` checking and building; ``shapes`` makes models and requests of published
-sizes without downloads.
+    python -m bench.suite
+
+`ways` times models and tasks, `chat` questions to a chat server, `index` the index of passages, and
+`leaderboard` checking submissions and building a site. `shapes` makes models and requests of
+published sizes without downloads.
 """

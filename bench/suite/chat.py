@@ -1,5 +1,7 @@
-"""FACTOR's questions for chat models, all at once beside one request after the other, to a server
-on this machine."""
+"""Times FACTOR's questions for chat models, one after the other and many at once.
+
+`bench.suite` calls `compare` with a server on this machine.
+"""
 
 from __future__ import annotations
 
@@ -7,9 +9,9 @@ import importlib.util
 import shutil
 import sys
 from collections.abc import Callable, Iterator
-from contextlib import contextmanager
+from contextlib import closing, contextmanager
 from pathlib import Path
-from typing import Any
+from typing import NamedTuple
 
 from bench.suite.shapes import sample_rows
 from bench.timing import Timing, time_in_processes
@@ -17,57 +19,85 @@ from lm_factuality.ground.suite import tasks_folder
 from tests.judges.server import Act, JudgeServer
 from tests.serving import serve
 
-AT_ONCE = 16
-_TEMPLATE = "{% for message in messages %}{{ message.content }}\n{% endfor %}"
+CONCURRENCY = 16
+"""The number of questions at once."""
+
+_CHAT_TEMPLATE = "{% for message in messages %}{{ message.content }}\n{% endfor %}"
 _BIN = Path(sys.executable).parent
+_VLLM = _BIN / "vllm"
+_TRANSFORMERS = _BIN / "transformers"
+_SECONDS_OF_ANSWER = 0.1  # of the server without a model
+
+
+class ChatServer(NamedTuple):
+    """A chat model behind a server."""
+
+    url: str
+    """The address of the server, without the path of its API."""
+
+    model: str
+    """The name of the model there."""
 
 
 @contextmanager
-def served(folder: Path) -> Iterator[tuple[str, str]]:
-    """(URL, the model's name there) of a server of the sample's checkpoint with a chat template,
-    written to ``folder``: vLLM's if it is installed, or that of transformers, which computes one
-    request after the other whatever it is sent. Without either, of a server without a model, which
-    takes 100 ms for each answer."""
-    if not (_BIN / "vllm").exists() and importlib.util.find_spec("uvicorn") is None:
-        slow = JudgeServer(lambda prompt, attempt: Act(text="True", delay=0.1))
-        yield slow.base_url.removesuffix("/v1"), "none"
-        slow.close()
+def serve_sample_model(folder: Path) -> Iterator[ChatServer]:
+    """Serve the sample's checkpoint with a chat template within a ``with`` block.
+
+    The server is vLLM's if it is installed, or else that of transformers, which computes one
+    request after the other. Without either, a server without a model takes 100 ms for each answer.
+
+    Args:
+        folder: A folder for the checkpoint.
+    """
+    has_vllm = _VLLM.exists()
+    if not has_vllm and importlib.util.find_spec("uvicorn") is None:
+        answer = Act(text="True", delay=_SECONDS_OF_ANSWER)
+        with closing(JudgeServer(lambda prompt, attempt: answer)) as server:
+            yield ChatServer(server.base_url.removesuffix("/v1"), "none")
         return
+
     model = folder / "larger"
     shutil.copytree(tasks_folder() / "sample" / "models" / "larger", model)
-    (model / "chat_template.jinja").write_text(_TEMPLATE, encoding="utf-8")
-    program = _BIN / "vllm" if (_BIN / "vllm").exists() else _BIN / "transformers"
-    options = ["--enforce-eager"] if program.name == "vllm" else ["--device", "cpu"]
+    (model / "chat_template.jinja").write_text(_CHAT_TEMPLATE, encoding="utf-8")
+    program = _VLLM if has_vllm else _TRANSFORMERS
+    options = ["--enforce-eager"] if has_vllm else ["--device", "cpu"]
 
     def command(port: str) -> list[str]:
-        return [
-            str(program),
-            "serve",
-            str(model),
-            "--host",
-            "127.0.0.1",
-            "--port",
-            port,
-            "--dtype",
-            "float32",
-            *options,
-        ]
+        address = ["--host", "127.0.0.1", "--port", port]
+        return [str(program), "serve", str(model), *address, "--dtype", "float32", *options]
 
     with serve(command) as url:
-        yield url, str(model)
+        yield ChatServer(url, str(model))
 
 
-def compare(url: str, model: str, rows: int, runs: int) -> dict[str, Timing]:
-    """Both ways in turn; results are the answers."""
-    ways = {"one after the other": 1, f"{AT_ONCE} at once": AT_ONCE}
-    return time_in_processes(
-        {way: (prepare, (at_once, url, model, rows)) for way, at_once in ways.items()}, runs
-    )
+def compare(server: ChatServer, num_rows: int, runs: int) -> dict[str, Timing]:
+    """Time both ways in turn.
+
+    Args:
+        server: The server to ask.
+        num_rows: The number of the sample's rows. There are four questions about each.
+        runs: The number of runs.
+
+    Returns:
+        The timing of each way. The results are the answers as tuples.
+    """
+    ways = {
+        "one after the other": (prepare_questions, (server, num_rows, 1)),
+        f"{CONCURRENCY} at once": (prepare_questions, (server, num_rows, CONCURRENCY)),
+    }
+    return time_in_processes(ways, runs)
 
 
-def prepare(at_once: int, url: str, model: str, rows: int) -> Callable[[], list[Any]]:
-    """All questions about the first ``rows`` of the sample, by lm_eval's client for chat
-    servers."""
+def prepare_questions(
+    server: ChatServer, num_rows: int, concurrency: int
+) -> Callable[[], list[tuple[object, ...]]]:
+    """Prepare lm_eval's client for chat servers, and return the work of asking all questions.
+
+    Args:
+        server: The server to ask.
+        num_rows: The number of the sample's rows.
+        concurrency: The number of questions at once.
+    """
     from lm_eval.api.instance import Instance
     from lm_eval.models.openai_completions import LocalChatCompletion
 
@@ -75,23 +105,24 @@ def prepare(at_once: int, url: str, model: str, rows: int) -> Callable[[], list[
     from lm_factuality.benchmarks.factor_chat.metrics import PROTOCOLS
     from lm_factuality.harness.answers import word_answers
 
-    protocol, prompts = PROTOCOLS["statements"], Prompts()
     client = LocalChatCompletion(
-        model=model, base_url=f"{url}/v1/chat/completions", num_concurrent=at_once, timeout=600
+        model=server.model,
+        base_url=f"{server.url}/v1/chat/completions",
+        num_concurrent=concurrency,
+        timeout=600,
     )
-    texts = [
-        prompts.render(protocol.prompt, each)
-        for row in sample_rows(rows)
-        for each in protocol.subjects(row.prefix, row.choices)
-    ]
-    rest = (protocol.answer_words(4), "auto", {"max_gen_toks": 4, "temperature": 0.0})
-    asked = [
-        Instance(
-            "word_answers",
-            {},
-            (client.apply_chat_template([{"role": "user", "content": text}]), *rest),
-            0,
-        )
-        for text in texts
-    ]
-    return lambda: [tuple(answer) for answer in word_answers(client, asked, disable_tqdm=True)]
+    protocol = PROTOCOLS["statements"]
+    prompts = Prompts()
+    generation = {"max_gen_toks": 4, "temperature": 0.0}
+    questions = []
+    for row in sample_rows(num_rows):
+        for subject in protocol.subjects(row.prefix, row.choices):
+            text = prompts.render(protocol.prompt, subject)
+            messages = client.apply_chat_template([{"role": "user", "content": text}])
+            arguments = (messages, protocol.answer_words(4), "auto", generation)
+            questions.append(Instance("word_answers", {}, arguments, 0))
+
+    def ask() -> list[tuple[object, ...]]:
+        return [tuple(answer) for answer in word_answers(client, questions, disable_tqdm=True)]
+
+    return ask

@@ -1,15 +1,19 @@
-"""The suite beside the alternatives on the same work: hf-tree beside hf, hf-ralm beside one request
-a window, hf-dola beside one request after the other, and the FACTOR task beside lm_eval's own
-``multiple_choice``, which divides by nothing or by bytes and needs no token counts."""
+"""Times the suite's models and tasks, each in turn with the usual way to do the same work.
+
+`bench.suite` calls the functions ``compare_...``. They compare hf-tree with hf, hf-ralm with one
+request per window, hf-dola with one request after the other, and the FACTOR task with lm_eval's own
+``multiple_choice``, which needs no counts of tokens. The functions ``prepare_...`` run in processes
+of their own, and return the work that is timed.
+"""
 
 from __future__ import annotations
 
-import itertools
 import json
 import os
 import random
 from collections.abc import Callable, Sequence
 from dataclasses import asdict
+from itertools import chain
 from multiprocessing.connection import Connection
 from pathlib import Path
 from typing import Any
@@ -26,53 +30,60 @@ from bench.suite.shapes import (
 )
 from bench.timing import Record, Timing, time_in_processes, typical_ratio
 from lm_factuality.benchmarks.factor.corpus import PAPER_WINDOW
-from lm_factuality.benchmarks.factor.joining import AUTHORS_JOIN as join
+from lm_factuality.benchmarks.factor.joining import AUTHORS_JOIN
 from lm_factuality.benchmarks.factor.rows import Row
 from lm_factuality.ground.files import write_lines, write_text
 from lm_factuality.ground.suite import tasks_folder
 from lm_factuality.sample.quickstart import TASK
 
-HF_BATCHES = (1, 2, 4)
-HF_BATCHES_OF_GPUS = (8, 32, 128)
 RALM_ROWS = 30
-PART, PART_OF_GPUS = 5, 100  # rows of a real model that are scored in one go
-BATCH_SIZE = 16  # of the FACTOR task and the plain one
-_PLAIN = "plain_multiple_choice"
+"""The number of the sample's rows that hf-ralm scores."""
+
+BATCH_SIZE = 16
+"""The batch size of both tasks, and of hf-dola."""
+
+_HF_BATCH_SIZES = (1, 2, 4)
+_HF_BATCH_SIZES_ON_GPU = (8, 32, 128)
+_ROWS_IN_PART = 5
+_ROWS_IN_PART_ON_GPU = 100
+_NUM_TRIAL_REQUESTS = 8
+_PLAIN_TASK = "plain_multiple_choice"
+
+Scorer = Callable[[TokenRequests], Any]
+"""Scores requests, and returns (log-likelihood, whether it is greedy) of each."""
 
 
 def compare_scoring(shape: str, rows: Sequence[Row], requests: TokenRequests, runs: int) -> Record:
-    """Finds hf's best batch size in one cold run of each, then times hf and hf-tree in turn on the
-    same requests.
+    """Time hf and hf-tree in turn on the same requests.
+
+    hf runs with the batch size that was fastest in one cold run of each.
+
+    Args:
+        shape: The model, as in `build`.
+        rows: The rows, from which a tokenizer is learned.
+        requests: The requests, which are all choices of the rows.
+        runs: The number of runs.
 
     Returns:
-        Every single run, and what tables show: medians, examples a second, the largest difference
-        of a log-likelihood, and the bound by operations.
+        Every single run, and what tables show: medians, examples per second, the largest difference
+        between the log-likelihoods, and the bound by operations.
     """
-    import torch
-
-    sizes = HF_BATCHES_OF_GPUS if torch.cuda.is_available() else HF_BATCHES
-    tree_size: int | str = "auto" if torch.cuda.is_available() else 1
-    trials = {
-        size: time_in_processes(
-            {"hf": (prepare_scoring, ("hf", shape, size, rows, requests))}, 1, 0
-        )["hf"]
-        for size in sizes
+    hf_batch_size = _best_batch_size(shape, rows, requests, warm_up=0)
+    tree_batch_size = "auto" if _has_gpu() else 1
+    ways = {
+        "hf": (prepare_scoring, ("hf", shape, hf_batch_size, rows, requests)),
+        "hf-tree": (prepare_scoring, ("hf-tree", shape, tree_batch_size, rows, requests)),
     }
-    best = min(trials, key=lambda size: trials[size].median)
-    ways = {"hf": best, "hf-tree": tree_size}
-    timings = time_in_processes(
-        {
-            kind: (prepare_scoring, (kind, shape, size, rows, requests))
-            for kind, size in ways.items()
-        },
-        runs,
-    )
-    hf, tree = timings["hf"], timings["hf-tree"]
+    timings = time_in_processes(ways, runs)
+    hf = timings["hf"]
+    tree = timings["hf-tree"]
     operations = count_operations(build(shape), requests)
+    hf_logprobs = [logprob for logprob, _ in hf.result]
+    tree_logprobs = [logprob for logprob, _ in tree.result]
     return {
         "examples": len(rows),
         "tokens": sum(len(context) + len(continuation) for context, continuation in requests),
-        "hf_batch": best,
+        "hf_batch": hf_batch_size,
         "hf_seconds": hf.seconds,
         "tree_seconds": tree.seconds,
         "hf_median": hf.median,
@@ -82,69 +93,44 @@ def compare_scoring(shape: str, rows: Sequence[Row], requests: TokenRequests, ru
         "hf_peak_mb": hf.peak_mb,
         "tree_peak_mb": tree.peak_mb,
         "speedup": typical_ratio(hf.seconds, tree.seconds),
-        "worst_difference_nats": max(
-            float(abs(one[0] - other[0])) for one, other in zip(hf.result, tree.result, strict=True)
-        ),
+        "worst_difference_nats": largest_difference(hf_logprobs, tree_logprobs),
         **asdict(operations),
         "bound": operations.bound,
     }
 
 
-def prepare_scoring(
-    kind: str, shape: str, batch_size: int | str, rows: Sequence[Row], requests: TokenRequests
-) -> Callable[[], Any]:
-    """The work of one way: all requests through lm_eval's interface to tokens."""
-    score = _scorer(kind, shape, batch_size, rows)
-    return lambda: score(requests)
+def compare_checkpoint(checkpoint: str, rows: Sequence[Row]) -> Record:
+    """Time hf and hf-tree with a real model, which takes long.
 
+    Each part of the rows is scored once in both ways, in turn.
 
-def _scorer(
-    kind: str, shape: str, batch_size: int | str, rows: Sequence[Row]
-) -> Callable[[TokenRequests], Any]:
-    from lm_eval.models.huggingface import HFLM
+    Args:
+        checkpoint: The folder of the model.
+        rows: The rows.
 
-    from lm_factuality.models.hf_tree import HFTree
-
-    model = {"hf": HFLM, "hf-tree": HFTree}[kind](
-        pretrained=build(shape),
-        tokenizer=tokenizer_of(shape, rows),
-        batch_size=batch_size,
-        max_length=1024,
-    )
-    return lambda requests: model._loglikelihood_tokens(
-        [(None, *request) for request in requests], disable_tqdm=True
-    )
-
-
-def compare_parts(checkpoint: str, rows: Sequence[Row]) -> Record:
-    """As ``compare_scoring``, of a real model, which takes long: each part of the rows is scored
-    once by both, in turn."""
-    import torch
-
-    sizes, part = (
-        (HF_BATCHES_OF_GPUS, PART_OF_GPUS) if torch.cuda.is_available() else (HF_BATCHES, PART)
-    )
-    requests = [to_tokens([row], tokenizer_of(checkpoint, rows)) for row in rows]
+    Returns:
+        As `compare_scoring`, but with sums over all parts.
+    """
+    rows_in_part = _ROWS_IN_PART_ON_GPU if _has_gpu() else _ROWS_IN_PART
+    tokenizer = tokenizer_of(checkpoint, rows)
     parts = [
-        [*itertools.chain(*requests[start : start + part])] for start in range(0, len(rows), part)
+        to_tokens(rows[start : start + rows_in_part], tokenizer)
+        for start in range(0, len(rows), rows_in_part)
     ]
-    trials = {
-        size: time_in_processes(
-            {"hf": (prepare_scoring, ("hf", checkpoint, size, rows, parts[0][:8]))}, 1
-        )["hf"].median
-        for size in sizes
+    trial_requests = parts[0][:_NUM_TRIAL_REQUESTS]
+    hf_batch_size = _best_batch_size(checkpoint, rows, trial_requests, warm_up=1)
+    ways = {
+        "hf": (_prepare_parts, ("hf", checkpoint, hf_batch_size, rows, parts)),
+        "hf-tree": (_prepare_parts, ("hf-tree", checkpoint, "auto", rows, parts)),
     }
-    best = min(trials, key=lambda size: trials[size])
-    ways = {"hf": best, "hf-tree": "auto"}
-    given = {
-        kind: (_prepare_parts, (kind, checkpoint, size, rows, parts)) for kind, size in ways.items()
-    }
-    hf, tree = time_in_processes(given, len(parts)).values()
+    timings = time_in_processes(ways, len(parts))
+    hf = timings["hf"]
+    tree = timings["hf-tree"]
     ratios = [slow / fast for slow, fast in zip(hf.seconds, tree.seconds, strict=True)]
-    operations = count_operations(build(checkpoint), [*itertools.chain(*parts)])
+    operations = count_operations(build(checkpoint), list(chain(*parts)))
     return {
         "examples": len(rows),
-        "hf_batch": best,
+        "hf_batch": hf_batch_size,
         "hf_seconds": hf.seconds,
         "tree_seconds": tree.seconds,
         "hf_sum": sum(hf.seconds),
@@ -153,31 +139,100 @@ def compare_parts(checkpoint: str, rows: Sequence[Row]) -> Record:
         "least": min(ratios),
         "greatest": max(ratios),
         "speedup": typical_ratio(hf.seconds, tree.seconds),
-        "worst_difference_nats": max(
-            abs(one - other) for one, other in zip(hf.result, tree.result, strict=True)
-        ),
+        "worst_difference_nats": largest_difference(hf.result, tree.result),
         **asdict(operations),
         "bound": operations.bound,
     }
 
 
+def _best_batch_size(shape: str, rows: Sequence[Row], requests: TokenRequests, warm_up: int) -> int:
+    """Return the batch size with which hf is fastest in one run of each.
+
+    Args:
+        shape: The model, as in `build`.
+        rows: The rows, from which a tokenizer is learned.
+        requests: The requests to score.
+        warm_up: The number of runs before the one that counts.
+    """
+    seconds = {}
+    for batch_size in _HF_BATCH_SIZES_ON_GPU if _has_gpu() else _HF_BATCH_SIZES:
+        way = (prepare_scoring, ("hf", shape, batch_size, rows, requests))
+        seconds[batch_size] = time_in_processes({"hf": way}, 1, warm_up)["hf"].median
+    return min(seconds, key=seconds.__getitem__)
+
+
+def largest_difference(first: Sequence[float], second: Sequence[float]) -> float:
+    """Return the largest difference between the log-likelihoods of two ways, in nats."""
+    return max(abs(float(a) - float(b)) for a, b in zip(first, second, strict=True))
+
+
+def prepare_scoring(
+    kind: str, shape: str, batch_size: int | str, rows: Sequence[Row], requests: TokenRequests
+) -> Callable[[], Any]:
+    """Load a model, and return the work of scoring all requests.
+
+    Args:
+        kind: ``hf`` or ``hf-tree``.
+        shape: The model, as in `build`.
+        batch_size: The batch size.
+        rows: The rows, from which a tokenizer is learned.
+        requests: The requests.
+    """
+    score = _load_scorer(kind, shape, batch_size, rows)
+    return lambda: score(requests)
+
+
 def _prepare_parts(
-    kind: str, checkpoint: str, size: int | str, rows: Sequence[Row], parts: Sequence[TokenRequests]
+    kind: str,
+    checkpoint: str,
+    batch_size: int | str,
+    rows: Sequence[Row],
+    parts: Sequence[TokenRequests],
 ) -> Callable[[], list[float]]:
-    """The next part with each call, after a first one that only warms up; gives the log-likelihoods
-    so far."""
-    score, left = _scorer(kind, checkpoint, size, rows), iter([parts[0][:8], *parts])
-    found: list[list[float]] = []
+    """Load a model, and return the work of scoring the next part with each call.
 
-    def run() -> list[float]:
-        found.append([float(logprob) for logprob, _ in score(next(left))])
-        return [*itertools.chain(*found[1:])]
+    The first call only warms up, with a few requests.
 
-    return run
+    Returns:
+        The work, which returns the log-likelihoods of all parts so far.
+    """
+    score = _load_scorer(kind, checkpoint, batch_size, rows)
+    warm_up = parts[0][:_NUM_TRIAL_REQUESTS]
+    remaining = iter([warm_up, *parts])
+    logprobs_by_call: list[list[float]] = []
+
+    def score_next_part() -> list[float]:
+        scores = score(next(remaining))
+        logprobs_by_call.append([float(logprob) for logprob, _ in scores])
+        return list(chain(*logprobs_by_call[1:]))
+
+    return score_next_part
+
+
+def _load_scorer(kind: str, shape: str, batch_size: int | str, rows: Sequence[Row]) -> Scorer:
+    """Load hf or hf-tree, and return its method that scores tokens."""
+    from lm_eval.models.huggingface import HFLM
+
+    from lm_factuality.models.hf_tree import HFTree
+
+    model_class = {"hf": HFLM, "hf-tree": HFTree}[kind]
+    model = model_class(
+        pretrained=build(shape),
+        tokenizer=tokenizer_of(shape, rows),
+        batch_size=batch_size,
+        max_length=PAPER_WINDOW,
+    )
+
+    def score(requests: TokenRequests) -> Any:
+        # lm_eval's first element is the text, by which it caches.
+        with_texts = [(None, context, continuation) for context, continuation in requests]
+        return model._loglikelihood_tokens(with_texts, disable_tqdm=True)
+
+    return score
 
 
 def take_a_core(pipe: Connection) -> None:
-    """Keeps one core busy until it is told to stop."""
+    """Keep one core busy until something comes through the pipe."""
     if hasattr(os, "sched_setaffinity"):
         os.sched_setaffinity(0, {min(os.sched_getaffinity(0))})
     while not pipe.poll():
@@ -185,151 +240,207 @@ def take_a_core(pipe: Connection) -> None:
 
 
 def made_up(prefix_length: int, num_rows: int) -> TokenRequests:
-    """Rows of four choices of 24 tokens, the first half of which they share, after a prefix."""
-    draw = random.Random(0)
+    """Make requests of random tokens.
 
-    def some(count: int) -> list[int]:
-        return [draw.randrange(10_000) for _ in range(count)]
+    Each row has a prefix and four choices of 24 tokens, the first 12 of which they share.
+
+    Args:
+        prefix_length: The number of tokens of each prefix.
+        num_rows: The number of rows.
+    """
+    generator = random.Random(0)
+
+    def draw_tokens(count: int) -> list[int]:
+        return [generator.randrange(10_000) for _ in range(count)]
 
     requests: TokenRequests = []
     for _ in range(num_rows):
-        prefix, shared = some(prefix_length), some(12)
-        requests += [(prefix, [*shared, *some(12)]) for _ in range(4)]
+        prefix = draw_tokens(prefix_length)
+        shared = draw_tokens(12)
+        for _ in range(4):
+            requests.append((prefix, [*shared, *draw_tokens(12)]))
     return requests
 
 
 def compare_ralm(folder: Path, checkpoint: Path, runs: int) -> dict[str, Timing]:
-    """The same windows and passages both ways, over an index of the sample's encyclopedia that is
-    built in ``folder``."""
+    """Time hf-ralm, and one request per window with the same passages, in turn.
+
+    Args:
+        folder: A folder, in which an index of the sample's encyclopedia is built.
+        checkpoint: The folder of the model.
+        runs: The number of runs.
+
+    Returns:
+        The timing of each way. The results are log-likelihoods.
+    """
     from lm_factuality.retrieval.build import build_index
 
     index = folder / "encyclopedia"
     build_index(tasks_folder() / "sample" / "encyclopedia.jsonl", index)
-    ways = ("window by window", "hf-ralm")
-    return time_in_processes(
-        {way: (prepare_ralm, (way, str(index), str(checkpoint))) for way in ways}, runs
-    )
+    ways = {}
+    for name in ("window by window", "hf-ralm"):
+        ways[name] = (prepare_ralm, (name, str(index), str(checkpoint)))
+    return time_in_processes(ways, runs)
 
 
-def prepare_ralm(kind: str, index: str, checkpoint: str) -> Callable[[], Any]:
-    """All windows of rows of the sample: as hf-ralm scores them, or each as a request of hf."""
-    import torch
+def prepare_ralm(way: str, index: str, checkpoint: str) -> Callable[[], list[float]]:
+    """Load a model, and return the work of scoring the choices of the sample's rows.
+
+    Args:
+        way: ``hf-ralm``, or ``window by window`` for a request of hf per window.
+        index: The folder of the index.
+        checkpoint: The folder of the model.
+    """
     from lm_eval.api.instance import Instance
     from lm_eval.models.huggingface import HFLM
 
     from lm_factuality.models.hf_ralm import HFRALM
     from lm_factuality.models.ralm import cut_windows
 
-    instances = [
-        Instance(
-            "loglikelihood",
-            {"doc_id": row.doc_id},
-            join(row.prefix, choice),
-            place,
-            ("sample_factor", number, 1),
-        )
-        for number, row in enumerate(sample_rows(RALM_ROWS))
-        for place, choice in enumerate(row.choices)
-    ]
-    device = "cuda" if torch.cuda.is_available() else "cpu"
+    requests = []
+    for number, row in enumerate(sample_rows(RALM_ROWS)):
+        for index_of_choice, choice in enumerate(row.choices):
+            arguments = AUTHORS_JOIN(row.prefix, choice)
+            metadata = ("sample_factor", number, 1)
+            requests.append(
+                Instance(
+                    "loglikelihood", {"doc_id": row.doc_id}, arguments, index_of_choice, metadata
+                )
+            )
     options: dict[str, Any] = {
         "pretrained": checkpoint,
-        "device": device,
+        "device": _device(),
         "dtype": "float32",
         "batch_size": 4,
     }
     ralm = HFRALM(index=index, **options)
-    if kind == "hf-ralm":
-        return lambda: [logprob for logprob, _ in ralm.loglikelihood(instances, disable_tqdm=True)]
-    plain = HFLM(**options, logits_cache=False)
 
-    def window_by_window() -> list[float]:
-        encoded = [(None, *ralm._encode_pair(*request.args)) for request in instances]
+    def score_with_ralm() -> list[float]:
+        return [logprob for logprob, _ in ralm.loglikelihood(requests, disable_tqdm=True)]
+
+    if way == "hf-ralm":
+        return score_with_ralm
+    hf = HFLM(**options, logits_cache=False)
+
+    def score_window_by_window() -> list[float]:
+        encoded = [(None, *ralm._encode_pair(*request.args)) for request in requests]
         windows = cut_windows(encoded, ralm.options.retrieval_stride)
-        contexts = ralm.augment_windows(windows, instances, [None] * len(instances))
-        totals = [0.0] * len(instances)
+        contexts = ralm.augment_windows(windows, requests, [None] * len(requests))
+        logprobs = [0.0] * len(requests)
         for window, context in zip(windows, contexts, strict=True):
-            totals[window.request] += plain._loglikelihood_tokens(
-                [(None, context, window.targets)], disable_tqdm=True
-            )[0][0]
-        return totals
+            request = (None, context, window.targets)
+            ((logprob, _),) = hf._loglikelihood_tokens([request], disable_tqdm=True)
+            logprobs[window.request] += logprob
+        return logprobs
 
-    return window_by_window
+    return score_window_by_window
 
 
 def compare_decoding(checkpoint: str, rows: Sequence[Row], runs: int) -> dict[str, Timing]:
-    """DoLa's log-likelihoods of all choices of the rows, request by request and with shared
-    positions."""
-    texts = [(*join(row.prefix, choice), PAPER_WINDOW) for row in rows for choice in row.choices]
-    return time_in_processes(
-        {way: (prepare_decoding, (way, checkpoint, texts)) for way in ("one by one", "hf-dola")},
-        runs,
-    )
+    """Time DoLa's log-likelihoods request by request, and with shared positions, in turn.
+
+    Args:
+        checkpoint: The folder of the model.
+        rows: The rows, all choices of which are scored.
+        runs: The number of runs.
+
+    Returns:
+        The timing of each way. The results are log-likelihoods.
+    """
+    arguments = []
+    for row in rows:
+        for choice in row.choices:
+            arguments.append((*AUTHORS_JOIN(row.prefix, choice), PAPER_WINDOW))
+    ways = {}
+    for name in ("one by one", "hf-dola"):
+        ways[name] = (prepare_decoding, (name, checkpoint, arguments))
+    return time_in_processes(ways, runs)
 
 
 def prepare_decoding(
-    way: str, checkpoint: str, texts: Sequence[tuple[str, str, int]]
+    way: str, checkpoint: str, arguments: Sequence[tuple[str, str, int]]
 ) -> Callable[[], list[float]]:
-    """The texts as the FACTOR task asks for them."""
-    import torch
+    """Load hf-dola, and return the work of scoring continuations as the FACTOR task asks for them.
+
+    Args:
+        way: ``one by one`` for one request after the other, or ``hf-dola`` for all at once.
+        checkpoint: The folder of the model.
+        arguments: The context, the continuation and the window of each request.
+    """
     from lm_eval.api.instance import Instance
 
     from lm_factuality.harness.requests import scored_loglikelihood
     from lm_factuality.models.hf_decoding import HFDoLa
 
-    device = "cuda" if torch.cuda.is_available() else "cpu"
-    lm = HFDoLa(
-        pretrained=checkpoint, layers="high", dtype="float32", batch_size=BATCH_SIZE, device=device
+    model = HFDoLa(
+        pretrained=checkpoint,
+        layers="high",
+        dtype="float32",
+        batch_size=BATCH_SIZE,
+        device=_device(),
     )
     requests = [
-        Instance("scored_loglikelihood", {}, each, place) for place, each in enumerate(texts)
+        Instance("scored_loglikelihood", {}, request_arguments, number)
+        for number, request_arguments in enumerate(arguments)
     ]
-    parts = [[request] for request in requests] if way == "one by one" else [requests]
-    return lambda: [
-        float(score.logprob or "nan")
-        for part in parts
-        for score in scored_loglikelihood(lm, part, disable_tqdm=True)
-    ]
+    groups = [[request] for request in requests] if way == "one by one" else [requests]
+
+    def score() -> list[float]:
+        logprobs = []
+        for group in groups:
+            for answer in scored_loglikelihood(model, group, disable_tqdm=True):
+                logprobs.append(float(answer.logprob or "nan"))
+        return logprobs
+
+    return score
 
 
 def compare_harness(folder: Path, checkpoint: Path, runs: int) -> dict[str, Timing]:
-    """The plain task, which is written to ``folder``, and the FACTOR task in turn."""
-    rows = []
+    """Time the FACTOR task, and lm_eval's ``multiple_choice`` on the same rows, in turn.
+
+    Args:
+        folder: A folder for the plain task and its rows.
+        checkpoint: The folder of the model.
+        runs: The number of runs.
+
+    Returns:
+        The timing of each task, the plain one first. The results are numbers of examples.
+    """
+    lines = []
     for row in sample_rows():
-        joined = [join(row.prefix, choice) for choice in row.choices]
-        rows.append(
-            json.dumps(
-                {"context": joined[0][0], "choices": [continuation for _, continuation in joined]}
-            )
-        )
-    write_lines(folder / "rows.jsonl", rows)
-    plain = yaml.safe_load(Path(__file__).with_name("plain_task.yaml").read_text(encoding="utf-8"))
-    plain |= {
-        "task": _PLAIN,
-        "dataset_kwargs": {"data_files": {"test": str(folder / "rows.jsonl")}},
+        pairs = [AUTHORS_JOIN(row.prefix, choice) for choice in row.choices]
+        context = pairs[0][0]
+        choices = [continuation for _, continuation in pairs]
+        lines.append(json.dumps({"context": context, "choices": choices}))
+    write_lines(folder / "rows.jsonl", lines)
+    template = Path(__file__).with_name("plain_task.yaml").read_text(encoding="utf-8")
+    task = yaml.safe_load(template)
+    task["task"] = _PLAIN_TASK
+    task["dataset_kwargs"] = {"data_files": {"test": str(folder / "rows.jsonl")}}
+    write_text(folder / "plain.yaml", yaml.safe_dump(task))
+
+    ways = {
+        "FACTOR task": (prepare_harness, (TASK, str(folder), str(checkpoint))),
+        "lm_eval multiple_choice": (prepare_harness, (_PLAIN_TASK, str(folder), str(checkpoint))),
     }
-    write_text(folder / "plain.yaml", yaml.safe_dump(plain))
-    ways = {"FACTOR task": TASK, "lm_eval multiple_choice": _PLAIN}
-    found = time_in_processes(
-        {
-            way: (prepare_harness, (task, str(folder), str(checkpoint)))
-            for way, task in ways.items()
-        },
-        runs,
-    )
-    return dict(reversed(found.items()))
+    timings = time_in_processes(ways, runs)
+    return dict(reversed(timings.items()))
 
 
 def prepare_harness(task: str, folder: str, checkpoint: str) -> Callable[[], int]:
-    """A run of the task, which returns its number of examples."""
-    import torch
+    """Load a model, and return the work of running a task, which returns its number of examples.
+
+    Args:
+        task: The name of the task.
+        folder: The folder of the plain task.
+        checkpoint: The folder of the model.
+    """
     from lm_eval import simple_evaluate
     from lm_eval.models.huggingface import HFLM
     from lm_eval.tasks import TaskManager
 
     manager = TaskManager(include_path=[str(tasks_folder()), folder], include_defaults=False)
-    device = "cuda" if torch.cuda.is_available() else "cpu"
-    model = HFLM(pretrained=checkpoint, dtype="float32", batch_size=BATCH_SIZE, device=device)
+    model = HFLM(pretrained=checkpoint, dtype="float32", batch_size=BATCH_SIZE, device=_device())
 
     def run() -> int:
         results: Any = simple_evaluate(
@@ -338,3 +449,15 @@ def prepare_harness(task: str, folder: str, checkpoint: str) -> Callable[[], int
         return int(results["n-samples"][task]["effective"])
 
     return run
+
+
+def _has_gpu() -> bool:
+    """Return whether models run on a GPU."""
+    import torch
+
+    return torch.cuda.is_available()
+
+
+def _device() -> str:
+    """Return where models run."""
+    return "cuda" if _has_gpu() else "cpu"
