@@ -36,6 +36,7 @@ def print_table(
     from rich.table import Table
 
     cells = [[_printable_lines(cell) for cell in row] for row in rows]
+    # A table without rows keeps all columns, to show what it would hold.
     filled_columns = []
     for index in range(len(columns)):
         if not cells or any(row[index] for row in cells):
@@ -50,7 +51,8 @@ def print_table(
 
     console = Console(markup=False, highlight=False)
     width = Measurement.get(console, console.options.update(max_width=_WIDEST), table)
-    # A table wider than the terminal is better than one with cut numbers.
+    # A terminal gets the narrowest table, in which texts are folded, and a file the widest one. A
+    # table wider than the terminal is better than one with cut numbers.
     console.width = max(console.width, width.minimum if console.is_terminal else width.maximum)
     console.print(table)
     for note in notes:
@@ -66,6 +68,7 @@ def _add_column(table: "Table", column: str, cells: Sequence[str], is_first: boo
         cells: The texts in the column, which may have several lines.
         is_first: Whether it is the first column. That one and numbers are not folded.
     """
+    # "#Accuracy" is a column of numbers with the name "Accuracy".
     name = column.lstrip("#")
     is_number = column != name
     no_wrap = is_number or is_first

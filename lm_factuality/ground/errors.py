@@ -214,7 +214,9 @@ class Reason(NamedTuple):
 
 
 def reasons_of(reasons: Iterable[str | None]) -> list[Reason]:
-    """Count the reasons why items are unscored. Reasons that differ in numbers count as one.
+    """Count the reasons why items are unscored, and add what a user can do about each.
+
+    Reasons that differ only in numbers count as one.
 
     Args:
         reasons: The reason of each item, or None for an item with a score.
@@ -228,6 +230,7 @@ def reasons_of(reasons: Iterable[str | None]) -> list[Reason]:
     for reason in reasons:
         if not reason:
             continue
+        # Where the problem was, such as "row 3: ", differs from item to item.
         text = " ".join(_LOCATION.sub("", reason).split())
         # Reasons with the same words and other numbers have the same pattern.
         pattern = _NUMBER.sub("0", text)

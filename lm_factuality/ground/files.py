@@ -63,11 +63,13 @@ def whole_file(
         yield temporary
         temporary.replace(path)
     except errors as error:
-        is_text = isinstance(error, UnicodeError)
-        remedy = "write the text without the characters it names" if is_text else advice
+        # A character that UTF-8 cannot encode is no fault of the place, so another remedy is due.
+        is_bad_text = isinstance(error, UnicodeError)
+        remedy = "write the text without the characters it names" if is_bad_text else advice
         raise DataError(f"{path}: cannot be written: {error}; {remedy}") from error
     finally:
-        # The folder may be missing or read-only.
+        # After a success the file has its final name, so there is nothing to remove. After an
+        # error the folder may be missing or read-only.
         with contextlib.suppress(OSError):
             temporary.unlink()
 
@@ -108,6 +110,7 @@ def whole_folder(out: Path, marker_file: str) -> Iterator[Path]:
 
     try:
         yield temporary
+        # Nobody else could read the unfinished folder. The complete one is for all users.
         temporary.chmod(0o755)
         _replace_folder(temporary, out, backup)
     finally:
@@ -139,7 +142,7 @@ def _replace_folder(temporary: Path, out: Path, backup: Path) -> None:
         temporary: The complete folder.
         out: Its final name. A folder of this name is renamed to ``backup`` first, and removed at
             the end. If renaming fails, it is renamed back.
-        backup: The name of the earlier folder in the meantime.
+        backup: The name that the earlier folder has until the new one is in its place.
 
     Raises:
         DataError: A folder cannot be renamed.
@@ -149,6 +152,7 @@ def _replace_folder(temporary: Path, out: Path, backup: Path) -> None:
             out.replace(backup)
         temporary.replace(out)
     except OSError as error:
+        # The caller has removed any older backup, so this one is the folder that `out` was.
         if backup.exists():
             backup.replace(out)
         raise DataError(f"{out}: cannot be replaced: {error}; choose another folder") from error
@@ -184,7 +188,11 @@ def _remove_leftovers(folder: Path) -> None:
 
 
 def _is_in_use(temporary: Path) -> bool:
-    """Tell whether the process that made a temporary file of this machine still runs."""
+    """Tell whether the process that made a temporary file of this machine still runs.
+
+    Args:
+        temporary: The file, such as ``.a.json.1f2e3d4c.812.part`` of the process 812.
+    """
     pid = int(temporary.suffixes[-2].removeprefix("."))
     if pid == os.getpid():
         # In a container, a killed process may have had our number. Its files are older.

@@ -164,7 +164,8 @@ def commit_of(dataset: str, where: str, revision: str | None = None) -> str:
     from huggingface_hub import HfApi
     from huggingface_hub.errors import HFValidationError, OfflineModeIsEnabled
 
-    # The base class of the errors of the HTTP library that the Hub's client uses.
+    # The base class of the errors of the HTTP library that the Hub's client uses. The client only
+    # passes the name on, so mypy does not find it.
     from huggingface_hub.errors import HTTPError as HubError  # type: ignore[attr-defined]
 
     try:
@@ -189,7 +190,7 @@ def stream_rows(
         split: The split, such as ``validation``.
         commit: The commit of a dataset on the Hub.
         where: The file and key that name the dataset, with which errors begin.
-        example: A correct value, with which errors end.
+        example: A correct value of this key, with which errors end, such as ``hub:NAME::SPLIT``.
 
     Returns:
         The rows, each a dictionary by column.
@@ -208,8 +209,10 @@ def stream_rows(
                     f"{where}: no split {split!r}; found {', '.join(splits)}; name one: {example}"
                 )
             return splits[split].to_iterable_dataset()
+        # The one split in such a folder has no name, so that `split` is not compared.
         if isinstance(source, Path) and (source / "state.json").is_file():
             return datasets.load_from_disk(str(source)).to_iterable_dataset()
+        # Streaming reads the rows of a large dataset without a download of all its files.
         return datasets.load_dataset(
             str(source), config, split=split, streaming=True, revision=commit
         )

@@ -107,15 +107,16 @@ class Plot:
         Equal plots have equal ids, so that a page does not change from run to run.
         """
         file = io.StringIO()
+        # None leaves a value out. The date, for example, would change with each run.
         no_metadata = dict.fromkeys(("Creator", "Date", "Format", "Type"))
         with _plot_style({"svg.hashsalt": self.title}):
             self.figure.savefig(file, format="svg", metadata=no_metadata)
         svg = file.getvalue()
 
-        # Our own opening tag replaces the XML header and the opening tag of matplotlib, whose
-        # content ends in the closing tag.
-        end_of_tag = svg.index(">", svg.index("<svg"))
-        content = svg[end_of_tag + 1 :]
+        # An XML header and the opening tag come before the content. Our own opening tag, below,
+        # replaces them. The closing tag stays at the end of the content.
+        _, _, element = svg.partition("<svg")
+        _, _, content = element.partition(">")
         content = re.sub(r"<style.*?</style>|<!--.*?-->", "", content, flags=re.DOTALL)
 
         # matplotlib writes 72 points per inch.
@@ -157,16 +158,18 @@ def scatter(
             members = [point for point in points if point.group == group]
             members.sort(key=lambda point: point.x.value)
             # Models of unknown families have nothing in common that a line could show.
-            is_line = by_size and not group.startswith(OTHER)
-            _draw_series(axes, group, members, "-" if is_line else "none")
+            has_line = by_size and not group.startswith(OTHER)
+            _draw_series(axes, group, members, linestyle="-" if has_line else "none")
 
         if by_size:
             _set_size_axis(axes)
         axes.set(xlabel=x_label, ylabel=y_label)
+        # The labels of the outermost points need room, a share of the width and of the height.
         axes.margins(0.16)
         if reference is not None:
             name, height = reference
             axes.axhline(height, **_REFERENCE_STYLE)
+            # With the transform below, 1 is the right end of the axes, whatever the data are.
             right_end = (1, height)
             transform = axes.get_yaxis_transform()
             axes.annotate(name, right_end, xycoords=transform, ha="right", va="bottom")
@@ -196,7 +199,8 @@ def dots(
     Args:
         title: The title of the plot.
         x_label: The label of the x axis, with its unit.
-        rows: The label of each row, and its dots by series. Only the first 40 rows are drawn.
+        rows: The label of each row, and its dots by series. Only the first `MOST_ROWS` rows are
+            drawn.
         series: The names of the series, in the order of the legend.
         reference: A label and a value on the x axis that gets a dashed line.
 
@@ -209,6 +213,7 @@ def dots(
         table.append((label, *cells))
 
     drawn_rows = rows[:MOST_ROWS]
+    # The x axis with its label takes 0.9 inches, and a row 0.22 and 0.09 more for each series.
     height = 0.9 + max(len(drawn_rows), 1) * (0.22 + 0.09 * len(series))
     with _plot_style():
         figure, axes = _new_figure(height)
@@ -217,6 +222,7 @@ def dots(
         if reference is not None:
             name, value = reference
             axes.axvline(value, **_REFERENCE_STYLE)
+            # With the transform below, 1 is the top of the axes, whatever the data are.
             top = (value, 1)
             transform = axes.get_xaxis_transform()
             axes.annotate(name, top, xycoords=transform, ha="center", va="bottom")
@@ -268,7 +274,8 @@ def _draw_rows(
         rows: The label of each row, and its dots by series.
         series: The names of the series. Those of a row are drawn closely below each other.
     """
-    # The rows are 1 apart. The dots of a row take up 0.8 of that, and two series at most 0.22.
+    # The rows are 1 apart. The dots of a row take up at most 0.8 of that, so that rows can be told
+    # apart, and neighbouring dots are at most 0.22 apart, so that a row holds together.
     series_distance = min(0.8 / max(len(series), 1), 0.22)
     middle_series = (len(series) - 1) / 2
     for index, name in enumerate(series):

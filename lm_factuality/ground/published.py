@@ -110,6 +110,7 @@ def locate(source: Source, data_dir: str | Path | None = None) -> Located:
     """
     folder = data_dir or os.environ.get("LM_FACTUALITY_DATA")
     if not folder:
+        # `fetch` has compared the content, so its id is that of the source.
         return Located(source, fetch(source), source.blob)
 
     path = Path(folder).expanduser() / source.filename
@@ -181,9 +182,11 @@ def _download(source: Source, path: Path) -> None:
     except (httpx.HTTPError, httpx.InvalidURL, OSError) as error:
         raise _unreachable(source, first_line(error)) from error
 
-    with whole_file(path, advice="set LM_FACTUALITY_HOME to a folder that can") as part:
-        part.write_bytes(response.content)
-        if blob_id(part) != source.blob:
+    advice = "set LM_FACTUALITY_HOME to a folder that can be written"
+    with whole_file(path, advice=advice) as temporary:
+        temporary.write_bytes(response.content)
+        # The error leaves the block, so the file never appears in the cache.
+        if blob_id(temporary) != source.blob:
             raise DataError(
                 f"{source.name}: what {url} sent is not git blob {source.blob}; nothing was kept,"
                 " try again later"

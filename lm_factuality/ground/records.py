@@ -77,7 +77,7 @@ def every_line(path: Path, expected: str, newline: str = "\n") -> Iterator[tuple
 
     Args:
         path: The file, gzipped or not.
-        expected: What the file should be, for the end of the error.
+        expected: The end of the error, which says what the file should be or what to do.
         newline: The end of lines, as in `open`. The default is the line feed alone, since texts of
             models contain other line ends.
 
@@ -101,11 +101,14 @@ def every_line(path: Path, expected: str, newline: str = "\n") -> Iterator[tuple
                     )
                 yield number, line
     except _UNREADABLE as error:
+        # Reading failed at the line after the last one that was read.
         raise _unreadable(path, f"{path}:{number + 1}", error, expected) from error
 
 
 def utf8_problem(text: str) -> str:
     r"""Say which byte of a line from `every_line` is not UTF-8, or return an empty string.
+
+    `every_line` reads such a byte as a character that no valid text contains.
 
     Example:
         ``caf\udce9`` gives ``byte 0xe9 is not UTF-8; save the file as UTF-8``.
@@ -139,6 +142,7 @@ def read_lines(
         DataError: The file cannot be read, or has bad lines. The text names each of these lines.
     """
     items = []
+    # All bad lines are reported at once, so that a user corrects the file only once.
     problems = []
     for number, line in lines_of(path, expected):
         try:

@@ -65,7 +65,8 @@ class BoundedEnvironment(SandboxedEnvironment):
                     statement.lineno,
                 )
 
-        # The operator ~ does not check the length of its result, but our filter `join` does.
+        # The operator ~ does not check the length of its result, but our filter `join` does. So
+        # ``a ~ b`` becomes ``[a, b] | join``, a filter without arguments of any of the four kinds.
         for concat in parsed.find_all(nodes.Concat):
             texts = nodes.List(concat.nodes, lineno=concat.lineno)
             joined = nodes.Filter(texts, "join", [], [], None, None, lineno=concat.lineno)
@@ -89,7 +90,8 @@ class BoundedEnvironment(SandboxedEnvironment):
         """
         if operator != "+":
             raise SecurityError(f"{operator!r} is not taken in the templates of a YAML")
-        # The sum of two numbers has no length; all other values are texts or lists.
+        # The sum of two numbers has no length. All other values that can be added are texts or
+        # lists.
         if not isinstance(left, int | float):
             _check_length(len(left) + len(right))
         return super().call_binop(context, operator, left, right)

@@ -149,6 +149,7 @@ def secrets_within(value: object, key: str = "") -> Iterator[SecretSetting]:
             yield SecretSetting(key, f"holds what looks like {description}")
         return
 
+    # The settings directly inside, each with its key or its position in the list.
     children: Iterable[tuple[object, object]]
     if isinstance(value, Mapping):
         children = value.items()
@@ -219,6 +220,7 @@ def refuse_secrets(arguments: Sequence[str]) -> None:
     Raises:
         ConfigError: A word contains a credential. The text names the option, not the credential.
     """
+    # The option that the error names: that of the present word, or else the one before it.
     option = "the command line"
     for argument in arguments:
         if argument.startswith("--"):
@@ -234,6 +236,7 @@ def refuse_secrets(arguments: Sequence[str]) -> None:
         problems += [match.description for match in secrets_in_assignments(argument)]
         # The first problem is enough to refuse the command.
         if problems:
+            # A word that is no JSON has no key, so its problem begins with a space.
             raise ConfigError(
                 f"{option}: {problems[0].strip()}, which logs and results would repeat; {INSTEAD}"
             )

@@ -76,6 +76,8 @@ def split_sentences(text: str) -> list[str]:
         parts.append(text[part_start : candidate.end].strip())
         part_start = candidate.next_start
 
+        # A few characters on either side show whether the mark ends only an abbreviation. To
+        # look at the whole sentence each time would take quadratic time.
         before = text[max(sentence_start, candidate.end - _TAIL) : candidate.end]
         after = text[candidate.next_start : candidate.next_start + _TAIL]
         if _continues(before, after):
@@ -95,11 +97,14 @@ def _possible_ends(text: str) -> Iterator[_SentenceEnd]:
     for mark in _END.finditer(text):
         # At most three quotation marks or brackets may open the next sentence.
         next_character = text[mark.end() : mark.end() + 4].lstrip(_OPENING)[:1]
+        # This group holds a mark that needs no space after it, such as the Chinese full stop.
         unspaced_mark = mark["unspaced"]
-        if unspaced_mark is not None:
-            if not _is_quotation(unspaced_mark, next_character):
-                yield _SentenceEnd(mark.end("unspaced"), mark.end())
-        elif _may_begin_sentence(next_character):
+        if unspaced_mark:
+            is_end = not _is_quotation(unspaced_mark, next_character)
+        else:
+            is_end = _may_begin_sentence(next_character)
+        if is_end:
+            # The white space after the mark belongs to neither sentence.
             end = mark.start() + len(mark[0].rstrip())
             yield _SentenceEnd(end, mark.end())
 
@@ -131,12 +136,12 @@ def _continues(before: str, after: str) -> bool:
     Returns:
         True for ``Dr.`` or ``1.``, and for ``J.`` unless a word such as ``She`` follows.
     """
-    last_word = before.split()[-1] if before.endswith(".") else ""
-    # Published texts that write a line break as a backslash and an n have words such as "won\\n2."
-    may_be_number = last_word[:-1].isdigit() or "\\n" in last_word
-    if may_be_number and _LIST_NUMBER.search(before):
+    if _LIST_NUMBER.search(before):
         return True
+    # Other end marks, such as a question mark, follow no abbreviation.
+    last_word = before.split()[-1] if before.endswith(".") else ""
     if _TITLE_OR_ABBREVIATION.search(last_word):
         return True
+    # In "J. Smith" the sentence goes on, but in "She met J. They spoke." it does not.
     is_initial = _INITIAL.search(last_word) is not None
     return is_initial and not _FIRST_WORD_OF_SENTENCE.match(after)

@@ -94,6 +94,7 @@ def csv_rows(path: Path, delimiter: str = ",") -> Iterator[TableRow | str]:
     Yields:
         A row, or a sentence that says why a row cannot be read. Reading stops at invalid CSV.
     """
+    # By default the module refuses cells of more than 131,072 characters, such as long documents.
     csv.field_size_limit(sys.maxsize)
     lines = (line for _, line in every_line(path, _EXPECTED, newline=""))
     reader = csv.reader(lines, delimiter=delimiter, strict=True)
@@ -106,14 +107,17 @@ def csv_rows(path: Path, delimiter: str = ",") -> Iterator[TableRow | str]:
             # A row with line breaks in its cells has several lines.
             first_line = last_line + 1
             last_line = reader.line_num
-            is_header = not header
-            if is_header:
-                header = cells
+            if not cells:
+                # The line is empty.
+                continue
 
+            is_header = not header
             problem = utf8_problem("".join(cells))
             if is_header:
+                header = cells
                 problem = _repeated_columns(header) or problem
             elif len(cells) != len(header):
+                # A row has one problem, and this one matters more than a byte that is not UTF-8.
                 problem = (
                     f"{len(cells)} cells, expected {len(header)} as in the header, with"
                     f" {separators} between them"
@@ -123,9 +127,9 @@ def csv_rows(path: Path, delimiter: str = ",") -> Iterator[TableRow | str]:
                     "a cell with a double quote that ends on another line; expected quotes in pairs"
                 )
 
-            if problem and cells:
+            if problem:
                 yield f"{path}:{first_line}: {problem}"
-            elif cells and not is_header:
+            elif not is_header:
                 values = dict(zip(header, cells, strict=True))
                 yield TableRow(f"{path}:{first_line}", values)
     except csv.Error as error:
@@ -134,6 +138,7 @@ def csv_rows(path: Path, delimiter: str = ",") -> Iterator[TableRow | str]:
             " quotes to be in double quotes"
         )
     except DataError as error:
+        # `every_line` cannot read on, for example because a gzipped file is damaged.
         yield str(error)
 
 

@@ -103,8 +103,9 @@ def _policy_hash(content: str) -> str:
 def _environment() -> Environment:
     """Return the environment of all templates, which escapes texts and refuses unknown names.
 
-    Templates make the headings of tables with ``text`` and ``number``: as filters of a list of
-    labels, ``labels | map("number")``, or as functions with more arguments.
+    Templates make the headings of tables with ``text`` and ``number``, the two kinds of columns.
+    Both are functions, ``number("Accuracy", title="of all rows")``, and filters, with which
+    ``labels | map("number")`` makes a heading of each label.
     """
     environment = SandboxedEnvironment(
         loader=FunctionLoader(read_file),
@@ -114,6 +115,7 @@ def _environment() -> Environment:
         lstrip_blocks=True,
         keep_trailing_newline=True,
     )
+    # `Column` itself makes the heading of a column of texts, by its defaults.
     columns = {"text": Column, "number": _number_column}
     environment.filters |= {**columns, "breakable": breakable, "as_data": as_data}
     environment.globals |= columns
@@ -121,7 +123,7 @@ def _environment() -> Environment:
 
 
 def _number_column(label: str, title: str | None = None, small: str = "") -> Column:
-    """Return the heading of a column of numbers."""
+    """Return the heading of a column of numbers, as the templates' function ``number``."""
     return Column(label, numeric=True, title=title, small=small)
 
 
