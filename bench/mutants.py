@@ -82,6 +82,7 @@ def try_mutant(mutant: Mutant, checkout: Path) -> str:
     """Make the mistake, run the test that should notice it, and undo the mistake.
 
     Args:
+        mutant: The mistake.
         checkout: A copy of the repository that may be changed.
 
     Returns:
