@@ -183,6 +183,9 @@ class Relabel:
     ) -> dict[str, Any] | None:
         """Return a sample with the metrics that it would have if people had been the judge.
 
+        The answers first replace the judge's record in the sample. The metrics are then computed
+        from the new record, as they are when a run is scored again.
+
         Args:
             result: The results of the sample's task.
             sample: A line of lm_eval's samples file.
@@ -205,6 +208,7 @@ class Relabel:
         changed_sample = {**sample, **self.change_sample(result, sample, answers)}
         # One sample is scored alone, so the rescorer gets no list of all rows.
         rescorer = self.make_rescorer(result, ())
+        # `keep_row` takes from the sample what the rescorer needs.
         metrics = rescorer.row_metrics(self.keep_row(changed_sample))
         return {**changed_sample, **metrics}
 

@@ -143,7 +143,9 @@ class JudgedStep:
                 ``judge_certificate``.
 
         Returns:
-            The figure of the first certificate that applies, or the reason why none does.
+            The score of the certificate that applies, such as ``F1 61.3% (segment_doc,
+            2026-01-31)``, or why none does, such as ``not certified; run lm-factuality certify
+            --judge small``.
         """
         step = f"{self.name} (behind {self.dependent_scores})"
         obstacle = self._obstacle(metadata)
@@ -153,35 +155,43 @@ class JudgedStep:
         # Files of others may lack these keys or hold something else under them.
         judge = as_mapping(metadata.get("judge_config"))
         certificates = as_mapping(metadata.get("judge_certificate"))
+        certified_settings = [
+            setting for setting in self.settings if isinstance(certificates.get(setting.name), dict)
+        ]
+        problem = "not certified"
+        if certified_settings:
+            # The settings come in order of quality, so the first certificate counts.
+            setting = certified_settings[0]
+            certificate = certificates[setting.name]
+            # A certificate says nothing about a judge whose prompts have changed since.
+            if not changed_prompts(as_mapping(certificate.get("prompt_hashes")), judge):
+                text = _describe_certificate(setting, certificate)
+                return CertificationStatus(step, text, is_certified=True)
+            problem = "not certified: its certificate is of other prompts"
+        text = f"{problem}; run {self._certify_command(judge)}"
+        return CertificationStatus(step, text, is_certified=False)
+
+    def _certify_command(self, judge: Mapping[str, Any]) -> str:
+        """Return the command that measures a judge in this step, for a user to copy.
+
+        Args:
+            judge: The judge's configuration as results state it. It may lack the name.
+        """
         command = f"lm-factuality certify --judge {judge.get('name', 'CONFIG')}"
         # If there are several settings, the command picks the one that suits the judge.
         if len(self.settings) == 1:
             command += f" --setting {self.settings[0].name}"
-
-        certified_settings = [
-            setting for setting in self.settings if isinstance(certificates.get(setting.name), dict)
-        ]
-        if not certified_settings:
-            return CertificationStatus(step, f"not certified; run {command}", is_certified=False)
-
-        # The settings come in order of quality, so the first certificate counts.
-        setting = certified_settings[0]
-        certificate = certificates[setting.name]
-        # A certificate says nothing about a judge whose prompts have changed since.
-        if changed_prompts(as_mapping(certificate.get("prompt_hashes")), judge):
-            text = f"not certified: its certificate is of other prompts; run {command}"
-            return CertificationStatus(step, text, is_certified=False)
-        text = _describe_certificate(setting, certificate)
-        return CertificationStatus(step, text, is_certified=True)
+        return command
 
     def _obstacle(self, metadata: Mapping[str, Any]) -> str:
-        """Return why no judge can be certified for this step of a run, or an empty string.
+        """Return what makes it impossible to certify any judge for this step of a run.
 
         Args:
             metadata: The metadata of the run's task.
 
         Returns:
-            The reason as a phrase, such as ``no judge is measured with knowledge: none``.
+            The reason as a phrase, such as ``no judge is measured with knowledge: none``, or an
+            empty string if a judge can be certified.
         """
         # Certificates hold only under the settings with which they were measured.
         unmeasured = []
@@ -192,7 +202,7 @@ class JudgedStep:
                 unmeasured.append(f"{key}: {value}")
         if unmeasured:
             return f"no judge is measured with {', '.join(unmeasured)}"
-        # Nobody has published human labels that a judge's decisions could be compared with.
+        # Without published labels, there is nothing to compare a judge's decisions with.
         if not self.settings:
             return "no reference data"
         return ""
@@ -248,15 +258,17 @@ def _describe_main_score(setting: CertifiableSetting, certificate: Mapping[str, 
     Example:
         ``F1 of segments with errors 61.3% [55.0%, 67.2%]``
     """
-    # Scores and intervals are nested by level, such as {"segment": {"f1": 0.613}}.
+    # Scores and intervals are nested in the same way, such as {"segment": {"f1": 0.613}}. The
+    # headline ("segment", "f1") leads to the main score, so each step goes one level down.
     value = certificate.get("scores")
     interval = certificate.get("intervals")
     for key in setting.headline:
         value = as_mapping(value).get(key)
         interval = as_mapping(interval).get(key)
 
-    number = number_of(value)
-    text = f"{setting.label} not defined" if number is None else f"{setting.label} {number:.1%}"
+    score = number_of(value)
+    text = f"{setting.label} not defined" if score is None else f"{setting.label} {score:.1%}"
+    # Files of others may hold something else than two numbers.
     if not isinstance(interval, list) or len(interval) != 2:
         return text
     low, high = map(number_of, interval)

@@ -56,11 +56,11 @@ def certifiable_settings() -> dict[str, CertifiableSetting]:
 
     The order is that of the benchmarks in lists.
     """
-    settings = {}
-    for benchmark in all_benchmarks():
-        for setting in benchmark.checks.certifiable:
-            settings[setting.name] = setting
-    return settings
+    return {
+        setting.name: setting
+        for benchmark in all_benchmarks()
+        for setting in benchmark.checks.certifiable
+    }
 
 
 def is_on_published_data(certificate: Mapping[str, Any]) -> bool:
@@ -138,8 +138,8 @@ def replaced_prompt_hashes(identity: object) -> dict[str, str] | None:
     """Read from a certificate's identity which prompts the judge's configuration replaces.
 
     Args:
-        identity: A JSON list, whose fifth entry holds the hashes by the prompt's name (see
-            ``judges.certificates.certified_identity``).
+        identity: A text with a JSON list, which says what a certificate depends on. Its fifth entry
+            holds the hashes by the prompt's name (see ``judges.certificates.certified_identity``).
 
     Returns:
         The hashes, or None if the identity is malformed.
@@ -154,7 +154,8 @@ def replaced_prompt_hashes(identity: object) -> dict[str, str] | None:
         hashes = json.loads(identity)[_REPLACED_HASHES_INDEX]
     except (ValueError, TypeError, LookupError, RecursionError):
         return None
-    # A list or a number in the place of a hash would never match.
-    if not isinstance(hashes, dict) or not all(isinstance(text, str) for text in hashes.values()):
+    if not isinstance(hashes, dict):
         return None
-    return hashes
+    # A list or a number in the place of a hash would never match.
+    has_only_texts = all(isinstance(value, str) for value in hashes.values())
+    return hashes if has_only_texts else None

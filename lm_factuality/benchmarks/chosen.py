@@ -351,9 +351,13 @@ class ScoreFigure:
 
     @property
     def caution(self) -> str:
-        """The warning about the kind of judge that the run used, or an empty text."""
+        """The warning about the kind of judge that the run used, or an empty text.
+
+        If the judge is a cascade of two judges, it is the warning about the first that has one.
+        """
         judge = as_mapping(self.task.metadata.get("judge_config"))
-        # Only a cascade has the keys "first" and "second", which hold its two judges.
+        # The keys "first" and "second" hold the two judges of a cascade. For any other judge, both
+        # are empty, and no backend of an empty name has a warning.
         configs = [judge, as_mapping(judge.get("first")), as_mapping(judge.get("second"))]
         for config in configs:
             caution = capabilities_of(str(config.get("backend"))).caution
@@ -412,15 +416,13 @@ def score_figure(task: TaskResult, metric: str) -> ScoreFigure | None:
     benchmark = benchmark_of(task)
     num_rows = benchmark.scoring.count_rows(task, metric)
     stderr = number_of(task.stderrs.get(metric))
-    low: float | None = None
-    high: float | None = None
+    interval = None
     # A score over a single cluster has no standard error, and thus no interval.
     if stderr is not None:
         score = benchmark.find_score(metric)
         value_range = score.value_range if score else None
         interval = confidence_interval(value_range, value, stderr, num_rows)
-        if interval is not None:
-            low, high = interval
+    low, high = interval or (None, None)
     return ScoreFigure(
         task=task,
         metric=metric,

@@ -193,11 +193,12 @@ def load_scores(package: str, **aggregations: Aggregation) -> tuple[Score, ...]:
     aggregations |= {"mean": MEAN, "total": TOTAL, "count": Aggregation(count_present)}
     scores: list[Score] = []
     for name, entry in load_yaml(package, "scores.yaml").items():
+        # Three keys of the file are no fields of Score as they are, so they are taken out first.
         fields = dict(entry)
         has_bounds = fields.pop("bounds", False)
         aggregation = aggregations[fields.pop("aggregation", "mean")]
-        ends = fields.pop("value_range", None)
-        value_range = ScoreRange(*ends) if ends else None
+        low_and_high = fields.pop("value_range", None)
+        value_range = ScoreRange(*low_and_high) if low_and_high else None
 
         # The remaining fields, such as the label, have the form that Score takes.
         score = Score(name, aggregation, value_range, **fields)
@@ -381,6 +382,9 @@ def count_scored_rows(task: TaskResult) -> int:
 
 def count_answered_rows(task: TaskResult, metric: str) -> int:
     """Return how many rows count for a score, in tasks whose model may decline to answer.
+
+    Results state only the share of rows that the model answers, from which the number follows. With
+    100 rows, of which 4 are unscored, and a share of 0.9, 86 rows count.
 
     Args:
         task: A task with the metric ``respond_ratio``, the share of rows that the model answers.

@@ -205,18 +205,17 @@ class GradedAnswers(JudgedMethod):
         """
         # Replies replace these records, except where the model's thinking never ended.
         records = [self.unscored_record(doc, (), UNFINISHED) for doc in docs]
-        positions = []
-        questions = []
+        question_by_position = {}
         for position, (doc, (response,)) in enumerate(zip(docs, responses, strict=True)):
             question = _question_variables(doc, response)
             if question is not None:
-                positions.append(position)
-                questions.append(question)
+                question_by_position[position] = question
 
         # All questions are asked in one batch, which a judge on a server answers in parallel.
+        questions = list(question_by_position.values())
         replies = judge.ask_typed(self.prompt, self.reply, questions, "grading answers", samples=1)
         # One sample was asked for, so each question has one reply.
-        for position, (reply,) in zip(positions, replies, strict=True):
+        for position, (reply,) in zip(question_by_position, replies, strict=True):
             records[position] = self._reply_record(docs[position], reply)
         return records
 
@@ -259,7 +258,8 @@ class GradedAnswers(JudgedMethod):
         for grade_score in self.grade_scores:
             name = grade_score.score.name
             metrics[name] = grade_score.outcome(grade, cluster)
-            # The grade of an unscored answer is None, so another grade takes its place.
+            # An unscored answer has no grade. In the worst case, it counts as one with the worst
+            # grade, and in the best case as one with the best grade.
             metrics |= worst_and_best_of(
                 name,
                 worst=grade_score.outcome(grade or self.worst_grade, cluster),
@@ -277,10 +277,9 @@ class GradedAnswers(JudgedMethod):
         reason = verdict["unscored"]
         if grade is not None and grade not in self.grades:
             raise ValueError(f"found the grade {grade!r}, expected one of {', '.join(self.grades)}")
-        has_grade = grade is not None
-        has_reason = isinstance(reason, str)
         # Only an answer without a grade has a reason for being unscored.
-        if has_grade == has_reason:
+        has_grade = grade is not None
+        if has_grade == isinstance(reason, str):
             raise ValueError(f"found the grade {grade!r} and the reason {reason!r}")
         if len(verdict["outputs"]) > 1:
             raise ValueError(f"{len(verdict['outputs'])} outputs of the judge, expected one")
@@ -309,6 +308,7 @@ class GradedAnswers(JudgedMethod):
         # A judge that failed to answer at all gives no grade in any protocol.
         if reply.answer.text is None or reply.answer.error is not None:
             return None
+        # The protocol "paper" is not in the mapping, so its answers stay unscored.
         return self.unreadable_grade_by_protocol.get(self.protocol)
 
     def people_items(self, doc: Doc, verdict: Verdict, response: str) -> list[Item]:

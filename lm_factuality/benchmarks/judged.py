@@ -437,12 +437,14 @@ def _worst_and_best_values(
     Returns:
         The declared cases under ``worst`` and ``best``. A value that is not defined is None.
     """
+    score_by_name = {score.name: score for score in scores}
     values = {}
-    for bound in scores:
-        for case in ("worst", "best"):
-            if bound.name == f"{name}_{case}":
-                bound_values = [row[bound.name] for row in rows]
-                values[case] = none_if_nan(bound.aggregation.value(bound_values))
+    for case in ("worst", "best"):
+        # The worst and the best case are scores of their own, such as f1_worst.
+        case_score = score_by_name.get(f"{name}_{case}")
+        if case_score is not None:
+            case_values = [row[case_score.name] for row in rows]
+            values[case] = none_if_nan(case_score.aggregation.value(case_values))
     return values
 
 

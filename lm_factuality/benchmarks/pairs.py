@@ -121,6 +121,9 @@ def sample_row_of(result: TaskResult, display: SampleDisplay, sample: Sample) ->
 def comparable_scores(benchmark: Benchmark, names: Sequence[str]) -> list[Score]:
     """Return the scores by which two models can be compared.
 
+    A score that tables show is comparable if it has a range and one direction is better. The number
+    of facts in a response, for example, is neither good nor bad.
+
     Args:
         benchmark: The benchmark of both runs.
         names: The names of the scores for which rows have counts.
@@ -132,7 +135,9 @@ def comparable_scores(benchmark: Benchmark, names: Sequence[str]) -> list[Score]
     table_scores = benchmark.table_scores
     scores = [score for score in table_scores if score.name in names and _is_comparable(score)]
 
-    # Rows can have counts of further scores, which only some pages of the report show.
+    # Rows can have counts of further scores, such as the accuracy on one error type, which only
+    # some pages of the report show. The benchmark may describe them. If it does not, their values
+    # are shown as they are.
     table_names = {score.name for score in table_scores}
     display = benchmark.page.samples
     for name in sorted(set(names) - table_names):
@@ -177,7 +182,8 @@ def paired_difference(
     if math.isnan(score_a) or math.isnan(score_b):
         return None
 
-    # The delta method takes a score for linear around its sums, so that each cluster adds a part.
+    # For a standard error, the score is treated as a sum of what each cluster adds to it. This is
+    # the delta method: a small change of the sums changes the score almost linearly.
     influences_a = _cluster_influences(counts_a, clusters, compute_score)
     influences_b = _cluster_influences(counts_b, clusters, compute_score)
     # Both models answered the same clusters, so their errors partly cancel.
@@ -281,7 +287,7 @@ def score_stderr(scored_rows: ScoredRows, score: Score) -> float | None:
     Returns:
         The standard error, or None for no rows or rows of a single cluster.
     """
-    # An empty array has no columns to compute a score from.
+    # Without rows, nothing says how many counts a row of this score has.
     if not scored_rows.rows:
         return None
     counts = scored_rows.counts

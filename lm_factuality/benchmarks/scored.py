@@ -88,29 +88,37 @@ class _ScoredAnswers:
             score, or None.
         """
         document = row["doc"]
-        value_or_reason: float | str = UNFINISHED
-        if without_thinking(row["answer"]) is not None:
-            value_or_reason = self.score_answer(document, row["answer"])
-
-        name = self.score.name
         cluster = str(document[self.cluster_column])
-        # An unscored answer could have any value, so its worst and best case are far apart.
-        if isinstance(value_or_reason, str):
-            worst, best = self._worst_and_best_values()
-            bounds = worst_and_best_of(name, Outcome(worst, cluster), Outcome(best, cluster))
-            return {name: None, **bounds, "unscored": value_or_reason}
+        # If the model never stopped thinking, there is no answer to score.
+        if without_thinking(row["answer"]) is None:
+            return self._unscored_metrics(UNFINISHED, cluster)
+        value = self.score_answer(document, row["answer"])
+        # The benchmark returns a text in place of a number to say why there is no score.
+        if isinstance(value, str):
+            return self._unscored_metrics(value, cluster)
 
         # A scored answer has the same value in the worst and in the best case.
-        outcome = Outcome(float(value_or_reason), cluster)
+        name = self.score.name
+        outcome = Outcome(float(value), cluster)
         return {name: outcome, **worst_and_best_of(name, outcome, outcome), "unscored": None}
 
-    def _worst_and_best_values(self) -> tuple[float, float]:
-        """Return the worst and the best value that the score can have."""
+    def _unscored_metrics(self, reason: str, cluster: str) -> JsonObject:
+        """Return the outcomes of an answer without a score.
+
+        It could have any value, so its worst and its best case are the ends of the score's range.
+
+        Args:
+            reason: Why there is no score.
+            cluster: The cluster of the answer's document.
+        """
+        name = self.score.name
         value_range = self.score.value_range or ACCURACY
-        if self.score.higher_is_better:
-            return value_range.low, value_range.high
+        worst, best = value_range.low, value_range.high
         # For an error rate, for example, the highest value is the worst.
-        return value_range.high, value_range.low
+        if not self.score.higher_is_better:
+            worst, best = best, worst
+        bounds = worst_and_best_of(name, Outcome(worst, cluster), Outcome(best, cluster))
+        return {name: None, **bounds, "unscored": reason}
 
 
 class ScoredTask(SuiteTask):

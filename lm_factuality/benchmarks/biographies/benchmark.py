@@ -36,7 +36,8 @@ LEAD = (
 )
 
 
-_SMALLEST_DIFFERENCE = 1e-9  # A smaller one comes from rounding.
+_SMALLEST_DIFFERENCE = 1e-9
+"""A difference of two scores that is smaller than this comes from rounding."""
 
 
 def sample_row(result: TaskResult, sample: Sample) -> SampleRow:
@@ -47,8 +48,8 @@ def sample_row(result: TaskResult, sample: Sample) -> SampleRow:
         sample: The sample of the response, with its document and metrics.
 
     Returns:
-        The row. Its ``margin``, by which the report sorts rows, is the negative difference between
-        FActScore and D-FActScore, since a large difference is bad.
+        The row. The report sorts rows by their ``margin``, of which higher is better. It is
+        D-FActScore minus FActScore, since a response that merges people has a low D-FActScore.
     """
     doc = sample["doc"]
     record = verdict_of(sample)
@@ -68,6 +69,7 @@ def sample_row(result: TaskResult, sample: Sample) -> SampleRow:
         },
         outcome=_row_outcome(judged, sample.get("factscore"), difference),
         margin=None if difference is None else -difference,
+        # There are no groups of rows to filter by.
         facets=(),
         detail={**report_detail(judged, record["unscored"]), "scores": record["scores"]},
         score_counts=mean_counts_by_score(sample, SCORES),
@@ -79,15 +81,20 @@ def _row_outcome(
 ) -> Literal["right", "wrong", "unscored", "none"]:
     """Decide how the report counts a response.
 
+    The four outcomes are the same words for all benchmarks. Here a response is wrong if it merges
+    people: a fact is then true of somebody with the name, which FActScore counts, but not of the
+    person whom the fact is about, so that D-FActScore is lower.
+
     Args:
         judged: The response.
         factscore: Its FActScore, or None if it has none.
         difference: FActScore minus D-FActScore, or None if it is not known.
 
     Returns:
-        ``wrong`` if the response merges people, so that there is a difference, otherwise ``right``.
-        ``unscored`` if the difference is not known. ``none`` if the response states nothing that
-        is supported.
+        - ``none`` if the model declined, or no fact is supported
+        - ``unscored`` if the difference is not known
+        - ``wrong`` if there is a difference
+        - ``right`` if there is none
     """
     # Without a supported fact, there is nothing that the response could have merged.
     if judged.abstained or factscore == 0:

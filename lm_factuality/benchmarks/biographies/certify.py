@@ -138,14 +138,11 @@ def compare_facts(judged: JudgedBiography, released: Sequence[str]) -> list[Comp
     facts = [fact.text for fact in judged.facts]
     num_matched = count_matches(facts, released, judged.generation.name)
     # There are no true negatives: nobody lists the facts that a text does not state.
-    counts = Counter(
-        {
-            Comparison(judged=True, released=True): num_matched,
-            Comparison(judged=True, released=False): len(facts) - num_matched,
-            Comparison(judged=False, released=True): len(released) - num_matched,
-        }
-    )
-    return list(counts.elements())
+    return [
+        *[_COMPARISONS["tp"]] * num_matched,
+        *[_COMPARISONS["fp"]] * (len(facts) - num_matched),
+        *[_COMPARISONS["fn"]] * (len(released) - num_matched),
+    ]
 
 
 def count_matches(facts: Sequence[str], released: Sequence[str], name: str) -> int:
@@ -483,6 +480,8 @@ class StepTrial:
     def open(cls, name: str, options: CertifyOptions) -> "StepTrial":
         """Read the released files and draw the responses to measure on.
 
+        A response can be used if the files say how the authors' pipeline did the step for it.
+
         Args:
             name: The name of the step, such as "grouping".
             options: Which files to read, and how many responses to draw. By default, the published
@@ -508,15 +507,16 @@ class StepTrial:
         # A fixed seed makes judges comparable. All cases of a response are drawn together.
         drawn_cases = random.Random(_SEED).sample(usable_cases, num_drawn)
         blobs = ",".join(blob_id(path) for path in paths)
+        # A certificate states these keys, so that readers know what the judge was measured on.
         data = {
             "file": file_names,
             "git_blob": blobs,
             "is_published": blobs == _BLOBS,
+            # So many responses were drawn of all that can be used.
             "rows": num_drawn,
-            # The number of usable responses.
             "of": len(usable_cases),
             "seed": _SEED,
-            # The number of responses without any case.
+            # For so many responses, the files do not say enough about the step.
             "without": len(cases_by_response) - len(usable_cases),
         }
         return cls(STEPS[name], _STEP_CONFIGS[name], drawn_cases, data)
@@ -600,13 +600,16 @@ class StepTrial:
         return [case.biography for cases in self.cases_by_response for case in cases]
 
     def _count_comparisons(self, results: Iterable[JudgedBiography]) -> StepCounts:
-        """Compare the result of every case with the released one, and count the comparisons.
+        """Compare the decisions of a judge with the released ones, and count how often they agree.
+
+        A decision that is missing has a reason in place of a comparison.
 
         Args:
             results: The biographies after the step, in the order of cases.
 
         Returns:
-            The counts by name, and how many responses and decisions could not be compared.
+            For each name that the responses are about, how many decisions are true positives, and
+            so on; and how many responses and decisions could not be compared.
         """
         counts_by_name: dict[str, Counter[Comparison]] = defaultdict(Counter)
         reasons: Counter[str] = Counter()
@@ -625,9 +628,12 @@ class StepTrial:
 
         rows = []
         for counts in counts_by_name.values():
+            # A comparison that never occurs has the count 0.
             rows.append([counts[comparison] for comparison in _COMPARISONS.values()])
         unscored = {
+            # Responses without any decision of the judge.
             "responses": num_unscored_responses,
+            # Decisions that are missing, also in those responses.
             "items": reasons.total(),
             "reasons": dict(reasons.most_common()),
         }
@@ -660,13 +666,15 @@ class StepTrial:
         """Add up the counts of all names and compute the scores of the step from the totals.
 
         Args:
-            rows: The counts of each name, in the order tp, fp, fn, tn.
+            rows: For each name the numbers of true positives, false positives, false negatives and
+                true negatives, in this order.
 
         Returns:
-            The four totals (tp, fp, fn, tn) and the scores. None for a score that is not defined.
+            The four totals under ``tp``, ``fp``, ``fn`` and ``tn``, and the scores. None for a
+            score that is not defined.
         """
         # The four counts are added up over names, so that each decision counts equally.
-        totals: list[float] = np.sum(rows, axis=0, dtype=float).tolist()
+        totals = [float(sum(counts_of_names)) for counts_of_names in zip(*rows, strict=True)]
         scores = scores_from_counts(totals)
         result: dict[str, float | None] = dict(zip(_COMPARISONS, totals, strict=True))
         for score_name in self.config["scores"]:

@@ -380,13 +380,15 @@ class _StoredVerdicts:
     def look_up(self, pair: EntailmentPair) -> bool | None:
         """Return whether the passages of a pair entail its claim, or None if there is no verdict.
 
-        A pair that the model was not asked about is added to ``missing_pairs``.
+        There are two reasons for None. The model was not asked about the pair, which is then added
+        to ``missing_pairs``. Or it was asked and gave no usable answer. The protocol ``code`` takes
+        such an answer as "not entailed", since ALCE's scorer does.
         """
         if pair not in self._entailment.verdicts:
             self.missing_pairs.append(pair)
             return None
         verdict = self._entailment.verdicts[pair]
-        # The model may have been asked and have no verdict.
+        # `bool` turns None, the stored verdict of an unusable answer, into False.
         return bool(verdict) if self._protocol == "code" else verdict
 
 
@@ -459,8 +461,8 @@ def _is_precise(
     if is_enough_alone:
         return True
     # A passage may be cited twice, so the citation is removed by its index.
-    is_entailed_without = is_entailed_by(citations[:index] + citations[index + 1 :])
-    return None if is_entailed_without is None else not is_entailed_without
+    is_superfluous = is_entailed_by(citations[:index] + citations[index + 1 :])
+    return None if is_superfluous is None else not is_superfluous
 
 
 def summarise_citations(judged: Sequence[JudgedCitations]) -> JsonObject:

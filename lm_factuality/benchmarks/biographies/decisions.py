@@ -254,14 +254,19 @@ class ReleasedResponse:
     def _verdicts_on_facts(self) -> Iterator[tuple[FactAndEntity, bool]]:
         """Yield the verdicts on facts before grouping.
 
-        The released pipeline compared each fact with the pages of all candidate entities. A
-        supported fact is known to be supported by one of them, and this is the only verdict on it.
-        An unsupported fact yields a verdict of False for every candidate.
+        The released pipeline compared each fact with the pages of all candidate entities. Of a
+        supported fact, the files name one page that supports it, so it has a verdict of True for
+        this page and none for the others. An unsupported fact has a verdict of False for each page.
+
+        Example:
+            With the pages "Ada (painter)" and "Ada (poet)", the fact "Ada wrote." that the second
+            one supports yields one verdict, and the unsupported fact "Ada flew." yields two.
         """
         for index, fact in enumerate(self.decided.facts):
-            title = fact.supporting_topic
-            # Only a supported fact has the title of a page.
-            entities = self.generation.entities if title is None else (title,)
+            supporting_title = fact.supporting_topic
+            # Without a title, the fact was compared with all pages, and none supports it.
+            candidates = self.generation.entities
+            entities = candidates if supporting_title is None else (supporting_title,)
             for entity in entities:
                 yield FactAndEntity(index, entity), fact.is_supported
 
@@ -302,7 +307,8 @@ def _align_facts(facts: Sequence[str], sentences: Sequence[str]) -> list[int]:
     Returns:
         The index of the sentence of each fact, in ascending order.
     """
-    # For each sentence, the best alignment of the facts so far whose last fact stands there.
+    # For each sentence, the best alignment of the facts so far whose last fact stands there. Before
+    # the first fact, all are empty.
     alignments = [_Alignment(0.0, []) for _ in sentences]
     words_by_sentence = [distinct_words(sentence) for sentence in sentences]
     for fact in facts:
@@ -310,7 +316,8 @@ def _align_facts(facts: Sequence[str], sentences: Sequence[str]) -> list[int]:
         extended_alignments = []
         best_previous = alignments[0]
         for index, sentence_words in enumerate(words_by_sentence):
-            # The fact before this one may stand in the same sentence or in an earlier one.
+            # The fact before this one may stand in the same sentence or in an earlier one, so the
+            # best of these alignments is extended by this fact.
             best_previous = max(best_previous, alignments[index], key=attrgetter("similarity"))
             share = len(fact_words & sentence_words) / max(len(fact_words), 1)
             extended = _Alignment(
@@ -379,10 +386,10 @@ def match_texts(
             continue
         # The facts of a response repeat most words of its text.
         fact_words = distinct_words(" ".join(fact.atom for fact in response.facts))
-        similarities = []
-        for text_words in words_by_text:
-            similarity = len(fact_words & text_words) / len(fact_words | text_words)
-            similarities.append(similarity)
+        similarities = [
+            len(fact_words & text_words) / len(fact_words | text_words)
+            for text_words in words_by_text
+        ]
         highest_similarity = max(similarities)
         if highest_similarity > MIN_TEXT_SIMILARITY:
             yield response, texts[similarities.index(highest_similarity)]

@@ -170,9 +170,9 @@ class _Demonstrations(NamedTuple):
 def _load_demonstrations() -> _Demonstrations:
     """Load all demonstrations from the file ``prompts/decompose.yaml``.
 
-    Each becomes a dict with the keys that `select_demonstrations` describes. In the file, ``text``
-    may be missing (no text comes before the sentence), and ``as_written`` (the facts are the same
-    as in ``facts``).
+    Each has a ``sentence``, the ``text`` before it, its ``facts`` in words that stand alone, and
+    under ``as_written`` the same facts in the words of the sentence. The file leaves ``text`` out
+    if the sentence is the first one, and ``as_written`` if it equals ``facts``.
     """
     demonstrations = []
     for entry in load_yaml(__package__, "prompts/decompose.yaml"):
@@ -207,10 +207,12 @@ def problem_with_facts(reply: FactsReply, prompt_variables: Mapping[str, Any]) -
         words and is not merely a circumstance such as "In the late 19th century.".
     """
     num_words = len(words_in(prompt_variables["sentence"]))
-    # A model that repeats itself lists more facts than the sentence has words. One more is usable.
+    # Each fact should need a word of its own. A judge that lists many more facts repeats itself
+    # without end. One more than words is allowed, for a sentence such as "Painter."
     if len(reply.facts) > num_words + 1:
         return f"{len(reply.facts)} facts of a sentence of {num_words} words"
     for text in reply.facts:
+        # `_clean_fact` returns an empty string for fewer than two words.
         if not _clean_fact(text) or is_adverbial(text):
             return f"not a whole sentence: {text[:_LONGEST_QUOTATION]!r}"
     return ""

@@ -78,11 +78,13 @@ def read_generations(paths: Sequence[Path], *, with_outputs: bool = True) -> lis
                     f" {_EXPECTED}"
                 )
             output = row.output if with_outputs else None
+            # Some files state the name. In others, it is taken from the question.
+            name = name_in_question(row.name or row.question)
             generation = GeneratedText(
+                # All files together are numbered on.
                 index=str(len(generations)),
                 question=row.question,
-                # Only some files state the name.
-                name=name_in_question(row.name or row.question),
+                name=name,
                 # A thought before the biography is dropped. A thought that never ends is kept
                 # whole: the judge then reports it.
                 output=answer_or_thoughts(output or ""),
@@ -227,10 +229,10 @@ def nearest_passages(
     if len(passages) <= count:
         return passages
     ranked_indices = [index for index, _ in _searcher(passages).rank(query, count)]
-    # BM25 ranks no passage that shares no word with the query.
-    unranked_indices = [index for index in range(len(passages)) if index not in ranked_indices]
-    chosen_indices = [*ranked_indices, *unranked_indices][:count]
-    return tuple(passages[index] for index in chosen_indices)
+    # BM25 ranks no passage that shares no word with the query, so those of the page follow in
+    # order. A dict keeps the first place of each index.
+    indices = dict.fromkeys([*ranked_indices, *range(len(passages))])
+    return tuple(passages[index] for index in indices)[:count]
 
 
 # The facts of one response search the same few pages.

@@ -247,10 +247,11 @@ def _judge_pairs_by_logprobs(
 def _judge_pairs_by_page(
     judge: Judge, pairs: Mapping[PairKey, FactPair], folder: str
 ) -> dict[PairKey, Judgement]:
-    """Judge all facts on the same page with one question, and singly those that a reply leaves out.
+    """Ask one question about all facts on the same page, and then about each fact that it misses.
 
-    An offline judge is only asked to plan a run. The facts that its replies leave out are then
-    unscored, since the plan estimates the questions about single facts separately.
+    A reply may leave out some of the facts, so the judge is asked about these one by one. An
+    offline judge, which only counts the questions of a planned run, is not: the plan estimates the
+    questions about single facts separately. Missing facts are unscored then.
 
     Args:
         judge: The judge.
@@ -266,6 +267,7 @@ def _judge_pairs_by_page(
     for answer in ask_by_page(judge, prompt_name, FactsOfPage, questions, _PROGRESS):
         # The judge may have been asked several times, and each sample has a verdict.
         samples = [_to_judgement(sample.verdict, sample.reason) for sample in answer.verdicts]
+        # The subject of the question holds the passages that the judge saw.
         evidence = tuple(answer.subject["evidence"])
         judgements[answer.key] = majority_judgement(evidence, samples)
 

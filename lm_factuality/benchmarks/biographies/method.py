@@ -7,7 +7,6 @@ at once, and at most once about each sentence, each response, and each distinct 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 from functools import partial
-from itertools import islice
 from pathlib import Path
 from typing import Any, ClassVar, Literal
 
@@ -193,9 +192,11 @@ class AmbigBio(JudgedMethod):
             The name of each step with its plan.
         """
         prepared = [self.prepare(text) for text in self._join_responses(docs, responses)]
+        # The judge is asked nothing about a response that declines.
         answered = [biography for biography in prepared if biography.is_answer]
-        # An offline judge answers from its store only.
         decomposed = []
+        # An offline judge answers from its store only, so it finds facts only where the judge has
+        # been asked before.
         for biography in self.decompose(judge.offline_copy(), answered):
             decomposed.append(biography if biography.facts else _add_facts_by_rules(biography))
         return [
@@ -207,15 +208,19 @@ class AmbigBio(JudgedMethod):
     def _plan_verifying(self, judge: Judge, biographies: Sequence[JudgedBiography]) -> Plan:
         """Estimate how many questions the judge is asked to verify the facts of responses.
 
+        A judge with ``verify: page`` is asked once about all facts on a page. It may leave facts
+        out, and is then asked about each of them. The estimate with retries assumes the worst case,
+        in which it leaves out all facts.
+
         Args:
             judge: The judge that would be asked.
             biographies: The responses with their facts.
         """
+        # `plan` calls the step with a judge that counts the questions and answers none.
         plan = judge.plan(partial(self.verify, biographies=biographies))
         if judge.config.verify != "page":
             return plan
-        # In the worst case, the replies about pages leave out all facts, and the judge is asked
-        # about each of them again.
+        # A fact without a page is never asked about, since its judgement is known.
         pairs = self.pairs_by_key(biographies)
         pairs_to_ask = {key: pair for key, pair in pairs.items() if pair.preset_judgement is None}
         plan_by_fact = judge.plan(
@@ -302,14 +307,16 @@ class AmbigBio(JudgedMethod):
             samples=1,
         )
         # The sentences of all answers are in one list, and there is one reply about each.
-        remaining_replies = iter([reply for (reply,) in replies_by_sentence])
+        replies = [reply for (reply,) in replies_by_sentence]
         decomposed = []
         for biography in biographies:
             if not biography.is_answer:
                 decomposed.append(biography)
                 continue
-            replies = list(islice(remaining_replies, len(biography.sentences)))
-            decomposed.append(_add_facts(biography, replies))
+            # Replies are in the order of sentences, so the next ones are those of this response.
+            num_sentences = len(biography.sentences)
+            decomposed.append(_add_facts(biography, replies[:num_sentences]))
+            del replies[:num_sentences]
         return decomposed
 
     def decomposing_variables(self, biographies: Sequence[JudgedBiography]) -> list[JsonObject]:
@@ -348,11 +355,16 @@ class AmbigBio(JudgedMethod):
         Returns:
             The responses with their fact groups, or with the reason why they could not be grouped.
         """
-        prompt_variables = [
-            {**grouping_variables(biography), **self.prompt_variables(biography.generation)}
-            for biography in biographies
-            if _needs_grouping(biography)
-        ]
+        # Replies replace these groups where the judge is asked.
+        grouped = [_join_all_facts(biography) for biography in biographies]
+        asked_indices = []
+        prompt_variables = []
+        for index, biography in enumerate(biographies):
+            if _needs_grouping(biography):
+                asked_indices.append(index)
+                prompt_variables.append(
+                    {**grouping_variables(biography), **self.prompt_variables(biography.generation)}
+                )
         replies = judge.ask_typed(
             f"{self.folder}/group",
             GroupsReply,
@@ -362,14 +374,9 @@ class AmbigBio(JudgedMethod):
             samples=1,
             max_tokens=MAX_GROUPING_TOKENS,
         )
-        remaining_replies = iter(replies)
-        grouped = []
-        for biography in biographies:
-            if _needs_grouping(biography):
-                (reply,) = next(remaining_replies)
-                grouped.append(_add_groups(biography, reply))
-            else:
-                grouped.append(_join_all_facts(biography))
+        # One sample was asked for, so each question has one reply.
+        for index, (reply,) in zip(asked_indices, replies, strict=True):
+            grouped[index] = _add_groups(biographies[index], reply)
 
         if self.protocol == "code":
             grouped = [_drop_first_fact(biography) for biography in grouped]
@@ -389,11 +396,15 @@ class AmbigBio(JudgedMethod):
         judgements = judge_pairs(judge, self.pairs_by_key(biographies), self.folder)
         verified = []
         for response_index, biography in enumerate(biographies):
-            rows = []
+            # The matrix has a row for each fact and a column for each entity.
+            matrix = []
             for fact in biography.facts:
-                keys = [PairKey(response_index, fact.text, entity) for entity in biography.entities]
-                rows.append(tuple(judgements[key] for key in keys))
-            verified.append(replace(biography, matrix=tuple(rows)))
+                row = [
+                    judgements[PairKey(response_index, fact.text, entity)]
+                    for entity in biography.entities
+                ]
+                matrix.append(tuple(row))
+            verified.append(replace(biography, matrix=tuple(matrix)))
         return verified
 
     def pairs_by_key(self, biographies: Sequence[JudgedBiography]) -> dict[PairKey, FactPair]:
@@ -449,6 +460,9 @@ class AmbigBio(JudgedMethod):
     def check_record(self, doc: Doc, verdict: Verdict) -> None:
         """Raise an error if parts of a record contradict each other.
 
+        A response that is no abstention has either facts or a reason for having none, each fact
+        once. If its facts could be grouped, each is in exactly one group.
+
         Args:
             doc: The document of the record. It is not needed.
             verdict: The record.
@@ -474,20 +488,23 @@ class AmbigBio(JudgedMethod):
                 raise ValueError("it has groups and a reason why it has none")
             return
         grouped_facts = sorted(fact for group in judged.groups for fact in group)
-        # Facts are numbered from 0. The authors' code loses the first one.
+        # Facts are numbered from 0. Under the protocol "code", the first one is in no group, since
+        # the authors' code loses it.
         first_grouped_fact = 1 if self.protocol == "code" else 0
         if grouped_facts != list(range(first_grouped_fact, len(judged.facts))):
             raise ValueError("its groups do not hold each fact once")
 
     def rebuild_record(self, doc: Doc, responses: Sequence[str], verdict: Verdict) -> Verdict:
-        """Compute a record again from the response and the decisions of the judge.
+        """Compute the record of a response again, to check that its scores follow from decisions.
 
-        The sentences and candidate entities follow from the response, and the links from verdicts.
+        Only what the judge decided is taken from the old record: facts, groups and judgements. The
+        sentences and the candidate entities are read from the response, and the links and scores
+        are computed.
 
         Args:
             doc: The document.
             responses: Its only response.
-            verdict: The record, of which only the decisions of the judge are used.
+            verdict: The old record of the response.
 
         Returns:
             The record with scores that follow from these decisions.

@@ -61,7 +61,7 @@ def _group_items(judged: JudgedBiography, noun: str) -> Iterator[Item]:
     """Yield a question for each fact but the first: which individual does it describe?
 
     The first fact always describes individual 1. Every further fact may describe an individual of
-    an earlier fact or the next one, so the third fact has the options 1 to 3.
+    an earlier fact or a new one, so the second fact has the options 1 and 2, and the third 1 to 3.
 
     Args:
         judged: The judged biography.
@@ -73,6 +73,7 @@ def _group_items(judged: JudgedBiography, noun: str) -> Iterator[Item]:
             individual_by_fact[fact_index] = individual
 
     for fact_index, fact in enumerate(judged.facts[1:], start=1):
+        # The facts so far can describe at most as many individuals as there are facts.
         num_options = min(fact_index + 1, MAX_INDIVIDUALS)
         options = [
             Option(str(individual), f"{noun.capitalize()} {individual}")
@@ -107,9 +108,12 @@ def _groups_by_individual(judged: JudgedBiography) -> dict[int, tuple[int, ...]]
 
 
 def _link_items(judged: JudgedBiography, noun: str) -> Iterator[Item]:
-    """Yield a question for each individual: which page is about it?
+    """Yield a question for each individual of a text: which page is about it?
 
-    There are at most as many questions as pages or facts.
+    People choose one of the candidate pages, "none of these pages", or "the text has no person 3".
+    The last option is needed since the questions are made before people say how many individuals
+    the text has. There cannot be more than it has facts, and no more than it has pages are asked
+    about.
 
     Args:
         judged: The judged biography.
@@ -118,6 +122,7 @@ def _link_items(judged: JudgedBiography, noun: str) -> Iterator[Item]:
     pages = passages_by_title(judged.generation)
     context = [("Text", judged.generation.output)]
     context += [(title, "\n".join(pages[title])) for title in judged.entities]
+    # An entity is identified by its position among the candidate pages, counted from 0.
     page_options = [Option(str(entity), title) for entity, title in enumerate(judged.entities)]
 
     num_questions = min(len(judged.facts), len(judged.entities), MAX_INDIVIDUALS)
@@ -139,7 +144,7 @@ def _link_items(judged: JudgedBiography, noun: str) -> Iterator[Item]:
 
 
 def _judged_page(judged: JudgedBiography, individual: int) -> str | None:
-    """Return the judge's answer to the question which page is about an individual.
+    """Return what the judge would answer if it were asked which page is about an individual.
 
     Args:
         judged: The judged biography.
@@ -209,12 +214,16 @@ def apply_answers(
 ) -> JudgedBiography:
     """Judge a biography again with the answers of people in the judge's place.
 
+    People answer three kinds of questions: whether a page supports a fact (``verdict:2:0``), which
+    individual a fact describes (``group:2``), and which page is about an individual (``link:1``).
+    The answers to each replace the verdicts, the groups and the links of the judge.
+
     Args:
         judged: The biography as the judge saw it. Its facts stay.
         answers: The answers of people, by the ids of `items_for_people`.
         protocol: ``code`` leaves the first fact out of all groups, as the authors' code does.
         link: Links the groups of a biography to entities by its verdicts. It decides where people
-            skipped the question.
+            did not say which page is about an individual.
 
     Returns:
         The biography with the verdicts, groups and links of people.
@@ -224,34 +233,35 @@ def apply_answers(
     if judged.entities == SINGLE_SUBJECT:
         return with_verdicts
 
-    groups_by_individual = _groups_from_answers(judged, answers, protocol)
-    groups = tuple(groups_by_individual.values())
+    group_by_individual = _groups_from_answers(judged, answers, protocol)
+    groups = tuple(group_by_individual.values())
     # Ties between links depend on the order of groups, so equal groups keep the judge's order.
     if set(groups) == set(judged.groups):
         groups = judged.groups
-    linked = link(replace(with_verdicts, groups=groups, ungrouped=None))
+    linked_by_verdicts = link(replace(with_verdicts, groups=groups, ungrouped=None))
 
-    answer_by_group: dict[tuple[int, ...], str] = {}
-    for individual, group in groups_by_individual.items():
-        answer_by_group[group] = answers.get(f"link:{individual}", SKIP)
-    links = [
-        _link_from_answer(answer_by_group[group], entity)
-        for group, entity in zip(groups, linked.links, strict=True)
-    ]
-    return replace(linked, links=tuple(links))
+    # People answered about individuals, but links are in the order of groups.
+    page_answers = {}
+    for individual, group in group_by_individual.items():
+        page_answers[group] = answers.get(f"link:{individual}", SKIP)
+    links = []
+    for group, entity_by_verdicts in zip(groups, linked_by_verdicts.links, strict=True):
+        links.append(_link_from_answer(page_answers[group], entity_by_verdicts))
+    return replace(linked_by_verdicts, links=tuple(links))
 
 
-def _link_from_answer(answer: str, linked_entity: int | None) -> int | None:
+def _link_from_answer(answer: str, entity_by_verdicts: int | None) -> int | None:
     """Return the entity of a fact group after people have said which page is about it.
 
     Args:
-        answer: The number of an entity as text, "none" if no page is about the group, or "skip" or
-            "absent", which change nothing.
-        linked_entity: The entity that follows from the verdicts, or None if there is none.
+        answer: The number of an entity as text, such as "2", "none" if no page is about the group,
+            or "skip" or "absent" if people name no page.
+        entity_by_verdicts: The entity that follows from the verdicts, or None if there is none. It
+            stays if people name no page.
     """
     if answer == NO_MATCHING_PAGE:
         return None
-    return int(answer) if answer.isdigit() else linked_entity
+    return int(answer) if answer.isdigit() else entity_by_verdicts
 
 
 def _matrix_from_answers(
@@ -259,7 +269,7 @@ def _matrix_from_answers(
 ) -> tuple[tuple[Judgement, ...], ...]:
     """Replace the judge's verdicts by those of people.
 
-    Facts with the same text share the answers for the first of them.
+    People are asked once about facts with the same text, with the id of the first of them.
 
     Args:
         judged: The judged biography.
@@ -275,8 +285,9 @@ def _matrix_from_answers(
         judgements = []
         for entity, judgement in enumerate(row):
             answer = answers.get(_verdict_id(first_indices[fact.text], entity))
-            new_judgement = _judgement_from_answer(answer, judgement) if answer else judgement
-            judgements.append(new_judgement)
+            if answer:
+                judgement = _judgement_from_answer(answer, judgement)
+            judgements.append(judgement)
         matrix.append(tuple(judgements))
     return tuple(matrix)
 
@@ -296,6 +307,10 @@ def _groups_from_answers(
     judged: JudgedBiography, answers: Answers, protocol: Protocol
 ) -> dict[int, tuple[int, ...]]:
     """Group the facts of a biography by the individuals that people say they describe.
+
+    Example:
+        With ``group:1`` answered by "2" and ``group:2`` by "1", individual 1 has the facts 0 and 2,
+        and individual 2 has the fact 1.
 
     Args:
         judged: The judged biography.

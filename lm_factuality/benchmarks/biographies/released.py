@@ -49,12 +49,14 @@ def score_decisions(decisions: Decisions, protocol: Protocol = "code") -> JsonOb
           ``intervals`` their 95% intervals, for which names are resampled
         - ``choices``: sentences that say what the protocol computes
         - ``num_biographies``: the mean number of groups that the file states, or None
-        - ``num_nan``: how many responses have no D-FActScore, since grouping lost all their facts
+        - ``num_nan``: how many responses have no D-FActScore, since grouping lost all their facts.
+          The authors' script gives the score NaN to them.
         - further counts of names, responses and unscored facts
     """
     rows = []
     answered = []
     for number, response in enumerate(decisions.responses):
+        # The model declined if there is no response.
         metrics = _METRICS_IF_DECLINED
         if response is not None:
             metrics = _response_metrics(response, protocol)
@@ -79,10 +81,13 @@ def score_decisions(decisions: Decisions, protocol: Protocol = "code") -> JsonOb
 def _response_metrics(response: DecidedResponse, protocol: Protocol) -> dict[str, float | None]:
     """Compute the metrics of one response, under their names in the metrics file.
 
+    The authors asked a model to return the facts in groups, and verified each again in its group.
+    The model lost some facts, and returned others that it had invented.
+
     Args:
         response: The released decisions on the response.
-        protocol: ``fixed`` averages D-FActScore over all facts that have a verdict after
-            grouping, ``code`` over all facts that grouping returned, also invented ones.
+        protocol: ``fixed`` averages D-FActScore over the facts of the response that have a verdict
+            after grouping, ``code`` over all facts that grouping returned, also invented ones.
 
     Returns:
         The scores as fractions. ``d_factscore`` and ``difference`` are None if grouping lost every
@@ -96,6 +101,7 @@ def _response_metrics(response: DecidedResponse, protocol: Protocol) -> dict[str
         d_factscore = released_d_factscore(response)
 
     # The entities of a response are the pages that support its facts. An unsupported fact has none.
+    # None in place of a title is therefore no entity.
     titles = {fact.supporting_topic for fact in response.facts} - {None}
     num_facts = len(response.facts)
     return {

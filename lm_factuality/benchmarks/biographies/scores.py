@@ -105,46 +105,48 @@ def score_biography(
 ) -> BiographyScores | None:
     """Compute FActScore, D-FActScore and the counts of one judged biography.
 
+    FActScore asks whether the page of any candidate entity supports a fact, and D-FActScore whether
+    the page of the entity does that the fact's group is linked to. Both are shares of the facts.
+
     Args:
         judged: The biography after all steps.
-        protocol: ``paper`` or ``code``. Under ``code`` the first fact of a response is in no group,
-            as in the authors' code. D-FActScore then leaves this fact out, and a group that has
-            no other fact still counts as a biography.
+        protocol: ``paper``, or ``code`` for the authors' code. Their code puts the first fact of a
+            response into no group, so that D-FActScore leaves it out.
 
     Returns:
-        None if the response has no facts. Otherwise a dict with:
+        None if the response has no facts. Otherwise the scores (fractions) and counts by name:
 
-        - ``factscore`` (section 3.1) and ``d_factscore`` (section 4.1), fractions or None, each
-          also with ``_worst`` and ``_best``. Without groups ``d_factscore`` is None.
-        - ``factscore_penalised``: FActScore times the penalty for few facts.
-        - ``difference``: FActScore minus D-FActScore. Under ``paper`` both are taken over the facts
-          that have a verdict in both scores.
-        - ``num_biographies``: the number of fact groups, or None if there are none.
-        - ``num_entities``: the number of entities that `attributed_entities` finds.
-        - ``kind``: the response type of section 2.4, or None without groups.
-        - ``facts``, and how many of them are ``irrelevant``, have no verdict in FActScore
-          (``unscored``), and have none in D-FActScore (``unscored_grouped``).
-        - ``candidates``: the number of candidate entities, and how many are ``without_page``.
+        - ``factscore`` and ``d_factscore``, None if no fact has a verdict, each also with
+          ``_worst`` and ``_best``
+        - ``factscore_penalised``: FActScore times the penalty for few facts
+        - ``difference``: FActScore minus D-FActScore
+        - ``num_biographies``, ``num_entities`` and ``kind``: see `_count_biographies_and_entities`
+        - ``facts``: the number of facts; ``irrelevant``, ``unscored``, ``unscored_grouped``: how
+          many are irrelevant, have no verdict in FActScore, and have none in D-FActScore
+        - ``candidates``: the number of candidate entities; ``without_page``: how many have no page
     """
     if not judged.facts:
         return None
     outcomes = [outcome_by_any_page(row) for row in judged.matrix]
     factscores = _supported_shares("factscore", outcomes)
     factscore = factscores["factscore"]
+    penalised = None
+    if factscore is not None:
+        penalised = factscore * length_penalty(len(outcomes))
 
-    # D-FActScore looks at the page of one entity, FActScore at all pages.
     outcome_by_fact = outcomes_by_linked_entity(judged)
     linked_outcomes = list(outcome_by_fact.values())
+    unscored_grouped = linked_outcomes.count("unscored")
     if linked_outcomes:
         d_factscores = _supported_shares("d_factscore", linked_outcomes)
-        unscored_grouped = linked_outcomes.count("unscored")
     else:
+        # Without groups, D-FActScore says nothing about any fact.
         unscored_grouped = len(outcomes)
         # No grouping can support more facts than FActScore at its best.
         bounds = worst_and_best_of("d_factscore", 0.0, factscores["factscore_best"])
         d_factscores = {"d_factscore": None, **bounds}
-    d_factscore = d_factscores["d_factscore"]
 
+    d_factscore = d_factscores["d_factscore"]
     if protocol == "paper":
         difference = _difference_over_common_facts(outcomes, outcome_by_fact)
     elif factscore is None or d_factscore is None:
@@ -152,10 +154,6 @@ def score_biography(
     else:
         # The authors subtract the scores as they are, each over its own facts.
         difference = factscore - d_factscore
-
-    penalised = None
-    if factscore is not None:
-        penalised = factscore * length_penalty(len(outcomes))
     return {
         "facts": len(outcomes),
         **factscores,
@@ -309,6 +307,7 @@ def _difference_over_common_facts(
     Returns:
         A fraction, or None if no fact has a verdict in both scores.
     """
+    # For each common fact, whether it counts as supported in FActScore only.
     is_lost_by_linking = []
     for fact, linked_outcome in linked_outcomes.items():
         outcome = outcomes[fact]
@@ -346,10 +345,12 @@ def attributed_entities(judged: JudgedBiography, protocol: Protocol = "paper") -
         For each fact in order, the index of its entity in ``judged.entities``, or None if no page
         supports the fact.
     """
-    supporters_by_fact = [
-        [entity for entity, judgement in enumerate(row) if judgement.outcome == "supported"]
-        for row in judged.matrix
-    ]
+    supporters_by_fact = []
+    for row in judged.matrix:
+        outcomes = [judgement.outcome for judgement in row]
+        # Each column of the matrix has the judgements by the page of one entity.
+        supporters = [entity for entity, outcome in enumerate(outcomes) if outcome == "supported"]
+        supporters_by_fact.append(supporters)
     if protocol == "code":
         return _choose_by_total_support(supporters_by_fact, judged.entities)
 
@@ -448,18 +449,24 @@ def unscored_reason(judged: JudgedBiography, scores: BiographyScores | None) -> 
     # The problem says why there are no facts. It is None if the model declined.
     if scores is None:
         return judged.problem
+    # FActScore counts all facts, so nothing can be scored if no fact has a verdict.
     if scores["factscore"] is None:
         return "no fact has a verdict"
     if scores["d_factscore"] is not None:
         return None
+    # D-FActScore counts the facts in groups only. It is None if these have no verdict.
     if any(judged.groups):
         return "no fact in a group has a verdict"
-    # The authors' code loses the first fact, which may be the only one of the response.
+    # The protocol "code" takes the first fact out of its group, as the authors' code does. If it
+    # was the only fact, its group is now empty.
     return "no fact left in a group"
 
 
 def row_metrics(record: Verdict) -> JsonObject:
     """Return the values that one response adds to the mean of each metric.
+
+    A response in which the model declines to answer has no scores and is in no mean. If a response
+    has no scores for another reason, it has only the worst and the best case of its scores.
 
     Args:
         record: The judge's record of the response.
@@ -469,17 +476,16 @@ def row_metrics(record: Verdict) -> JsonObject:
         about. None for a metric if the response is not part of its mean. The further key
         ``unscored`` has the reason why scores are missing, or None.
     """
-    if record["scores"] is not None:
-        values = metrics_from_scores(record["scores"])
-    elif record["abstained"]:
-        values = {}
-    else:
-        # The judge failed, so the response may have any score from 0 to 1.
+    values = metrics_from_scores(record["scores"])
+    has_judge_failed = record["scores"] is None and not record["abstained"]
+    if has_judge_failed:
+        # The response may have any score from 0 to 1.
         values = dict(_BOUNDS_WITHOUT_SCORES)
     # If the model never stopped thinking, we do not know whether it would have answered.
     if record["unscored"] != UNFINISHED:
         values["respond_ratio"] = not record["abstained"]
 
+    # The bounds of responses without scores have the names of all worst and best cases.
     metric_names = (*MEANS, *_BOUNDS_WITHOUT_SCORES, "respond_ratio")
     metrics = {name: values.get(name) for name in metric_names}
     # Responses about one name are not independent, so the name is the cluster.
@@ -488,20 +494,20 @@ def row_metrics(record: Verdict) -> JsonObject:
 
 
 def metrics_from_scores(scores: BiographyScores | None) -> JsonObject:
-    """Add to the scores of a response the two metrics that follow from them.
+    """Return the scores of a response together with two metrics that follow from them.
 
     Args:
-        scores: What `score_biography` returned.
+        scores: What `score_biography` returned, or None for a response without facts.
 
     Returns:
-        The scores with ``facts_per_response``, whose mean over responses tables show, and
-        ``one_bio_many_entities``: whether the response merges several people into one, or None if
-        its type is not known. Empty if there are no scores.
+        The scores, with the number of facts again as ``facts_per_response``, and under
+        ``one_bio_many_entities`` whether the response merges several people into one. This is None
+        if the judge could not group the facts. Empty if there are no scores.
     """
     if scores is None:
         return {}
+    # The kind of a response, such as "one_bio_one_entity", is None without groups.
     response_kind = scores["kind"]
-    # The type of a response follows from its groups, so without groups it is not known.
     merges_people = None if response_kind is None else response_kind == MERGED_TYPE
     return {**scores, "facts_per_response": scores["facts"], MERGED_METRIC: merges_people}
 

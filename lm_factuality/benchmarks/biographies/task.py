@@ -78,13 +78,15 @@ class AmbigBioTask(JudgedTask):
     def configure_judging(
         self, config: Mapping[str, Any], metadata: Mapping[str, Any]
     ) -> tuple[JudgedMethod, TaskSettings]:
-        """Configure the task by its YAML, and return how a judge verifies the biographies.
+        """Read the settings of the task, and return how a judge verifies the biographies.
 
-        The user's data file and the prompt become attributes, which `read_documents` uses later.
+        `read_documents` needs the user's data file and the prompt later, so both are stored as
+        attributes.
 
         Args:
             config: The YAML of the task.
-            metadata: Its ``metadata``, with what the command line adds.
+            metadata: Its ``metadata``, with what the command line adds. ``generations`` is the path
+                of a data file.
 
         Returns:
             The method of judging, and the settings: those for lm_eval, and those that results
@@ -100,9 +102,12 @@ class AmbigBioTask(JudgedTask):
         if generations:
             self._own_data = Path(str(generations)).expanduser()
         else:
+            # The second argument says in an error which format the file must have.
             self._own_data = own_data_file(config, "JSON as ALCE has it")
         self._prompt = make_prompt(metadata)
         method = method_from_metadata(metadata)
+        # lm_eval finds the prompt in the field "text" of a document. It demands a target, which no
+        # score uses here.
         lm_eval_settings = {"doc_to_text": "text", "doc_to_target": "name"}
         recorded_settings = {**self._prompt.recorded, **method.recorded_settings}
         return method, TaskSettings(lm_eval_settings, recorded_settings)
@@ -287,6 +292,7 @@ def authors_prompt(checkout: Path, name: str) -> TaskPrompt:
 
     # The hash shows whether two runs had the same prompt.
     digest = hashlib.sha256(path.read_bytes()).hexdigest()[:16]
+    # Results do not name the folder of the checkout, which differs between machines.
     recorded = {
         "demonstrations": "authors",
         "prompts": "authors",

@@ -149,11 +149,12 @@ class LongForm(AmbigBio):
             entity, otherwise one pair. A pair without passages has a preset judgement, so the judge
             is not asked about it.
         """
+        # `kind` is the word for entities that share a name, and empty if none do.
         has_one_subject = not self.kind
         if has_one_subject:
             return self._pairs_about_one_subject(judged)
 
-        # The prompts for biographies do not show the question, but those for long answers do.
+        # The pairs of a biography lack the question, which the prompts for long answers show.
         variables = self.prompt_variables(judged.generation)
         pairs = super().fact_pairs(judged)
         return [replace(pair, prompt_variables=variables) for pair in pairs]
@@ -165,10 +166,11 @@ class LongForm(AmbigBio):
             judged: The response with its facts.
 
         Returns:
-            One pair for each distinct fact. The fact that the response states last comes first,
-            which is the order in which the judge is asked.
+            One pair for each distinct fact. The fact that the response states last comes first.
+            The judge is asked in this order, which stored answers do not depend on.
         """
         response = judged.generation
+        # A dict keeps the order and drops repeated facts.
         distinct_facts = list(dict.fromkeys(fact.text for fact in reversed(judged.facts)))
         passages_by_fact = self._find_passages(response, distinct_facts)
         sentence_by_fact: dict[str, int] = {}
@@ -337,7 +339,9 @@ def sample_row(result: TaskResult, sample: Sample) -> SampleRow:
     doc = sample["doc"]
     record = verdict_of(sample)
     judged = biography_from_record(record)
+    # A sample lacks metrics that the response has no value for.
     f1 = sample.get("f1_at_k")
+    # A response can have an F1@K and lack another score, for which the record has a reason.
     is_unscored = f1 is None or bool(record["unscored"])
 
     detail = report_detail(judged, record["unscored"])

@@ -152,13 +152,16 @@ def long_form_metrics(
     reason = missing_scores_reason(judged)
     metrics = _scores_and_counts(judged, shares_name, k_values)
     bounds = _score_bounds(judged, shares_name, k_values[0])
+    # The judge failed before it found any fact, so nothing is known about any score.
     if reason is not None and not judged.facts:
-        # The judge failed before it found any fact, so each score could be 0 or 1.
+        # Every metric becomes None.
         metrics = dict.fromkeys(metrics)
+        # Names of bounds end in _worst or _best. At best all scores are 1, and at worst 0.
         bounds = {name: 1.0 if name.endswith("_best") else 0.0 for name in bounds}
 
     # A model that never stopped thinking neither answered nor declined.
     respond_ratio = None if reason == UNFINISHED else float(not judged.abstained)
+    # Prompts are independent, so each response is a cluster of its own in standard errors.
     values = {**metrics, **bounds, "respond_ratio": respond_ratio}
     return {**clustered_outcomes(values, judged.generation.index), "unscored": reason}
 
@@ -211,7 +214,8 @@ def _score_bounds(judged: JudgedBiography, shares_name: bool, k: int) -> dict[st
         "worst": replace(tally, not_supported=num_wrong, unscored=0),
         "best": replace(tally, supported=num_right, unscored=0),
     }
-    # A response without facts has no scores of a biography.
+    # D-FActScore depends on the entity of each fact, which a tally does not know, so its bounds
+    # come from the scores of the biography. A response without facts has none.
     biography_scores = score_biography(judged) or {}
     bounds = {}
     for case, tally_of_case in tally_by_case.items():

@@ -264,6 +264,7 @@ def read_prompts(
     else:
         # These are the prompts of a user.
         table, description = load_table(task)
+    # `refuse` raises a DataError if there are problems, such as rows that cannot be read.
     refuse(table.problems)
     _require_columns(task, table)
 
@@ -274,7 +275,8 @@ def read_prompts(
     documents: list[JsonObject] = []
     problems = []
     for number, row in enumerate(table.records):
-        # All bad rows are collected, so that a user can mend them at once.
+        # All bad rows are collected, so that a user can mend them at once. A value may be unusable
+        # (ValueError, TypeError), or the template may fail on it.
         try:
             prompt = (cell_text(render_prompt(row.values)) or "").strip()
             document = _make_document(metadata, row.values, prompt, knowledge, str(number))
@@ -321,7 +323,7 @@ def _read_longfact(
     is_published = True
     for topic in topics:
         located = locate(find_source(f"longfact_{set_name}_{topic}"), data_dir)
-        # A user may have changed the local file.
+        # A user may have changed the local file. The data is as published if every file is.
         is_published = is_published and located.is_upstream
         table = read_table(located.path)
         refuse(table.problems)
@@ -356,6 +358,7 @@ def _make_document(
     if not prompt:
         raise ValueError("the prompt is empty, expected a text")
     columns = metadata.columns
+    # The titles and passages of the row. The model turns cells such as '["Grayport"]' into lists.
     cells = to_model(PromptCells, {field: values.get(column) for field, column in columns})
     row_id = cell_text(values.get(columns.id)) if columns.id else None
     # The judge reads the question without the words that the template adds.
@@ -364,11 +367,12 @@ def _make_document(
         index=row_id or default_id,
         question=question,
         name=_subject_name(metadata, cells.title, question),
+        # No model has answered yet.
         output="",
         passages=_document_passages(metadata, cells, question, knowledge),
     )
-    # If responses are about one subject, the index is searched later, for each fact.
-    needs_index = isinstance(knowledge, Index) and not metadata.kind
+    # If no entities share a name, the index is searched later, for each fact.
+    needs_index = isinstance(knowledge, Index) and not metadata.entities
     return {
         **generation_to_doc(text),
         "text": prompt,
@@ -388,7 +392,7 @@ def _subject_name(metadata: LongFormMetadata, titles: Sequence[str], question: s
         titles: The titles of the pages about it.
         question: The question, which stands for the name of namesakes if there are no titles.
     """
-    if not metadata.kind:
+    if not metadata.entities:
         return " / ".join(titles)
     # All titles share the name, so the first one is enough.
     return _DISAMBIGUATION.sub("", titles[0]) if titles else question
@@ -397,11 +401,14 @@ def _subject_name(metadata: LongFormMetadata, titles: Sequence[str], question: s
 def _document_passages(
     metadata: LongFormMetadata, cells: PromptCells, question: str, knowledge: KnowledgeSource
 ) -> tuple[RetrievedPassage, ...]:
-    """Return the passages that a document holds.
+    """Return the passages that a document holds, and with which the judge compares facts.
 
-    They come from the row, from the pages with the row's titles, or from an index. An index is
-    searched for a whole document only if entities share a name: the judge then compares each fact
-    with the passages about every entity.
+    Their source depends on the settings of the task:
+
+    - a column of the table, if there is no knowledge source
+    - the pages with the row's titles
+    - an index, if entities share a name. The judge then compares each fact with the passages about
+      every entity, so they have to be known before there are facts.
 
     Args:
         metadata: The settings of the task.
@@ -420,8 +427,9 @@ def _document_passages(
         return tuple(RetrievedPassage(passage.title, passage.text) for passage in passages)
     if isinstance(knowledge, Knowledge):
         return _passages_by_titles(knowledge, cells.title)
-    # A search for each fact, which comes later, finds better passages.
-    if not metadata.kind:
+    # The responses are about one subject each. A search for each fact, which comes later, finds
+    # better passages.
+    if not metadata.entities:
         return ()
 
     # Without titles, the question is the text that names the entities.

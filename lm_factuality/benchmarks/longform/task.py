@@ -38,18 +38,18 @@ class LongFormTask(JudgedTask):
     def configure_judging(
         self, config: Mapping[str, Any], metadata: Mapping[str, Any]
     ) -> tuple[JudgedMethod, TaskSettings]:
-        """Configure the task by its YAML, and return how a judge verifies the answers.
+        """Read the settings of the task from its YAML, and return how a judge verifies answers.
 
-        The checked YAML and the opened knowledge source become attributes, which `read_documents`
-        uses later.
+        `read_documents` needs the checked YAML and the opened knowledge source later, so both are
+        stored as attributes.
 
         Args:
-            config: The YAML.
-            metadata: Its metadata, with those of the command line. They are part of the YAML.
+            config: The YAML, whose ``metadata`` already include those of the command line.
+            metadata: The same metadata. They are not needed a second time.
 
         Returns:
-            The method of judging, and the settings: those for lm_eval, and those that results
-            record.
+            The method of judging, and the settings: those for lm_eval, such as the name of the
+            field with the prompt, and those that results record, such as K.
 
         Raises:
             ConfigError: A setting is wrong.
@@ -64,10 +64,11 @@ class LongFormTask(JudgedTask):
         method_settings["knowledge"] = str(path) if path else None
         method = long_form_method(method_settings)
 
-        recorded_settings = method.recorded_settings
         # The method identifies an index only, but facts may also be verified against pages.
         knowledge_identity = self._knowledge.identity if self._knowledge else None
-        recorded_settings["knowledge_identity"] = knowledge_identity
+        recorded_settings = {**method.recorded_settings, "knowledge_identity": knowledge_identity}
+        # lm_eval finds the prompt in the field "text" of a document. It demands a target, which no
+        # score uses here.
         lm_eval_settings = {"doc_to_text": "text", "doc_to_target": "index"}
         return method, TaskSettings(lm_eval_settings, recorded_settings)
 

@@ -87,6 +87,10 @@ def _find_sentences(output: str, sentences: Sequence[str]) -> list[_Span]:
     Only letters are compared, i.e. all characters but white space and citations. The positions of
     these letters in the response then say where a sentence stands.
 
+    Example:
+        In "Ada  sang [1]. She won." the sentence "Ada sang." is found as "Adasang.", and stands
+        from the "A" to the first full stop.
+
     Args:
         output: The response.
         sentences: Its sentences in order, without citations.
@@ -105,7 +109,7 @@ def _find_sentences(output: str, sentences: Sequence[str]) -> list[_Span]:
             continue
         search_start = first_letter + len(letters)
         last_letter = search_start - 1
-        # White space and citations have no letters, so they are skipped.
+        # From the places of letters back to places in the response.
         start = output_letters.positions[first_letter]
         end = output_letters.positions[last_letter] + 1
         # Several citations may follow each other, as in [1][2].
@@ -154,10 +158,10 @@ def fact_statuses(judged: JudgedBiography) -> list[str]:
     entity_by_fact = linked_entity_by_fact(judged)
     statuses = []
     for fact, row in enumerate(judged.matrix):
-        # The group of a fact may have no entity, so None does not mean that there is no group.
+        # The mapping has all facts in groups. The entity of a group can be None.
+        is_grouped = fact in entity_by_fact
         entity = entity_by_fact.get(fact)
         outcome_by_entity = None if entity is None else row[entity].outcome
-        is_grouped = fact in entity_by_fact
         statuses.append(_fact_status(outcome_by_any_page(row), outcome_by_entity, is_grouped))
     return statuses
 
@@ -165,7 +169,9 @@ def fact_statuses(judged: JudgedBiography) -> list[str]:
 def _fact_status(
     outcome_by_any: Outcome, outcome_by_entity: Outcome | None, is_grouped: bool
 ) -> str:
-    """Decide how the page marks a fact.
+    """Decide how the page marks a fact, such as ``supported`` or ``elsewhere``.
+
+    Readers look for facts that are true of somebody, but not of the person whom the text describes.
 
     Args:
         outcome_by_any: The verdict by the pages of all candidate entities, as FActScore counts.
@@ -181,9 +187,10 @@ def _fact_status(
         - if the linked entity supports the fact or has no verdict: ``supported`` or ``unscored``
         - if only another entity supports it: ``elsewhere``, or ``ungrouped`` if it is in no group
     """
-    # The fact counts for neither score.
+    # Neither score counts the fact as supported. The verdict of the linked entity says more.
     if outcome_by_any != "supported":
         return outcome_by_entity or outcome_by_any
+    # FActScore counts the fact. D-FActScore does, too, or cannot say so.
     if outcome_by_entity in ("supported", "unscored"):
         return outcome_by_entity
     return "elsewhere" if is_grouped else "ungrouped"
