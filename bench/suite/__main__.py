@@ -29,7 +29,7 @@ def measure_scoring(arguments: argparse.Namespace) -> Iterator[Record]:
     for shape in arguments.shapes:
         for task in ("news_factor", "expert_factor"):
             rows = shapes.read_rows(task, arguments.data_dir, arguments.rows)
-            requests = shapes.to_tokens(rows, shapes.learn_tokenizer(rows))
+            requests = shapes.tokenize_rows(rows, shapes.learn_tokenizer(rows))
             record = ways.compare_scoring(shape, rows, requests, arguments.runs)
             yield {"requests": f"{task}, {shape}", **record}
 

@@ -22,10 +22,10 @@ import yaml
 
 from bench.suite.shapes import (
     TokenRequests,
-    build,
+    build_model,
     count_operations,
     sample_rows,
-    to_tokens,
+    tokenize_rows,
     tokenizer_of,
 )
 from bench.timing import Record, Timing, time_in_processes, typical_ratio
@@ -59,7 +59,7 @@ def compare_scoring(shape: str, rows: Sequence[Row], requests: TokenRequests, ru
     hf runs with the batch size that was fastest in one cold run of each.
 
     Args:
-        shape: The model, as in `build`.
+        shape: The model, as in `build_model`.
         rows: The rows, from which a tokenizer is learned.
         requests: The requests, which are all choices of the rows.
         runs: The number of runs.
@@ -77,7 +77,7 @@ def compare_scoring(shape: str, rows: Sequence[Row], requests: TokenRequests, ru
     timings = time_in_processes(ways, runs)
     hf = timings["hf"]
     tree = timings["hf-tree"]
-    operations = count_operations(build(shape), requests)
+    operations = count_operations(build_model(shape), requests)
     hf_logprobs = [logprob for logprob, _ in hf.result]
     tree_logprobs = [logprob for logprob, _ in tree.result]
     return {
@@ -114,7 +114,7 @@ def compare_checkpoint(checkpoint: str, rows: Sequence[Row]) -> Record:
     rows_in_part = _ROWS_IN_PART_ON_GPU if _has_gpu() else _ROWS_IN_PART
     tokenizer = tokenizer_of(checkpoint, rows)
     parts = [
-        to_tokens(rows[start : start + rows_in_part], tokenizer)
+        tokenize_rows(rows[start : start + rows_in_part], tokenizer)
         for start in range(0, len(rows), rows_in_part)
     ]
     trial_requests = parts[0][:_NUM_TRIAL_REQUESTS]
@@ -127,7 +127,7 @@ def compare_checkpoint(checkpoint: str, rows: Sequence[Row]) -> Record:
     hf = timings["hf"]
     tree = timings["hf-tree"]
     ratios = [slow / fast for slow, fast in zip(hf.seconds, tree.seconds, strict=True)]
-    operations = count_operations(build(checkpoint), list(chain(*parts)))
+    operations = count_operations(build_model(checkpoint), list(chain(*parts)))
     return {
         "examples": len(rows),
         "hf_batch": hf_batch_size,
@@ -149,7 +149,7 @@ def _best_batch_size(shape: str, rows: Sequence[Row], requests: TokenRequests, w
     """Return the batch size with which hf is fastest in one run of each.
 
     Args:
-        shape: The model, as in `build`.
+        shape: The model, as in `build_model`.
         rows: The rows, from which a tokenizer is learned.
         requests: The requests to score.
         warm_up: The number of runs before the one that counts.
@@ -173,7 +173,7 @@ def prepare_scoring(
 
     Args:
         kind: ``hf`` or ``hf-tree``.
-        shape: The model, as in `build`.
+        shape: The model, as in `build_model`.
         batch_size: The batch size.
         rows: The rows, from which a tokenizer is learned.
         requests: The requests.
@@ -217,7 +217,7 @@ def _load_scorer(kind: str, shape: str, batch_size: int | str, rows: Sequence[Ro
 
     model_class = {"hf": HFLM, "hf-tree": HFTree}[kind]
     model = model_class(
-        pretrained=build(shape),
+        pretrained=build_model(shape),
         tokenizer=tokenizer_of(shape, rows),
         batch_size=batch_size,
         max_length=PAPER_WINDOW,

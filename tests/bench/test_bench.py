@@ -12,7 +12,7 @@ from torch.utils.flop_counter import FlopCounterMode
 from transformers import GPT2Config, GPT2LMHeadModel, LlamaConfig, LlamaForCausalLM
 
 from bench.suite.__main__ import main
-from bench.suite.shapes import count_operations, grow
+from bench.suite.shapes import build_request_trie, count_operations
 from bench.suite.ways import made_up
 from bench.timing import time_in_processes
 from tests.judges.server import Act, JudgeServer
@@ -74,7 +74,7 @@ def requests_of_a_row():
 
 
 def test_what_the_choices_of_a_row_share_is_one_path_of_the_trie(requests_of_a_row):
-    trie = grow(requests_of_a_row)
+    trie = build_request_trie(requests_of_a_row)
 
     assert len(trie) == 40 + 12 + 4 * 11
 
