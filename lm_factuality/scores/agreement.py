@@ -113,6 +113,7 @@ def _has_different_answers(items: Sequence[Answers]) -> bool:
 
 def _annotation_task(items: Sequence[Answers]) -> AnnotationTask:
     """Convert answers to NLTK's form, triples of a person, an item and an answer."""
+    # NLTK takes long to import, and most commands do not need it.
     from nltk.metrics.agreement import AnnotationTask
 
     triples = []
@@ -163,6 +164,7 @@ def measure_coefficient(
 
     # A cluster is left out as a whole, since its items are not independent.
     cluster_numbers = np.unique(clusters, return_inverse=True)[1]
+    # Neighbouring clusters go to different groups, so the groups are about equally large.
     groups = cluster_numbers % _MAX_JACKKNIFE_GROUPS
     values = []
     for left_out in tqdm(set(groups), "intervals", leave=False, delay=2):
@@ -203,6 +205,7 @@ def measure_share(
         return Measure(None, None, None, len(rows))
 
     cluster_numbers = np.unique(clusters, return_inverse=True)[1]
+    # The transposed table has one line for each count.
     columns = np.array(rows, dtype=float).T
     # The bootstrap draws clusters, so their rows are added up first.
     cluster_sums = np.stack([np.bincount(cluster_numbers, column) for column in columns], axis=1)
@@ -210,7 +213,7 @@ def measure_share(
     low = none_if_nan(interval[0])
     high = none_if_nan(interval[1])
     if low == high:
-        # All draws gave the same share, which a sample of a few clusters cannot prove.
+        # All draws gave the same share. Few clusters do not prove that others have it too.
         low, high = _interval_of_equal_clusters(measured, len(cluster_sums))
     return Measure(measured, low, high, len(rows))
 

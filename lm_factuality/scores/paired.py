@@ -28,7 +28,7 @@ def flip_test(differences: Floats) -> float:
     The p-value is the share of all choices of signs whose sum is at least as far from 0 as the
     observed one. It is exact for whole numbers, such as differences in right answers, and for at
     most 18 clusters. Otherwise it is Lugannani and Rice's saddlepoint approximation (Robinson,
-    1982), which is accurate for small p-values, where random draws would have to be millions.
+    1982). It is accurate even for small p-values, which would take millions of random draws.
 
     Args:
         differences: The difference between two models in each cluster.
@@ -50,6 +50,7 @@ def flip_test(differences: Floats) -> float:
         return _exact_p_of_whole_sizes(whole_sizes.astype(int), round(total))
 
     if len(sizes) <= MAX_CLUSTERS_FLIPPED:
+        # The sizes are a table with a single column here.
         sums = _sums_for_all_signs(sizes[:, None])[:, 0]
         return float((np.abs(sums) >= total * (1 - _ROUNDING)).mean())
     return _saddlepoint_p(sizes, total)
@@ -71,7 +72,8 @@ def _exact_p_of_whole_sizes(sizes: NDArray[np.int_], total: int) -> float:
     # probabilities[k] is the chance that the differences with a positive sign add up to k.
     probabilities = np.ones(1)
     for size, num_clusters in zip(*np.unique(sizes, return_counts=True), strict=True):
-        # With k positive signs, the clusters of this size contribute k * size.
+        # With k positive signs, the clusters of this size contribute k * size. So the chances stand
+        # at every size-th place, such as 0, 3 and 6 for two clusters of size 3.
         probabilities_of_size = np.zeros(size * num_clusters + 1)
         probabilities_of_size[::size] = _coin_probabilities(num_clusters)
         probabilities = np.convolve(probabilities, probabilities_of_size)
@@ -105,9 +107,12 @@ def _saddlepoint_p(sizes: Floats, total: float) -> float:
     """Approximate P(|sum| >= total) for random signs by Lugannani and Rice's formula.
 
     The sum of sizes with random signs has the cumulant generating function
-    K(t) = sum(log cosh(t * size)). The saddlepoint t solves K'(t) = total. With
-    r = sqrt(2 (t * total - K(t))) and u = t * sqrt(K''(t)), the two-sided p-value is
-    2 * (1 - Phi(r) + phi(r) * (1/u - 1/r)).
+    K(t) = sum(log cosh(t * size)), and the saddlepoint t solves K'(t) = total. The two-sided
+    p-value is that of a normal deviation ``root``, with a correction for the form of the tail:
+
+    - root = sqrt(2 * (t * total - K(t)))
+    - curvature = K''(t)
+    - p = 2 * (1 - Phi(root)) + 2 * phi(root) * (1 / (t * sqrt(curvature)) - 1 / root)
 
     Args:
         sizes: The absolute difference in each cluster.
@@ -116,6 +121,7 @@ def _saddlepoint_p(sizes: Floats, total: float) -> float:
     Returns:
         The two-sided p-value.
     """
+    # Sizes of at most 1 keep the numbers in range, and change no probability.
     scaled = sizes / sizes.max()
     target = total / sizes.max()
     if target >= scaled.sum() * (1 - _ROUNDING):
@@ -124,11 +130,13 @@ def _saddlepoint_p(sizes: Floats, total: float) -> float:
 
     saddlepoint = _saddlepoint(scaled, target)
     arguments = saddlepoint * scaled
+    # log cosh(x) = log(exp(x) + exp(-x)) - log(2), in a form that cannot overflow.
     cumulant = float((np.logaddexp(arguments, -arguments) - math.log(2)).sum())
     curvature = float(scaled**2 @ (1 - np.tanh(arguments) ** 2))
     root = math.sqrt(2 * (saddlepoint * target - cumulant))
     normal_p = float(2 * norm.sf(root))
-    # Near 0 the two poles 1/u and 1/r cancel, and the normal distribution alone is accurate.
+    # Near 0 the correction is a difference of two huge numbers, i.e. rounding. The normal
+    # distribution alone is accurate there.
     if root < _MAX_NORMAL_ROOT:
         return normal_p
     density = float(norm.pdf(root))
@@ -137,7 +145,10 @@ def _saddlepoint_p(sizes: Floats, total: float) -> float:
 
 
 def _saddlepoint(sizes: Floats, total: float) -> float:
-    """Solve sum(size * tanh(t * size)) = total for t, which is K'(t) = total.
+    """Find the saddlepoint t, the solution of sum(size * tanh(t * size)) = total.
+
+    The left side is K'(t), the first derivative of K(t) = sum(log cosh(t * size)). For random
+    signs, K is the cumulant generating function of the sum of the sizes.
 
     Args:
         sizes: The absolute difference in each cluster.
@@ -145,24 +156,26 @@ def _saddlepoint(sizes: Floats, total: float) -> float:
     """
 
     def excess(t: float) -> float:
-        """Return K'(t) - total."""
+        """Return K'(t) - total, which is 0 at the saddlepoint."""
         return float(sizes @ np.tanh(t * sizes)) - total
 
     def slope(t: float) -> float:
         """Return the second derivative K''(t)."""
         return float(sizes**2 @ (1 - np.tanh(t * sizes) ** 2))
 
-    # From 0 the method always converges, since K' is concave above 0.
+    # Newton's method always converges from 0, since K' is concave above 0. It stops when t is
+    # accurate to 8 digits, or to 1e-12 if t itself is that small.
     return float(newton(excess, 0.0, slope, tol=1e-12, rtol=1e-8, maxiter=100))
 
 
 def swap_test(counts_a: Floats, counts_b: Floats, score_of_sums: ScoreOfSums) -> float:
     """Test whether two models have the same score, by a randomisation test that swaps clusters.
 
-    The p-value is the share of all swaps of clusters between the models whose scores differ at
-    least as much as the observed ones. For more than 10 clusters it is the `flip_test` of the
-    first-order contribution of each cluster to the difference (the delta method). A swap changes
-    the sign of the contribution, so that the remaining error is of the third order.
+    A swap gives the answers of model A in some clusters to model B, and those of B to A. The
+    p-value is the share of all choices of clusters to swap for which the scores differ at least as
+    much as the observed ones. Beyond 10 clusters there are too many choices. Then each cluster adds
+    a fixed amount to the difference (linear approximation, called delta method), a swap changes the
+    amount's sign, and `flip_test` gives the p-value.
 
     Args:
         counts_a: The counts of one model, of shape (clusters, counts).
@@ -175,10 +188,11 @@ def swap_test(counts_a: Floats, counts_b: Floats, score_of_sums: ScoreOfSums) ->
     score_a = score_of_sums(counts_a.sum(axis=0).tolist())
     score_b = score_of_sums(counts_b.sum(axis=0).tolist())
     observed = abs(score_a - score_b)
-    # The models' sums are middle + shift and middle - shift, where shift is the sum of the half
-    # differences. To swap a cluster is to change the sign of its half difference.
+    # The sums of model A are middle + shift and those of B middle - shift, where shift is the sum
+    # of the clusters' half differences. A swap of a cluster changes the sign of its half difference.
     middle = (counts_a + counts_b).sum(axis=0) / 2
     half_differences = (counts_a - counts_b) / 2
+    # Swaps of clusters with equal counts change nothing.
     half_differences = half_differences[np.any(half_differences != 0, axis=1)]
     if not len(half_differences) or observed <= _ROUNDING:
         return 1.0
@@ -224,6 +238,7 @@ def score_gradient(score_of_sums: ScoreOfSums, sums: Floats) -> Floats:
     """
     steps = 1e-4 * np.maximum(np.abs(sums), 1.0)
     gradient = []
+    # Each row of the diagonal matrix changes one of the sums, and leaves the others as they are.
     for step, change in zip(steps, np.diag(steps), strict=True):
         above = score_of_sums((sums + change).tolist())
         below = score_of_sums((sums - change).tolist())

@@ -105,11 +105,12 @@ def correct_by_labels(
     high: float = math.inf,
     judge_weight: float | None = None,
 ) -> Estimate | None:
-    """Correct a judge's score by people's labels of some units.
+    """Correct a judge's score by people's labels of some units (prediction-powered inference).
 
-    The method is PPI++ for a function of sums; the module's docstring has the formula. The 95%
-    interval reaches t * standard error to each side, on the scale of log-odds for a score between
-    two bounds.
+    The score is computed from corrected sums: lambda times the judge's counts of all units, plus
+    people's counts less lambda times the judge's of the labelled units, which stand for all units.
+    The 95% interval reaches t * standard error to each side, on the scale of log-odds for a score
+    between two bounds.
 
     Args:
         units: The judge's counts of all units, and people's counts of the labelled ones.
@@ -128,13 +129,14 @@ def correct_by_labels(
         return None
 
     is_tuned = judge_weight is None and not units.is_labelled.all()
+    if judge_weight is None:
+        # If people have labelled every unit, the judge has nothing to add.
+        judge_weight = 1.0 if is_tuned else 0.0
     if is_tuned:
         # The gradient depends on lambda, so lambda is tuned again with the gradient it leads to.
-        judge_weight = 1.0
         for _ in range(2):
             gradient = score_gradient(score_of_sums, sample.sums(judge_weight))
             judge_weight = sample.tuned_judge_weight(gradient)
-    judge_weight = judge_weight or 0.0
 
     sums = sample.sums(judge_weight)
     score = score_of_sums(sums.tolist())
@@ -147,15 +149,16 @@ def correct_by_labels(
 
     # The correction may carry a score beyond its bounds.
     score_in_range = min(max(score, low), high)
-    if math.isfinite(high - low):
-        # Labels that are all alike have no variance, but other units may still be different.
-        common = sample.common_label(score_of_sums)
-        if common is not None:
-            reach = common.max_share * (high - low)
-            if common.score > low:
-                lower = min(lower, max(low, score_in_range - reach))
-            if common.score < high:
-                upper = max(upper, min(high, score_in_range + reach))
+    # Labels that are all alike have no variance, but unlabelled units may still be different.
+    common = sample.find_common_label(score_of_sums)
+    if common is not None and math.isfinite(high - low):
+        # So many units, moved from one bound to the other, move the score by this much.
+        reach = common.max_share * (high - low)
+        # No unit can be lower than labels that have the lowest score, or higher than the highest.
+        if common.score > low:
+            lower = min(lower, max(low, score_in_range - reach))
+        if common.score < high:
+            upper = max(upper, min(high, score_in_range + reach))
     num_labelled = len(sample.people_counts)
     return Estimate(score_in_range, lower, upper, error.stderr, judge_weight, num_labelled)
 
@@ -182,11 +185,13 @@ def interval_within(
     upper = value + half_width
     is_bounded = math.isfinite(low) and math.isfinite(high)
     if not is_bounded or lower <= low or upper >= high:
+        # The value itself may lie outside, so each end is kept within both bounds.
         return min(high, max(low, lower)), max(low, min(high, upper))
 
     # The delta method: d log(p / (1 - p)) / d value = (high - low) / (distances to both bounds).
     half_log_odds = half_width * (high - low) / ((value - low) * (high - value))
     odds = (value - low) / (high - value)
+    # The ends have the odds times exp(∓half_log_odds), and odds o are the share 1 / (1 + 1 / o).
     lower = low + (high - low) / (1 + math.exp(half_log_odds) / odds)
     upper = low + (high - low) / (1 + math.exp(-half_log_odds) / odds)
     return lower, upper
@@ -195,18 +200,20 @@ def interval_within(
 def _merge_small_strata(units: Units) -> Numbers:
     """Merge strata until each has at least two labels, or is labelled completely.
 
-    A stratum with fewer labels has no variance. It joins the largest of the other strata.
+    One label shows no variance, so the units of such a stratum join the largest of the other
+    strata, which they change the least.
 
     Returns:
         The number of each unit's stratum, from 0 without gaps.
     """
+    # The number of units in each stratum, and that of the labelled ones.
     sizes = np.bincount(units.strata)
     num_labels = np.bincount(units.strata, units.is_labelled)
     has_too_few = (num_labels < 2) & (num_labels < sizes)
     largest = np.argmax(np.where(has_too_few, 0, sizes))
-    merged_into = np.where(has_too_few, largest, np.arange(len(sizes)))
-    # np.unique numbers the remaining strata from 0.
-    return np.unique(merged_into[units.strata], return_inverse=True)[1]
+    strata = np.where(has_too_few[units.strata], largest, units.strata)
+    # The inverse of np.unique numbers the remaining strata from 0.
+    return np.unique(strata, return_inverse=True)[1]
 
 
 class _LabelledSample:
@@ -234,7 +241,8 @@ class _LabelledSample:
         # were drawn have no answer (Hájek's estimator).
         drawn_weights = units.weights[labelled]
         total_weights = np.bincount(self.strata, drawn_weights, len(self.stratum_sizes))
-        # A stratum whose labels all have a weight of 0 gets an infinite factor.
+        # If all labels of a stratum have a weight of 0, they cannot stand for its units. The factor
+        # is infinite then, and the score is not a number.
         with np.errstate(divide="ignore"):
             factors = self.stratum_sizes / total_weights
         self.weights = drawn_weights * factors[self.strata]
@@ -281,9 +289,9 @@ class _LabelledSample:
         for stratum, num_units in enumerate(self.stratum_sizes):
             num_labels = self.labels_per_stratum[stratum]
             factor = num_units * (num_units - num_labels) / num_labels
-            labels = self.strata == stratum
-            products = people_deviations[labels] * judge_deviations[labels]
-            # A stratum labelled completely may have one label; its factor is 0.
+            is_in_stratum = self.strata == stratum
+            products = people_deviations[is_in_stratum] * judge_deviations[is_in_stratum]
+            # A stratum may be labelled completely by one label. Its factor is 0 then.
             covariance_sum += factor * products.sum() / max(1, num_labels - 1)
             variance_sum += factor * np.var(judge_scores[self.units.strata == stratum])
 
@@ -295,10 +303,11 @@ class _LabelledSample:
     def standard_error(
         self, gradient: Floats, judge_weight: float, is_tuned: bool
     ) -> _StandardError:
-        """Compute the standard error of the corrected score to the first order (delta method).
+        """Compute the standard error of the corrected score, and the width of its interval.
 
-        It is cluster-robust: G / (G - 1) times the sum of the squared deviations of the G
-        clusters' contributions from their mean.
+        The score is replaced by its linear approximation (delta method), so that each cluster
+        contributes one number. The variance is G / (G - 1) times the sum of the squared deviations
+        of the G clusters' numbers from their mean. Rows of one cluster may depend on each other.
 
         Args:
             gradient: The gradient of the score with respect to its sums.
@@ -306,11 +315,13 @@ class _LabelledSample:
             is_tuned: Whether lambda was tuned on the labels, which therefore have leverage on it.
 
         Returns:
-            The standard error, and how many of them the 95% interval reaches to each side.
+            The standard error, and the number of standard errors from the score to each end of its
+            95% interval, such as 1.96 for very many labels.
         """
         # The correction of a labelled unit: people's score less lambda times the judge's.
         corrections = (self.people_counts - judge_weight * self.judge_counts) @ gradient
         deviations = self._stratum_deviations(corrections)
+        # A label with leverage pulls lambda towards itself, so its own deviation looks too small.
         leverage = self._leverage(gradient) if is_tuned else np.zeros(len(corrections))
         errors_of_others = self._errors_of_unlabelled_units(deviations, leverage)
 
@@ -386,11 +397,12 @@ class _LabelledSample:
         return np.asarray(of_units + of_labels)
 
     def _missing_variance(self, gradient: Floats, deviations: Floats) -> float:
-        """Compute the variance that strata lack in which labels hardly differ from the judge.
+        """Compute the variance to add for strata whose labels agree with the judge by chance.
 
-        A stratum whose n labels all agree with the judge shows no variance, but other units may
-        disagree. Its variance is at least V / (n + 1), where V is the variance of all labels: as if
-        one more label had differed from the judge as much as labels differ from each other.
+        If all n labels of a stratum agree with the judge, they show no variance, but unlabelled
+        units may disagree. So each stratum gets a variance of at least V / (n + 1), where V is the
+        variance of all labels: as if one more label had been drawn, and had differed from the judge
+        as much as labels differ from each other. What a stratum lacks of it is added.
 
         Args:
             gradient: The gradient of the score with respect to its sums.
@@ -399,15 +411,15 @@ class _LabelledSample:
         Returns:
             The variance to add to that of the score; 0 if no stratum lacks any.
         """
-        # What each label contributes to the score, to the first order.
+        # The gradient turns the counts of a label into one number, its part of the score.
         label_scores = self.people_counts @ gradient
         mean = np.average(label_scores, weights=self.weights)
         total_weight = float(self.weights.sum())
         variance_of_labels = float(self.weights @ (label_scores - mean) ** 2) / total_weight
         smallest_variances = variance_of_labels / (self.labels_per_stratum + 1)
 
-        squares = np.bincount(self.strata, deviations**2)
-        missing_variances = np.maximum(0.0, smallest_variances - squares / self.labels_per_stratum)
+        stratum_variances = np.bincount(self.strata, deviations**2) / self.labels_per_stratum
+        missing_variances = np.maximum(0.0, smallest_variances - stratum_variances)
         # A label's error counts once for each unlabelled unit that it stands for.
         squared_weights = np.bincount(self.strata, self.extra_weights**2)
         return float(squared_weights @ missing_variances)
@@ -417,9 +429,12 @@ class _LabelledSample:
     ) -> float:
         """Compute the degrees of freedom of Student's t for the interval of the corrected score.
 
-        They are the labelled clusters less the strata (and less one for a tuned lambda), or fewer
-        if the errors have long tails. Following Satterthwaite, they are divided by the square of
-        the share of the variance that comes from labels.
+        They say how well the labels tell the variance. 30 labelled clusters in 2 strata give 28:
+
+        - Each stratum takes one degree away for its mean, and a tuned lambda takes one more.
+        - There are fewer if a few errors are much larger than the others (long tails).
+        - There are more if only a part of the variance comes from labels, since the rest is known
+          well. For a share s they are divided by s² (Satterthwaite).
 
         Args:
             label_errors: The error of each label, as `_errors_of_unlabelled_units` estimates it.
@@ -429,27 +444,31 @@ class _LabelledSample:
         Returns:
             The degrees of freedom, at least 1.
         """
-        # Labels that stand for their own unit alone estimate nothing, unless all of them do.
-        is_counted = self.extra_weights > _ROUNDING
-        if not is_counted.any():
-            is_counted[:] = True
-        num_clusters = len(np.unique(self.clusters[is_counted]))
-        num_strata = len(np.unique(self.strata[is_counted]))
+        # Labels that stand for their own unit alone say nothing about the error of others.
+        represents_others = self.extra_weights > _ROUNDING
+        if not represents_others.any():
+            # If every label is of this kind, all of them count.
+            represents_others = np.ones_like(represents_others)
+        num_clusters = len(np.unique(self.clusters[represents_others]))
+        num_strata = len(np.unique(self.strata[represents_others]))
         num_tuned = 1 if has_leverage else 0
         degrees = float(max(1, num_clusters - num_strata - num_tuned))
 
         cluster_errors = np.bincount(self.clusters, label_errors)
         # Clusters without labels contribute nothing.
         cluster_errors = cluster_errors[cluster_errors != 0]
-        squares = float((cluster_errors**2).sum())
+        # The fourth powers of very small errors are 0, and then the tails cannot be measured.
         if (cluster_errors**4).any():
-            label_variance = min(squares, variance)
+            label_variance = min(float((cluster_errors**2).sum()), variance)
             degrees = min(degrees, _degrees_for_tails(cluster_errors))
             degrees = degrees * (variance / label_variance) ** 2
         return max(1.0, degrees)
 
-    def common_label(self, score_of_sums: ScoreOfSums) -> _CommonLabel | None:
-        """Find out whether all labels have the same score, and how many units may differ.
+    def find_common_label(self, score_of_sums: ScoreOfSums) -> _CommonLabel | None:
+        """Find the score that all labels have, and the share of units that may have another one.
+
+        If people call 30 of 30 drawn texts right, the common score is 1. Up to 11.6% of the other
+        texts may still be wrong: 30 draws would miss so many with a probability of 2.5%.
 
         Args:
             score_of_sums: The score as a function of counts.
@@ -469,10 +488,12 @@ class _LabelledSample:
         if not represents_units.any() or np.ptp(scores[represents_units]) > 0:
             return None
 
+        # Booleans are 0 or 1, so labels that represent no unit get 0 here.
         represented_units = self.extra_weights * represents_units
         units_by_cluster = np.bincount(self.clusters, represented_units).astype(float)
         num_represented = float(units_by_cluster.sum())
         num_units = float(self.weights[is_scored].sum())
+        # The labelled units are known to be alike, so the share is one of the other units only.
         max_share = _max_share_unlike_labels(units_by_cluster) * num_represented / num_units
         return _CommonLabel(float(scores[represents_units][0]), max_share)
 
@@ -487,7 +508,7 @@ class _LabelledSample:
 
 
 def _degrees_for_tails(errors: Floats) -> float:
-    """Compute the degrees of freedom of a variance of errors with long tails.
+    """Compute the degrees of freedom of a variance of errors, a few of which may be very large.
 
     They are 2 * G / (kurtosis - 1) for G errors e, with the kurtosis G * sum(e**4) / sum(e**2)**2.
 

@@ -89,7 +89,7 @@ def clustered_stderr(outcomes: Sequence[Outcome | None]) -> float:
         The standard error, or NaN for fewer than two clusters.
     """
     centre = mean(outcomes)
-    # The sum of w * (x - m) of each cluster.
+    # The sum of w * (x - m) of each cluster. An outcome is a float, so it can be subtracted from.
     residuals: dict[str, float] = defaultdict(float)
     for outcome in outcomes:
         if outcome is not None:
@@ -205,6 +205,7 @@ def _bootstrap_scores(
         num_draws = min(block_size, resamples - start)
         # How often each row occurs in each draw.
         frequencies = generator.multinomial(len(rows), probabilities, size=num_draws)
+        # Its product with the counts gives the column sums of each draw.
         scores.extend(score_of_sums(sums) for sums in (frequencies @ counts).tolist())
     return np.array([score for score in scores if not math.isnan(score)])
 
@@ -241,6 +242,7 @@ def score_interval(
     is_usable = 0 <= stderr <= _MAX_VALUE and abs(value) <= _MAX_VALUE
     if not is_usable:
         return None
+    # A standard error of 0 says nothing about the error of the score.
     has_no_spread = stderr <= _ROUNDING * max(1.0, abs(value))
     if math.isfinite(low) and math.isfinite(high):
         return _wilson_interval(value, None if has_no_spread else stderr, low, high, num_rows)
@@ -267,7 +269,7 @@ def _wilson_interval(
 
     Args:
         value: The score.
-        stderr: Its standard error. None if rows do not differ.
+        stderr: Its standard error. None if it is 0 up to rounding, since all rows are alike.
         low: The lowest value that the score can have.
         high: The highest value that the score can have.
         num_rows: The number of rows, which are the trials of a score at one of its bounds.
@@ -280,10 +282,13 @@ def _wilson_interval(
     variance = share * (1 - share)
     # At a bound all rows are alike, and each of them counts as one trial.
     if variance <= _ROUNDING:
+        # A damaged file may state a number of rows that no float can hold.
         trials = min(num_rows, _MAX_VALUE)
     elif stderr is None:
+        # Alike rows between the bounds do not tell how many trials they are.
         return None
     else:
+        # A share p of t trials has the variance p * (1 - p) / t.
         trials = variance * ((high - low) / stderr) ** 2
     if trials <= 0:
         return None
@@ -368,9 +373,10 @@ TOTAL = Aggregation(lambda rows: float(sum(value for value in rows if value is n
 
 
 def pooled(score_of_sums: ScoreOfSums) -> Aggregation:
-    """Create the aggregation that adds up the counts of all rows and makes a score of the sums.
+    """Create the aggregation of a score that is computed from the sums of all rows' counts.
 
-    Rows that are None or hold only zeros are left out. The standard error and the interval are
+    For the score errors / segments, the rows (1, 4) and (2, 6) have the sums (3, 10) and the score
+    0.3. Rows that are None or hold only zeros are left out. The standard error and the interval are
     those of a bootstrap over rows.
 
     Args:
