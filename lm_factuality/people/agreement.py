@@ -128,6 +128,7 @@ def tables_of(cells: Sequence[AgreementCell], figures: Figures) -> Iterator[Comp
             continue
         table_cells = _with_published(measured, figures.get(name, {}))
 
+        # A row can lack some columns, such as published values for it.
         texts_by_row: dict[tuple[str, ...], dict[str, str]] = defaultdict(dict)
         for cell in table_cells:
             texts_by_row[cell.row][cell.column] = cell.text
@@ -136,7 +137,8 @@ def tables_of(cells: Sequence[AgreementCell], figures: Figures) -> Iterator[Comp
         lines = []
         for row, texts in texts_by_row.items():
             lines.append([*row, *(texts.get(column, "") for column in columns)])
-        # A heading that starts with # is of a column of numbers.
+        # A heading that starts with # is of a column of numbers. The empty note puts a blank line
+        # after the table.
         header = layout["rows"] + [f"#{column}" for column in columns]
         yield ComparisonTable(layout["title"], header, lines, (layout["note"], ""))
 
@@ -158,10 +160,10 @@ def _with_published(
     cells = list(measured)
     for column, values in figures.items():
         # The row "fluent | all" of a YAML file is the tuple (fluent, all).
-        texts = {tuple(row.split(" | ")): f"{value:g}" for row, value in values.items()}
-        is_comparable = any(cell.column == column or cell.row in texts for cell in cells)
+        text_by_row = {tuple(row.split(" | ")): f"{value:g}" for row, value in values.items()}
+        is_comparable = any(cell.column == column or cell.row in text_by_row for cell in cells)
         if is_comparable:
-            cells += [TextCell(row, column, text) for row, text in texts.items()]
+            cells += [TextCell(row, column, text) for row, text in text_by_row.items()]
     return cells
 
 
@@ -267,10 +269,12 @@ def _answered_items(key: Key, labels: Labels) -> Iterator[AnsweredItem]:
     """
     for item in key.items:
         people_answers = labels.answers.get(item.number)
-        # Nobody answered this item, or the sheet shows it for the second time.
+        # Nobody answered this item, or the sheet shows it for the second time. Answers to a
+        # repetition are filed under the item's first number.
         if people_answers is None:
             continue
         majority_answers = labels.majority_answers.get(item.unit_key, {})
+        # The judge and people together take part in comparisons like another person.
         all_answers = {
             **people_answers,
             TOGETHER: majority_answers.get(item.item, SKIP),
@@ -280,6 +284,7 @@ def _answered_items(key: Key, labels: Labels) -> Iterator[AnsweredItem]:
         yield AnsweredItem(
             item=item,
             answers=answers,
+            # `labels.people` has no "NAME again", so answers to a repetition are not among them.
             first_answers=tuple(answers[person] for person in labels.people if person in answers),
             num_skipped=list(people_answers.values()).count(SKIP),
         )
@@ -320,7 +325,9 @@ def _majority_answer_to(question: str, item: SheetItem, labels: Labels) -> str:
 def _cells_of_group(
     row: tuple[str, str], items: Sequence[AnsweredItem], key: Key, people: Sequence[str]
 ) -> Iterator[AgreementCell]:
-    """Measure all that the tables show about a group of items.
+    """Measure how far people and the judge agree on a group of items, for all four tables.
+
+    These are the tables of people, of pairs, of the shares of answers, and of what is left out.
 
     Args:
         row: The question and the name of the group.
@@ -332,16 +339,16 @@ def _cells_of_group(
     yield from _cells_of_people(row, items, people)
     # Groups can be too small to compare single people.
     pairs = _pairs_to_compare(people) if group == ALL else [(TOGETHER, JUDGE)]
-    calls_right = _options_that_say_right(key.benchmark, question)
+    calls_right = _judging_options(key.benchmark, question)
     for first, second in pairs:
         yield from _cells_of_pair((*row, first, second), items, calls_right)
     yield from _shares_of_answers(row, items)
 
     asked = [item for item in key.items if item.question == question and item.repeat_of is None]
-    # Without any verdict, no judge was asked, so none left an item unscored.
+    # If no item has a verdict, no judge was asked, and a missing verdict is no unscored item.
     was_judged = any(item.judge for item in asked)
     left_out = _count_left_out(items, len(people), was_judged)
-    # Items without an answer are in no group but that of all items.
+    # Groups are made of answered items, so only the group of all items can miss some.
     if group == ALL:
         left_out["no answer"] = len(asked) - len(items)
     for reason in LEFT_OUT:
@@ -362,31 +369,34 @@ def _cells_of_people(
     Returns:
         The numbers of items and people, the share of equal answers, and the two coefficients.
     """
-    with_answer = [
+    # Items whose answers were all skipped have no first answers.
+    answered_items = [
         ItemAnswers(answered.item, answered.first_answers)
         for answered in items
         if answered.first_answers
     ]
-    with_several = [answered for answered in with_answer if len(answered.answers) > 1]
+    # A single answer cannot agree with another one.
+    comparable_items = [item for item in answered_items if len(item.answers) > 1]
     # Fleiss' kappa needs the same number of answers to every item.
-    most_answers = max((len(answered.answers) for answered in with_several), default=0)
-    complete = [answered for answered in with_several if len(answered.answers) == most_answers]
+    most_answers = max((len(item.answers) for item in comparable_items), default=0)
+    complete_items = [item for item in comparable_items if len(item.answers) == most_answers]
     # Not everybody answers every question.
     respondents = {person for answered in items for person in people if person in answered.answers}
 
-    kappa = _measure_coefficient(complete, fleiss_kappa)
-    alpha = _measure_coefficient(with_several, krippendorff_alpha)
+    kappa = _measure_coefficient(complete_items, fleiss_kappa)
+    alpha = _measure_coefficient(comparable_items, krippendorff_alpha)
     return [
-        count_cell("people", row, "items", len(with_answer)),
+        count_cell("people", row, "items", len(answered_items)),
         count_cell("people", row, "people", len(respondents)),
-        AgreementCell("people", row, AGREEMENT, _measure_agreement(with_several)),
+        AgreementCell("people", row, AGREEMENT, _measure_agreement(comparable_items)),
+        # Coefficients are printed as they are, such as 0.62, and shares in percent.
         AgreementCell("people", row, "Fleiss' kappa", kappa, times=1, digits=2),
         AgreementCell("people", row, "Krippendorff's alpha", alpha, times=1, digits=2),
     ]
 
 
 def _pairs_to_compare(people: Sequence[str]) -> list[tuple[str, str]]:
-    """List the names whose answers are compared by twos.
+    """List who is compared with whom in the table of pairs.
 
     Args:
         people: The names of the annotators.
@@ -397,16 +407,17 @@ def _pairs_to_compare(people: Sequence[str]) -> list[tuple[str, str]]:
     """
     # The order of the pairs is that of the rows in the table.
     pairs = list(combinations(people, 2))
+    # A person's answer to a repeated item is filed under "NAME again".
     pairs += [(person, f"{person} again") for person in people]
     pairs.append((TOGETHER, JUDGE))
-    # The only person is the same as people together.
+    # With one person, the majority answer is that person's answer.
     if len(people) > 1:
         pairs += [(person, JUDGE) for person in people]
     return pairs
 
 
-def _options_that_say_right(kind: str, question_name: str) -> dict[str, bool]:
-    """Find the options of a question that call a text right (True) or wrong (False).
+def _judging_options(kind: str, question_name: str) -> dict[str, bool]:
+    """Find which options of a question call a text right (True), and which wrong (False).
 
     Args:
         kind: The kind of the benchmark.
@@ -421,9 +432,13 @@ def _options_that_say_right(kind: str, question_name: str) -> dict[str, bool]:
         return {}
     calls_right = {}
     for question in benchmark.people.questions:
-        if question.name == question_name:
-            calls_right = {option.value: option.good for option in question.options}
-    return {value: good for value, good in calls_right.items() if good is not None}
+        if question.name != question_name:
+            continue
+        for option in question.options:
+            # Options that are neither good nor bad have None here.
+            if option.good is not None:
+                calls_right[option.value] = option.good
+    return calls_right
 
 
 def _cells_of_pair(
@@ -440,6 +455,7 @@ def _cells_of_pair(
         The number of items, the share of equal answers and Cohen's kappa, and for the judge its
         sensitivity, specificity and balanced accuracy. Nothing if no item has both answers.
     """
+    # The row begins with the question and the group, which all these items share.
     _, _, first, second = row
     pairs = []
     for answered in items:
@@ -469,9 +485,9 @@ def _judge_accuracy(
             an answer that is missing from it do not count.
 
     Returns:
-        The measures by their columns. Sensitivity is the share of the texts that people call wrong
-        which the judge also calls wrong. Specificity is the same for right, and balanced accuracy
-        is their mean. It is empty if no item counts.
+        The measures by their columns, or nothing if no item counts. Of the texts that people call
+        wrong, the judge also calls a part wrong: this share is the sensitivity. Specificity is the
+        same for right, and balanced accuracy is the mean of both.
     """
     wrong_texts: list[ItemValue] = []
     right_texts: list[ItemValue] = []
@@ -501,7 +517,8 @@ def _measure_balanced_accuracy(
         wrong_texts: Whether the judge agrees, for each text that people call wrong.
         right_texts: Whether the judge agrees, for each text that people call right.
     """
-    # The bootstrap adds up four columns: agreements and weights of wrong, then of right texts.
+    # The bootstrap adds up four columns: agreements and weights of wrong texts, then those of right
+    # ones. Each text has zeros in the columns of the other kind.
     counts = [(*text.weighted_counts, 0.0, 0.0) for text in wrong_texts]
     counts += [(0.0, 0.0, *text.weighted_counts) for text in right_texts]
     clusters = [text.item.cluster for text in (*wrong_texts, *right_texts)]
@@ -527,12 +544,14 @@ def _shares_of_answers(
         The share of each answer that is the majority answer of some item.
     """
     decided = [answered for answered in items if TOGETHER in answered.answers]
-    # Items of one question can have different options.
+    # Items of one question can have different options. The dictionary keeps each of them once, in
+    # the order of the sheet.
     options = dict.fromkeys(option for answered in decided for option in answered.item.options)
     for option in options:
         share = _measure_mean(
             [ItemValue(answered.item, answered.answers[TOGETHER] == option) for answered in decided]
         )
+        # Answers that are the majority of no item get no cell, since there can be many.
         if share.value:
             yield AgreementCell("answers", (*row, option), "share, %", share)
 
@@ -540,7 +559,7 @@ def _shares_of_answers(
 def _count_left_out(
     items: Sequence[AnsweredItem], num_people: int, was_judged: bool
 ) -> Counter[str]:
-    """Count the answers and items that count in no measure of agreement.
+    """Count what the measures of agreement leave out, by the reason.
 
     Args:
         items: The answered items.

@@ -111,6 +111,7 @@ def correct_scores(result: TaskResult, key_file: Path, label_files: Sequence[Pat
 
     scores: dict[str, Corrected] = {}
     problems: dict[str, str] = {}
+    # The results file of the run must have the score that is corrected.
     for name in sorted(names & result.metrics.keys()):
         # Some scores, such as the length of a response, do not depend on the judge.
         if name in benchmark.people.unaffected_scores:
@@ -122,6 +123,7 @@ def correct_scores(result: TaskResult, key_file: Path, label_files: Sequence[Pat
         try:
             scores[name] = _correct_score(score, score.value_range, name, run)
         except NotCorrectedError as error:
+            # One score can have too few labels where others have enough.
             problems[name] = str(error)
     return Correction(
         suite_version=__version__,
@@ -138,6 +140,9 @@ def correct_scores(result: TaskResult, key_file: Path, label_files: Sequence[Pat
 def label_samples(result: TaskResult, key: Key, labels: Labels) -> LabelledRun:
     """Score each sample of a task twice: by the judge's verdicts, and by people's answers.
 
+    People's answers to a drawn sample take the place of the judge's verdicts. A sample about which
+    there is nothing to ask has the same scores twice. Any other sample has none by people.
+
     Args:
         result: The task of the run.
         key: The key of a sheet that was drawn from the task's samples.
@@ -148,40 +153,44 @@ def label_samples(result: TaskResult, key: Key, labels: Labels) -> LabelledRun:
     """
     path, people, display = asked_samples(result)
     source = _find_source(result.task, path, key)
-    # A unit is a sample with the questions about it. These are the drawn ones.
-    weights = {item.unit: item.weight for item in key.items if item.source == source}
+    # A unit is a sample with the questions about it. The sheet's key lists the drawn ones, with
+    # one over the probability of each to be drawn.
+    weights_of_drawn = {item.unit: item.weight for item in key.items if item.source == source}
 
     samples = []
     left_out: Counter[str] = Counter()
     units = units_of_run(result, key.sources[source].model)
     for unit, sample in zip(units, read_samples(path), strict=True):
         is_asked = bool(unit.items)
-        sample_by_people: Mapping[str, Any] | None = None
+        # The sample as people would have judged it, if that is known.
+        relabelled_sample: Mapping[str, Any] | None = None
         if not is_asked:
             # No question is about this sample, so people would score it as the judge does.
-            sample_by_people = sample
+            relabelled_sample = sample
             outcome = sample_row_of(result, display, sample).outcome
+            # True counts as 1, and False as 0.
             left_out[_UNSCORED] += int(outcome == "unscored")
-        elif unit.key in weights:
-            # People may have answered only some of the drawn questions.
+        elif unit.key in weights_of_drawn:
+            # People may have answered only some of the drawn questions. Then this is None.
             answers = labels.majority_answers.get((source, unit.key), {})
-            sample_by_people = people.relabel(result, sample, answers)
-            left_out[_UNDECIDED] += int(sample_by_people is None)
+            relabelled_sample = people.relabel(result, sample, answers)
+            left_out[_UNDECIDED] += int(relabelled_sample is None)
 
         people_counts = None
-        if sample_by_people is not None:
-            people_counts = _score_counts(result, display, sample_by_people)
+        if relabelled_sample is not None:
+            people_counts = _score_counts(result, display, relabelled_sample)
         labelled_sample = LabelledSample(
             cluster=unit.cluster,
-            # Samples without questions are never drawn, so they are strata of their own.
+            # Samples without questions are never drawn, so their group has a name of its own, as
+            # "False wrong" beside "True wrong".
             stratum=f"{is_asked} {unit.stratum(key.stratify)}",
-            weight=weights.get(unit.key, 1.0),
+            weight=weights_of_drawn.get(unit.key, 1.0),
             is_asked=is_asked,
             judged=_score_counts(result, display, sample),
             people=people_counts,
         )
         samples.append(labelled_sample)
-    # The unary plus drops reasons that no sample has.
+    # A plus before a Counter drops the reasons that no sample has, whose count is 0.
     return LabelledRun(samples, dict(+left_out))
 
 
@@ -199,11 +208,12 @@ def _find_source(task: str, samples: Path, key: Key) -> int:
     Raises:
         DataError: The sheet was drawn from other samples.
     """
-    # Names of files change, but their content must not.
+    # A samples file may be renamed, so it is found by its content.
     sha256 = sha256_of(samples)
     for index, source in enumerate(key.sources):
         if source.task == task and source.samples_sha256 == sha256:
             return index
+    # A sheet about data files has no samples, so the data files are named.
     sources = [
         f"{source.samples or source.file} ({source.samples_sha256[:12]})" for source in key.sources
     ]
@@ -235,14 +245,15 @@ def _correct_score(score: Score, value_range: ScoreRange, name: str, run: Labell
 
     Args:
         score: The score.
-        value_range: The values that the score can have.
-        name: The name of the score in results files.
+        value_range: The range of the score. A score without a range is never corrected.
+        name: The name in results files. A declaration such as ``error_*`` has several of them.
         run: The samples, by the judge and by people.
 
     Raises:
         NotCorrectedError: There are too few samples with people's answers, or the score is not
             defined on them.
     """
+    # True counts as 1 in a sum.
     num_labelled = sum(_is_labelled(sample, name) for sample in run.samples)
     if num_labelled < FEWEST_LABELS:
         raise NotCorrectedError(
@@ -270,34 +281,38 @@ def _correct_score(score: Score, value_range: ScoreRange, name: str, run: Labell
     )
 
 
-def _is_labelled(sample: LabelledSample, name: str) -> bool:
-    """Return whether people's answers say what a sample adds to a score.
+def _is_labelled(sample: LabelledSample, score_name: str) -> bool:
+    """Return whether people answered all questions about a sample that has a part in a score.
+
+    A sample has no part in a score to which it adds nothing but zeros. An answer without claims
+    adds (0, 0) to the share of true claims, for example.
 
     Args:
         sample: The sample, by the judge and by people.
-        name: The name of the score. A sample that adds only zeros to it does not count.
+        score_name: The name of the score.
     """
     if not sample.is_asked or sample.people is None:
         return False
-    judge_counts = sample.judged.get(name, ())
-    people_counts = sample.people.get(name, ())
+    judge_counts = sample.judged.get(score_name, ())
+    people_counts = sample.people.get(score_name, ())
+    # One count other than 0 is enough, whether it follows from the judge or from people.
     return any(judge_counts) or any(people_counts)
 
 
-def _to_units(samples: Sequence[LabelledSample], name: str) -> Units:
+def _to_units(samples: Sequence[LabelledSample], score_name: str) -> Units:
     """Arrange the samples of a run as arrays, from which the estimator corrects a score.
 
     Args:
         samples: The samples, by the judge and by people.
-        name: The name of the score.
+        score_name: The name of the score.
 
     Returns:
         Arrays with one line per sample. Those of counts have a column for each count of the score,
         such as two for (value, weight) of a mean.
     """
-    judge_counts = [sample.judged.get(name, ()) for sample in samples]
-    people_counts = [(sample.people or {}).get(name, ()) for sample in samples]
-    # A sample that does not count for the score has no counts, i.e. it adds zeros.
+    judge_counts = [sample.judged.get(score_name, ()) for sample in samples]
+    people_counts = [(sample.people or {}).get(score_name, ()) for sample in samples]
+    # A sample without a part in the score has no counts, and adds zeros to the sums.
     num_counts = max(map(len, judge_counts + people_counts))
     zeros = (0.0,) * num_counts
     clusters = [sample.cluster for sample in samples]

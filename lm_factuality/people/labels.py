@@ -199,7 +199,7 @@ def read_key(path: Path) -> Key:
     except ValueError as error:
         raise DataError(f"{path}: not the key of a sheet: {error}; {_EXPECTED_KEY}") from error
 
-    # The id is a hash of the content, so it reveals every change.
+    # The id is a hash of the content. A changed key has another id than the one that it states.
     if key.with_sheet_id() != key:
         raise DataError(f"{path}: changed since sheet {key.sheet} was made; make the sheet again")
     for number, item in enumerate(key.items, start=1):
@@ -227,9 +227,12 @@ def read_labels(paths: Sequence[Path], key: Key) -> Labels:
             lists these lines of all files.
     """
     answers_by_label = _read_answers(paths, key)
-    # The sheet may show an item twice. Both answers are filed under the first number.
+    # A sheet may show an item twice, so that people can be compared with themselves. Both answers
+    # are filed under the first number: {7: {"Ann": "true", "Ann again": "false"}}.
     answers: dict[int, dict[str, str]] = defaultdict(dict)
+    # Sorting by number puts the first answer before the second.
     for (number, person), answer in sorted(answers_by_label.items()):
+        # Most items repeat no other one.
         first_number = key.items[number - 1].repeat_of or number
         answers_to_item = answers[first_number]
         is_second_answer = person in answers_to_item
@@ -274,7 +277,7 @@ def _read_answers(paths: Sequence[Path], key: Key) -> dict[tuple[int, str], str]
                     f" in {locations[label_id]}"
                 )
                 continue
-            # The error about a second answer of this person names the location of the first.
+            # If another line answers this number for this person, its error names this location.
             locations[label_id] = record.location
             answers[label_id] = answer
     refuse(problems, "problems", "correct them and read the files again; no label is used")
@@ -353,7 +356,8 @@ def _find_majority_answers(
     """
     majority_answers: dict[tuple[int, str], dict[str, str]] = defaultdict(dict)
     for number, answers_to_item in answers.items():
-        # The second answer to a repeated item is under "NAME again", so it is no vote.
+        # The second answer to a repeated item is under "NAME again", which is not among `people`,
+        # so it is no vote.
         first_answers = [answers_to_item[person] for person in people if person in answers_to_item]
         winners = multimode(answer for answer in first_answers if answer != SKIP)
         if len(winners) == 1:

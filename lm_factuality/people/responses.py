@@ -64,13 +64,14 @@ def read_responses(paths: Sequence[Path], key: Key, labels: Labels) -> list[Resp
     Raises:
         DataError: ``paths`` lack samples that the sheet was drawn from.
     """
-    # A run belongs to the sheet if its samples are still the ones that the sheet was drawn from.
-    # Each source leaves this dictionary when its run is read, so the missing ones remain.
+    # The models whose runs are still to be found. A run belongs to the sheet if it has the samples
+    # that the sheet was drawn from, which their SHA-256 tells.
     missing_models = {(source.task, source.samples_sha256): source.model for source in key.sources}
     responses = []
     for file in read_results_files(paths):
         for task in file.tasks:
             sha256 = sha256_of(task.samples) if task.samples else ""
+            # A run that was found is no longer missing, so it is read once.
             model = missing_models.pop((task.task, sha256), None)
             if model is None:
                 continue

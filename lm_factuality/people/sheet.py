@@ -106,8 +106,9 @@ def read_pool(
 
     Raises:
         ConfigError: There is no such task or question, or one of several tasks must be named.
-        DataError: A file cannot be read, or people can be asked about nothing in it.
+        DataError: A file cannot be read, or the files hold nothing to ask people about.
     """
+    # lm_eval gives its results files this name, and data files have another one.
     are_runs = any(
         path.name.startswith("results_") or any(path.rglob("results_*.json")) for path in paths
     )
@@ -146,6 +147,8 @@ def _pool_of_runs(files: Iterable[ResultsFile], task: str | None) -> Pool:
             "--task: found no samples that people can be asked about, expected those of a judged"
             " task, of a run with --log_samples"
         )
+    # Without --task, the only task is meant. If there are several, the empty name is none of them,
+    # so the error lists the tasks to choose from.
     name = task or ""
     if not task and len(runs_by_task) == 1:
         (name,) = runs_by_task
@@ -165,7 +168,7 @@ def _pool_of_runs(files: Iterable[ResultsFile], task: str | None) -> Pool:
         )
         sources.append(source)
         units += [replace(unit, source=number) for unit in units_of_run(run.task, run.file.label)]
-    # All runs of a task have the same benchmark and the same questions.
+    # All runs of a task have the same benchmark and the same questions, so the last one tells them.
     return Pool(run.task.kind, people.questions, tuple(sources), tuple(units))
 
 
@@ -188,18 +191,21 @@ def _latest_runs_by_task(files: Iterable[ResultsFile]) -> dict[str, dict[str, Ru
 def _pool_of_data(paths: Iterable[Path]) -> Pool:
     """Read the rows of data files, such as FACTOR's, that people can be asked about.
 
+    All files are of the one benchmark that asks people about its data instead of models' answers.
+
     Args:
         paths: The data files. A folder stands for its first CSV file.
     """
     units: list[Unit] = []
     sources = []
-    # Other benchmarks ask people about samples.
+    # One of this package's benchmarks has `read_units`, so this finds it always.
     benchmark = next(
         benchmark
         for benchmark in all_benchmarks()
         if benchmark.people and benchmark.people.read_units
     )
     people = benchmark.people
+    # The type checker cannot see that the condition above holds for this benchmark.
     assert people is not None
     assert people.read_units is not None
     for number, path in enumerate(paths):
@@ -245,7 +251,7 @@ def find_asked_samples(result: TaskResult) -> AskedSamples | None:
     if benchmark is None or benchmark.people is None or result.samples is None:
         return None
     display = benchmark.page.samples
-    # Some benchmarks ask people about their data and not about samples.
+    # A benchmark that reads units from data files asks people about its data, not about samples.
     if display is None or benchmark.people.read_units is not None:
         return None
     return AskedSamples(result.samples, benchmark.people, display)
@@ -279,8 +285,8 @@ def units_of_run(result: TaskResult, model: str) -> Iterator[Unit]:
         DataError: The task has no samples that people can be asked about.
     """
     path, people, display = asked_samples(result)
+    # Each benchmark has its own words for the four outcomes, such as "factual" for "right".
     right, wrong, unscored, other = display.outcome_labels
-    # Benchmarks have words of their own for a verdict, such as "factual" for "right".
     verdicts = {"right": right, "wrong": wrong, "unscored": unscored, "none": other}
     for sample in read_samples(path):
         row = sample_row_of(result, display, sample)
@@ -290,6 +296,7 @@ def units_of_run(result: TaskResult, model: str) -> Iterator[Unit]:
         groups = {
             "model": model,
             "verdict": verdicts[row.outcome],
+            # The kind of facet, such as "Domain", names the option: --stratify domain.
             display.facet_label.lower(): " + ".join(row.facets),
         }
         yield Unit(row.key, row.cluster, items, groups)
@@ -332,22 +339,24 @@ def make_sheet(
 
     questions = {question.name: question for question in pool.questions}
     strata_by_name = {stratum.name: stratum for stratum in strata}
-    sheet_items: list[SheetItem] = []
-    contents: list[Item] = []
+    # Each item of the sheet has an entry in the key, and a text that people see.
+    key_items: list[SheetItem] = []
+    shown_items: list[Item] = []
     order = _order_items(len(drawn_items), repeat, rng)
     for number, index in enumerate(order, start=1):
         unit, item = drawn_items[index]
         stratum = strata_by_name[unit.stratum(stratify)]
-        sheet_item = _sheet_item(number, unit, item, stratum, questions[item.question])
-        # A repeated item has the same index in the order twice.
+        key_item = _sheet_item(number, unit, item, stratum, questions[item.question])
+        # A repeated item has the same index twice, and index() finds the first place. Numbers on
+        # the sheet count from 1.
         first_number = order.index(index) + 1
         if first_number < number:
-            sheet_item = replace(sheet_item, repeat_of=first_number)
-        sheet_items.append(sheet_item)
-        contents.append(item)
+            key_item = replace(key_item, repeat_of=first_number)
+        key_items.append(key_item)
+        shown_items.append(item)
 
     # The drawn units need not ask all questions of the benchmark.
-    asked_questions = {item.question for item in sheet_items}
+    asked_questions = {item.question for item in key_items}
     key = Key(
         benchmark=pool.kind,
         seed=seed,
@@ -355,9 +364,9 @@ def make_sheet(
         stratify=tuple(stratify),
         sources=pool.sources,
         strata=tuple(strata),
-        items=tuple(sheet_items),
+        items=tuple(key_items),
     )
-    return Sheet(key.with_sheet_id(), tuple(contents), questions)
+    return Sheet(key.with_sheet_id(), tuple(shown_items), questions)
 
 
 def _sheet_item(
@@ -428,7 +437,8 @@ def draw_units(
 
     drawn: list[Unit] = []
     strata: list[Stratum] = []
-    # Small strata come first, since larger ones must make up for the units that they lack.
+    # Small strata come first, since larger ones must make up for the units that they lack. Each has
+    # an equal share of what is still to be drawn: 10 units of strata of 2, 9 and 9 are 2, 4 and 4.
     for name in sorted(units_by_stratum, key=lambda name: (len(units_by_stratum[name]), name)):
         members = units_by_stratum[name]
         equal_share = (count - len(drawn)) // (num_strata - len(strata))
@@ -454,11 +464,13 @@ def _order_items(count: int, repeat: float, rng: random.Random) -> list[int]:
     num_repeated = round(repeat * count)
     # An item stands at its index, and its repetition at a random position further on.
     positions = [(float(index), index) for index in range(count)]
-    # An item near the end of the sheet would be repeated too soon, while people remember it.
+    # An item near the end would be repeated too soon, while people remember it. So only the first
+    # two thirds are repeated, unless more repetitions are asked for.
     num_repeatable = max(num_repeated, 2 * count // 3)
     for index in rng.sample(range(num_repeatable), num_repeated):
         earliest = min(index + _LEAST_DISTANCE, count)
         positions.append((rng.uniform(earliest, count), index))
+    # Sorting by position puts each repetition among the items around it.
     return [index for _, index in sorted(positions)]
 
 
@@ -474,27 +486,27 @@ def write_sheet(sheet: Sheet, out: Path, csv_only: bool = False) -> list[Path]:
         The files written. The last is the key.
 
     Raises:
-        DataError: A file cannot be written, or the key of another sheet is in its place.
+        DataError: A file cannot be written, or the key file of another sheet would be lost.
     """
     page = out.with_suffix(".html")
     table = out.with_suffix(".csv")
-    key = out.with_suffix(".key.json")
-    if key.exists():
+    key_file = out.with_suffix(".key.json")
+    if key_file.exists():
         # The same sheet may be written again.
-        existing = read_key(key).sheet
+        existing = read_key(key_file).sheet
         if existing != sheet.key.sheet:
             raise DataError(
-                f"{key}: is the key of sheet {existing}, whose labels nobody could read without it;"
-                " choose another --out"
+                f"{key_file}: is the key of sheet {existing}, whose labels nobody could read without"
+                " it; choose another --out"
             )
     # The key comes first, since labels of a sheet without its key are lost.
-    write_json(key, asdict(sheet.key))
+    write_json(key_file, asdict(sheet.key))
     rows = [_csv_row(sheet, number, item) for number, item in enumerate(sheet.items, start=1)]
     write_table(table, rows, (*COLUMNS, *READING_COLUMNS))
     if csv_only:
-        return [table, key]
+        return [table, key_file]
     write_text(page, build_page(sheet))
-    return [page, table, key]
+    return [page, table, key_file]
 
 
 def _csv_row(sheet: Sheet, number: int, item: Item) -> dict[str, object]:
@@ -530,12 +542,14 @@ def build_page(sheet: Sheet) -> str:
     It is a single file. People must not see the judge's verdict or the model, so the page contains
     neither.
     """
-    # A text that many items show, such as a passage, is on the page once.
+    # A text that many items show, such as a passage, is on the page once. Items refer to it by its
+    # number in "texts".
     text_numbers = _number_texts(sheet.items)
     items = []
     for item in sheet.items:
         context = [(heading, text_numbers[passage]) for heading, passage in item.context]
         options = _page_options(item.options)
+        # sheet.js reads these four by their position.
         items.append([item.question, text_numbers[item.text], context, options])
     questions = {
         name: {"ask": question.ask, "options": _page_options(question.options)}

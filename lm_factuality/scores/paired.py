@@ -189,7 +189,7 @@ def swap_test(counts_a: Floats, counts_b: Floats, score_of_sums: ScoreOfSums) ->
     score_b = score_of_sums(counts_b.sum(axis=0).tolist())
     observed = abs(score_a - score_b)
     # The sums of model A are middle + shift and those of B middle - shift, where shift is the sum
-    # of the clusters' half differences. A swap of a cluster changes the sign of its half difference.
+    # of the clusters' half differences. Swapping a cluster changes the sign of its half difference.
     middle = (counts_a + counts_b).sum(axis=0) / 2
     half_differences = (counts_a - counts_b) / 2
     # Swaps of clusters with equal counts change nothing.
