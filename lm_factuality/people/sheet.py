@@ -496,8 +496,8 @@ def write_sheet(sheet: Sheet, out: Path, csv_only: bool = False) -> list[Path]:
         existing = read_key(key_file).sheet
         if existing != sheet.key.sheet:
             raise DataError(
-                f"{key_file}: is the key of sheet {existing}, whose labels nobody could read without"
-                " it; choose another --out"
+                f"{key_file}: is the key of sheet {existing}, whose labels nobody could read"
+                " without it; choose another --out"
             )
     # The key comes first, since labels of a sheet without its key are lost.
     write_json(key_file, asdict(sheet.key))

@@ -133,9 +133,11 @@ def choose_runs(paths: Sequence[Path]) -> ReportRuns:
     names = {key.name for key in runs_by_model}
     models = []
     entries = []
-    # Ids follow the order of the names, so they do not depend on the dates of runs.
+    # Models have the ids m0, m1 and so on in file names. They follow the order of names, so they
+    # do not depend on the dates of runs.
     for number, key in enumerate(sorted(runs_by_model)):
         model_runs = runs_by_model[key]
+        # Runs are sorted by date, so the last one is the newest.
         model = _make_model(f"m{number}", key, model_runs[-1].file, names)
         models.append(model)
         entries += [Entry(model, run.file, run.task) for run in model_runs]
@@ -189,6 +191,7 @@ def _short_name(name: str, names: Iterable[str]) -> str:
     Example:
         ``/data/models/pythia`` gives ``pythia``, and ``EleutherAI/pythia-70m`` stays.
     """
+    # A name on the Hub has at most one slash, between the organisation and the model.
     is_path = name.count("/") > 1 or name.startswith((".", "/"))
     if not is_path:
         return name
@@ -212,23 +215,26 @@ def _write_site(report_runs: ReportRuns, folder: Path, title: str) -> None:
     report_runs = replace(report_runs, custom_pages=custom_pages)
     report_runs = with_missing_stderrs(report_runs, tasks)
     pages = [_overview_page(report_runs, title), *_benchmark_pages(report_runs, tasks)]
-    values = {"content": page_content(report_runs, tasks)}
+    # The scripts of both pages read the same description of models and tasks.
+    script_values = {"content": page_content(report_runs, tasks)}
     # Two models can only be compared on a task that both have samples of.
     if any(len(task_data.entries) > 1 for task_data in tasks):
         write_pairs(report_runs.models, tasks, folder / "data")
         compare_scripts = (*_DATA_SCRIPTS, "compare.js")
         pages.append(
-            ReportPage("compare.html", "Compare", values, "compared.html", compare_scripts)
+            ReportPage("compare.html", "Compare", script_values, "compared.html", compare_scripts)
         )
     if tasks:
         sample_scripts = _sample_scripts(tasks)
-        pages.append(ReportPage("samples.html", "Samples", values, "samples.html", sample_scripts))
+        pages.append(
+            ReportPage("samples.html", "Samples", script_values, "samples.html", sample_scripts)
+        )
 
     _write_assets(tasks, folder / "assets")
     links = [Link(page.href, page.label) for page in pages]
     for page in pages:
         _write_page(page, links, folder, title)
-    # The next report may replace the folder because of this file.
+    # This file shows the next report that the folder is a report, which it may replace.
     write_json(folder / MARK, {"made_by": f"lm-factuality {__version__}", "title": title})
 
 
@@ -258,10 +264,10 @@ def _write_custom_pages(report_runs: ReportRuns, folder: Path) -> dict[tuple[str
         if display is None or display.custom_page is None or entry.result.samples is None:
             continue
         task = entry.result.task
-        sample_pages = display.custom_page
         # A task's name can hold characters that file names cannot, so its number is used.
-        path = f"{sample_pages.folder}/{report_runs.tasks.index(task)}-{entry.model.id}.html"
-        page = sample_pages.make_page(entry.result, f"{entry.model.label}, {task}")
+        number = report_runs.tasks.index(task)
+        path = f"{display.custom_page.folder}/{number}-{entry.model.id}.html"
+        page = display.custom_page.make_page(entry.result, f"{entry.model.label}, {task}")
         write_text(folder / path, page)
         paths[task, entry.model.id] = path
     return paths
@@ -270,6 +276,7 @@ def _write_custom_pages(report_runs: ReportRuns, folder: Path) -> dict[tuple[str
 def _overview_page(report_runs: ReportRuns, title: str) -> ReportPage:
     """Make the first page: all models on all tasks, and the conditions in which runs differ."""
     entries = report_runs.entries
+    # The keys are the variables of overview.html, which calls the function "listed".
     values = {
         "title": title,
         "chosen": report_runs,
@@ -303,7 +310,7 @@ def _overview_plot(report_runs: ReportRuns) -> Plot | None:
         The plot. It is None if no task has a main score from 0 to 1, since others fit no common
         axis.
     """
-    # More models than colours could not be told apart.
+    # Each model has its own colour, and there are only so many.
     labels = [model.label for model in report_runs.models[:MOST_SERIES]]
     rows = []
     for task in report_runs.tasks:
@@ -317,6 +324,7 @@ def _overview_plot(report_runs: ReportRuns) -> Plot | None:
             dot = entry.dot(entry.headline)
             if dot is not None and entry.model.label in labels:
                 dots_by_model[entry.model.label] = dot
+        # None means that no direction is better, so only False gets the arrow.
         row_label = f"{task} ↓" if score.higher_is_better is False else task
         if dots_by_model:
             rows.append((row_label, dots_by_model))
@@ -350,11 +358,12 @@ def _compare_settings(entries: Iterable[Entry]) -> ComparedSettings:
     by_run = {}
     for entry in entries:
         by_run[entry.model.id, entry.result.task] = settings_of(entry.file, entry.result)
-    # A dictionary keeps the names in the order of the first run that has them.
+    # A dictionary keeps each name once, in the order of the runs.
     names = dict.fromkeys(name for settings in by_run.values() for name in settings)
 
     shared = {}
     differing = []
+    # A table of one task shows only the settings in which the runs of this task differ.
     values_of_task: dict[tuple[str, str], set[str]] = defaultdict(set)
     for name in names:
         values: set[str] = set()
@@ -363,6 +372,7 @@ def _compare_settings(entries: Iterable[Entry]) -> ComparedSettings:
             value = settings.get(name, "")
             values.add(value)
             values_of_task[task, name].add(value)
+        # With one value, all runs agree.
         if len(values) == 1:
             shared[name] = values.pop()
         else:
@@ -391,12 +401,15 @@ def _benchmark_pages(report_runs: ReportRuns, tasks: Sequence[TaskData]) -> list
 
     pages = []
     for name, benchmarks in benchmarks_by_page.items():
-        with_runs = [benchmark for benchmark in benchmarks if report_runs.of_kind(benchmark.kind)]
-        if not with_runs:
+        shown_benchmarks = [
+            benchmark for benchmark in benchmarks if report_runs.of_kind(benchmark.kind)
+        ]
+        if not shown_benchmarks:
             continue
-        # The first benchmark gives the page its title, even without runs of its own.
+        # The first benchmark gives the page its title, even without runs of its own, so that the
+        # page has the same title in every report.
         main = benchmarks[0]
-        content = _benchmark_content(with_runs, report_runs, tasks)
+        content = _benchmark_content(shown_benchmarks, report_runs, tasks)
         values = {"heading": main.title, "lead": main.page.lead, **content}
         pages.append(ReportPage(f"{name}.html", main.title, values, "benchmark.html"))
     return pages
@@ -414,6 +427,7 @@ def _benchmark_content(
     """
     sections: list[Markup] = []
     for benchmark in benchmarks:
+        # A benchmark without sections of its own gets a table of its scores.
         if benchmark.page.sections:
             sections += benchmark.page.sections(report_runs)
         else:
@@ -421,6 +435,7 @@ def _benchmark_content(
     # Notes and reasons on the page are those of its own benchmarks.
     kinds = {benchmark.kind for benchmark in benchmarks}
     entries = [entry for entry in report_runs.entries if entry.result.kind in kinds]
+    # The keys are the variables of benchmark.html, which calls the function "listed".
     return {
         "sections": sections + _judges_section(report_runs, benchmarks),
         "unscored": _unscored_rows(tasks, kinds),
@@ -439,17 +454,17 @@ def _judges_section(report_runs: ReportRuns, benchmarks: Sequence[Benchmark]) ->
     Returns:
         One section, or none if no judge took part.
     """
-    models_by_judging: dict[tuple[str, str, CertificationStatus], list[str]] = defaultdict(list)
+    # The labels of models by task, judge and status. Models with the same judge on the same task
+    # share a row of the table.
+    labels_by_row: dict[tuple[str, str, CertificationStatus], list[str]] = defaultdict(list)
     for benchmark in benchmarks:
         for entry in report_runs.of_kind(benchmark.kind):
             metadata = entry.result.metadata
-            # Models with the same judge on the same task share a row of the table.
+            # Runs without a judge have no status.
             for status in benchmark.certification_statuses(metadata):
                 judge = str(metadata["judge_config"].get("name"))
-                models_by_judging[entry.result.task, judge, status].append(entry.model.label)
-    rows = [
-        (task, judge, status, labels) for (task, judge, status), labels in models_by_judging.items()
-    ]
+                labels_by_row[entry.result.task, judge, status].append(entry.model.label)
+    rows = [(*row, labels) for row, labels in labels_by_row.items()]
     return [render(f"{__package__}/judges.html", rows=rows)] if rows else []
 
 
@@ -469,7 +484,7 @@ def _unscored_rows(tasks: Sequence[TaskData], kinds: set[str]) -> list[tuple[str
             continue
         for entry in task_data.entries:
             for reason in task_data.unscored_reasons.get(entry.model.id, ()):
-                # Not every reason has a known remedy.
+                # Not every reason has a known remedy. `reason.items` is how many rows have it.
                 remedy = f" ({reason.cure})" if reason.cure else ""
                 text = f"{reason.example}{remedy}"
                 table.append((task_data.task, entry.model.label, text, reason.items))
@@ -485,7 +500,7 @@ def _write_assets(tasks: Sequence[TaskData], folder: Path) -> None:
     """Copy the styles and scripts of the report, and the scripts of its benchmarks, to a folder."""
     for name in _SHARED_ASSETS:
         write_text(folder / name, read_asset(name))
-    # These are beside the code of the report, not in the package of all sites.
+    # These are beside the code of the report, since leaderboards do not use them.
     for name in _REPORT_ASSETS:
         write_text(folder / name, read_file(f"{__package__}/scripts/{name}"))
     for task_data in tasks:

@@ -97,7 +97,8 @@ def write_data(report_runs: ReportRuns, folder: Path) -> list[TaskData]:
     for number, task in enumerate(report_runs.tasks):
         entries = [entry for entry in report_runs.of_task(task) if entry.result.samples]
         kinds = {entry.result.kind for entry in entries}
-        # Two benchmarks can have tasks of the same name, whose rows cannot be mixed.
+        # Two benchmarks can have tasks of the same name, whose rows cannot be mixed. A task without
+        # samples has no kind at all.
         if len(kinds) != 1:
             continue
         benchmark = entries[0].benchmark
@@ -110,9 +111,10 @@ def write_data(report_runs: ReportRuns, folder: Path) -> list[TaskData]:
 
 
 def _write_task(task_data: TaskData, folder: Path) -> None:
-    """Read the rows of every model on a task, add them to ``task_data``, and write them to files.
+    """Read the samples of every model on a task, and write them to files for the report's pages.
 
-    A row is numbered in the order in which it first occurs, so all models share the numbers.
+    What later pages need of the rows is kept in ``task_data``: texts, scores, and reasons. A row is
+    numbered in the order in which it first occurs, so all models share the numbers.
 
     Args:
         task_data: The task, whose rows are empty and get filled in.
@@ -137,7 +139,8 @@ def _add_scores(task_data: TaskData, model_id: str, rows: Sequence[SampleRow]) -
     """Add to ``task_data`` which rows of a model are scored, and why others are unscored."""
     for score_name, scored_rows in collect_scored_rows(rows).items():
         task_data.scored_rows[score_name][model_id] = scored_rows
-    # A row with a score can also have a reason, if a part of it is unscored.
+    # A row with a score can also have a reason. If a response has ten facts, for example, the judge
+    # may decide only nine of them.
     reasons = [str(row.detail["unscored"]) for row in rows if row.detail.get("unscored")]
     if reasons:
         task_data.unscored_reasons[model_id] = reasons_of(reasons)
@@ -162,7 +165,8 @@ def _write_rows_of_model(
     details_of_chunks: dict[int, dict[int, Mapping[str, Any]]] = defaultdict(dict)
     for row in rows:
         number = row_numbers[row.key]
-        # Four digits are enough to sort rows, and keep the file small.
+        # Four digits are enough to sort rows, and keep the file small. The page's script reads the
+        # four values below by their position.
         margin = None if row.margin is None else round(row.margin, 4)
         outcomes.append([number, OUTCOMES.index(row.outcome), margin, list(row.facets)])
         details_of_chunks[number // CHUNK][number] = row.detail
@@ -214,6 +218,7 @@ def with_missing_stderrs(report_runs: ReportRuns, tasks: Sequence[TaskData]) -> 
         stderrs = dict(result.stderrs)
         for name, rows_of_models in scored_rows.get(result.task, {}).items():
             rows = rows_of_models.get(entry.model.id)
+            # Only scores of the results file need an error, and lm_eval's own errors stay.
             if rows is None or name not in result.metrics or name in stderrs:
                 continue
             # A plugin's rows can have scores that its benchmark does not declare.
@@ -241,7 +246,7 @@ def page_content(report_runs: ReportRuns, tasks: Sequence[TaskData]) -> dict[str
     contents = []
     for task_data in tasks:
         ids_with_samples.update(task_data.model_ids)
-        # Tasks and models are together the key of a page.
+        # The pages of all tasks are in one dictionary, by task and model.
         custom_pages = {
             model_id: href
             for (task, model_id), href in report_runs.custom_pages.items()
@@ -311,7 +316,7 @@ def write_pairs(models: Sequence[Model], tasks: Sequence[TaskData], folder: Path
         folder: The folder of the files.
     """
     model_ids = [model.id for model in models]
-    # The last model has no model after it.
+    # The scores by first model, second model and task. The last model has no model after it.
     scores_by_model: dict[str, dict[str, dict[str, list[PairScore]]]] = {
         model_id: defaultdict(dict) for model_id in model_ids[:-1]
     }
@@ -327,7 +332,7 @@ def write_pairs(models: Sequence[Model], tasks: Sequence[TaskData], folder: Path
 def _compare_models(
     task_data: TaskData, model_ids: Sequence[str]
 ) -> dict[tuple[str, str], list[PairScore]]:
-    """Compare every two models on a task in every score that their rows have.
+    """Compare every two models on a task, in each score that the rows of both models have.
 
     Args:
         task_data: The rows of the task.
@@ -337,7 +342,8 @@ def _compare_models(
         The compared scores of each pair of model ids. The list is empty if the two models share
         no score. P-values are corrected for the number of pairs.
     """
-    compared: dict[tuple[str, str], list[PairScore]] = {
+    # Pairs that share no score keep an empty list.
+    scores_by_pair: dict[tuple[str, str], list[PairScore]] = {
         pair: [] for pair in combinations(model_ids, 2)
     }
     metrics = {entry.model.id: entry.result.metrics for entry in task_data.entries}
@@ -350,8 +356,8 @@ def _compare_models(
             if model_id in rows_of_models
         }
         for pair, difference in compare_all_models(ordered_rows, score, metrics).items():
-            compared[pair].append(_pair_score(score, difference))
-    return compared
+            scores_by_pair[pair].append(_pair_score(score, difference))
+    return scores_by_pair
 
 
 def _pair_score(score: Score, pair: PairedDifference) -> PairScore:

@@ -57,7 +57,9 @@ _PAIR_TEXTS = load_yaml(__package__, "compare.yaml")
 
 
 def read_runs(paths: Sequence[Path]) -> tuple[list[Run], list[str]]:
-    """Read every run of this package's benchmarks, with the notes on it and the scores of its rows.
+    """Read every run of this package's benchmarks from results files.
+
+    A run gets the notes on what makes it hard to compare, and the scores of its rows.
 
     Args:
         paths: Results files of lm_eval, or folders with results files anywhere below them.
@@ -76,6 +78,7 @@ def read_runs(paths: Sequence[Path]) -> tuple[list[Run], list[str]]:
         benchmark = benchmark_of(run.task)
         display = benchmark.page.samples
         # Older runs are shown, but pairs of models are compared by the newest runs only.
+        # Equal runs from two files are different runs, so objects are compared.
         is_newest = any(run is newest_run for newest_run in newest)
         rows: list[SampleRow] = []
         if display is not None and is_newest:
@@ -98,10 +101,11 @@ def notes_of(benchmark: Benchmark, file: ResultsFile, task: TaskResult) -> Itera
         Notes such as ``--limit 10: part of the rows only`` or ``decoding: layer 12``.
     """
     yield from _notes_on_data(benchmark, task)
-    # The model could not see the beginning of texts that are longer than its window.
+    # A model cannot see the beginning of a text that is longer than its window of tokens.
     num_truncated = int(number_of(task.metrics.get("truncated")) or 0)
     if num_truncated:
         plural = benchmark.scoring.unit
+        # "1 rows" would be wrong.
         unit = plural.removesuffix("s") if num_truncated == 1 else plural
         yield f"{num_truncated} {unit} longer than the window, whose beginning was cut off"
 
@@ -125,6 +129,9 @@ def _notes_on_data(benchmark: Benchmark, task: TaskResult) -> Iterator[str]:
     Args:
         benchmark: The benchmark, which names its published files.
         task: The task, whose metadata describe the data file that was read.
+
+    Yields:
+        Notes such as ``not the published file: git blob 1a2b`` or ``10 of 2994 rows``.
     """
     data = as_mapping(task.metadata.get("data"))
     unit = benchmark.scoring.unit
@@ -132,13 +139,13 @@ def _notes_on_data(benchmark: Benchmark, task: TaskResult) -> Iterator[str]:
     if data.get("is_upstream") is False:
         rows = f"{data.get('rows')} rows of {data.get('upstream_rows')}"
         yield f"not the published file: {rows}, git blob {data.get('git_blob')}"
-    # A file of another name is the user's own, which nobody takes for the published one.
+    # Only a file with the name of a published one could be taken for it.
     elif data.get("is_published") is False and data.get("file") in filenames:
         yield f"not the published file: git blob {data.get('git_blob')}"
 
     if task.limit:
         yield f"--limit {task.limit:g}: part of the {unit} only"
-    # The metadata count the rows of the whole file.
+    # The metadata count the rows of the whole file under the benchmark's word, as "responses": 120.
     elif unit in data and task.effective != data[unit]:
         yield f"{task.effective} of {data[unit]} {unit}"
 
@@ -184,11 +191,12 @@ def compare_runs(
     has_pairs = False
     for benchmark in all_benchmarks():
         benchmark_runs = [run for run in runs if run.task.kind == benchmark.kind]
-        # Some benchmarks are shown in the comparison of another one.
+        # Some benchmarks have no main table, since their scores are shown in that of another one.
         if benchmark_runs and benchmark.comparing.shown_with_kind is None:
             yield headline_table(benchmark, benchmark_runs, benchmark.scoring.headlines[0])
         newest, _ = newest_runs(benchmark_runs)
         for table in _pair_tables(benchmark, newest, scores):
+            # A table without rows only says which samples are missing.
             has_pairs = has_pairs or bool(table.rows)
             yield table
         if benchmark.comparing.tables is not None:
@@ -199,12 +207,13 @@ def compare_runs(
     if published_rows:
         columns = ("task", "model", "score", "#measured", "#published", "#diff", "where")
         yield ComparisonTable("\nPublished scores", columns, published_rows)
+    # The last table has nothing but the notes that explain the tables of pairs.
     if has_pairs:
         yield ComparisonTable("", (), (), _PAIR_TEXTS["how"])
 
 
 def _check_scores(scores: Sequence[str], runs: Sequence[Run]) -> None:
-    """Check that the rows of at least one run have each score that the user names.
+    """Check that each score that the user names is one of the rows of any run.
 
     Raises:
         ConfigError: No run has one of ``scores``.
@@ -233,20 +242,22 @@ def headline_table(benchmark: Benchmark, runs: Iterable[Run], name: str) -> Comp
     Returns:
         The table. Below it, each note lists the runs that it is true of.
     """
+    # How the score is printed.
     score = displayed_score(benchmark.kind, name)
     rows = []
     labels_by_note: dict[str, list[str]] = defaultdict(list)
     for run in sorted(runs, key=lambda run: (run.task.task, run.label, run.file.date)):
-        task = run.task
+        result = run.task
         # A run can lack the score, for example if all of its items are unscored.
-        cells = score_cells(score_figure(task, name), score)
-        rows.append((task.task, run.label, *cells, str(task.effective), str(task.unscored)))
+        cells = score_cells(score_figure(result, name), score)
+        rows.append((result.task, run.label, *cells, str(result.effective), str(result.unscored)))
         for note in _headline_notes(benchmark, run, name):
-            labels_by_note[note].append(f"{task.task}, {run.label}")
+            labels_by_note[note].append(f"{result.task}, {run.label}")
 
     unit = benchmark.scoring.unit
     # Scores without a unit, such as perplexity, are printed as they are.
     percent = " in percent" if score.unit == "%" else ""
+    # A heading that starts with # is of a column of numbers.
     return ComparisonTable(
         title=f"{benchmark.title} {_uncapitalized(score.label)}{percent}",
         columns=("task", "model", f"#{name}", "#95% interval", f"#{unit}", "#unscored"),
@@ -267,7 +278,7 @@ def score_cells(measured: ScoreFigure | None, score: Score) -> tuple[str, str]:
     """
     if measured is None:
         return "none", ""
-    # The interval of very few rows says more than their mean.
+    # The mean of very few rows would mislead. Their interval shows how little they say.
     value = "too few rows" if measured.is_few else score.format_value(measured.value)
     if measured.low is None or measured.high is None:
         return value, ""
@@ -275,7 +286,7 @@ def score_cells(measured: ScoreFigure | None, score: Score) -> tuple[str, str]:
 
 
 def _headline_notes(benchmark: Benchmark, run: Run, name: str) -> Iterator[str]:
-    """Yield all that a reader must know of a run's main score.
+    """Yield the notes below the table of a benchmark's main score that are about one run.
 
     Args:
         benchmark: The benchmark of the run.
@@ -301,13 +312,16 @@ def _headline_notes(benchmark: Benchmark, run: Run, name: str) -> Iterator[str]:
         yield f"guess baseline on these rows: {guess_baseline}"
     if task.unscored:
         scoring = benchmark.scoring
-        # "rows" is the general word, for which a benchmark may have its own, such as "responses".
+        # What can be unscored may have a name of its own, such as "facts". If it is only called
+        # "rows", the benchmark's word for its rows is used, such as "responses".
         unit = scoring.unit if scoring.unscored_unit == "rows" else scoring.unscored_unit
         yield f"{task.unscored} {unit} unscored{_bounds_text(task, score)}"
 
 
 def _bounds_text(task: TaskResult, score: Score) -> str:
-    """Write the lowest and highest value that a score could have with all items scored.
+    """Write the lowest and highest value that a score could have if all items were scored.
+
+    The text ends the note "3 facts unscored", so "they" are the unscored items.
 
     Returns:
         A text such as ``, f1 between 40.1 and 52.3 if they were wrong or right``. It is empty if
@@ -369,10 +383,12 @@ def _measured_cells(run: Run, name: str, published: float) -> tuple[str, str]:
     Returns:
         The two texts, which are empty if the run does not have the score.
     """
+    # The declaration of the score, with the factor and the decimals to print it with.
     score = benchmark_of(run.task).find_score(name)
     measured = score_figure(run.task, name)
     if measured is None or score is None:
         return "", ""
+    # The factor is 100 for shares, which are published in percent.
     difference = score.display_factor * measured.value - published
     return score.format_value(measured.value), f"{difference:+.{score.decimals}f}"
 
@@ -409,7 +425,7 @@ def _pair_tables(
         runs_by_task[run.task.task].append(run)
 
     for task, task_runs in runs_by_task.items():
-        with_rows = [run for run in task_runs if run.scored_rows]
+        runs_with_rows = [run for run in task_runs if run.scored_rows]
         labels_without_rows = [run.label for run in task_runs if not run.scored_rows]
         notes = []
         if labels_without_rows:
@@ -417,11 +433,12 @@ def _pair_tables(
                 f"{task}: without samples (--log_samples) and scored rows no difference can be"
                 f" tested: {', '.join(labels_without_rows)}"
             )
-        if len(with_rows) > 1:
-            table = _pair_table(benchmark, task, with_rows, scores)
+        if len(runs_with_rows) > 1:
+            table = _pair_table(benchmark, task, runs_with_rows, scores)
+            # The table is empty if no two models share a row or a chosen score.
             if table.rows:
                 yield table._replace(notes=[*notes, *table.notes])
-        # Samples cannot be missing where a benchmark shows none.
+        # A benchmark that never shows samples does not miss them.
         elif len(task_runs) > 1 and benchmark.page.samples is not None:
             yield ComparisonTable("", (), (), notes)
 
@@ -442,19 +459,19 @@ def _pair_table(
         scored the same rows.
     """
     names = sorted({name for run in runs for name in run.scored_rows})
-    all_scores = comparable_scores(benchmark, names)
+    scores_of_rows = comparable_scores(benchmark, names)
     chosen_names = scores or [score.name for score in benchmark.table_scores]
-    notes = []
+    last_notes = []
     # Every additional model adds many pairs, so many models are compared in the main score only.
     if not scores and len(runs) > _MOST_MODELS:
         chosen_names = [headline_name(runs[0].task)]
-        other_names = [score.name for score in all_scores if score.name not in chosen_names]
-        notes.append(f"Other scores by --scores: {', '.join(other_names)}")
+        other_names = [score.name for score in scores_of_rows if score.name not in chosen_names]
+        last_notes.append(f"Other scores by --scores: {', '.join(other_names)}")
 
     rows: list[tuple[str, ...]] = []
     score_notes = []
     metrics = {run.label: run.task.metrics for run in runs}
-    for score in all_scores:
+    for score in scores_of_rows:
         if score.name not in chosen_names:
             continue
         # Not every run has every score, such as that of a rare error type.
@@ -462,13 +479,13 @@ def _pair_table(
             run.label: run.scored_rows[score.name] for run in runs if score.name in run.scored_rows
         }
         pairs = compare_all_models(scored_rows, score, metrics)
+        # One row of the table for each two models.
         for (label_a, label_b), pair in pairs.items():
             rows.append((score.name, label_a, label_b, *_pair_cells(pair, score)))
         if pairs and score.note:
             score_notes.append(f"{score.name}: {score.note}")
-    notes = score_notes + notes
     title = f"\nPairs of models on {task}, row by row"
-    return ComparisonTable(title, _PAIR_TEXTS["columns"], rows, notes)
+    return ComparisonTable(title, _PAIR_TEXTS["columns"], rows, score_notes + last_notes)
 
 
 def _pair_cells(pair: PairedDifference, score: Score) -> tuple[str, ...]:
@@ -479,7 +496,7 @@ def _pair_cells(pair: PairedDifference, score: Score) -> tuple[str, ...]:
         model (empty if the test finds no difference), the smallest difference that the test
         detects, and the number of shared rows.
     """
-    # Numbers that are not known are empty texts here.
+    # Its fields are texts, and a number that is not defined is an empty one.
     formatted = format_difference(pair, score)
     better = ""
     p_value = pair.adjusted_p_value

@@ -98,8 +98,9 @@ def read_correction(path: Path) -> Correction:
         content = parse_json(read_text(path, _CORRECTION_ADVICE))
         correction = to_model(Correction, content)
         for name, score in correction.scores.items():
-            # A sum is finite only if all of its terms are.
+            # NaN or infinity among the terms makes the sum NaN or infinite as well.
             is_finite = math.isfinite(score.low + score.high + score.stderr)
+            # The handler below adds the path of the file to this error.
             if not (is_finite and score.low <= score.value <= score.high):
                 raise ValueError(f"{name}: no finite number inside its interval")
     except (ValueError, RecursionError) as error:
@@ -122,7 +123,7 @@ def read_results_files(
     Raises:
         DataError: A path has no results, or lm_eval did not write a file.
     """
-    # A dictionary keeps the files in order, each of them once.
+    # A dictionary keeps the files in order, each of them once. Its values are not used.
     unique_files: dict[Path, None] = {}
     for path in paths:
         # Sorting makes the order the same on every machine.
@@ -151,6 +152,7 @@ def read_results_file(path: Path, with_corrected: bool = True) -> ResultsFile:
     """
     try:
         file = to_results_file(path, parse_json(path.read_text(encoding="utf-8")))
+    # A huge number overflows when it becomes an int, and JSON can be nested too deeply.
     except (OSError, ValueError, OverflowError, RecursionError) as error:
         raise DataError(
             f"{path}: not a results file of lm_eval: {error}; expected a results_*.json that"
@@ -158,11 +160,13 @@ def read_results_file(path: Path, with_corrected: bool = True) -> ResultsFile:
         ) from error
     if not with_corrected:
         return file
-    return replace(file, tasks=tuple(_with_corrected(path, task) for task in file.tasks))
+    return replace(file, tasks=tuple(_add_corrected_scores(path, task) for task in file.tasks))
 
 
-def _with_corrected(results: Path, task: TaskResult) -> TaskResult:
-    """Add to a task the scores that people's labels correct, if there is a file of them.
+def _add_corrected_scores(results: Path, task: TaskResult) -> TaskResult:
+    """Return a task with the scores that people's labels correct, if their file exists.
+
+    Without the file, the task is returned as it is.
 
     Args:
         results: The results file of the run, beside which the file is.
@@ -177,7 +181,8 @@ def _with_corrected(results: Path, task: TaskResult) -> TaskResult:
     # A damaged file is an error and not ignored, since users expect corrected scores.
     correction = read_correction(path)
     samples = task.samples
-    # Samples that were judged again no longer fit the corrected scores.
+    # `correction.samples` is the SHA-256 of the samples that people labelled. If the samples were
+    # judged again, the corrected scores no longer fit them.
     if correction.task != task.task or not samples or sha256_of(samples) != correction.samples:
         raise DataError(
             f"{path}: of other samples (SHA-256 {correction.samples[:12]}) than the run has now;"
@@ -251,6 +256,7 @@ def to_results_file(path: Path, content: Mapping[str, Any]) -> ResultsFile:
     # lm_eval names an adapter by its own name, not by that of its base model.
     model = str(content.get("model_name") or config.get("model", "unknown")).rstrip("/")
     backend = str(config.get("model", "hf"))
+    # A run may have neither of these options, or null for them: an empty text here, and None below.
     # The commit is more exact than the name of a branch.
     revision = str(config.get("model_sha") or config.get("model_revision") or "")
     # PyTorch writes torch.float32 for float32.
@@ -260,29 +266,29 @@ def to_results_file(path: Path, content: Mapping[str, Any]) -> ResultsFile:
         path=path,
         content=content,
         model=model,
-        variant=_variant(model, backend, config),
+        variant=_describe_variant(model, backend, config),
         backend=backend,
         revision=revision or None,
         dtype=dtype or None,
         num_parameters=num_parameters if num_parameters > 0 else None,
         date=number_of(content.get("date")) or 0.0,
         date_text=date_in_name(path),
-        versions=_versions(content, tasks),
+        versions=_find_versions(content, tasks),
         tasks=tasks,
     )
 
 
-def _versions(content: Mapping[str, Any], tasks: Sequence[TaskResult]) -> dict[str, str]:
+def _find_versions(content: Mapping[str, Any], tasks: Sequence[TaskResult]) -> dict[str, str]:
     """Return the versions of lm_eval, transformers and this package (``suite``) that a run used."""
     versions = {name: content.get(f"{name}_version") for name in ("lm_eval", "transformers")}
     for task in tasks:
-        # Tasks of lm_eval itself have no such version.
+        # Tasks of lm_eval itself have no such version. Of several tasks, the first one counts.
         if "suite_version" in task.metadata:
             versions.setdefault("suite", task.metadata["suite_version"])
     return {name: str(version) for name, version in versions.items() if version}
 
 
-def _variant(model: str, backend: str, config: Mapping[str, Any]) -> str:
+def _describe_variant(model: str, backend: str, config: Mapping[str, Any]) -> str:
     """Describe how a run differs from a plain run of the same model, such as by retrieval.
 
     Args:
@@ -299,14 +305,17 @@ def _variant(model: str, backend: str, config: Mapping[str, Any]) -> str:
     if revision not in (None, "", "main"):
         options.append(str(revision))
     if backend not in PLAIN_BACKENDS:
-        # A baseline without a checkpoint is named after its backend, which need not be repeated.
+        # A baseline without a checkpoint is named after its backend, which need not be repeated. If
+        # it has no arguments either, its text is empty, and is left out below.
         name = "" if backend == model else backend
         options.append(_name_with_arguments(name, config))
     return ", ".join(filter(None, options))
 
 
 def _name_with_arguments(name: str, config: Mapping[str, Any]) -> str:
-    """Append the arguments that are special to a backend: ``hf-ralm index=wiki stride=4``.
+    """Append the model arguments that can change scores: ``hf-ralm index=wiki stride=4``.
+
+    Arguments that only say how a checkpoint is loaded, such as ``dtype``, are left out.
 
     Args:
         name: The name of the backend, or an empty text.
@@ -315,14 +324,14 @@ def _name_with_arguments(name: str, config: Mapping[str, Any]) -> str:
     words = [name]
     for argument, value in sorted(model_arguments(config).items()):
         if argument not in _LOADING_ARGUMENTS:
-            # The folder above an index differs between machines.
+            # The folder above an index differs between machines, so /data/wiki/ becomes wiki.
             last_part = str(value).rstrip("/").rpartition("/")[2]
             words.append(f"{argument}={last_part}")
     return " ".join(words).strip()
 
 
 def _to_task_result(path: Path, content: _ResultsContent, name: str) -> TaskResult:
-    """Convert the results of one task.
+    """Convert the results of one task to this package's form, with its metadata and samples.
 
     Args:
         path: The path of the results file, beside which the samples are.
@@ -338,10 +347,11 @@ def _to_task_result(path: Path, content: _ResultsContent, name: str) -> TaskResu
     # Only tasks of this package describe their data and judge.
     if "suite_version" in metadata:
         to_model(SuiteMetadata, metadata)
-    # Without counts, the results state at least how many documents were run.
+    # The number of documents: {"original": 2994, "effective": 10} after a run with --limit 10. A
+    # file may lack it, but have the number of documents that were run as "sample_len".
     counts = (content.counts or {}).get(name, {})
     num_run = int(counts.get("effective", number_of(results.get("sample_len")) or 0))
-    # Without lm_eval's table of versions, the task's own metadata tell it.
+    # If the file has no table of versions, the task's own metadata tell its version.
     version = (content.versions or {}).get(name, metadata.get("version"))
     metrics = _split_metrics(results)
     return TaskResult(
@@ -382,8 +392,9 @@ def _split_metrics(results: Mapping[str, object]) -> _Metrics:
     for key, result in results.items():
         name, comma, _ = key.partition(",")
         is_stderr = name.endswith("_stderr")
-        # Scores that are not defined are stored as a text, but count as metrics.
+        # A score that is not defined is stored as the text "N/A", and becomes NaN.
         number = math.nan if result == NOT_DEFINED and not is_stderr else result
+        # Only metrics have a filter after a comma. To Python, True and False are integers too.
         if not comma or not isinstance(number, int | float) or isinstance(number, bool):
             continue
         numbers = metrics.stderrs if is_stderr else metrics.values
@@ -393,9 +404,10 @@ def _split_metrics(results: Mapping[str, object]) -> _Metrics:
 
 
 def _benchmark_kind(metadata: Mapping[str, Any]) -> str:
-    """Return the benchmark that a task's metadata name, or `OTHER` for tasks of other packages.
+    """Return the kind of benchmark, such as ``felm``, that the metadata of a task state.
 
-    A benchmark whose package is not installed causes a warning.
+    Tasks of other packages get the kind `OTHER`. A benchmark whose package is not installed causes
+    a warning.
     """
     if "suite_version" not in metadata or "benchmark" not in metadata:
         return OTHER
@@ -404,6 +416,7 @@ def _benchmark_kind(metadata: Mapping[str, Any]) -> str:
     if find_benchmark(kind) is None:
         logger.warning(
             "a task is of the benchmark %r, which is not installed here: install its package",
+            # A damaged file may hold a very long text.
             kind[:60],
         )
     return kind

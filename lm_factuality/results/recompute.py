@@ -89,8 +89,8 @@ def recompute(task: TaskResult, samples: Iterable[Mapping[str, Any]] | None = No
         The scores, their standard errors, and the rows whose metrics were changed.
 
     Raises:
-        DataError: The task is none of this package's, it has no samples, or a sample is not as
-            this task writes it.
+        DataError: The task is of another package, it has no samples, or a sample is not as this
+            task writes it.
     """
     benchmark = find_benchmark(task.kind)
     if benchmark is None:
@@ -114,7 +114,9 @@ def recompute(task: TaskResult, samples: Iterable[Mapping[str, Any]] | None = No
 def _keep_samples(
     benchmark: Benchmark, task: TaskResult, samples: Iterable[Mapping[str, Any]]
 ) -> list[_KeptSample]:
-    """Keep the parts of all samples that their metrics are computed from, and drop long texts.
+    """Keep only those parts of all samples from which their metrics are computed again.
+
+    Long texts, such as prompts, are dropped, so that all samples fit into memory.
 
     Args:
         benchmark: The benchmark of the task.
@@ -128,7 +130,7 @@ def _keep_samples(
     for sample in samples:
         doc_id = sample["doc_id"]
         with _sample_errors(f"{task.task}, doc_id {doc_id}"):
-            # lm_eval lists the names of a row's metrics beside their values.
+            # lm_eval lists the names of a row's metrics: {"acc": 1.0, "metrics": ["acc"], ...}.
             logged_metrics = {name: sample.get(name) for name in sample.get("metrics", ())}
             row = benchmark.scoring.keep_row(sample)
             kept_samples.append(_KeptSample(doc_id, row, logged_metrics))
@@ -148,16 +150,18 @@ def _recompute_rows(
     Raises:
         DataError: A sample is not as this task writes it.
     """
-    # The metrics of a row can depend on the others: FACTOR's error types are those of any row.
+    # The metrics of a row can depend on the others. In FACTOR, for example, a row has a metric for
+    # each error type that occurs in any row.
     with _sample_errors(task.task):
         rescorer = benchmark.scoring.make_rescorer(task, [sample.row for sample in samples])
 
     rows = []
     for sample in samples:
         with _sample_errors(f"{task.task}, doc_id {sample.doc_id}"):
-            # A judge's record can contradict the judge's own output.
+            # A sample can state a verdict that does not follow from the judge's output in it.
             problem = rescorer.record_problem(sample.row)
             metrics = rescorer.row_metrics(sample.row)
+        # One problem per row is reported, the verdict's before that of a metric.
         if problem is None:
             problem = _metric_problem(metrics, sample.logged_metrics)
         rows.append(_RecomputedRow(sample.doc_id, metrics, problem))
@@ -200,6 +204,7 @@ def _aggregate(benchmark: Benchmark, rows: Sequence[_RecomputedRow]) -> Recomput
         if compute_stderr is not None and len(values) > 1:
             stderrs[name] = float(compute_stderr(values))
 
+    # If someone changed many rows, the first ones and their number are enough.
     changed = [f"doc_id {row.doc_id}: {row.problem}" for row in rows if row.problem is not None]
     if len(changed) > _MOST_CHANGED_ROWS:
         changed = [*changed[:_MOST_CHANGED_ROWS], f"... {len(changed)} rows in all"]
@@ -244,6 +249,7 @@ def is_same_value(value: object, logged: object) -> bool:
         return all(map(is_same_value, value, logged))
     if isinstance(value, int | float) and isinstance(logged, int | float):
         return _is_close(value, logged, _TOLERANCE)
+    # The type checker does not know that == of two objects gives a boolean.
     return bool(value == logged)
 
 
@@ -284,11 +290,13 @@ def _score_differences(
     """
     sentences = []
     for name, value in stated.items():
-        # A score that is not defined may be missing, as for an error type that no row has.
+        # An undefined score (NaN) may be missing in the samples, such as the score of an error type
+        # that no row has. A score with a value may not.
         if name not in recomputed and not math.isnan(value):
             sentences.append(f"{name}{suffix}: the results have it, the samples do not")
 
     for name, value in recomputed.items():
+        # A score that the results lack is as good as one that is not defined.
         stated_value = stated.get(name, math.nan)
         if _is_close(stated_value, value, tolerance):
             continue

@@ -36,7 +36,7 @@ def model_arguments(config: Mapping[str, Any]) -> dict[str, Any]:
     """
     arguments = config.get("model_args")
     if isinstance(arguments, str):
-        # A value can contain an equals sign itself, as in a path.
+        # A value can contain an equals sign itself, as in a path. A part without one has no value.
         pairs = [text.split("=", 1) for text in arguments.split(",") if "=" in text]
         arguments = {name.strip(): value.strip() for name, value in pairs}
     return dict(as_mapping(arguments))
@@ -67,7 +67,8 @@ def settings_of(file: ResultsFile, task: TaskResult) -> dict[str, str]:
         not set are missing.
     """
     versions = {name: file.versions.get(name) for name in ("suite", "lm_eval", "transformers")}
-    # lm_eval states the number of few-shot examples of each task.
+    # lm_eval states the number of few-shot examples that each task was given. The task's config may
+    # have another number, which an option of the run replaced.
     shots_of_tasks = as_mapping(file.content.get("n-shot"))
     run_settings: dict[str, object] = {
         "backend": file.backend,
@@ -79,7 +80,8 @@ def settings_of(file: ResultsFile, task: TaskResult) -> dict[str, str]:
         "model_args": changing_arguments(file),
         "judge": as_mapping(task.metadata.get("judge_config")).get("name"),
     }
-    # An option that is off, such as few-shot examples as turns of a chat, is as good as not set.
+    # The options of the prompt, such as a chat template. One that is off (False) becomes None, and
+    # settings that are None are left out.
     prompting = {name: file.content.get(name) or None for name in _NAMES["prompting"]}
     return settings_as_texts({**versions, **run_settings, **_task_settings(task), **prompting})
 
@@ -94,7 +96,7 @@ def _task_settings(task: TaskResult) -> dict[str, Any]:
     if benchmark is not None:
         for name in benchmark.data.settings:
             settings[name] = task.metadata.get(name)
-    # Only tasks whose model generates text have these.
+    # Only tasks whose model generates text have these settings.
     if task.config.get("generation_kwargs"):
         settings["generation_kwargs"] = task.config["generation_kwargs"]
         settings["repeats"] = task.config.get("repeats")
@@ -112,6 +114,7 @@ def settings_as_texts(settings: Mapping[str, Any]) -> dict[str, str]:
     texts = {}
     for name, value in settings.items():
         text = value
+        # Texts stay as they are, without the quotation marks of JSON.
         if not isinstance(value, str):
             # Sorted keys make equal objects equal texts.
             text = json.dumps(value, ensure_ascii=False, sort_keys=True)
