@@ -1,4 +1,8 @@
-"""``python -m bench.factor_gen``: measures, prints tables, and writes every single run as JSON."""
+"""Measures factor-gen: ``python -m bench.factor_gen PART``.
+
+The parts are ``genres``, ``filters`` and ``scale``. Each prints a table. ``make bench-gen`` and
+``make bench-genres`` call it.
+"""
 
 from __future__ import annotations
 
@@ -9,117 +13,162 @@ from collections.abc import Iterator, Sequence
 from pathlib import Path
 from typing import get_args
 
-from bench.factor_gen.genre_texts import Use
+from bench.factor_gen.genre_config import Use
 from bench.timing import Record, run_parts
 
 
-def _filters(arguments: argparse.Namespace) -> Iterator[Record]:
-    from bench.factor_gen.filters import measure, save_models
-
-    with tempfile.TemporaryDirectory() as folder:
-        made = ("", "") if arguments.nli and arguments.fluency else save_models(Path(folder))
-        yield from measure(
-            arguments.nli or made[0], arguments.fluency or made[1], arguments.rows, arguments.runs
-        )
-
-
-def _scale(arguments: argparse.Namespace) -> Iterator[Record]:
-    from bench.factor_gen.scale import measure
-
-    options = [] if arguments.workers is None else ["--workers", str(arguments.workers)]
-    with tempfile.TemporaryDirectory() as folder:
-        for count in arguments.documents:
-            yield measure(Path(folder), count, options)
-
-
-def _genres(arguments: argparse.Namespace) -> Iterator[Record]:
-    from bench.factor_gen.genres import draw_sheets, measure
-
-    chosen = (arguments.folder, arguments.genre, arguments.use)
-    yield from measure(*chosen, arguments.model, arguments.before, arguments.labels, arguments.each)
-    if arguments.sheet:
-        draw_sheets(*chosen, arguments.model, arguments.sheet)
-
-
 def main(argv: Sequence[str] | None = None) -> int:
-    """Measures the parts that are asked for; exit code 1 if data cannot be had, or a share is below
-    ``--least``."""
-    parser = argparse.ArgumentParser(prog="python -m bench.factor_gen", description=__doc__)
-    filters = parser.add_argument_group(
-        "filters", "throughput of the filters beside that of their models"
+    """Measure the parts that the user names, and print their tables.
+
+    Returns:
+        The exit code. It is 1 if data cannot be had, or a filter's share is below ``--least``.
+    """
+    parser = argparse.ArgumentParser(
+        prog="python -m bench.factor_gen",
+        description="Measure how fast factor-gen makes benchmarks, and how good the rows are.",
     )
-    filters.add_argument(
+    _add_filter_options(parser)
+    _add_scale_options(parser)
+    _add_genre_options(parser)
+    parts = {"genres": _measure_genres, "filters": _measure_filters, "scale": _measure_scale}
+    return run_parts(parser, parts, Path(__file__).with_name("tables.yaml"), argv, needs_part=True)
+
+
+def _add_filter_options(parser: argparse.ArgumentParser) -> None:
+    """Add the options of the part ``filters``."""
+    group = parser.add_argument_group(
+        "filters", "Compare the speed of the filters with that of their models alone."
+    )
+    group.add_argument(
         "--nli",
         metavar="MODEL",
-        help="a sequence classifier (default: a made-up DeBERTa of 11M parameters)",
+        help="a sequence classifier (default: a DeBERTa with 11M random parameters)",
     )
-    filters.add_argument(
+    group.add_argument(
         "--fluency",
         metavar="MODEL",
-        help="a causal model (default: a made-up GPT-2 of 11M parameters)",
+        help="a causal model (default: a GPT-2 with 11M random parameters)",
     )
-    rows = "rows of the sample, three contradictions each (default %(default)s)"
-    filters.add_argument("--rows", type=int, default=24, help=rows)
-    filters.add_argument(
+    group.add_argument(
+        "--rows",
+        type=int,
+        default=24,
+        help="rows of the sample to filter, with three contradictions each (default %(default)s)",
+    )
+    group.add_argument(
         "--runs", type=int, default=7, help="counted runs of each way (default %(default)s)"
     )
-    filters.add_argument(
+    group.add_argument(
         "--least",
         type=float,
         default=0,
         metavar="SHARE",
-        help="exit with 1 if a filter's share is below",
+        help="end with exit code 1 if a filter has a smaller share of its model's speed",
     )
-    scale = parser.add_argument_group(
-        "scale", "time and memory of whole builds over the number of documents"
+
+
+def _add_scale_options(parser: argparse.ArgumentParser) -> None:
+    """Add the options of the part ``scale``."""
+    group = parser.add_argument_group(
+        "scale", "Measure the time and the memory of builds with more and more documents."
     )
-    sizes = [1_000, 10_000, 100_000]
-    scale.add_argument(
+    group.add_argument(
         "--documents",
         type=int,
         nargs="+",
-        default=sizes,
-        help="sizes to build (default %(default)s)",
+        default=[1_000, 10_000, 100_000],
+        help="the numbers of documents (default %(default)s)",
     )
-    scale.add_argument("--workers", type=int, help="processes of a build (default: one a core)")
-    genres = parser.add_argument_group(
-        "genres", "yield, bad contradictions, edits and blind floors over genres of Debian's texts"
+    group.add_argument(
+        "--workers", type=int, help="the processes of a build (default: one for each core)"
     )
-    genres.add_argument(
+
+
+def _add_genre_options(parser: argparse.ArgumentParser) -> None:
+    """Add the options of the part ``genres``."""
+    group = parser.add_argument_group(
+        "genres", "Build from texts of Debian packages, and measure the rows of each genre."
+    )
+    group.add_argument(
         "--folder",
         type=Path,
         default=Path("results/genres"),
-        help="texts and builds (default %(default)s)",
+        help="the folder for texts and builds (default %(default)s)",
     )
-    genres.add_argument(
-        "--use", choices=(*get_args(Use), "all"), default="gate", help="which genres (default gate)"
+    group.add_argument(
+        "--use",
+        choices=(*get_args(Use), "all"),
+        default="gate",
+        help="measure the genres of this use (default %(default)s)",
     )
-    genres.add_argument("--genre", nargs="+", default=[], metavar="NAME", help="these instead")
-    genres.add_argument("--model", help="a causal model: builds with it as the fluency filter, too")
-    genres.add_argument(
-        "--before", metavar="REVISION", help="build with the checkout of this revision, too"
+    group.add_argument(
+        "--genre", nargs="+", default=[], metavar="NAME", help="measure these genres instead"
     )
-    genres.add_argument(
+    group.add_argument("--model", help="build again with this causal model as the fluency filter")
+    group.add_argument(
+        "--before", metavar="REVISION", help="build again with this earlier revision"
+    )
+    group.add_argument(
         "--each",
         type=int,
         metavar="N",
-        help="documents of a genre (default: all that genres.yaml draws)",
+        help="read N documents of each genre (default: all that are drawn)",
     )
-    genres.add_argument(
+    group.add_argument(
         "--labels",
         type=Path,
         nargs="+",
         default=[],
-        help="what readers said (default: labels_*.csv here)",
+        help="files with people's labels (default: labels_*.csv in bench/factor_gen)",
     )
-    genres.add_argument(
+    group.add_argument(
         "--sheet",
         type=int,
         metavar="N",
-        help="draw N contradictions to read from each build of this checkout",
+        help="draw N contradictions from the builds of each kind for people to judge",
     )
-    parts = {"genres": _genres, "filters": _filters, "scale": _scale}
-    return run_parts(parser, parts, Path(__file__).with_name("tables.yaml"), argv, needs_part=True)
+
+
+def _measure_genres(arguments: argparse.Namespace) -> Iterator[Record]:
+    """Yield the records of the genres, and draw sheets if they are asked for."""
+    from bench.factor_gen.genres import GenreOptions, draw_sheets, measure_genres
+
+    options = GenreOptions(
+        folder=arguments.folder,
+        names=arguments.genre,
+        use=arguments.use,
+        model=arguments.model,
+        before=arguments.before,
+        most_documents=arguments.each,
+    )
+    yield from measure_genres(options, arguments.labels)
+    if arguments.sheet:
+        draw_sheets(options, arguments.sheet)
+
+
+def _measure_filters(arguments: argparse.Namespace) -> Iterator[Record]:
+    """Yield the records of the filters, with random models where the user names none."""
+    from bench.factor_gen.filters import ModelFolders, measure_filters, save_random_models
+
+    with tempfile.TemporaryDirectory() as folder:
+        models = ModelFolders(arguments.nli, arguments.fluency)
+        if not all(models):
+            random_models = save_random_models(Path(folder))
+            models = ModelFolders(
+                nli=arguments.nli or random_models.nli,
+                fluency=arguments.fluency or random_models.fluency,
+            )
+        yield from measure_filters(models, arguments.rows, arguments.runs)
+
+
+def _measure_scale(arguments: argparse.Namespace) -> Iterator[Record]:
+    """Yield the records of builds with each number of documents."""
+    from bench.factor_gen.scale import measure_build
+
+    options = [] if arguments.workers is None else ["--workers", str(arguments.workers)]
+    with tempfile.TemporaryDirectory() as folder:
+        for num_documents in arguments.documents:
+            yield measure_build(Path(folder), num_documents, options)
 
 
 if __name__ == "__main__":

@@ -1,6 +1,9 @@
-"""What builds give over many genres: yield, bad contradictions among those that were read, edit
-distance and blind floors, with and without a model as the fluency filter, of this checkout and of
-an earlier one."""
+"""Builds benchmarks by rules from texts of many genres, and measures how good the rows are.
+
+``python -m bench.factor_gen genres`` calls `measure_genres`, and `draw_sheets` for contradictions
+that people judge. Builds can be repeated with a model as the fluency filter, and with an earlier
+revision of this repository.
+"""
 
 from __future__ import annotations
 
@@ -11,326 +14,493 @@ import os
 import random
 import subprocess
 import sys
+from collections import Counter
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path
+from typing import NamedTuple
 
 import yaml
 from scipy.stats import binomtest
 
-from bench.factor_gen.genre_texts import Genre, draw, load_genres
+from bench.factor_gen.genre_config import Genre, load_genres
+from bench.factor_gen.genre_texts import draw_documents
 from bench.timing import Record
 from factor_gen.surface import STATISTICS
 from lm_factuality.ground.errors import DataError
 from lm_factuality.ground.files import write_text
 
-_ROOT = Path(__file__).resolve().parents[2]
-_LABELS = Path(__file__).parent
-_FIELDS = ("sheet", "number", "question", "answer", "person", "note")
-GOOD, BAD = "good", "bad"
-csv.field_size_limit(sys.maxsize)  # a document is one field
+ROOT = Path(__file__).resolve().parents[2]
+"""The folder of this checkout."""
+
+GOOD = "good"
+"""What people answer about a contradiction that is false and a good sentence."""
+
+BAD = "bad"
+"""What people answer about any other."""
+
+_LABELS_FOLDER = Path(__file__).parent
+_LABEL_COLUMNS = ("sheet", "number", "question", "answer", "person", "note")
+_KEY_LENGTH = 12  # hexadecimal digits
+_SHOWN_PREFIX = 240  # characters of the prefix that a sheet shows
+_SEED = 0  # of sheets
+# A cell holds a whole document, which is more than the csv module expects.
+csv.field_size_limit(sys.maxsize)
+
+
+@dataclass(frozen=True)
+class GenreOptions:
+    """What is measured."""
+
+    folder: Path
+    """The folder for texts, builds and sheets."""
+
+    names: Sequence[str] = ()
+    """The names of genres. If there are none, the genres of ``use`` are measured."""
+
+    use: str = "all"
+    """The use of the genres, or ``all``."""
+
+    model: str | None = None
+    """A causal model, which is the fluency filter of a second build of each genre."""
+
+    before: str | None = None
+    """An earlier revision, with which the builds are repeated."""
+
+    most_documents: int | None = None
+    """How many documents of a genre are read at most. If it is None, all that were drawn."""
 
 
 @dataclass(frozen=True)
 class Contradiction:
-    """One false sentence of a build; ``key`` is a hash of what a reader of it saw, which labels are
-    found by."""
+    """A false sentence of a build."""
 
     genre: str
-    row: int
-    place: int
+    """The name of its genre."""
+
     prefix: str
+    """The text before it."""
+
     completion: str
+    """The true sentence in its place."""
+
     text: str
-    type: str
+    """The false sentence."""
+
+    error_type: str
+    """What it changes, such as ``entity``."""
+
     edit: str
+    """The rule and the change, such as ``rules/number: 3 -> 5``."""
 
     @property
     def key(self) -> str:
-        return hashlib.sha256(f"{self.completion}\0{self.text}".encode()).hexdigest()[:12]
+        """A hash of what a person judges, by which labels are found after another build."""
+        content = f"{self.completion}\0{self.text}".encode()
+        return hashlib.sha256(content).hexdigest()[:_KEY_LENGTH]
 
 
-def measure(
-    folder: Path,
-    names: Sequence[str],
-    use: str,
-    model: str | None,
-    before: str | None,
-    labels: Sequence[Path],
-    most: int | None = None,
-) -> Iterator[Record]:
-    """A record of each genre for each checkout and filter, and one of all genres together.
+@dataclass(frozen=True)
+class Build:
+    """What a build gives."""
 
-    ``model`` is a causal model that is the fluency filter of a second build; ``before`` a revision
-    to build with as well; ``most`` how many documents of a genre to read.
+    counts: Mapping[str, int]
+    """The numbers of documents, of eligible ones, of rows, and of rows with several types.
+
+    A document is eligible if it has a sentence that can be made wrong.
+    """
+
+    contradictions: Sequence[Contradiction] = ()
+    """The contradictions of all rows, three each."""
+
+
+class Checkout(NamedTuple):
+    """A checkout of this repository."""
+
+    revision: str
+    """Its commit, with a ``+`` if factor_gen differs from it."""
+
+    root: Path
+    """Its folder."""
+
+
+class BlindFloor(NamedTuple):
+    """What a model scores on pairs if it sees one property of the surface only."""
+
+    statistic: str
+    """The name of the property."""
+
+    accuracy: float
+    """The share of pairs in which the property tells which sentence is true. Chance is 0.5."""
+
+
+class Sheet(NamedTuple):
+    """The two files of a sheet."""
+
+    texts: Path
+    """What a person reads. It has texts of packages, so it must not be committed."""
+
+    labels: Path
+    """The labels to fill in."""
+
+
+def measure_genres(options: GenreOptions, labels: Sequence[Path]) -> Iterator[Record]:
+    """Build a benchmark of each genre, and measure it.
+
+    Args:
+        options: The genres, and the ways to build.
+        labels: Files with people's labels, as `read_labels` takes them.
+
+    Yields:
+        For each checkout and filter a record of each genre, and one of all genres together.
 
     Raises:
-        DataError: a text cannot be had, a build failed, or a label file cannot be read.
+        DataError: A text cannot be had, a build failed, or a file of labels cannot be read.
     """
     settings = load_genres()
-    genres = _chosen(names, use)
-    known = read_labels(labels)
-    with checkouts(folder, before) as roots:
-        for revision, root in roots.items():
-            for filtered in (None, model) if model else (None,):
-                found = []
+    genres = _choose_genres(options)
+    answers = read_labels(labels)
+    models = [None, options.model] if options.model else [None]
+    with open_checkouts(options) as checkouts:
+        for checkout in checkouts:
+            for model in models:
+                way = {"revision": checkout.revision, "filter": "model" if model else "none"}
+                builds = []
                 for genre in genres:
-                    corpus = draw(genre, settings, folder / "texts")
-                    counts, rows = build(root, revision, genre, corpus, filtered, folder, most)
-                    found.append((counts, rows))
-                    yield _record(
-                        genre.name, genre.use, revision, filtered, [(counts, rows)], known
-                    )
-                yield _record("all", "", revision, filtered, found, known)
+                    corpus = draw_documents(genre, settings, options.folder / "texts")
+                    build = build_genre(checkout, genre, corpus, options, model)
+                    builds.append(build)
+                    figures = summarise_builds([build], answers)
+                    yield {"genre": genre.name, "use": genre.use, **way, **figures}
+                yield {"genre": "all", "use": "", **way, **summarise_builds(builds, answers)}
 
 
-def _chosen(names: Sequence[str], use: str) -> list[Genre]:
+def _choose_genres(options: GenreOptions) -> list[Genre]:
+    """Return the genres with the chosen names or, if no name is chosen, of the chosen use.
+
+    Raises:
+        DataError: There is no genre of a name.
+    """
     genres = load_genres().genres
-    if unknown := [name for name in names if name not in {each.name for each in genres}]:
-        raise DataError(
-            f"no genre is called {unknown[0]!r}; expected some of {', '.join(each.name for each in genres)}"
-        )
-    return [each for each in genres if (each.name in names if names else use in (each.use, "all"))]
+    all_names = [genre.name for genre in genres]
+    for name in options.names:
+        if name not in all_names:
+            raise DataError(f"no genre is called {name!r}; expected some of {', '.join(all_names)}")
+    if options.names:
+        return [genre for genre in genres if genre.name in options.names]
+    return [genre for genre in genres if options.use in (genre.use, "all")]
+
+
+def read_labels(paths: Sequence[Path]) -> dict[str, str]:
+    """Read what people answered about contradictions.
+
+    Args:
+        paths: Files of labels, as `write_sheet` prepares them. If there are none, the files
+            ``labels_*.csv`` beside this module are read.
+
+    Returns:
+        `GOOD` or `BAD` by the key of the contradiction, which is the first word of a label's note.
+
+    Raises:
+        DataError: A line has no key, or another answer.
+    """
+    answers: dict[str, str] = {}
+    for path in paths or sorted(_LABELS_FOLDER.glob("labels_*.csv")):
+        with path.open(newline="", encoding="utf-8") as file:
+            # The first line is the header.
+            for number, row in enumerate(csv.DictReader(file), start=2):
+                key, _, _ = row["note"].partition(" ")
+                if len(key) != _KEY_LENGTH or row["answer"] not in (GOOD, BAD):
+                    raise DataError(
+                        f"{path}:{number}: expected a note that begins with 12 digits, and good or"
+                        f" bad; found {row}"
+                    )
+                answers[key] = row["answer"]
+    return answers
 
 
 @contextmanager
-def checkouts(folder: Path, before: str | None) -> Iterator[Mapping[str, Path]]:
-    """The checkouts to build with by a name for each: the earlier one lies in a work tree of its
-    own while it is needed."""
-    here = _git("rev-parse", "--short", "HEAD") + (
-        "+" if _git("status", "--porcelain", "--", "factor_gen") else ""
-    )
-    if before is None:
-        yield {here: _ROOT}
+def open_checkouts(options: GenreOptions) -> Iterator[list[Checkout]]:
+    """Make the earlier revision available within a ``with`` block, if one is asked for.
+
+    Yields:
+        The checkout of the earlier revision, in a work tree of its own, and this one.
+    """
+    own_checkout = find_own_checkout()
+    commit = _run_git("rev-parse", "--short", options.before) if options.before else None
+    if commit in (None, own_checkout.revision):
+        yield [own_checkout]
         return
-    commit = _git("rev-parse", "--short", before)
-    tree = folder / f"checkout-{commit}"
-    if not tree.is_dir():
-        _git("worktree", "add", "--quiet", "--detach", str(tree.resolve()), commit)
+    folder = (options.folder / f"checkout-{commit}").resolve()
+    if not folder.is_dir():
+        _run_git("worktree", "add", "--quiet", "--detach", str(folder), commit)
     try:
-        yield {commit: tree.resolve(), here: _ROOT}
+        yield [Checkout(commit, folder), own_checkout]
     finally:
-        _git("worktree", "remove", "--force", str(tree.resolve()))
+        _run_git("worktree", "remove", "--force", str(folder))
 
 
-def _git(*arguments: str) -> str:
-    done = subprocess.run(
-        ["git", *arguments], cwd=_ROOT, capture_output=True, text=True, check=False
-    )
-    if done.returncode:
-        raise DataError(f"git {' '.join(arguments)}: {done.stderr.strip()}")
-    return done.stdout.strip()
+def find_own_checkout() -> Checkout:
+    """Return the checkout that this module is a part of."""
+    commit = _run_git("rev-parse", "--short", "HEAD")
+    is_changed = _run_git("status", "--porcelain", "--", "factor_gen") != ""
+    return Checkout(f"{commit}+" if is_changed else commit, ROOT)
 
 
-def build(
-    root: Path,
-    revision: str,
-    genre: Genre,
-    corpus: Path,
-    model: str | None,
-    folder: Path,
-    most: int | None = None,
-) -> tuple[Mapping[str, int | float], list[Contradiction]]:
-    """The counts and the contradictions of a build with the checkout at ``root``; none where no
-    document gave a row."""
-    name = f"{corpus.stem}_{'model' if model else 'bare'}"
-    home = folder / revision
-    home.mkdir(parents=True, exist_ok=True)
-    fluency: object = {"model": str(Path(model).expanduser())} if model else "none"
-    language = (
-        {} if genre.language == "en" else {"language": genre.language}
-    )  # an earlier checkout knows no such key
-    content = {
-        "name": name,
-        "corpus": {"path": str(corpus.resolve()), "license": genre.license, **language},
-        "generate": "rules",
-        "filter": {"nli": "none", "fluency": fluency},
-    }
-    config = home / f"{name}.yaml"
+def _run_git(*arguments: str) -> str:
+    """Return what a git command in this checkout prints.
+
+    Raises:
+        DataError: The command failed.
+    """
+    git = subprocess.run(["git", *arguments], cwd=ROOT, capture_output=True, text=True, check=False)
+    if git.returncode:
+        raise DataError(f"git {' '.join(arguments)}: {git.stderr.strip()}")
+    return git.stdout.strip()
+
+
+def build_genre(
+    checkout: Checkout, genre: Genre, corpus: Path, options: GenreOptions, model: str | None
+) -> Build:
+    """Build a benchmark from the documents of a genre by rules.
+
+    Args:
+        checkout: The checkout whose factor_gen builds.
+        genre: The genre.
+        corpus: Its documents.
+        options: The folder for builds, and how many documents to read.
+        model: The model of the fluency filter, or None for no filter.
+
+    Raises:
+        DataError: The build failed.
+    """
+    name = _build_name(genre, model)
+    folder = options.folder / checkout.revision
+    folder.mkdir(parents=True, exist_ok=True)
+    config = folder / f"{name}.yaml"
+    content = _make_config(name, genre, corpus, model)
     write_text(config, yaml.safe_dump(content, sort_keys=False))
-    out = home / name
-    environment = {**os.environ, "PYTHONPATH": str(root), "HF_HUB_OFFLINE": "1"}
-    done = subprocess.run(
-        [
-            sys.executable,
-            "-m",
-            "factor_gen",
-            "build",
-            str(config.resolve()),
-            "--out",
-            str(out.resolve()),
-            *([] if most is None else ["--documents", str(most)]),
-        ],
-        cwd=root,
-        env=environment,
+    out = folder / name
+    command = [sys.executable, "-m", "factor_gen", "build", str(config.resolve())]
+    command += ["--out", str(out.resolve())]
+    if options.most_documents is not None:
+        command += ["--documents", str(options.most_documents)]
+    process = subprocess.run(
+        command,
+        cwd=checkout.root,
+        env={**os.environ, "PYTHONPATH": str(checkout.root), "HF_HUB_OFFLINE": "1"},
         capture_output=True,
         text=True,
         check=False,
     )
-    if done.returncode and "no rows" in done.stderr:
-        return {
-            "documents": sum(1 for _ in corpus.open(encoding="utf-8")),
-            "eligible": 0,
-            "rows": 0,
-            "distance": 0.0,
-        }, []
-    if done.returncode:
-        raise DataError(f"{config}: the build failed:\n{done.stderr[-2000:]}")
-    counts = json.loads((out / "manifest.json").read_text(encoding="utf-8"))["counts"]
-    several = sum(number for types, number in counts["types_in_a_row"].items() if int(types) > 1)
-    figures = {name: counts[name] for name in ("documents", "eligible", "rows")}
-    return {**figures, "several": several}, list(contradictions(genre.name, out / f"{name}.csv"))
+    if process.returncode and "no rows" in process.stderr:
+        with corpus.open(encoding="utf-8") as lines:
+            return Build({"documents": sum(1 for _ in lines)})
+    if process.returncode:
+        raise DataError(f"{config}: the build failed:\n{process.stderr[-2000:]}")
+
+    manifest = json.loads((out / "manifest.json").read_text(encoding="utf-8"))
+    counts = {key: manifest["counts"][key] for key in ("documents", "eligible", "rows")}
+    rows_by_number_of_types = manifest["counts"]["types_in_a_row"]
+    counts["several"] = sum(
+        num_rows for num_types, num_rows in rows_by_number_of_types.items() if int(num_types) > 1
+    )
+    return Build(counts, list(read_contradictions(genre.name, out / f"{name}.csv")))
 
 
-def contradictions(genre: str, path: Path) -> Iterator[Contradiction]:
-    """The contradictions of a build's CSV in order."""
+def _build_name(genre: Genre, model: str | None) -> str:
+    """Return the name of a build."""
+    return f"{genre.file_name}_{'model' if model else 'bare'}"
+
+
+def _make_config(name: str, genre: Genre, corpus: Path, model: str | None) -> dict[str, object]:
+    """Return the configuration of a build."""
+    corpus_settings = {"path": str(corpus.resolve()), "license": genre.license}
+    # Early revisions have no such key.
+    if genre.language != "en":
+        corpus_settings["language"] = genre.language
+    fluency = {"model": str(Path(model).expanduser())} if model else "none"
+    return {
+        "name": name,
+        "corpus": corpus_settings,
+        "generate": "rules",
+        "filter": {"nli": "none", "fluency": fluency},
+    }
+
+
+def read_contradictions(genre: str, path: Path) -> Iterator[Contradiction]:
+    """Yield the contradictions of a build in their order.
+
+    Args:
+        genre: The name of the genre.
+        path: The CSV file of the build.
+    """
     with path.open(newline="", encoding="utf-8") as file:
-        for number, row in enumerate(csv.DictReader(file)):
-            for place in range(3):
-                name = f"contradiction_{place}"
+        for row in csv.DictReader(file):
+            for number in range(3):
+                column = f"contradiction_{number}"
                 yield Contradiction(
-                    genre,
-                    number,
-                    place,
-                    row["full_prefix"],
-                    row["completion"],
-                    row[name],
-                    row[f"{name}_type"],
-                    f"{row[f'{name}_generator']}: {row[f'{name}_edit']}",
+                    genre=genre,
+                    prefix=row["full_prefix"],
+                    completion=row["completion"],
+                    text=row[column],
+                    error_type=row[f"{column}_type"],
+                    edit=f"{row[f'{column}_generator']}: {row[f'{column}_edit']}",
                 )
 
 
-def _record(
-    name: str,
-    use: str,
-    revision: str,
-    model: str | None,
-    builds: Sequence[tuple[Mapping[str, int | float], Sequence[Contradiction]]],
-    labels: Mapping[str, str],
-) -> Record:
+def summarise_builds(builds: Sequence[Build], answers: Mapping[str, str]) -> Record:
+    """Return the figures of some builds together.
+
+    Args:
+        builds: The builds.
+        answers: What people answered, by the key of the contradiction.
+    """
     from factor_gen.audit.words import word_edit_distance
 
-    counts = {
-        each: sum(one.get(each, 0) for one, _ in builds)
-        for each in ("documents", "eligible", "rows", "several")
-    }
-    items = [each for _, found in builds for each in found]
-    read = [labels[each.key] for each in items if each.key in labels]
-    bad = read.count(BAD)
-    wilson = binomtest(bad, len(read)).proportion_ci(method="wilson") if read else None
-    floor_name, floor = blind_floor(items)
+    counts = {"documents": 0, "eligible": 0, "rows": 0, "several": 0}
+    contradictions: list[Contradiction] = []
+    for build in builds:
+        for name, count in build.counts.items():
+            counts[name] += count
+        contradictions += build.contradictions
+
+    num_read: Counter[str] = Counter()
+    total_distance = 0
+    num_dates = 0
+    for contradiction in contradictions:
+        if contradiction.key in answers:
+            num_read[answers[contradiction.key]] += 1
+        total_distance += word_edit_distance(contradiction.completion, contradiction.text)
+        num_dates += contradiction.edit.startswith("rules/date")
+    floor = blind_floor(contradictions)
+    # The shares of nothing are 0.
+    divisor = max(1, len(contradictions))
     return {
-        "genre": name,
-        "use": use,
-        "revision": revision,
-        "filter": "model" if model else "none",
         **counts,
         "share": counts["rows"] / max(1, counts["eligible"]),
-        "read": len(read),
-        "bad": bad,
-        "bad_shown": (
-            f"{bad / len(read):.1%} ({wilson.low:.0%}-{wilson.high:.0%}) of {len(read)}"
-            if wilson
-            else "-"
-        ),
-        "distance": sum(word_edit_distance(each.completion, each.text) for each in items)
-        / max(1, len(items)),
-        "dated": sum(each.edit.startswith("rules/date") for each in items) / max(1, len(items)),
-        "floor": floor,
-        "floor_name": floor_name,
+        "read": num_read.total(),
+        "bad": num_read[BAD],
+        "bad_shown": _format_bad(num_read[BAD], num_read.total()),
+        "distance": total_distance / divisor,
+        "dated": num_dates / divisor,
+        "floor": floor.accuracy,
+        "floor_name": floor.statistic,
     }
 
 
-def blind_floor(items: Sequence[Contradiction]) -> tuple[str, float]:
-    """Of pairs of a true sentence and a contradiction, how often the stronger surface statistic, in
-    its better direction, is right (chance: 0.5; ties count half), and which it is. It is measured
-    here rather than read from a manifest, so that checkouts compare."""
-    best = ("-", 0.5)
-    for name, statistic in STATISTICS.items() if items else ():
-        differences = [statistic(each.completion) - statistic(each.text) for each in items]
-        share = (
-            sum(each > 0 for each in differences) + sum(each == 0 for each in differences) / 2
-        ) / len(items)
-        best = max(best, (name, max(share, 1 - share)), key=lambda each: each[1])
-    return best
+def _format_bad(num_bad: int, num_read: int) -> str:
+    """Return the share of bad contradictions with Wilson's interval, as "5.0% (2%-11%) of 100"."""
+    if not num_read:
+        return "-"
+    interval = binomtest(num_bad, num_read).proportion_ci(method="wilson")
+    return f"{num_bad / num_read:.1%} ({interval.low:.0%}-{interval.high:.0%}) of {num_read}"
 
 
-def read_labels(paths: Sequence[Path]) -> dict[str, str]:
-    """The verdict on each contradiction by its key, which is the first word of a label's note;
-    those kept beside this file unless others are named.
+def blind_floor(contradictions: Sequence[Contradiction]) -> BlindFloor:
+    """Return the best accuracy of a surface statistic on pairs of a true and a false sentence.
 
-    Raises:
-        DataError: a line has no key, or an answer that is neither good nor bad.
+    A statistic chooses the sentence with the larger value, or always the one with the smaller
+    value. A tie counts half. Manifests have such a figure too, but that of an earlier revision may
+    have been computed otherwise.
     """
-    found: dict[str, str] = {}
-    for path in paths or sorted(_LABELS.glob("labels_*.csv")):
-        with path.open(newline="", encoding="utf-8") as file:
-            for number, row in enumerate(csv.DictReader(file), start=2):
-                key, answer = row["note"].partition(" ")[0], row["answer"]
-                if len(key) != 12 or answer not in (GOOD, BAD):
-                    raise DataError(
-                        f"{path}:{number}: expected a note that begins with 12 digits, and good or bad; found {row}"
-                    )
-                found[key] = answer
-    return found
+    floor = BlindFloor("-", 0.5)
+    if not contradictions:
+        return floor
+    for name, statistic in STATISTICS.items():
+        wins = 0.0
+        for contradiction in contradictions:
+            difference = statistic(contradiction.completion) - statistic(contradiction.text)
+            if difference > 0:
+                wins += 1
+            elif difference == 0:
+                wins += 0.5
+        share = wins / len(contradictions)
+        accuracy = max(share, 1 - share)
+        if accuracy > floor.accuracy:
+            floor = BlindFloor(name, accuracy)
+    return floor
 
 
-def draw_sheets(
-    folder: Path, names: Sequence[str], use: str, model: str | None, number: int
-) -> None:
-    """Writes a sheet of ``number`` contradictions of this checkout's builds, which :func:`measure`
-    left, for each filter."""
-    genres = _chosen(names, use)
-    with checkouts(folder, None) as roots:
-        for filtered in ("bare", "model") if model else ("bare",):
-            items: list[Contradiction] = []
-            for genre in genres:
-                name = f"{genre.file_name}_{filtered}"
-                path = folder / next(iter(roots)) / name / f"{name}.csv"
-                items += contradictions(genre.name, path) if path.is_file() else []
-            for path in write_sheet(folder, f"{use}_{filtered}", items, number):
-                sys.stderr.write(f"{path}\n")
+def draw_sheets(options: GenreOptions, count: int) -> None:
+    """Draw contradictions from the builds that `measure_genres` left, and print the sheets' paths.
+
+    Args:
+        options: The genres, and whether there are builds with a model too. These have a sheet of
+            their own.
+        count: The number of contradictions on a sheet.
+    """
+    folder = options.folder / find_own_checkout().revision
+    for model in [None, options.model] if options.model else [None]:
+        contradictions: list[Contradiction] = []
+        for genre in _choose_genres(options):
+            name = _build_name(genre, model)
+            path = folder / name / f"{name}.csv"
+            # A build without rows left no file.
+            if path.is_file():
+                contradictions += read_contradictions(genre.name, path)
+        sheet_name = f"{options.use}_{'model' if model else 'bare'}"
+        sheet = write_sheet(options.folder, sheet_name, contradictions, count)
+        sys.stderr.write(f"{sheet.texts}\n{sheet.labels}\n")
 
 
 def write_sheet(
-    folder: Path, sheet: str, items: Sequence[Contradiction], number: int, seed: int = 0
-) -> tuple[Path, Path]:
-    """Draws ``number`` contradictions, as many of each genre as can be, and writes what a reader
-    needs (``NAME.txt``, not to be committed) and the labels to fill in (``labels_NAME.csv``), in
-    the columns of people's labels."""
-    rng = random.Random(f"{seed}/{sheet}")
-    queues = {
-        genre: [each for each in items if each.genre == genre]
-        for genre in dict.fromkeys(each.genre for each in items)
-    }
-    for queue in queues.values():
-        rng.shuffle(queue)
+    folder: Path, name: str, contradictions: Sequence[Contradiction], count: int
+) -> Sheet:
+    """Draw contradictions at random, and write what people read and the labels to fill in.
+
+    Args:
+        folder: The folder for ``NAME.txt`` and ``labels_NAME.csv``.
+        name: The name of the sheet, on which the draw depends.
+        contradictions: The contradictions to draw from.
+        count: How many are drawn, as many of each genre as possible.
+
+    Returns:
+        The paths of both files.
+    """
+    drawn = _draw_evenly(contradictions, count, random.Random(f"{_SEED}/{name}"))
+    sheet = Sheet(folder / f"{name}.txt", folder / f"labels_{name}.csv")
+    entries = []
+    labels = []
+    for number, contradiction in enumerate(drawn, start=1):
+        entries.append(_format_entry(number, contradiction))
+        note = f"{contradiction.key} {contradiction.genre}, {contradiction.error_type}:"
+        labels.append((name, number, "contradiction", "", "", note))
+    write_text(sheet.texts, "\n".join(entries))
+    with sheet.labels.open("w", newline="", encoding="utf-8") as file:
+        writer = csv.writer(file)
+        writer.writerow(_LABEL_COLUMNS)
+        writer.writerows(labels)
+    return sheet
+
+
+def _draw_evenly(
+    contradictions: Sequence[Contradiction], count: int, generator: random.Random
+) -> list[Contradiction]:
+    """Draw contradictions, as many of each genre as possible, in a random order."""
+    remaining: dict[str, list[Contradiction]] = {}
+    for contradiction in contradictions:
+        remaining.setdefault(contradiction.genre, []).append(contradiction)
+    for of_genre in remaining.values():
+        generator.shuffle(of_genre)
+
     drawn: list[Contradiction] = []
-    while len(drawn) < number and any(queues.values()):
-        drawn += [queue.pop() for queue in queues.values() if queue]
-    drawn = drawn[:number]
-    rng.shuffle(drawn)
-    texts, labels = folder / f"{sheet}.txt", folder / f"labels_{sheet}.csv"
-    shown = (
-        f"[{place}] {each.genre} | {each.type} | {each.edit}\n  ... {' '.join(each.prefix.split())[-240:]}\n"
-        f"  T {each.completion}\n  F {each.text}\n"
-        for place, each in enumerate(drawn, start=1)
+    while len(drawn) < count and any(remaining.values()):
+        for of_genre in remaining.values():
+            if of_genre:
+                drawn.append(of_genre.pop())
+    drawn = drawn[:count]
+    generator.shuffle(drawn)
+    return drawn
+
+
+def _format_entry(number: int, contradiction: Contradiction) -> str:
+    """Return what a person reads of a contradiction: the end of the prefix, then both sentences."""
+    end_of_prefix = " ".join(contradiction.prefix.split())[-_SHOWN_PREFIX:]
+    return (
+        f"[{number}] {contradiction.genre} | {contradiction.error_type} | {contradiction.edit}\n"
+        f"  ... {end_of_prefix}\n"
+        f"  T {contradiction.completion}\n"
+        f"  F {contradiction.text}\n"
     )
-    write_text(texts, "\n".join(shown))
-    with labels.open("w", newline="", encoding="utf-8") as file:
-        writer = csv.DictWriter(file, _FIELDS)
-        writer.writeheader()
-        for place, each in enumerate(drawn, start=1):
-            note = f"{each.key} {each.genre}, {each.type}:"
-            writer.writerow(
-                {
-                    "sheet": sheet,
-                    "number": place,
-                    "question": "contradiction",
-                    "answer": "",
-                    "person": "",
-                    "note": note,
-                }
-            )
-    return texts, labels

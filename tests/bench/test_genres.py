@@ -17,23 +17,20 @@ from pathlib import Path
 
 import pytest
 
+from bench.factor_gen import genre_readers
 from bench.factor_gen.__main__ import main
-from bench.factor_gen.genre_texts import (
-    _READERS,
-    Genre,
-    Genres,
-    Package,
-    draw,
-    load_genres,
-    unpacked,
-)
+from bench.factor_gen.genre_config import Genre, Genres, Package, load_genres
+from bench.factor_gen.genre_texts import draw_documents, unpack_package
 from bench.factor_gen.genres import (
-    _ROOT,
+    ROOT,
+    Build,
+    Checkout,
     Contradiction,
-    _record,
+    GenreOptions,
     blind_floor,
-    build,
+    build_genre,
     read_labels,
+    summarise_builds,
     write_sheet,
 )
 from lm_factuality.ground.errors import DataError
@@ -61,7 +58,7 @@ def make_genre(reader: str, **fields: object) -> Genre:
 
 def read_documents(path: Path, genre: Genre) -> list[str]:
     """Return the documents that the reader of a genre makes of a file."""
-    return list(_READERS[genre.reader](path, genre))
+    return list(genre_readers.read_documents(path, genre))
 
 
 HTML_PAGE = """\
@@ -227,10 +224,10 @@ def write_package_file(folder: Path, name: str, text: str) -> Path:
     return path
 
 
-def draw_documents(genre: Genre, folder: Path) -> list[dict]:
+def draw_and_read(genre: Genre, folder: Path) -> list[dict]:
     """Draw up to five documents of at least 80 words from a genre."""
-    settings = Genres(each=5, least_words=80, genres=[genre])
-    lines = draw(genre, settings, folder).read_text(encoding="utf-8").splitlines()
+    settings = Genres(most_documents=5, least_words=80, genres=[genre])
+    lines = draw_documents(genre, settings, folder).read_text(encoding="utf-8").splitlines()
     return [json.loads(line) for line in lines]
 
 
@@ -244,7 +241,7 @@ def drawing_folder(tmp_path) -> Path:
 
 
 def test_as_many_documents_as_asked_for_are_drawn_without_short_ones(drawing_folder):
-    documents = draw_documents(make_genre("text"), drawing_folder)
+    documents = draw_and_read(make_genre("text"), drawing_folder)
 
     ids = [document["id"] for document in documents]
     assert len(ids) == 5
@@ -252,18 +249,18 @@ def test_as_many_documents_as_asked_for_are_drawn_without_short_ones(drawing_fol
 
 
 def test_the_drawn_documents_do_not_depend_on_files_that_are_not_drawn(drawing_folder):
-    documents = draw_documents(make_genre("text"), drawing_folder)
+    documents = draw_and_read(make_genre("text"), drawing_folder)
     (drawing_folder / "packages" / "mills" / "0.txt").unlink()
     (drawing_folder / "mills.jsonl").unlink()  # else the documents are not drawn again
 
-    assert draw_documents(make_genre("text"), drawing_folder) == documents
+    assert draw_and_read(make_genre("text"), drawing_folder) == documents
 
 
 def test_a_package_without_the_files_of_its_genre_is_an_error(drawing_folder):
     genre = make_genre("text", name="none", files="none")
 
     with pytest.raises(DataError, match="mills 1: holds no none"):
-        draw_documents(genre, drawing_folder)
+        draw_and_read(genre, drawing_folder)
 
 
 def test_files_of_one_name_are_told_apart_by_their_folders(tmp_path):
@@ -272,7 +269,7 @@ def test_files_of_one_name_are_told_apart_by_their_folders(tmp_path):
     # The last pattern finds the same files again.
     genre = make_genre("text", files=["a/*", "c/*", "?/mill.txt"])
 
-    documents = draw_documents(genre, tmp_path)
+    documents = draw_and_read(genre, tmp_path)
 
     assert {document["id"] for document in documents} == {"a/mill.txt#0", "c/mill.txt#0"}
 
@@ -281,7 +278,7 @@ def test_dropped_text_does_not_count_as_words_of_a_document(tmp_path):
     write_package_file(tmp_path, "enough.txt", "no word " * 90)
     write_package_file(tmp_path, "short.txt", "word " * 70 + "no " * 20)
 
-    documents = draw_documents(make_genre("text", drop="no "), tmp_path)
+    documents = draw_and_read(make_genre("text", drop="no "), tmp_path)
 
     assert documents == [{"id": "enough.txt#0", "text": "word " * 90}]
 
@@ -291,7 +288,7 @@ def test_the_error_for_a_package_that_apt_lacks_says_what_to_do(tmp_path):
     package = PACKAGE.model_copy(update={"name": "no-such-mills"})
 
     with pytest.raises(DataError, match=r"no-such-mills=1: .*genres\.yaml"):
-        unpacked(package, tmp_path)
+        unpack_package(package, tmp_path)
 
 
 def make_contradictions(*texts: str, genre: str = "one") -> list[Contradiction]:
@@ -299,15 +296,13 @@ def make_contradictions(*texts: str, genre: str = "one") -> list[Contradiction]:
     return [
         Contradiction(
             genre=genre,
-            row=0,
-            place=place,
             prefix="Before. ",
             completion="It is old.",
             text=text,
-            type="entity",
+            error_type="entity",
             edit="e",
         )
-        for place, text in enumerate(texts)
+        for text in texts
     ]
 
 
@@ -354,7 +349,7 @@ def test_labels_are_counted_for_the_contradictions_of_a_build(tmp_path, contradi
     counts = {"documents": 9, "eligible": 8, "rows": 4, "several": 1}
 
     answers = read_labels([labels])
-    record = _record("all", "", "r", None, [(counts, contradictions)], answers)
+    record = summarise_builds([Build(counts, contradictions)], answers)
 
     assert len(answers) == 4
     assert record["read"] == 4
@@ -393,11 +388,13 @@ def test_a_build_is_counted_with_its_contradictions(tmp_path):
     corpus = tmp_path / "mills.jsonl"
     corpus.write_text("".join(lines), encoding="utf-8")
 
-    counts, contradictions = build(_ROOT, "here", make_genre("text"), corpus, None, tmp_path)
+    checkout = Checkout("here", ROOT)
 
-    keys = {contradiction.key for contradiction in contradictions}
-    assert counts["documents"] == 6
-    assert counts["eligible"] == 6
-    assert counts["rows"] > 0
-    assert len(contradictions) == 3 * counts["rows"]
-    assert len(keys) == len(contradictions)
+    build = build_genre(checkout, make_genre("text"), corpus, GenreOptions(tmp_path), model=None)
+
+    keys = {contradiction.key for contradiction in build.contradictions}
+    assert build.counts["documents"] == 6
+    assert build.counts["eligible"] == 6
+    assert build.counts["rows"] > 0
+    assert len(build.contradictions) == 3 * build.counts["rows"]
+    assert len(keys) == len(build.contradictions)
