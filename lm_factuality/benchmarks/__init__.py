@@ -136,7 +136,7 @@ def find_source(name: str) -> Source:
     sources = all_sources()
     if name in sources:
         return sources[name]
-    # A name with a typing error gets a suggestion.
+    # If the name is nearly that of a source, the message suggests it.
     hint = did_you_mean(name, sources)
     raise ConfigError(
         f"no data source is called {name!r}, expected one of {listed(list(sources))}, as"

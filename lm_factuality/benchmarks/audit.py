@@ -76,12 +76,12 @@ class PromptAudit:
         """
         document = sample["doc"]
         requests = request_arguments(sample)
-        # A request has a prompt and its decoding options, i.e. at least two arguments.
+        # One document makes one request, which has a prompt and at least one further argument.
         if len(requests) != 1 or len(requests[0]) < 2:
             return UNKNOWN_REQUESTS
 
         prompt, *generation_arguments = requests[0]
-        # lm_eval stores the decoding options of each request after its prompt.
+        # These are the decoding options, and the number of tokens for thinking if there is one.
         if generation_arguments != self._expected.generation_arguments:
             return "its generation arguments are not those of the leaderboard"
         problem = self._prompt_problem(prompt_text(prompt), str(document[self.key]))
@@ -117,6 +117,7 @@ class PromptAudit:
         if not match:
             return DIFFERENT_REQUEST
         template = (before, after.strip())
+        # This is the first sample of the task.
         if self._template is None:
             self._template = template
         return None if template == self._template else DIFFERENT_REQUEST

@@ -242,7 +242,10 @@ class ReportRuns:
 
 
 def displayed_score(kind: str, name: str) -> Score:
-    """Return the declared score of a metric, or a neutral score that shows values unchanged.
+    """Return the score by which a report shows a metric, with its label, factor and range.
+
+    A metric that is not declared, or has no label, gets a score that shows its values unchanged
+    under its name.
 
     Args:
         kind: The kind of the benchmark, such as ``factor``.
@@ -288,7 +291,8 @@ def scores_section(report_runs: ReportRuns, kind: str, title: str = "", note: st
     if not tasks or benchmark is None:
         return Markup()
 
-    # The template lists these runs as rows and the scores as columns.
+    # The template makes a table of each task, with the runs as rows and the scores as columns. The
+    # tasks of a benchmark can report different scores.
     tables = []
     for task in tasks:
         entries = report_runs.of_task(task)
@@ -356,8 +360,8 @@ class ScoreFigure:
         If the judge is a cascade of two judges, it is the warning about the first that has one.
         """
         judge = as_mapping(self.task.metadata.get("judge_config"))
-        # The keys "first" and "second" hold the two judges of a cascade. For any other judge, both
-        # are empty, and no backend of an empty name has a warning.
+        # The keys "first" and "second" hold the two judges of a cascade. Any other judge lacks
+        # both, and an empty configuration has no warning.
         configs = [judge, as_mapping(judge.get("first")), as_mapping(judge.get("second"))]
         for config in configs:
             caution = capabilities_of(str(config.get("backend"))).caution

@@ -542,7 +542,7 @@ class Benchmark:
                 same name, or a headline is none of the scores.
         """
         self._check_scores()
-        # Kinds and pages become names of files in reports.
+        # Kinds and pages become names of files in reports, some of which are taken.
         for field_name, value in (("kind", self.kind), ("page name", self.page_name)):
             if not _FILE_NAME.fullmatch(value) or value in _RESERVED_NAMES:
                 raise ConfigError(
@@ -605,9 +605,11 @@ class Benchmark:
     ) -> dict[str, Aggregation]:
         """Return how the values of each metric become one number, by the metric's name.
 
+        A score whose name ends in ``*`` stands for several metrics. A task says which ones it has.
+
         Args:
-            endings_by_prefix: The endings of the metrics that a score with a ``*`` stands for, by
-                its name without the ``*``.
+            endings_by_prefix: The endings of these metrics, by the name of the score without the
+                ``*``.
 
         Example:
             For the score ``f1_at_*``, ``{"f1_at_": ["64", "178"]}`` gives the metrics ``f1_at_64``
@@ -673,8 +675,8 @@ class Benchmark:
         """Return whether higher is better, by the name of the metric.
 
         Args:
-            names: The metrics. Those that are not declared, or of which neither higher nor lower is
-                better, are left out, because lm_eval has no entry for them.
+            names: The metrics. The result lacks those that are not declared, and those that say
+                nothing about quality, such as a number of facts: lm_eval has no entry for them.
         """
         directions = {}
         for name in names:

@@ -84,7 +84,8 @@ def _grade_question(grading: GradedAnswers) -> Question:
     Args:
         grading: The grading method of the benchmark. Its grades are the options of the question.
     """
-    # Other grades, such as NOT_ATTEMPTED, count neither for sensitivity nor for specificity.
+    # A sheet compares people with the judge by sensitivity and specificity, for which a grade is
+    # good or bad. Other grades, such as NOT_ATTEMPTED, count for neither.
     is_good_by_grade = {grading.best_grade: True, grading.worst_grade: False}
     options = tuple(
         Option(grade, _grade_label(grade), good=is_good_by_grade.get(grade))
@@ -162,6 +163,7 @@ def _score_counts(grading: GradedAnswers, grade: str | None, cluster: str) -> di
         outcome = grade_score.outcome(grade, cluster)
         # For example, precision leaves out answers that were not attempted.
         if outcome is not None:
+            # An answer counts twice in a harmonic mean of two shares if both contain it.
             score_counts[grade_score.score.name] = mean_counts(outcome, float(outcome.weight))
     return score_counts
 

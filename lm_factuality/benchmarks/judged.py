@@ -175,7 +175,7 @@ class JudgedMethod(abc.ABC):
             # Only the figure of a score has a "value". All other entries are counts.
             if isinstance(entry, Mapping) and "value" in entry:
                 score = find_score(self.scores, name) or undeclared_score(name)
-                # A score without a label is shown by its name.
+                # Scores that no other table shows have no label. Here they are shown by name.
                 labelled_score = replace(score, label=score.label or name)
                 rows.append(_format_score(labelled_score, entry))
             elif entry:
@@ -250,6 +250,7 @@ class JudgedMethod(abc.ABC):
         """
         verdict = row["verdict"]
         rebuilt = self.rebuild_record(row["doc"], row["responses"], verdict)
+        # A record may have further keys, which the judge's output does not determine.
         for key, value in rebuilt.items():
             # The first differing key is reported, because further differences often follow from it.
             if verdict[key] != value:
@@ -397,7 +398,8 @@ def score_figures(rows: Sequence[Mapping[str, Any]], scores: Sequence[Score]) ->
         A number that is not defined is None.
     """
     figures: JsonObject = {}
-    # The names in the order in which rows first mention them.
+    # A row is a mapping, so chaining rows yields the names of all their scores. A dict keeps the
+    # order in which they first occur, and drops repeated names.
     for name in dict.fromkeys(chain.from_iterable(rows)):
         score = find_score(scores, name)
         if score is None:

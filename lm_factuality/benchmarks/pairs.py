@@ -378,6 +378,7 @@ def _p_value(
     Returns:
         The two-sided p-value.
     """
+    # Only the rows of a mean have two counts, the weighted value and the weight.
     is_mean = counts_a.shape[1] == 2
     if is_mean and np.array_equal(counts_a[:, 1], counts_b[:, 1]):
         # With equal weights, the difference of two means is a sum, which has a faster test.

@@ -99,7 +99,7 @@ def collect_scored_rows(rows: Iterable[SampleRow]) -> dict[str, ScoredRows]:
     Returns:
         The rows that have counts for a score, by the name of the score.
     """
-    # For each score, the cluster and the counts of a row by the row's key.
+    # By the name of the score, and then by the key of the row: the row's cluster and its counts.
     rows_by_score: dict[str, dict[str, tuple[str, Counts]]] = defaultdict(dict)
     for row in rows:
         for score_name, counts in row.score_counts.items():
@@ -141,6 +141,7 @@ def mean_counts_by_score(sample: Mapping[str, Any], scores: Iterable[Score]) -> 
     """
     counts_by_score = {}
     for score in scores:
+        # lm_eval writes no metric for a row that has none, or writes None.
         if score.label and sample.get(score.name) is not None:
             counts_by_score[score.name] = mean_counts(sample[score.name])
     return counts_by_score
@@ -161,9 +162,9 @@ def snippet(text: str, max_length: int = 90) -> str:
 
 
 def with_finite_numbers(row: SampleRow) -> SampleRow:
-    """Return a row that pages can hold: NaN and infinity become None.
+    """Return a row that pages can hold, after checking its types: NaN and infinity become None.
 
-    Scores with a number that is not finite are left out of the row.
+    JSON has no such numbers. Scores with a number that is not finite are left out of the row.
 
     Raises:
         TypeError: The key, the cluster, the title or a facet is not a string, or a score has no

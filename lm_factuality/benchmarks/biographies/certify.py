@@ -169,6 +169,8 @@ def count_matches(facts: Sequence[str], released: Sequence[str], name: str) -> i
             num_common = len(words & released_words)
             f1 = ratio(2 * num_common, len(words) + len(released_words))
             is_similar[row, column] = f1 >= MIN_SIMILARITY
+    # Pairs each fact of the shorter list with another one of the longer list, so that as many pairs
+    # as possible are similar. The others have to be left out of the count.
     matching = linear_sum_assignment(is_similar, maximize=True)
     return int(is_similar[matching].sum())
 
@@ -222,6 +224,7 @@ def compare_groups(
         return [judged.ungrouped]
     judged_group_by_fact = _group_by_fact(judged.groups)
     released_group_by_fact = _group_by_fact(released)
+    # Facts that are in no released group make no pair.
     return [
         Comparison(
             judged=judged_group_by_fact[first] == judged_group_by_fact[second],
@@ -431,6 +434,7 @@ def _released_files(options: CertifyOptions) -> list[ReleasedFiles]:
             "--data: expected generations and their decisions in turn, found"
             f" {len(options.files)} files"
         )
+    # Each file of generations is followed by the decisions on it.
     paths = options.files or [locate(source, options.data_dir).path for source in _PUBLISHED]
     file_pairs = zip(paths[::2], paths[1::2], strict=True)
     return [ReleasedFiles(generations, decisions) for generations, decisions in file_pairs]

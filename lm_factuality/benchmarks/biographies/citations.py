@@ -144,7 +144,8 @@ def read_cited_sentences(
 
     Args:
         generation: The response.
-        protocol: How citations are read.
+        protocol: ``code`` reads citations as ALCE's scorer does, and ``fixed`` also reads lines
+            below the first one and ranges such as [1-3].
         split_line: Splits one line into sentences.
 
     Returns:

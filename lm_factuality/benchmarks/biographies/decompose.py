@@ -207,8 +207,8 @@ def problem_with_facts(reply: FactsReply, prompt_variables: Mapping[str, Any]) -
         words and is not merely a circumstance such as "In the late 19th century.".
     """
     num_words = len(words_in(prompt_variables["sentence"]))
-    # Each fact should need a word of its own. A judge that lists many more facts repeats itself
-    # without end. One more than words is allowed, for a sentence such as "Painter."
+    # A judge that lists more facts than the sentence has words repeats itself. The limit leaves
+    # room for one more, so that only clear cases are refused.
     if len(reply.facts) > num_words + 1:
         return f"{len(reply.facts)} facts of a sentence of {num_words} words"
     for text in reply.facts:

@@ -81,9 +81,11 @@ def link_greedily(counts: SupportCounts, preference: Sequence[int]) -> Links:
 def link_one_to_one(counts: SupportCounts, preference: Sequence[int]) -> Links:
     """Link each group to a different entity so that most facts are supported in total.
 
-    This is the Hungarian algorithm of appendix C.1. Of several assignments with the same total,
-    the one is taken in which more groups get the entity that supports most of their facts. If
-    assignments are still equally good, earlier entities in ``preference`` are preferred.
+    This is the Hungarian algorithm of appendix C.1. It decides by the following rules in turn:
+
+    1. As many facts as possible are supported.
+    2. As many groups as possible get the entity that supports most of their facts.
+    3. Groups get entities that come early in ``preference``.
 
     Args:
         counts: How many facts of each group (rows) each entity (columns) supports.
@@ -101,10 +103,11 @@ def link_one_to_one(counts: SupportCounts, preference: Sequence[int]) -> Links:
     if counts.size == 0:
         return tuple(links)
 
+    # The algorithm prefers early columns, so the columns are put in the order of preference.
     ordered_counts = counts[:, list(preference)]
     is_best_of_group = ordered_counts == ordered_counts.max(axis=1, keepdims=True)
-    # For three groups, a supported fact weighs 4, and the best entity of a group 1 more. Even three
-    # best entities then weigh less than one further supported fact.
+    # The second rule must never outweigh the first. With G groups, it can add G at most, so a
+    # supported fact weighs G + 1.
     weights = ordered_counts * (len(counts) + 1) + is_best_of_group
     rows, columns = linear_sum_assignment(weights, maximize=True)
     for row, column in zip(rows.tolist(), columns.tolist(), strict=True):

@@ -341,12 +341,13 @@ def majority_judgement(evidence: tuple[str, ...], samples: Sequence[Judgement]) 
         samples: The judgement of each sample, at least one. Unscored samples do not vote.
 
     Returns:
-        The judgement with the evidence, which is
+        The judgement, with the evidence. It depends on how many samples have a verdict:
 
-        - unscored if no sample has a verdict, or if two outcomes are equally common
-        - the only one with a verdict, with its own score
-        - otherwise the first one with the commonest outcome. Its score is the share of the samples
-          with a verdict that say supported.
+        - none: unscored
+        - one: this sample
+        - several: the first sample with the commonest outcome, or unscored if two outcomes are
+          equally common. The score is the share of the samples that say supported: with supported,
+          supported and irrelevant, it is 2/3.
     """
     scored = [judgement for judgement in samples if judgement.outcome != UNSCORED]
     if not scored:

@@ -216,7 +216,8 @@ class AmbigBio(JudgedMethod):
             judge: The judge that would be asked.
             biographies: The responses with their facts.
         """
-        # `plan` calls the step with a judge that counts the questions and answers none.
+        # `plan` calls the step with a judge that answers from its store only, and counts the
+        # questions that it cannot answer.
         plan = judge.plan(partial(self.verify, biographies=biographies))
         if judge.config.verify != "page":
             return plan

@@ -49,8 +49,7 @@ def score_decisions(decisions: Decisions, protocol: Protocol = "code") -> JsonOb
           ``intervals`` their 95% intervals, for which names are resampled
         - ``choices``: sentences that say what the protocol computes
         - ``num_biographies``: the mean number of groups that the file states, or None
-        - ``num_nan``: how many responses have no D-FActScore, since grouping lost all their facts.
-          The authors' script gives the score NaN to them.
+        - ``num_nan``: how many responses have no D-FActScore, since grouping lost all their facts
         - further counts of names, responses and unscored facts
     """
     rows = []

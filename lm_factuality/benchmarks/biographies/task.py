@@ -106,8 +106,8 @@ class AmbigBioTask(JudgedTask):
             self._own_data = own_data_file(config, "JSON as ALCE has it")
         self._prompt = make_prompt(metadata)
         method = method_from_metadata(metadata)
-        # lm_eval finds the prompt in the field "text" of a document. It demands a target, which no
-        # score uses here.
+        # lm_eval finds the prompt in the field "text" of a document. The target, which it also
+        # gets, is used by no score.
         lm_eval_settings = {"doc_to_text": "text", "doc_to_target": "name"}
         recorded_settings = {**self._prompt.recorded, **method.recorded_settings}
         return method, TaskSettings(lm_eval_settings, recorded_settings)

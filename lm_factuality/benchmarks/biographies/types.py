@@ -157,6 +157,7 @@ def biography_to_record(judged: JudgedBiography) -> JsonObject:
         passage for judgement in judgements for passage in judgement["evidence"]
     )
     number_by_passage = {passage: number for number, passage in enumerate(passages)}
+    # The judgements are those of the record's matrix, so this changes the record.
     for judgement in judgements:
         judgement["evidence"] = [number_by_passage[passage] for passage in judgement["evidence"]]
     return {**record, "evidence": list(passages)}
@@ -174,7 +175,8 @@ def biography_from_record(record: Mapping[str, Any]) -> JudgedBiography:
     """
     try:
         matrix = _matrix_with_passages(record["matrix"], record["evidence"])
-        # Pydantic checks the type of each field. Whether numbers exist is checked next.
+        # Pydantic checks the type of each field only. That groups and links do not refer to facts
+        # and entities that do not exist is checked next.
         judged = to_model(JudgedBiography, {**record, "matrix": matrix})
         _check_numbers(judged)
     except (LookupError, TypeError, ValueError) as error:
@@ -259,7 +261,8 @@ def read_verdicts(path: Path) -> list[JsonObject]:
 
     def parse_record(line: Mapping[str, Any]) -> JsonObject:
         """Return the record in a line, or raise ValueError if it is no judged biography."""
-        # Reports also use further keys of the record, so the biography itself is not returned.
+        # The line is only checked here. Pages also show the scores of a record, which the biography
+        # lacks, so the record itself is returned.
         biography_from_record(line)
         return dict(line)
 

@@ -166,8 +166,8 @@ class LongForm(AmbigBio):
             judged: The response with its facts.
 
         Returns:
-            One pair for each distinct fact. The fact that the response states last comes first.
-            The judge is asked in this order, which stored answers do not depend on.
+            One pair for each distinct fact. The fact that the response states last comes first,
+            and the judge is asked in this order.
         """
         response = judged.generation
         # A dict keeps the order and drops repeated facts.
@@ -243,6 +243,7 @@ class LongForm(AmbigBio):
         responses = [biography_from_record(verdict) for verdict in verdicts]
         facts_by_verdict: Counter[str] = Counter()
         for response in responses:
+            # A tally is a mapping of counts, such as {"supported": 12, "irrelevant": 1}.
             facts_by_verdict.update(asdict(FactTally.from_judged(response)))
         return {
             "responses": len(verdicts),

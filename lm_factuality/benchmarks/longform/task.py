@@ -67,8 +67,8 @@ class LongFormTask(JudgedTask):
         # The method identifies an index only, but facts may also be verified against pages.
         knowledge_identity = self._knowledge.identity if self._knowledge else None
         recorded_settings = {**method.recorded_settings, "knowledge_identity": knowledge_identity}
-        # lm_eval finds the prompt in the field "text" of a document. It demands a target, which no
-        # score uses here.
+        # lm_eval finds the prompt in the field "text" of a document. The target, which it also
+        # gets, is used by no score.
         lm_eval_settings = {"doc_to_text": "text", "doc_to_target": "index"}
         return method, TaskSettings(lm_eval_settings, recorded_settings)
 

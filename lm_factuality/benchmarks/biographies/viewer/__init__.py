@@ -206,7 +206,7 @@ def build_page(records: Sequence[Verdict], title: str) -> str:
             linking.
         title: The title of the page.
     """
-    # The summary is computed as for a run, so that both show the same numbers.
+    # The summary is computed as that of a run is, so that both have the same numbers.
     rows = [row_metrics(record) for record in records]
     content: dict[str, Any] = {
         "title": title,
