@@ -23,7 +23,7 @@ from lm_factuality.leaderboard.rules import Rules, TaskRules
 from lm_factuality.leaderboard.submission import Refusal, Submission, SubmissionRefusedError
 from lm_factuality.people.correct import correct_scores
 from lm_factuality.people.labels import Key, read_key
-from lm_factuality.people.sheet import asked_units, draw_units, units_of_run
+from lm_factuality.people.sheet import draw_units, keep_asked_units, units_of_run
 from lm_factuality.results.read import date_of, read_correction, read_results_file
 from lm_factuality.results.recompute import UNREADABLE, differences, is_same_value, recompute
 
@@ -385,7 +385,7 @@ def _draw_problem(key: Key, task: TaskResult) -> str:
             " run alone"
         )
     sheet_keys = {item.unit for item in key.items}
-    units = asked_units(units_of_run(task, key.sources[0].model), key.questions)
+    units = keep_asked_units(units_of_run(task, key.sources[0].model), key.questions)
     drawn_units, strata = draw_units(units, len(sheet_keys), key.stratify, random.Random(key.seed))
     drawn_keys = {unit.key for unit in drawn_units}
     if sheet_keys != drawn_keys or list(strata) != list(key.strata):

@@ -22,7 +22,7 @@ from lm_factuality.ground.files import sha256_of
 from lm_factuality.harness.outputs import Corrected, TaskResult
 from lm_factuality.harness.samples import read_samples
 from lm_factuality.people.labels import Key, Labels, read_key, read_labels
-from lm_factuality.people.sheet import asked_samples, units_of_run
+from lm_factuality.people.sheet import require_asked_samples, units_of_run
 from lm_factuality.results.read import Correction
 from lm_factuality.scores.ppi import Units, correct_by_labels
 
@@ -151,7 +151,7 @@ def label_samples(result: TaskResult, key: Key, labels: Labels) -> LabelledRun:
     Raises:
         DataError: The sheet was not drawn from these samples, or people can be asked about none.
     """
-    path, people, display = asked_samples(result)
+    path, people, display = require_asked_samples(result)
     source = _find_source(result.task, path, key)
     # A unit is a sample with the questions about it. The sheet's key lists the drawn ones, with
     # one over the probability of each to be drawn.

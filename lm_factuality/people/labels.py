@@ -232,8 +232,9 @@ def read_labels(paths: Sequence[Path], key: Key) -> Labels:
     answers: dict[int, dict[str, str]] = defaultdict(dict)
     # Sorting by number puts the first answer before the second.
     for (number, person), answer in sorted(answers_by_label.items()):
-        # Most items repeat no other one.
-        first_number = key.items[number - 1].repeat_of or number
+        item = key.items[number - 1]
+        # Most items repeat no other one, so their own number is the first.
+        first_number = item.repeat_of or number
         answers_to_item = answers[first_number]
         is_second_answer = person in answers_to_item
         name = f"{person} again" if is_second_answer else person

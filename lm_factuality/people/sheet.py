@@ -123,7 +123,7 @@ def read_pool(
     question_names = [question.name for question in pool.questions]
     for name in questions:
         check_option("--question", name, question_names)
-    units = asked_units(pool.units, questions)
+    units = keep_asked_units(pool.units, questions)
     if not units:
         raise DataError(
             f"{', '.join(map(str, paths))}: holds nothing that people can be asked about"
@@ -157,7 +157,7 @@ def _pool_of_runs(files: Iterable[ResultsFile], task: str | None) -> Pool:
     sources = []
     units: list[Unit] = []
     for number, run in enumerate(runs_by_task[name].values()):
-        samples, people, _ = asked_samples(run.task)
+        samples, people, _ = require_asked_samples(run.task)
         source = SheetSource(
             file=str(run.file.path),
             sha256=sha256_of(run.file.path),
@@ -229,7 +229,7 @@ def check_option(option: str, name: str, names: Sequence[str]) -> None:
         )
 
 
-def asked_units(units: Iterable[Unit], questions: Sequence[str] = ()) -> tuple[Unit, ...]:
+def keep_asked_units(units: Iterable[Unit], questions: Sequence[str] = ()) -> tuple[Unit, ...]:
     """Keep the units (samples or rows of data files) that have an item, i.e. a question to ask.
 
     Args:
@@ -257,7 +257,7 @@ def find_asked_samples(result: TaskResult) -> AskedSamples | None:
     return AskedSamples(result.samples, benchmark.people, display)
 
 
-def asked_samples(result: TaskResult) -> AskedSamples:
+def require_asked_samples(result: TaskResult) -> AskedSamples:
     """Return the samples of a task that people can be asked about.
 
     Raises:
@@ -284,7 +284,7 @@ def units_of_run(result: TaskResult, model: str) -> Iterator[Unit]:
     Raises:
         DataError: The task has no samples that people can be asked about.
     """
-    path, people, display = asked_samples(result)
+    path, people, display = require_asked_samples(result)
     # Each benchmark has its own words for the four outcomes, such as "factual" for "right".
     right, wrong, unscored, other = display.outcome_labels
     verdicts = {"right": right, "wrong": wrong, "unscored": unscored, "none": other}
@@ -573,12 +573,12 @@ def build_page(sheet: Sheet) -> str:
 
 def _number_texts(items: Iterable[Item]) -> dict[str, int]:
     """Number all texts and passages of a sheet's items from 0, in the order in which they occur."""
-    # A dictionary keeps the texts in order, each of them once.
-    texts: dict[str, None] = {}
+    texts = []
     for item in items:
-        texts[item.text] = None
-        texts.update((passage, None) for _, passage in item.context)
-    return {text: number for number, text in enumerate(texts)}
+        texts.append(item.text)
+        texts += [passage for _, passage in item.context]
+    # The keys of a dictionary are the texts in order, each of them once.
+    return {text: number for number, text in enumerate(dict.fromkeys(texts))}
 
 
 def _page_options(options: Sequence[Option]) -> list[tuple[str, str, str]]:

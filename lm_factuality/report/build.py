@@ -346,7 +346,7 @@ class ComparedSettings:
     by_run: Mapping[tuple[str, str], Mapping[str, str]]
     """The settings of each run, by model id and task."""
 
-    values_of_task: Mapping[tuple[str, str], set[str]]
+    values_by_task_and_name: Mapping[tuple[str, str], set[str]]
     """All values of a setting in the runs of a task, by task and setting.
 
     The value of a run without the setting is an empty text.
@@ -364,20 +364,20 @@ def _compare_settings(entries: Iterable[Entry]) -> ComparedSettings:
     shared = {}
     differing = []
     # A table of one task shows only the settings in which the runs of this task differ.
-    values_of_task: dict[tuple[str, str], set[str]] = defaultdict(set)
+    values_by_task_and_name: dict[tuple[str, str], set[str]] = defaultdict(set)
     for name in names:
         values: set[str] = set()
         for (_, task), settings in by_run.items():
             # A run that lacks a setting differs from one that has it.
             value = settings.get(name, "")
             values.add(value)
-            values_of_task[task, name].add(value)
+            values_by_task_and_name[task, name].add(value)
         # With one value, all runs agree.
         if len(values) == 1:
             shared[name] = values.pop()
         else:
             differing.append(name)
-    return ComparedSettings(shared, differing, by_run, values_of_task)
+    return ComparedSettings(shared, differing, by_run, values_by_task_and_name)
 
 
 def _list_entries(entries: Sequence[Entry]) -> str:

@@ -479,7 +479,7 @@ def _pair_table(
             run.label: run.scored_rows[score.name] for run in runs if score.name in run.scored_rows
         }
         pairs = compare_all_models(scored_rows, score, metrics)
-        # One row of the table for each two models.
+        # The table has one row for each score and each two models.
         for (label_a, label_b), pair in pairs.items():
             rows.append((score.name, label_a, label_b, *_pair_cells(pair, score)))
         if pairs and score.note:

@@ -123,8 +123,7 @@ def read_results_files(
     Raises:
         DataError: A path has no results, or lm_eval did not write a file.
     """
-    # A dictionary keeps the files in order, each of them once. Its values are not used.
-    unique_files: dict[Path, None] = {}
+    all_files: list[Path] = []
     for path in paths:
         # Sorting makes the order the same on every machine.
         files = sorted(path.rglob("results_*.json")) if path.is_dir() else [path]
@@ -133,8 +132,9 @@ def read_results_files(
                 f"{path}: no results_*.json here; expected lm_eval's --output_path or a file"
                 " below it"
             )
-        unique_files.update(dict.fromkeys(files))
-    return tuple(read_results_file(file, with_corrected) for file in unique_files)
+        all_files += files
+    # The keys of a dictionary are the files in order, each of them once.
+    return tuple(read_results_file(file, with_corrected) for file in dict.fromkeys(all_files))
 
 
 def read_results_file(path: Path, with_corrected: bool = True) -> ResultsFile:

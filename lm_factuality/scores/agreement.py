@@ -158,30 +158,31 @@ def measure_coefficient(
         The coefficient. It has no interval if fewer than two groups can be left out, or if that
         never changes it.
     """
-    measured = compute(items)
-    if math.isnan(measured):
+    coefficient = compute(items)
+    if math.isnan(coefficient):
         return Measure(None, None, None, len(items))
 
     # A cluster is left out as a whole, since its items are not independent.
     cluster_numbers = np.unique(clusters, return_inverse=True)[1]
     # Neighbouring clusters go to different groups, so the groups are about equally large.
     groups = cluster_numbers % _MAX_JACKKNIFE_GROUPS
-    values = []
+    values_without_group = []
     for left_out in tqdm(set(groups), "intervals", leave=False, delay=2):
         remaining = [item for item, group in zip(items, groups, strict=True) if group != left_out]
-        values.append(compute(remaining))
+        values_without_group.append(compute(remaining))
 
-    jackknife = np.array(values)
+    jackknife_values = np.array(values_without_group)
     # The coefficient is not defined if the remaining answers are all the same.
-    jackknife = jackknife[~np.isnan(jackknife)]
-    if len(jackknife) < 2 or np.ptp(jackknife) < _NO_SPREAD:
-        return Measure(measured, None, None, len(items))
-    quantile = stats.t.ppf(0.975, len(jackknife) - 1)
-    half_width = float(quantile * np.std(jackknife) * math.sqrt(len(jackknife) - 1))
+    jackknife_values = jackknife_values[~np.isnan(jackknife_values)]
+    # Values that are all alike show no spread, so they tell no interval.
+    if len(jackknife_values) < 2 or np.ptp(jackknife_values) < _NO_SPREAD:
+        return Measure(coefficient, None, None, len(items))
+    degrees = len(jackknife_values) - 1
+    half_width = float(stats.t.ppf(0.975, degrees) * np.std(jackknife_values) * math.sqrt(degrees))
     # No coefficient of agreement lies outside of [-1, 1].
-    low = max(-1.0, measured - half_width)
-    high = min(1.0, measured + half_width)
-    return Measure(measured, low, high, len(items))
+    low = max(-1.0, coefficient - half_width)
+    high = min(1.0, coefficient + half_width)
+    return Measure(coefficient, low, high, len(items))
 
 
 def measure_share(

@@ -357,7 +357,8 @@ class _LabelledSample:
         """
         # At least 1, for strata that are labelled completely by one label.
         degrees = np.maximum(1, self.labels_per_stratum - 1)
-        small_sample = np.sqrt(np.maximum(1, self.labels_per_stratum) / degrees)[self.strata]
+        # The mean of a few labels lies closer to them than the true mean, so errors are enlarged.
+        small_sample = np.sqrt(self.labels_per_stratum / degrees)[self.strata]
         errors = self.extra_weights * deviations * small_sample
         return np.asarray(errors / (1 - np.minimum(leverage, _MAX_LEVERAGE)))
 
@@ -375,6 +376,7 @@ class _LabelledSample:
         """
         deviations = self._stratum_deviations(self.judge_counts @ gradient)
         influence = (self.extra_weights * deviations) ** 2
+        # If the judge's counts do not vary, the sum is 0, and 1.0 avoids a division by it.
         return np.asarray(influence / (float(influence.sum()) or 1.0))
 
     def _cluster_contributions(
@@ -392,6 +394,7 @@ class _LabelledSample:
             One number for each cluster.
         """
         corrected_scores = unit_scores + stratum_corrections[self.units.strata]
+        # A cluster sums its units, and the deviations of its labels.
         of_units = np.bincount(self.units.clusters, corrected_scores)
         of_labels = np.bincount(self.clusters, label_deviations, len(of_units))
         return np.asarray(of_units + of_labels)

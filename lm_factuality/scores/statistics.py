@@ -385,7 +385,7 @@ def pooled(score_of_sums: ScoreOfSums) -> Aggregation:
 
     def score_of_rows(rows: Sequence[Sequence[float] | None]) -> float:
         """Compute the score, NaN without any counts."""
-        # zip turns the rows into columns.
+        # zip turns the rows into columns, and each column has a total. Without rows there is none.
         totals = [sum(column) for column in zip(*_rows_with_counts(rows), strict=True)]
         return score_of_sums(totals) if totals else math.nan
 
@@ -403,6 +403,7 @@ def pooled(score_of_sums: ScoreOfSums) -> Aggregation:
 
 def _rows_with_counts(rows: Sequence[Sequence[float] | None]) -> list[Sequence[float]]:
     """Return the rows that hold any count other than 0."""
+    # Other rows add nothing to the sums, and must not take part in the draws of a bootstrap.
     return [row for row in rows if row is not None and any(row)]
 
 
