@@ -86,7 +86,7 @@ def _check_base_url(base_url: str) -> str:
         raise ValueError("is not an address; expected something like http://localhost:8000/v1")
 
     url = urlsplit(base_url)
-    # Servers log addresses, and results contain them.
+    # Results contain the address, and servers write it to logs, so it must not hold a secret.
     has_credentials = url.username is not None or url.password is not None
     if has_credentials or url.query or url.fragment:
         raise ValueError(
@@ -100,7 +100,7 @@ def _is_web_address(text: str) -> bool:
     """Return whether a text is a URL of the form ``http://HOST...`` or ``https://HOST...``."""
     try:
         url = urlsplit(text)
-        # Reading the port raises a ValueError if it is not a number.
+        # Port 0 is reserved. Reading a port that is no number up to 65535 raises a ValueError.
         has_valid_port = url.port != 0
     except ValueError:
         return False
@@ -302,15 +302,15 @@ class JudgeConfig(
     def _explain_wrong_arguments(
         cls, settings: object, make_config: ModelWrapValidatorHandler["JudgeConfig"]
     ) -> "JudgeConfig":
-        """Make a config; raise a ConfigError if Python code passed wrong arguments.
+        """Turn pydantic's error about wrong arguments of ``JudgeConfig(...)`` into a ConfigError.
 
-        Pydantic calls this in place of its own validation, so that users of the Python interface
-        see the same kind of error as those of YAML files.
+        Pydantic calls this whenever it makes a config. Users of the Python interface thus see the
+        same kind of error as those of YAML files, such as ``judge mine: samples: ...``.
 
         Args:
-            settings: A mapping if the settings come from a YAML file, or the arguments of
-                ``JudgeConfig(...)`` or ``dataclasses.replace``.
-            make_config: Makes a config of the settings.
+            settings: A mapping if the settings come from a YAML file, or an ``ArgsKwargs`` with
+                the arguments of ``JudgeConfig(...)`` or ``dataclasses.replace``.
+            make_config: Pydantic's own validation, which makes a config of the settings.
 
         Returns:
             The config.
@@ -325,7 +325,7 @@ class JudgeConfig(
         except ValidationError as error:
             if not isinstance(settings, ArgsKwargs):
                 raise
-            # The name is the first field. It may be an argument by position or by name.
+            # The name is the first field, as in JudgeConfig("mine", ...), or a keyword argument.
             keyword_arguments = settings.kwargs or {}
             name = settings.args[0] if settings.args else keyword_arguments.get("name")
             lines = [f"judge {name}: {problem}" for problem in problems_of(cls, error)]
@@ -364,10 +364,13 @@ class JudgeConfig(
     def _logprobs_problems(self) -> Iterator[str]:
         """Find settings with which verdicts cannot be read from log-probabilities.
 
+        With ``verdicts: logprobs``, a judge answers True or False, and the probabilities of these
+        two as the first token of its answer are the verdict.
+
         Yields:
             A sentence for each problem, with what to do.
         """
-        # Questions with ``verdicts: logprobs`` set this number themselves.
+        # A question that needs the log-probabilities sets this number itself.
         if self.decoding.top_logprobs:
             yield "decoding.top_logprobs is not for a config: say verdicts: logprobs"
         if self.verdicts != "logprobs":
@@ -377,11 +380,15 @@ class JudgeConfig(
                 "verdicts: logprobs reads the first token of an answer, which belongs to a thought"
                 " if there are thinking_tokens; take one of the two out"
             )
+        # An answer about a page has many verdicts, and other backends return no logprobs.
         if self.verify == "page" or self.backend != "openai":
             yield "verdicts: logprobs reads one word of one fact; it needs openai and verify: fact"
 
     def _cascade_problems(self) -> Iterator[str]:
-        """Find settings with which a cascade of two judges cannot work.
+        """Find settings with which a cascade cannot work.
+
+        A cascade asks its first judge about every claim, and its second judge only where the
+        first one's probability of support is in the band ``unsure_between``.
 
         Yields:
             A sentence for each problem. None for a judge that is no cascade.
@@ -397,10 +404,10 @@ class JudgeConfig(
 
         if "cascade" in (self.first.backend, self.second.backend):
             yield "a cascade cannot be part of another cascade"
-        # A language model gives a verdict without a reliable probability.
         elif self.first.capabilities.reads_prompts:
+            # Judges that read prompts are language models, which state no reliable probability.
             yield "a cascade needs probabilities: name a classifier or lexical as first"
-        # A cascade passes single claims on and combines verdicts in text.
+        # The second judge is asked about single facts, and its verdict is read from its text.
         if self.second.verdicts != "text" or self.second.verify != "fact":
             yield "a cascade decides on a fact by its text; remove verdicts and verify from second"
 
@@ -430,12 +437,17 @@ class JudgeConfig(
 
     @property
     def capabilities(self) -> Capabilities:
-        """The capabilities of the backend; those of the second judge for a cascade."""
+        """What the judge can answer, what it is sent, and what users should know of its scores.
+
+        A cascade can do what its second judge can, since that one is asked the whole question
+        wherever the first is unsure.
+        """
+        # Only a cascade has two judges.
         if self.first is None or self.second is None:
             return capabilities_of(self.backend)
         first_capabilities = self.first.capabilities
         second_capabilities = self.second.capabilities
-        # The first judge's weaknesses show in the scores of the cascade too.
+        # If the first judge only matches words, or needs a caution, so does the whole cascade.
         return replace(
             second_capabilities,
             matches_words=second_capabilities.matches_words or first_capabilities.matches_words,
@@ -459,13 +471,13 @@ class JudgeConfig(
         description: dict[str, Any] = TypeAdapter(JudgeConfig).dump_python(
             self, mode="json", include=keys
         )
-        # A judge within a cascade is described in the same way.
+        # Pydantic has dumped the judges of a cascade with all their settings, also unused ones.
         if self.first is not None:
             description["first"] = self.first.describe()
         if self.second is not None:
             description["second"] = self.second.describe()
 
-        # `to_dict` leaves out fields that are not in use.
+        # Only the fields that requests use are of interest, which are those of `to_dict`.
         decoding = description["decoding"]
         description["decoding"] = {name: decoding[name] for name in self.decoding.to_dict()}
         # A path on the user's machine says nothing to readers of results.
@@ -503,8 +515,10 @@ def load_judge_config(path_or_name: str | Path) -> JudgeConfig:
         raise ConfigError(f"{path}: expected a mapping of names to values, such as backend: openai")
 
     backend = str(content.get("backend"))
-    # If the backend is unknown, that is the only problem to report: all keys are let through.
-    keys = allowed_keys(backend) or frozenset(content)
+    keys = allowed_keys(backend)
+    # If the backend is unknown, no key is checked, so that only the backend is reported.
+    if not keys:
+        keys = frozenset(content)
     if backend == "cascade":
         keys -= _SETTINGS_OF_SECOND_JUDGE
 
@@ -518,13 +532,13 @@ def load_judge_config(path_or_name: str | Path) -> JudgeConfig:
             problems.append(f"{path}: backend {backend}: {problem}")
     values["name"] = path.stem
 
-    # The second judge asks most questions, so its settings are those of the cascade.
+    # A cascade takes the settings that its own YAML may not have from its second judge.
     second_judge = values.get("second")
     if isinstance(second_judge, JudgeConfig):
         for key in _SETTINGS_OF_SECOND_JUDGE:
             values[key] = getattr(second_judge, key)
 
-    # Problems of keys and of values are reported together.
+    # Wrong values are found here. They are reported together with the unknown keys.
     try:
         config = read_settings(JudgeConfig, values, str(path))
     except ConfigError as error:
@@ -535,7 +549,11 @@ def load_judge_config(path_or_name: str | Path) -> JudgeConfig:
 
 
 def _resolve_files(folder: Path, key: str, value: object) -> object:
-    """Replace names of files in a value of a judge's YAML by what the rest of the code needs.
+    """Turn the names of files in a judge's YAML into whole paths, or into the judges they hold.
+
+    Example:
+        In the YAML ``judges/mine.yaml``, ``first: lexical.yaml`` becomes the `JudgeConfig` of that
+        file, and ``prompts: {verify: mine.jinja}`` becomes ``{"verify": "judges/mine.jinja"}``.
 
     Args:
         folder: The folder of the YAML, to which the names of files are relative.
@@ -547,7 +565,7 @@ def _resolve_files(folder: Path, key: str, value: object) -> object:
         ``prompts`` and ``options``, and the unchanged value for all other keys.
     """
     if key in ("first", "second") and isinstance(value, str):
-        # A judge in the same folder goes before one that the suite has.
+        # A file in the same folder is preferred to a judge of the suite that has this name.
         neighbour = folder / value
         return load_judge_config(neighbour if neighbour.is_file() else value)
     if key in ("prompts", "options") and isinstance(value, dict):

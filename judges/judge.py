@@ -144,7 +144,7 @@ class Judge(AbstractContextManager["Judge"]):
             DataError: The store cannot be used.
         """
         requests = self._make_requests(prompt_name, subjects, samples, decoding)
-        answers = self._answers(requests, description)
+        answers = self._answer_with_room_to_think(requests, description)
         return _group_by_subject(answers, len(subjects))
 
     def ask_typed(
@@ -181,7 +181,7 @@ class Judge(AbstractContextManager["Judge"]):
         """
         schema = self._schema(reply_type)
         requests = self._make_requests(prompt_name, subjects, samples, decoding, schema)
-        answers = self._answers(requests, description)
+        answers = self._answer_with_room_to_think(requests, description)
         replies = [
             read_reply(answer, reply_type, request.subject, check)
             for request, answer in zip(requests, answers, strict=True)
@@ -214,7 +214,7 @@ class Judge(AbstractContextManager["Judge"]):
         """
         indices = [index for index, reply in enumerate(replies) if is_worth_retrying(reply)]
         retries = [retry_request(requests[index], replies[index]) for index in indices]
-        answers = self._answers(retries, f"{description}, once more")
+        answers = self._answer_with_room_to_think(retries, f"{description}, once more")
 
         final_replies = list(replies)
         for index, answer in zip(indices, answers, strict=True):
@@ -239,8 +239,9 @@ class Judge(AbstractContextManager["Judge"]):
         """Estimate how many requests a function would send and what they cost; nothing is sent.
 
         Args:
-            ask: Asks the judge that it is passed, which answers from the store alone. A request
-                that depends on a reply that is not stored yet is therefore not foreseen.
+            ask: A function that asks all questions, such as ``lambda judge: verify(judge,
+                pairs)``. It gets a judge that answers from the store alone, so a question that
+                depends on a reply which is not stored yet is not foreseen.
 
         Returns:
             The estimate, with and without a second try of each request.
@@ -249,7 +250,7 @@ class Judge(AbstractContextManager["Judge"]):
         offline_judge = Judge(self.config, backend, self._store, self.prompts)
         ask(offline_judge)
 
-        # The store was looked up first, so only requests without an answer were recorded.
+        # The backend of `offline_judge` records each request that the store cannot answer.
         missing = backend.requests
         retries = []
         # A backend that does not read prompts is never asked once more.
@@ -273,11 +274,12 @@ class Judge(AbstractContextManager["Judge"]):
         """Close the judge at the end of a ``with`` statement."""
         self.close()
 
-    def _answers(self, requests: Sequence[Request], description: str) -> list[Answer]:
-        """Answer requests, with more tokens for those that are cut off in a thought.
+    def _answer_with_room_to_think(
+        self, requests: Sequence[Request], description: str
+    ) -> list[Answer]:
+        """Answer requests, and repeat those that are cut off in a thought with more tokens.
 
-        Requests are sent again with more tokens only if the configuration leaves open how many
-        tokens the model may think.
+        None is repeated if the configuration says how many tokens the model may think.
 
         Args:
             requests: The requests.
@@ -450,16 +452,17 @@ def answer_requests(
 ) -> list[Answer]:
     """Answer requests from the store or, if they have no answer there, by a backend.
 
-    Identical requests are sent once, even if another process asks them at the same time: its
-    answers are waited for, and asked for here if that process dies. An answer with an error is
-    returned but not stored, so the next run asks again.
+    Identical requests are sent once. If another process has sent one already, this process waits
+    until the answer is in the store, and sends the request itself if the other process dies. An
+    answer with an error is returned but not stored, so the next run asks again.
 
     Args:
         backend: Answers the requests that the store cannot answer.
         store: Keeps the answers.
         requests: The requests, of which some may be identical.
         description: The label of the progress bar.
-        on_stored: Is called with the number of distinct answers that came from the store.
+        on_stored: Is called after each look into the store, with the number of distinct answers
+            that were found there.
 
     Returns:
         The answers, in the order of ``requests``.
@@ -475,24 +478,25 @@ def answer_requests(
     with tqdm(
         total=len(missing), desc=description, unit="answer", disable=not requests
     ) as progress_bar:
-        work = _Work(backend, store, missing, progress_bar)
-        on_stored(work.take_stored_answers())
+        batch = _RequestBatch(backend, store, missing, progress_bar)
+        on_stored(batch.take_stored_answers())
         wait = _FIRST_WAIT
-        while work.missing:
-            num_sent = work.send_unclaimed()
-            # Other processes are asking for the rest. Their answers appear in the store.
-            num_stored = work.take_stored_answers()
+        # Both steps remove the requests that they answer from `batch.missing`.
+        while batch.missing:
+            num_sent = batch.send_unclaimed()
+            # Other processes have claimed the rest, and put their answers into the store.
+            num_stored = batch.take_stored_answers()
             on_stored(num_stored)
-            if work.missing:
+            if batch.missing:
                 time.sleep(wait)
-                # As long as answers arrive, more will arrive soon.
+                # While nothing arrives, the store is looked into less and less often.
                 is_progress = num_sent > 0 or num_stored > 0
                 wait = _FIRST_WAIT if is_progress else min(2 * wait, _LONGEST_WAIT)
-    return [work.answers[key] for key in keys]
+    return [batch.answers[key] for key in keys]
 
 
 @dataclass
-class _Work:
+class _RequestBatch:
     """Distinct requests, and the answers to them that have arrived so far."""
 
     backend: Backend
@@ -539,7 +543,7 @@ class _Work:
         try:
             _send(self.backend, requests, self.keep)
         finally:
-            # Requests that got no answer are free for other processes.
+            # Other processes may now send the requests that got no answer.
             self.store.release(claimed_keys)
         return len(requests)
 
@@ -555,6 +559,9 @@ def _send(
     backend: Backend, requests: Mapping[str, Request], keep: Callable[[str, Answer], None]
 ) -> None:
     """Have a backend answer requests, and keep each answer as it arrives.
+
+    After Ctrl-C, a backend that is a generator gets the interrupt, and may still yield the answers
+    to calls that were under way. They are kept too, because they are paid for.
 
     Args:
         backend: The backend.
@@ -581,15 +588,15 @@ def _send(
         for arrival in arrivals:
             keep_arrival(arrival)
     except KeyboardInterrupt as interrupt:
+        # The interrupt may have come while the last answer was being kept.
         if arrival is not None:
-            # The interrupt may have come before the last answer was kept.
             keep_arrival(arrival)
         if isinstance(arrivals, Generator):
-            # The backend still holds answers that arrived before the interrupt.
+            # `throw` returns the first late answer. It raises the interrupt if there is none.
             with suppress(KeyboardInterrupt, StopIteration):
                 keep_arrival(arrivals.throw(interrupt))
-                for arrival in arrivals:
-                    keep_arrival(arrival)
+                for late_arrival in arrivals:
+                    keep_arrival(late_arrival)
         raise
     finally:
         if isinstance(arrivals, Generator):

@@ -78,6 +78,8 @@ class AnswerStore:
 
         with self._exclusive_access():
             self.path.parent.mkdir(parents=True, exist_ok=True)
+            # No isolation level: `_transaction` begins transactions itself. Threads may share the
+            # connection, since `_exclusive_access` lets them use it one at a time.
             self._database = sqlite3.connect(
                 self.path, timeout=_BUSY_SECONDS, isolation_level=None, check_same_thread=False
             )
@@ -90,12 +92,12 @@ class AnswerStore:
                 raise
 
     def close(self) -> None:
-        """Give up the keys that are still claimed, and close the file."""
+        """Close the file. Other processes may then ask what this store has claimed."""
         if self._owner_lock.is_locked:
             with self._exclusive_access():
                 self._delete_leases_of(self._owner)
             self._owner_lock.release()
-            # Another process that saw the lock released may have deleted its file already.
+            # As soon as the lock is released, another process may delete its file.
             Path(self._owner_lock.lock_file).unlink(missing_ok=True)
         self._database.close()
 
@@ -164,7 +166,8 @@ class AnswerStore:
             DataError: The store cannot be used.
         """
         with self._exclusive_access(), self._transaction():
-            # The lock comes before the leases, so that no lease looks like that of a dead process.
+            # A lease counts only while its owner holds a file lock, so the lock is taken first.
+            # Otherwise another process could take this one for dead, and delete its leases.
             if not self._owner_lock.is_locked:
                 self._owner_lock.acquire()
 
@@ -201,6 +204,7 @@ class AnswerStore:
         with self._transaction():
             (application_id,) = self._database.execute("PRAGMA application_id").fetchone()
             (num_tables,) = self._database.execute("SELECT COUNT(*) FROM sqlite_master").fetchone()
+            # A new file has no tables and no application id yet.
             is_answer_store = application_id == _APPLICATION_ID
             if num_tables and not is_answer_store:
                 raise DataError(
@@ -212,8 +216,8 @@ class AnswerStore:
                     self._database.execute(statement)
                 self._database.execute(f"PRAGMA application_id = {_APPLICATION_ID}")
 
-        # The file keeps this mode. While another process sets it, setting it fails, but then it is
-        # not needed either.
+        # The write-ahead log lets processes read while another writes. The file keeps this mode.
+        # Setting it fails only while another process sets it, and then nothing is left to do.
         with suppress(sqlite3.OperationalError):
             self._database.execute("PRAGMA journal_mode = WAL")
         self._database.execute("PRAGMA synchronous = NORMAL")
@@ -239,24 +243,24 @@ class AnswerStore:
         Raises:
             DataError: It is not an answer with a text.
         """
-        problem = "it has no text"
         try:
             answer = to_model(Answer, parse_json(text))
-            if answer.text is not None:
-                return answer
+            # Only answers with a text are stored, so this row was changed by hand or is damaged.
+            if answer.text is None:
+                raise ValueError("it has no text")
         except ValueError as error:
-            problem = str(error)
-        raise DataError(
-            f"{self.path}: the answer {key} cannot be read: {problem}; update the suite if a later"
-            " version wrote it, or delete that row of the table answers to ask again"
-        )
+            raise DataError(
+                f"{self.path}: the answer {key} cannot be read: {error}; update the suite if a"
+                " later version wrote it, or delete that row of the table answers to ask again"
+            ) from error
+        return answer
 
     def _lock_of(self, owner: str) -> FileLock:
         """Return the file lock that the process of an owner holds while it runs."""
         return FileLock(f"{self.path}.{owner}.lock", thread_local=False)
 
     def _delete_lock_if_ended(self, owner: str) -> bool:
-        """Delete the lock file of an owner if its process has ended.
+        """Return whether the process of an owner has ended, and delete its lock file if so.
 
         Returns:
             Whether the process has ended.

@@ -137,9 +137,7 @@ def read_reply(
         return ParsedReply(None, str(error), answer)
 
     problem = check(value, subject) if check else ""
-    if problem:
-        return ParsedReply(None, problem, answer)
-    return ParsedReply(value, "", answer)
+    return ParsedReply(None if problem else value, problem, answer)
 
 
 def _parse_reply(answer: Answer, reply_type: type[ReplyT]) -> ReplyT:
@@ -148,11 +146,12 @@ def _parse_reply(answer: Answer, reply_type: type[ReplyT]) -> ReplyT:
     Raises:
         ValueError: The answer holds no reply of this type. The message says why.
     """
+    # The constants below are texts, such as "no JSON object". Reports count replies by them.
     if answer.text is None or answer.error is not None:
         raise ValueError(f"{JUDGE_ERROR}: {answer.error or 'no text'}")
 
     text = without_thinking(answer.text)
-    # The answer ends within a thought.
+    # An answer that ends within a thought has no text outside of it.
     if text is None:
         raise ValueError(UNFINISHED)
     if not text.strip():
@@ -162,6 +161,7 @@ def _parse_reply(answer: Answer, reply_type: type[ReplyT]) -> ReplyT:
     try:
         content = _parse_json(text.strip())
     except ValueError:
+        # A reply that was cut off may have been valid JSON with more tokens.
         raise ValueError(CUT_OFF if answer.is_cut_off else NO_OBJECT) from None
     try:
         return reply_type.model_validate(_wrap_list(content, reply_type))

@@ -114,14 +114,15 @@ def verify(
     Raises:
         BackendDownError: The judge cannot be reached. Answers received so far are kept.
     """
-    asked_numbers = [number for number, pair in enumerate(pairs) if not pair.problem]
-    subjects = [pairs[number].subject for number in asked_numbers]
+    # A pair without claim or evidence costs no question.
+    asked_indices = [index for index, pair in enumerate(pairs) if not pair.problem]
+    subjects = [pairs[index].subject for index in asked_indices]
     samples_by_question = judge.ask_typed(PROMPT, SupportReply, subjects, description)
 
     # Pairs with a problem stay unscored. The others get the verdicts of the judge.
     verifications = [_unscored(pair.problem) for pair in pairs]
-    for number, samples in zip(asked_numbers, samples_by_question, strict=True):
-        verifications[number] = replace(combine_samples(samples), said=reply_texts(samples))
+    for index, samples in zip(asked_indices, samples_by_question, strict=True):
+        verifications[index] = replace(combine_samples(samples), said=reply_texts(samples))
     return verifications
 
 
@@ -141,7 +142,8 @@ def combine_samples(samples: Sequence[ParsedReply[SupportReply]]) -> Verificatio
         return _unscored("no answer")
 
     votes = [verification for verification in verifications if verification.verdict != UNSCORED]
-    # One sample keeps its own score and reason.
+    # A single sample keeps its own score and reason. Without votes, the first reply's problem is
+    # the reason why the claim is unscored.
     if len(verifications) == 1 or not votes:
         return verifications[0]
 
@@ -207,9 +209,10 @@ def score_and_reason(probability: float | None, is_supported: bool, reason: str)
     if probability is None:
         return ScoreAndReason(score_of_verdict, short_reason)
 
-    # 0.05 is 0.95 away from a verdict of support, and only 0.05 from the other verdict.
-    distance = abs(probability - score_of_verdict)
-    if distance < 1 - _CONTRADICTION_MARGIN:
+    # For a verdict of support, a probability of 0.1 or less means the contrary.
+    distance_from_verdict = abs(probability - score_of_verdict)
+    contradicts_verdict = distance_from_verdict >= 1 - _CONTRADICTION_MARGIN
+    if not contradicts_verdict:
         return ScoreAndReason(probability, short_reason)
 
     remark = f"{short_reason} (the stated probability {probability:g} contradicts the verdict)"
@@ -258,7 +261,7 @@ class PageVerdicts(Generic[KeyT]):
 
 
 def split_by_page(keys: Iterable[KeyT], page_of: Callable[[KeyT], Hashable]) -> list[list[KeyT]]:
-    """Split claims into groups about the same page that one question can hold.
+    """Split claims into groups that each fit into one question about one page.
 
     Args:
         keys: The keys of the claims.
@@ -309,7 +312,8 @@ def ask_by_page(
         judge: The judge.
         prompt: The prompt that asks about a page.
         reply_type: The class of the reply.
-        questions: A question per page.
+        questions: A question per page. Its ``keys`` are the caller's names for its claims, in the
+            order of the claims in the prompt.
         description: The label of the progress bar.
 
     Yields:
@@ -324,7 +328,7 @@ def ask_by_page(
     )
     for question, samples in zip(questions, samples_by_question, strict=True):
         verdicts_by_number = _group_by_number(samples)
-        # The replies number the claims of the question from 1.
+        # A reply calls the claims by their numbers in the prompt, and the caller by their keys.
         for number, key in enumerate(question.keys, start=1):
             if number in verdicts_by_number:
                 yield PageVerdicts(key, question.subject, verdicts_by_number[number])

@@ -8,7 +8,6 @@ import json
 import logging
 from collections.abc import Iterator, Sequence
 from dataclasses import replace
-from itertools import islice
 
 from judges.answers import Answer, CostEstimate, Request, Usage
 from judges.backends import Backend, NumberedAnswer
@@ -50,7 +49,7 @@ class CascadeBackend(Backend):
         assert config.unsure_between
         self._first_config = config.first
         self._second_config = config.second
-        self._unsure = config.unsure_between
+        self._unsure_between = config.unsure_between
         self._first = open_backend(config.first)
         self._second = open_backend(
             replace(config.second, max_cost=config.max_cost), spending_limit
@@ -59,7 +58,7 @@ class CascadeBackend(Backend):
 
         # Another band sends other questions to the second judge, so it belongs to the identity. It
         # stays a list in a list, because stored answers are found by exactly this text.
-        parts = [self._first.identity, self._second.identity, [self._unsure]]
+        parts = [self._first.identity, self._second.identity, [self._unsure_between]]
         self.identity = f"cascade {json.dumps(parts)}"
 
     def bind(self, store: AnswerStore) -> None:
@@ -132,8 +131,8 @@ class CascadeBackend(Backend):
 
         decisions = []
         for request, claim_requests in zip(requests, requests_by_question, strict=True):
-            # The answers come in the order of the claims.
-            claim_answers = list(islice(all_answers, len(claim_requests)))
+            # The answers come in the order of the claims, so the next ones belong to this question.
+            claim_answers = [next(all_answers) for _ in claim_requests]
             decisions.append(self._combine_claim_answers(request, claim_answers))
         return decisions
 
@@ -157,8 +156,7 @@ class CascadeBackend(Backend):
         for claim in claims_of_subject(subject):
             claim_subject = {"kind": "verify", "claim": claim, **evidence}
             # The first judge reads the subject, so it needs no prompt.
-            claim_request = Request("", self._first_config.decoding, subject=claim_subject)
-            claim_requests.append(claim_request)
+            claim_requests.append(Request("", self._first_config.decoding, subject=claim_subject))
         return claim_requests
 
     def _ask(self, backend: Backend, requests: Sequence[Request], description: str) -> list[Answer]:
@@ -205,15 +203,19 @@ class CascadeBackend(Backend):
     def _is_sure(self, verdict: SupportReply) -> bool:
         """Return whether the first judge's probability lies outside of the band ``unsure_between``.
 
+        The band includes its lower end and not its upper end, except that a band up to 1 includes
+        1.
+
         Example:
-            With the band ``[0.2, 0.8]``, the judge is unsure at 0.2 and sure at 0.19 and 0.8.
+            With the band ``[0.2, 0.8]``, the judge is unsure at 0.2 and sure at 0.19 and 0.8. With
+            ``[0.2, 1]``, it is unsure at 1.
         """
-        low, high = self._unsure
+        low, high = self._unsure_between
         probability = verdict.probability
         # A verdict without a probability cannot be compared with the band.
         if probability is None:
             return False
-        # No probability lies above a band that ends at 1, so the judge is unsure even at 1.
+        # A band up to 1 means that every high probability has to be checked.
         is_above_band = high < 1 and probability >= high
         return probability < low or is_above_band
 

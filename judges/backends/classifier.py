@@ -57,12 +57,14 @@ class ClassifierBackend(Backend):
         from transformers import PreTrainedConfig
 
         self._config = config
-        # Only config.json is read here, which tells the family and the commit.
+        # Only config.json is read here. It tells the family and the commit, and a run whose answers
+        # are all stored needs no more of the model.
         with loading(f"the judge's model {config.model!r}"):
             model_config, _ = PreTrainedConfig.get_config_dict(
                 config.model, revision=config.revision
             )
         self._family = family_of(config.model, model_config, config.family)
+        # Without a size in the YAML, the family's window is used.
         self._window = config.window or FAMILIES[self._family].window
         self._support_by_pair: dict[EntailmentPair, WindowSupport] = {}
         self._model: SupportModel | None = None
@@ -134,11 +136,11 @@ class ClassifierBackend(Backend):
 
     def _load_once(self) -> SupportModel:
         """Load the model with the first call; later calls return the same model."""
-        # Importing torch takes seconds, which a run whose answers are all stored does not need.
-        from judges.inference.models import load_model
-
-        config = self._config
         if self._model is None:
+            # Importing torch takes seconds, so it waits until a question has no stored answer.
+            from judges.inference.models import load_model
+
+            config = self._config
             self._model = load_model(
                 config.model,
                 config.batch_size,
@@ -212,12 +214,16 @@ def support_reply(probability: float, threshold: float, reason: str) -> SupportR
 def format_answer(kind: str, replies: Sequence[SupportReply]) -> Answer:
     """Write verdicts as a language model would write them for this kind of question.
 
+    Example:
+        If the second of several claims is wrong, the answer to ``marks`` is ``{"wrong": [{"number":
+        2, "reason": "no evidence", "type": null}]}``.
+
     Args:
         kind: The kind of question: ``verify`` for one claim; ``marks``, ``segments`` or ``claims``
             for the numbered claims of a response.
         replies: The verdict on each claim, in order.
     """
-    # This kind has exactly one claim.
+    # A question of the kind "verify" has exactly one claim.
     if kind == PROMPT:
         return Answer(replies[0].model_dump_json(), "stop")
 
@@ -228,24 +234,14 @@ def format_answer(kind: str, replies: Sequence[SupportReply]) -> Answer:
             reasons_by_number[number] = reply.reason
 
     if kind == "marks":
-        text = _format_marks(reasons_by_number)
+        marks = [
+            {"number": number, "reason": reason, "type": None}
+            for number, reason in reasons_by_number.items()
+        ]
+        text = json.dumps({"wrong": marks}, ensure_ascii=False)
     else:
         text = _format_thought_and_answer(reasons_by_number)
     return Answer(text, "stop")
-
-
-def _format_marks(reasons_by_number: Mapping[int, str]) -> str:
-    """Write the wrong claims as JSON.
-
-    Example:
-        ``{2: "no evidence"}`` → ``{"wrong": [{"number": 2, "reason": "no evidence", "type":
-        null}]}``
-    """
-    marks = [
-        {"number": number, "reason": reason, "type": None}
-        for number, reason in reasons_by_number.items()
-    ]
-    return json.dumps({"wrong": marks}, ensure_ascii=False)
 
 
 def _format_thought_and_answer(reasons_by_number: Mapping[int, str]) -> str:
@@ -255,9 +251,8 @@ def _format_thought_and_answer(reasons_by_number: Mapping[int, str]) -> str:
         ``{2: "no evidence"}`` → ``Thought: 2: no evidence`` and in a second line ``Answer: 2``
     """
     thoughts = [f"{number}: {reason}" for number, reason in reasons_by_number.items()]
-    thought = " / ".join(thoughts)
     numbers = ",".join(map(str, reasons_by_number))
-    return f"Thought: {thought}\nAnswer: {numbers or 'ALL_CORRECT'}"
+    return f"Thought: {' / '.join(thoughts)}\nAnswer: {numbers or 'ALL_CORRECT'}"
 
 
 def claims_of_subject(subject: Mapping[str, Any]) -> list[str]:

@@ -137,13 +137,17 @@ class LexicalBackend(Backend):
         if not passages:
             return NO_EVIDENCE
 
+        # Only questions about atomic facts name an entity. Its whole page is the evidence, which
+        # has coefficients of its own.
         model = self._fact_model if "entity" in subject else self._claim_model
         replies = []
         for claim in claims_of_subject(subject):
             verdict = model.judge(claim, passages)
             probability = verdict.probability
-            # "Sure!" in a response has no content words, so it states nothing that can be wrong.
-            if kind != "verify" and not parse_text(claim).content_words:
+            # A response is split into claims as it is, so that one of them may be "Sure!". Without
+            # content words it states nothing that can be wrong.
+            is_part_of_response = kind != "verify"
+            if is_part_of_response and not parse_text(claim).content_words:
                 probability = 1.0
             replies.append(support_reply(probability, model.threshold, verdict.reason))
         return format_answer(kind, replies)
@@ -160,6 +164,10 @@ def _load_model(options: Options, default_coefficients: Path) -> LexicalModel:
 
 def _group_facts(subject: Mapping[str, Any]) -> Answer:
     """Group the facts of a response by the individual that they are about.
+
+    Args:
+        subject: The question: the shared ``name``, the ``sentences`` of the response, its
+            ``facts``, and under ``owners`` the index of the sentence that states each fact.
 
     Returns:
         The numbers of the facts in each group, such as ``{"groups": [[1, 2, 4], [3]]}``.

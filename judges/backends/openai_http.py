@@ -115,6 +115,9 @@ class OpenAIBackend(Backend):
     def _answer_in_threads(self, requests: Sequence[Request]) -> Iterator[NumberedAnswer]:
         """Start the threads, and yield the answers as they arrive.
 
+        After Ctrl-C, no new call begins. The answers to calls under way are still yielded, because
+        they are paid for, and then the KeyboardInterrupt is raised again.
+
         Yields:
             One answer per request, unless the work ends early.
 
@@ -128,21 +131,21 @@ class OpenAIBackend(Backend):
         num_threads = min(self._config.concurrency, len(requests))
         try:
             work_queue.start(self._answer_from_queue, num_threads)
-            yield from self._arriving_answers(work_queue)
+            yield from self._answers_until_timeout(work_queue)
         except KeyboardInterrupt:
             work_queue.stop()
             logger.warning("interrupted: waiting for calls under way (Ctrl-C again leaves them)")
-            # Answers that arrive now are paid for, so they are still handed out and stored.
             yield from work_queue.arriving_answers(_GRACE_AFTER_INTERRUPT)
             raise
         finally:
             # The caller may stop reading before all answers have arrived.
             work_queue.stop()
 
+        # A thread that finds the server to be down leaves its exception here.
         if work_queue.failures:
             raise work_queue.failures[0]
 
-    def _arriving_answers(self, work_queue: _WorkQueue) -> Iterator[NumberedAnswer]:
+    def _answers_until_timeout(self, work_queue: _WorkQueue) -> Iterator[NumberedAnswer]:
         """Yield answers as they arrive, and stop the work when ``total_timeout`` is over.
 
         Args:
@@ -163,7 +166,7 @@ class OpenAIBackend(Backend):
         """Answer the waiting requests one after another. Each thread runs this.
 
         Args:
-            work_queue: Loses the requests that this thread takes, and receives their answers.
+            work_queue: Holds the requests that no thread has taken yet, and gets the answers.
 
         Raises:
             BackendDownError: No further request can succeed.
@@ -173,6 +176,7 @@ class OpenAIBackend(Backend):
             answer = self._answer_with_retries(request, work_queue)
             work_queue.deliver(NumberedAnswer(number, answer))
             if answer.error is None:
+                # Other than adding 1 to a value, setting it needs no lock.
                 self._has_answered = True
                 self._failures_in_a_row = 0
             else:
@@ -181,6 +185,8 @@ class OpenAIBackend(Backend):
 
     def _answer_with_retries(self, request: Request, work_queue: _WorkQueue) -> Answer:
         """Send one request until it is answered or has used up its retries.
+
+        Between two tries, the thread waits longer and longer.
 
         Args:
             request: The prompt and its decoding parameters.
@@ -201,7 +207,8 @@ class OpenAIBackend(Backend):
                     return self._server.call(request, bill)
             except server.RetryableError as error:
                 self._check_connection(error, tries)
-                # Once the work is stopped, the pause below ends this request instead.
+                # After a stop it is unknown whether a retry would have succeeded, so the request
+                # is not reported as failed. The pause at the end raises _StoppedError then.
                 if tries > self._config.max_retries and not work_queue.is_stopped:
                     with self._lock:
                         self._failures_in_a_row += 1
@@ -280,7 +287,8 @@ class _WorkQueue:
     def __init__(self, requests: Sequence[Request]) -> None:
         """Queue all requests; no thread works on them yet."""
         self.failures: list[Exception] = []
-        self.running_threads = 0  # as far as ``arriving_answers`` has seen
+        # Started threads whose last answer `arriving_answers` has not read yet.
+        self.running_threads = 0
         self._waiting_requests = deque(enumerate(requests))
         self._stopped = threading.Event()
         # Each thread puts None after its last answer.
@@ -291,33 +299,35 @@ class _WorkQueue:
         """Return whether no new call may begin."""
         return self._stopped.is_set()
 
-    def start(self, work: Callable[[_WorkQueue], None], num_threads: int) -> None:
-        """Start threads that do the work. An exception in one of them stops the others.
+    def start(self, answer_requests: Callable[[_WorkQueue], None], num_threads: int) -> None:
+        """Start threads that answer the requests. An exception in one of them stops the others.
 
         Args:
-            work: Takes requests and delivers answers until no request waits. Each thread calls it
-                once.
+            answer_requests: Takes requests from this queue and delivers answers to it until no
+                request waits. Each thread calls it once.
             num_threads: How many threads to start.
         """
         for _ in range(num_threads):
             # A daemon thread does not keep the program alive if it is left behind.
-            threading.Thread(target=self._work_until_end, args=(work,), daemon=True).start()
+            threading.Thread(target=self._run_thread, args=(answer_requests,), daemon=True).start()
             self.running_threads += 1
 
-    def _work_until_end(self, work: Callable[[_WorkQueue], None]) -> None:
-        """Do the work in a thread, and tell `arriving_answers` when the thread ends.
+    def _run_thread(self, answer_requests: Callable[[_WorkQueue], None]) -> None:
+        """Answer requests in a thread, and tell `arriving_answers` when the thread ends.
 
         Args:
-            work: Takes requests and delivers answers. If it raises an exception, all threads stop,
-                and the thread of the caller finds the exception in ``failures``.
+            answer_requests: Takes requests from this queue and delivers answers to it. If it
+                raises an exception, all threads stop, and the thread of the caller finds the
+                exception in ``failures``.
         """
         try:
-            work(self)
+            answer_requests(self)
         except _StoppedError:
             pass
         except Exception as failure:  # noqa: BLE001  the caller's thread raises it
             self.stop(failure)
         finally:
+            # None in place of an answer stands for the end of a thread.
             self._arrivals.put(None)
 
     def stop(self, failure: Exception | None = None) -> None:
@@ -361,6 +371,7 @@ class _WorkQueue:
         Yields:
             The answers, in the order in which they arrive.
         """
+        # Waiting for longer than _NO_TIME_LIMIT, which is years, would raise an OverflowError.
         time_limit = _NO_TIME_LIMIT if seconds is None else min(seconds, _NO_TIME_LIMIT)
         deadline = time.monotonic() + time_limit
         while self.running_threads:

@@ -14,6 +14,7 @@ import os
 import time
 from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass, replace
+from functools import partial
 from operator import itemgetter
 from typing import TYPE_CHECKING, Any
 from urllib.parse import urlsplit
@@ -113,7 +114,7 @@ class Server:
         # The import takes a second, which other backends do not need to wait for.
         from openai import DefaultHttpxClient, OpenAI
 
-        # httpx, under either of its names, logs a line for every call at level INFO.
+        # httpx logs a line for every call at level INFO. The openai package may bring it as httpx2.
         for logger_name in ("httpx", "httpx2"):
             logging.getLogger(logger_name).setLevel(logging.WARNING)
 
@@ -208,24 +209,27 @@ class Server:
             retry_after = parse_retry_after(error.response.headers.get("retry-after"))
             raise RetryableError(problem, retry_after) from None
 
-        is_redirect = status < 400
+        # A redirect, a rejected JSON schema or a lack of money concerns all requests.
         is_schema_rejected = any(field in problem for field in _SCHEMA_FIELDS)
-        is_fatal = is_redirect or is_schema_rejected or is_out_of_money
-        if not is_fatal and status not in _FATAL_STATUSES:
+        is_fatal = status < 400 or status in _FATAL_STATUSES or is_schema_rejected
+        if not is_fatal and not is_out_of_money:
             return Answer(None, error=f"refused: {problem}")
+        advice = self._advice(error, is_schema_rejected)
+        raise BackendDownError(
+            f"judge {self._config.name}: {self._config.base_url}: {problem}; {advice}"
+        ) from None
 
-        advice = _STATUS_ADVICE.get(status, f"no request of this judge can succeed; {RESUME_HINT}")
-        if is_redirect:
-            # Following it would send prompts and the key to a server that nobody has named.
+    def _advice(self, error: APIStatusError, is_schema_rejected: bool) -> str:
+        """Say what users can do about an HTTP status that every request would get."""
+        if error.status_code < 400:
+            # Following a redirect would send prompts and the key to a server that nobody named.
             location = error.response.headers.get("location", "nowhere")
             target = _quoted(self._without_key(location))
-            advice = f"it redirects to {target}, which is not followed; change base_url"
-        elif is_schema_rejected:
-            advice = (
-                "set schema: false in the judge's YAML, and answers are asked for in words alone"
-            )
-        judge = f"judge {self._config.name}: {self._config.base_url}"
-        raise BackendDownError(f"{judge}: {problem}; {advice}") from None
+            return f"it redirects to {target}, which is not followed; change base_url"
+        if is_schema_rejected:
+            return "set schema: false in the judge's YAML, and answers are asked for in words alone"
+        default_advice = f"no request of this judge can succeed; {RESUME_HINT}"
+        return _STATUS_ADVICE.get(error.status_code, default_advice)
 
     def _without_key(self, text: str) -> str:
         """Replace the server's key by ``***`` in a text that the server sent."""
@@ -250,16 +254,17 @@ def request_body(request: Request, config: JudgeConfig) -> dict[str, Any]:
         "temperature": 0.0}``
     """
     decoding = request.decoding
-    # Fields that are None are not sent. Without alternatives, no log-probabilities are asked for.
-    alternatives = decoding.top_logprobs or None
+    # Fields that are None are taken out at the end. Without a number of alternatives, the server
+    # is asked for no log-probabilities.
+    num_alternatives = decoding.top_logprobs or None
     body: dict[str, Any] = {"model": config.model}
     if config.endpoint == "chat":
         body["messages"] = chat_messages(request)
-        body["logprobs"] = True if alternatives else None
-        body["top_logprobs"] = alternatives
+        body["logprobs"] = True if num_alternatives else None
+        body["top_logprobs"] = num_alternatives
     else:
         body["prompt"] = plain_prompt(request)
-        body["logprobs"] = alternatives
+        body["logprobs"] = num_alternatives
 
     body[config.max_tokens_name] = decoding.max_tokens
     body["temperature"] = decoding.temperature
@@ -314,6 +319,7 @@ def answer_from_reply(reply: Mapping[str, Any], endpoint: str) -> Answer:
         ``{"choices": [{"message": {"content": "True"}, "finish_reason": "stop"}]}`` becomes
         ``Answer("True", "stop")``.
     """
+    # Errors carry the token counts too, since the server charges for a reply of any form.
     usage = reply.get("usage") if isinstance(reply, dict) else None
     usage_only = Answer(
         None,
@@ -354,9 +360,11 @@ def _text_problem(text: object, finish_reason: str | None) -> str:
     """
     if not isinstance(text, str | None):
         return f"a text that is a {type(text).__name__}"
-    # Asking again would give the same empty text if it was cut off or filtered.
-    has_text = text is not None and bool(text.strip())
-    if not has_text and finish_reason not in _FINAL_FINISH_REASONS:
+    is_empty = text is None or not text.strip()
+    # If the text is empty because it was cut off or filtered, asking again would not help. The
+    # reply is then an answer, which the judge's caller reports as such.
+    is_final = finish_reason in _FINAL_FINISH_REASONS
+    if is_empty and not is_final:
         return f"an empty text (finish_reason {finish_reason})"
     return ""
 
@@ -402,24 +410,24 @@ def _first_token_logprobs(
 
     Returns:
         Pairs of a token and its natural log-probability, most likely first, for the first token
-        that is not white space. None if there are none that can be read and that belong to the
-        text.
+        that is not white space. None if the server sent none, if they have an unknown form, or if
+        they belong to a thought and not to the text.
 
     Example:
         ``(("True", -0.1), ("False", -2.4))``
     """
     try:
         first_token = _first_word_token(logprobs or {})
-        alternatives = _sorted_alternatives(first_token) if first_token else ()
+        if first_token is None:
+            return None
+        alternatives = _sorted_alternatives(first_token)
     except (KeyError, IndexError, TypeError, AttributeError, OverflowError):
         # The text is an answer all the same, whatever form the log-probabilities have.
         return None
 
-    if first_token is None or not alternatives:
-        return None
     # Some servers take a thought out of the text, but not out of the tokens.
     is_start_of_text = text.lstrip().startswith(first_token.token.strip(BLANKS))
-    return alternatives if is_start_of_text else None
+    return alternatives if alternatives and is_start_of_text else None
 
 
 def _first_word_token(logprobs: Mapping[str, Any]) -> _TokenLogprobs | None:
@@ -471,7 +479,7 @@ def _sorted_alternatives(token_logprobs: _TokenLogprobs) -> tuple[tuple[str, flo
         Pairs of a token and its log-probability, without those that are missing or infinite.
     """
     alternatives = token_logprobs.alternatives
-    # A server may list only the most likely tokens, of which the sampled one may be none.
+    # A server may list only the most likely tokens, and the model may have written another one.
     if token_logprobs.token not in dict(alternatives):
         alternatives = [(token_logprobs.token, token_logprobs.logprob), *alternatives]
 
@@ -524,10 +532,11 @@ def require_key(config: JudgeConfig) -> str:
     Raises:
         ConfigError: The server is not local, and there is no key for it.
     """
-    # The first judge of a cascade runs in this process.
+    # The first judge of a cascade runs in this process, so only the second may have a server.
     if config.second is not None:
         return require_key(config.second)
     key = find_key(config)
+    # Only judges of this backend have a server, and local servers need no key.
     if key or config.backend != "openai" or is_local(config.base_url):
         return key
 
@@ -595,38 +604,45 @@ def event_hooks(base_url: str, key: str, timeout: float) -> dict[str, list[Calla
     Returns:
         httpx's ``event_hooks``: lists of functions under ``request`` and ``response``.
     """
-
-    def remove_foreign_headers(request: httpx.Request) -> None:
-        """Remove all headers except harmless ones, and set the server's key.
-
-        The openai client adds headers for OpenAI, such as its key, that no other server may see.
-        """
-        # A list of harmless headers also stops those that later versions of the client add.
-        for header in list(request.headers):
-            if not header.lower().startswith(_HARMLESS_HEADERS):
-                del request.headers[header]
-        if key:
-            request.headers["Authorization"] = f"Bearer {key}"
-
-    def limit_reading_time(response: httpx.Response) -> None:
-        """Make reading the body fail after the ``timeout`` of the client, in seconds.
-
-        httpx's own timeout starts anew with every byte, so that a slow server could hold a call
-        for ever.
-        """
-        # httpx offers no hook for the body, so the method that reads it is replaced.
-        read_chunks = response.iter_bytes
-        deadline = time.monotonic() + timeout
-
-        def read_chunks_in_time(chunk_size: int | None = None) -> Iterator[bytes]:
-            """Yield the chunks of the body, and fail when the time is over."""
-            for chunk in read_chunks(chunk_size):
-                if time.monotonic() > deadline:
-                    raise RetryableError(f"no whole answer within {timeout:g} s")
-                yield chunk
-
-        response.iter_bytes = read_chunks_in_time  # type: ignore[method-assign]
-
+    limit_reading_time = partial(_limit_reading_time, timeout)
     if is_openai(base_url):
         return {"response": [limit_reading_time]}
-    return {"request": [remove_foreign_headers], "response": [limit_reading_time]}
+    remove_headers = partial(_remove_headers_for_openai, key)
+    return {"request": [remove_headers], "response": [limit_reading_time]}
+
+
+def _remove_headers_for_openai(key: str, request: httpx.Request) -> None:
+    """Remove all headers of a request except harmless ones, and set the server's key.
+
+    The openai client adds headers for OpenAI, such as its key, that no other server may see.
+
+    Args:
+        key: The key of the server, empty for none.
+        request: The request to another server than OpenAI's.
+    """
+    # A list of harmless headers also stops those that later versions of the client add.
+    for header in list(request.headers):
+        if not header.lower().startswith(_HARMLESS_HEADERS):
+            del request.headers[header]
+    if key:
+        request.headers["Authorization"] = f"Bearer {key}"
+
+
+def _limit_reading_time(timeout: float, response: httpx.Response) -> None:
+    """Make reading the body of a response fail after some seconds.
+
+    httpx's own timeout starts anew with every byte, so that a slow server could hold a call for
+    ever.
+    """
+    # httpx offers no hook for the body, so the method that reads it is replaced.
+    read_chunks = response.iter_bytes
+    deadline = time.monotonic() + timeout
+
+    def read_chunks_in_time(chunk_size: int | None = None) -> Iterator[bytes]:
+        """Yield the chunks of the body, and fail when the time is over."""
+        for chunk in read_chunks(chunk_size):
+            if time.monotonic() > deadline:
+                raise RetryableError(f"no whole answer within {timeout:g} s")
+            yield chunk
+
+    response.iter_bytes = read_chunks_in_time  # type: ignore[method-assign]

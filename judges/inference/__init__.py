@@ -151,7 +151,7 @@ def family_of(
     Args:
         model_name: The name on the Hub, or the path of a folder.
         model_config: The content of the model's ``config.json``.
-        stated_family: The family that the user names, if any. It is taken at its word.
+        stated_family: The family that the user names, if any. It need not fit the model's name.
 
     Returns:
         A key of `FAMILIES`. The last family, ``nli``, has any other classifier.
@@ -215,10 +215,11 @@ class PassageCutter:
                 title = ""
                 title_tokens = 0
 
-            # One token is for the line break between parts.
-            used_by_title = title_tokens + 1
-            for part in self._cut_text(passage.text, max_tokens - used_by_title):
-                part_tokens = used_by_title + len(self._token_spans(part))
+            # Each part stands below the title, after a line break that takes one token.
+            tokens_above_part = title_tokens + 1
+            for part in self._cut_text(passage.text, max_tokens - tokens_above_part):
+                part_tokens = tokens_above_part + len(self._token_spans(part))
+                # Short passages share the last window as long as it has room.
                 if windows and used_tokens + part_tokens <= max_tokens:
                     windows[-1] += f"\n{title}{part}"
                     used_tokens += part_tokens
@@ -229,6 +230,9 @@ class PassageCutter:
 
     def _cut_text(self, text: str, max_tokens: int) -> Iterator[str]:
         """Cut one text into parts that overlap by about a quarter.
+
+        All positions are counted in tokens. The places of the tokens in the text, in characters,
+        are only used to cut it.
 
         Args:
             text: The text of a passage.
@@ -243,26 +247,26 @@ class PassageCutter:
             # A text without tokens, such as an empty one, is one part.
             yield text
             return
-        token_starts = [start for start, _ in spans]
-        token_ends = [end for _, end in spans]
-        # The tokens with which sentences begin, such as [12, 30], from their places in characters.
-        sentence_starts = [match.end() for match in _SENTENCE_END.finditer(text)]
-        boundaries = sorted({bisect_left(token_starts, start) for start in sentence_starts})
+        first_characters, last_characters = zip(*spans, strict=True)
+        # Each sentence begins with a token, such as the 12th and the 30th.
+        sentence_starts = {
+            bisect_left(first_characters, match.end()) for match in _SENTENCE_END.finditer(text)
+        }
 
-        begin = 0
-        while len(spans) - begin > max_tokens:
-            # A part ends before a sentence in its second half, the last if there are several.
-            middle = begin + max_tokens // 2
-            limit = begin + max_tokens
-            ends = [boundary for boundary in boundaries if middle < boundary <= limit]
-            end = max(ends, default=limit)
-            yield text[token_starts[begin] : token_ends[end - 1]].strip()
+        start = 0
+        while len(spans) - start > max_tokens:
+            # The part ends before a sentence in its second half, the last if there are several.
+            middle = start + max_tokens // 2
+            end_of_full_part = start + max_tokens
+            ends = [token for token in sentence_starts if middle < token <= end_of_full_part]
+            end = max(ends, default=end_of_full_part)
+            yield text[first_characters[start] : last_characters[end - 1]].strip()
 
             # The next part begins with a sentence within the overlap, if one begins there.
-            overlap_begin = end - max_tokens // _OVERLAP_DIVISOR
-            begins = [boundary for boundary in boundaries if overlap_begin <= boundary <= end]
-            begin = min(begins, default=overlap_begin)
-        yield text[token_starts[begin] :].strip()
+            start_of_overlap = end - max_tokens // _OVERLAP_DIVISOR
+            starts = [token for token in sentence_starts if start_of_overlap <= token <= end]
+            start = min(starts, default=start_of_overlap)
+        yield text[first_characters[start] :].strip()
 
     def _token_spans(self, text: str) -> list[tuple[int, int]]:
         """Return where each token of a text starts and ends, in characters."""

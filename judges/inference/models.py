@@ -93,7 +93,8 @@ class SupportModel:
             family: A key of `FAMILIES`, which says how the model is asked.
             loaded: The model and its tokenizer.
             batch_size: How many windows the model reads at a time.
-            window: How many tokens of passages it reads at once. None: as its family has it.
+            window: How many tokens of passages it reads at once. None takes the default of its
+                family, or as many tokens as the model can read.
 
         Raises:
             ModelError: No label of the model means support.
@@ -107,8 +108,9 @@ class SupportModel:
         revision = getattr(loaded.model.config, "_commit_hash", None)
         self.identity = f"{family} {name}" + (f" {revision}" if revision else "")
 
-        # Tokenizers warn once if texts are padded after they were counted, which is intended. This
-        # marks the warning as given.
+        # transformers warns once that padding texts only after they became tokens is slow. Here it
+        # is intended, because the windows are sorted by length first. This entry tells
+        # transformers that the warning was given.
         self._tokenizer.deprecation_warnings["Asking-to-pad-a-fast-tokenizer"] = True
         if self._family.head == "seq2seq":
             self._zero_token_id = self._first_token("0")
@@ -138,7 +140,8 @@ class SupportModel:
         config = self._model.config
         if config.num_labels == 1:
             return 0
-        # Models such as MiniCheck have labels without meaningful names.
+        # Models such as MiniCheck have labels without meaningful names, so `FAMILIES` states the
+        # number of the label for support.
         label_index = self._family.support
         if label_index is None:
             label_index = find_label(name, config.id2label, _ENTAILMENT_LABELS)
@@ -203,7 +206,9 @@ class SupportModel:
         encoded_claims = self._encode(no_premises, [pair.claim for pair in pairs])
         for number, token_ids in enumerate(encoded_claims.get("input_ids", [])):
             pair = pairs[number]
+            # The cutter may fill the window of the family, or less if the claim is long.
             room = min(self._window_size, self._max_tokens - len(token_ids) - _RESERVED_TOKENS)
+            # A few words of a passage are no evidence, unless the window itself is that small.
             if room < min(_MIN_PASSAGE_TOKENS, self._window_size):
                 continue
             # The cutter remembers passages that several claims share.
@@ -214,7 +219,8 @@ class SupportModel:
         """Run the model on windows, in batches of similar length.
 
         Args:
-            windows: The windows. One that is too long for the model after all is left out.
+            windows: The windows. They were cut by an estimate of their length, so one may be too
+                long for the model. It is left out.
 
         Yields:
             Each window and its probability of support, None where the model gives no verdict. The
@@ -452,7 +458,8 @@ def _max_tokens(config: PreTrainedConfig, tokenizer: PreTrainedTokenizerFast) ->
     """
     # Models with relative positions state no number of them.
     positions = getattr(config, "max_position_embeddings", None) or _DEFAULT_MAX_TOKENS
-    # Position 0 of these models has the number after the padding id.
+    # RoBERTa and its relatives call the first position padding id + 1, such as 2 of 514, and the
+    # positions before it are lost.
     if config.model_type in _OFFSET_POSITIONS:
         positions -= (config.pad_token_id or 0) + 1
     stated_limit = tokenizer.model_max_length

@@ -91,7 +91,7 @@ class Comparison:
 
     @cached_property
     def missing_names(self) -> tuple[tuple[Word, ...], ...]:
-        """The names in the claim whose words are close together in no passage."""
+        """The names in the claim that no passage has, i.e. has with all words close together."""
         missing_names = []
         for name in self.claim_names:
             if not any(_has_name(passage.parsed_text, name) for passage in self.passages):
@@ -112,7 +112,8 @@ class Comparison:
         # If the claim denies something, the closest sentence has to deny something too.
         if _has_negation(self.claim.words):
             return not _has_negation(closest_sentence)
-        # Otherwise the sentence may deny only what the claim does not mention.
+        # The claim affirms all its words, so it differs if the sentence denies one of them. In
+        # "She won a prize but did not travel", the sentence denies a word that the claim lacks.
         return bool(_negated_stems(closest_sentence) & self.claim.stem_set)
 
     def _count_shared_stems(self, sentence: Sequence[Word]) -> int:
@@ -150,7 +151,7 @@ def _has_name(text: ParsedText, name: tuple[Word, ...]) -> bool:
     One more content word may be between them, such as a middle name.
 
     Example:
-        ``There Ada Maria Hill lived.`` has the name (Ada, Hill).
+        ``Ada Maria Hill lived in Oslo.`` has the name (Ada, Hill).
 
     Args:
         text: The text, such as that of a passage.

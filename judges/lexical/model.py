@@ -147,14 +147,14 @@ def common_order_share(claim_stems: Sequence[str], passage_stems: Sequence[str])
         return 1.0
 
     passage_array = np.array(passage_stems, dtype=object)
-    # lengths[n] is the length of the longest common subsequence of the words of the claim so far
-    # and the first n words of the passage.
+    # This is the table of the standard algorithm, row by row: lengths[n] is the length of the
+    # longest common subsequence of the claim's words so far and the passage's first n words.
     lengths = np.zeros(len(passage_array) + 1, dtype=np.int64)
     for claim_stem in claim_stems:
-        # A word that matches extends the best match before it by one.
+        # Where the passage has this word, the best match of all words before it grows by one.
         candidates = lengths.copy()
         candidates[1:] = np.where(passage_array == claim_stem, lengths[:-1] + 1, lengths[1:])
-        # More words of the passage never make the match shorter.
+        # A longer beginning of the passage holds every match of a shorter one.
         lengths = np.maximum.accumulate(candidates)
     return int(lengths[-1]) / len(claim_stems)
 

@@ -23,8 +23,9 @@ CAPITALS = "A-Z" + "".join(letter for letter in map(chr, range(0xC0, 0x2000)) if
 def read_patterns(name: str) -> dict[str, re.Pattern[str]]:
     """Read the regular expressions in a YAML file of this package.
 
-    An expression is a text, or a list of texts that are joined. ``{{day}}`` in it stands for the
-    expression ``day`` above it, and ``A-Z`` for the capitals of all alphabets.
+    An expression is a text, or a list of texts that are joined because they are too long for a
+    line. ``{{day}}`` in it stands for the expression ``day`` above it, and ``A-Z`` for the capitals
+    of all alphabets, such as ``É``.
 
     Example:
         ``day: '[0-3]?[0-9]'`` and ``date: ['{{day}} ', '[A-Z][a-z]+']`` → ``date`` is ``[0-3]?[0-9]
@@ -39,6 +40,7 @@ def read_patterns(name: str) -> dict[str, re.Pattern[str]]:
     texts: dict[str, str] = {}
     # An expression may refer to those above it in the file.
     for key, pieces in load_yaml(__package__, f"{name}.yaml").items():
+        # Joining the characters of a text that is no list leaves it as it is.
         text = "".join(pieces)
         texts[key] = re.sub(r"\{\{(\w+)\}\}", lambda match: texts[match[1]], text)
     return {key: re.compile(text.replace("A-Z", CAPITALS)) for key, text in texts.items()}
@@ -164,6 +166,8 @@ def _parse_sentence(sentence: str) -> tuple[Word, ...]:
 def _parse_word(token: re.Match[str], *, is_first: bool, next_text: str) -> Word:
     """Parse a word of a sentence.
 
+    The first kind that fits decides: a number, a negation, a stopword or any other word.
+
     Args:
         token: The match of the word, with the groups ``number`` and ``suffix`` if it is a number.
         is_first: Whether the word begins the sentence.
@@ -186,6 +190,7 @@ def _parse_word(token: re.Match[str], *, is_first: bool, next_text: str) -> Word
     if lower in NEGATIONS or lower.endswith(("n't", "n\u2019t")):
         return Word(text, "not")
 
+    # "May" within a sentence is the month, and "may" is a stopword.
     is_month_of_may = lower == "may" and is_capitalised and not is_first
     if lower in STOPWORDS and not is_month_of_may:
         return Word(text, lower)
@@ -205,7 +210,8 @@ def _number_stem(digits: str, suffix: str | None) -> str:
 
     Args:
         digits: The number, with or without commas.
-        suffix: The letters behind it: ``st``, ``nd``, ``rd``, ``th`` or ``s``. None without any.
+        suffix: The letters behind it: ``st``, ``nd``, ``rd``, ``th`` or ``s``. None if there are no
+            such letters.
     """
     plain_digits = digits.replace(",", "")
     if suffix is None:
