@@ -107,9 +107,10 @@ def certificate_problems(
 
 
 def _invalid_keys(certificate: Mapping[str, Any]) -> list[str]:
-    """Return the keys of a certificate that are missing or, if none is, whose values are malformed.
+    """Return the keys of a certificate that are missing or malformed.
 
-    The file comes from others, so nothing about its form is certain.
+    The file comes from others, so nothing about its form is certain. Values are checked only if no
+    key is missing.
     """
     missing_keys = [key for key in _REQUIRED_KEYS if key not in certificate]
     # The checks of values below need all keys.

@@ -45,7 +45,7 @@ def suite_runs(files: Iterable[ResultsFile]) -> tuple[list[Run], list[str]]:
         The runs of this package's benchmarks, and a note on each task of another kind.
     """
     runs = []
-    # Several files can hold the same task, and a dictionary keeps each note once and in order.
+    # Several files can hold the same task. By the name of the task, its note is kept only once.
     notes = {}
     for file in files:
         for task in file.tasks:

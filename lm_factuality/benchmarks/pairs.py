@@ -241,7 +241,8 @@ def compare_all_models(
         The differences in the order of ``models``, with p-values adjusted for their number.
     """
     differences = {}
-    # Most scores need no equal metric, and this name is empty.
+    # Two models are compared only if they are equal in this metric. For most scores, the name is
+    # empty, and all models are compared.
     metric_to_match = score.comparable_if_equal
     for name_a, name_b in combinations(models, 2):
         # For example, perplexities per token are compared only over the same number of tokens.

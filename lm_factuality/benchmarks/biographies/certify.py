@@ -453,6 +453,7 @@ def _read_cases(files: Sequence[ReleasedFiles], step: Step) -> list[list[Case]]:
     cases_by_response = []
     for file_pair in files:
         texts = read_generations([file_pair.generations])
+        # The authors' decisions on each response, such as which facts are supported.
         decided_responses = read_decisions(file_pair.decisions).responses
         # The two files have no common key, so the text is found by its words.
         for decided_response, text in match_texts(decided_responses, texts):
@@ -555,13 +556,16 @@ class StepTrial:
 
         intervals = {}
         for score_name in self.config["scores"]:
+            # The bootstrap needs a function of the counts alone.
             compute_score = partial(_score_from_counts, score_name)
             interval = pooled_interval(rows, compute_score, _RESAMPLES)
             intervals[score_name] = interval_or_none(interval)
-        # A judge that reads the biographies should be better than the baseline.
+        # A guess does the step without reading, for example by taking every fact as supported. A
+        # judge should be better than that.
         guesses = [self.step.guess(biography) for biography in self._biographies]
         baseline_rows = self._count_comparisons(guesses).rows
         return {
+            # ALL stands for the responses about all names.
             "scores": {"ALL": self._total_scores(rows), "unscored": unscored},
             "intervals": intervals,
             "baselines": {self.config["baseline"]: self._total_scores(baseline_rows)},
@@ -646,10 +650,11 @@ class StepTrial:
     def _compare_by_response(
         self, results: Iterable[JudgedBiography]
     ) -> list[list[ComparisonOrReason]]:
-        """Compare the result of every case with the released one.
+        """Compare the result of every case with the released one, and sort them by response.
 
         Args:
-            results: The biographies after the step, in one list for the cases of all responses.
+            results: The biographies after the step. Those for the cases of the first response come
+                first, then those for the cases of the second, and so on.
 
         Returns:
             For each response its comparisons, and the reasons (texts) where the judge has no

@@ -101,17 +101,19 @@ class JudgedCitations:
     def verdicts_by_metric(self) -> dict[str, list[bool | None]]:
         """The verdicts on sentences (for recall) and on citations (for precision).
 
-        Each metric is the share of True among its verdicts. A verdict of None is missing.
+        Each metric is the share of True among its verdicts. A verdict of None is missing. The
+        protocols differ in two rules for precision: ``fixed`` takes citations of passages that the
+        model was not given for wrong, and ``code`` gives a response without citations the
+        precision 0.
         """
         sentence_verdicts = [sentence.supported for sentence in self.sentences]
         citation_verdicts: list[bool | None] = []
         for sentence in self.sentences:
             citation_verdicts += sentence.precise
-            # Dangling citations, i.e. those of passages that the model was not given, are wrong.
-            # ALCE's scorer ignores them.
+            # ALCE's scorer ignores dangling citations, i.e. those of passages that were not given.
             if self.protocol == "fixed":
                 citation_verdicts += [False] * sentence.dangling
-        # ALCE's scorer gives a response without citations the precision 0.
+        # A single False gives the precision 0.
         if self.protocol == "code" and self.sentences and not citation_verdicts:
             citation_verdicts.append(False)
         return {"citation_recall": sentence_verdicts, "citation_precision": citation_verdicts}
@@ -204,7 +206,8 @@ def _split_cited_line(line: str, split_line: Splitter) -> list[str]:
             opening_citations += _citations_in(part)
             continue
         sentence = part
-        # Citations behind a full stop come at the beginning of the next part.
+        # The splitter cuts "She sang. [1] He won." behind the full stop, so that [1] comes at the
+        # beginning of the next part.
         leading = _LEADING_CITATIONS.match(part)
         if leading and sentences:
             sentences[-1] += leading["citations"]
@@ -427,13 +430,13 @@ def _judge_sentence(
         return replace(sentence, supported=False, precise=())
 
     supported = is_entailed_by(citations)
-    indices = range(len(citations))
-    if supported is True and len(citations) > 1:
+    # A single citation is precise if it supports the sentence. Of an unsupported sentence no
+    # citation is precise, and without a verdict on the sentence there is none on its citations.
+    precise = [supported] * len(citations)
+    # Of several citations that support a sentence together, some may not be needed.
+    if supported and len(citations) > 1:
+        indices = range(len(citations))
         precise = [_is_precise(index, citations, is_entailed_by) for index in indices]
-    else:
-        # A single citation is precise if it supports the sentence. Without support no citation is
-        # precise, and without a verdict on the sentence there is none on its citations.
-        precise = [supported for _ in indices]
     return replace(sentence, supported=supported, precise=tuple(precise))
 
 

@@ -218,7 +218,8 @@ class ReleasedResponse:
         An unsupported fact between two groups is left out, since it may belong to either of them.
         """
         titles = [fact.supporting_topic for fact in self.decided.grouped]
-        # Titles cut to one letter do not tell entities apart.
+        # Some released files have "A" in place of "Ada Lind". One letter does not tell entities
+        # apart.
         if any(title is not None and len(title) == 1 for title in titles):
             return ()
 

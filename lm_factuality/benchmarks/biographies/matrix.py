@@ -301,6 +301,7 @@ def _group_pairs_by_page(pairs: Mapping[PairKey, FactPair]) -> list[PageQuestion
         evidence = list(dict.fromkeys(passages))
         # Everything but facts and evidence is the same in all pairs on the page.
         first_pair = pairs_on_page[0]
+        # A subject holds the variables of the prompt about the page.
         subject = page_subject(
             [pair.fact for pair in pairs_on_page],
             first_pair.titled_passages(evidence),

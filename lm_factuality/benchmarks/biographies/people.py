@@ -167,7 +167,8 @@ def _judged_page(judged: JudgedBiography, individual: int) -> str | None:
 def _verdict_items(judged: JudgedBiography) -> Iterator[Item]:
     """Yield a question for each distinct fact and page: does the page support the fact?
 
-    There is none for a page that the judge saw no passage of.
+    People see the passages that the judge saw. If these are none, they are not asked about the
+    page. An entity is numbered by its column in the matrix of judgements.
 
     Args:
         judged: The judged biography.

@@ -285,11 +285,11 @@ def linked_entity_by_fact(judged: JudgedBiography) -> dict[int, int | None]:
         For the number of each fact that is in a group, the number of the entity, or None if the
         group has no entity. The order is that of groups.
     """
-    entities: dict[int, int | None] = {}
+    entity_by_fact: dict[int, int | None] = {}
     for group, entity in zip(judged.groups, judged.links, strict=True):
         for fact in group:
-            entities[fact] = entity
-    return entities
+            entity_by_fact[fact] = entity
+    return entity_by_fact
 
 
 def _difference_over_common_facts(
@@ -598,6 +598,7 @@ def count_responses(records: Sequence[Verdict]) -> JsonObject:
         "unscored_facts_in_groups": total("unscored_grouped"),
         "types": count_reasons(scores["kind"] for scores in scored_responses),
         "candidates": total("candidates"),
+        # How many candidates have no page, and how many responses have no candidate with one.
         "without_page": {
             "candidates": total("without_page"),
             "responses": sum(_lacks_every_page(scores) for scores in scored_responses),

@@ -150,12 +150,13 @@ class _PromptSettings(BaseModel):
 
 
 def make_prompt(metadata: Mapping[str, Any]) -> TaskPrompt:
-    """Choose between this project's prompt and the authors' prompts by the metadata of a task.
+    """Read the prompt that the metadata of a task ask for: this project's, or one of the authors'.
 
     Args:
-        metadata: ``prompts`` is the folder of a checkout with the authors' prompts, and ``prompt``
-            the name of one of them. Without ``prompts``, this project's prompt is taken.
-            ``demonstrations`` is the kind of demonstrations, "ambiguous" by default.
+        metadata: It can have three keys. ``prompts`` is the folder of a checkout with the authors'
+            prompts; without it, this project's prompt is taken. ``prompt`` is the name of one of
+            the authors' prompts. ``demonstrations`` is the kind of demonstrations, "ambiguous" by
+            default.
 
     Raises:
         ConfigError: A setting is wrong, or there is no such prompt.
@@ -182,7 +183,11 @@ def _project_prompt(demonstrations_kind: str) -> TaskPrompt:
         demonstrations_kind: The kind of its demonstrations, "ambiguous" or "unambiguous".
     """
     folder = tasks_folder() / "ambigbio"
-    demonstrations = parse_json((folder / "demonstrations.json").read_text(encoding="utf-8"))
+    # The file holds the demonstrations of both kinds.
+    demonstrations_by_kind = parse_json(
+        (folder / "demonstrations.json").read_text(encoding="utf-8")
+    )
+    demonstrations = demonstrations_by_kind[demonstrations_kind]
     # StrictUndefined makes it an error if the template names a variable that a document lacks.
     environment = SandboxedEnvironment(
         undefined=StrictUndefined, trim_blocks=True, lstrip_blocks=True
@@ -191,8 +196,7 @@ def _project_prompt(demonstrations_kind: str) -> TaskPrompt:
 
     def render_document(doc: Doc) -> str:
         """Write this project's prompt for a document."""
-        demonstrations_of_kind = demonstrations[demonstrations_kind]
-        return template.render(demonstrations=demonstrations_of_kind, subject=doc).strip()
+        return template.render(demonstrations=demonstrations, subject=doc).strip()
 
     return TaskPrompt(render_document, {"demonstrations": demonstrations_kind})
 

@@ -188,6 +188,7 @@ def _scores_and_counts(
     # A response that declines has no part in the mean number of facts.
     metrics["facts_per_response"] = None if judged.abstained else float(tally.num_facts)
 
+    # D-FActScore and the like ask which of several entities a fact is about.
     if shares_name:
         entity_metrics = metrics_from_scores(score_biography(judged))
         for name in _ENTITY_METRICS:
