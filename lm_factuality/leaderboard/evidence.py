@@ -188,7 +188,8 @@ def read_evidence(folder: Path, submission: Submission, rules: Rules) -> Evidenc
         What the checks need to know of the submission.
 
     Raises:
-        SubmissionRefusedError: There is no results file, or one is not as lm_eval writes it.
+        SubmissionRefusedError: There is no results file, one is not as lm_eval writes it, or a task
+            is of a benchmark that is not installed.
     """
     files = _read_results(folder, submission)
     tasks: dict[str, TaskEvidence] = {}
@@ -196,8 +197,18 @@ def read_evidence(folder: Path, submission: Submission, rules: Rules) -> Evidenc
         for task in file.tasks:
             task_rules = rules.by_task.get(task.task)
             # A check refuses tasks that are not of the leaderboard.
-            if task_rules is not None:
-                tasks[task.task] = _read_task(folder, submission, file, task, task_rules)
+            if task_rules is None:
+                continue
+            # Problems with samples and corrections are recorded, not raised, so that a submitter
+            # sees the problems of all tasks together.
+            tasks[task.task] = TaskEvidence(
+                file=file,
+                task=task,
+                rules=task_rules,
+                samples=read_task_samples(folder, file, task, task_rules),
+                published_digest=published_digest(task_rules),
+                correction_problem=_correction_problem(folder, submission, file, task),
+            )
     certificate = _read_certificate(folder, submission)
     return Evidence(submission, rules, files, tasks, certificate)
 
@@ -250,34 +261,6 @@ def _read_certificate(folder: Path, submission: Submission) -> Mapping[str, Any]
         return as_mapping(parse_json(text))
     except (OSError, ValueError, RecursionError):
         return {}
-
-
-def _read_task(
-    folder: Path, submission: Submission, file: ResultsFile, task: TaskResult, rules: TaskRules
-) -> TaskEvidence:
-    """Read the samples of a task, its published documents and its corrected scores.
-
-    Args:
-        folder: The folder of the submission.
-        submission: The content of its ``submission.json``.
-        file: The results file that contains the task.
-        task: The scores and settings of the task.
-        rules: What the leaderboard requires of the task.
-
-    Returns:
-        The evidence of the task. Problems with its samples and corrections are recorded in it.
-
-    Raises:
-        SubmissionRefusedError: The task is of a benchmark that is not installed.
-    """
-    return TaskEvidence(
-        file=file,
-        task=task,
-        rules=rules,
-        samples=read_task_samples(folder, file, task, rules),
-        published_digest=published_digest(rules),
-        correction_problem=_correction_problem(folder, submission, file, task),
-    )
 
 
 def read_task_samples(

@@ -92,6 +92,7 @@ class BM25Parameters:
                 raise DataError(
                     "the passages have no words, or only stopwords; give passages with text"
                 )
+            # The passages have the permissions that the user's system gives to new files.
             _finish_files(tantivy_folder, (folder / PASSAGES).stat().st_mode)
         except (ValueError, OSError) as error:
             raise DataError(
@@ -109,6 +110,7 @@ def _finish_files(tantivy_folder: Path, mode: int) -> None:
         mode: The permissions, as `os.stat` returns them.
     """
     for path in tantivy_folder.iterdir():
+        # An index that is only read, or copied elsewhere, needs no locks.
         if path.suffix == ".lock":
             path.unlink()
         else:
@@ -131,7 +133,8 @@ class BM25Index(Index):
         super().__init__(folder, manifest)
         try:
             stemmer = BM25Parameters(stemmer=manifest.parameters["stemmer"]).stemmer
-            # Tantivy writes lock files even to read, so it gets a temporary folder of links.
+            # Tantivy writes lock files even to read, but the index may be read-only. So it gets a
+            # temporary folder with links to the files, which is deleted along with this object.
             link_folder = tempfile.mkdtemp()
             weakref.finalize(self, shutil.rmtree, link_folder, ignore_errors=True)
             for path in (folder / TANTIVY).iterdir():
@@ -185,17 +188,20 @@ class Searcher:
         parsed_query = self._parse(query)
 
         # Tantivy orders equal scores arbitrarily. Texts are requested until one scores less than
-        # the k-th, so that all texts that tie with the k-th are among the hits.
+        # the k-th, so that all texts that tie with the k-th are among the hits. Usually one text
+        # more than k is enough.
         limit = k + 1
         while True:
             hits = self._searcher.search(parsed_query, limit, count=False).hits
             # Rounding makes equal texts score equally, whatever the order of the summation.
             scores = [float(f"{score:.{_DIGITS}g}") for score, _ in hits]
-            if len(hits) < limit or scores[-1] < scores[k - 1]:
+            has_all_hits = len(hits) < limit
+            if has_all_hits or scores[-1] < scores[k - 1]:
                 break
             limit *= 4
 
-        # An address is Tantivy's own. It depends on how the index was written, the number does not.
+        # A hit has Tantivy's address of the text, which depends on how the index was written. The
+        # number of the text does not, so rankings are the same on every machine.
         addresses = [address for _, address in hits]
         numbers = self._searcher.fast_field_values(_NUMBER, addresses)
         ranking: Ranking = []

@@ -101,12 +101,14 @@ def build_index(
         load_encoder(parameters.model)
 
     unfinished = folder.with_name(f"{folder.name}.partial")
+    # The ends of two errors: the folder is locked, or it cannot be written.
     busy = "another build is writing into it; wait until it has ended"
     advice = f"free disk space, delete {unfinished} to start over, or choose another folder"
     with locked_folder(unfinished, busy, advice):
         try:
             _write_index(passage_sources, columns, max_words, parameters, unfinished)
-            # An earlier index stays usable until the new one is complete.
+            # An earlier index stays usable until the new one is complete. A folder that is not
+            # empty cannot be replaced by renaming, so the earlier one is deleted first.
             if folder.exists():
                 shutil.rmtree(folder)
             unfinished.rename(folder)
@@ -220,7 +222,8 @@ def build_knowledge(
     passage_sources = open_sources(sources, columns or PassageColumns())
     records = tuple(source.record for source in passage_sources)
     for record in records:
-        # A dataset of the Hub is not a path. A symbolic link to the source is the source too.
+        # Only files that exist can be compared, and the name of a dataset of the Hub is no file.
+        # The comparison follows symbolic links, since a link to the source is the source too.
         if path.exists() and Path(record.path).exists() and path.samefile(record.path):
             raise ConfigError(
                 f"{path} is the source {record.path} itself, which would be lost; give another name"

@@ -79,7 +79,10 @@ class DenseParameters:
                 num_encoded += len(texts)
                 passages.set_state("encoded", num_encoded)
                 progress.update(len(texts))
-        return hashlib.sha256(f"{passages.sha256()} {sha256_of(path)}".encode()).hexdigest()
+        # Another version of the model's library can give other vectors for the same passages, and
+        # then other results. So the digest depends on both.
+        digests = f"{passages.sha256()} {sha256_of(path)}"
+        return hashlib.sha256(digests.encode()).hexdigest()
 
 
 def load_encoder(name: str) -> SentenceTransformer:
@@ -248,8 +251,10 @@ def merge_best(
         kth_best = numpy.partition(scores, -k)[-k]
         positions = numpy.flatnonzero(scores >= kth_best)
     else:
+        # There are at most k scores, so all of them may enter the ranking.
         positions = numpy.arange(len(scores))
 
+    # A position counts within the scores, the number of a passage within the whole index.
     numbers = (positions + first_passage).tolist()
     candidates = zip(numbers, scores[positions].tolist(), strict=True)
     return sort_ranking([*ranking, *candidates])[:k]

@@ -265,18 +265,21 @@ class Index(ABC):
         # The positions of the queries that need a longer ranking, at first of all queries.
         unfilled = list(range(len(queries)))
         while unfilled:
+            # A dictionary keeps the order of the distinct queries, which a set would not.
             texts = list(dict.fromkeys(queries[position] for position in unfilled))
             rankings = dict(zip(texts, self._search(texts, num_fetched), strict=True))
 
             # Equal queries share a ranking, but may exclude different passages of it.
-            positions = unfilled
-            unfilled = []
-            for position in positions:
+            still_unfilled = []
+            for position in unfilled:
                 ranking = rankings[queries[position]]
                 hits[position] = self._keep_best(ranking, k, position, exclude)
-                # A ranking that is shorter than requested has all passages that match.
-                if len(hits[position]) < k and len(ranking) == num_fetched < len(self):
-                    unfilled.append(position)
+                # A ranking that is shorter than requested has all passages that match, and so has
+                # a ranking of all passages. A longer one would give no more hits.
+                may_have_more = len(ranking) == num_fetched < len(self)
+                if may_have_more and len(hits[position]) < k:
+                    still_unfilled.append(position)
+            unfilled = still_unfilled
             num_fetched *= 2
         return hits
 

@@ -99,11 +99,14 @@ class Knowledge:
 
         columns = self._query_column("SELECT name FROM pragma_table_info('documents')")
         tables = self._query_column("SELECT name FROM sqlite_master WHERE type = 'table'")
+        # A table that does not exist has no columns here.
         if "title" not in columns or "text" not in columns:
+            found_tables = ", ".join(tables) or "none"
+            found_columns = ", ".join(columns) or "none"
             raise DataError(
-                f"{self.path}: found the tables {', '.join(tables) or 'none'} and in documents the"
-                f" columns {', '.join(columns) or 'none'}, expected a table documents with the"
-                f" columns title and text, as FActScore has it; {_REBUILD}"
+                f"{self.path}: found the tables {found_tables} and in documents the columns"
+                f" {found_columns}, expected a table documents with the columns title and text, as"
+                f" FActScore has it; {_REBUILD}"
             )
         # Files that FActScore made have no manifest.
         has_manifest = "lm_factuality_manifest" in tables
@@ -125,7 +128,8 @@ class Knowledge:
             texts = self._query_column("SELECT text FROM documents WHERE title = ?", spelling)
             if not texts:
                 continue
-            # Titles are unique. SQLite accepts numbers and bytes in a column of texts.
+            # Titles are unique, so there is one text. But SQLite also stores numbers and bytes in a
+            # column of texts, and a file of another program may have such pages.
             text = texts[0]
             if not isinstance(text, str):
                 raise DataError(
@@ -145,8 +149,8 @@ class Knowledge:
     def identity(self) -> str:
         """16 hexadecimal digits that identify the file in caches and results files.
 
-        They are the start of the SHA-256 of the manifest. Without a manifest it is the SHA-256 of
-        the size, the first and the last mebibyte, since the file may have many gigabytes.
+        They are the start of a SHA-256: that of the manifest, or without a manifest that of the
+        size, the first and the last mebibyte of the file, which may have many gigabytes.
         """
         if self.manifest is not None:
             return hashlib.sha256(self.manifest.to_json().encode()).hexdigest()[:16]
@@ -241,6 +245,8 @@ def spellings(title: str) -> list[str]:
         with plain quotes and hyphens for typographic ones, with a capital first letter, and with
         composed (NFC) or decomposed (NFD) accents. Empty ones are left out if the title is not.
     """
+    # Each spelling is made from those before it: ``émile_Røst`` becomes ``émile Røst``, then the
+    # same with plain punctuation, then both with a capital letter.
     spaced = " ".join(title.replace("_", " ").split())
     plain = spaced.translate(_PLAIN_PUNCTUATION)
     capitalised = [text[:1].upper() + text[1:] for text in (spaced, plain)]
@@ -279,7 +285,8 @@ def write_pages(
     num_rows = 0
     for passages in batches:
         pages = _join_by_title(passages, sources)
-        # The separator is inserted only if the file has passages of the page already.
+        # The statement appends to a page that is in the file already, and puts the separator, its
+        # third value, before the new text. A new page gets no separator.
         rows = [(title, text, SEPARATOR) for title, text in pages.items()]
         connection.executemany(_ADD_PAGE, rows)
         num_rows += len(passages)

@@ -136,7 +136,8 @@ def to_passage(
     passage_id = _read_column(row, "id", columns.id, location) or str(row_number)
 
     try:
-        # JSON can hold half of a surrogate pair, such as "\ud83d". No database can store it.
+        # JSON can hold half of a surrogate pair, such as "\ud83d", which no database can store.
+        # Encoding refuses it, and the bytes themselves are not needed.
         f"{passage_id}{title}{text}".encode()
     except UnicodeEncodeError as error:
         raise DataError(
@@ -161,7 +162,7 @@ def _read_column(row: Mapping[str, Any], field: str, column: str | None, locatio
     Raises:
         DataError: The row lacks the column, or the value is neither a text nor a whole number.
     """
-    # A column that the user has named, or that holds the text, must exist.
+    # Only a column that nobody named may be missing. That of the text always has a name.
     if column is not None and column not in row:
         raise DataError(
             f"{location}: no column {column!r}; found {', '.join(map(str, row)) or 'none'};"
@@ -230,7 +231,7 @@ class PassageStore:
             self._connection = sqlite3.connect(uri, uri=True, check_same_thread=False)
             if writable:
                 self._connection.executescript(_TABLES)
-            # Counting takes long for many passages, so it is done once.
+            # Counting takes long for many passages, so it is done once. The row has one column.
             (self._size,) = self._connection.execute("SELECT count(*) FROM passages").fetchone()
         except sqlite3.Error as error:
             raise DataError(
@@ -250,6 +251,7 @@ class PassageStore:
         query = "SELECT id, title, text FROM passages WHERE number = ?"
         row = self._connection.execute(query, (number,)).fetchone()
         if row is None:
+            # Python's loops end at this error, as they do for a list.
             raise IndexError(f"passage {number} of {len(self)}")
         return Passage(*row)
 

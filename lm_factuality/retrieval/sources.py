@@ -79,6 +79,7 @@ def _open_source(name: str, columns: PassageColumns) -> PassageSource:
     if name.startswith(_HUB) or path.is_dir():
         return _open_dataset(name, columns)
 
+    # The first ending that the name has decides. An unknown ending is refused after the loop.
     readers = _readers_by_ending(columns)
     for ending, read_rows in readers.items():
         # The ending ".jsonl.gz" is not the path's suffix, which is ".gz".
@@ -126,10 +127,12 @@ def _open_dataset(name: str, columns: PassageColumns) -> PassageSource:
     """
     dataset = name
     options = ""
+    # A folder has no options, and its name may contain a colon.
     if name.startswith(_HUB):
         dataset, _, options = name.removeprefix(_HUB).partition(":")
     config, _, split = options.partition(":")
 
+    # `stream_rows` tells a folder from a dataset of the Hub by the type.
     source: str | Path = dataset
     if Path(dataset).is_dir():
         source = Path(dataset)
@@ -138,10 +141,10 @@ def _open_dataset(name: str, columns: PassageColumns) -> PassageSource:
         # The manifest names the commit, so that the index can be built again later.
         record = SourceRecord(name, revision=commit_of(dataset, name))
 
-    # Errors show how to name another split.
+    # An error says how to name another split: hub:DATASET::SPLIT.
     example = f"{_HUB}{dataset}::SPLIT"
     dataset_rows = stream_rows(
-        source, config or None, split or "train", record.revision, name, example
+        source, config or None, split or "train", record.revision, where=name, example=example
     )
     rows = (
         tables.TableRow(f"{name}, row {number}", values)
@@ -206,6 +209,7 @@ def read_batches(
     num_characters = 0
     with tqdm(unit=" passages", desc="read") as progress:
         for passage in chain.from_iterable(source.passages for source in sources):
+            # A passage without a limit of words is its only piece.
             pieces = [passage] if max_words is None else list(split_passage(passage, max_words))
             batch.extend(pieces)
             progress.update(len(pieces))
@@ -220,6 +224,7 @@ def read_batches(
         # The last batch is not full.
         if batch:
             yield batch
+        # The progress bar has counted the passages of all batches.
         if not progress.n:
             names = ", ".join(source.record.path for source in sources)
             raise DataError(f"{names}: no passages; expected at least one")

@@ -175,13 +175,22 @@ class FetchReport:
         counts = []
         for outcome, group in groups.items():
             num_cached = sum(fetched.from_cache for fetched in group)
-            # References with the same outcome are dead for the same reason.
-            meaning = FAILURE_MEANINGS.get(group[0].reference.kind or "", "text is in the cache")
+            # References with the same outcome are dead for the same reason. Those that are fetched
+            # have no kind of failure, and so the default meaning.
+            kind = group[0].reference.kind or ""
+            meaning = FAILURE_MEANINGS.get(kind, "text is in the cache")
             counts.append(OutcomeCount(outcome, len(group) - num_cached, num_cached, meaning))
 
-        # Equally frequent outcomes are in alphabetical order. Sorting again keeps this order.
-        counts.sort(key=lambda count: (-len(groups[count.outcome]), count.outcome))
-        return sorted(counts, key=lambda count: count.outcome != _FETCHED)
+        # False sorts before True, so ``fetched`` comes first. Then come the frequent reasons, and
+        # equally frequent ones in alphabetical order.
+        counts.sort(
+            key=lambda count: (
+                count.outcome != _FETCHED,
+                -len(groups[count.outcome]),
+                count.outcome,
+            )
+        )
+        return counts
 
     def write(self, path: Path) -> None:
         """Write the report as JSON: the counts, the dead links, all links, and the other entries.
@@ -195,9 +204,10 @@ class FetchReport:
         # The report of the same links is in the same order, whatever the cache held.
         references = sorted(self.references, key=lambda fetched: fetched.reference.url)
         rows = [_report_row(fetched) for fetched in references]
-        counts = {}
-        for count in self.counts():
-            counts[count.outcome] = {"this_run": count.num_fetched, "from_cache": count.num_cached}
+        counts = {
+            count.outcome: {"this_run": count.num_fetched, "from_cache": count.num_cached}
+            for count in self.counts()
+        }
         content = {
             "suite_version": __version__,
             "counts": counts,

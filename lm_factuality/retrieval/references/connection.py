@@ -153,6 +153,7 @@ class Network:
         seconds = self.limits.connect_seconds
         addresses = await resolve(_host_name(url), port, self.allowed, seconds)
 
+        # A host may have an IPv6 address that this machine cannot reach, and an IPv4 address too.
         for address in addresses[:-1]:
             with suppress(httpx.ConnectError, httpx.ConnectTimeout):
                 return await self._get_from(address, url, max_bytes)
@@ -170,8 +171,10 @@ class Network:
             max_bytes: The largest size of the decompressed body.
         """
         timeout = httpx.Timeout(self.limits.read_seconds, connect=self.limits.connect_seconds)
+        # Without ``trust_env``, no proxy of the environment is used, and no password of .netrc.
         client = httpx.AsyncClient(verify=tls_context(), timeout=timeout, trust_env=False)
-        # The server and its certificate are still addressed by name.
+        # A server may have many sites. The header names the site that is meant, and the TLS option
+        # the one whose certificate is checked, as if httpx had looked the name up itself.
         host_header = url.netloc.decode("ascii")
         headers = {**_HEADERS, "Host": host_header, "User-Agent": self.user_agent}
         extensions = {"sni_hostname": _host_name(url)}

@@ -158,7 +158,7 @@ def read_pdf(document: bytes, max_pages: int, max_characters: int) -> ExtractedT
     note = ""
     num_pages = len(reader.pages)
     if len(texts) < num_pages:
-        # One of the limits has ended the loop.
+        # One of the limits has ended the loop before the last page.
         note = f"the first {len(texts)} of {num_pages} pages"
     title = reader.metadata.title if reader.metadata else None
     return ExtractedText(str(title or ""), "\n\n".join(texts), note)

@@ -100,7 +100,7 @@ def fetch_references(
         return
 
     busy = "another run is filling this cache; wait until it has ended"
-    with locked_folder(cache.folder, busy, "name a folder that can: --cache DIR"):
+    with locked_folder(cache.folder, busy, "name a folder that can be written: --cache DIR"):
         fetcher = Fetcher(network, delay)
         # The portal cancels a running request if the caller stops the iteration.
         with start_blocking_portal() as portal:
@@ -172,7 +172,7 @@ class Fetcher:
         """
         crawl_delay = await self._robots.check_allowed(url)
         host = httpx.URL(url).host
-        # A host that was not asked before need not be waited for.
+        # For a host that was not asked before, the time is in the past, and the wait is 0.
         wait = self._next_request.get(host, 0.0) - time.monotonic()
         await anyio.sleep(max(0.0, wait))
         self._next_request[host] = time.monotonic() + max(self._delay, crawl_delay)
@@ -240,6 +240,7 @@ class Robots:
             try:
                 self._rules[robots_url] = await self._fetch_rules(robots_url)
             except DeadLinkError as error:
+                # Without the file nobody knows whether the page may be fetched, so it is not.
                 raise DeadLinkError(
                     error.kind, f"{robots_url}, which may say no, cannot be read: {error}"
                 ) from None

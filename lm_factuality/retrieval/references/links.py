@@ -161,7 +161,8 @@ def _strip_punctuation(text: str) -> str:
         text: A URL with brackets, quotes, spaces, commas or dots around it.
     """
     text = text.strip().lstrip(_OPENING)
-    # Closing brackets belong to the URL as far as it has opening ones.
+    # Closing brackets belong to the URL as far as it has opening ones: of "a_(b))", the last
+    # bracket is unmatched and does not.
     num_unmatched = {
         closing: text.count(closing) - text.count(opening) for closing, opening in _BRACKETS.items()
     }
@@ -174,7 +175,9 @@ def _strip_punctuation(text: str) -> str:
         ending = text[max(0, end - _LONGEST_ABBREVIATION) : end]
         ends_sentence = last == "." and not _ABBREVIATION.search(ending)
         if not (last in _TRAILING or is_unmatched or ends_sentence):
+            # This character is the last one of the URL.
             break
+        # An unmatched bracket that is removed leaves one less.
         if is_unmatched:
             num_unmatched[last] -= 1
         end -= 1
@@ -198,7 +201,8 @@ def normalise_url(url: str) -> str:
         DeadLinkError: The URL is malformed, not http(s), or has a user name or password.
     """
     try:
-        # httpx drops a default port only if the scheme is in lower case, so it parses twice.
+        # httpx drops a default port only if the scheme is in lower case. The first parsing turns
+        # "HTTPS://a.example:443" into lower case, and the second one drops the port.
         parsed = httpx.URL(str(httpx.URL(url.strip())))
         host = parsed.raw_host.decode("ascii")
     except (httpx.InvalidURL, ValueError) as error:
@@ -209,6 +213,7 @@ def normalise_url(url: str) -> str:
         raise DeadLinkError("scheme", f"{scheme or 'no scheme'}: only http and https are fetched")
     if parsed.userinfo:
         raise DeadLinkError("credentials", "the address holds a user name or password")
+    # httpx escapes letters that no host name may have as "%20", and takes a port of any size.
     if not host or "%" in host or (parsed.port or 0) > 65535:
         raise DeadLinkError("malformed", f"its host is {host!r}, expected a name or an IP address")
     return f"{scheme}://{parsed.netloc.decode('ascii')}{parsed.raw_path.decode('ascii')}"
@@ -226,7 +231,8 @@ def parse_endpoint(text: str) -> Endpoint:
     Raises:
         ConfigError: The text is not an IP address with a port.
     """
-    expected = ConfigError(
+    # The text can be wrong in two ways, which have the same error.
+    invalid_option = ConfigError(
         f"--allow-address {text!r}: expected IP:PORT, such as 127.0.0.1:8123 or [::1]:8123"
     )
     try:
@@ -235,9 +241,10 @@ def parse_endpoint(text: str) -> Endpoint:
         address = ip_address(parts.hostname or "")
         port = parts.port
     except ValueError:
-        raise expected from None
+        raise invalid_option from None
+    # What a URL may have but an endpoint may not: a path, a user name, or no port.
     if not port or parts.path or "@" in text:
-        raise expected
+        raise invalid_option
     return Endpoint(address, port)
 
 

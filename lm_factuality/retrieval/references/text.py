@@ -40,7 +40,10 @@ def extract_text(headers: Mapping[str, str], body: bytes, limits: Limits) -> Ext
         "kind": kind,
         "charset": charset[1] if charset else "",
         "max_pages": limits.max_pages,
+        # A text has no more characters than bytes. The text of a hostile PDF could be far longer.
         "max_characters": limits.max_bytes,
+        # The process may use a little more processor time than the time that we wait for it, so
+        # that a slow document is reported as such and not as a crash.
         "seconds": int(limits.extraction_seconds) + 1,
         "memory": limits.extraction_memory,
     }
@@ -93,6 +96,7 @@ def _kind_of_document(headers: Mapping[str, str], body: bytes) -> str:
         return "pdf"
     if content_type in _KINDS:
         return _KINDS[content_type]
+    # Types such as "application/octet-stream" say nothing, but a text contains no zero byte.
     if content_type not in TABLES["unspecific_content_types"] or b"\0" in start:
         raise DeadLinkError(
             "not text",
