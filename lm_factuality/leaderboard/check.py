@@ -109,7 +109,7 @@ def check_submission(folder: Path, rules_folder: Path | None = None) -> Checked:
         sentence = f"not as lm_eval writes it: {problem}; run and pack again"
         refusals.append(Refusal("RESULTS_INVALID", "results", sentence))
 
-    # Two files can have the same problem.
+    # Two files can have the same problem. A dictionary keeps the order, which a set would not.
     unique_refusals = tuple(dict.fromkeys(refusals))
     return Checked(folder, submission, unique_refusals, evidence)
 
@@ -194,7 +194,7 @@ def runs_are_of_one_model(evidence: Evidence) -> Iterator[Refusal]:
         One refusal if the runs differ from each other in model, revision, dtype or backend, and
         one for each property in which a run differs from ``submission.json``.
     """
-    # Files of one model agree in all four properties.
+    # Files of one model agree in all four properties, so that a set of them has one element.
     models = {(file.model, file.revision, file.dtype, file.backend) for file in evidence.files}
     if len(models) > 1:
         problem = f"{len(models)} different models, revisions, dtypes or backends; submit one each"
@@ -429,6 +429,7 @@ def _checked_settings(evidence: TaskEvidence, rules: Rules) -> dict[str, _Checke
     task = evidence.task
     task_rules = evidence.rules
     run_config = as_mapping(content.get("config"))
+    # What was run counts more than what the task says: the option --num_fewshot overrides it.
     fewshot_by_task = as_mapping(content.get("n-shot"))
     num_fewshot = fewshot_by_task.get(task.task, task.config.get("num_fewshot"))
     # lm_eval computes no standard errors if this option is 0.
@@ -481,6 +482,7 @@ def _check_judge(evidence: Evidence, task_evidence: TaskEvidence) -> Iterator[Re
         yield Refusal("RESULTS_INVALID", task.task, problem)
         return
 
+    # Coefficients of a user's own would turn the same replies of a judge into other verdicts.
     coefficients = as_mapping(judge.get("options")).get("coefficients")
     yield from _refuse_unexpected(
         "CONFIG_DIFFERS", task.task, "the judge's coefficients", coefficients, None
@@ -534,6 +536,7 @@ def _certificates_by_origin(evidence: Evidence, task: TaskResult) -> dict[str, M
         setting, such as ``judge_certificate.felm``.
     """
     certificates: dict[str, Mapping[str, Any]] = {}
+    # The run may not have known the packed certificate, so it is not in the results yet.
     packed_name = evidence.submission.certificate
     if packed_name is not None:
         certificates[packed_name] = evidence.certificate
@@ -570,6 +573,7 @@ def _judge_prompt_problems(
     for certificate in certificates:
         certified_hashes.update(replaced_prompt_hashes(certificate.get("identity")) or {})
 
+    # The judge's configuration lists only the prompts that the user replaced.
     replaced_prompts = judge.get("prompts") or {}
     for name, prompt_hash in prompt_hashes.items():
         # A user may replace a prompt if the judge was certified with the replacement.
@@ -636,6 +640,7 @@ def _wrong_doc_ids(doc_ids: Sequence[int], num_documents: int) -> list[int]:
     counts = Counter(doc_ids)
     expected_ids = range(num_documents)
     wrong_ids = []
+    # A missing number has the count 0, and an unknown one is expected 0 times.
     for doc_id in sorted({*counts, *expected_ids}):
         expected_count = 1 if doc_id in expected_ids else 0
         if counts[doc_id] != expected_count:

@@ -129,6 +129,7 @@ def _changed_files(folder: Path, submission: Submission) -> Iterator[Refusal]:
         if size > MAX_FILE:
             yield Refusal("TOO_LARGE", packed.path, f"{size} bytes, at most {MAX_FILE} are taken")
         elif size != packed.bytes or sha256_of(path) != packed.sha256:
+            # Of the files of a run, only samples are in JSONL.
             code = "SAMPLES_CHANGED" if path.suffix == ".jsonl" else "FILE_CHANGED"
             sentence = "is not the file that was packed: its size or sha256 differs; pack again"
             yield Refusal(code, packed.path, sentence)
@@ -181,7 +182,8 @@ def _secrets_in_line(line: str, line_number: int) -> Iterator[str]:
         Descriptions such as ``line 3: looks like a key of OpenAI`` or ``line 3: holds HF_TOKEN``.
     """
     text = line
-    # JSON can write a letter of a credential as an escape sequence such as ``\u0061``.
+    # JSON can write a letter of a credential as an escape sequence such as ``\u0061``. The line is
+    # then searched twice, as it is written and decoded, in case it is not valid JSON.
     if "\\u" in line:
         text += json.dumps(_parse_json(line), ensure_ascii=False)
 
@@ -208,7 +210,8 @@ def _secrets_in_json(content: object) -> Iterator[str]:
         # A prompt may explain how a program sets ``token=...``.
         if key in _PROSE:
             continue
-        # Arguments on separate lines were joined by an escaped line break.
+        # The text of a mapping or list shows a line break as a backslash and an n, which would hide
+        # the name of an argument at the start of a line.
         text = str(value).replace("\\n", "\n")
         for _, kind in secrets_in_assignments(text):
             yield f"{key[:40]}: looks like {kind}"

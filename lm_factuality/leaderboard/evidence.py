@@ -209,8 +209,7 @@ def read_evidence(folder: Path, submission: Submission, rules: Rules) -> Evidenc
                 published_digest=published_digest(task_rules),
                 correction_problem=_correction_problem(folder, submission, file, task),
             )
-    certificate = _read_certificate(folder, submission)
-    return Evidence(submission, rules, files, tasks, certificate)
+    return Evidence(submission, rules, files, tasks, _read_certificate(folder, submission))
 
 
 def _read_results(folder: Path, submission: Submission) -> tuple[ResultsFile, ...]:
@@ -326,6 +325,7 @@ def _correction_problem(
         A phrase that follows the name of the task. Empty if the corrected scores are right, or if
         there are none.
     """
+    # The file lies beside the results, and its name has their date.
     path = sibling_of_results(file.path, f"corrected_{task.task}", ".json")
     # Most runs have no corrected scores.
     if path is None:
@@ -367,6 +367,7 @@ def _draw_problem(key: Key, task: TaskResult) -> str:
             "its sheet is of several runs, so that its draw cannot be repeated; make one of this"
             " run alone"
         )
+    # The draw is repeated from the run's own samples, with the seed and the size of the sheet.
     sheet_keys = {item.unit for item in key.items}
     units = keep_asked_units(units_of_run(task, key.sources[0].model), key.questions)
     drawn_units, strata = draw_units(units, len(sheet_keys), key.stratify, random.Random(key.seed))

@@ -155,6 +155,7 @@ def _choose_files(rules: Rules, files: Sequence[ResultsFile]) -> dict[str, Resul
     """
 
     def preference(file: ResultsFile) -> tuple[int, float]:
+        """Return the number of the leaderboard's tasks with samples in a file, and its date."""
         sampled = [task for task in file.tasks if task.task in rules.by_task and task.samples]
         return len(sampled), file.date
 
@@ -195,6 +196,7 @@ def _describe_model(options: PackOptions, file: ResultsFile) -> SubmittedModel:
         )
 
     # The user may not state another revision than the one that was run.
+    # For a model behind an API nothing is measured, so the option is all there is.
     measured = _measured_revision(file)
     revision = options.revision or measured
     if measured and revision != measured:
@@ -296,6 +298,7 @@ def _copy_files(
     for path in paths:
         # Tasks that were run together share one results file.
         earlier = sources.setdefault(path.name, path)
+        # All files of a submission lie in one folder, in which names are unique.
         if earlier.resolve() != path.resolve():
             raise DataError(f"{path}: another file of this name is packed already; rename it")
 

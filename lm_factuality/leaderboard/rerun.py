@@ -99,6 +99,7 @@ def rerun(
     """
     if rows < 1:
         raise ConfigError(f"{folder}: --rows is {rows}, expected 1 or more")
+    # A refused submission is not run: its files may name anything as a model or an argument.
     checked = check_submission(folder, rules)
     evidence = checked.evidence
     if evidence is None or checked.refusals:
@@ -188,6 +189,7 @@ def _model_arguments(folder: Path, evidence: Evidence, replacements: str) -> str
                 f"{folder}: {name} is {str(value)[:80]!r}; expected no comma and no equals sign;"
                 " nothing was run"
             )
+    # The user's own arguments come last and are not refused, so that they can add anything.
     arguments |= model_arguments({"model_args": replacements})
     return ",".join(f"{name}={value}" for name, value in arguments.items())
 
@@ -207,6 +209,7 @@ def _draw_rows(evidence: Evidence, rows: int, seed: int) -> dict[str, list[int]]
     generator = random.Random(seed)
     row_ids = {}
     for name, task_evidence in evidence.tasks.items():
+        # The rows are numbered from 0, since a submission holds all rows of the task.
         task_rows = range(task_evidence.task.effective)
         count = min(rows, len(task_rows))
         row_ids[name] = sorted(generator.sample(task_rows, count))
@@ -294,6 +297,7 @@ def _mean_length(outputs: Mapping[int, Sequence[str]], row_ids: Sequence[int]) -
 
 def _are_same(submitted: Sequence[str], repeated: Sequence[str], tolerance: float | None) -> bool:
     """Return whether two runs gave the same number of outputs for a row, and the same outputs."""
+    # An answer that is missing in one run has no partner to be compared with.
     if len(submitted) != len(repeated):
         return False
     pairs = zip(submitted, repeated, strict=True)
@@ -346,11 +350,12 @@ def describe_rerun(folder: Path, digest: str) -> str:
         files have changed since.
     """
     path = folder.with_name(folder.name + RERUN_SUFFIX)
-    # Most submissions have no such file.
+    # Most submissions have no such file, and one that is damaged counts as none.
     try:
         outcome = Rerun.model_validate_json(path.read_bytes())
     except (OSError, ValueError):
         return ""
+    # The outcome of earlier files says nothing about the present ones.
     if outcome.submission != digest:
         return ""
     descriptions = [

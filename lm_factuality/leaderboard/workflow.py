@@ -56,6 +56,8 @@ def changed_submissions(folder: Path, base: str) -> Change:
     root = Path(_git(folder, "rev-parse", "--show-toplevel").strip())
     # Git prints paths relative to the root of the repository.
     submissions = PurePosixPath(folder.resolve().relative_to(root.resolve()).as_posix())
+    # With three dots, git compares with the commit at which the pull request began, so that later
+    # submissions of others do not count. A renamed file is shown as one removed and one added.
     changed = _git(folder, "diff", "--name-only", "--no-renames", "-z", f"{base}...HEAD", "--")
     earlier = _git(root, "ls-tree", "-r", "--name-only", "-z", base, "--", str(submissions))
     earlier_submissions = {
@@ -105,6 +107,7 @@ def _find_owner(root: Path, submissions: PurePosixPath, path: PurePosixPath) -> 
         The closest folder above the file that has a ``submission.json``, or None. The folder of
         all submissions is no submission itself.
     """
+    # The folders are visited from the closest one up.
     for parent in path.parents:
         if parent == submissions:
             return None

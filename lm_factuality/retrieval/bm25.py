@@ -83,8 +83,9 @@ class BM25Parameters:
             # Passages are added in order, so those in the index are always the first ones.
             num_indexed = index.searcher().num_docs
             texts = (passage.contents for passage in passages.iterate_from(num_indexed))
-            progress = tqdm(texts, "index", len(passages), initial=num_indexed, unit=" passages")
-            with progress:
+            with tqdm(
+                texts, "index", len(passages), initial=num_indexed, unit=" passages"
+            ) as progress:
                 _add_texts(index, progress, num_indexed, _HEAP_BYTES)
 
             index.reload()

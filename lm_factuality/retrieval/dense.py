@@ -68,8 +68,9 @@ class DenseParameters:
         num_encoded: int = passages.get_state("encoded") or 0
         remaining = passages.iterate_from(num_encoded)
 
-        progress = tqdm(total=len(passages), initial=num_encoded, desc="encode", unit=" passages")
-        with progress:
+        with tqdm(
+            total=len(passages), initial=num_encoded, desc="encode", unit=" passages"
+        ) as progress:
             while num_encoded < len(passages):
                 texts = [passage.contents for passage in islice(remaining, _ENCODING_BLOCK)]
                 vectors = _unit_vectors(encoder.encode_document, texts)
@@ -81,8 +82,7 @@ class DenseParameters:
                 progress.update(len(texts))
         # Another version of the model's library can give other vectors for the same passages, and
         # then other results. So the digest depends on both.
-        digests = f"{passages.sha256()} {sha256_of(path)}"
-        return hashlib.sha256(digests.encode()).hexdigest()
+        return hashlib.sha256(f"{passages.sha256()} {sha256_of(path)}".encode()).hexdigest()
 
 
 def load_encoder(name: str) -> SentenceTransformer:

@@ -150,6 +150,8 @@ def _models_with_same_answers(
     Returns:
         The sorted names of the other models.
     """
+    # The entry itself is among the candidates, and other revisions of its model may be. Their name
+    # is taken out at the end.
     names = set()
     for candidate in entries:
         for task, score in entry.scores.items():
@@ -264,6 +266,7 @@ def _score_json(score: RankedScore) -> dict[str, Any]:
     if score.figure.corrected is not None:
         values["corrected"] = asdict(score.figure.corrected)
     ranking = asdict(score)
+    # The values of the figure are on the level of the score itself.
     del ranking["figure"]
     return {**values, **ranking}
 
