@@ -105,8 +105,9 @@ def score_biography(
 ) -> BiographyScores | None:
     """Compute FActScore, D-FActScore and the counts of one judged biography.
 
-    FActScore asks whether the page of any candidate entity supports a fact, and D-FActScore whether
-    the page of the entity does that the fact's group is linked to. Both are shares of the facts.
+    Both scores are shares of supported facts. For FActScore, the page of any candidate entity may
+    support a fact. For D-FActScore, it has to be the page of the entity to which the fact's group
+    is linked.
 
     Args:
         judged: The biography after all steps.
@@ -148,6 +149,7 @@ def score_biography(
 
     d_factscore = d_factscores["d_factscore"]
     if protocol == "paper":
+        # A fact that only one of the two scores could count would distort their difference.
         difference = _difference_over_common_facts(outcomes, outcome_by_fact)
     elif factscore is None or d_factscore is None:
         difference = None
