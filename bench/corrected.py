@@ -196,7 +196,7 @@ class SimulatedScore(NamedTuple):
     """Reads the responses to draw from, from the folder with the published data."""
 
     counts: Callable[[Numbers, Numbers], Floats]
-    """Turns errors and items into each response's part and whole, whose sums' ratio is the score."""
+    """Turns errors and items into a part and a whole per response. The score is part / whole."""
 
 
 SCORES = {

@@ -3,8 +3,8 @@
     python -m bench.judges asking
     python -m bench.judges classifier
 
-``asking`` sends requests to a server on this machine that takes 100 ms for each. ``classifier`` gives
-pairs to a small classifier. Times include the store of answers, which is new in each run.
+``asking`` sends requests to a server on this machine that takes 100 ms for each. ``classifier``
+gives pairs to a small classifier. Times include the store of answers, which is new in each run.
 """
 
 from __future__ import annotations

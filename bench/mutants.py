@@ -1,10 +1,10 @@
-"""Does a test notice each of the small mistakes in ``bench/mutants.json``?
+"""Finds out whether a test notices each of the small mistakes in ``bench/mutants.json``.
 
     python -m bench.mutants                # all of them: some ten minutes on two cores
     python -m bench.mutants --only S01 P04
 
-Each mistake (a mutant) is made in a copy of the checkout. The test that is named beside it must then
-fail.
+Each mistake (a mutant) is made in a copy of the checkout. The test that is named beside it must
+then fail.
 """
 
 from __future__ import annotations

@@ -1,4 +1,4 @@
-"""The commands that `bench.attack.kill` stops: those that take long, and what each of them reads."""
+"""The commands that `bench.attack.kill` stops, which take long, and what each of them reads."""
 
 from __future__ import annotations
 

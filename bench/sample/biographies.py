@@ -390,7 +390,7 @@ class _Writer:
         return passages
 
     def _format_output(self) -> str:
-        """Return the sentences with their citations, as ``[1][2]`` or, in a third, as ``[1, 2]``."""
+        """Return the sentences with their citations: ``[1][2]``, or in a third ``[1, 2]``."""
         separator = self._generator.choice(("][", "][", ", "))
         output = ""
         for number, sentence in enumerate(self._sentences):

@@ -1,4 +1,4 @@
-"""Measures a leaderboard of many submissions: checking them, building its site, and the site's size.
+"""Measures a leaderboard of many submissions: to check them, to build its site, and its size.
 
 `bench.suite` calls `measure`. The log-probabilities of the simulated models are random. All else in
 their files follows from these as in a run, so the check has as much to do as with a real
