@@ -105,7 +105,7 @@ class RateLimiter:
         """
         with self._lock:
             now = time.monotonic()
-            # If the next free moment is over, the request is sent at once.
+            # If the next free moment lies in the past, the request is sent at once.
             send_time = max(now, self._next_free)
             self._next_free = send_time + amount * self._seconds_per_unit
             return send_time - now
@@ -181,6 +181,7 @@ class Budget:
         Raises:
             BackendDownError: The call could cost more than is left.
         """
+        # The rate needs a likely number of tokens, and the limit on money the highest possible one.
         max_completion_tokens = request.decoding.max_tokens
         expected_tokens = self._token_counter.expected_tokens(request) + max_completion_tokens
         max_prompt_tokens = self._token_counter.max_tokens(request)

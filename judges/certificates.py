@@ -152,6 +152,7 @@ def find_certificates(judge: Judge) -> dict[str, Any] | None:
     """
     folder = certificates_folder(certified_identity(judge.config, judge.identity))
     certificates = {}
+    # A new certificate replaces the file of the last one, so each setting has only the newest.
     for path in sorted(folder.glob("*.json")):
         certificate = _read_summary(path)
         if _has_same_prompts(judge, certificate["prompt_hashes"]):

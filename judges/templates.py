@@ -146,7 +146,7 @@ class Prompts:
         """
         digest = hashlib.sha256()
         try:
-            # Null bytes separate the parts, so that moving text from one to the next shows.
+            # Null bytes keep "ab" and "c" from having the same hash as "a" and "bc".
             for yaml_file in sorted(self._default_file(name).parent.glob("*.yaml")):
                 digest.update(yaml_file.read_bytes() + b"\0")
             for template_name in sorted(self._find_template_names(name)):

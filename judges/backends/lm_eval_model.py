@@ -200,6 +200,7 @@ class LmEvalBackend(Backend):
         if decoding.temperature > 0:
             arguments["top_p"] = decoding.top_p
             seed = (decoding.seed or 0) + sample
+            # Models of transformers in this process draw from torch, others are sent the seed.
             if _is_hf_class(type(self._model)):
                 torch.manual_seed(seed)
             else:
@@ -236,7 +237,8 @@ class LmEvalBackend(Backend):
         finish_reason = None
         if completion_tokens is not None:
             finish_reason = "length" if completion_tokens >= max_tokens else "stop"
-        # A prompt may end with "<think>". Then the text continues that thought, and gets its mark.
+        # If the prompt ends with "<think>", the model wrote the rest of that thought. The mark is
+        # put before the text, because the thought could not be told from the answer without it.
         thought_mark = trailing_opening_mark(prompt) if isinstance(prompt, str) else ""
         prompt_tokens = _count_tokens(self._model, prompt)
         return Answer(thought_mark + text, finish_reason, prompt_tokens, completion_tokens)
@@ -372,7 +374,7 @@ def _is_server_client(model: LM) -> bool:
 
 
 def fingerprint_checkpoint(value: object) -> object:
-    """Name an argument of a model in the same way wherever its checkpoint lies.
+    """Replace the path of a checkpoint by a name that is the same on every machine.
 
     Args:
         value: Any argument, such as ``pretrained`` or ``dtype``.

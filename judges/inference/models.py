@@ -259,7 +259,8 @@ class SupportModel:
         if not claims:
             return {}
         template = self._family.text
-        # Without a template, the tokenizer joins the two texts.
+        # Without a template, the tokenizer joins the two texts. It would warn of texts that are too
+        # long for the model (verbose), but those are left out later.
         if not template:
             return dict(self._tokenizer(premises, claims, truncation=False, verbose=False))
 
