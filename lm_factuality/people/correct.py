@@ -125,6 +125,7 @@ def correct_scores(result: TaskResult, key_file: Path, label_files: Sequence[Pat
         except NotCorrectedError as error:
             # One score can have too few labels where others have enough.
             problems[name] = str(error)
+    # label_samples() has refused a task without samples, so the empty path is never read.
     return Correction(
         suite_version=__version__,
         task=result.task,

@@ -6,7 +6,7 @@ of Chiang and Lee (2024) also report.
 
 from collections import defaultdict
 from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from pathlib import Path
 from typing import NamedTuple
 
@@ -194,6 +194,7 @@ def correlate(pairs: Sequence[tuple[float, float]]) -> Measure:
         It is not defined for fewer than three pairs, or if one side is constant.
     """
     undefined = Measure(None, None, None, len(pairs))
+    # A line through two points always fits, so their correlation says nothing.
     if len(pairs) < 3:
         return undefined
     people_scores, judge_scores = zip(*pairs, strict=True)
@@ -205,6 +206,6 @@ def correlate(pairs: Sequence[tuple[float, float]]) -> Measure:
     correlation = float(result.statistic)
     # The standard error of Fisher's z is 1 / sqrt(n - 3), so three pairs have no interval.
     if len(pairs) == 3:
-        return replace(undefined, value=correlation)
+        return Measure(correlation, None, None, len(pairs))
     interval = result.confidence_interval()
     return Measure(correlation, float(interval.low), float(interval.high), len(pairs))

@@ -441,6 +441,7 @@ def draw_units(
     # an equal share of what is still to be drawn: 10 units of strata of 2, 9 and 9 are 2, 4 and 4.
     for name in sorted(units_by_stratum, key=lambda name: (len(units_by_stratum[name]), name)):
         members = units_by_stratum[name]
+        # The units still to be drawn, divided by the strata that have not had their turn.
         equal_share = (count - len(drawn)) // (num_strata - len(strata))
         num_drawn = min(len(members), equal_share)
         drawn += rng.sample(members, num_drawn)

@@ -212,6 +212,7 @@ def _write_site(report_runs: ReportRuns, folder: Path, title: str) -> None:
     tasks = write_data(report_runs, folder / "data")
     # Other pages link to these, so they are written first.
     custom_pages = _write_custom_pages(report_runs, folder)
+    # The pages need these links, and the standard errors that lm_eval did not write.
     report_runs = replace(report_runs, custom_pages=custom_pages)
     report_runs = with_missing_stderrs(report_runs, tasks)
     pages = [_overview_page(report_runs, title), *_benchmark_pages(report_runs, tasks)]
@@ -354,7 +355,11 @@ class ComparedSettings:
 
 
 def _compare_settings(entries: Iterable[Entry]) -> ComparedSettings:
-    """Find the settings, such as ``dtype``, in which the runs of a report agree or differ."""
+    """Find the settings, such as ``dtype``, in which the runs of a report agree or differ.
+
+    If all runs have the ``dtype`` float32, it is shared. If one run has float16 or states none, it
+    is differing.
+    """
     by_run = {}
     for entry in entries:
         by_run[entry.model.id, entry.result.task] = settings_of(entry.file, entry.result)
@@ -363,7 +368,7 @@ def _compare_settings(entries: Iterable[Entry]) -> ComparedSettings:
 
     shared = {}
     differing = []
-    # A table of one task shows only the settings in which the runs of this task differ.
+    # The page marks a setting of a task if the runs of this task differ in it.
     values_by_task_and_name: dict[tuple[str, str], set[str]] = defaultdict(set)
     for name in names:
         values: set[str] = set()

@@ -78,7 +78,7 @@ def read_runs(paths: Sequence[Path]) -> tuple[list[Run], list[str]]:
         benchmark = benchmark_of(run.task)
         display = benchmark.page.samples
         # Older runs are shown, but pairs of models are compared by the newest runs only.
-        # Equal runs from two files are different runs, so objects are compared.
+        # Two files can hold equal runs, so this asks whether it is the same object.
         is_newest = any(run is newest_run for newest_run in newest)
         rows: list[SampleRow] = []
         if display is not None and is_newest:
@@ -203,7 +203,7 @@ def compare_runs(
             yield from benchmark.comparing.tables(runs)
 
     published_rows = _published_rows(runs, figures)
-    # Figures without a matching run are listed as well.
+    # Figures without a matching run are listed as well, so there can be rows without any run.
     if published_rows:
         columns = ("task", "model", "score", "#measured", "#published", "#diff", "where")
         yield ComparisonTable("\nPublished scores", columns, published_rows)

@@ -89,7 +89,7 @@ class _StandardError(NamedTuple):
 
 
 class _CommonLabel(NamedTuple):
-    """The score that all labels have in common."""
+    """The score that all labels have in common, such as 1 if people call every text right."""
 
     score: float
     """The score of every label."""
@@ -142,6 +142,7 @@ def correct_by_labels(
     score = score_of_sums(sums.tolist())
     if math.isnan(score):
         return None
+    # How much the score changes with each sum, so that the errors of sums become one of the score.
     gradient = score_gradient(score_of_sums, sums)
     error = sample.standard_error(gradient, judge_weight, is_tuned)
     half_width = error.quantile * error.stderr
@@ -217,7 +218,7 @@ def _merge_small_strata(units: Units) -> Numbers:
 
 
 class _LabelledSample:
-    """The labelled units as a stratified sample of all units.
+    """The labelled units as a sample of all units that was drawn by groups (strata).
 
     Arrays have one element (or row) for each labelled unit, unless their name says otherwise.
     """
