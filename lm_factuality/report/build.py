@@ -297,7 +297,7 @@ def _entries_by_note(entries: Iterable[Entry]) -> dict[str, list[Entry]]:
     for entry in entries:
         for note in notes_of(entry.benchmark, entry.file, entry.result):
             entries_by_note[note].append(entry)
-    return dict(entries_by_note)
+    return entries_by_note
 
 
 def _overview_plot(report_runs: ReportRuns) -> Plot | None:
