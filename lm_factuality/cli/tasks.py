@@ -147,9 +147,7 @@ def ls() -> None:
             lines_by_question[task.question].append(line.rstrip())
 
     for question, task_lines in lines_by_question.items():
-        echo(question)
-        for line in task_lines:
-            echo(line)
+        echo("\n".join([question, *task_lines]))
     echo("\nGroups")
     for group in groups:
         echo(fill(group, 78, initial_indent="  ", subsequent_indent="    "))

@@ -14,6 +14,7 @@ import math
 from collections import Counter
 from collections.abc import Awaitable, Callable, Mapping, Sequence
 from functools import partial
+from itertools import islice
 from typing import TYPE_CHECKING, Any, Literal, TypeAlias
 
 from lm_eval.api.instance import Instance
@@ -25,13 +26,14 @@ from lm_factuality.ground.errors import ModelError
 from lm_factuality.ground.packages import replaced
 from lm_factuality.harness import thinking
 from lm_factuality.harness.internals import internal
-from lm_factuality.harness.outputs import WordAnswer
+from lm_factuality.harness.outputs import ScoredContinuation, WordAnswer
 from lm_factuality.harness.requests import (
     MAX_FAILURES,
     Encoder,
     answer_with_cache,
     is_a,
     is_refusal,
+    request_like,
     scored_loglikelihood,
     server_is_gone,
 )
@@ -77,19 +79,19 @@ def word_answers(
         ModelError: The model has no log-probabilities and they are asked for, its server stops
             answering, or a chat model is sent prompts without roles.
     """
+    # Equal questions have the same key. Their arguments hold mappings, so they cannot be the key.
     keys = [json.dumps(request.args, sort_keys=True) for request in requests]
-    question_by_key = dict(zip(keys, requests, strict=True))
 
-    # Questions that differ in nothing but prompt and words are answered together.
-    keys_by_options: dict[str, list[str]] = {}
-    for key, question in question_by_key.items():
+    # Questions that differ in nothing but prompt and words form a group and are answered together.
+    groups: dict[str, dict[str, Instance]] = {}
+    for key, question in zip(keys, requests, strict=True):
         options = json.dumps(question.args[2:], sort_keys=True)
-        keys_by_options.setdefault(options, []).append(key)
+        groups.setdefault(options, {})[key] = question
 
     answers: dict[str, WordAnswer] = {}
-    for group_keys in keys_by_options.values():
-        group = [question_by_key[key] for key in group_keys]
-        answers.update(zip(group_keys, _answer_group(lm, group, disable_tqdm), strict=True))
+    for group in groups.values():
+        group_answers = _answer_group(lm, list(group.values()), disable_tqdm)
+        answers.update(zip(group, group_answers, strict=True))
     return [answers[key] for key in keys]
 
 
@@ -109,20 +111,22 @@ def _answer_group(
     Returns:
         The answers in the order of the questions.
     """
-    method = questions[0].args[2]
-    generation_arguments = questions[0].args[3:]
+    # All questions have these arguments alike; their prompts and words differ.
+    _, _, method, *generation_arguments = questions[0].args
     if is_a(lm, "TemplateAPI"):
-        return _AnswerServer(lm, generation_arguments).answer(questions, method)
+        return _AnswerServer(lm, *generation_arguments).answer(questions, method)
 
+    # A model must split texts into tokens to score a given word.
     can_score = isinstance(lm, TemplateLM) and getattr(lm, "tokenizer", None) is not None
     if method == "logprobs" or (method == "auto" and can_score):
         return _answers_by_likelihood(lm, questions, disable_tqdm)
 
+    # The model writes what it likes, and the task looks for one of the words in its text.
     generations = []
     for question in questions:
         prompt = question.args[0]
         arguments = (prompt, *generation_arguments)
-        generations.append(_request_like(question, thinking.REQUEST_TYPE, arguments))
+        generations.append(request_like(question, thinking.REQUEST_TYPE, arguments))
     return [WordAnswer(None, text) for text in thinking.answers_until(lm, generations)]
 
 
@@ -148,32 +152,42 @@ def _answers_by_likelihood(
         for word in words:
             for lead in _LEADS:
                 arguments = (prompt, lead + word, None)
-                continuations.append(_request_like(question, "scored_loglikelihood", arguments))
+                continuations.append(request_like(question, "scored_loglikelihood", arguments))
+    # The scores come in the order in which the continuations were built.
     all_scores = iter(scored_loglikelihood(lm, continuations, disable_tqdm))
 
     answers = []
     for question in questions:
         words = question.args[1]
-        word_logprobs = []
-        problem = ""
-        for _ in words:
-            # The scores come in the order in which the continuations were built.
-            lead_scores = [next(all_scores) for _ in _LEADS]
-            for score in lead_scores:
-                if not problem:
-                    problem = score.problem or (_TOO_LONG if score.truncated else "")
-            logprobs = [score.logprob for score in lead_scores if score.logprob is not None]
-            word_logprobs.append(_log_of_summed_probabilities(logprobs))
-        if problem:
-            answers.append(WordAnswer(None, "", problem))
-        else:
-            answers.append(WordAnswer(tuple(word_logprobs)))
+        question_scores = list(islice(all_scores, len(words) * len(_LEADS)))
+        answers.append(_answer_from_scores(question_scores))
     return answers
 
 
-def _request_like(question: Instance, request_type: str, arguments: tuple[Any, ...]) -> Instance:
-    """Make a request of another type for the row of a question."""
-    return Instance(request_type, question.doc, arguments, 0, question.metadata)
+def _answer_from_scores(scores: Sequence[ScoredContinuation]) -> WordAnswer:
+    """Answer a question by the scores of its words.
+
+    Args:
+        scores: The scores of the first word without and with a space before it, then those of the
+            second word, and so on.
+
+    Returns:
+        The answer, with the summed probability of both scores of each word, as a logarithm. If a
+        score is missing or is that of a cut prompt, the answer only has this problem.
+    """
+    for score in scores:
+        if score.problem:
+            return WordAnswer(None, "", score.problem)
+        # A question that the model has not read wholly cannot be answered.
+        if score.truncated:
+            return WordAnswer(None, "", _TOO_LONG)
+
+    logprobs = [score.logprob for score in scores if score.logprob is not None]
+    word_logprobs = []
+    for start in range(0, len(logprobs), len(_LEADS)):
+        lead_logprobs = logprobs[start : start + len(_LEADS)]
+        word_logprobs.append(_log_of_summed_probabilities(lead_logprobs))
+    return WordAnswer(tuple(word_logprobs))
 
 
 def first_word_logprobs(
@@ -204,6 +218,7 @@ def first_word_logprobs(
             if token.strip(BLANKS).lower() == word.lower()
         ]
         logprobs.append(_log_of_summed_probabilities(token_logprobs))
+    # The model has answered something else than one of the words.
     if all(logprob is None for logprob in logprobs):
         return None
     return tuple(logprobs)
@@ -226,13 +241,15 @@ class _AnswerServer:
     It is asked with the client's own payload, headers and retries.
     """
 
-    def __init__(self, lm: "TemplateAPI", generation_arguments: Sequence[Any]) -> None:
+    def __init__(
+        self, lm: "TemplateAPI", generation: Mapping[str, Any], thinking_tokens: int = 0
+    ) -> None:
         """Prepare the client, and check that lm_eval's client still has the methods used here.
 
         Args:
             lm: lm_eval's client of the server.
-            generation_arguments: lm_eval's generation arguments, followed by the number of tokens
-                to think if the model is to think.
+            generation: lm_eval's generation arguments.
+            thinking_tokens: The number of tokens that the model may think; 0 if it does not think.
 
         Raises:
             ConfigError: The installed lm_eval lacks one of the methods.
@@ -242,13 +259,14 @@ class _AnswerServer:
             internal(f"lm_eval.models.api_models:TemplateAPI.{name}")
 
         self._lm = lm
-        self._generation_arguments = generation_arguments
-        self._is_thinking = len(generation_arguments) > 1
+        self._generation = generation
+        self._thinking_tokens = thinking_tokens
         self._endpoint = "chat" if is_a(lm, "LocalChatCompletion") else "completions"
         self._encoder = Encoder(lm) if lm.tokenized_requests else None
+        # Only replies in OpenAI's format have log-probabilities that this class can read.
         self._has_openai_format = not any(is_a(lm, name) for name in _OTHER_FORMATS)
 
-        self._attempts: Counter[str] = Counter()  # by request
+        self._attempts: Counter[str] = Counter()  # how often each request was sent and failed
         self._failures_in_a_row = 0
         self._last_failure: str | None = None  # set once the server counts as gone
 
@@ -270,6 +288,7 @@ class _AnswerServer:
                 the server has none, or the server is gone.
         """
         client = type(self._lm).__name__
+        # With --apply_chat_template, prompts are messages, each with the role of its author.
         is_plain_text = any(isinstance(question.args[0], str) for question in questions)
         if self._endpoint == "chat" and is_plain_text:
             raise ModelError(f"{client}: a chat model is sent messages; pass --apply_chat_template")
@@ -278,6 +297,7 @@ class _AnswerServer:
         if not self._has_openai_format:
             raise ModelError(f"{client} reads no log-probabilities; pass --metadata answers=words")
 
+        # Only the server's replies show whether it sends log-probabilities.
         trial_questions = questions[:_NUM_TRIAL_QUESTIONS]
         replies, logprob_arguments = self._try_logprobs(trial_questions)
         if logprob_arguments is not None:
@@ -285,6 +305,7 @@ class _AnswerServer:
             replies += self._send(questions[_NUM_TRIAL_QUESTIONS:], one_word)
             return list(map(_answer_by_first_token, replies, questions))
 
+        # Each reply of the failed trial lacks log-probabilities, and its answer says why.
         trial_answers = map(_answer_by_first_token, replies, trial_questions)
         reason = next(answer.problem for answer in trial_answers if answer.problem)
         problem = (
@@ -322,7 +343,8 @@ class _AnswerServer:
         replies: list[Answer] = []
         for arguments in trials:
             replies = self._send(questions, arguments)
-            # A server that forbids log-probabilities is not gone.
+            # A server that forbids log-probabilities fails every request of the trial, but it is
+            # not gone, so these failures must not count.
             self._failures_in_a_row = 0
 
             answers = map(_answer_by_first_token, replies, questions)
@@ -352,15 +374,16 @@ class _AnswerServer:
             The answers, with texts and without log-probabilities.
         """
         replies = list(trial_replies)
-        # The trial gave the model no room to think, so a thinking model is asked again.
-        if self._is_thinking or any(reply.text is None for reply in replies):
+        # The trial gave the model no room to think, so a thinking model is asked again. If one of
+        # its questions got no text, all of them are asked again, without log-probabilities.
+        if self._thinking_tokens or any(reply.text is None for reply in replies):
             replies = []
         replies += self._send(questions[len(replies) :], {})
 
         answers = []
         for reply in replies:
             text = thinking.cut_answer_at_limits(
-                self._lm, reply.text or "", *self._generation_arguments
+                self._lm, reply.text or "", self._generation, self._thinking_tokens
             )
             answers.append(WordAnswer(None, text, reply.error or ""))
         return answers
@@ -381,29 +404,13 @@ class _AnswerServer:
         Raises:
             ModelError: So many requests in a row have failed that the server is gone.
         """
-        generation, *thinking_tokens = self._generation_arguments
-        if thinking_tokens and not extra_arguments:
-            generation = thinking.room_to_think(generation, *thinking_tokens)
-        else:
-            generation = {**generation, **extra_arguments}
-        # The third part keeps these replies apart from the texts that lm_eval itself caches.
+        generation = {**self._generation, **extra_arguments}
+        if self._thinking_tokens and not extra_arguments:
+            generation = thinking.room_to_think(generation, self._thinking_tokens)
+        # lm_eval caches generated texts by prompt and arguments alone. The third part of these keys
+        # tells whole replies, with log-probabilities, from such texts.
         cache_keys = [(question.args[0], generation, "whole reply") for question in questions]
-
-        def send_uncached(indices: list[int]) -> list[Answer]:
-            """Send the questions with these indices, with methods of ours in the client."""
-            prompts = [self._encoded_prompt(questions[index].args[0]) for index in indices]
-            keys = [cache_keys[index] for index in indices]
-            batches = self._lm.get_batched_requests(prompts, keys, gen_kwargs=generation)
-            with replaced(
-                self._lm,
-                amodel_call=partial(self._send_one, self._lm.amodel_call),
-                parse_generations=partial(self._parse, self._lm.parse_generations),
-                _batch_size=1,
-                # lm_eval reads num_concurrent=0 as one at a time, but would wait for ever here.
-                _concurrent=max(1, self._lm._concurrent),
-            ):
-                return [reply for (reply,) in asyncio.run(batches)]
-
+        send_uncached = partial(self._send_uncached, cache_keys, generation)
         replies: list[Answer] = answer_with_cache(
             self._lm, "generate_until", cache_keys, send_uncached
         )
@@ -411,11 +418,44 @@ class _AnswerServer:
             raise server_is_gone(self._last_failure)
         return replies
 
-    def _encoded_prompt(self, prompt: object) -> object:
-        """Return a prompt as token ids if the client sends tokens, and messages unchanged."""
-        if isinstance(prompt, str) and self._encoder:
-            return self._encoder.tokens(prompt)
-        return prompt
+    def _send_uncached(
+        self,
+        cache_keys: Sequence[Sequence[Any]],
+        generation: Mapping[str, Any],
+        indices: Sequence[int],
+    ) -> list[Answer]:
+        """Send prompts by lm_eval's client, which keeps whole replies for this time.
+
+        The client would keep only the text of a reply, so two of its methods are replaced
+        meanwhile by `_send_one` and `_parse`.
+
+        Args:
+            cache_keys: The key of every question in the response cache. It begins with the prompt.
+            generation: The generation arguments of all questions.
+            indices: The positions of the questions that are to be sent, because the cache lacks
+                them.
+
+        Returns:
+            The replies in the order of the indices.
+        """
+        keys = [cache_keys[index] for index in indices]
+        prompts = [key[0] for key in keys]
+        # Some clients send the tokens of a text. Messages of a chat always stay as they are.
+        if self._encoder:
+            tokens = self._encoder.tokens
+            prompts = [tokens(prompt) if isinstance(prompt, str) else prompt for prompt in prompts]
+        batches = self._lm.get_batched_requests(prompts, keys, gen_kwargs=generation)
+        with replaced(
+            self._lm,
+            amodel_call=partial(self._send_one, self._lm.amodel_call),
+            parse_generations=partial(self._parse, self._lm.parse_generations),
+            # A batch of several prompts would fail as a whole.
+            _batch_size=1,
+            # lm_eval reads num_concurrent=0 as one at a time, but would wait for ever here.
+            _concurrent=max(1, self._lm._concurrent),
+        ):
+            # Each batch is one prompt, and has a list of one reply.
+            return [batch_replies[0] for batch_replies in asyncio.run(batches)]
 
     def _parse(
         self,
@@ -444,9 +484,11 @@ class _AnswerServer:
         cache_keys: Sequence[object],
         **arguments: Any,
     ) -> list[Answer]:
-        """Send one prompt, and turn the last of its failures into a reply with an error.
+        """Send one prompt for lm_eval's client, in place of its method ``amodel_call``.
 
-        Counts the attempts and failures, and notes when the server counts as gone.
+        The client calls this again if it raises an error. The error of the last attempt, or of a
+        request that the server has turned down, becomes a reply instead, so that one failed
+        question does not end the run.
 
         Args:
             amodel_call: The client's own method, which sends the prompt.
@@ -471,9 +513,10 @@ class _AnswerServer:
             replies = await amodel_call(cache_keys=cache_keys, **arguments)
         except errors as error:
             is_refused = isinstance(error, UnusableReplyError) or is_refusal(error)
-            # The keys hold dictionaries, which cannot be counted themselves.
+            # The keys hold dictionaries, so only their text can be counted.
             request = str(cache_keys)
             self._attempts[request] += 1
+            # A request that was turned down once would be turned down again.
             if not is_refused and self._attempts[request] < self._lm.max_retries:
                 raise
             return [self._count_failure(error, is_refused)]
@@ -496,7 +539,8 @@ class _AnswerServer:
         reason = f"HTTP {status}" if status else f"{type(error).__name__}: {error}"
         if self._failures_in_a_row >= MAX_FAILURES:
             self._last_failure = reason
-        # A request for log-probabilities that is forbidden is answered without them.
+        # HTTP 403 forbids the log-probabilities, not the question. As after a refusal, the trial
+        # goes on with fewer of them or without.
         finish_reason = _REFUSED if is_refused or status == _FORBIDDEN else None
         return Answer(None, finish_reason, error=f"the server gave no usable answer: {reason}")
 
@@ -516,6 +560,7 @@ def _answer_by_first_token(reply: Answer, question: Instance) -> WordAnswer:
     logprobs = first_word_logprobs(reply.first_token_logprobs or (), words)
     if logprobs is not None:
         return WordAnswer(logprobs, reply.text or "")
+    # Without a text, the server has not replied at all.
     if reply.text is None:
         return WordAnswer(None, "", reply.error or "")
     if reply.first_token_logprobs is None:

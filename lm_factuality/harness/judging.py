@@ -13,7 +13,7 @@ import logging
 import os
 import shlex
 from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, ClassVar, NamedTuple, TypeVar
 
@@ -93,7 +93,7 @@ class Judging(Filter):  # type: ignore[misc]
     metadata: dict[str, Any]
     """The task's metadata, to which ``judge_usage`` is added once the judge has answered."""
 
-    settings: Mapping[str, Any] = field(default_factory=dict)
+    settings: Mapping[str, Any]
     """The settings of the method that the user changed."""
 
     def apply(self, resps: Iterable[Sequence[str]], docs: Sequence[Doc]) -> list[str]:
@@ -295,9 +295,9 @@ class JudgedTask(SuiteTask):
 
     def row_metrics(self, doc: dict[str, Any], results: Sequence[Verdict]) -> dict[str, Any]:
         """Return the metrics of a document, from its verdict record in a list of one."""
+        # The judge has replaced all responses to a document by one verdict.
         (verdict,) = results
-        metrics: dict[str, Any] = self._method.row_metrics(doc, verdict)
-        return metrics
+        return dict(self._method.row_metrics(doc, verdict))
 
     @abc.abstractmethod
     def configure_judging(
@@ -327,49 +327,59 @@ class JudgedTask(SuiteTask):
             ConfigError: The judge or a setting cannot be used.
             DataError: The judge's store cannot be used.
         """
+        # lm_eval's constructor comes later and would reject arguments of ours, so that everything
+        # that `finish_construction` needs is kept on the task.
         self._judge_name = str(metadata.get("judge") or "")
         self._judge_config = load_named_judge(str(config.get("task")), self._judge_name)
         store = metadata.get("judge_store")
         self._judge_store = Path(str(store)) if store else None
         self._method, task_settings = self.configure_judging(config, metadata)
+        # A command that judges the generations later repeats these settings; all others are the
+        # method's defaults.
         self._changed_settings = {
             name: metadata[name]
             for name in getattr(self._method, "recorded_settings", ())
             if metadata.get(name) is not None
         }
 
+        # This also checks that the judge can be used, before the model generates anything.
         judge_metadata = describe_judge(self._judge_config, self._method, self._judge_store)
-        lm_eval_config = {"output_type": "generate_until", **task_settings.config}
+        recorded_metadata = task_settings.metadata
         # Only a run with --predict_only needs no judge, and its results describe none.
-        if not self._judge_name:
-            return TaskSettings(lm_eval_config, task_settings.metadata)
-
-        recorded_metadata = self._with_judge(task_settings.metadata, judge_metadata)
-        cautions = [
-            metadata.get("caution"),
-            recorded_metadata.get("caution"),
-            self._judge_config.capabilities.caution,
-        ]
-        if any(cautions):
-            recorded_metadata["caution"] = " ".join(str(text) for text in cautions if text)
+        if self._judge_name:
+            recorded_metadata = self._with_judge(
+                recorded_metadata, judge_metadata, metadata.get("caution")
+            )
+        lm_eval_config = {"output_type": "generate_until", **task_settings.config}
         return TaskSettings(lm_eval_config, recorded_metadata)
 
     def _with_judge(
-        self, metadata: Mapping[str, Any], judge_metadata: Mapping[str, Any]
+        self, metadata: Mapping[str, Any], judge_metadata: Mapping[str, Any], caution: object
     ) -> dict[str, Any]:
-        """Add the judge and the steps to its certification to a task's recorded metadata.
+        """Add the judge, its certification and all cautions to the metadata of a task's results.
 
         Args:
-            metadata: The metadata that the task records.
+            metadata: The metadata that the task records, perhaps with a ``caution`` of its own.
             judge_metadata: The description of the judge, from `describe_judge`.
+            caution: The caution of the task's YAML, or None.
+
+        Returns:
+            The metadata with ``judge``, ``judge_config``, ``judge_steps`` and, for a judge with a
+            certificate, ``judge_certificate``. ``caution`` joins those of the YAML, the task and
+            the judge.
         """
         steps = self.declared.certification_statuses({**metadata, **judge_metadata})
-        return {
+        recorded_metadata = {
             **metadata,
             "judge": self._judge_config.name,
             **judge_metadata,
+            # How well the judge was certified for each kind of question that the task asks.
             "judge_steps": {step.step: step.text for step in steps},
         }
+        cautions = (caution, metadata.get("caution"), self._judge_config.capabilities.caution)
+        if any(cautions):
+            recorded_metadata["caution"] = " ".join(str(text) for text in cautions if text)
+        return recorded_metadata
 
     def override_metric(self, metric_name: str) -> None:
         """Set the only metric of the task, and remove the judge if that is ``bypass``.

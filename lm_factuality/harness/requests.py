@@ -348,6 +348,11 @@ def is_a(lm: LM, name: str) -> bool:
     return any(base.__name__ == name for base in type(lm).__mro__)
 
 
+def request_like(request: Instance, request_type: str, arguments: tuple[Any, ...]) -> Instance:
+    """Make a request of another type, with other arguments, for the row of a request."""
+    return Instance(request_type, request.doc, arguments, request.idx, request.metadata)
+
+
 def is_refusal(error: Exception) -> bool:
     """Tell whether an error means that a server has turned down this one request.
 
@@ -530,9 +535,7 @@ def _score_without_tokenizer(lm: LM, requests: Sequence[Instance]) -> list[Score
     for request in requests:
         # The third argument, the window, is left out.
         arguments = request.args[:2]
-        plain_requests.append(
-            Instance("loglikelihood", request.doc, arguments, request.idx, request.metadata)
-        )
+        plain_requests.append(request_like(request, "loglikelihood", arguments))
     answers = lm.loglikelihood(plain_requests)
     return [_to_result(answer, num_tokens=None, truncated=False) for answer in answers]
 

@@ -15,7 +15,7 @@ from contextlib import contextmanager, nullcontext
 from dataclasses import dataclass
 from importlib.metadata import entry_points
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from judges.config import load_judge_config
 from lm_factuality.ground.console import is_first_process
@@ -30,6 +30,9 @@ from lm_factuality.harness.internals import internal
 from lm_factuality.harness.outputs import Rows, number_of, write_retrieved
 from lm_factuality.harness.own_data import YAML_FOLDER
 
+if TYPE_CHECKING:
+    from lm_eval.api.task import Task
+
 _YAML = (".yaml", ".yml")
 
 
@@ -42,9 +45,6 @@ class Finished:
 
     path: Path | None
     """The results file, None if none was saved."""
-
-    output: Path | None
-    """The value of ``--output_path``, None if nothing was saved."""
 
     unscored: Mapping[str, Sequence[str]]
     """The reasons of the unscored rows, by task."""
@@ -69,52 +69,69 @@ def run(
         DataError: Data cannot be read, or results cannot be written.
         BackendDownError: A judge could not be asked. Results and generations are saved.
     """
-    register_models()
-    sys.argv = ["lm-factuality", "run", *arguments]
-    parsed = internal("lm_eval._cli:HarnessCLI")().parse_args()
-    if parsed.config:
-        parsed.config = str(find_config(Path(parsed.config)))
+    parsed = _parse_command_line(arguments)
     options = _read_options(parsed)
+    # Mistakes that are quick to find are reported before the slow imports.
     _check_options(options)
 
-    # These modules are imported only now, because they import datasets and more, which takes long.
+    # This module is imported only now, because it imports datasets and more, which takes long.
     from lm_factuality.harness.judging import raise_failures
-    from lm_factuality.harness.tasks import check_tasks
 
     internal("lm_eval.utils:setup_logging")()
     current = _begin_run_with(options)
-    tasks = []
-    for names in _as_texts(options, "tasks"):
-        tasks += [name for name in names.split(",") if name]
-    include_path = _as_texts(options, "include_path")
-    is_suite_only = check_tasks(tasks, include_path, options["model_args"], options["metadata"])
+    is_suite_only = _prepare_tasks(parsed, options)
     # The check has built each task once, and lm_eval builds them again.
     current.tasks.clear()
-    _adapt_options(parsed, options, tasks, include_path)
 
     output = options.get("output_path")
+    # The folder may hold the results of earlier runs, which are not those of this one.
     earlier_files = _results_files(output)
-    printed_results: list[Mapping[str, Any]] = []
     with (
-        _readable_tables(current, printed_results),
+        _readable_tables(current) as printed_results,
         _without_lm_eval_tasks() if is_suite_only else nullcontext(),
         _memory_errors_explained(),
     ):
+        # lm_eval sets `func` to the function that carries out its command ``run``.
         parsed.func(parsed)
 
     saved = _save_retrieved(current, output, earlier_files)
+    # In a run of several processes, only the first one prints results.
     if printed_results:
         finished = Finished(
+            # lm_eval prints the table of tasks first, and a table of groups after it.
             content=printed_results[0],
+            # The names of results files end in a date, so the last name is the newest file.
             path=max(saved, default=None),
-            output=Path(output) if output and saved else None,
             unscored={name: task.unscored for name, task in current.tasks.items()},
         )
         show(finished)
+    # A judge that failed is an error, but only once the results are saved and shown.
     raise_failures()
     if output and not saved and is_first_process():
         raise DataError(f"{output}: lm_eval saved no results; its log above says why")
     return saved
+
+
+def _parse_command_line(arguments: Sequence[str]) -> argparse.Namespace:
+    """Parse the words after ``lm-factuality run`` by lm_eval's own parser.
+
+    Args:
+        arguments: The words, such as ``["--model", "hf", "--tasks", "factor"]``.
+
+    Returns:
+        lm_eval's options. ``config`` is the path of an existing file or empty.
+
+    Raises:
+        ConfigError: There is no such file.
+    """
+    register_models()
+    # lm_eval's parser takes no arguments, and reads the words of the command from here.
+    sys.argv = ["lm-factuality", "run", *arguments]
+    parsed: argparse.Namespace = internal("lm_eval._cli:HarnessCLI")().parse_args()
+    if parsed.config:
+        # The suite's own configs are also found outside of its repository.
+        parsed.config = str(find_config(Path(parsed.config)))
+    return parsed
 
 
 def _begin_run_with(options: Mapping[str, Any]) -> EvaluationRun:
@@ -141,29 +158,41 @@ def _begin_run_with(options: Mapping[str, Any]) -> EvaluationRun:
     return begin_run(run)
 
 
-def _adapt_options(
-    parsed: argparse.Namespace,
-    options: Mapping[str, Any],
-    tasks: Sequence[str],
-    include_path: Sequence[str],
-) -> None:
-    """Change lm_eval's options so that it finds the suite's tasks and caches the model apart.
+def _prepare_tasks(parsed: argparse.Namespace, options: Mapping[str, Any]) -> bool:
+    """Check the tasks of the run, and change lm_eval's options so that it can run them.
+
+    lm_eval gets the suite's folder of tasks, a response cache that no other model uses, and the
+    folder of a task's YAML.
 
     Args:
         parsed: lm_eval's parsed command line, of which ``include_path``, ``use_cache`` and
             ``metadata`` are changed.
         options: The options from `_read_options`.
-        tasks: The names of the tasks and the paths of their YAMLs.
-        include_path: The folders with more tasks.
+
+    Returns:
+        Whether all tasks are the suite's.
+
+    Raises:
+        ConfigError: A task is unknown, or a task cannot be built with these options.
+        DataError: The data of a task cannot be read.
     """
-    from lm_factuality.harness.tasks import with_suite
+    from lm_factuality.harness.tasks import check_tasks, with_suite
+
+    tasks = []
+    # On the command line, --tasks is one text with commas, and in a config file it may be a list.
+    for names in _as_texts(options, "tasks"):
+        tasks += [name for name in names.split(",") if name]
+    include_path = _as_texts(options, "include_path")
+    is_suite_only = check_tasks(tasks, include_path, options["model_args"], options["metadata"])
 
     parsed.include_path = with_suite(include_path)
     parsed.use_cache = _cache_path_for_model(options)
-    yaml_folders = {Path(task).resolve().parent for task in tasks if task.endswith(_YAML)}
-    # lm_eval forgets the folder of a YAML, which relative paths in it start from.
+    yaml_folders = {str(Path(task).resolve().parent) for task in tasks if task.endswith(_YAML)}
+    # lm_eval forgets the folder of a YAML, which relative paths in it start from. All tasks of a
+    # run share the metadata, so YAMLs of several folders cannot each be given their own.
     if len(yaml_folders) == 1:
-        parsed.metadata = {**options["metadata"], YAML_FOLDER: str(yaml_folders.pop())}
+        parsed.metadata = {**options["metadata"], YAML_FOLDER: yaml_folders.pop()}
+    return is_suite_only
 
 
 def register_models() -> None:
@@ -171,11 +200,13 @@ def register_models() -> None:
 
     Some releases of lm_eval read the entry points ``lm_eval.models`` themselves.
     """
-    # Imported first, because a model that is registered before hides the built-in ones.
+    # This import registers lm_eval's own models. It comes first, because it leaves out the names
+    # that are already taken.
     import lm_eval.models  # noqa: F401
 
     model_registry = internal("lm_eval.api.registry:model_registry")
     for entry_point in entry_points(group="lm_eval.models"):
+        # lm_eval would refuse a second class under the name of a registered one.
         if entry_point.name not in model_registry:
             model_registry.register(entry_point.name, target=entry_point.value)
 
@@ -193,7 +224,7 @@ def _read_options(parsed: argparse.Namespace) -> dict[str, Any]:
         ``pretrained=gpt2`` becomes ``{"pretrained": "gpt2"}``.
 
     Raises:
-        ConfigError: The file cannot be read or holds something else.
+        ConfigError: The file cannot be read, or holds something else than options.
     """
     file_options: Any = {}
     if parsed.config:
@@ -204,10 +235,12 @@ def _read_options(parsed: argparse.Namespace) -> dict[str, Any]:
                 " lm_eval's options"
             )
 
+    # An option that the user left out is None, empty or False here, and must not hide the file's.
     command_line_options = {name: value for name, value in vars(parsed).items() if value}
     options: dict[str, Any] = {"model": "hf", **file_options, **command_line_options}
     parse_assignments = internal("lm_eval.utils:simple_parse_args_string")
     for name in ("model_args", "metadata"):
+        # lm_eval itself has parsed these options on the command line, but not those of a file.
         value = options.get(name) or {}
         options[name] = parse_assignments(value) if isinstance(value, str) else dict(value)
     return options
@@ -231,6 +264,7 @@ def _cache_path_for_model(options: Mapping[str, Any]) -> str | None:
     if not cache:
         return None
     model = [str(options["model"]), options["model_args"]]
+    # The same arguments in another order are the same model.
     identity = json.dumps(model, sort_keys=True, default=str)
     digest = hashlib.sha256(identity.encode()).hexdigest()
     return f"{cache}-{digest[:12]}"
@@ -253,6 +287,7 @@ def _check_options(options: Mapping[str, Any]) -> None:
             f" {INSTEAD}"
         )
     check_model(options["model"], options["model_args"], str(options.get("device") or ""))
+    # A judge that cannot be loaded is reported here, before the tasks read their data.
     judge = options["metadata"].get("judge")
     if judge:
         load_judge_config(str(judge))
@@ -261,6 +296,7 @@ def _check_options(options: Mapping[str, Any]) -> None:
 @contextmanager
 def _without_lm_eval_tasks() -> Iterator[None]:
     """Keep lm_eval from reading the 14,000 YAMLs of its own tasks within a ``with`` block."""
+    # lm_eval's command creates the manager itself, and has no option for this argument.
     task_manager = internal("lm_eval.tasks:TaskManager")
     init_without_defaults = functools.partialmethod(task_manager.__init__, include_defaults=False)
     with replaced(task_manager, __init__=init_without_defaults):
@@ -268,51 +304,55 @@ def _without_lm_eval_tasks() -> Iterator[None]:
 
 
 @contextmanager
-def _readable_tables(
-    current: EvaluationRun, printed_results: list[Mapping[str, Any]]
-) -> Iterator[None]:
-    """Shorten the tables that lm_eval prints, and collect the results that it prints.
+def _readable_tables(current: EvaluationRun) -> Iterator[list[Mapping[str, Any]]]:
+    """Shorten the tables that lm_eval prints within a ``with`` block, and collect its results.
 
-    lm_eval's command returns nothing, so its tables are the only way to its results.
+    lm_eval's command returns nothing. It only prints its results, by the function ``make_table``,
+    which is replaced within the block.
 
     Args:
         current: The run, whose tasks say which metrics tables show.
-        printed_results: The list to which the results of each table are added.
+
+    Yields:
+        A list, which lm_eval's results are added to when it prints a table of them.
     """
     make_table = internal("lm_eval.utils:make_table")
+    printed_results: list[Mapping[str, Any]] = []
 
     def make_readable_table(
-        content: Mapping[str, Any], column: str = "results", sort_results: bool = False
+        content: Mapping[str, Any], column: str = "results", **options: Any
     ) -> str:
-        """Make a table as lm_eval does, of the entries that are for readers."""
+        """Collect the results, and make a table of them as lm_eval does, but a shorter one."""
         printed_results.append(content)
         rows = {}
         for name, values in content[column].items():
+            # The suite does not know lm_eval's own tasks and groups.
             task = current.tasks.get(name)
-            # All metrics of lm_eval's own tasks are shown.
-            is_shown = (lambda metric: True) if task is None else task.is_shown
             rows[name] = {
-                key: value for key, value in values.items() if is_for_readers(key, value, is_shown)
+                key: value for key, value in values.items() if is_for_readers(key, value, task)
             }
-        return str(make_table({**content, column: rows}, column, sort_results))
+        return str(make_table({**content, column: rows}, column, **options))
 
     with replaced(internal("lm_eval.utils"), make_table=make_readable_table):
-        yield
+        yield printed_results
 
 
-def is_for_readers(key: str, value: object, is_shown: Callable[[str], bool]) -> bool:
+def is_for_readers(key: str, value: object, task: "Task | None") -> bool:
     """Tell whether an entry of a task's results belongs into a table.
 
     Args:
         key: The key of the entry, such as ``alias``, ``acc,none`` or ``acc_stderr,none``.
         value: Its value; metrics that are no numbers are left out.
-        is_shown: Tells whether tables show a metric, such as ``acc``.
+        task: The task, which tells whether tables show a metric such as ``acc``. None for a task of
+            lm_eval, of which all metrics are shown.
     """
     name, comma, _ = key.partition(",")
     # Entries without a filter after a comma are no metrics.
     if not comma:
         return True
-    return number_of(value) is not None and is_shown(name.removesuffix("_stderr"))
+    if number_of(value) is None:
+        return False
+    return task is None or task.is_shown(name.removesuffix("_stderr"))
 
 
 @contextmanager
@@ -350,11 +390,13 @@ def _save_retrieved(
     Returns:
         The results files that lm_eval wrote; empty in all processes but the first.
     """
+    # This import takes long, and this module should be quick to import for ``run --help``.
     from lm_factuality.harness.judging import gather_from_all_processes
 
     retrieved_by_row: Rows = {}
     for process_rows in gather_from_all_processes(current.retrieved):
         retrieved_by_row.update(process_rows)
+    # Only the first process writes results.
     if not is_first_process():
         return set()
 

@@ -326,8 +326,7 @@ class SuiteTask(ConfigurableTask):  # type: ignore[misc]
     def higher_is_better(self) -> dict[str, bool]:
         """Return for each metric whether a higher value is better."""
         metrics = tuple(self.aggregation())
-        directions: dict[str, bool] = self.declared.higher_is_better_by_metric(metrics)
-        return directions
+        return dict(self.declared.higher_is_better_by_metric(metrics))
 
     def download(self, dataset_kwargs: object = None, **kwargs: Any) -> None:
         """Read the task's rows into ``self.dataset``, instead of downloading a dataset.

@@ -192,6 +192,7 @@ def _checked_suite_config(name: str, config: ConfigOrError) -> Config | None:
         raise config
     if not is_suite_task(config):
         return None
+    # One misspelt key is enough to refuse the task, so only the first is reported.
     for problem in misspelt_keys(name, config):
         raise ConfigError(problem)
     return config

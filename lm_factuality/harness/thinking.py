@@ -24,7 +24,7 @@ from lm_factuality.ground.thinking import (
     trailing_opening_mark,
 )
 from lm_factuality.harness.internals import internal
-from lm_factuality.harness.requests import answer_with_cache
+from lm_factuality.harness.requests import answer_with_cache, request_like
 
 REQUEST_TYPE = "answers_until"
 SETTING = "thinking_tokens"
@@ -46,38 +46,58 @@ def answers_until(lm: LM, requests: Sequence[Instance]) -> list[str]:
     Raises:
         ModelError: Thoughts and answer together do not fit into the model's window.
     """
-    roomy_requests = [_with_room(lm, request) for request in requests]
+    generate_requests = [_as_generate_until(lm, request) for request in requests]
     # Sampled answers are drawn anew each time, so they have an empty key and are never cached.
     cache_keys = [
-        () if request.args[1].get("do_sample") else request.args for request in roomy_requests
+        () if request.args[1].get("do_sample") else request.args for request in generate_requests
     ]
 
     def generate_uncached(indices: list[int]) -> list[str]:
-        """Generate the texts of the requests with these indices, and cache each under its key."""
-        if not indices:
-            return []
-        try:
-            texts: list[str] = lm.generate_until([roomy_requests[index] for index in indices])
-        except AssertionError as error:
-            # lm_eval asserts that an answer alone does not fill the window.
-            if "max tokens to generate" not in str(error):
-                raise
-            raise ModelError(f"{error} Pass --gen_kwargs max_gen_toks=N.") from error
+        """Generate texts that the response cache lacks, and add them to it.
+
+        Args:
+            indices: The positions of their requests among all requests.
+
+        Returns:
+            The texts in the order of the indices.
+        """
+        texts = _generate(lm, [generate_requests[index] for index in indices])
         for index, text in zip(indices, texts, strict=True):
+            # An empty key means that the text was sampled.
             if cache_keys[index]:
                 lm.cache_hook.add_partial("generate_until", cache_keys[index], text)
         return texts
 
-    with thoughts_kept(lm) as with_marks:
+    with thoughts_kept(lm) as use_known_mark:
         texts = answer_with_cache(lm, "generate_until", cache_keys, generate_uncached)
 
     answers = []
     for text, request in zip(texts, requests, strict=True):
+        # The limits are the generation arguments and, for a model that thinks, tokens to think.
         prompt, *limits = request.args
         # A chat template may open the thoughts at the end of the prompt.
-        written = trailing_opening_mark(str(prompt)) + with_marks(text)
-        answers.append(cut_answer_at_limits(lm, written, *limits))
+        response = trailing_opening_mark(str(prompt)) + use_known_mark(text)
+        answers.append(cut_answer_at_limits(lm, response, *limits))
     return answers
+
+
+def _generate(lm: LM, requests: list[Instance]) -> list[str]:
+    """Have a model generate the texts of ``generate_until`` requests.
+
+    Raises:
+        ModelError: An answer may be as long as the model's window, so no prompt would fit.
+    """
+    # Some models of lm_eval fail on an empty list.
+    if not requests:
+        return []
+    try:
+        texts: list[str] = lm.generate_until(requests)
+    except AssertionError as error:
+        # lm_eval has no error class of its own for this case, only an assertion with this message.
+        if "max tokens to generate" not in str(error):
+            raise
+        raise ModelError(f"{error} Pass --gen_kwargs max_gen_toks=N.") from error
+    return texts
 
 
 def room_to_think(generation: Mapping[str, Any], tokens: int) -> dict[str, Any]:
@@ -96,9 +116,10 @@ def room_to_think(generation: Mapping[str, Any], tokens: int) -> dict[str, Any]:
 def cut_answer_at_limits(
     lm: LM, response: str, generation: Mapping[str, Any], thinking_tokens: int = 0
 ) -> str:
-    """Cut the answer of a response at the task's stop strings and its limit of tokens.
+    """Cut the answer of a response at the first stop string or at the task's limit of tokens.
 
-    The thoughts before the answer do not count.
+    The thoughts before the answer do not count. With the stop string ``.``, for example,
+    ``<think>I see. So</think>Yes. Or no.`` becomes ``<think>I see. So</think>Yes``.
 
     Args:
         lm: The model, whose tokenizer counts.
@@ -116,22 +137,25 @@ def cut_answer_at_limits(
 
     answer = output.text
     limits = _normalised(generation)
-    positions = [answer.find(stop) for stop in limits["until"] if stop and stop in answer]
-    answer = answer[: min(positions, default=len(answer))]
-    length = _length_of_tokens(lm, answer, limits["max_gen_toks"])
-    return output.written_up_to(min(len(answer), length))
+    # An empty stop string would be found at once, and nothing would remain of the answer.
+    stops = [answer.find(stop) for stop in limits["until"] if stop and stop in answer]
+    answer = answer[: min(stops, default=len(answer))]
+    num_characters = _count_characters(lm, answer, limits["max_gen_toks"])
+    return output.written_up_to(min(len(answer), num_characters))
 
 
 def _normalised(generation: Mapping[str, Any]) -> dict[str, Any]:
-    """Complete generation arguments by lm_eval's defaults, under lm_eval's names."""
-    arguments: dict[str, Any] = internal("lm_eval.models.utils:normalize_gen_kwargs")(
-        dict(generation)
-    )
-    return arguments
+    """Complete generation arguments by lm_eval's defaults, under lm_eval's names.
+
+    Example:
+        ``{"max_tokens": 9, "until": "."}`` becomes ``{"max_gen_toks": 9, "until": ["."], ...}``.
+    """
+    normalise = internal("lm_eval.models.utils:normalize_gen_kwargs")
+    return dict(normalise(dict(generation)))
 
 
-def _length_of_tokens(lm: LM, text: str, num_tokens: int) -> int:
-    """Return how many characters the first tokens of a text have.
+def _count_characters(lm: LM, text: str, num_tokens: int) -> int:
+    """Count the characters in the first tokens of a text.
 
     Args:
         lm: The model. If it has no tokenizer, a token counts as four bytes.
@@ -140,20 +164,22 @@ def _length_of_tokens(lm: LM, text: str, num_tokens: int) -> int:
     """
     tokenizer: Any = getattr(lm, "tokenizer", None)
     if not hasattr(tokenizer, "decode"):
+        # The limit of bytes may fall within a character, whose bytes are then left out.
         first_bytes = text.encode()[: num_tokens * _BYTES_IN_TOKEN]
         return len(first_bytes.decode(errors="ignore"))
 
     ids = lm.tok_encode(text, add_special_tokens=False)
+    # Decoded tokens are not always the same text, so a text within the limit is not decoded.
     if len(ids) <= num_tokens:
         return len(text)
     # The last token may end within a character, which is then decoded as U+FFFD.
     return len(tokenizer.decode(ids[:num_tokens]).rstrip("\ufffd"))
 
 
-def _with_room(lm: LM, request: Instance) -> Instance:
+def _as_generate_until(lm: LM, request: Instance) -> Instance:
     """Turn a request of the type ``answers_until`` into lm_eval's ``generate_until``.
 
-    A thinking model may generate more tokens, and has no stop texts.
+    The request of a thinking model gets room for its thoughts: more tokens, and no stop texts.
 
     Args:
         lm: The model.
@@ -162,14 +188,13 @@ def _with_room(lm: LM, request: Instance) -> Instance:
     Raises:
         ModelError: Prompt, thoughts and answer do not fit into the model's window.
     """
-    prompt, options = request.args[:2]
-    # Requests to models that do not think have no third argument.
-    if len(request.args) > 2:
-        thinking_tokens = request.args[2]
-        options = room_to_think(options, thinking_tokens)
-        _check_window(lm, prompt, options["max_gen_toks"], thinking_tokens)
-    arguments = (prompt, options)
-    return Instance("generate_until", request.doc, arguments, request.idx, request.metadata)
+    prompt, generation = request.args[:2]
+    # Only requests to models that think have a third argument.
+    for thinking_tokens in request.args[2:]:
+        generation = room_to_think(generation, thinking_tokens)
+        _check_window(lm, prompt, generation["max_gen_toks"], thinking_tokens)
+    arguments = (prompt, generation)
+    return request_like(request, "generate_until", arguments)
 
 
 def _check_window(lm: LM, prompt: object, max_new_tokens: int, thinking_tokens: int) -> None:
@@ -184,6 +209,7 @@ def _check_window(lm: LM, prompt: object, max_new_tokens: int, thinking_tokens: 
     Raises:
         ModelError: They do not fit. The message says how many tokens for thoughts would fit.
     """
+    # Clients of servers have no tokenizer that can be called, and some models have no window.
     window = getattr(lm, "max_length", None)
     has_tokenizer = callable(getattr(lm, "tokenizer", None))
     if not (has_tokenizer and isinstance(prompt, str) and isinstance(window, int)):
@@ -192,6 +218,7 @@ def _check_window(lm: LM, prompt: object, max_new_tokens: int, thinking_tokens: 
     prompt_tokens = len(lm.tok_encode(prompt))
     if prompt_tokens + max_new_tokens > window:
         answer_tokens = max_new_tokens - thinking_tokens
+        # The tokens that remain for thoughts beside the prompt and the answer.
         room = max(0, window - prompt_tokens - answer_tokens)
         raise ModelError(
             f"{SETTING}={thinking_tokens}: with {prompt_tokens} tokens of a prompt and"
@@ -217,6 +244,7 @@ def thinking_tokens(task: str, metadata: Mapping[str, Any], has_template: bool) 
         ConfigError: The setting is not a number of tokens.
     """
     setting = metadata.get(SETTING)
+    # The user may set 0 to give a model no room, so only a missing setting is looked up.
     if setting is None:
         return ROOM_TO_THINK if _is_thinking_model(metadata, has_template) else 0
     # True is an integer in Python, but no number of tokens.
@@ -238,14 +266,20 @@ def _is_thinking_model(metadata: Mapping[str, Any], has_template: bool) -> bool:
     template_options = metadata.get("chat_template_args")
     if not isinstance(template_options, dict):
         template_options = {}
+    # The switch may be an argument of the model or of its chat template.
     is_enabled = metadata.get("enable_thinking", template_options.get("enable_thinking"))
     if is_enabled is not None:
         return bool(is_enabled)
+    # Users name the token that ends the thoughts only if the model writes thoughts.
     if metadata.get("think_end_token"):
         return True
 
+    # Without a template, a model continues the prompt and does not begin to think. For a server,
+    # the user may have named a tokenizer, which has the template.
     model = metadata.get("pretrained") or metadata.get("tokenizer")
-    return has_template and bool(model) and marks_thoughts(chat_template_of(str(model)))
+    if not (has_template and model):
+        return False
+    return marks_thoughts(chat_template_of(str(model)))
 
 
 @cache
@@ -256,6 +290,7 @@ def chat_template_of(model: str) -> str:
     try:
         template = AutoTokenizer.from_pretrained(model).chat_template
     except (OSError, ValueError):
+        # No such tokenizer. If the run needs it, lm_eval itself reports that it is missing.
         return ""
     return str(template or "")
 

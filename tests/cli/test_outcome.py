@@ -58,13 +58,13 @@ def make_results(tasks):
 def print_screen(capsys, monkeypatch):
     """Return a function that returns what is printed at the end of a run.
 
-    Its arguments are the tasks by name, the reasons for unscored rows of each task, the results
-    file, and the folder that the user gave for results.
+    Its arguments are the tasks by name, the reasons for unscored rows of each task, and the results
+    file.
     """
 
-    def print_and_read(tasks, unscored=None, path=None, output=None):
+    def print_and_read(tasks, unscored=None, path=None):
         monkeypatch.setenv("COLUMNS", "140")
-        print_outcome(Finished(make_results(tasks), path, output, unscored or {}))
+        print_outcome(Finished(make_results(tasks), path, unscored or {}))
         return capsys.readouterr().out
 
     return print_and_read
@@ -165,24 +165,20 @@ def results_path(tmp_path):
     return folder / "results_2026-01-01T00-00-00.json"
 
 
-def test_the_next_step_after_a_judged_task_is_a_report(print_screen, results_path, tmp_path):
+def test_the_next_step_after_a_judged_task_is_a_report(print_screen, results_path):
     metrics = {"segment_error_rate": 0.5, "segment_error_rate_stderr": 0.1, "unscored": 0.0}
     metadata = {"judge_config": JUDGE, "judge": "strict"}
     tasks = {"a": TaskRun("felm_gen", metrics, metadata)}
 
-    screen = print_screen(tasks, path=results_path, output=tmp_path / "out")
+    screen = print_screen(tasks, path=results_path)
 
     assert f"lm-factuality report {results_path} --out report" in screen
 
 
-def test_the_next_step_after_a_task_without_a_judge_is_to_judge(
-    print_screen, results_path, tmp_path
-):
+def test_the_next_step_after_a_task_without_a_judge_is_to_judge(print_screen, results_path):
     samples_path = results_path.parent / "samples_b_2026-01-01T00-00-00.jsonl"
 
-    screen = print_screen(
-        {"b": TaskRun("felm_gen", {})}, path=results_path, output=tmp_path / "out"
-    )
+    screen = print_screen({"b": TaskRun("felm_gen", {})}, path=results_path)
 
     assert (
         f"lm-factuality judge felm_gen --samples {samples_path} --judge CONFIG "
@@ -212,7 +208,9 @@ def test_tasks_of_others_have_no_screen(print_screen):
     ],
 )
 def test_the_table_of_lm_eval_has_numbers_for_readers_alone(key, value, is_kept):
-    def has_label(name):
-        return name in ("acc", UNSCORED)
+    class TaskOfSuite:
+        @staticmethod
+        def is_shown(metric):
+            return metric in ("acc", UNSCORED)
 
-    assert is_for_readers(key, value, has_label) == is_kept
+    assert is_for_readers(key, value, TaskOfSuite()) == is_kept

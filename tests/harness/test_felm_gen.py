@@ -462,7 +462,7 @@ def judge_every_other_doc(rank: int, folder: Path, queue) -> None:
     docs = DOCS[rank::2]
     current_run = begin_run(EvaluationRun(folder))
 
-    judging = Judging(FELM_GEN, judge, "judge.yaml", folder / "store.sqlite", {})
+    judging = Judging(FELM_GEN, judge, "judge.yaml", folder / "store.sqlite", {}, {})
     verdicts = judging.apply([["It is so."]] * len(docs), docs)
 
     assert len(verdicts) == len(docs)
@@ -471,7 +471,7 @@ def judge_every_other_doc(rank: int, folder: Path, queue) -> None:
 
 
 def test_processes_with_the_same_documents_are_judged_once(tmp_path):
-    judging = Judging(FELM_GEN, JudgeConfig("lexical", "lexical"), "lexical", None, {})
+    judging = Judging(FELM_GEN, JudgeConfig("lexical", "lexical"), "lexical", None, {}, {})
     documents_by_rank = ("same", "same", "others")
     saved = [
         SavedGenerations(tmp_path / f"rank{rank}.jsonl", documents)
@@ -500,9 +500,8 @@ def judge_response(server, write_judge, tmp_path):
 
     def judge(first_sentence: str, max_cost: float) -> list[str]:
         path = write_judge(server.base_url, concurrency=1, prices=prices, max_cost=max_cost)
-        judging = Judging(
-            FELM_GEN, load_judge_config(path), str(path), tmp_path / "store.sqlite", {}
-        )
+        config = load_judge_config(path)
+        judging = Judging(FELM_GEN, config, str(path), tmp_path / "store.sqlite", {}, {})
         judging.judge(DOCS, [[f"{first_sentence}\n\nIt is old."]] * len(DOCS))
         return current_run().failures
 
