@@ -91,13 +91,12 @@ def _generate(lm: LM, requests: list[Instance]) -> list[str]:
     if not requests:
         return []
     try:
-        texts: list[str] = lm.generate_until(requests)
+        return list(lm.generate_until(requests))
     except AssertionError as error:
         # lm_eval has no error class of its own for this case, only an assertion with this message.
         if "max tokens to generate" not in str(error):
             raise
         raise ModelError(f"{error} Pass --gen_kwargs max_gen_toks=N.") from error
-    return texts
 
 
 def room_to_think(generation: Mapping[str, Any], tokens: int) -> dict[str, Any]:
