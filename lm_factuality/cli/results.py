@@ -93,6 +93,7 @@ def report(
     report_runs = build_report(results, out)
     for note in report_runs.notes:
         echo(note)
+    # Runs without samples are in the tables, but have no rows to browse.
     without_samples = sum(entry.result.samples is None for entry in report_runs.entries)
     if without_samples:
         echo(

@@ -267,6 +267,7 @@ def extract(
     from lm_factuality.ground.published import locate
 
     rows = read_felm_rows(locate(FELM, data_dir).path)
+    # Rows of these domains have no evidence against which claims could be judged.
     rows = [row for row in rows if row.domain not in WITHOUT_REFERENCES]
     if judge == "rules":
         row_claims = [split_claims(row) for row in rows]

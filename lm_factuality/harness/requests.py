@@ -153,6 +153,7 @@ class Encoder:
         self._context_tokens: dict[str, list[int]] = {}
         self.longest = _longest_input(lm)
         self._fingerprint = _fingerprint(lm)
+        # lm_eval's clients of servers do not add it, so `tokens` does.
         adds_bos = bool(getattr(lm, "add_bos_token", False))
         self._bos: int | None = getattr(lm.tokenizer, "bos_token_id", None) if adds_bos else None
 
@@ -220,7 +221,8 @@ class Encoder:
             text: The text of the continuation, empty if unknown.
             truncated: Whether the context has lost its beginning.
         """
-        # The scores of a model with retrieval also depend on the document and the window.
+        # The scores of a model with retrieval also depend on the document and the window, so equal
+        # tokens of two documents must not share an entry of the cache.
         sources = (window, source.doc) if hasattr(self._lm, SOURCES_METHOD) else ()
         hashed_text = repr((context, continuation, *sources))
         digest = hashlib.sha256(hashed_text.encode()).hexdigest()
@@ -447,7 +449,10 @@ def _score_tokens(lm: TemplateLM, encoded: Sequence[Encoded], disable_tqdm: bool
 
 
 def _warn_of_rounding(lm: TemplateLM) -> None:
-    """Warn once if lm_eval's ``hf`` sums log-probabilities in half precision."""
+    """Warn once if lm_eval's ``hf`` sums log-probabilities in half precision.
+
+    The argument ``softmax_dtype`` of the model sets the precision of the sums and needs no warning.
+    """
     # The suite's own models, which have an engine, sum in float32.
     is_lm_evals = is_a(lm, "HFLM") and getattr(lm, "engine", None) is None
     if not is_lm_evals or lm.softmax_dtype:
@@ -566,8 +571,9 @@ def _may_lack_bos(lm: TemplateLM, bos: int) -> bool:
     """
     tokenizer = lm.tokenizer
     if getattr(lm, "tokenizer_backend", None) == "remote":
-        # A tokenizer such as GPT-2's has one token for both ends of a text and adds neither.
+        # A remote tokenizer cannot be tried out here, so its special tokens have to tell. One such
+        # as GPT-2's has the same token for both ends of a text, and adds it at neither.
         return bos != getattr(tokenizer, "eos_token_id", None)
-    # Does the tokenizer itself add the token, but lm_eval's client encode without it?
+    # A local one is tried out: it adds the token itself, but lm_eval's client encodes without it.
     ids = tokenizer("a")["input_ids"] if callable(tokenizer) else []
     return ids[:1] == [bos] and list(lm.tok_encode("a"))[:1] != [bos]

@@ -127,6 +127,7 @@ def _cut_into_windows(lm: TemplateLM, encoder: Encoder, instance: Instance) -> l
         return "the document has no tokens"
 
     longest = encoder.input_limit(window)
+    # A window needs at least one token of context, which bounds the stride.
     step = longest // 2 if stride is None else min(stride, longest - 1)
     return [
         encoder.make_request(context, scored_tokens, source=instance, window=window)

@@ -473,6 +473,7 @@ def build_and_check(
     # Tasks of lm_eval have no `problem_key` and no `first_join`.
     problems = _row_problems(documents, getattr(task, "problem_key", ""), target)
 
+    # A task that knows the published file of its data describes it in its metadata.
     data = (task.config.metadata or {}).get("data", {})
     num_rows = data.get("rows")
     num_published = data.get("upstream_rows", num_rows)

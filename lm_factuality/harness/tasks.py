@@ -272,7 +272,8 @@ class _ConfigFinder:
 
         config: ConfigOrError
         if isinstance(entry, dict) and name not in self._manager.task_index:
-            # lm_eval builds tasks that are written out; the suite's are named.
+            # A task that is written out within a group is lm_eval's, because the suite's tasks are
+            # always named. Without a class, the task is not taken for one of the suite's.
             config = {**entry, "class": None}
         else:
             config = self._read(name)
