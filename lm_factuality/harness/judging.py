@@ -220,6 +220,7 @@ class Judging(Filter):  # type: ignore[misc]
             command += ["--metadata", json.dumps(self.settings)]
         if self.store:
             command += ["--store", str(self.store)]
+        # The verdicts go to a folder that is named like the first file, beside it.
         command += ["--out", str(generations[0].path.with_suffix(""))]
         return (
             f"{self.generation.name}: the judge failed: {failure}\nThe generations and the judge's"
@@ -246,6 +247,7 @@ def _save_generations(method_name: str, docs: Docs, responses: Responses) -> Sav
     path = folder / "generations" / f"{method_name}_{now}{rank}.jsonl"
 
     write_lines(path, (to_line(doc, texts) for doc, texts in zip(docs, responses, strict=True)))
+    # Processes that got the same documents are recognised by them, whatever the model answered.
     documents = "\n".join(to_line(doc, []) for doc in docs)
     return SavedGenerations(path, hashlib.sha256(documents.encode()).hexdigest())
 

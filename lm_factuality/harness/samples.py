@@ -81,6 +81,7 @@ def read_every_sample(path: Path, required_key: str = "doc_id") -> Iterator[Mapp
             sample = parse_json(line)
         except ValueError as error:
             raise DataError(f"{path}:{number}: not JSON: {error}; is the file cut off?") from error
+        # Any other JSON lines are no samples of lm_eval.
         is_sample = isinstance(sample, dict) and isinstance(sample.get("doc"), dict)
         if not is_sample or required_key not in sample:
             raise DataError(

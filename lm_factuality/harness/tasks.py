@@ -305,6 +305,7 @@ class _ConfigFinder:
             names = self._manager.all_tasks
             hint = did_you_mean(target, names, most=2) or f"; known: {', '.join(names)}"
             return ConfigError(f"{target!r} is not a task, group, YAML or data file{hint}")
+        # A tag has no YAML: it is a word that several tasks list in theirs.
         if entry.kind is internal("lm_eval.tasks._index:Kind.TAG"):
             return {"task": sorted(entry.tags)}
         # A subtask that is written out in a group has no YAML of its own.
