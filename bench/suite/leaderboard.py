@@ -244,7 +244,7 @@ def _task_config(task: str) -> dict[str, Any]:
         "version": 1.0,
         "suite_version": __version__,
         "benchmark": "factor",
-        "data": {"file": source.filename, "git_blob": source.blob, "is_upstream": True},
+        "data": {"file": source.filename, "git_blob": source.blob, "is_published": True},
     }
     return {"task": task, "output_type": "multiple_choice", "num_fewshot": 0, "metadata": metadata}
 

@@ -57,7 +57,7 @@ class Located:
     """Git's id of the copy's content, which may differ from that of the source."""
 
     @property
-    def is_upstream(self) -> bool:
+    def is_published(self) -> bool:
         """Whether the copy equals the published file, byte for byte."""
         return self.blob == self.source.blob
 
@@ -121,7 +121,7 @@ def locate(source: Source, data_dir: str | Path | None = None) -> Located:
         )
 
     located = Located(source, path, blob_id(path))
-    if not located.is_upstream:
+    if not located.is_published:
         logger.warning(
             "%s: %s is not the published file (git blob %s, expected %s); its results are not"
             " comparable with published ones",

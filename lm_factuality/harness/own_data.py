@@ -71,7 +71,7 @@ def find_data(own_file: Path | None, source: Source, data_dir: str | None) -> Da
             "file": published.path.name,
             "git_blob": published.blob,
             # A file in `data_dir` may have the published file's name and other content.
-            "is_published": published.is_upstream,
+            "is_published": published.is_published,
         }
         return DataFile(published.path, description)
     if not own_file.is_file():

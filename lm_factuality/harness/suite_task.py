@@ -476,12 +476,13 @@ def build_and_check(
     # A task that knows the published file of its data describes it in its metadata.
     data = (task.config.metadata or {}).get("data", {})
     num_rows = data.get("rows")
-    num_published = data.get("upstream_rows", num_rows)
+    num_published = data.get("published_rows", num_rows)
     if num_rows != num_published:
         problems.append(f"{target}: {num_rows} rows, the published file has {num_published}")
-    if data.get("is_upstream") is False:
+    # Without the name of a published source, the data are the user's own.
+    if "source" in data and data.get("is_published") is False:
         logger.warning(
-            "%s: the data is not the published file (git blob %s)", target, data["git_blob"]
+            "%s: the data is not the published file (git blob %s)", target, data.get("git_blob")
         )
 
     return TaskReport(

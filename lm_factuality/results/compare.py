@@ -136,12 +136,12 @@ def _notes_on_data(benchmark: Benchmark, task: TaskResult) -> Iterator[str]:
     data = as_mapping(task.metadata.get("data"))
     unit = benchmark.scoring.unit
     filenames = [source.filename for source in benchmark.data.sources]
-    if data.get("is_upstream") is False:
-        rows = f"{data.get('rows')} rows of {data.get('upstream_rows')}"
-        yield f"not the published file: {rows}, git blob {data.get('git_blob')}"
-    # Only a file with the name of a published one could be taken for it.
-    elif data.get("is_published") is False and data.get("file") in filenames:
-        yield f"not the published file: git blob {data.get('git_blob')}"
+    # Only data with the name of published ones could be taken for them.
+    has_published_name = "source" in data or data.get("file") in filenames
+    if has_published_name and data.get("is_published") is False:
+        num_rows = data.get("published_rows")
+        rows = f"{data.get('rows')} rows of {num_rows}, " if num_rows else ""
+        yield f"not the published file: {rows}git blob {data.get('git_blob')}"
 
     if task.limit:
         yield f"--limit {task.limit:g}: part of the {unit} only"

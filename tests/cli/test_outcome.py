@@ -90,7 +90,7 @@ def test_a_task_has_its_score_in_percent_with_an_interval(print_screen):
 def test_a_task_has_notes_on_what_its_score_means(print_screen):
     metadata = {
         "caution": "Answers are given\n away.",
-        "data": {"is_upstream": False, "rows": 9, "upstream_rows": 10},
+        "data": {"source": "news_factor", "is_published": False, "rows": 9, "published_rows": 10},
     }
 
     screen = print_screen({"my_factor": TaskRun("factor", FACTOR_METRICS, metadata)})

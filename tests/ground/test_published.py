@@ -101,7 +101,7 @@ def test_a_file_is_downloaded(source, server):
 def test_a_file_is_downloaded_once(source, server):
     fetch(source)
 
-    assert locate(source).is_upstream
+    assert locate(source).is_published
     assert len(server.requested_paths) == 1
 
 
@@ -182,7 +182,7 @@ def data_folder(tmp_path) -> Path:
 
 
 def test_a_file_of_the_user_replaces_the_download(source, server, data_folder):
-    assert locate(source, data_folder).is_upstream
+    assert locate(source, data_folder).is_published
     assert server.requested_paths == []
 
 
@@ -195,7 +195,7 @@ def test_a_file_of_the_user_with_another_content_is_taken_with_a_warning(
     with caplog.at_level(logging.WARNING):
         located_file = locate(source)
 
-    assert not located_file.is_upstream
+    assert not located_file.is_published
     assert "is not the published file" in caplog.text
     assert server.requested_paths == []
 

@@ -126,17 +126,17 @@ def test_results_count_the_rows_that_were_cut(results_file):
 
 
 @pytest.mark.parametrize(
-    ("task", "is_upstream"),
+    ("task", "is_published"),
     [
         pytest.param("news_factor", False, id="not the published file"),
         pytest.param("expert_factor", True, id="published file"),
     ],
 )
-def test_results_say_whether_the_data_are_the_published_file(results_file, task, is_upstream):
+def test_results_say_whether_the_data_are_the_published_file(results_file, task, is_published):
     metadata = results_file["configs"][task]["metadata"]
 
     assert metadata["window"] == 1024
-    assert metadata["data"]["is_upstream"] == is_upstream
+    assert metadata["data"]["is_published"] == is_published
 
 
 def test_results_warn_that_the_spacing_of_expert_factor_gives_it_away(results_file):

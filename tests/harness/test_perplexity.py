@@ -436,7 +436,7 @@ def test_the_group_runs_the_files_of_the_data_folder(evaluate, checkpoint, tmp_p
     tasks = {"wiki_factor_perplexity", "news_factor_perplexity", "expert_factor_perplexity"}
     assert tasks <= set(output["results"])
     metadata = output["configs"]["wiki_factor_perplexity"]["metadata"]
-    assert metadata["data"]["is_upstream"] is False  # the file of another corpus
+    assert metadata["data"]["is_published"] is False  # the file of another corpus
 
 
 def test_a_chat_template_and_a_system_prompt_do_not_stand_before_a_document(

@@ -101,7 +101,7 @@ def test_the_group_runs_the_files_of_the_data_folder(group_output):
     metadata = group_output["configs"]["wiki_factor"]["metadata"]
 
     assert row_counts == [4, 6, 8]  # as ``data_dir`` writes them
-    assert metadata["data"]["is_upstream"] is False
+    assert metadata["data"]["is_published"] is False
 
 
 @pytest.mark.parametrize(("rank", "expected_count"), [("0", 1), ("1", 0)])

@@ -49,9 +49,10 @@ def unusual_report(runs, out):
     task = felm_task(["Answer: 2"] * 10 + ["I do not know."] * 3)
     task["results"]["truncated,none"] = 1.0
     task["metadata"]["data"] = {
-        "is_upstream": False,
+        "source": "felm",
+        "is_published": False,
         "rows": 13,
-        "upstream_rows": 847,
+        "published_rows": 847,
         "git_blob": "ab",
     }
     write_results(runs, {"my_felm": task})

@@ -167,8 +167,8 @@ def _published_table(source: str, data_dir: str | Path | None) -> tuple[Table, J
     provenance = {
         "source": source,
         "git_blob": published.blob,
-        "is_upstream": published.is_upstream,
-        "upstream_rows": published.source.rows,
+        "is_published": published.is_published,
+        "published_rows": published.source.rows,
     }
     return read_table(published.path), provenance
 

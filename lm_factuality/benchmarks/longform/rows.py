@@ -324,7 +324,7 @@ def _read_longfact(
     for topic in topics:
         located = locate(find_source(f"longfact_{set_name}_{topic}"), data_dir)
         # A user may have changed the local file. The data is as published if every file is.
-        is_published = is_published and located.is_upstream
+        is_published = is_published and located.is_published
         table = read_table(located.path)
         refuse(table.problems)
         for number, row in enumerate(table.records):
