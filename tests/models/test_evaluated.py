@@ -336,7 +336,7 @@ def test_a_window_without_room_for_text_is_refused(long_model, tmp_path):
 
     message = "no room for text in the task's window of 264; lower num_documents"
     with pytest.raises(ConfigError, match=message):
-        ralm.loglikelihood_of_sources([(None, [1, 2], [3])], [request], [264])
+        ralm.loglikelihood_with_sources([(None, [1, 2], [3])], [request], [264])
 
 
 COMPLETIONS = {

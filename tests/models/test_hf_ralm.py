@@ -11,7 +11,7 @@ from lm_eval.models.huggingface import HFLM
 from lm_factuality.ground.errors import ConfigError, DataError
 from lm_factuality.models.hf_ralm import HFRALM
 from lm_factuality.models.hf_tree import HFPrefixFree, HFTree
-from lm_factuality.models.ralm import Exclusion, Window, augment, cut_windows
+from lm_factuality.models.ralm import Exclusion, Window, cut_windows, insert_passages
 from lm_factuality.retrieval.build import build_index
 from lm_factuality.retrieval.passages import Passage
 from tests.conftest import TASKS
@@ -68,7 +68,7 @@ def test_a_continuation_is_predicted_some_tokens_at_a_time():
 def test_by_the_paper_a_passage_is_put_before_the_text(before, document, expected):
     window = Window(0, before, targets=[70, 71])
 
-    context = augment(window, document, "paper", 10, 0)
+    context = insert_passages(window, document, "paper", 10, 0)
 
     assert context == expected
 
@@ -90,7 +90,7 @@ def test_by_the_paper_a_passage_is_put_before_the_text(before, document, expecte
 def test_by_the_code_a_passage_overwrites_the_beginning_of_the_text(before, document, expected):
     window = Window(0, before, targets=[70, 71])
 
-    context = augment(window, document, "code", 10, 0)
+    context = insert_passages(window, document, "code", 10, 0)
 
     assert context == expected
 
