@@ -12,7 +12,7 @@ import hashlib
 import json
 import random
 import time
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from functools import partial
 from pathlib import Path
@@ -22,6 +22,7 @@ import yaml
 from tqdm import tqdm
 
 from bench.suite.shapes import sample_rows
+from bench.timing import seconds_of
 from lm_factuality import __version__
 from lm_factuality.benchmarks import all_sources
 from lm_factuality.benchmarks.factor import metrics as factor
@@ -106,9 +107,9 @@ def measure(count: int, folder: Path, runs: int, sizes: Mapping[str, int] = TASK
     found = find_submissions(submissions)
     check_seconds = []
     for submission in found[:: max(1, count // _NUM_TIMED_CHECKS)]:
-        check_seconds.append(_seconds_of(partial(_check, submission, rules)))
+        check_seconds.append(seconds_of(partial(_check, submission, rules)))
     build = partial(build_site, submissions, site, rules=rules)
-    build_seconds = [_seconds_of(partial(build, workers=WORKERS)) for _ in range(runs)]
+    build_seconds = [seconds_of(partial(build, workers=WORKERS)) for _ in range(runs)]
     # Build once in this process as well, which has to give the same site.
     build()
 
@@ -126,13 +127,6 @@ def measure(count: int, folder: Path, runs: int, sizes: Mapping[str, int] = TASK
         first_view=_bytes_of(first_pages),
         site=_bytes_of(pages),
     )
-
-
-def _seconds_of(work: Callable[[], Any]) -> float:
-    """Return the seconds that some work takes."""
-    start = time.perf_counter()
-    work()
-    return time.perf_counter() - start
 
 
 def _bytes_of(paths: Sequence[Path]) -> int:
