@@ -1,0 +1,550 @@
+"""95% intervals of scores whose rows come in clusters, such as the rows of one document.
+
+Each function takes plain numbers and returns an `Interval`, or None where none is defined: without
+rows, for a single cluster, or for numbers that are not finite. ``docs/results.md`` explains the
+formulas in words, and ``docs/coverage.md`` shows how often the intervals contain the truth.
+
+In all of them, a score is a mean over clusters, or is made of such means:
+
+- The variance of the mean is the larger of two estimates. One is robust: the squared residuals of
+  whole clusters (`_robust_variance`). The other is that of clusters whose rows are correlated to
+  the same degree (`_variance_by_correlation`). The first is too small if few clusters hold the
+  errors, and the second if large clusters differ from small ones.
+- Student's t takes the normal distribution's place, with degrees of freedom by Bell and McCaffrey
+  (2002). For clusters of one size these are the number of clusters less one.
+- Between two bounds, the interval is Wilson's (1927) for the effective number of trials of Korn and
+  Graubard (1998): the number of independent trials that would have this variance, reduced by
+  (1.96 / t)².
+"""
+
+import math
+from collections.abc import Hashable, Sequence
+from typing import NamedTuple
+
+import numpy as np
+from numpy.typing import ArrayLike, NDArray
+from scipy.special import stdtrit
+
+Floats = NDArray[np.float64]
+
+Z95 = 1.959963984540054
+"""A 95% interval of the normal distribution reaches so many standard deviations to each side."""
+
+MIN_CLUSTERS = 5
+"""Intervals of fewer clusters are so wide that tables do not show them."""
+
+_ROUNDING = 1e-12  # a variance below this share of the squared scale is rounding
+_MAX_EXPONENT = 700.0  # exp() of more than 709 overflows
+
+
+class Interval(NamedTuple):
+    """A 95% confidence interval."""
+
+    low: float
+    """The lower end."""
+
+    high: float
+    """The upper end."""
+
+
+class ClusteredMean(NamedTuple):
+    """A mean over rows that come in clusters, with its uncertainty."""
+
+    value: float
+    """The mean."""
+
+    variance: float
+    """The variance of the mean."""
+
+    degrees: float
+    """The degrees of freedom of the variance."""
+
+    num_clusters: int
+    """The number of clusters that have a part in the mean."""
+
+    has_single_trials: bool
+    """Whether each cluster is one row that is -1, 0 or 1, so that rows are independent trials."""
+
+    @property
+    def stderr(self) -> float:
+        """The standard error of the mean."""
+        return math.sqrt(self.variance)
+
+    def quantile(self, probability: float) -> float:
+        """Return a quantile of Student's t with the degrees of freedom, such as that of 0.975."""
+        return float(stdtrit(self.degrees, probability))
+
+
+def mean_interval(
+    values: Sequence[float | None],
+    clusters: Sequence[Hashable] | None = None,
+    low: float = 0.0,
+    high: float = 1.0,
+    weights: Sequence[float] | None = None,
+) -> Interval | None:
+    """Compute the 95% interval of a mean.
+
+    Args:
+        values: The value of each row. Unscored rows are None and are left out.
+        clusters: The cluster of each row, such as its document. None: every row is independent.
+        low: The lowest value that a row can have, or -inf.
+        high: The highest value that a row can have, or inf.
+        weights: How much each row counts, such as the number of decisions that its value is the
+            mean of. None: all rows count the same.
+
+    Returns:
+        The interval, which lies between ``low`` and ``high``. None if it is not defined, or if all
+        rows are alike and no two bounds limit what others may be.
+
+    Example:
+        ``mean_interval([1, 1, 0, 1], clusters=["a", "a", "b", "c"])`` is the interval of the
+        accuracy 0.75 on four rows of three documents.
+    """
+    estimate = clustered_mean(values, clusters, weights)
+    return None if estimate is None else interval_of_mean(estimate, low, high)
+
+
+def clustered_mean(
+    values: Sequence[float | None],
+    clusters: Sequence[Hashable] | None = None,
+    weights: Sequence[float] | None = None,
+) -> ClusteredMean | None:
+    """Compute a mean over clusters with its variance. The arguments are those of `mean_interval`.
+
+    Returns:
+        The mean, or None if fewer than two clusters have a weight, or a number is not finite.
+    """
+    scored = [index for index, value in enumerate(values) if value is not None]
+    if not scored:
+        return None
+    scored_values = np.array([values[index] for index in scored], dtype=float)
+    if weights is None:
+        scored_weights = np.ones(len(scored))
+    else:
+        scored_weights = np.array([weights[index] for index in scored], dtype=float)
+    numbers = np.arange(len(scored))
+    if clusters is not None:
+        number_by_cluster: dict[Hashable, int] = {}
+        for position, index in enumerate(scored):
+            numbers[position] = number_by_cluster.setdefault(
+                clusters[index], len(number_by_cluster)
+            )
+    return _mean_of_clusters(
+        sums=np.bincount(numbers, scored_weights * scored_values),
+        weights=np.bincount(numbers, scored_weights),
+        squares=np.bincount(numbers, scored_weights * scored_values**2),
+    )
+
+
+def ratio_interval(parts: ArrayLike, wholes: ArrayLike) -> Interval | None:
+    """Compute the 95% interval of a share of counts, sum(parts) / sum(wholes).
+
+    Such a share is a clustered mean: each of the decisions that ``wholes`` counts is 0 or 1.
+
+    Args:
+        parts: The number of decisions of one kind in each cluster, such as errors.
+        wholes: The number of all decisions in each cluster, such as segments.
+
+    Returns:
+        The interval, or None if fewer than two clusters have decisions.
+    """
+    estimate = mean_of_counts(parts, wholes)
+    return None if estimate is None else interval_of_mean(estimate)
+
+
+def mean_of_counts(parts: ArrayLike, wholes: ArrayLike) -> ClusteredMean | None:
+    """Compute a share of counts with its variance. The arguments are those of `ratio_interval`."""
+    sums = np.asarray(parts, dtype=float)
+    # The values are 0 or 1, which are their own squares.
+    return _mean_of_clusters(sums, np.asarray(wholes, dtype=float), squares=sums)
+
+
+def precision_interval(counts: ArrayLike) -> Interval | None:
+    """Compute the 95% interval of the precision, tp / (tp + fp).
+
+    Args:
+        counts: One row of four counts for each cluster: true positives (tp), false positives (fp),
+            false negatives (fn) and true negatives (tn).
+
+    Returns:
+        The interval, or None if fewer than two clusters have positives.
+    """
+    tp, fp, _, _ = _columns(counts)
+    return ratio_interval(tp, tp + fp)
+
+
+def recall_interval(counts: ArrayLike) -> Interval | None:
+    """Compute the 95% interval of the recall, tp / (tp + fn).
+
+    Args:
+        counts: The counts of each cluster, as `precision_interval` takes them.
+
+    Returns:
+        The interval, or None if fewer than two clusters have anything to find.
+    """
+    tp, _, fn, _ = _columns(counts)
+    return ratio_interval(tp, tp + fn)
+
+
+def f1_interval(counts: ArrayLike) -> Interval | None:
+    """Compute the 95% interval of F1, 2 tp / (2 tp + fp + fn).
+
+    F1 is 2 J / (1 + J) for the share J = tp / (tp + fp + fn), and grows with it. So the ends of the
+    interval of J become the ends of the interval of F1.
+
+    Args:
+        counts: The counts of each cluster, as `precision_interval` takes them.
+
+    Returns:
+        The interval, or None if fewer than two clusters have any count but true negatives.
+    """
+    tp, fp, fn, _ = _columns(counts)
+    interval = ratio_interval(tp, tp + fp + fn)
+    if interval is None:
+        return None
+    return Interval(*(2 * end / (1 + end) for end in interval))
+
+
+def balanced_accuracy_interval(counts: ArrayLike) -> Interval | None:
+    """Compute the 95% interval of the balanced accuracy, the mean of recall and specificity.
+
+    The two intervals are combined by the method of variance estimates recovery (`sum_interval`).
+
+    Args:
+        counts: The counts of each cluster, as `precision_interval` takes them.
+
+    Returns:
+        The interval, or None if fewer than two clusters have positives, or negatives, to judge.
+    """
+    tp, fp, fn, tn = _columns(counts)
+    recall = ratio_interval(tp, tp + fn)
+    specificity = ratio_interval(tn, tn + fp)
+    if recall is None or specificity is None:
+        return None
+    correlation = correlation_of(_residuals(tp, tp + fn), _residuals(tn, tn + fp))
+    total = sum_interval(
+        float(tp.sum() / (tp + fn).sum()),
+        recall,
+        float(tn.sum() / (tn + fp).sum()),
+        specificity,
+        correlation,
+    )
+    return Interval(total.low / 2, total.high / 2)
+
+
+def difference_interval(
+    first: Sequence[float | None],
+    second: Sequence[float | None],
+    clusters: Sequence[Hashable] | None = None,
+    low: float = 0.0,
+    high: float = 1.0,
+    weights: Sequence[float] | None = None,
+) -> Interval | None:
+    """Compute the 95% interval of the difference between two means of the same rows.
+
+    Args:
+        first: The value of each row in the first mean. A row that is None in either is left out.
+        second: The value of each row in the second mean.
+        clusters: The cluster of each row. None: every row is independent.
+        low: The lowest value that a row can have, or -inf.
+        high: The highest value that a row can have, or inf.
+        weights: How much each row counts. None: all rows count the same.
+
+    Returns:
+        The interval of first less second, between ``low - high`` and ``high - low``. None if it is
+        not defined.
+    """
+    differences = [
+        None if value is None or other is None else value - other
+        for value, other in zip(first, second, strict=True)
+    ]
+    estimate = clustered_mean(differences, clusters, weights)
+    if estimate is None:
+        return None
+    span = high - low
+    if not math.isfinite(span):
+        return interval_of_mean(estimate, -math.inf, math.inf)
+    gains = [None if number is None else max(number, 0.0) for number in differences]
+    gain = clustered_mean(gains, clusters, weights)
+    assert gain is not None
+    return _interval_of_difference(estimate, gain.value / span, span)
+
+
+def _interval_of_difference(estimate: ClusteredMean, gain: float, span: float) -> Interval:
+    """Compute the interval of a mean difference by the method of Bonett and Price (2012).
+
+    Each row is taken for a gain of the whole span with the probability g, for a loss of it with the
+    probability l, or for neither. For n independent rows the difference g - l has the variance
+    (g + l - (g - l)²) / n, from which n follows for rows in clusters. Then half a gain and half a
+    loss are added, so that rows that never differ leave some uncertainty. (Bonett and Price add
+    twice as much, which makes the interval wider than it needs to be.)
+
+    Args:
+        estimate: The mean difference.
+        gain: The mean of the positive differences as a share of the span, g.
+        span: The largest possible difference.
+    """
+    difference = estimate.value / span
+    loss = gain - difference
+    variance_of_row = gain + loss - difference**2
+    trials = _effective_trials(estimate, variance_of_row * span**2)
+    gain = (trials * gain + 0.5) / (trials + 1)
+    loss = (trials * loss + 0.5) / (trials + 1)
+    centre = gain - loss
+    half_width = Z95 * math.sqrt((gain + loss - centre**2) / (trials + 1))
+    return Interval(span * max(-1.0, centre - half_width), span * min(1.0, centre + half_width))
+
+
+def perplexity_interval(
+    log_losses: Sequence[float | None],
+    num_tokens: Sequence[float],
+    clusters: Sequence[Hashable] | None = None,
+) -> Interval | None:
+    """Compute the 95% interval of a perplexity, exp(sum(tokens * loss) / sum(tokens)).
+
+    It is Student's interval of the mean loss, with the exponential function of both ends.
+
+    Args:
+        log_losses: The mean negative log-probability per token (or byte) in each document, in nats.
+            None for a document without a score.
+        num_tokens: The number of tokens (or bytes) of each document.
+        clusters: The cluster of each document. None: every document is independent.
+
+    Returns:
+        The interval, or None if it is not defined.
+    """
+    interval = mean_interval(log_losses, clusters, -math.inf, math.inf, num_tokens)
+    if interval is None or interval.high > _MAX_EXPONENT:
+        return None
+    return Interval(math.exp(interval.low), math.exp(interval.high))
+
+
+def has_few_clusters(clusters: Sequence[Hashable]) -> bool:
+    """Return whether rows come from too few clusters to show an interval, i.e. fewer than five.
+
+    Args:
+        clusters: The cluster of each row that counts.
+    """
+    return len(set(clusters)) < MIN_CLUSTERS
+
+
+def sum_interval(
+    first: float,
+    first_interval: Interval,
+    second: float,
+    second_interval: Interval,
+    correlation: float = 0.0,
+) -> Interval:
+    """Compute the 95% interval of the sum of two scores from their own intervals.
+
+    It is the method of variance estimates recovery (Zou and Donner, 2008): the distance from the
+    sum to each end is sqrt(a² + b² + 2 * r * a * b), where a and b are the distances from the
+    scores to the same ends of their intervals and r is the correlation of the scores.
+
+    Args:
+        first: The first score.
+        first_interval: Its interval.
+        second: The second score.
+        second_interval: Its interval.
+        correlation: The correlation of the two scores, from -1 to 1.
+    """
+
+    def distance(first_distance: float, second_distance: float) -> float:
+        """Return the distance from the sum to one end."""
+        product = 2 * correlation * first_distance * second_distance
+        # Rounding may make a distance of 0 slightly negative.
+        return math.sqrt(max(0.0, first_distance**2 + second_distance**2 + product))
+
+    total = first + second
+    return Interval(
+        total - distance(first - first_interval.low, second - second_interval.low),
+        total + distance(first_interval.high - first, second_interval.high - second),
+    )
+
+
+def interval_of_mean(
+    estimate: ClusteredMean, low: float = 0.0, high: float = 1.0
+) -> Interval | None:
+    """Compute the 95% interval of a mean from its variance and degrees of freedom.
+
+    Args:
+        estimate: The mean.
+        low: The lowest value that a row can have, or -inf.
+        high: The highest value that a row can have, or inf.
+
+    Returns:
+        Wilson's interval between two bounds, and Student's otherwise. Student's interval of a
+        positive mean is that of its logarithm if only values below 0 are impossible. None if all
+        rows are alike and no two bounds limit what others may be.
+    """
+    if math.isfinite(low) and math.isfinite(high):
+        span = high - low
+        share = min(1.0, max(0.0, (estimate.value - low) / span))
+        trials = _effective_trials(estimate, share * (1 - share) * span**2)
+        ends = wilson_interval(share, trials)
+        return Interval(low + span * ends.low, low + span * ends.high)
+
+    if estimate.variance <= _ROUNDING * max(1.0, estimate.value**2):
+        return None
+    half_width = estimate.quantile(0.975) * estimate.stderr
+    if math.isinf(low) or estimate.value <= max(0.0, low):
+        return Interval(estimate.value - half_width, estimate.value + half_width)
+    # The standard error of log(value) is stderr / value (delta method).
+    factor = math.exp(min(half_width / estimate.value, _MAX_EXPONENT))
+    return Interval(max(low, estimate.value / factor), estimate.value * factor)
+
+
+def wilson_interval(share: float, trials: float) -> Interval:
+    """Compute Wilson's 95% interval (1927) of a share of independent trials.
+
+    Its centre is (p + z²/2n) / (1 + z²/n), and it reaches z * sqrt(p(1 - p)/n + z²/4n²) / (1 + z²/n)
+    to each side. (scipy has it for whole numbers of trials alone.)
+
+    Args:
+        share: The share p, from 0 to 1.
+        trials: The number n of trials, above 0. It need not be whole.
+    """
+    shrinkage = 1 + Z95**2 / trials
+    centre = (share + Z95**2 / (2 * trials)) / shrinkage
+    variance = share * (1 - share) / trials + (Z95 / (2 * trials)) ** 2
+    half_width = Z95 * math.sqrt(variance) / shrinkage
+    # The interval lies within [0, 1] but for rounding.
+    return Interval(max(0.0, centre - half_width), min(1.0, centre + half_width))
+
+
+def _effective_trials(estimate: ClusteredMean, variance_of_trial: float) -> float:
+    """Compute how many independent trials are as uncertain as a mean (Korn and Graubard, 1998).
+
+    Args:
+        estimate: The mean.
+        variance_of_trial: The variance of a single trial, such as p * (1 - p).
+
+    Returns:
+        variance of a trial / variance of the mean * (z / t)², and the number of clusters if these
+        are independent trials, or if all are alike.
+    """
+    is_constant = estimate.variance <= _ROUNDING * max(1.0, estimate.value**2)
+    if estimate.has_single_trials or is_constant:
+        return estimate.num_clusters
+    student_factor = (Z95 / estimate.quantile(0.975)) ** 2
+    return variance_of_trial / estimate.variance * student_factor
+
+
+def _mean_of_clusters(sums: Floats, weights: Floats, squares: Floats) -> ClusteredMean | None:
+    """Compute a mean and its variance from the sums of each cluster.
+
+    Args:
+        sums: The sum of weight * value in each cluster.
+        weights: The sum of the weights in each cluster.
+        squares: The sum of weight * value² in each cluster.
+
+    Returns:
+        The mean, or None if fewer than two clusters have a weight, or a number is not finite.
+    """
+    counts = weights > 0
+    sums, weights, squares = sums[counts], weights[counts], squares[counts]
+    num_clusters = len(weights)
+    if num_clusters < 2 or not np.isfinite(squares.sum() + weights.sum()):
+        return None
+
+    total_weight = float(weights.sum())
+    mean = float(sums.sum()) / total_weight
+    leverages = weights / total_weight
+    residuals = (sums - mean * weights) / total_weight
+    variance = _robust_variance(residuals, leverages)
+    # With one row in each cluster, nothing tells how rows of one cluster are correlated.
+    has_clusters_of_rows = total_weight > num_clusters
+    if has_clusters_of_rows:
+        variance = max(variance, _variance_by_correlation(sums, weights, squares))
+    has_single_trials = bool((weights == 1).all() and (squares == np.abs(sums)).all())
+    degrees = _degrees_of_freedom(leverages)
+    return ClusteredMean(mean, variance, degrees, num_clusters, has_single_trials)
+
+
+def _robust_variance(residuals: Floats, leverages: Floats) -> float:
+    """Compute the variance of a mean from the squared residuals of its clusters.
+
+    A large cluster pulls the mean towards itself, so its residual r is too small. r² / (1 - h)
+    corrects this for a cluster with the share h of all weights: the estimator CR2 of Bell and
+    McCaffrey (2002) for a mean. For equal clusters it is G / (G - 1) * sum(r²).
+
+    Args:
+        residuals: What each cluster adds to the error of the mean.
+        leverages: The share h of all weights in each cluster.
+    """
+    return float((residuals**2 / (1 - leverages)).sum())
+
+
+def _variance_by_correlation(sums: Floats, weights: Floats, squares: Floats) -> float:
+    """Compute the variance of a mean from the correlation within clusters.
+
+    It is variance of a row / n * (1 + (m - 1) * r) for n rows (Kish, 1965). Here m is the mean size
+    of the cluster that a row is in, and r the correlation of rows of one cluster by the analysis of
+    variance (Donner, 1986).
+
+    Args:
+        sums: The sum of the values in each cluster.
+        weights: The number of rows in each cluster.
+        squares: The sum of the squared values in each cluster.
+    """
+    num_clusters = len(weights)
+    num_rows = float(weights.sum())
+    mean = float(sums.sum()) / num_rows
+    mean_size_of_row = float((weights**2).sum()) / num_rows
+    variance_of_row = max(0.0, float(squares.sum()) / num_rows - mean**2)
+
+    within = float((squares - sums**2 / weights).sum()) / (num_rows - num_clusters)
+    between = float((weights * (sums / weights - mean) ** 2).sum()) / (num_clusters - 1)
+    typical_size = (num_rows - mean_size_of_row) / (num_clusters - 1)
+    spread = between + (typical_size - 1) * within
+    correlation = (between - within) / spread if spread > 0 else 0.0
+    return variance_of_row / num_rows * (1 + (mean_size_of_row - 1) * min(1.0, correlation))
+
+
+def _degrees_of_freedom(leverages: Floats) -> float:
+    """Compute the degrees of freedom of `_robust_variance` by Satterthwaite's approximation.
+
+    They are tr(A W)² / tr(A W A W), where A is the matrix of the variance as a quadratic form of
+    the clusters' errors and W holds the variances of these errors for independent rows, which grow
+    with the clusters' weights (Bell and McCaffrey, 2002; Pustejovsky and Tipton, 2018). For a mean,
+    A has c - 2b + S on its diagonal and S - b - b' off it, where c = 1 / (1 - h), b = c * h and
+    S = sum(c * h²). For equal clusters the result is G - 1.
+
+    Args:
+        leverages: The share h of all weights in each cluster.
+    """
+    c = 1 / (1 - leverages)
+    b = c * leverages
+    s = float(b @ leverages)
+    trace = float((c - 2 * b + s) @ leverages)
+    # The sums over all pairs of clusters are products of sums over clusters. Leverages add up to 1.
+    mean_b = float(b @ leverages)
+    mean_squared_b = float(b**2 @ leverages)
+    all_pairs = s**2 - 4 * s * mean_b + 2 * mean_squared_b + 2 * mean_b**2
+    diagonal = float((c**2 + 2 * c * (s - 2 * b)) @ leverages**2)
+    return trace**2 / (all_pairs + diagonal)
+
+
+def _columns(counts: ArrayLike) -> tuple[Floats, Floats, Floats, Floats]:
+    """Return the columns tp, fp, fn and tn of a table of counts."""
+    table = np.asarray(counts, dtype=float).reshape(-1, 4)
+    return table[:, 0], table[:, 1], table[:, 2], table[:, 3]
+
+
+def _residuals(parts: Floats, wholes: Floats) -> Floats:
+    """Return what each cluster adds to the error of a share of counts, up to a factor."""
+    return np.asarray(parts - parts.sum() / wholes.sum() * wholes)
+
+
+def correlation_of(first: Floats, second: Floats) -> float:
+    """Return the correlation of two scores from what each cluster adds to their errors.
+
+    Args:
+        first: The residual of each cluster in the first score. They add up to 0.
+        second: The residuals in the second score.
+
+    Returns:
+        The correlation, from -1 to 1. It is 0 if either score has no errors.
+    """
+    product = math.sqrt(float(first @ first) * float(second @ second))
+    return float(first @ second) / product if product > 0 else 0.0
