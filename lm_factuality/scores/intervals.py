@@ -397,8 +397,9 @@ def interval_of_mean(
 def wilson_interval(share: float, trials: float) -> Interval:
     """Compute Wilson's 95% interval (1927) of a share of independent trials.
 
-    Its centre is (p + z²/2n) / (1 + z²/n), and it reaches z * sqrt(p(1 - p)/n + z²/4n²) / (1 + z²/n)
-    to each side. (scipy has it for whole numbers of trials alone.)
+    Its centre is (p + z²/2n) / (1 + z²/n), and it reaches
+    z * sqrt(p(1 - p)/n + z²/4n²) / (1 + z²/n) to each side. (scipy has it for whole numbers of
+    trials alone.)
 
     Args:
         share: The share p, from 0 to 1.
