@@ -24,10 +24,10 @@ from tqdm import tqdm
 from judges.lexical.comparison import Comparison
 from judges.lexical.model import COEFFICIENTS, LexicalModel, load_lexical_model
 from judges.lexical.words import ParsedPassage, parse_passage
-from lm_factuality.ground.console import print_table
+from lm_factuality.ground.console import format_interval, print_table
 from lm_factuality.ground.errors import DataError, FactualityError
 from lm_factuality.ground.records import read_text
-from lm_factuality.scores.statistics import pooled_interval
+from lm_factuality.scores.intervals import Interval, balanced_accuracy_interval
 
 Floats = npt.NDArray[np.float64]
 Flags = npt.NDArray[np.bool_]
@@ -92,8 +92,8 @@ class Reliability:
     balanced_accuracy: float
     """The mean of sensitivity and specificity at the judge's threshold."""
 
-    interval: tuple[float, float]
-    """The 95% interval of the balanced accuracy, by a bootstrap that draws whole groups."""
+    interval: Interval | None
+    """The 95% interval of the balanced accuracy, clustered by group."""
 
     ece: float
     """The expected calibration error.
@@ -197,7 +197,10 @@ def assess(
     distances = [bin_.count * abs(bin_.mean_probability - bin_.share_supported) for bin_ in bins]
 
     is_positive = probabilities >= threshold
-    counts = np.column_stack([is_positive & labels, labels, ~is_positive & ~labels, ~labels])
+    # True positives, false positives, false negatives and true negatives.
+    counts = np.column_stack(
+        [is_positive & labels, is_positive & ~labels, ~is_positive & labels, ~is_positive & ~labels]
+    )
     counts_by_group = []
     for group in sorted(set(groups)):
         in_group = np.array(groups) == group
@@ -207,7 +210,7 @@ def assess(
         share_supported=float(labels.mean()),
         auc=float(roc_auc_score(labels, probabilities)),
         balanced_accuracy=_balanced_accuracy(counts.sum(axis=0)),
-        interval=pooled_interval(counts_by_group, _balanced_accuracy),
+        interval=balanced_accuracy_interval(counts_by_group),
         ece=float(sum(distances) / len(labels)),
         brier=float(brier_score_loss(labels, probabilities)),
         bins=bins,
@@ -218,9 +221,12 @@ def _balanced_accuracy(counts: Sequence[float]) -> float:
     """Compute the mean of sensitivity and specificity, NaN if either is not defined.
 
     Args:
-        counts: The numbers of true positives, supported pairs, true negatives, unsupported pairs.
+        counts: The numbers of true positives, false positives, false negatives and true
+            negatives.
     """
-    true_positives, supported, true_negatives, unsupported = counts
+    true_positives, false_positives, false_negatives, true_negatives = counts
+    supported = true_positives + false_negatives
+    unsupported = true_negatives + false_positives
     if not supported or not unsupported:
         return math.nan
     return float(true_positives / supported + true_negatives / unsupported) / 2
@@ -329,13 +335,12 @@ def _print_reliability(reliability: Reliability, model: LexicalModel, file_name:
                 f"{bin_.share_supported:.3f}",
             )
         )
-    low, high = reliability.interval
     notes = [
         f"{reliability.num_pairs:,} pairs, {reliability.share_supported:.1%} supported;"
         f" fitted on {model.fitted_on.get('file', 'an unnamed file')}",
         f"AUC {reliability.auc:.3f}",
         f"balanced accuracy {reliability.balanced_accuracy:.3f} at threshold"
-        f" {model.threshold:.3f} (95% bootstrap over names {low:.3f} - {high:.3f})",
+        f" {model.threshold:.3f} (95% by name {format_interval(reliability.interval, '.3f')})",
         f"expected calibration error {reliability.ece:.3f}, Brier score {reliability.brier:.3f}",
     ]
     columns = ("probability", "#pairs", "#mean probability", "#share supported")

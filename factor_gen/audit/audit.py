@@ -14,11 +14,10 @@ from factor_gen.audit.baselines import classifier_scores, similarity_scores, sur
 from factor_gen.audit.evaluate import (
     assign_folds,
     document_groups,
-    estimate_shares,
     evaluate_baselines,
 )
 from factor_gen.audit.flags import content_key, contradictions_of, flag_rows
-from factor_gen.audit.records import LEARNED, BenchmarkAudit, ChoiceScores, Distance
+from factor_gen.audit.records import LEARNED, BenchmarkAudit, ChoiceScores, Distance, EstimatedShare
 from factor_gen.audit.words import word_edit_distance
 from lm_factuality.benchmarks.factor.metrics import guess_accuracy
 from lm_factuality.benchmarks.factor.rows import Row
@@ -52,7 +51,8 @@ def audit_rows(rows: Sequence[Row], seed: int = 0, sample_size: int = 5000) -> B
     guess_accuracies = [guess_accuracy(row.choices, row.gold, seed) for row in sampled_rows]
     even_chances = [1 / len(row.choices) for row in sampled_rows]
     documents = document_groups(sampled_rows)
-    guess_baseline, even_chance = estimate_shares([guess_accuracies, even_chances], documents, seed)
+    guess_baseline = EstimatedShare.of(guess_accuracies, documents)
+    even_chance = EstimatedShare.of(even_chances, documents)
 
     # Unlike the baselines, flags are for all rows, also for those that cannot be scored.
     flags = flag_rows(tqdm(rows, desc="rows", delay=2, leave=False, unit=" rows"))

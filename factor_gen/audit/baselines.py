@@ -15,7 +15,7 @@ from factor_gen.audit.words import word_edit_distance
 from factor_gen.surface import STATISTICS, Bools
 from lm_factuality.benchmarks.factor.rows import Row, normalise_spacing
 from lm_factuality.ground.packages import need
-from lm_factuality.scores.statistics import Floats
+from lm_factuality.scores.intervals import Floats
 
 if TYPE_CHECKING:
     from scipy.sparse import csr_matrix

@@ -12,18 +12,16 @@ from typing import NamedTuple
 
 import numpy as np
 from scipy.cluster.hierarchy import DisjointSet
-from tqdm import tqdm
 
 from factor_gen.audit.records import COMPARES, FEWEST, BlindBaseline, ChoiceScores, EstimatedShare
 from lm_factuality.benchmarks.factor.metrics import pick_probabilities
 from lm_factuality.benchmarks.factor.rows import Row
+from lm_factuality.scores.intervals import Floats
 from lm_factuality.scores.paired import holm
-from lm_factuality.scores.statistics import Floats
 
 _FOLDS = 5
-_RESAMPLES = 10_000
 _DRAWS = 100_000  # draws of random signs in the randomisation test
-_BATCH = 250  # resamples that are drawn together; with 5,000 documents they take 10 MB
+_BATCH = 250  # draws that are made together; with 5,000 documents they take 10 MB
 
 Outcomes = Sequence[float]
 """One value in 0..1 for each row; NaN if the baseline did not score the row."""
@@ -47,7 +45,7 @@ def evaluate_baselines(
         scores: The scores that each baseline gives to the choices of all rows.
         rows: The rows that were scored. In intervals and tests, documents that share a text count
             as one.
-        seed: Decides the bootstrap resamples and the random signs of the tests.
+        seed: Decides the random signs of the tests.
 
     Returns:
         One result for each baseline, in the order of ``scores``.
@@ -65,10 +63,6 @@ def evaluate_baselines(
         tested_values = baseline.forward_values or baseline.values
         tested_win_rates.append(_outcomes(tested_values, rows, win_rate))
 
-    # One call estimates both measures, so that they share the resamples.
-    estimates = estimate_shares([*win_rates, *pick_shares], documents, seed)
-    pair_estimates = estimates[: len(scores)]
-    pick_estimates = estimates[len(scores) :]
     p_values = _test_by_random_signs(tested_win_rates, documents, seed)
     # Of many baselines, some seem above chance by accident.
     corrected_p_values = _correct_p_values(scores, p_values)
@@ -80,8 +74,8 @@ def evaluate_baselines(
                 baseline.name,
                 baseline.family,
                 rows=sum(values is not None for values in baseline.values),
-                pairs_won=pair_estimates[index],
-                rows_won=pick_estimates[index],
+                pairs_won=EstimatedShare.of(win_rates[index], documents),
+                rows_won=EstimatedShare.of(pick_shares[index], documents),
                 p_value=p_values[index],
                 corrected_p_value=corrected_p_values[index],
             )
@@ -135,40 +129,6 @@ def _outcomes(
     ]
 
 
-def estimate_shares(
-    outcomes: Sequence[Outcomes], documents: Sequence[str], seed: int
-) -> list[EstimatedShare]:
-    """Estimate the mean of each baseline's outcomes with a 95% bootstrap interval.
-
-    Whole documents are resampled, and all baselines share the resamples. The result is that of
-    ``scores.statistics.bootstrap_interval``, but memory does not grow with the number of resamples.
-
-    Args:
-        outcomes: For each baseline, its outcome in each row, from 0 to 1; NaN if it has none.
-        documents: The document group of each row.
-        seed: Decides the resamples.
-
-    Returns:
-        One estimate for each baseline. Its interval is NaN if all rows are of one document.
-    """
-    resampled_means = _resample_means(_sum_by_document(outcomes, documents), seed)
-    estimates = []
-    # The array (resamples, baselines) is turned, so that each baseline has a line of means.
-    for values, means in zip(outcomes, resampled_means.T, strict=True):
-        scored = [value for value in values if not math.isnan(value)]
-        share = sum(scored) / len(scored) if scored else math.nan
-
-        # A resample without any scored row has no mean.
-        defined_means = means[np.isfinite(means)]
-        # 95% of the means lie between these two.
-        if len(defined_means):
-            low, high = np.quantile(defined_means, [0.025, 0.975])
-        else:
-            low = high = math.nan
-        estimates.append(EstimatedShare(share, float(low), float(high)))
-    return estimates
-
-
 def _sum_by_document(outcomes: Sequence[Outcomes], documents: Sequence[str]) -> DocumentSums:
     """Sum each baseline's outcomes over the rows of each document group.
 
@@ -198,39 +158,6 @@ def _sum_by_document(outcomes: Sequence[Outcomes], documents: Sequence[str]) -> 
     np.add.at(sums, line_of_row, np.nan_to_num(values))
     np.add.at(scored_rows, line_of_row, ~np.isnan(values))
     return DocumentSums(sums, scored_rows)
-
-
-def _resample_means(document_sums: DocumentSums, seed: int) -> Floats:
-    """Compute each baseline's mean outcome in bootstrap resamples of the document groups.
-
-    A resample draws as many groups as there are, with replacement: some twice, some not at all. The
-    means of many resamples show how much the mean depends on which documents were at hand.
-
-    Args:
-        document_sums: The outcomes and the numbers of scored rows, summed by document group.
-        seed: Decides the resamples.
-
-    Returns:
-        An array (resamples, baselines). A mean is NaN if a resample has no scored row, and all are
-        NaN if there are fewer than two documents.
-    """
-    num_groups, num_baselines = document_sums.sums.shape
-    means = np.full((_RESAMPLES, num_baselines), np.nan)
-    if num_groups < 2:
-        return means
-
-    generator = np.random.default_rng(seed)
-    probabilities = np.full(num_groups, 1 / num_groups)
-    # A resample without a scored row divides 0 by 0, which gives NaN as it should.
-    with np.errstate(invalid="ignore", divide="ignore"):
-        for start in tqdm(range(0, _RESAMPLES, _BATCH), desc="bootstrap", delay=2):
-            # How often each resample of the batch draws each group: (resamples, groups).
-            counts = generator.multinomial(num_groups, probabilities, size=_BATCH).astype(float)
-            # The products add up the groups of each resample: (resamples, baselines).
-            totals = counts @ document_sums.sums
-            num_rows = counts @ document_sums.scored_rows
-            means[start : start + _BATCH] = totals / num_rows
-    return means
 
 
 def _test_by_random_signs(

@@ -15,7 +15,6 @@ from factor_gen.audit.records import EstimatedShare, JudgedProperty
 from factor_gen.records import ErrorType
 from judges.typed import Reply
 from lm_factuality.ground.errors import ConfigError
-from lm_factuality.scores.statistics import Outcome, bootstrap_interval, mean
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -97,7 +96,7 @@ def judge_rows(
     Args:
         judge: The judge, from `open_judge`.
         rows: All rows of the benchmark.
-        seed: Decides which rows are drawn, and the bootstrap resamples.
+        seed: Decides which rows are drawn.
         count: How many rows are drawn. All their contradictions are judged.
 
     Returns:
@@ -107,11 +106,11 @@ def judge_rows(
         BackendDownError: The judge cannot be reached. Earlier answers stay stored.
     """
     contradictions = _draw_contradictions(rows, seed, count)
-    return tuple(_judge_property(judge, name, contradictions, seed) for name in PROMPTS)
+    return tuple(_judge_property(judge, name, contradictions) for name in PROMPTS)
 
 
 def _judge_property(
-    judge: Judge, name: str, contradictions: Sequence[Contradiction], seed: int
+    judge: Judge, name: str, contradictions: Sequence[Contradiction]
 ) -> JudgedProperty:
     """Ask a judge which contradictions have a property.
 
@@ -119,7 +118,6 @@ def _judge_property(
         judge: The judge.
         name: The property, such as ``fluent``.
         contradictions: The contradictions to judge.
-        seed: Decides the bootstrap resamples of the interval.
 
     Returns:
         The share of the contradictions that have the property, and how many could not be scored,
@@ -129,6 +127,7 @@ def _judge_property(
     replies = judge.ask_typed(PROMPTS[name], YesOrNo, subjects, f"judging: {name}", samples=1)
 
     outcomes = []
+    documents = []
     unscored: Counter[str] = Counter()
     for samples, contradiction in zip(replies, contradictions, strict=True):
         # The judge gives a list of samples for each question. Here it is asked for one.
@@ -137,10 +136,10 @@ def _judge_property(
         if reply.value is None:
             unscored[reply.problem] += 1
             continue
-        has_property = reply.value.answer == "yes"
-        outcomes.append(Outcome(float(has_property), contradiction.row.doc_id))
+        outcomes.append(float(reply.value.answer == "yes"))
+        documents.append(contradiction.row.doc_id)
 
-    share = EstimatedShare(mean(outcomes), *bootstrap_interval(outcomes, seed=seed))
+    share = EstimatedShare.of(outcomes, documents)
     return JudgedProperty(name, len(outcomes), share, dict(sorted(unscored.items())))
 
 

@@ -4,6 +4,7 @@ The modules of `factor_gen.audit` fill these records, and ``--json`` writes them
 """
 
 import dataclasses
+import math
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
@@ -11,6 +12,7 @@ from typing import Any
 from lm_factuality.benchmarks.rows import finite_json
 from lm_factuality.ground.console import format_interval
 from lm_factuality.ground.packages import load_yaml
+from lm_factuality.scores.intervals import mean_interval
 
 SURFACE = "surface"
 LEARNED = "learned"
@@ -53,11 +55,29 @@ class ChoiceScores:
 
 @dataclass(frozen=True)
 class EstimatedShare:
-    """A share, such as 0.25, with its 95% interval from a bootstrap over documents."""
+    """A share, such as 0.25, with its 95% interval, clustered by document."""
 
     value: float
-    low: float
-    high: float
+
+    low: float | None
+    """The lower end of the interval, None if all rows are of one document."""
+
+    high: float | None
+    """The upper end."""
+
+    @classmethod
+    def of(cls, outcomes: Sequence[float], documents: Sequence[str]) -> "EstimatedShare":
+        """Estimate the mean of outcomes.
+
+        Args:
+            outcomes: The outcome of each row, from 0 to 1. NaN if it has none.
+            documents: The document of each row.
+        """
+        scored = [outcome for outcome in outcomes if not math.isnan(outcome)]
+        share = sum(scored) / len(scored) if scored else math.nan
+        values = [None if math.isnan(outcome) else outcome for outcome in outcomes]
+        low, high = mean_interval(values, documents) or (None, None)
+        return cls(share, low, high)
 
     @property
     def interval(self) -> str:

@@ -108,7 +108,8 @@ def _describe_guess_baseline(audit: BenchmarkAudit) -> str:
     guess = f"Guess baseline: {_with_interval(audit.guess_baseline)} of rows"
     # The true completion shares most words with the others, so that it seldom weighs the most.
     # The guess is then right less often than one time in four.
-    if audit.guess_baseline.high < audit.even_chance:
+    high = audit.guess_baseline.high
+    if high is not None and high < audit.even_chance:
         guess += f", not {format_number(audit.even_chance)}"
 
     central = audit.baseline(CENTRAL)

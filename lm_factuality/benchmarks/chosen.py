@@ -15,24 +15,23 @@ from judges.capabilities import capabilities_of
 from lm_factuality.benchmarks import find_benchmark
 from lm_factuality.benchmarks.certifiable import as_mapping
 from lm_factuality.benchmarks.declaration import (
+    NOT_NEGATIVE,
     Benchmark,
     Run,
     Score,
-    confidence_interval,
     undeclared_score,
 )
 from lm_factuality.ground.html import render
 from lm_factuality.ground.model_names import size_label
 from lm_factuality.ground.plots import Dot
 from lm_factuality.harness.outputs import Corrected, ResultsFile, TaskResult, number_of
+from lm_factuality.scores.intervals import MIN_CLUSTERS, Interval, interval_from_stderr
+from lm_factuality.scores.statistics import ClusterInterval
 
 RunType = TypeVar("RunType")
 
 RETRIEVAL = "hf-ralm"
 """The name of lm_eval's model type that answers with retrieved passages."""
-
-LEAST_ROWS = 10
-"""The smallest number of rows for which pages show a score, and not only its interval."""
 
 
 def suite_runs(files: Iterable[ResultsFile]) -> tuple[list[Run], list[str]]:
@@ -310,7 +309,7 @@ def scores_section(report_runs: ReportRuns, kind: str, title: str = "", note: st
 class ScoreFigure:
     """A score of a run with everything that is known about its uncertainty."""
 
-    least: ClassVar[int] = LEAST_ROWS
+    least: ClassVar[int] = MIN_CLUSTERS
 
     task: TaskResult
 
@@ -337,6 +336,9 @@ class ScoreFigure:
 
     counted: int
     """The number of rows that count for the score."""
+
+    num_clusters: int
+    """The number of documents, or other clusters, that these rows are from."""
 
     @property
     def n(self) -> int:
@@ -371,8 +373,8 @@ class ScoreFigure:
 
     @property
     def is_few(self) -> bool:
-        """Whether the rows are too few to show the score."""
-        return self.counted < LEAST_ROWS
+        """Whether the rows are from too few documents to show the score."""
+        return self.num_clusters < MIN_CLUSTERS
 
     @property
     def is_part(self) -> bool:
@@ -420,22 +422,25 @@ def score_figure(task: TaskResult, metric: str) -> ScoreFigure | None:
     benchmark = benchmark_of(task)
     num_rows = benchmark.scoring.count_rows(task, metric)
     stderr = number_of(task.stderrs.get(metric))
-    interval = None
-    # A score over a single cluster has no standard error, and thus no interval.
-    if stderr is not None:
+    interval: Interval | ClusterInterval | None = task.intervals.get(metric)
+    num_clusters = num_rows
+    if isinstance(interval, ClusterInterval):
+        num_clusters = interval.num_clusters
+    elif stderr is not None:
+        # Results of an earlier version, or without samples, state no interval.
         score = benchmark.find_score(metric)
-        value_range = score.value_range if score else None
-        interval = confidence_interval(value_range, value, stderr, num_rows)
-    low, high = interval or (None, None)
+        value_range = (score.value_range if score else None) or NOT_NEGATIVE
+        interval = interval_from_stderr(value, stderr, num_rows, value_range.low, value_range.high)
     return ScoreFigure(
         task=task,
         metric=metric,
         value=value,
         stderr=stderr,
-        low=low,
-        high=high,
+        low=None if interval is None else interval.low,
+        high=None if interval is None else interval.high,
         worst=number_of(task.metrics.get(f"{metric}_worst")),
         best=number_of(task.metrics.get(f"{metric}_best")),
         guess_baseline=benchmark.scoring.guess_baseline(task, metric),
         counted=num_rows,
+        num_clusters=num_clusters,
     )

@@ -10,7 +10,7 @@ import math
 import re
 from collections import Counter
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, NamedTuple, TypeVar
 
@@ -27,7 +27,7 @@ from lm_factuality.ground.packages import load_yaml
 from lm_factuality.ground.published import Source
 from lm_factuality.ground.settings import FORBID, Number, Text
 from lm_factuality.harness.outputs import ResultsFile, TaskResult, number_of
-from lm_factuality.scores.statistics import MEAN, TOTAL, Aggregation, count_present, score_interval
+from lm_factuality.scores.statistics import MEAN, TOTAL, Aggregation, count_present
 
 if TYPE_CHECKING:
     from lm_factuality.benchmarks.chosen import ReportRuns
@@ -65,28 +65,7 @@ class ScoreRange:
 
 SHARE = ACCURACY = F1 = PRECISION = RECALL = ERROR_RATE = ScoreRange()
 DIFFERENCE = ScoreRange(-1.0)
-
-
-def confidence_interval(
-    value_range: ScoreRange | None, value: float, stderr: float, num_rows: int
-) -> tuple[float, float] | None:
-    """Compute the 95% interval of a score.
-
-    Args:
-        value_range: The values that the score can have. None stands for counts, and for unbounded
-            scores such as log-probabilities if the value is negative.
-        value: The score.
-        stderr: Its standard error.
-        num_rows: The number of rows that count for it.
-
-    Returns:
-        The lower and the upper end, or None if the rows say nothing about the uncertainty.
-    """
-    if value_range is None:
-        # Counts are not negative, but log-probabilities are.
-        low = 0.0 if value >= 0 else -math.inf
-        value_range = ScoreRange(low, math.inf)
-    return score_interval(value, stderr, value_range.low, value_range.high, num_rows)
+NOT_NEGATIVE = ScoreRange(high=math.inf)
 
 
 @dataclass(frozen=True)
@@ -122,6 +101,13 @@ class Score:
 
     Two runs are compared in this score only if they are equal in that one.
     """
+
+    @property
+    def bounded_aggregation(self) -> Aggregation:
+        """The aggregation, which also knows the lowest and the highest value of the score."""
+        # Scores without a range are counts, or log-probabilities, which are negative.
+        value_range = self.value_range or NOT_NEGATIVE
+        return replace(self.aggregation, low=value_range.low, high=value_range.high)
 
     def covers(self, name: str) -> bool:
         """Return whether a metric of a results file is this score, or matches its ``*``."""
@@ -618,12 +604,12 @@ class Benchmark:
         aggregations = {}
         for score in self.scoring.scores:
             if not score.name.endswith("*"):
-                aggregations[score.name] = score.aggregation
+                aggregations[score.name] = score.bounded_aggregation
                 continue
             # All metrics that a score with a star stands for are computed in the same way.
             prefix = score.name.removesuffix("*")
             for ending in endings_by_prefix[prefix]:
-                aggregations[prefix + ending] = score.aggregation
+                aggregations[prefix + ending] = score.bounded_aggregation
         return aggregations
 
     def metric_list_problems(self, metric_list: object) -> Iterator[str]:

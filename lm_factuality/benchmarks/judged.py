@@ -31,7 +31,6 @@ from lm_factuality.benchmarks.declaration import (
     Sample,
     Score,
     Scoring,
-    confidence_interval,
     find_score,
     undeclared_score,
 )
@@ -404,7 +403,7 @@ def score_figures(rows: Sequence[Mapping[str, Any]], scores: Sequence[Score]) ->
         score = find_score(scores, name)
         if score is None:
             continue
-        aggregation = score.aggregation
+        aggregation = score.bounded_aggregation
         # Counts, and the worst and best cases, have no standard error.
         if aggregation.stderr is None:
             continue
@@ -412,14 +411,11 @@ def score_figures(rows: Sequence[Mapping[str, Any]], scores: Sequence[Score]) ->
         values = [row[name] for row in rows if row.get(name) is not None]
         value = aggregation.value(values)
         stderr = aggregation.stderr(values)
-        if aggregation.interval is None:
-            interval = confidence_interval(score.value_range, value, stderr, len(values))
-        else:
-            interval = aggregation.interval(values)
+        interval = aggregation.interval_of(values)
         figures[name] = {
             "value": none_if_nan(value),
             "stderr": none_if_nan(stderr),
-            "interval": interval,
+            "interval": None if interval is None else interval.ends,
             **_worst_and_best_values(name, rows, scores),
             "rows": aggregation.rows(values),
         }

@@ -1,8 +1,8 @@
 """Compares two models by the rows that both have a score on, for reports and ``compare``.
 
 A score is a function of the sums of its rows' counts: a mean, or a pooled score such as F1.
-Standard errors are clustered by document, intervals are normal, and two-sided p-values come from a
-randomisation test over clusters (`lm_factuality.scores.paired`).
+Intervals are clustered by document (`lm_factuality.scores.intervals`), and two-sided p-values come
+from a randomisation test over clusters (`lm_factuality.scores.paired`).
 """
 
 import math
@@ -16,6 +16,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from lm_factuality.benchmarks.declaration import (
+    NOT_NEGATIVE,
     Benchmark,
     Sample,
     SampleDisplay,
@@ -25,14 +26,18 @@ from lm_factuality.benchmarks.declaration import (
 from lm_factuality.benchmarks.rows import SampleRow, ScoredRows, with_finite_numbers
 from lm_factuality.ground.errors import DataError
 from lm_factuality.harness.outputs import TaskResult
-from lm_factuality.scores.paired import (
-    flip_test,
-    holm,
-    minimum_detectable_difference,
-    score_gradient,
-    swap_test,
+from lm_factuality.scores.intervals import (
+    Z80,
+    Z95,
+    Floats,
+    Interval,
+    ScoreOfSums,
+    difference_interval,
+    pooled_difference_interval,
+    pooled_estimate,
 )
-from lm_factuality.scores.statistics import Z95, Floats, ScoreOfSums, ratio
+from lm_factuality.scores.paired import flip_test, holm, swap_test
+from lm_factuality.scores.statistics import ratio
 
 Key = TypeVar("Key", bound=Hashable)
 ClusterNumbers = NDArray[np.intp]
@@ -51,8 +56,8 @@ class PairedDifference:
     difference: float
     """The score of A minus that of B."""
 
-    stderr: float | None
-    """The standard error of the difference, or None for fewer than two clusters."""
+    interval: Interval | None
+    """The 95% interval of the difference, or None for fewer than two clusters."""
 
     p_value: float | None
     """The two-sided p-value, or None for fewer than two clusters."""
@@ -60,26 +65,25 @@ class PairedDifference:
     shared_rows: int
     """The number of rows that both models have a score on."""
 
+    shared_clusters: int
+    """The number of documents, or other clusters, that these rows are from."""
+
     adjusted_p_value: float | None = None
     """The p-value corrected for the number of comparisons in its table."""
 
     @property
-    def low(self) -> float | None:
-        """The lower end of the 95% interval of the difference."""
-        return None if self.stderr is None else self.difference - Z95 * self.stderr
-
-    @property
-    def high(self) -> float | None:
-        """The upper end of the 95% interval of the difference."""
-        return None if self.stderr is None else self.difference + Z95 * self.stderr
+    def margin(self) -> float | None:
+        """Half of the width of the interval."""
+        return None if self.interval is None else (self.interval.high - self.interval.low) / 2
 
     @property
     def detectable(self) -> float | None:
         """The smallest true difference that these rows would show with a probability of 80%.
 
-        It is None for models that differ in no row.
+        A two-sided test at the level of 5% finds a difference of (z_0.975 + z_0.8) standard errors
+        so often, and the margin of an interval is z_0.975 standard errors.
         """
-        return minimum_detectable_difference(self.stderr) if self.stderr else None
+        return None if self.margin is None else self.margin * (1 + Z80 / Z95)
 
 
 @contextmanager
@@ -182,24 +186,63 @@ def paired_difference(
     if math.isnan(score_a) or math.isnan(score_b):
         return None
 
-    # For a standard error, the score is treated as a sum of what each cluster adds to it. This is
-    # the delta method: a small change of the sums changes the score almost linearly.
-    influences_a = _cluster_influences(counts_a, clusters, compute_score)
-    influences_b = _cluster_influences(counts_b, clusters, compute_score)
-    # Both models answered the same clusters, so their errors partly cancel.
-    stderr = _stderr_of_influences(influences_a - influences_b)
+    interval = _interval_of_difference(counts_a, counts_b, clusters, score)
     p_value = None
+    num_clusters = len(np.unique(clusters))
     # A single cluster leaves nothing to test.
-    if stderr is not None:
+    if num_clusters > 1:
         p_value = _p_value(counts_a, counts_b, clusters, compute_score)
     return PairedDifference(
         score_a=score_a,
         score_b=score_b,
         difference=score_a - score_b,
-        stderr=stderr,
+        interval=interval,
         p_value=p_value,
         shared_rows=num_rows,
+        shared_clusters=num_clusters,
     )
+
+
+def _interval_of_difference(
+    counts_a: Floats, counts_b: Floats, clusters: ClusterNumbers, score: Score
+) -> Interval | None:
+    """Compute the 95% interval of the difference between two models in a score.
+
+    Args:
+        counts_a: The counts of model A, with one line per row.
+        counts_b: The counts of model B on the same rows.
+        clusters: The number of each row's cluster.
+        score: The score, whose range limits the interval.
+    """
+    value_range = score.value_range or NOT_NEGATIVE
+    if _are_means_of_equal_weights(counts_a, counts_b):
+        weights = counts_a[:, 1]
+        # A row without weight has no part in the means, and any value.
+        divisors = np.where(weights > 0, weights, 1.0)
+        values_a = (counts_a[:, 0] / divisors).tolist()
+        values_b = (counts_b[:, 0] / divisors).tolist()
+        return difference_interval(
+            values_a,
+            values_b,
+            clusters.tolist(),
+            value_range.low,
+            value_range.high,
+            weights.tolist(),
+        )
+    return pooled_difference_interval(
+        _sum_by_cluster(counts_a, clusters),
+        _sum_by_cluster(counts_b, clusters),
+        score_of_sums(score, counts_a.shape[1]),
+        value_range.low,
+        value_range.high,
+    )
+
+
+def _are_means_of_equal_weights(counts_a: Floats, counts_b: Floats) -> bool:
+    """Return whether two models' scores are means of rows that weigh the same for both."""
+    # Only the rows of a mean have two counts, the weighted value and the weight.
+    is_mean = counts_a.shape[1] == 2
+    return is_mean and np.array_equal(counts_a[:, 1], counts_b[:, 1])
 
 
 def _shared_counts(
@@ -292,9 +335,9 @@ def score_stderr(scored_rows: ScoredRows, score: Score) -> float | None:
     if not scored_rows.rows:
         return None
     counts = scored_rows.counts
-    compute_score = score_of_sums(score, counts.shape[1])
-    influences = _cluster_influences(counts, scored_rows.clusters, compute_score)
-    return _stderr_of_influences(influences)
+    sums = _sum_by_cluster(counts, scored_rows.clusters)
+    estimate = pooled_estimate(sums, score_of_sums(score, counts.shape[1]))
+    return None if estimate is None else estimate.stderr
 
 
 def score_of_sums(score: Score, num_counts: int) -> ScoreOfSums:
@@ -335,9 +378,9 @@ def format_difference(difference: PairedDifference, score: Score) -> FormattedDi
     """
     interval = ""
     # Rows of a single cluster say nothing about the uncertainty.
-    if difference.stderr is not None:
-        low = _format_number(score, difference.low, sign="+")
-        high = _format_number(score, difference.high, sign="+")
+    if difference.interval is not None:
+        low = _format_number(score, difference.interval.low, sign="+")
+        high = _format_number(score, difference.interval.high, sign="+")
         interval = f"{low} to {high}"
     return FormattedDifference(
         difference=_format_number(score, difference.difference, sign="+"),
@@ -379,9 +422,7 @@ def _p_value(
     Returns:
         The two-sided p-value.
     """
-    # Only the rows of a mean have two counts, the weighted value and the weight.
-    is_mean = counts_a.shape[1] == 2
-    if is_mean and np.array_equal(counts_a[:, 1], counts_b[:, 1]):
+    if _are_means_of_equal_weights(counts_a, counts_b):
         # With equal weights, the difference of two means is a sum, which has a faster test.
         differences = _sum_by_cluster(counts_a - counts_b, clusters)
         return flip_test(differences[:, 0])
@@ -391,43 +432,7 @@ def _p_value(
     return swap_test(sums_a, sums_b, compute_score)
 
 
-def _cluster_influences(
-    counts: Floats, clusters: ClusterNumbers, compute_score: ScoreOfSums
-) -> Floats:
-    """Return how much each cluster contributes to a score, to the first order.
-
-    Args:
-        counts: The counts of a model, with one line per row.
-        clusters: The number of each row's cluster.
-        compute_score: Computes the score from the sums of counts.
-
-    Returns:
-        A number for each cluster: its counts times the gradient of the score at the sums of
-        all rows. The first order is exact for a difference of means with the same weights.
-    """
-    gradient = score_gradient(compute_score, counts.sum(axis=0))
-    return np.asarray(_sum_by_cluster(counts, clusters) @ gradient)
-
-
 def _sum_by_cluster(counts: Floats, clusters: ClusterNumbers) -> Floats:
     """Add up the counts of each cluster's rows, and return one line per cluster."""
     columns = [np.bincount(clusters, weights=column) for column in counts.T]
     return np.stack(columns, axis=1)
-
-
-def _stderr_of_influences(influences: Floats) -> float | None:
-    """Return the standard error of a sum over clusters, by the delta method.
-
-    Args:
-        influences: What each cluster adds to the score (see `_cluster_influences`).
-
-    Returns:
-        sqrt(G / (G - 1) * S) for G clusters, where S is the sum of squared deviations from their
-        mean. None for fewer than two clusters.
-    """
-    num_clusters = len(influences)
-    if num_clusters < 2:
-        return None
-    # Clusters are the units, since rows of one document depend on each other.
-    sum_of_squares = float(((influences - influences.mean()) ** 2).sum())
-    return math.sqrt(num_clusters / (num_clusters - 1) * sum_of_squares)

@@ -18,7 +18,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from lm_factuality.harness.outputs import number_of
-from lm_factuality.scores.statistics import Floats
+from lm_factuality.scores.intervals import Floats
 
 if TYPE_CHECKING:
     from lm_factuality.benchmarks.declaration import Score

@@ -5,15 +5,18 @@ fixed list of metrics, and asks a model everything that its tasks ask. `extend_e
 when a task of the suite is imported, wraps the evaluator. While it runs:
 
 - the model has the suite's request types as methods;
-- an `Aggregation` brings its own standard error;
+- an `Aggregation` brings its own standard error, and its interval with it;
 - identical greedy requests for text are asked once, whichever tasks they come from. Of the 6,776
   requests of FELM's nine tasks, 2,946 repeat another. The response cache lies above and the model's
   own batches below, and neither notices.
 """
 
+from __future__ import annotations
+
 import json
 import logging
-from collections.abc import Callable, Iterator, Sequence
+import math
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from functools import partial, wraps
 from typing import Any
@@ -25,7 +28,7 @@ from lm_eval.api.model import LM, CachingLM
 from lm_factuality.ground.packages import replaced
 from lm_factuality.harness import answers, requests, rolling, thinking
 from lm_factuality.harness.internals import internal
-from lm_factuality.scores.statistics import Aggregation, not_defined_if_nan
+from lm_factuality.scores.statistics import NOT_DEFINED, Aggregation, ClusterInterval
 
 # In a run lm_eval shows the lines of its own loggers alone.
 logger = logging.getLogger("lm_eval.evaluator")
@@ -53,7 +56,11 @@ def extend_evaluate() -> None:
         # With --use_cache, lm_eval wraps the model.
         model = lm.lm if isinstance(lm, CachingLM) else lm
         with _with_request_types(model), _with_stderrs():
-            return evaluate(lm, *arguments, **options)
+            results = evaluate(lm, *arguments, **options)
+        # In a run of several processes, only the first one has results.
+        if results is not None:
+            results["intervals"] = _intervals_of(results["results"])
+        return results
 
     evaluate_with_suite.knows_suite = True  # type: ignore[attr-defined]
     evaluator.evaluate = evaluate_with_suite
@@ -97,12 +104,56 @@ def _with_stderrs() -> Iterator[None]:
 def _stderr_function(aggregation: Aggregation) -> Callable[[Sequence[Any]], object] | None:
     """Return the function that computes an aggregation's standard error, or None without one.
 
-    Its value is "N/A", as lm_eval writes it, where the standard error is not defined.
+    Its value is a `StandardError`, or "N/A", as lm_eval writes it, where it is not defined.
     """
-    stderr = aggregation.stderr
-    if stderr is None:
+    compute_stderr = aggregation.stderr
+    if compute_stderr is None:
         return None
-    return lambda rows: not_defined_if_nan(stderr(rows))
+
+    def stderr_with_interval(rows: Sequence[Any]) -> object:
+        stderr = compute_stderr(rows)
+        if math.isnan(stderr):
+            return NOT_DEFINED
+        return StandardError(stderr, aggregation.interval_of(rows))
+
+    return stderr_with_interval
+
+
+class StandardError(float):
+    """A standard error, which also knows the interval of its score.
+
+    lm_eval stores one number for the uncertainty of a score, so the interval travels with it.
+    """
+
+    interval: ClusterInterval | None
+    """The 95% interval of the score, None if it is not defined."""
+
+    def __new__(cls, stderr: float, interval: ClusterInterval | None) -> StandardError:
+        """Create the standard error with the interval of its score."""
+        # A float cannot be changed by __init__, so its attribute is set here.
+        number = super().__new__(cls, stderr)
+        number.interval = interval
+        return number
+
+
+def _intervals_of(
+    results: Mapping[str, Mapping[str, object]],
+) -> dict[str, dict[str, dict[str, float]]]:
+    """Collect the intervals of all scores, as the results file holds them.
+
+    Args:
+        results: The results of lm_eval, by task and by metric with its filter.
+
+    Example:
+        ``{"wiki": {"factor_acc": {"low": 0.41, "high": 0.48, "num_clusters": 300}}}``
+    """
+    intervals: dict[str, dict[str, dict[str, float]]] = {}
+    for task, metrics in results.items():
+        for key, number in metrics.items():
+            if isinstance(number, StandardError) and number.interval is not None:
+                name = key.partition(",")[0].removesuffix("_stderr")
+                intervals.setdefault(task, {})[name] = number.interval._asdict()
+    return intervals
 
 
 def ask_once(

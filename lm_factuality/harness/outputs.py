@@ -13,6 +13,7 @@ from typing import Annotated, Any, NamedTuple, TypedDict
 from pydantic import BeforeValidator
 
 from lm_factuality.ground.files import write_lines
+from lm_factuality.scores.statistics import ClusterInterval
 
 LARGEST = 1e100  # no score or log-probability is near; its square is finite
 OTHER = "other"  # the kind of a task that the suite does not have
@@ -122,6 +123,9 @@ class TaskScores:
 
     stderrs: Mapping[str, float]
     """The same. A standard error that lm_eval gives as "N/A" is absent."""
+
+    intervals: Mapping[str, ClusterInterval] = field(default_factory=dict)
+    """The 95% intervals of the scores, by the same names, where the run stated them."""
 
     num_samples: int
     """How many documents the task has."""

@@ -14,7 +14,7 @@ from typing import Any
 
 from tqdm import tqdm
 
-from lm_factuality.benchmarks.chosen import LEAST_ROWS, Entry, Model, ReportRuns
+from lm_factuality.benchmarks.chosen import Entry, Model, ReportRuns
 from lm_factuality.benchmarks.declaration import Benchmark, SampleDisplay, Score, undeclared_score
 from lm_factuality.benchmarks.pairs import (
     PairedDifference,
@@ -28,6 +28,7 @@ from lm_factuality.ground.errors import Reason, reasons_of
 from lm_factuality.ground.files import write_text
 from lm_factuality.ground.html import as_data
 from lm_factuality.harness.samples import samples_of
+from lm_factuality.scores.intervals import MIN_CLUSTERS
 
 CHUNK = 250
 """The number of rows whose texts are in one file."""
@@ -255,7 +256,7 @@ def page_content(report_runs: ReportRuns, tasks: Sequence[TaskData]) -> dict[str
         contents.append(_task_content(task_data, custom_pages))
     models = [model for model in report_runs.models if model.id in ids_with_samples]
     return {
-        "least": LEAST_ROWS,
+        "least": MIN_CLUSTERS,
         "chunk": CHUNK,
         "outcomes": OUTCOMES,
         "models": [[model.id, model.label] for model in models],
@@ -366,18 +367,20 @@ def _pair_score(score: Score, pair: PairedDifference) -> PairScore:
     Returns:
         The score's name, its value for model A and for model B, their difference with both ends
         of its interval, the p-value, the corrected p-value, the smallest difference that the test
-        detects, and the number of shared rows. None stands for an undefined number.
+        detects, the number of shared rows, and that of the documents they are from. None stands
+        for an undefined number.
     """
+    low, high = (None, None) if pair.interval is None else pair.interval
     numbers = (
         pair.score_a,
         pair.score_b,
         pair.difference,
-        pair.low,
-        pair.high,
+        low,
+        high,
         pair.p_value,
         pair.adjusted_p_value,
         pair.detectable,
     )
     # Six digits are enough for scores and p-values, and keep the file small.
     rounded = [None if number is None else round(number, 6) for number in numbers]
-    return [score.name, *rounded, pair.shared_rows]
+    return [score.name, *rounded, pair.shared_rows, pair.shared_clusters]

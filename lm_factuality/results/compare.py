@@ -278,8 +278,8 @@ def score_cells(measured: ScoreFigure | None, score: Score) -> tuple[str, str]:
     """
     if measured is None:
         return "none", ""
-    # The mean of very few rows would mislead. Their interval shows how little they say.
-    value = "too few rows" if measured.is_few else score.format_value(measured.value)
+    # The mean of very few documents would mislead. Their interval shows how little they say.
+    value = "too few documents" if measured.is_few else score.format_value(measured.value)
     if measured.low is None or measured.high is None:
         return value, ""
     return value, score.format_interval(measured.low, measured.high)

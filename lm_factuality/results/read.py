@@ -29,7 +29,7 @@ from lm_factuality.harness.outputs import (
     sibling_of_results,
 )
 from lm_factuality.results.settings import model_arguments
-from lm_factuality.scores.statistics import NOT_DEFINED
+from lm_factuality.scores.statistics import NOT_DEFINED, ClusterInterval
 
 logger = logging.getLogger(__name__)
 
@@ -224,6 +224,9 @@ class _ResultsContent(BaseModel):
     versions: _JsonObject | None = None
     """The version of each task, by the task's name."""
 
+    intervals: dict[str, dict[str, ClusterInterval]] | None = None
+    """The 95% interval of each score of each task, by the names of both."""
+
     counts: dict[str, dict[str, NonNegativeFloat]] | None = Field(None, alias="n-samples")
     """The number of documents that each task has (``original``) and has run (``effective``)."""
 
@@ -359,6 +362,7 @@ def _to_task_result(path: Path, content: _ResultsContent, name: str) -> TaskResu
         kind=_benchmark_kind(metadata),
         metrics=metrics.values,
         stderrs=metrics.stderrs,
+        intervals=(content.intervals or {}).get(name, {}),
         num_samples=int(counts.get("original", num_run)),
         effective=num_run,
         metadata=metadata,

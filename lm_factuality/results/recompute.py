@@ -16,6 +16,7 @@ from lm_factuality.benchmarks.declaration import Benchmark
 from lm_factuality.ground.errors import DataError
 from lm_factuality.harness.outputs import TaskResult
 from lm_factuality.harness.samples import read_samples
+from lm_factuality.scores.statistics import ClusterInterval
 
 _TOLERANCE = 1e-9
 """The relative and absolute difference up to which two scores are the same."""
@@ -47,6 +48,9 @@ class Recomputed:
 
     stderrs: Mapping[str, float]
     """The standard errors by the name of the score."""
+
+    intervals: Mapping[str, ClusterInterval]
+    """The 95% intervals by the name of the score."""
 
     changed_rows: tuple[str, ...]
     """A sentence about each row whose metrics in the file do not follow from the rest of it."""
@@ -194,21 +198,25 @@ def _aggregate(benchmark: Benchmark, rows: Sequence[_RecomputedRow]) -> Recomput
 
     metrics = {}
     stderrs = {}
+    intervals = {}
     for name, values in values_by_name.items():
         score = benchmark.find_score(name)
         if score is None:
             raise ValueError(f"{benchmark.kind} declares no score {name!r}")
-        metrics[name] = float(score.aggregation.value(values))
-        compute_stderr = score.aggregation.stderr
+        aggregation = score.bounded_aggregation
+        metrics[name] = float(aggregation.value(values))
         # lm_eval gives no standard error of a single row either.
-        if compute_stderr is not None and len(values) > 1:
-            stderrs[name] = float(compute_stderr(values))
+        if aggregation.stderr is not None and len(values) > 1:
+            stderrs[name] = float(aggregation.stderr(values))
+            interval = aggregation.interval_of(values)
+            if interval is not None:
+                intervals[name] = interval
 
     # If someone changed many rows, the first ones and their number are enough.
     changed = [f"doc_id {row.doc_id}: {row.problem}" for row in rows if row.problem is not None]
     if len(changed) > _MOST_CHANGED_ROWS:
         changed = [*changed[:_MOST_CHANGED_ROWS], f"... {len(changed)} rows in all"]
-    return Recomputed(metrics, stderrs, tuple(changed))
+    return Recomputed(metrics, stderrs, intervals, tuple(changed))
 
 
 @contextmanager
@@ -268,13 +276,27 @@ def differences(task: TaskResult, recomputed: Recomputed) -> list[str]:
         recomputed: The scores that follow from the samples.
 
     Returns:
-        One sentence about each score and standard error that differs, and then about each changed
-        row. There are none for an honest run.
+        One sentence about each score, standard error and end of an interval that differs, and then
+        about each changed row. There are none for an honest run.
     """
     sentences = _score_differences(task.metrics, recomputed.metrics, "", _TOLERANCE)
     # Standard errors count as well, since intervals depend on them.
     sentences += _score_differences(task.stderrs, recomputed.stderrs, "_stderr", _STDERR_TOLERANCE)
+    # Results of an earlier version state no intervals.
+    if task.intervals:
+        stated_ends = _interval_ends(task.intervals)
+        recomputed_ends = _interval_ends(recomputed.intervals)
+        sentences += _score_differences(stated_ends, recomputed_ends, "", _STDERR_TOLERANCE)
     return [*sentences, *recomputed.changed_rows]
+
+
+def _interval_ends(intervals: Mapping[str, ClusterInterval]) -> dict[str, float]:
+    """Name both ends of each interval after its score, such as ``acc_low`` and ``acc_high``."""
+    ends = {}
+    for name, interval in intervals.items():
+        ends[f"{name}_low"] = interval.low
+        ends[f"{name}_high"] = interval.high
+    return ends
 
 
 def _score_differences(

@@ -16,7 +16,8 @@ import numpy as np
 from scipy import stats
 from tqdm import tqdm
 
-from lm_factuality.scores.statistics import ScoreOfSums, none_if_nan, pooled_interval, ratio
+from lm_factuality.scores.intervals import ScoreOfSums, pooled_interval
+from lm_factuality.scores.statistics import ratio
 
 if TYPE_CHECKING:
     from nltk.metrics.agreement import AnnotationTask
@@ -210,31 +211,5 @@ def measure_share(
     columns = np.array(rows, dtype=float).T
     # The bootstrap draws clusters, so their rows are added up first.
     cluster_sums = np.stack([np.bincount(cluster_numbers, column) for column in columns], axis=1)
-    interval = pooled_interval(cluster_sums.tolist(), score_of_sums, resamples=2000)
-    low = none_if_nan(interval[0])
-    high = none_if_nan(interval[1])
-    if low == high:
-        # All draws gave the same share. Few clusters do not prove that others have it too.
-        low, high = _interval_of_equal_clusters(measured, len(cluster_sums))
+    low, high = pooled_interval(cluster_sums, score_of_sums) or (None, None)
     return Measure(measured, low, high, len(rows))
-
-
-def _interval_of_equal_clusters(
-    share: float, num_clusters: int
-) -> tuple[float | None, float | None]:
-    """Compute Clopper and Pearson's 95% interval if every cluster has the same share.
-
-    Args:
-        share: The share that all clusters have.
-        num_clusters: The number n of clusters.
-
-    Returns:
-        ``(0.025**(1/n), 1)`` for a share of 1, and ``(0, 1 - 0.025**(1/n))`` for a share of 0. Two
-        times None for any other share, which has no exact interval.
-    """
-    bound = 0.025 ** (1 / num_clusters)
-    if share == 1:
-        return bound, 1.0
-    if share == 0:
-        return 0.0, 1 - bound
-    return None, None

@@ -18,7 +18,7 @@ In all of them, a score is a mean over clusters, or is made of such means:
 """
 
 import math
-from collections.abc import Hashable, Sequence
+from collections.abc import Callable, Hashable, Mapping, Sequence
 from typing import NamedTuple
 
 import numpy as np
@@ -26,14 +26,20 @@ from numpy.typing import ArrayLike, NDArray
 from scipy.special import stdtrit
 
 Floats = NDArray[np.float64]
+ScoreOfSums = Callable[[Sequence[float]], float]
+"""A function that makes a score of the column sums of counts, such as errors / segments."""
 
 Z95 = 1.959963984540054
 """A 95% interval of the normal distribution reaches so many standard deviations to each side."""
+
+Z80 = 0.8416212335729143
+"""80% of all values of a normal distribution lie below so many standard deviations."""
 
 MIN_CLUSTERS = 5
 """Intervals of fewer clusters are so wide that tables do not show them."""
 
 _ROUNDING = 1e-12  # a variance below this share of the squared scale is rounding
+_MAX_STDERR = 1e100  # no score has one so large, but a file may hold any number
 _MAX_EXPONENT = 700.0  # exp() of more than 709 overflows
 
 
@@ -130,10 +136,15 @@ def clustered_mean(
                 clusters[index], len(number_by_cluster)
             )
     return _mean_of_clusters(
-        sums=np.bincount(numbers, scored_weights * scored_values),
-        weights=np.bincount(numbers, scored_weights),
-        squares=np.bincount(numbers, scored_weights * scored_values**2),
+        sums=_sum_by_cluster(scored_weights * scored_values, numbers),
+        weights=_sum_by_cluster(scored_weights, numbers),
+        squares=_sum_by_cluster(scored_weights * scored_values**2, numbers),
     )
+
+
+def _sum_by_cluster(values: Floats, numbers: NDArray[np.intp]) -> Floats:
+    """Add up the values of each cluster, given the number of each row's cluster from 0."""
+    return np.asarray(np.bincount(numbers, values), dtype=float)
 
 
 def ratio_interval(parts: ArrayLike, wholes: ArrayLike) -> Interval | None:
@@ -157,6 +168,19 @@ def mean_of_counts(parts: ArrayLike, wholes: ArrayLike) -> ClusteredMean | None:
     sums = np.asarray(parts, dtype=float)
     # The values are 0 or 1, which are their own squares.
     return _mean_of_clusters(sums, np.asarray(wholes, dtype=float), squares=sums)
+
+
+def accuracy_interval(counts: ArrayLike) -> Interval | None:
+    """Compute the 95% interval of the accuracy, (tp + tn) / (tp + fp + fn + tn).
+
+    Args:
+        counts: The counts of each cluster, as `precision_interval` takes them.
+
+    Returns:
+        The interval, or None if fewer than two clusters have decisions.
+    """
+    tp, fp, fn, tn = _columns(counts)
+    return ratio_interval(tp + tn, tp + fp + fn + tn)
 
 
 def precision_interval(counts: ArrayLike) -> Interval | None:
@@ -232,6 +256,96 @@ def balanced_accuracy_interval(counts: ArrayLike) -> Interval | None:
     return Interval(total.low / 2, total.high / 2)
 
 
+DETECTION_INTERVALS: Mapping[str, Callable[[ArrayLike], Interval | None]] = {
+    "accuracy": accuracy_interval,
+    "precision": precision_interval,
+    "recall": recall_interval,
+    "f1": f1_interval,
+    "balanced_accuracy": balanced_accuracy_interval,
+}
+"""The functions for the intervals of scores of tp, fp, fn and tn, by the names of the scores."""
+
+
+def pooled_interval(
+    counts: ArrayLike, score_of_sums: ScoreOfSums, low: float = 0.0, high: float = 1.0
+) -> Interval | None:
+    """Compute the 95% interval of any score of sums of counts.
+
+    For F1 and the like there are functions of their own, which are more exact if few clusters have
+    errors.
+
+    Args:
+        counts: One row of counts for each cluster.
+        score_of_sums: The score as a function of the column sums, NaN if it is not defined.
+        low: The lowest value that the score can have, or -inf.
+        high: The highest value that the score can have, or inf.
+
+    Returns:
+        The interval, or None if it is not defined.
+    """
+    estimate = pooled_estimate(counts, score_of_sums)
+    return None if estimate is None else interval_of_mean(estimate, low, high)
+
+
+def pooled_estimate(counts: ArrayLike, score_of_sums: ScoreOfSums) -> ClusteredMean | None:
+    """Compute a score of sums of counts with its variance, by the delta method.
+
+    Args:
+        counts: One row of counts for each cluster. Clusters with zeros alone have no part.
+        score_of_sums: The score as a function of the column sums, NaN if it is not defined.
+
+    Returns:
+        The score, whose variance is G / (G - 1) times the sum of the squared influences of its G
+        clusters (`cluster_influences`). None if the score is not defined, or if there are fewer
+        than two clusters.
+    """
+    table = np.asarray(counts, dtype=float)
+    table = table[table.any(axis=1)] if table.size else table
+    num_clusters = len(table)
+    if num_clusters < 2 or not np.isfinite(table).all():
+        return None
+    score = score_of_sums(table.sum(axis=0).tolist())
+    influences = cluster_influences(table, score_of_sums)
+    variance = num_clusters / (num_clusters - 1) * float(influences @ influences)
+    if not math.isfinite(score + variance):
+        return None
+    return ClusteredMean(score, variance, num_clusters - 1, num_clusters, has_single_trials=False)
+
+
+def cluster_influences(counts: Floats, score_of_sums: ScoreOfSums) -> Floats:
+    """Compute how much each cluster moves a score from what it is without the cluster's deviation.
+
+    Args:
+        counts: One row of counts for each cluster.
+        score_of_sums: The score as a function of the column sums.
+
+    Returns:
+        Each cluster's counts times the gradient of the score, less the mean over clusters.
+    """
+    influences = counts @ score_gradient(score_of_sums, counts.sum(axis=0))
+    return np.asarray(influences - influences.mean())
+
+
+def score_gradient(score_of_sums: ScoreOfSums, sums: Floats) -> Floats:
+    """Compute the gradient of a score with respect to its sums, by central differences.
+
+    Args:
+        score_of_sums: The score as a function of the sums.
+        sums: The point at which the gradient is taken. Each sum is changed by a ten-thousandth.
+
+    Returns:
+        (score(sums + h) - score(sums - h)) / 2h for a small change h of each sum alone.
+    """
+    steps = 1e-4 * np.maximum(np.abs(sums), 1.0)
+    gradient = []
+    # Each row of the diagonal matrix changes one of the sums, and leaves the others as they are.
+    for step, change in zip(steps, np.diag(steps), strict=True):
+        above = score_of_sums((sums + change).tolist())
+        below = score_of_sums((sums - change).tolist())
+        gradient.append((above - below) / (2 * step))
+    return np.array(gradient)
+
+
 def difference_interval(
     first: Sequence[float | None],
     second: Sequence[float | None],
@@ -293,6 +407,49 @@ def _interval_of_difference(estimate: ClusteredMean, gain: float, span: float) -
     centre = gain - loss
     half_width = Z95 * math.sqrt((gain + loss - centre**2) / (trials + 1))
     return Interval(span * max(-1.0, centre - half_width), span * min(1.0, centre + half_width))
+
+
+def pooled_difference_interval(
+    first: ArrayLike,
+    second: ArrayLike,
+    score_of_sums: ScoreOfSums,
+    low: float = 0.0,
+    high: float = 1.0,
+) -> Interval | None:
+    """Compute the 95% interval of the difference between two scores of sums over the same clusters.
+
+    The intervals of the two scores are combined as `sum_interval` does. Their correlation is
+    estimated from the clusters, and reduced by (G - 1) / G for G clusters, so that two models that
+    agree everywhere leave some uncertainty.
+
+    Args:
+        first: One row of the first model's counts for each cluster.
+        second: The counts of the second model for the same clusters.
+        score_of_sums: The score as a function of the column sums.
+        low: The lowest value that the score can have, or -inf.
+        high: The highest value that the score can have, or inf.
+
+    Returns:
+        The interval of first less second, or None if it is not defined.
+    """
+    tables = (np.asarray(first, dtype=float), np.asarray(second, dtype=float))
+    estimates = [pooled_estimate(table, score_of_sums) for table in tables]
+    first_estimate, second_estimate = estimates
+    if first_estimate is None or second_estimate is None:
+        return None
+    first_interval = interval_of_mean(first_estimate, low, high)
+    second_interval = interval_of_mean(second_estimate, low, high)
+    if first_interval is None or second_interval is None:
+        return None
+    correlation = correlation_of(*(cluster_influences(table, score_of_sums) for table in tables))
+    shrinkage = 1 - 1 / len(tables[0])
+    return sum_interval(
+        first_estimate.value,
+        first_interval,
+        -second_estimate.value,
+        Interval(-second_interval.high, -second_interval.low),
+        -correlation * shrinkage,
+    )
 
 
 def perplexity_interval(
@@ -394,6 +551,28 @@ def interval_of_mean(
     return Interval(max(low, estimate.value / factor), estimate.value * factor)
 
 
+def interval_from_stderr(
+    value: float, stderr: float, num_rows: int, low: float = 0.0, high: float = 1.0
+) -> Interval | None:
+    """Compute the 95% interval of a score of which no more is known than its standard error.
+
+    Args:
+        value: The score.
+        stderr: Its standard error.
+        num_rows: The number of rows, or of clusters if it is known.
+        low: The lowest value that the score can have, or -inf.
+        high: The highest value that the score can have, or inf.
+
+    Returns:
+        The interval, or None if it is not defined.
+    """
+    is_usable = num_rows > 1 and stderr >= 0 and math.isfinite(value) and stderr < _MAX_STDERR
+    if not is_usable:
+        return None
+    estimate = ClusteredMean(value, stderr**2, num_rows - 1, num_rows, has_single_trials=False)
+    return interval_of_mean(estimate, low, high)
+
+
 def wilson_interval(share: float, trials: float) -> Interval:
     """Compute Wilson's 95% interval (1927) of a share of independent trials.
 
@@ -424,7 +603,8 @@ def _effective_trials(estimate: ClusteredMean, variance_of_trial: float) -> floa
         variance of a trial / variance of the mean * (z / t)², and the number of clusters if these
         are independent trials, or if all are alike.
     """
-    is_constant = estimate.variance <= _ROUNDING * max(1.0, estimate.value**2)
+    smallest_variance = min(estimate.variance, variance_of_trial)
+    is_constant = smallest_variance <= _ROUNDING * max(1.0, estimate.value**2)
     if estimate.has_single_trials or is_constant:
         return estimate.num_clusters
     student_factor = (Z95 / estimate.quantile(0.975)) ** 2

@@ -13,7 +13,7 @@ from numpy.typing import NDArray
 from scipy.optimize import newton
 from scipy.stats import norm
 
-from lm_factuality.scores.statistics import Z80, Z95, Floats, ScoreOfSums
+from lm_factuality.scores.intervals import Floats, ScoreOfSums, score_gradient
 
 MAX_CLUSTERS_FLIPPED = 18  # up to so many, flip_test goes through all 2**n choices of signs
 MAX_CLUSTERS_SWAPPED = 10  # the same for swap_test, which has to compute a score for each choice
@@ -226,26 +226,6 @@ def _exact_p_of_swaps(
     return float(is_as_large.mean())
 
 
-def score_gradient(score_of_sums: ScoreOfSums, sums: Floats) -> Floats:
-    """Compute the gradient of a score with respect to its sums, by central differences.
-
-    Args:
-        score_of_sums: The score as a function of the sums.
-        sums: The point at which the gradient is taken. Each sum is changed by a ten-thousandth.
-
-    Returns:
-        (score(sums + h) - score(sums - h)) / 2h for a small change h of each sum alone.
-    """
-    steps = 1e-4 * np.maximum(np.abs(sums), 1.0)
-    gradient = []
-    # Each row of the diagonal matrix changes one of the sums, and leaves the others as they are.
-    for step, change in zip(steps, np.diag(steps), strict=True):
-        above = score_of_sums((sums + change).tolist())
-        below = score_of_sums((sums - change).tolist())
-        gradient.append((above - below) / (2 * step))
-    return np.array(gradient)
-
-
 def holm(p_values: Sequence[float]) -> list[float]:
     """Adjust p-values for their number by Holm's step-down method (1979).
 
@@ -267,14 +247,3 @@ def holm(p_values: Sequence[float]) -> list[float]:
     # The rank of each p-value puts the adjusted ones back into the original order.
     ranks = np.argsort(order)
     return list(adjusted[ranks].tolist())
-
-
-def minimum_detectable_difference(stderr: float) -> float:
-    """Compute the minimum detectable effect, (z_0.975 + z_0.8) * stderr = 2.80 * stderr.
-
-    A two-sided test at the level of 5% finds a true difference of this size in 80% of all cases.
-
-    Args:
-        stderr: The standard error of the paired difference.
-    """
-    return (Z95 + Z80) * stderr

@@ -23,8 +23,7 @@ import numpy as np
 from numpy.typing import NDArray
 from scipy.special import stdtrit
 
-from lm_factuality.scores.paired import score_gradient
-from lm_factuality.scores.statistics import Floats, ScoreOfSums
+from lm_factuality.scores.intervals import Floats, ScoreOfSums, score_gradient
 
 Numbers = NDArray[np.intp]
 _MAX_LEVERAGE = 0.9  # of a label on lambda; at 1 its corrected deviation would be infinite

@@ -14,6 +14,7 @@ from lm_factuality.benchmarks.pairs import (
     score_stderr,
 )
 from lm_factuality.benchmarks.rows import ScoredRows
+from lm_factuality.scores.intervals import difference_interval
 from lm_factuality.scores.paired import holm
 from lm_factuality.scores.statistics import Outcome, clustered_stderr
 
@@ -42,7 +43,6 @@ def make_rows(values, documents=None):
 DOCUMENTS = ["a", "a", "b", "b", "c", "c", "d", "d"]
 VALUES_A = [1, 1, 1, 0, 1, 1, 0, 1]
 VALUES_B = [0, 0, 0, 0, 0, 1, 1, 1]
-DIFFERENCES = [1, 1, 1, 0, 1, 0, -1, 0]
 
 
 @pytest.fixture
@@ -53,20 +53,12 @@ def pair():
     return paired_difference(model_a, model_b, ACCURACY)
 
 
-@pytest.fixture
-def stderr_of_differences():
-    """Return the standard error of the mean difference, clustered by document."""
-    outcomes = [Outcome(value, name) for value, name in zip(DIFFERENCES, DOCUMENTS, strict=True)]
-    return clustered_stderr(outcomes)
-
-
 def test_the_difference_of_means_is_the_mean_difference(pair):
     assert pair.difference == pytest.approx(3 / 8)
 
 
-def test_the_interval_of_a_difference_is_clustered_by_document(pair, stderr_of_differences):
-    assert pair.low == pytest.approx(3 / 8 - Z95 * stderr_of_differences)
-    assert pair.high == pytest.approx(3 / 8 + Z95 * stderr_of_differences)
+def test_the_interval_of_a_difference_is_clustered_by_document(pair):
+    assert pair.interval == difference_interval(VALUES_A, VALUES_B, DOCUMENTS)
 
 
 def test_the_p_value_is_from_swapping_the_models_in_whole_documents(pair):
@@ -77,12 +69,11 @@ def test_the_p_value_is_from_swapping_the_models_in_whole_documents(pair):
     assert pair.p_value == pytest.approx(8 / 16)
 
 
-def test_the_detectable_difference_is_one_that_is_significant_at_80_percent(
-    pair, stderr_of_differences
-):
+def test_the_detectable_difference_is_one_that_is_significant_at_80_percent(pair):
     quantiles = norm.isf(0.025) + norm.isf(0.2)  # for 5% on both sides, and a power of 80%
+    stderr = (pair.interval.high - pair.interval.low) / 2 / norm.isf(0.025)
 
-    assert pair.detectable == pytest.approx(quantiles * stderr_of_differences)
+    assert pair.detectable == pytest.approx(quantiles * stderr)
 
 
 NUM_RESPONSES = 150
@@ -143,7 +134,7 @@ def test_the_interval_of_an_f1_difference_is_as_wide_as_a_bootstrap_says(segment
 
     pair = paired_difference(make_response_rows(counts_a), make_response_rows(counts_b), F1)
 
-    stderr = (pair.high - pair.low) / 2 / Z95
+    stderr = (pair.interval.high - pair.interval.low) / 2 / Z95
     assert stderr == pytest.approx(np.std(differences), rel=0.12)
 
 

@@ -102,11 +102,11 @@ def test_a_task_has_notes_on_what_its_score_means(print_screen):
     assert "--output_path DIR --log_samples" in screen
 
 
-def test_a_score_of_few_rows_is_withheld(print_screen):
+def test_a_score_of_few_documents_is_withheld(print_screen):
     """A score of four rows means nothing, and would be quoted all the same."""
     screen = print_screen({"my_factor": TaskRun("factor", FACTOR_METRICS, num_run=4, num_rows=9)})
 
-    assert "too few rows" in screen
+    assert "too few documents" in screen
     assert "50.0" not in screen  # factor_acc
 
 

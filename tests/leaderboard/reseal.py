@@ -13,7 +13,7 @@ from lm_factuality.ground.files import sha256_of
 from lm_factuality.harness.outputs import TaskResult
 from lm_factuality.leaderboard.submission import SUBMISSION_FILE
 from lm_factuality.results.read import read_results_file
-from lm_factuality.results.recompute import recompute
+from lm_factuality.results.recompute import Recomputed, recompute
 
 Row = dict[str, Any]
 
@@ -26,14 +26,20 @@ def reseal(folder: Path) -> None:
     assert task is not None
     assert task.samples is not None
     rows = read_rows(task.samples)
-    _rescore(task, rows, content["results"][task.task])
+    scores = _rescore(task, rows)
+    stated = content["results"][task.task]
+    stated |= {f"{name},none": value for name, value in scores.metrics.items()}
+    stated |= {f"{name}_stderr,none": value for name, value in scores.stderrs.items()}
+    content["intervals"][task.task] = {
+        name: interval._asdict() for name, interval in scores.intervals.items()
+    }
     write_rows(task.samples, rows)
     results.write_text(json.dumps(content, indent=1, ensure_ascii=False), encoding="utf-8")
     seal_files(folder)
 
 
-def _rescore(task: TaskResult, rows: list[Row], stated: dict[str, Any]) -> None:
-    """Recompute the metrics of the rows and the stated scores of a task, in place."""
+def _rescore(task: TaskResult, rows: list[Row]) -> Recomputed:
+    """Recompute the metrics of the rows in place, and return the scores of the task."""
     benchmark = find_benchmark(task.kind)
     assert benchmark is not None
     kept_rows = [benchmark.scoring.keep_row(row) for row in rows]
@@ -41,9 +47,7 @@ def _rescore(task: TaskResult, rows: list[Row], stated: dict[str, Any]) -> None:
     for row, kept_row in zip(rows, kept_rows, strict=True):
         for name, value in rescorer.row_metrics(kept_row).items():
             row[name] = dataclasses.astuple(value) if dataclasses.is_dataclass(value) else value
-    scores = recompute(task, rows)
-    stated |= {f"{name},none": value for name, value in scores.metrics.items()}
-    stated |= {f"{name}_stderr,none": value for name, value in scores.stderrs.items()}
+    return recompute(task, rows)
 
 
 def hashes_of(rows: list[Row]) -> str:

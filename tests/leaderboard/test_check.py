@@ -52,6 +52,13 @@ def set_score(name, value, task=FACTOR):
     return change_results(lambda content: content["results"][task].update({name: value}))
 
 
+def narrow_interval(forger):
+    """Raise the lower end of the interval of the accuracy."""
+    change_results(
+        lambda content: content["intervals"][FACTOR]["factor_acc"].update(low=0.5, high=0.5)
+    )(forger)
+
+
 def set_metadata(task, **changes):
     """Make a forgery that states other metadata of a task."""
     return change_results(lambda content: content["configs"][task]["metadata"].update(changes))
@@ -194,6 +201,7 @@ def make_contradictions_no_numbers(is_true, answer):
     [
         pytest.param(set_score("factor_acc,none", 0.99), id="higher accuracy"),
         pytest.param(set_score("factor_acc_stderr,none", 0.001), id="smaller standard error"),
+        pytest.param(narrow_interval, id="narrower interval"),
         pytest.param(change_results(remove_score), id="missing score"),
         pytest.param(set_score("segment_error_rate,judge", 0.0, GEN), id="better judged score"),
         pytest.param(set_score("d_factscore,judge", 1.0, BIO), id="better score of biographies"),

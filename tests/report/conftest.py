@@ -77,12 +77,12 @@ def abstention(index: str, name: str) -> JudgedBiography:
 
 @pytest.fixture(scope="module", autouse=True)
 def of_few_rows() -> Iterator[None]:
-    """Show scores of however few rows, since these tests have only a few.
+    """Show scores of however few documents, since these tests have only a few.
 
-    `test_few_rows` tests the number of rows that a score needs for users.
+    `test_few_rows` tests the number of documents that a score needs for users.
     """
     with pytest.MonkeyPatch.context() as patch:
-        patch.setattr("lm_factuality.benchmarks.chosen.LEAST_ROWS", 1)
+        patch.setattr("lm_factuality.benchmarks.chosen.MIN_CLUSTERS", 1)
         yield
 
 

@@ -196,7 +196,7 @@ def test_plots_have_their_numbers_in_a_table(visit):
 
     browser.find_element("css selector", ".plot summary").click()
 
-    assert "1B 70.0 59.5 – 78.7" in " ".join(texts(browser, ".plot:first-child tbody tr"))
+    assert "1B 70.0 59.4 – 78.8" in " ".join(texts(browser, ".plot:first-child tbody tr"))
 
 
 def test_ids_of_a_page_are_unique(visit):

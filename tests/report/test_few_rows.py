@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from lm_factuality.benchmarks.chosen import LEAST_ROWS
+from lm_factuality.benchmarks.chosen import MIN_CLUSTERS
 from lm_factuality.cli import main
 from lm_factuality.report.build import build_report
 from tests.report.results import factor_task, felm_task, write_results
@@ -12,35 +12,35 @@ from tests.report.test_build import text_of_page
 
 
 @pytest.fixture(autouse=True)
-def least_rows_of_users(of_few_rows, monkeypatch):
-    """Restore the number of rows that a score needs, which other tests lower."""
-    monkeypatch.setattr("lm_factuality.benchmarks.chosen.LEAST_ROWS", LEAST_ROWS)
+def least_documents_of_users(of_few_rows, monkeypatch):
+    """Restore the number of documents that a score needs, which other tests lower."""
+    monkeypatch.setattr("lm_factuality.benchmarks.chosen.MIN_CLUSTERS", MIN_CLUSTERS)
 
 
 @pytest.fixture
-def nine_and_ten_rows(runs):
-    """Write a run of two tasks without errors, one of 9 rows and one of 10."""
-    assert LEAST_ROWS == 10
-    write_results(runs, {"few": factor_task([True] * 9), "enough": factor_task([True] * 10)})
+def four_and_five_rows(runs):
+    """Write a run of two tasks without errors, one of 4 rows and one of 5."""
+    assert MIN_CLUSTERS == 5
+    write_results(runs, {"few": factor_task([True] * 4), "enough": factor_task([True] * 5)})
     return runs
 
 
 @pytest.mark.parametrize("page", ["index.html", "factor.html"])
-def test_pages_withhold_a_score_of_nine_rows_but_not_its_interval(nine_and_ten_rows, out, page):
-    build_report([nine_and_ten_rows], out)
+def test_pages_withhold_a_score_of_four_rows_but_not_its_interval(four_and_five_rows, out, page):
+    build_report([four_and_five_rows], out)
 
     text = text_of_page(out, page)
-    assert "too few 9 rows, a score needs 10 70.1 – 100.0" in text
-    assert "100.0 72.2 – 100.0" in text
+    assert "too few 4 documents, a score needs 5 51.0 – 100.0" in text
+    assert "100.0 56.6 – 100.0" in text
     assert "100.0 – 100.0" not in text
 
 
-def test_compare_withholds_a_score_of_nine_rows_but_not_its_interval(nine_and_ten_rows, capsys):
-    assert main(["compare", str(nine_and_ten_rows)]) == 0
+def test_compare_withholds_a_score_of_four_rows_but_not_its_interval(four_and_five_rows, capsys):
+    assert main(["compare", str(four_and_five_rows)]) == 0
 
     output = capsys.readouterr().out
-    assert "too few rows   70.1 – 100.0" in output
-    assert "100.0   72.2 – 100.0" in output
+    assert "too few documents   51.0 – 100.0" in output
+    assert "100.0   56.6 – 100.0" in output
 
 
 @pytest.fixture

@@ -11,6 +11,7 @@ from lm_factuality.benchmarks.declaration import undeclared_score
 from lm_factuality.benchmarks.pairs import PairedDifference
 from lm_factuality.ground.errors import ConfigError, DataError
 from lm_factuality.results.compare import _pair_cells, compare_runs, read_runs
+from lm_factuality.scores.intervals import Interval
 from lm_factuality.scores.paired import holm
 from tests.report.results import factor_task, felm_task, write_results
 
@@ -90,9 +91,10 @@ def test_no_model_is_better_in_a_score_without_a_direction():
         score_a=12.0,
         score_b=9.0,
         difference=3.0,
-        stderr=0.1,
+        interval=Interval(2.8, 3.2),
         p_value=0.0,
         shared_rows=40,
+        shared_clusters=40,
         adjusted_p_value=0.0,
     )
 
@@ -185,7 +187,8 @@ def test_samples_of_an_older_run_are_not_read(tmp_path):
 
     comparison = comparisons["factor_acc", "org/a", "org/b"]
     assert comparison["#A - B"] == "+0.0"
-    assert comparison["#detectable"] == ""
+    # The samples of both runs are the new ones, in which no row differs.
+    assert comparison["#p"] == "1.000"
 
 
 @pytest.mark.parametrize(

@@ -7,6 +7,7 @@ The labels come from the published pipeline (GPT-3.5 and ChatGPT with whole page
 from people. The judge sees the passages that the responses were written from.
 """
 
+import math
 import random
 from collections import Counter, defaultdict
 from collections.abc import Callable, Iterable, Mapping, Sequence
@@ -36,7 +37,8 @@ from lm_factuality.ground.errors import BackendDownError, ConfigError, DataError
 from lm_factuality.ground.packages import load_yaml
 from lm_factuality.ground.published import blob_id, locate
 from lm_factuality.harness.generation import JsonObject, Table
-from lm_factuality.scores.statistics import interval_or_none, none_if_nan, pooled_interval, ratio
+from lm_factuality.scores.intervals import DETECTION_INTERVALS, Interval, pooled_interval
+from lm_factuality.scores.statistics import none_if_nan, ratio
 
 MIN_SIMILARITY = 0.7
 """Facts are the same from this F1 of their content words.
@@ -48,7 +50,6 @@ _PUBLISHED = SOURCES[:4]  # Each file of generations comes before the file of de
 _BLOBS = ",".join(source.blob for source in _PUBLISHED)
 _STEP_CONFIGS = load_yaml(__package__, "steps.yaml")
 _SEED = 0
-_RESAMPLES = 2000
 
 
 class Comparison(NamedTuple):
@@ -541,7 +542,7 @@ class StepTrial:
             judge: The judge to measure.
 
         Returns:
-            The ``scores``, their 95% ``intervals`` by a bootstrap over names, and the scores of a
+            The ``scores``, their 95% ``intervals``, clustered by name, and the scores of a
             baseline that does not read the biographies.
 
         Raises:
@@ -556,10 +557,7 @@ class StepTrial:
 
         intervals = {}
         for score_name in self.config["scores"]:
-            # The bootstrap needs a function of the counts alone.
-            compute_score = partial(_score_from_counts, score_name)
-            interval = pooled_interval(rows, compute_score, _RESAMPLES)
-            intervals[score_name] = interval_or_none(interval)
+            intervals[score_name] = _INTERVALS[score_name](rows)
         # A guess does the step without reading, for example by taking every fact as supported. A
         # judge should be better than that.
         guesses = [self.step.guess(biography) for biography in self._biographies]
@@ -630,7 +628,7 @@ class StepTrial:
             if not comparisons:
                 num_unscored_responses += 1
                 continue
-            # The bootstrap draws all responses about one name together.
+            # All responses about one name are one cluster.
             name = cases[0].biography.generation.name
             counts_by_name[name].update(comparisons)
 
@@ -704,14 +702,22 @@ def _certificate_notes(certificate: Mapping[str, Any]) -> list[str]:
         " this step.",
         f"unscored: {unscored['items']} items, {unscored['responses']} whole responses",
         *reasons,
-        "Intervals: 95% bootstrap over names. Labels: the published pipeline's, which saw"
+        "Intervals: 95%, clustered by name. Labels: the published pipeline's, which saw"
         " whole pages of Wikipedia.",
     ]
 
 
-def _score_from_counts(score_name: str, counts: Sequence[float]) -> float:
-    """Return one score of `scores_from_counts`."""
-    return scores_from_counts(counts)[score_name]
+def _interval_of_facts_per_released(counts: Sequence[Sequence[float]]) -> Interval | None:
+    """Compute the 95% interval of the judge's number of facts per released fact."""
+    return pooled_interval(
+        counts, lambda sums: scores_from_counts(sums)["facts_per_released"], high=math.inf
+    )
+
+
+_INTERVALS = {
+    **DETECTION_INTERVALS,
+    "facts_per_released": _interval_of_facts_per_released,
+}
 
 
 def _make_setting(step_name: str) -> CertifiableSetting:

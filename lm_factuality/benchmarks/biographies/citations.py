@@ -16,7 +16,7 @@ from typing import Literal
 from pydantic_core import to_jsonable_python
 
 from judges.inference import Entailment, EntailmentPair
-from lm_factuality.benchmarks.biographies.scores import bootstrapped_means, clustered_outcomes
+from lm_factuality.benchmarks.biographies.scores import clustered_outcomes, means_with_intervals
 from lm_factuality.benchmarks.biographies.types import GeneratedText, RetrievedPassage
 from lm_factuality.ground.errors import ConfigError
 from lm_factuality.ground.packages import load_yaml
@@ -480,7 +480,7 @@ def summarise_citations(judged: Sequence[JudgedCitations]) -> JsonObject:
 
         - ``citation_recall`` and ``citation_precision``: means over responses, as fractions, or
           None if no response has a value
-        - ``intervals``: their 95% intervals, for which the names are resampled
+        - ``intervals``: their 95% intervals, clustered by name
         - ``protocol``, and ``choices``: sentences that say how it reads citations
         - ``unscored``: how much has no verdict, and the means at worst and at best
         - the counts of `_count_citations`
@@ -489,7 +489,7 @@ def summarise_citations(judged: Sequence[JudgedCitations]) -> JsonObject:
         clustered_outcomes(response.recall_and_precision(), response.generation.name)
         for response in judged
     ]
-    means, intervals = bootstrapped_means(rows)
+    means, intervals = means_with_intervals(rows)
     protocol = judged[0].protocol
     return {
         "protocol": protocol,

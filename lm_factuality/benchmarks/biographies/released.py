@@ -10,9 +10,9 @@ from typing import Literal
 
 from lm_factuality.benchmarks.biographies.decisions import DecidedResponse, Decisions
 from lm_factuality.benchmarks.biographies.scores import (
-    bootstrapped_means,
     clustered_outcomes,
     length_penalty,
+    means_with_intervals,
 )
 from lm_factuality.ground.packages import load_yaml
 from lm_factuality.harness.generation import JsonObject
@@ -46,7 +46,7 @@ def score_decisions(decisions: Decisions, protocol: Protocol = "code") -> JsonOb
         The content of the metrics file:
 
         - the means over responses as fractions (``respond_ratio`` is over names), and under
-          ``intervals`` their 95% intervals, for which names are resampled
+          ``intervals`` their 95% intervals, clustered by name
         - ``choices``: sentences that say what the protocol computes
         - ``num_biographies``: the mean number of groups that the file states, or None
         - ``num_nan``: how many responses have no D-FActScore, since grouping lost all their facts
@@ -63,7 +63,7 @@ def score_decisions(decisions: Decisions, protocol: Protocol = "code") -> JsonOb
         # There is one response per name.
         rows.append(clustered_outcomes(metrics, cluster=str(number)))
 
-    means, intervals = bootstrapped_means(rows)
+    means, intervals = means_with_intervals(rows)
     return {
         "protocol": protocol,
         "choices": load_yaml(__package__, "choices.yaml")["released"][protocol],

@@ -23,6 +23,7 @@ from lm_factuality.benchmarks.declaration import (
     PRECISION,
     SHARE,
     Score,
+    find_score,
     worst_and_best_of,
 )
 from lm_factuality.benchmarks.judged import count_reasons
@@ -37,8 +38,6 @@ GAMMA = 10  # Responses with fewer facts than this are penalised (Min et al., 20
 MERGED_TYPE = "one_bio_many_entities"
 MERGED_METRIC = MERGED_TYPE
 _LONGEST_REASON = 60  # characters
-_RESAMPLES = 2000
-
 BiographyScores: TypeAlias = JsonObject
 """The scores of a response with facts, by the names that `score_biography` lists."""
 
@@ -543,10 +542,10 @@ class MeansWithIntervals(NamedTuple):
     """The lower and the upper end of each mean's 95% interval, None where it is not defined."""
 
 
-def bootstrapped_means(
+def means_with_intervals(
     rows: Sequence[Mapping[str, statistics.Outcome | None]],
 ) -> MeansWithIntervals:
-    """Compute the mean of each metric with a 95% interval that bootstraps whole clusters.
+    """Compute the mean of each metric with its 95% interval.
 
     A cluster holds the responses that are not independent, such as those about one name.
 
@@ -563,8 +562,9 @@ def bootstrapped_means(
         # A response without a value has no part in the mean.
         outcomes = [row[metric] for row in rows]
         means[metric] = statistics.none_if_nan(statistics.mean(outcomes))
-        bounds = statistics.bootstrap_interval(outcomes, resamples=_RESAMPLES)
-        intervals[metric] = [statistics.none_if_nan(bound) for bound in bounds]
+        score = find_score(SCORES, metric) or FACTSCORE
+        interval = score.bounded_aggregation.interval_of(outcomes)
+        intervals[metric] = None if interval is None else interval.ends
     return MeansWithIntervals(means, intervals)
 
 

@@ -256,7 +256,7 @@ def accuracy_difference(first: ModelOnCorpus, second: ModelOnCorpus) -> PairedDi
 
     Returns:
         The difference. It is paired by row and clustered by document if the samples of both runs
-        are at hand. Otherwise it has no standard error, and ``shared_rows`` is 0.
+        are at hand. Otherwise it has no interval, and ``shared_rows`` is 0.
     """
     # The accuracies that results files report.
     first_value = first.accuracy.value
@@ -273,7 +273,13 @@ def accuracy_difference(first: ModelOnCorpus, second: ModelOnCorpus) -> PairedDi
         if paired and math.isclose(paired.difference, difference, abs_tol=1e-8):
             return paired
     return PairedDifference(
-        first_value, second_value, difference, stderr=None, p_value=None, shared_rows=0
+        first_value,
+        second_value,
+        difference,
+        interval=None,
+        p_value=None,
+        shared_rows=0,
+        shared_clusters=0,
     )
 
 
@@ -383,14 +389,14 @@ _PAIR_COLUMNS = (
     "#byte perplexities",
     "#accuracies",
     "#difference",
+    "#95% interval",
     "#p",
     "#p, Holm",
     "by perplexity per",
 )
 _PAIR_NOTE = (
-    "Differences in percentage points, with one standard error: paired by row and clustered by"
-    " document where both runs kept the samples of the same rows (--log_samples). Holm's correction"
-    " is for all pairs of a corpus."
+    "Differences in percentage points: paired by row and clustered by document where both runs kept"
+    " the samples of the same rows (--log_samples). Holm's correction is for all pairs of a corpus."
 )
 
 
@@ -567,7 +573,8 @@ def _disagreement_row(disagreement: Disagreement) -> tuple[str, ...]:
         *perplexities,
         # Accuracies are shown in percent.
         _versus(100 * first.accuracy.value, 100 * second.accuracy.value, digits=1),
-        _with_stderr(gap.difference, gap.stderr, digits=1, factor=100),
+        formatted_gap.difference,
+        formatted_gap.interval or "unknown",
         formatted_gap.p_value or "unknown",
         formatted_gap.adjusted_p_value,
         " and ".join(disagreement.units),

@@ -24,11 +24,10 @@ from lm_factuality.benchmarks.declaration import load_scores, worst_and_best_of
 from lm_factuality.ground.thinking import UNFINISHED, plain_answer
 from lm_factuality.harness.generation import JsonObject
 from lm_factuality.harness.outputs import WordAnswer
+from lm_factuality.scores.intervals import Floats, pooled_estimate
 from lm_factuality.scores.statistics import (
     Aggregation,
-    Floats,
     Outcome,
-    pooled_stderr,
     ratio,
 )
 
@@ -638,11 +637,17 @@ def _calibration_error(sums: Sequence[float]) -> float:
     return ratio(sum(map(abs, differences)), num_choices)
 
 
+def _calibration_stderr(rows: Rows) -> float:
+    """Return the standard error of `expected_calibration_error`, clustered by document."""
+    estimate = pooled_estimate(_calibration_sums(rows), _calibration_error)
+    return math.nan if estimate is None else estimate.stderr
+
+
 SCORES = load_scores(
     __package__,
     auroc=Aggregation(auroc, auroc_stderr),
     calibration_error=Aggregation(
         expected_calibration_error,
-        lambda rows: pooled_stderr(_calibration_sums(rows), _calibration_error),
+        _calibration_stderr,
     ),
 )

@@ -24,14 +24,12 @@ import numpy as np
 from lm_factuality.benchmarks.declaration import SHARE, Score, worst_and_best_of
 from lm_factuality.benchmarks.factor_generation.facts import FALSE, MARKS, NEUTRAL, TRUE
 from lm_factuality.harness.generation import Doc, Verdict
+from lm_factuality.scores.intervals import Floats, Interval, pooled_estimate, pooled_interval
 from lm_factuality.scores.statistics import (
     MEAN,
     TOTAL,
     Aggregation,
-    Floats,
     count_present,
-    pooled_interval,
-    pooled_stderr,
     ratio,
 )
 
@@ -164,7 +162,7 @@ def sum_tallies(rows: Iterable[RowTally]) -> Sums:
 def sums_by_document(rows: Iterable[RowTally]) -> list[Sums]:
     """Return the sums over the rows of each document.
 
-    The bootstrap draws documents as a whole, since the rows of one document are alike.
+    Documents are the clusters of intervals, since the rows of one document are alike.
     """
     # Documents keep the order in which they first occur.
     arrays: dict[str, Floats] = {}
@@ -407,18 +405,13 @@ class _ScoreOfTallies:
         return self.score_of_sums(sum_tallies(rows))
 
     def stderr(self, rows: Sequence[RowTally]) -> float:
-        """Return the standard error from a bootstrap over documents, or NaN."""
-        # Single draws of the bootstrap may have a score even if all rows together have none.
-        if math.isnan(self.value(rows)):
-            return math.nan
-        return pooled_stderr(sums_by_document(rows), self.score_of_sums)
+        """Return the standard error, clustered by document, or NaN."""
+        estimate = pooled_estimate(sums_by_document(rows), self.score_of_sums)
+        return math.nan if estimate is None else estimate.stderr
 
-    def interval(self, rows: Sequence[RowTally]) -> tuple[float, float] | None:
-        """Return the ends of the 95% interval from a bootstrap over documents, or None."""
-        low, high = pooled_interval(sums_by_document(rows), self.score_of_sums)
-        if math.isnan(low) or math.isnan(self.value(rows)):
-            return None
-        return low, high
+    def interval(self, rows: Sequence[RowTally], low: float, high: float) -> Interval | None:
+        """Return the 95% interval, clustered by document, or None."""
+        return pooled_interval(sums_by_document(rows), self.score_of_sums, low, high)
 
 
 def aggregate_sums(
@@ -431,7 +424,12 @@ def aggregate_sums(
         count_rows: Counts the rows that have a part in the score.
     """
     score = _ScoreOfTallies(score_of_sums)
-    return Aggregation(score.value, score.stderr, score.interval, count_rows)
+    return Aggregation(score.value, score.stderr, score.interval, count_rows, count_documents)
+
+
+def count_documents(rows: Iterable[RowTally]) -> int:
+    """Count the documents that the rows are from."""
+    return len({row.doc_id for row in rows})
 
 
 # The name of each score of a subset, its label in tables, and whether more of it is better. It is

@@ -339,7 +339,7 @@ def segments_row(
     doc = sample["doc"]
     return SampleRow(
         key=row_key(sample, doc["prompt"], *doc.get("segments", ())),
-        # The bootstrap draws whole answers, since errors in one answer depend on each other.
+        # Each answer is a cluster, since errors in one answer depend on each other.
         cluster=str(doc["index"]),
         title=snippet(doc["prompt"]),
         outcome=outcome,

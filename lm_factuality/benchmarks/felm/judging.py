@@ -22,7 +22,6 @@ from lm_factuality.benchmarks.felm.metrics import (
     LEVELS,
     MEASURES,
     count_detections,
-    measure_from_totals,
     report_detection_scores,
     score_pooled_counts,
 )
@@ -50,7 +49,7 @@ from lm_factuality.ground.errors import BackendDownError
 from lm_factuality.ground.suite import tasks_folder
 from lm_factuality.harness.generation import JsonObject, Table
 from lm_factuality.harness.own_data import find_data
-from lm_factuality.scores.statistics import interval_or_none, pooled_interval
+from lm_factuality.scores.intervals import DETECTION_INTERVALS
 
 CLAIM_PROMPT = "felm/extract_claims"
 """The name of the prompt that asks for the claims of a row."""
@@ -171,7 +170,7 @@ class FelmTrial:
             The parts of a certificate:
 
             - ``scores``: the result of `report_detection_scores`
-            - ``intervals``: the 95% bootstrap intervals of the scores, over responses
+            - ``intervals``: the 95% intervals of the scores, clustered by response
             - ``baselines``: the scores of judges that read nothing, on all responses
             - ``baselines_where_scored``: the same on the responses with a verdict
             - ``calibration``: how often the judge is right, by the probability that it states;
@@ -266,15 +265,12 @@ def _label_scores(certificate: Mapping[str, Any], judge: str) -> dict[str, JsonO
 
 
 def _score_intervals(responses: Sequence[JudgedResponse]) -> JsonObject:
-    """Compute the 95% bootstrap interval of every score, by level and name of the score."""
+    """Compute the 95% interval of every score, by level and name of the score."""
     intervals: JsonObject = {}
     for level in LEVELS:
-        # Whole responses are drawn, since the segments of one are not independent.
+        # Each response is a cluster, since its segments are not independent.
         counts = [count_detections(response, level) for response in responses]
-        intervals[level] = {
-            measure: interval_or_none(pooled_interval(counts, measure_from_totals(measure)))
-            for measure in MEASURES
-        }
+        intervals[level] = {measure: DETECTION_INTERVALS[measure](counts) for measure in MEASURES}
     return intervals
 
 

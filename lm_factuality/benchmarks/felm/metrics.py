@@ -18,6 +18,7 @@ from lm_factuality.benchmarks.declaration import (
 from lm_factuality.benchmarks.felm.rows import DOMAINS, MODES_WITH_REFERENCES, WITHOUT_REFERENCES
 from lm_factuality.benchmarks.felm.verdicts import JudgedResponse, read_judged_response
 from lm_factuality.harness.generation import Doc, JsonObject
+from lm_factuality.scores.intervals import DETECTION_INTERVALS
 from lm_factuality.scores.statistics import (
     TOTAL,
     Aggregation,
@@ -315,7 +316,10 @@ def _declare_scores() -> Iterator[Score]:
     For example ``segment_f1``, and for one domain ``segment_f1_wk``. Tables show the scores with a
     label, in their order here, so these come first.
     """
-    aggregations = {measure: pooled(measure_from_totals(measure)) for measure in MEASURES}
+    aggregations = {
+        measure: pooled(measure_from_totals(measure), DETECTION_INTERVALS[measure])
+        for measure in MEASURES
+    }
     labels = {"f1": "F1", "balanced_accuracy": "Balanced accuracy"}
     for measure, label in labels.items():
         for level in LEVELS:

@@ -44,6 +44,7 @@ from lm_factuality.benchmarks.felm_gen.steps import (
 from lm_factuality.benchmarks.judged import JudgedMethod, count_reasons
 from lm_factuality.ground.thinking import UNFINISHED
 from lm_factuality.harness.generation import Doc, Docs, JsonObject, Responses, Verdict
+from lm_factuality.scores.intervals import Interval, ratio_interval
 from lm_factuality.scores.statistics import TOTAL, Aggregation, count_present, pooled, ratio
 
 ERROR_KINDS = (*TYPES, UNTYPED)
@@ -63,12 +64,18 @@ def error_rate(totals: Sequence[float]) -> float:
     return ratio(errors, units)
 
 
+def _interval_of_error_rate(counts: Sequence[Sequence[float]]) -> Interval | None:
+    """Compute the 95% interval of `error_rate` from the errors and units of each answer."""
+    errors, units = zip(*counts, strict=True) if counts else ((), ())
+    return ratio_interval(errors, units)
+
+
 def _declare_scores() -> Iterator[Score]:
     """Yield every score of FELM-gen: error rates, their bounds, and counts of errors.
 
     Tables show the scores with a label, which are the error rates of all domains together.
     """
-    aggregation = pooled(error_rate)
+    aggregation = pooled(error_rate, _interval_of_error_rate)
     rates = [
         Score(
             f"{level}_error_rate",

@@ -26,7 +26,9 @@ from lm_factuality.benchmarks.rows import SampleRow, row_key, snippet
 from lm_factuality.harness.generation import JsonObject
 from lm_factuality.harness.outputs import ResultsFile, ScoredText, TaskResult
 from lm_factuality.harness.samples import results_in
+from lm_factuality.scores.intervals import Interval, perplexity_interval
 from lm_factuality.scores.statistics import (
+    MEAN,
     Aggregation,
     Outcome,
     clustered_stderr,
@@ -139,7 +141,30 @@ def _exp_or_infinity(value: float) -> float:
         return math.inf
 
 
-SCORES = load_scores(__package__, geometric_mean=Aggregation(geometric_mean, geometric_stderr))
+def geometric_interval(
+    perplexities: Sequence[Outcome | None], low: float, high: float
+) -> Interval | None:
+    """Compute the 95% interval of `geometric_mean`.
+
+    Args:
+        perplexities: The perplexity of each document. None for documents without a score.
+        low: The lowest possible perplexity. Its logarithm is 0.
+        high: The highest possible perplexity, which is infinite.
+    """
+    logarithms = _log_perplexities(perplexities)
+    return perplexity_interval(
+        log_losses=logarithms,
+        num_tokens=[logarithm.weight for logarithm in logarithms],
+        clusters=[logarithm.cluster for logarithm in logarithms],
+    )
+
+
+SCORES = load_scores(
+    __package__,
+    geometric_mean=Aggregation(
+        geometric_mean, geometric_stderr, geometric_interval, clusters=MEAN.clusters
+    ),
+)
 """Every score of perplexity tasks."""
 
 

@@ -12,8 +12,8 @@
   const signed = (value, digits) => `${value > 0 ? "+" : value < 0 ? "−" : ""}${Math.abs(value).toFixed(digits)}`;
   const pText = (p) => (p === null ? "–" : p < 0.001 ? "< 0.001" : p.toFixed(3));
 
-  function verdict(metric, difference, p, n) {
-    if (n < LEAST) return el("span", { class: "badge" }, "too few rows");
+  function verdict(metric, difference, p, clusters) {
+    if (clusters < LEAST) return el("span", { class: "badge" }, "too few documents");
     if (p === null) return el("span", { class: "badge" }, "not known");
     if (p >= 0.05) return el("span", { class: "badge" }, "no clear difference");
     if (metric.higher === null) return el("span", { class: "badge open" }, difference > 0 ? "A higher" : "B higher");
@@ -38,7 +38,7 @@
   }
 
   function metricRow(metric, found, reach) {
-    const [a, b, difference, low, high, p, adjusted, least, n] = found;
+    const [a, b, difference, low, high, p, adjusted, least, n, clusters] = found;
     const write = (value) => (metric.scale * value).toFixed(metric.digits).replace("-", "−");
     return el("tr", {},
       el("th", { scope: "row" }, metric.label, metric.unit ? el("small", {}, metric.unit) : null),
@@ -48,7 +48,7 @@
       el("td", { class: "bar-cell" }, bar(low, difference, high, reach),
         el("small", { class: "axis" }, [-1, 0, 1].map((end) => el("span", {}, signed(end * metric.scale * reach, metric.scale * reach >= 1 ? 0 : metric.digits))))),
       el("td", { class: "number" }, pText(adjusted), el("small", {}, `alone ${pText(p)}`)),
-      el("td", {}, verdict(metric, difference, adjusted, n)),
+      el("td", {}, verdict(metric, difference, adjusted, clusters)),
       el("td", { class: "number" }, least === null ? "–" : write(least)),
       el("td", { class: "number" }, n.toLocaleString("en")));
   }
@@ -57,7 +57,7 @@
     const rows = task.metrics.map((metric) => [metric, found.find(([name]) => name === metric.name)?.slice(1)]).filter(([, each]) => each);
     if (!rows.length) return el("p", { class: "quiet" }, "No row has a score of both models.");
     const reach = (metric) => {
-      const ends = (few) => rows.filter(([each, found_]) => each.scale === metric.scale && (few || found_[8] >= LEAST))
+      const ends = (few) => rows.filter(([each, found_]) => each.scale === metric.scale && (few || found_[9] >= LEAST))
         .flatMap(([, [, , value, low, high]]) => [value, low ?? value, high ?? value].map(Math.abs));
       const most = metric.scale * Math.max(...(ends(false).length ? ends(false) : ends(true)), 1e-6);
       const step = 10 ** Math.floor(Math.log10(most));
@@ -105,8 +105,8 @@
       return;
     }
     const found = (await lmf.get(`pairs.${first}`))[second] ?? {};
-    const flip = ([name, x, y, difference, low, high, p, adjusted, least, n]) =>
-      [name, y, x, -difference, high === null ? null : -high, low === null ? null : -low, p, adjusted, least, n];
+    const flip = ([name, x, y, difference, low, high, p, adjusted, least, n, clusters]) =>
+      [name, y, x, -difference, high === null ? null : -high, low === null ? null : -low, p, adjusted, least, n, clusters];
     const sections = await Promise.all(shared.map(async (task) => {
       const each = (found[task.id] ?? []).map((row) => (isFlipped ? flip(row) : row));
       return el("section", {}, el("h2", {}, task.task), taskTable(task, each), await disagreements(task, a, b));

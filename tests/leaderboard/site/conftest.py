@@ -69,6 +69,7 @@ def make_score(
         "best": None,
         "guess_baseline": None,
         "counted": 100,
+        "num_clusters": 100,
     }
     return RankedScore(
         task=task,

@@ -169,14 +169,14 @@ def test_pages_load_nothing_from_other_sites():
         assert "Content-Security-Policy" in page
 
 
-def test_a_score_of_too_few_rows_is_not_shown():
-    entry = make_entry("a/one", make_score(0.8, counted=9))
+def test_a_score_of_too_few_documents_is_not_shown():
+    entry = make_entry("a/one", make_score(0.8, num_clusters=4))
 
     pages = render(entry)
 
     table_page = pages["index.html"]
     model_page = pages[f"models/{entry.slug}.html"]
     assert "<b>80.0</b>" not in table_page
-    assert "of 9 rows" in table_page
+    assert "of 4 documents" in table_page
     assert "<b>80.0</b>" not in model_page
-    assert "too few of 9 rows" in model_page
+    assert "too few of 4 documents" in model_page
