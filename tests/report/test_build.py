@@ -84,7 +84,7 @@ def test_scores_have_an_interval_bounds_and_the_count_of_unscored_rows(runs, out
     build_report([runs], out)
 
     text = text_of_page(out, "factor.html")
-    assert "75.0 62.3 – 84.5 worst 60.0, best 80.0" in text
+    assert "75.0 61.7 – 84.8 worst 60.0, best 80.0" in text
     assert "2 of 10 " in text
     assert "2 unscored" in text_of_page(out, "index.html")
 
