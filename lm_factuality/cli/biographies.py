@@ -24,7 +24,7 @@ _CITATION_COUNTS = (
     "{num_responses} responses ({responses_without_citation} without a citation,"
     " {responses_without_sentence} without a sentence), {num_sentences} sentences"
     " ({sentences_without_citation} without a citation), {num_citations} citations and"
-    " {dangling_citations} of passages that were not given; intervals: 95%, bootstrap over names"
+    " {dangling_citations} of passages that were not given; intervals: 95%, clustered by name"
 )
 
 app = App()

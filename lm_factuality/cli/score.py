@@ -186,7 +186,7 @@ def _print_ambigbio_scores(report: Mapping[str, Any], file: str) -> None:
     notes += [f"  {choice}" for choice in report["choices"]]
     notes.append(
         f"{report['num_responses']} responses to {report['num_names']} names; intervals: 95%,"
-        " bootstrap over names"
+        " clustered by name"
     )
     notes.append(_describe_lost_facts(report["unscored"]))
     print_table(f"AmbigBio, {file}", ("figure", "#value", "#95% interval"), rows, notes)
