@@ -152,7 +152,8 @@ def _intervals_of(
         for key, number in metrics.items():
             if isinstance(number, StandardError) and number.interval is not None:
                 name = key.partition(",")[0].removesuffix("_stderr")
-                intervals.setdefault(task, {})[name] = number.interval._asdict()
+                # Of several filters, the first one counts, as for scores.
+                intervals.setdefault(task, {}).setdefault(name, number.interval._asdict())
     return intervals
 
 
