@@ -35,12 +35,11 @@ from lm_factuality.benchmarks.biographies.decisions import match_texts, read_dec
 from lm_factuality.benchmarks.biographies.generations import generation_to_doc, read_generations
 from lm_factuality.benchmarks.biographies.released import released_d_factscore, released_factscore
 from lm_factuality.ground.console import print_table
-from lm_factuality.scores.paired import score_gradient
+from lm_factuality.scores.intervals import Z95, Floats, score_gradient
 from lm_factuality.scores.ppi import Units, correct_by_labels
-from lm_factuality.scores.statistics import Z95, ratio
+from lm_factuality.scores.statistics import ratio
 from tests.conftest import REPOSITORY
 
-Floats = NDArray[np.float64]
 Numbers = NDArray[np.int_]
 
 DATA = REPOSITORY.parent / "shared" / "data"
