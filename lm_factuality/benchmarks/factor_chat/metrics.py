@@ -24,12 +24,13 @@ from lm_factuality.benchmarks.declaration import load_scores, worst_and_best_of
 from lm_factuality.ground.thinking import UNFINISHED, plain_answer
 from lm_factuality.harness.generation import JsonObject
 from lm_factuality.harness.outputs import WordAnswer
-from lm_factuality.scores.intervals import Floats, pooled_estimate
-from lm_factuality.scores.statistics import (
-    Aggregation,
-    Outcome,
-    ratio,
+from lm_factuality.scores.calibration import (
+    calibration_error,
+    calibration_interval,
+    calibration_stderr,
 )
+from lm_factuality.scores.intervals import ClusteredMean, Interval, interval_of_mean
+from lm_factuality.scores.statistics import Aggregation, Outcome, ratio
 
 _MARKS = " >#\"'(["
 """The characters that may stand before an answer."""
@@ -259,9 +260,6 @@ def _is_taken_back(word_index: int, explanation: str) -> bool:
 POSITION = "position_"
 """The beginning of a metric: how often the letter behind it is picked."""
 
-NUM_BINS = 10
-"""The number of bins of equal width that the calibration error groups probabilities in."""
-
 
 class ChoiceProbabilities(list[float]):
     """The probability that each choice of a row is true."""
@@ -471,6 +469,12 @@ class Placements(NamedTuple):
     false_choices: list[ClusteredValue]
     """For each false completion, its share of pairs with all true ones."""
 
+    @property
+    def area(self) -> float:
+        """The AUROC, NaN without choices."""
+        total = sum(placement.value for placement in self.true_choices)
+        return ratio(total, len(self.true_choices))
+
 
 def auroc(rows: Rows) -> float:
     """Return how often a true completion of any row is likelier than a false one of any row.
@@ -481,13 +485,37 @@ def auroc(rows: Rows) -> float:
     Returns:
         A share from 0 to 1, for which ties count half. NaN if no row has a score.
     """
-    # Each true completion is compared with all false ones.
-    placements = _placements(rows).true_choices
-    return ratio(sum(placement.value for placement in placements), len(placements))
+    return _placements(rows).area
 
 
 def auroc_stderr(rows: Rows) -> float:
     """Return the standard error of `auroc`, clustered by document.
+
+    Args:
+        rows: The probabilities of each row, None for a row without a score.
+
+    Returns:
+        The standard error, or NaN for fewer than two documents.
+    """
+    estimate = _clustered_auroc(rows)
+    return math.nan if estimate is None else estimate.stderr
+
+
+def auroc_interval(rows: Rows) -> Interval | None:
+    """Return the 95% interval of `auroc`, which is Wilson's for the effective trials.
+
+    Args:
+        rows: The probabilities of each row, None for a row without a score.
+
+    Returns:
+        The interval, or None for fewer than two documents.
+    """
+    estimate = _clustered_auroc(rows)
+    return None if estimate is None else interval_of_mean(estimate)
+
+
+def _clustered_auroc(rows: Rows) -> ClusteredMean | None:
+    """Compute the AUROC with DeLong's variance, clustered by document.
 
     DeLong's variance is the sum of ((p - A) / n)² over all choices: p is the placement of a choice,
     A the AUROC, and n the number of choices that are true, or false, like this one. Choices of one
@@ -497,21 +525,23 @@ def auroc_stderr(rows: Rows) -> float:
         rows: The probabilities of each row, None for a row without a score.
 
     Returns:
-        The standard error, or NaN for fewer than two documents.
+        The AUROC, or None for fewer than two documents.
     """
-    area = auroc(rows)
+    all_placements = _placements(rows)
+    area = all_placements.area
     residuals: dict[str, float] = defaultdict(float)
     # First the placements of all true choices, then those of all false ones.
-    for placements in _placements(rows):
+    for placements in all_placements:
         for cluster, placement in placements:
             residuals[cluster] += (placement - area) / len(placements)
 
     # One document does not show how documents vary.
     num_clusters = len(residuals)
     if num_clusters < 2:
-        return math.nan
+        return None
     small_sample_factor = num_clusters / (num_clusters - 1)
-    return math.sqrt(small_sample_factor * sum(residual**2 for residual in residuals.values()))
+    variance = small_sample_factor * sum(residual**2 for residual in residuals.values())
+    return ClusteredMean(area, variance, num_clusters - 1, num_clusters, has_single_trials=False)
 
 
 def _placements(rows: Rows) -> Placements:
@@ -568,6 +598,35 @@ def _shares_below(
     ]
 
 
+class Choices(NamedTuple):
+    """The choices of all rows, as `lm_factuality.scores.calibration` takes them."""
+
+    probabilities: list[float]
+    """The probability that each choice is true."""
+
+    is_true: list[bool]
+    """Whether each choice is true."""
+
+    clusters: list[str]
+    """The document of each choice."""
+
+
+def choices_of_rows(rows: Rows) -> Choices:
+    """Return the choices of all rows that have a score.
+
+    Args:
+        rows: The probabilities of each row, None for a row without a score.
+    """
+    choices = Choices([], [], [])
+    for row in rows:
+        if row is None:
+            continue
+        choices.probabilities.extend(row)
+        choices.is_true.extend(index == row.gold for index in range(len(row)))
+        choices.clusters.extend([row.cluster] * len(row))
+    return choices
+
+
 def expected_calibration_error(rows: Rows) -> float:
     """Return how far the probabilities are from the share of choices that are true.
 
@@ -575,79 +634,30 @@ def expected_calibration_error(rows: Rows) -> float:
         rows: The probabilities of each row, None for a row without a score.
 
     Returns:
-        The mean difference over `NUM_BINS` bins, weighted by the number of choices in each. NaN if
-        no row has a score.
+        The mean difference over ten bins, weighted by the number of choices in each. NaN if no row
+        has a score. Chance makes it too large, so its interval may lie below it.
     """
-    sums = np.zeros(NUM_BINS + 1)
-    for sums_of_document in _calibration_sums(rows):
-        sums += sums_of_document
-    return _calibration_error(sums.tolist())
+    choices = choices_of_rows(rows)
+    return calibration_error(choices.probabilities, choices.is_true)
 
 
-def _calibration_sums(rows: Rows) -> list[list[float]]:
-    """Add up the bins of the calibration error over the rows of each document.
-
-    The standard error draws documents as a whole, so their sums are kept apart.
-
-    Args:
-        rows: The probabilities of each row, None for a row without a score.
-
-    Returns:
-        The sums of each document, in the order of `_calibration_sums_of_row`.
-    """
-    # For each bin a sum, and at the end the number of choices.
-    sums_by_document: dict[str, Floats] = defaultdict(lambda: np.zeros(NUM_BINS + 1))
-    for row in rows:
-        if row is not None:
-            sums_by_document[row.cluster] += _calibration_sums_of_row(row)
-    return [sums.tolist() for sums in sums_by_document.values()]
-
-
-def _calibration_sums_of_row(row: ChoiceProbabilities) -> Floats:
-    """Sum in each bin how far the probabilities of a row are above the truth.
-
-    A choice is in the bin of its probability. Its truth is 1 for the true completion, else 0.
-
-    Example:
-        With 10 bins, the probabilities 0.75 and 0.25, of which the first is of the true completion,
-        give 0.25 in bin 2, -0.25 in bin 7, 0 in all other bins, and the number 2 at the end.
-
-    Returns:
-        For each of the `NUM_BINS` bins, the sum of its probabilities minus the number of its true
-        choices. One more number at the end is the number of choices in all bins.
-    """
-    sums = np.zeros(NUM_BINS + 1)
-    for probability in row:
-        sums[_bin_index(probability)] += probability
-    # The truth is 1 for one choice of a row, and 0 for all others.
-    sums[_bin_index(row[row.gold])] -= 1
-    sums[-1] = len(row)
-    return sums
-
-
-def _bin_index(probability: float) -> int:
-    """Return the number of the bin of a probability, from 0. The last bin includes 1."""
-    return min(int(probability * NUM_BINS), NUM_BINS - 1)
-
-
-def _calibration_error(sums: Sequence[float]) -> float:
-    """Return the calibration error that follows from the sums of `_calibration_sums`."""
-    # The last number counts choices. The error is NaN if there are none.
-    *differences, num_choices = sums
-    return ratio(sum(map(abs, differences)), num_choices)
-
-
-def _calibration_stderr(rows: Rows) -> float:
-    """Return the standard error of `expected_calibration_error`, clustered by document."""
-    estimate = pooled_estimate(_calibration_sums(rows), _calibration_error)
-    return math.nan if estimate is None else estimate.stderr
+def _count_documents(rows: Rows) -> int:
+    """Count the documents that have a row with a score."""
+    return len({row.cluster for row in rows if row is not None})
 
 
 SCORES = load_scores(
     __package__,
-    auroc=Aggregation(auroc, auroc_stderr),
+    auroc=Aggregation(
+        auroc,
+        auroc_stderr,
+        lambda rows, low, high: auroc_interval(rows),
+        clusters=_count_documents,
+    ),
     calibration_error=Aggregation(
         expected_calibration_error,
-        _calibration_stderr,
+        lambda rows: calibration_stderr(*choices_of_rows(rows)),
+        lambda rows, low, high: calibration_interval(*choices_of_rows(rows)),
+        clusters=_count_documents,
     ),
 )

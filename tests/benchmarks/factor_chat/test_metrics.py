@@ -7,11 +7,13 @@ import random
 
 import numpy as np
 import pytest
+from scipy.stats import norm
 from sklearn.metrics import brier_score_loss, roc_auc_score
 
 from lm_factuality.benchmarks.factor_chat import metrics
 from lm_factuality.benchmarks.factor_chat.metrics import PROTOCOLS, ChoiceProbabilities, row_metrics
 from lm_factuality.harness.outputs import WordAnswer
+from lm_factuality.scores.calibration import calibration_interval
 from lm_factuality.scores.statistics import clustered_stderr, mean
 
 DOC = {"choices": ["a", "b", "c", "d"], "gold": 0, "doc_id": "d", "problem": ""}
@@ -203,6 +205,75 @@ def test_the_standard_error_of_auroc_is_that_of_a_bootstrap_over_documents():
     assert metrics.auroc_stderr(rows) == pytest.approx(np.std(drawn), rel=0.15)
     assert math.isnan(metrics.auroc_stderr(rows[:3]))  # one document
     assert math.isnan(metrics.auroc([None]))
+
+
+def test_the_interval_of_auroc_is_wilsons_for_the_effective_trials():
+    rows = made_rows(240)
+
+    low, high = metrics.auroc_interval(rows)
+
+    area = metrics.auroc(rows)
+    student_factor = (1.990450 / 1.959964) ** 2  # 80 documents have 79 degrees of freedom
+    trials = area * (1 - area) / metrics.auroc_stderr(rows) ** 2 / student_factor
+    # Wilson's ends are the shares whose own error of 1.96 standard deviations reaches the AUROC.
+    for end in (low, high):
+        assert abs(area - end) == pytest.approx(
+            1.96 * math.sqrt(end * (1 - end) / trials), rel=1e-3
+        )
+
+
+def test_the_interval_of_auroc_states_the_number_of_documents():
+    (score,) = (each for each in metrics.SCORES if each.name == "auroc")
+
+    interval = score.aggregation.interval_of([None, *made_rows(60)])
+
+    assert interval.ends == metrics.auroc_interval(made_rows(60))
+    assert interval.num_clusters == 20
+
+
+@pytest.mark.parametrize("area", [0.6, 0.95])
+def test_the_interval_of_auroc_contains_that_of_unlimited_rows(area):
+    spread = 0.6  # of the true choices from document to document
+    random_numbers = np.random.default_rng(0)
+    # The scores of a true and a false choice differ by this much, in a normal distribution.
+    gap = norm.ppf(area) * math.sqrt(2 + spread**2)
+
+    hits = []
+    for _ in range(150):
+        rows = []
+        for document in range(20):
+            true_mean = random_numbers.normal(gap, spread)
+            for scores in random_numbers.normal([true_mean, 0, 0, 0], 1, (5, 4)).tolist():
+                rows.append(ChoiceProbabilities(scores, 0, str(document)))
+        low, high = metrics.auroc_interval(rows)
+        hits.append(low <= area <= high)
+
+    # 95% and three standard errors less.
+    assert np.mean(hits) > 0.89
+
+
+def test_an_auroc_of_one_leaves_the_uncertainty_of_few_documents():
+    rows = [ChoiceProbabilities([0.9, 0.1, 0.2, 0.3], 0, str(number // 2)) for number in range(20)]
+
+    assert metrics.auroc_interval(rows) == pytest.approx((10 / (10 + 1.96**2), 1), abs=1e-4)
+
+
+def test_an_auroc_of_one_document_has_no_interval():
+    assert metrics.auroc_interval(made_rows(3)) is None
+    assert metrics.auroc_interval([None]) is None
+
+
+def test_the_interval_of_the_calibration_error_is_clustered_by_document():
+    rows = made_rows(90)
+    (score,) = (each for each in metrics.SCORES if each.name == "ece")
+
+    interval = score.aggregation.interval_of([rows[0], None, *rows[1:]])
+
+    probabilities = [probability for row in rows for probability in row]
+    documents = [row.cluster for row in rows for _ in row]
+    assert interval.ends == calibration_interval(probabilities, [0, 1, 0, 0] * 90, documents)
+    assert interval.num_clusters == 30
+    assert score.aggregation.interval_of([None]) is None
 
 
 def test_the_calibration_error_is_that_of_its_definition():

@@ -1,0 +1,287 @@
+"""The expected calibration error of probabilities, with its standard error and 95% interval.
+
+Choices are grouped into bins of equal width by the probability that they are true. The gap of a bin
+is the sum of (probability - truth) over its choices, divided by the number of all choices. The
+calibration error is the sum of the sizes of all gaps (Naeini, Cooper and Hauskrecht, 2015).
+
+The size of a gap is never negative, so chance alone makes the error of a calibrated model positive:
+about 0.01 for 1,000 rows of four choices. An interval around the measured error would never contain
+the 0 of such a model. `calibration_interval` therefore asks which true errors are likely to be
+measured as the observed one.
+"""
+
+import math
+from collections.abc import Callable, Hashable, Sequence
+from dataclasses import dataclass
+from typing import NamedTuple
+
+import numpy as np
+from numpy.typing import NDArray
+from scipy.special import ndtr, stdtrit
+
+from lm_factuality.scores.intervals import Floats, Interval, mean_of_counts, wilson_interval
+
+NUM_BINS = 10
+"""The usual number of bins of equal width."""
+
+_ROUNDING = 1e-20  # a variance below this is rounding
+_MOST_LUCK = 1.5  # standard errors below the mean, beyond which a small error is taken for luck
+_NUM_HALVINGS = 30  # of a range, which then is a billionth of the first one
+
+
+def calibration_error(
+    probabilities: Sequence[float], is_true: Sequence[bool], num_bins: int = NUM_BINS
+) -> float:
+    """Compute the expected calibration error.
+
+    Args:
+        probabilities: The probability that each choice is true.
+        is_true: Whether each choice is true.
+        num_bins: The number of bins of equal width. The last one includes the probability 1.
+
+    Returns:
+        The error, from 0 to 1. It is the usual estimate, which chance makes too large. NaN without
+        choices, or if a probability is not a number.
+
+    Example:
+        The probabilities 0.75 and 0.25, of which the first is of a true choice, have the gaps
+        -0.125 and 0.125, and the error 0.25.
+    """
+    values = np.asarray(probabilities, dtype=float)
+    if not len(values) or not np.isfinite(values).all():
+        return math.nan
+    differences = values - np.asarray(is_true, dtype=float)
+    gaps = np.bincount(_bin_numbers(values, num_bins), differences) / len(values)
+    return float(np.abs(gaps).sum())
+
+
+def calibration_stderr(
+    probabilities: Sequence[float],
+    is_true: Sequence[bool],
+    clusters: Sequence[Hashable] | None = None,
+    num_bins: int = NUM_BINS,
+) -> float:
+    """Compute the standard error of `calibration_error`, with the observed gaps as the true ones.
+
+    Args:
+        probabilities: The probability that each choice is true.
+        is_true: Whether each choice is true.
+        clusters: The cluster of each choice, such as its document. None: all are independent.
+        num_bins: The number of bins of equal width.
+
+    Returns:
+        The standard error. NaN for fewer than two clusters, or if a probability is not a number.
+    """
+    observed = _gaps_of_bins(probabilities, is_true, clusters, num_bins)
+    return math.nan if observed is None else _measured_error(observed.gaps, observed).stderr
+
+
+def calibration_interval(
+    probabilities: Sequence[float],
+    is_true: Sequence[bool],
+    clusters: Sequence[Hashable] | None = None,
+    num_bins: int = NUM_BINS,
+) -> Interval | None:
+    """Compute the 95% interval of the calibration error that unlimited choices would show.
+
+    It contains the true errors that a test does not reject. If the lower end were the true error,
+    the observed error would be 1.96 standard errors above the mean of what is measured, and if the
+    upper end were, it would be 1.96 below. Student's t takes the place of 1.96. The gaps behind
+    each true error are the observed ones, which all shrink by the same number of their standard
+    errors, down to 0 (soft thresholding), or grow by it. If all of them can be 0, i.e. if a test
+    does not reject that the model is calibrated, the lower end is 0.
+
+    Args:
+        probabilities: The probability that each choice is true.
+        is_true: Whether each choice is true.
+        clusters: The cluster of each choice, such as its document. None: all are independent.
+        num_bins: The number of bins of equal width.
+
+    Returns:
+        The interval, which lies between 0 and 1. `calibration_error` may lie above it, since chance
+        makes that too large. None for fewer than two clusters, or if a probability is not a number.
+    """
+    observed = _gaps_of_bins(probabilities, is_true, clusters, num_bins)
+    if observed is None:
+        return None
+    error = float(np.abs(observed.gaps).sum())
+    # As for all scores, clusters that are all alike count as one trial each.
+    if observed.has_equal_clusters:
+        return wilson_interval(min(1.0, error), observed.num_clusters)
+
+    t = float(stdtrit(observed.degrees, 0.975))
+    calibrated = _measured_error(np.zeros_like(observed.gaps), observed)
+    # Otherwise a calibrated model that happens to show a very small error would get [0, 0].
+    credible_error = max(error, calibrated.quantile(-_MOST_LUCK))
+    # Shrunk by so many standard errors, all gaps are 0.
+    most_shrunk = -float((np.abs(observed.gaps) / observed.stderrs).max())
+
+    def upper_excess(shift: float) -> float:
+        """Return how far the upper limit for the moved gaps is above the observed error."""
+        return _measured_error(observed.moved(shift), observed).quantile(t) - error
+
+    def lower_excess(shift: float) -> float:
+        """Return how far the lower limit for the moved gaps is above the observed error."""
+        return _measured_error(observed.moved(shift), observed).quantile(-t) - credible_error
+
+    low = 0.0
+    if error > calibrated.quantile(t):
+        low = observed.moved_error(_root(upper_excess, most_shrunk, 0.0))
+    # Gaps that grow by t + 1 standard errors are above all that the test does not reject.
+    high = observed.moved_error(_root(lower_excess, most_shrunk, t + 1))
+    return Interval(low, min(1.0, high))
+
+
+@dataclass(frozen=True, eq=False)
+class _Gaps:
+    """The observed gaps of the bins that hold any choices, with their uncertainty."""
+
+    gaps: Floats
+    """The gap of each bin, which is above 0 if its probabilities are too high."""
+
+    covariance: Floats
+    """The covariance of the gaps, of shape (bins, bins)."""
+
+    degrees: float
+    """The degrees of freedom of the covariance."""
+
+    num_clusters: int
+    """The number of clusters."""
+
+    has_equal_clusters: bool
+    """Whether all clusters have the same gaps, so that these show no spread."""
+
+    @property
+    def stderrs(self) -> Floats:
+        """The standard error of each gap."""
+        return np.asarray(np.sqrt(np.diag(self.covariance)))
+
+    def moved(self, shift: float) -> Floats:
+        """Return the gaps after their sizes grow by ``shift`` standard errors, or shrink to 0."""
+        sizes = np.maximum(np.abs(self.gaps) + shift * self.stderrs, 0.0)
+        return np.asarray(np.copysign(sizes, self.gaps))
+
+    def moved_error(self, shift: float) -> float:
+        """Return the calibration error of the moved gaps."""
+        return float(np.abs(self.moved(shift)).sum())
+
+
+def _gaps_of_bins(
+    probabilities: Sequence[float],
+    is_true: Sequence[bool],
+    clusters: Sequence[Hashable] | None,
+    num_bins: int,
+) -> _Gaps | None:
+    """Compute the gaps of all bins with their covariance, which is that of whole clusters.
+
+    The variance of a gap is at least that of independent choices. Otherwise it would be too small
+    for a bin of few choices, or of low probabilities of which none happens to be true.
+
+    Args:
+        probabilities: The probability that each choice is true.
+        is_true: Whether each choice is true.
+        clusters: The cluster of each choice. None: all choices are independent.
+        num_bins: The number of bins of equal width.
+
+    Returns:
+        The gaps. None for fewer than two clusters, or if a probability is not a number.
+    """
+    values = np.asarray(probabilities, dtype=float)
+    truths = np.asarray(is_true, dtype=float)
+    numbers = _cluster_numbers(range(len(values)) if clusters is None else clusters)
+    sizes = np.bincount(numbers)
+    true_counts = np.bincount(numbers, truths)
+    share_of_true = mean_of_counts(true_counts, sizes)
+    if share_of_true is None or not np.isfinite(values).all():
+        return None
+    num_choices = len(values)
+    num_clusters = len(sizes)
+
+    bins = _bin_numbers(values, num_bins)
+    choices_of_bins = np.bincount(bins, minlength=num_bins)
+    is_used = choices_of_bins > 0
+    # One line for each cluster, with one column for each bin.
+    cells = numbers * num_bins + bins
+    sums = np.bincount(cells, values - truths, num_clusters * num_bins)
+    sums_of_clusters = sums.reshape(num_clusters, num_bins)[:, is_used] / num_choices
+    gaps = sums_of_clusters.sum(axis=0)
+
+    # A large cluster pulls the gaps towards itself, which the division corrects (Bell and
+    # McCaffrey, 2002).
+    leverages = (sizes / num_choices)[:, None]
+    residuals = (sums_of_clusters - leverages * gaps) / np.sqrt(1 - leverages)
+    covariance = residuals.T @ residuals
+    has_equal_clusters = bool(covariance.max() < _ROUNDING)
+
+    counts = choices_of_bins[is_used]
+    # Half a true and half a false choice are added, since a share of 0 or 1 has no variance.
+    shares = (np.bincount(bins, truths, num_bins)[is_used] + 0.5) / (counts + 1)
+    variances_of_independent = counts * shares * (1 - shares) / num_choices**2
+    diagonal = np.diag_indices_from(covariance)
+    covariance[diagonal] = np.maximum(covariance[diagonal], variances_of_independent)
+    return _Gaps(gaps, covariance, share_of_true.degrees, num_clusters, has_equal_clusters)
+
+
+def _bin_numbers(probabilities: Floats, num_bins: int) -> NDArray[np.intp]:
+    """Return the number of the bin of each probability, from 0. The last bin includes 1."""
+    return np.minimum((probabilities * num_bins).astype(np.intp), num_bins - 1)
+
+
+def _cluster_numbers(clusters: Sequence[Hashable]) -> NDArray[np.intp]:
+    """Return the number of the cluster of each choice, from 0."""
+    number_by_cluster: dict[Hashable, int] = {}
+    numbers = [number_by_cluster.setdefault(name, len(number_by_cluster)) for name in clusters]
+    return np.array(numbers, dtype=np.intp)
+
+
+class _Measured(NamedTuple):
+    """The distribution of the calibration error that is measured for certain true gaps."""
+
+    mean: float
+    """Its mean."""
+
+    stderr: float
+    """Its standard deviation."""
+
+    def quantile(self, deviations: float) -> float:
+        """Return the error that lies so many standard deviations above the mean."""
+        return self.mean + deviations * self.stderr
+
+
+def _measured_error(true_gaps: Floats, observed: _Gaps) -> _Measured:
+    """Compute the mean and the deviation of the error that is measured for certain true gaps.
+
+    A measured gap has a normal distribution with the mean g and the standard error s, so its size
+    has a folded normal one (Leone, Nelson and Nottingham, 1961). For z = g / s and the slope
+    a = 2 Phi(z) - 1, the mean of the size is 2 s phi(z) + a g, and its variance is
+    g² + s² - mean². The covariance of two sizes is about that of the gaps times both slopes.
+
+    Args:
+        true_gaps: The true gap of each bin.
+        observed: The observed gaps, of which the covariance counts.
+    """
+    stderrs = observed.stderrs
+    z = true_gaps / stderrs
+    slopes = 2 * ndtr(z) - 1
+    densities = np.exp(-(z**2) / 2) / math.sqrt(2 * math.pi)
+    means = 2 * stderrs * densities + slopes * true_gaps
+    variances = true_gaps**2 + stderrs**2 - means**2
+
+    # The first term has the wrong variances on its diagonal, which the others replace.
+    products = slopes @ observed.covariance @ slopes
+    variance = float(products - ((slopes * stderrs) ** 2).sum() + variances.sum())
+    return _Measured(float(means.sum()), math.sqrt(max(0.0, variance)))
+
+
+def _root(function: Callable[[float], float], low: float, high: float) -> float:
+    """Find where a function that is below 0 at ``low`` and above 0 at ``high`` is 0, by bisection.
+
+    (scipy.optimize has it too, but takes a third of a second to import.)
+    """
+    for _ in range(_NUM_HALVINGS):
+        middle = (low + high) / 2
+        if function(middle) < 0:
+            low = middle
+        else:
+            high = middle
+    return (low + high) / 2

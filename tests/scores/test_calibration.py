@@ -1,0 +1,183 @@
+"""The calibration error's interval: its coverage, its edges, and where it has a simple form."""
+
+from __future__ import annotations
+
+import math
+
+import numpy as np
+import pytest
+from scipy.special import expit, logit
+
+from lm_factuality.scores.calibration import (
+    calibration_error,
+    calibration_interval,
+    calibration_stderr,
+)
+from lm_factuality.scores.intervals import clustered_mean
+
+
+def draw_choices(random, num_documents, logit_factor=1.0, rows_per_document=10):
+    """Draw the choices of documents, in which a true choice is easier or harder to recognise.
+
+    Args:
+        random: The source of the random numbers.
+        num_documents: The number of documents.
+        logit_factor: 1 for calibrated probabilities, more for overconfident ones.
+        rows_per_document: The number of choices of each document.
+
+    Returns:
+        The probability, the truth and the document of each choice.
+    """
+    documents = np.repeat(np.arange(num_documents), rows_per_document)
+    is_true = random.random(len(documents)) < 0.5
+    signals = random.normal(0.8, 0.5, num_documents)[documents]
+    evidence = random.normal(np.where(is_true, signals, -signals), 1)
+    # A signal of variance 0.25 and noise of variance 1 give evidence of the variance 1.25.
+    probabilities = expit(logit_factor * 2 * 0.8 / 1.25 * evidence)
+    return probabilities, is_true, documents.tolist()
+
+
+def test_the_error_is_the_weighted_gap_between_probability_and_truth():
+    # The first bin has the gap 3 * 0.05 - 1, and the last one 2 * 0.95 - 1.
+    error = calibration_error([0.05, 0.05, 0.05, 0.95, 0.95], [0, 0, 1, 1, 0])
+
+    assert error == pytest.approx((0.85 + 0.9) / 5)
+
+
+def test_a_probability_of_one_is_in_the_last_bin():
+    # Together they have no gap, and apart they would have two gaps of 0.05.
+    assert calibration_error([1.0, 0.95, 0.95, 0.9], [1, 1, 1, 0.8]) == pytest.approx(0)
+
+
+@pytest.mark.parametrize("logit_factor", [1.0, 1.2, 2.0])
+@pytest.mark.parametrize("num_documents", [10, 100])
+def test_the_interval_contains_the_error_of_unlimited_choices(num_documents, logit_factor):
+    random = np.random.default_rng(4)
+    probabilities, is_true, _ = draw_choices(random, 100_000, logit_factor)
+    truth = 0.0 if logit_factor == 1 else calibration_error(probabilities, is_true)
+
+    hits = []
+    for _ in range(300):
+        interval = calibration_interval(*draw_choices(random, num_documents, logit_factor))
+        hits.append(interval.low <= truth <= interval.high)
+
+    # 93% and two standard errors less.
+    assert np.mean(hits) > 0.90
+
+
+def test_a_calibrated_model_may_measure_an_error_above_its_interval():
+    random = np.random.default_rng(0)
+    drawn = [draw_choices(random, 100) for _ in range(100)]
+
+    intervals = [calibration_interval(*choices) for choices in drawn]
+
+    assert np.mean([interval.low == 0 for interval in intervals]) > 0.9
+    assert min(interval.high for interval in intervals) > 0
+
+
+def test_the_interval_of_many_choices_is_narrow_and_does_not_contain_zero():
+    choices = draw_choices(np.random.default_rng(0), 2000, logit_factor=2.0)
+
+    interval = calibration_interval(*choices)
+
+    error = calibration_error(*choices[:2])
+    assert error - 0.02 < interval.low < error < interval.high < error + 0.02
+
+
+def test_gaps_of_known_sign_have_students_interval_of_a_mean():
+    """Answers of 0 or 1 can only be too low in the first bin, and too high in the last one."""
+    random = np.random.default_rng(0)
+    is_true = random.random(1200) < 0.5
+    is_wrong = random.random(1200) < 0.3
+    probabilities = np.where(is_wrong, 1 - is_true, is_true).astype(float)
+    documents = [number // 20 for number in range(1200)]
+
+    interval = calibration_interval(probabilities, is_true, documents)
+
+    share_wrong = clustered_mean(is_wrong.astype(float), documents)
+    half_width = share_wrong.quantile(0.975) * share_wrong.stderr
+    assert interval.low == pytest.approx(share_wrong.value - half_width, abs=0.002)
+    assert interval.high == pytest.approx(share_wrong.value + half_width, abs=0.002)
+
+
+def test_copies_of_choices_in_their_documents_tell_nothing_new():
+    probabilities, is_true, documents = draw_choices(np.random.default_rng(1), 40)
+
+    interval = calibration_interval(
+        np.repeat(probabilities, 2), np.repeat(is_true, 2), np.repeat(documents, 2).tolist()
+    )
+
+    once = calibration_interval(probabilities, is_true, documents)
+    assert interval.high - interval.low > 0.9 * (once.high - once.low)
+
+
+def test_without_clusters_each_choice_is_independent():
+    probabilities, is_true, _ = draw_choices(np.random.default_rng(1), 40)
+
+    interval = calibration_interval(probabilities, is_true)
+
+    assert interval == calibration_interval(probabilities, is_true, list(range(400)))
+
+
+@pytest.mark.parametrize("num_documents", [5, 100])
+def test_right_answers_alone_leave_the_uncertainty_of_few_documents(num_documents):
+    probabilities = [1.0, 0.0, 0.0, 0.0] * num_documents
+    documents = np.repeat(np.arange(num_documents), 4).tolist()
+
+    interval = calibration_interval(probabilities, np.array(probabilities), documents)
+
+    # Wilson's interval of no errors among so many trials.
+    assert interval == pytest.approx((0, 1.96**2 / (num_documents + 1.96**2)), abs=1e-4)
+
+
+@pytest.mark.parametrize(
+    ("probabilities", "is_true", "documents"),
+    [
+        pytest.param([], [], [], id="no choices"),
+        pytest.param([0.2, 0.9], [0, 1], ["d", "d"], id="one document"),
+        pytest.param([math.nan, 0.9], [0, 1], ["d", "e"], id="no probability"),
+    ],
+)
+def test_one_document_or_no_choices_have_no_interval(probabilities, is_true, documents):
+    assert calibration_interval(probabilities, is_true, documents) is None
+    assert math.isnan(calibration_stderr(probabilities, is_true, documents))
+
+
+@pytest.mark.parametrize("probabilities", [[], [math.nan]])
+def test_an_error_without_probabilities_is_not_defined(probabilities):
+    assert math.isnan(calibration_error(probabilities, [True] * len(probabilities)))
+
+
+@pytest.mark.parametrize("logit_factor", [1.0, 2.0])
+def test_the_standard_error_is_that_of_a_bootstrap_over_documents(logit_factor):
+    random = np.random.default_rng(2)
+    probabilities, is_true, documents = draw_choices(random, 60, logit_factor)
+
+    stderr = calibration_stderr(probabilities, is_true, documents)
+
+    # One line for each document.
+    table = np.arange(600).reshape(60, 10)
+    errors = []
+    for _ in range(1000):
+        drawn = table[random.integers(0, 60, 60)].ravel()
+        errors.append(calibration_error(probabilities[drawn], is_true[drawn]))
+    assert stderr == pytest.approx(np.std(errors), rel=0.15)
+
+
+def test_the_interval_does_not_depend_on_the_order_of_choices():
+    probabilities, is_true, documents = draw_choices(np.random.default_rng(3), 30)
+    order = np.random.default_rng(0).permutation(300)
+
+    interval = calibration_interval(
+        probabilities[order], is_true[order], [documents[index] for index in order]
+    )
+
+    assert interval == pytest.approx(calibration_interval(probabilities, is_true, documents))
+
+
+def test_a_model_that_errs_by_the_same_logit_everywhere_is_not_calibrated():
+    probabilities, is_true, documents = draw_choices(np.random.default_rng(5), 100)
+
+    interval = calibration_interval(expit(logit(probabilities) + 1), is_true, documents)
+
+    assert interval.low > 0.05
