@@ -23,9 +23,10 @@ from lm_factuality.scores.agreement import (
     fleiss_kappa,
     krippendorff_alpha,
     measure_coefficient,
-    measure_share,
+    measure_of,
     pairwise_agreement,
 )
+from lm_factuality.scores.intervals import balanced_accuracy_interval, mean_interval
 from lm_factuality.scores.statistics import ratio
 
 Figures = dict[str, dict[str, dict[str, Number]]]
@@ -206,11 +207,6 @@ class ItemValue(NamedTuple):
 
     value: float
     """The value from 0 to 1, such as True if two people agree."""
-
-    @property
-    def weighted_counts(self) -> tuple[float, float]:
-        """Return the weighted value and the weight, whose sums give the weighted mean."""
-        return self.item.weight * self.value, self.item.weight
 
 
 def agreement_of(key: Key, labels: Labels, by: str = "") -> list[AgreementCell]:
@@ -517,18 +513,17 @@ def _measure_balanced_accuracy(
         wrong_texts: Whether the judge agrees, for each text that people call wrong.
         right_texts: Whether the judge agrees, for each text that people call right.
     """
-    # The bootstrap adds up four columns: agreements and weights of wrong texts, then those of right
-    # ones. Each text has zeros in the columns of the other kind.
-    counts = [(*text.weighted_counts, 0.0, 0.0) for text in wrong_texts]
-    counts += [(0.0, 0.0, *text.weighted_counts) for text in right_texts]
-    clusters = [text.item.cluster for text in (*wrong_texts, *right_texts)]
+    # The weights of each cluster's texts, in the order of true and false positives, and false and
+    # true negatives. A positive is a text that the judge calls wrong.
+    counts_by_cluster: dict[str, list[float]] = defaultdict(lambda: [0.0] * 4)
+    for item, judge_agrees in wrong_texts:
+        counts_by_cluster[item.cluster][0 if judge_agrees else 2] += item.weight
+    for item, judge_agrees in right_texts:
+        counts_by_cluster[item.cluster][3 if judge_agrees else 1] += item.weight
 
-    def balanced_accuracy(sums: Sequence[float]) -> float:
-        """Compute the balanced accuracy from the sums of the four columns."""
-        wrong_agreed, wrong_total, right_agreed, right_total = sums
-        return (ratio(wrong_agreed, wrong_total) + ratio(right_agreed, right_total)) / 2
-
-    return measure_share(counts, clusters, balanced_accuracy)
+    interval = balanced_accuracy_interval(list(counts_by_cluster.values()))
+    balanced_accuracy = (_weighted_mean(wrong_texts) + _weighted_mean(right_texts)) / 2
+    return measure_of(balanced_accuracy, interval, len(wrong_texts) + len(right_texts))
 
 
 def _shares_of_answers(
@@ -594,10 +589,19 @@ def _measure_mean(values: Sequence[ItemValue]) -> Measure:
 
     It is not defined without items.
     """
-    counts = [value.weighted_counts for value in values]
-    # Items of one document are not independent.
-    clusters = [value.item.cluster for value in values]
-    return measure_share(counts, clusters, lambda sums: ratio(*sums))
+    interval = mean_interval(
+        [value.value for value in values],
+        # Items of one document are not independent.
+        clusters=[value.item.cluster for value in values],
+        weights=[value.item.weight for value in values],
+    )
+    return measure_of(_weighted_mean(values), interval, len(values))
+
+
+def _weighted_mean(values: Sequence[ItemValue]) -> float:
+    """Return the weighted mean of the items' values, NaN without items."""
+    total = sum(value.item.weight * value.value for value in values)
+    return ratio(total, sum(value.item.weight for value in values))
 
 
 def _measure_coefficient(

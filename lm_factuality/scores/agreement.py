@@ -13,11 +13,10 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING, TypeVar
 
 import numpy as np
-from scipy import stats
 from tqdm import tqdm
 
-from lm_factuality.scores.intervals import ScoreOfSums, pooled_interval
-from lm_factuality.scores.statistics import ratio
+from lm_factuality.scores.intervals import ClusteredMean, Interval, interval_of_mean
+from lm_factuality.scores.statistics import none_if_nan, ratio
 
 if TYPE_CHECKING:
     from nltk.metrics.agreement import AnnotationTask
@@ -27,7 +26,6 @@ Answers = Sequence[str]
 """The answers of several people to one item, such as ("right", "wrong", "right")."""
 
 _MAX_JACKKNIFE_GROUPS = 50  # groups of clusters, each of which is left out once
-_NO_SPREAD = 1e-12  # values that differ by less are the same
 
 
 @dataclass(frozen=True)
@@ -57,13 +55,13 @@ def cohen_kappa(pairs: Sequence[Answers]) -> float:
         pairs: The answers of the two people to each item.
 
     Returns:
-        Kappa, or NaN if all answers are the same.
+        Kappa, or NaN if all answers are the same or nobody answers the same item as another.
     """
     # The import takes a second, which other commands do not need to wait for.
     from sklearn.metrics import cohen_kappa_score
 
     # If all answers are the same, p_e is 1, and kappa is 0 / 0.
-    if not _has_different_answers(pairs):
+    if not _is_comparable(pairs):
         return math.nan
     first_answers, second_answers = zip(*pairs, strict=True)
     return float(cohen_kappa_score(first_answers, second_answers))
@@ -80,9 +78,9 @@ def fleiss_kappa(items: Sequence[Answers]) -> float:
         items: The answers to each item. All items have the same number of answers.
 
     Returns:
-        Kappa, or NaN if all answers are the same.
+        Kappa, or NaN if all answers are the same or nobody answers the same item as another.
     """
-    if not _has_different_answers(items):
+    if not _is_comparable(items):
         return math.nan
     return float(_annotation_task(items).pi())
 
@@ -97,19 +95,20 @@ def krippendorff_alpha(items: Sequence[Answers]) -> float:
         items: The answers to each item, at least two. Their number may differ.
 
     Returns:
-        Alpha, or NaN if all answers are the same.
+        Alpha, or NaN if all answers are the same or nobody answers the same item as another.
     """
-    if not _has_different_answers(items):
+    if not _is_comparable(items):
         return math.nan
     return float(_annotation_task(items).alpha())
 
 
-def _has_different_answers(items: Sequence[Answers]) -> bool:
-    """Return whether at least two different answers occur among all items."""
+def _is_comparable(items: Sequence[Answers]) -> bool:
+    """Return whether some item has two answers, and some answers differ, of any items."""
     distinct_answers: set[str] = set()
     for answers in items:
         distinct_answers.update(answers)
-    return len(distinct_answers) > 1
+    has_pair = any(len(answers) > 1 for answers in items)
+    return has_pair and len(distinct_answers) > 1
 
 
 def _annotation_task(items: Sequence[Answers]) -> AnnotationTask:
@@ -141,14 +140,27 @@ def pairwise_agreement(answers: Answers) -> float:
     return ratio(agreeing_pairs, len(answers) * (len(answers) - 1))
 
 
+def measure_of(value: float, interval: Interval | None, count: int) -> Measure:
+    """Return a measure from its value, which may be NaN, and its interval.
+
+    Args:
+        value: The share or coefficient.
+        interval: Its 95% interval, None if there is none.
+        count: The number of items.
+    """
+    low, high = interval or (None, None)
+    return Measure(none_if_nan(value), low, high, count)
+
+
 def measure_coefficient(
     items: Sequence[Item], clusters: Sequence[str], compute: Callable[[Sequence[Item]], float]
 ) -> Measure:
     """Measure a coefficient of all items, with a 95% interval by the delete-a-group jackknife.
 
     The coefficient is computed again without each of up to 50 groups of clusters. With g groups
-    and the standard deviation s of these values, the interval reaches
-    t_0.975(g - 1) * s * sqrt(g - 1) to each side. (Coefficients are too slow for a bootstrap.)
+    and the standard deviation s of these values, s² * (g - 1) is the variance of the coefficient,
+    with g - 1 degrees of freedom. The interval is Wilson's between -1 and 1 (`interval_of_mean`).
+    (Coefficients are too slow for a bootstrap.)
 
     Args:
         items: The items, such as the answers to each of them.
@@ -156,15 +168,14 @@ def measure_coefficient(
         compute: Computes the coefficient of some of the items.
 
     Returns:
-        The coefficient. It has no interval if fewer than two groups can be left out, or if that
-        never changes it.
+        The coefficient. It has no interval if fewer than two groups can be left out.
     """
     coefficient = compute(items)
     if math.isnan(coefficient):
-        return Measure(None, None, None, len(items))
+        return measure_of(coefficient, None, len(items))
 
     # A cluster is left out as a whole, since its items are not independent.
-    cluster_numbers = np.unique(clusters, return_inverse=True)[1]
+    names, cluster_numbers = np.unique(clusters, return_inverse=True)
     # Neighbouring clusters go to different groups, so the groups are about equally large.
     groups = cluster_numbers % _MAX_JACKKNIFE_GROUPS
     values_without_group = []
@@ -175,41 +186,12 @@ def measure_coefficient(
     jackknife_values = np.array(values_without_group)
     # The coefficient is not defined if the remaining answers are all the same.
     jackknife_values = jackknife_values[~np.isnan(jackknife_values)]
-    # Values that are all alike show no spread, so they tell no interval.
-    if len(jackknife_values) < 2 or np.ptp(jackknife_values) < _NO_SPREAD:
-        return Measure(coefficient, None, None, len(items))
+    if len(jackknife_values) < 2:
+        return measure_of(coefficient, None, len(items))
     degrees = len(jackknife_values) - 1
-    half_width = float(stats.t.ppf(0.975, degrees) * np.std(jackknife_values) * math.sqrt(degrees))
+    variance = float(np.var(jackknife_values)) * degrees
+    estimate = ClusteredMean(
+        coefficient, variance, degrees, num_clusters=len(names), has_single_trials=False
+    )
     # No coefficient of agreement lies outside of [-1, 1].
-    low = max(-1.0, coefficient - half_width)
-    high = min(1.0, coefficient + half_width)
-    return Measure(coefficient, low, high, len(items))
-
-
-def measure_share(
-    rows: Sequence[Sequence[float]], clusters: Sequence[str], score_of_sums: ScoreOfSums
-) -> Measure:
-    """Measure a share of pooled counts, with a 95% interval by a bootstrap over clusters.
-
-    If all clusters have the same share, a bootstrap shows no spread. The interval is then the exact
-    one of Clopper and Pearson (1934).
-
-    Args:
-        rows: The counts of each item, such as (agreements, pairs).
-        clusters: The cluster of each row.
-        score_of_sums: The share as a function of the column sums of the rows.
-
-    Returns:
-        The share, which is not defined without rows.
-    """
-    measured = score_of_sums(np.sum(rows, axis=0).tolist()) if rows else math.nan
-    if math.isnan(measured):
-        return Measure(None, None, None, len(rows))
-
-    cluster_numbers = np.unique(clusters, return_inverse=True)[1]
-    # The transposed table has one line for each count.
-    columns = np.array(rows, dtype=float).T
-    # The bootstrap draws clusters, so their rows are added up first.
-    cluster_sums = np.stack([np.bincount(cluster_numbers, column) for column in columns], axis=1)
-    low, high = pooled_interval(cluster_sums, score_of_sums) or (None, None)
-    return Measure(measured, low, high, len(rows))
+    return measure_of(coefficient, interval_of_mean(estimate, -1.0, 1.0), len(items))

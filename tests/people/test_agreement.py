@@ -9,7 +9,8 @@ from sklearn.metrics import balanced_accuracy_score, cohen_kappa_score, recall_s
 from lm_factuality.ground.errors import ConfigError
 from lm_factuality.people.agreement import JUDGE, TOGETHER, agreement_of
 from lm_factuality.people.labels import Key, SheetItem, SheetSource, read_labels
-from lm_factuality.scores.agreement import fleiss_kappa, krippendorff_alpha
+from lm_factuality.scores.agreement import Measure, fleiss_kappa, krippendorff_alpha
+from lm_factuality.scores.intervals import balanced_accuracy_interval, mean_interval
 
 ANSWERS = {"f": "factual", "w": "wrong", "s": "skip", "y": "yes", "n": "no"}
 SEGMENT_ROW = ("segment", "all")
@@ -142,6 +143,57 @@ def test_share_of_an_answer_is_that_of_the_majority(majority_letters, random_mea
     share = random_measures["answers", (*SEGMENT_ROW, "wrong"), "share, %"]
 
     assert share.value == pytest.approx(majority_letters.count("w") / len(majority_letters))
+
+
+def test_shares_have_the_interval_of_their_clusters(random_measures, random_letters):
+    ann, ben, cy = (np.array(list(random_letters[name])) for name in ("ann", "ben", "cy"))
+
+    agreement = random_measures["people", SEGMENT_ROW, "agreement, %"]
+
+    # Each item is of its own unit.
+    shares = ((ann == ben).astype(int) + (ann == cy) + (ben == cy)) / 3
+    assert (agreement.low, agreement.high) == mean_interval(shares.tolist())
+
+
+def test_balanced_accuracy_has_the_interval_of_its_counts(
+    random_letters, majority_letters, random_measures
+):
+    judge_is_wrong = np.array(list(random_letters["judge"])) == "w"
+    people_say_wrong = np.array(majority_letters) == "w"
+
+    balanced = random_measures["pairs", PEOPLE_AND_JUDGE_ROW, "balanced, %"]
+
+    counts = np.stack(
+        [
+            judge_is_wrong & people_say_wrong,
+            judge_is_wrong & ~people_say_wrong,
+            ~judge_is_wrong & people_say_wrong,
+            ~judge_is_wrong & ~people_say_wrong,
+        ],
+        axis=1,
+    )
+    assert (balanced.low, balanced.high) == pytest.approx(balanced_accuracy_interval(counts))
+
+
+@pytest.mark.parametrize("num_items", [6, 20])
+def test_a_judge_that_is_always_right_has_the_interval_of_so_many_items(tmp_path, num_items):
+    key = sheet_key([sheet_item(number) for number in range(1, num_items + 1)])
+    labels = labels_of(tmp_path, key, {"ann": "f" * num_items})
+
+    specificity = measures_of(key, labels)["pairs", PEOPLE_AND_JUDGE_ROW, "specificity, %"]
+
+    assert specificity.value == 1
+    # Wilson's interval of so many successes.
+    assert specificity.low == pytest.approx(num_items / (num_items + 1.96**2), abs=1e-4)
+
+
+def test_a_judge_of_right_texts_alone_has_no_balanced_accuracy(tmp_path):
+    key = sheet_key([sheet_item(number) for number in range(1, 7)])
+    labels = labels_of(tmp_path, key, {"ann": "ffffff"})
+
+    balanced = measures_of(key, labels)["pairs", PEOPLE_AND_JUDGE_ROW, "balanced, %"]
+
+    assert balanced == Measure(None, None, None, 6)
 
 
 def test_intervals_contain_their_values(random_measures):

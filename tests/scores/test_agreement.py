@@ -13,10 +13,11 @@ from lm_factuality.scores.agreement import (
     fleiss_kappa,
     krippendorff_alpha,
     measure_coefficient,
-    measure_share,
+    measure_of,
     pairwise_agreement,
 )
-from lm_factuality.scores.statistics import Outcome, clustered_stderr, ratio
+from lm_factuality.scores.intervals import ClusteredMean, Interval, interval_of_mean
+from lm_factuality.scores.statistics import Outcome, clustered_stderr
 
 # Fleiss (1971), table 1: how many of six psychiatrists gave each of 30 patients one of five
 # diagnoses.
@@ -118,9 +119,12 @@ def test_cohens_kappa_is_agreement_beyond_chance(table, agreement, agreement_by_
         pytest.param(
             krippendorff_alpha, [["a", "a", "a"], ["a", "a"]], id="Krippendorff, one category"
         ),
+        pytest.param(cohen_kappa, [("a",), ("b",)], id="Cohen, one person"),
+        pytest.param(fleiss_kappa, [["a"], ["b"]], id="Fleiss, one person"),
+        pytest.param(krippendorff_alpha, [["a"], ["b"]], id="Krippendorff, one person"),
     ],
 )
-def test_coefficients_are_not_defined_without_variation(coefficient, items):
+def test_coefficients_are_not_defined_without_variation_or_pairs(coefficient, items):
     assert math.isnan(coefficient(items))
 
 
@@ -131,67 +135,62 @@ def test_the_jackknife_of_a_mean_is_its_clustered_standard_error():
     measure = measure_coefficient(values, clusters, lambda items: float(np.mean(items)))
 
     outcomes = [Outcome(value, cluster) for value, cluster in zip(values, clusters, strict=True)]
-    t_quantile = 2.093024  # of 97.5%, with 19 degrees of freedom
-    half_width = (measure.high - measure.low) / 2
-    assert measure.value == pytest.approx(np.mean(values))
-    assert half_width == pytest.approx(t_quantile * clustered_stderr(outcomes), rel=1e-6)
+    mean = float(np.mean(values))
+    estimate = ClusteredMean(mean, clustered_stderr(outcomes) ** 2, 19, 20, False)
+    assert measure.value == pytest.approx(mean)
+    assert (measure.low, measure.high) == pytest.approx(interval_of_mean(estimate, -1, 1))
     assert measure.count == 60
 
 
-@pytest.mark.parametrize(
-    ("items", "clusters"),
-    [
-        pytest.param([("a", "b"), ("b", "a")], ["x", "x"], id="one cluster"),
-        pytest.param(
-            [("a", "a"), ("b", "b"), ("c", "c")] * 2,
-            list("xyzxyz"),
-            id="clusters without variation",
-        ),
-    ],
-)
-def test_a_coefficient_has_no_interval_if_leaving_out_clusters_says_nothing(items, clusters):
+def test_a_coefficient_of_one_cluster_has_no_interval():
+    measure = measure_coefficient([("a", "b"), ("b", "a")], ["x", "x"], cohen_kappa)
+
+    assert measure == Measure(cohen_kappa([("a", "b"), ("b", "a")]), None, None, 2)
+
+
+@pytest.mark.parametrize("num_clusters", [10, 40])
+def test_perfect_agreement_has_the_interval_of_as_many_trials_as_clusters(num_clusters):
+    items = [("a", "a"), ("b", "b")] * num_clusters
+    clusters = [str(number // 2) for number in range(2 * num_clusters)]
+
     measure = measure_coefficient(items, clusters, cohen_kappa)
 
-    assert measure.value is not None
-    assert measure.low is None
-    assert measure.high is None
-
-
-def share_of(sums):
-    """Return the share whose numerator and denominator are these sums."""
-    return ratio(*sums)
-
-
-def test_a_share_of_one_has_an_exact_interval():
-    rows = [(1, 1)] * 30
-    clusters = [str(number // 3) for number in range(30)]
-
-    measure = measure_share(rows, clusters, share_of)
-
+    # Wilson's interval of so many successes, which reaches from -1 to 1 instead of from 0 to 1.
+    wilson_low = num_clusters / (num_clusters + 1.96**2)
     assert measure.value == 1
-    assert measure.high == 1
-    assert measure.count == 30
-    # Clopper and Pearson (1934), for 10 of 10 clusters.
-    assert measure.low == pytest.approx(0.025 ** (1 / 10), abs=1e-4)
+    assert measure.low == pytest.approx(2 * wilson_low - 1, abs=1e-4)
+    assert measure.high == pytest.approx(1)
 
 
-def test_a_share_of_zero_has_an_exact_interval():
-    measure = measure_share([(0, 1)] * 3, list("xyz"), share_of)
+@pytest.mark.parametrize("num_items", [30, 100])
+def test_the_interval_of_a_coefficient_contains_the_truth(num_items):
+    random = np.random.default_rng(7)
+    clusters = [str(number) for number in range(num_items)]
 
-    assert measure.high == pytest.approx(1 - 0.025 ** (1 / 3))
+    hits = []
+    for _ in range(60):
+        truths = random.random((num_items, 1)) < 0.5
+        is_right = random.random((num_items, 3)) < 0.9
+        answers = np.where(truths == is_right, "yes", "no").tolist()
+        measure = measure_coefficient(answers, clusters, fleiss_kappa)
+        # Two people agree with a probability of 0.82, and by chance with one of 0.5.
+        hits.append(measure.low <= 0.64 <= measure.high)
+
+    # 95% and three standard errors less.
+    assert np.mean(hits) > 0.86
 
 
-@pytest.mark.parametrize(
-    ("rows", "clusters", "expected"),
-    [
-        # The bootstrap always draws the same share.
-        pytest.param([(1, 2), (1, 2)], ["x", "y"], Measure(0.5, None, None, 2), id="no variation"),
-        pytest.param([], [], Measure(None, None, None, 0), id="no rows"),
-        pytest.param([(0, 0)], ["x"], Measure(None, None, None, 1), id="zero of zero"),
-    ],
-)
-def test_a_share_may_have_no_interval(rows, clusters, expected):
-    assert measure_share(rows, clusters, share_of) == expected
+def test_a_measure_that_is_not_defined_has_no_numbers():
+    assert measure_of(math.nan, None, 3) == Measure(None, None, None, 3)
+
+
+def test_a_measure_has_the_ends_of_its_interval():
+    assert measure_of(0.5, Interval(0.4, 0.7), 3) == Measure(0.5, 0.4, 0.7, 3)
+
+
+@pytest.mark.parametrize("answers", [[], ["a"]])
+def test_agreement_on_an_item_needs_two_answers(answers):
+    assert math.isnan(pairwise_agreement(answers))
 
 
 @pytest.mark.parametrize(
