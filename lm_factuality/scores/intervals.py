@@ -622,10 +622,12 @@ def _mean_of_clusters(sums: Floats, weights: Floats, squares: Floats) -> Cluster
     Returns:
         The mean, or None if fewer than two clusters have a weight, or a number is not finite.
     """
+    if not np.isfinite(squares.sum() + weights.sum()):
+        return None
     counts = weights > 0
     sums, weights, squares = sums[counts], weights[counts], squares[counts]
     num_clusters = len(weights)
-    if num_clusters < 2 or not np.isfinite(squares.sum() + weights.sum()):
+    if num_clusters < 2:
         return None
 
     total_weight = float(weights.sum())

@@ -1,0 +1,460 @@
+"""Intervals against closed forms, other libraries and published examples.
+
+``make coverage`` measures how often they contain the truth.
+"""
+
+import math
+
+import numpy as np
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+from scipy.stats import binomtest, ttest_1samp
+
+from lm_factuality.scores.intervals import (
+    Interval,
+    accuracy_interval,
+    balanced_accuracy_interval,
+    clustered_mean,
+    difference_interval,
+    f1_interval,
+    has_few_clusters,
+    interval_from_stderr,
+    mean_interval,
+    mean_of_counts,
+    perplexity_interval,
+    pooled_difference_interval,
+    pooled_interval,
+    precision_interval,
+    ratio_interval,
+    recall_interval,
+    sum_interval,
+)
+
+UNBOUNDED = (-math.inf, math.inf)
+
+# Four documents of three rows each.
+VALUES = [0.2, 0.4, 0.9, 0.5, 0.7, 0.6, 0.1, 0.0, 0.3, 1.0, 0.8, 0.9]
+DOCUMENTS = list("aaabbbcccddd")
+
+# tp, fp, fn and tn of six responses.
+COUNTS = [[2, 0, 1, 3], [1, 1, 0, 2], [0, 0, 2, 1], [3, 0, 0, 4], [1, 0, 1, 0], [0, 1, 0, 5]]
+
+
+def is_close(interval, expected):
+    """Return whether two intervals have the same ends, up to rounding."""
+    return interval == pytest.approx(tuple(expected), abs=1e-9)
+
+
+# --- Means
+
+
+@pytest.mark.parametrize(("right", "rows"), [(8, 10), (0, 3), (3, 3), (1, 369)])
+def test_the_interval_of_independent_right_and_wrong_rows_is_wilsons(right, rows):
+    interval = mean_interval([1] * right + [0] * (rows - right))
+
+    expected = binomtest(right, rows).proportion_ci(method="wilson")
+    assert is_close(interval, (expected.low, expected.high))
+
+
+def test_the_interval_of_independent_rows_without_bounds_is_students():
+    interval = mean_interval(VALUES, None, *UNBOUNDED)
+
+    assert is_close(interval, ttest_1samp(VALUES, 0).confidence_interval())
+
+
+def test_the_interval_of_documents_of_one_size_is_that_of_statsmodels():
+    interval = mean_interval(VALUES, DOCUMENTS, *UNBOUNDED)
+
+    # statsmodels 0.15.0: OLS(VALUES, ones).fit(cov_type="cluster", use_t=True).conf_int()
+    assert interval == pytest.approx((0.03014439, 1.03652228), abs=1e-8)
+
+
+def test_the_degrees_of_freedom_of_documents_of_one_size_are_their_number_less_one():
+    assert clustered_mean(VALUES, DOCUMENTS).degrees == pytest.approx(3, abs=1e-9)
+
+
+@pytest.mark.parametrize("sizes", [[1, 2, 3, 10], [1, 1, 1, 40, 7], [5, 6, 7, 8, 9, 10]])
+def test_the_degrees_of_freedom_are_those_of_satterthwaites_formula(sizes):
+    errors = [size % 2 for size in sizes]
+
+    degrees = mean_of_counts(errors, sizes).degrees
+
+    # The variance is the quadratic form e'Ae of the documents' errors e, whose variances W are
+    # proportional to the documents' sizes.
+    leverages = np.array(sizes) / sum(sizes)
+    residual_maker = np.eye(len(sizes)) - np.outer(leverages, np.ones(len(sizes)))
+    quadratic_form = residual_maker.T @ np.diag(1 / (1 - leverages)) @ residual_maker
+    product = quadratic_form @ np.diag(leverages)
+    expected = np.trace(product) ** 2 / np.trace(product @ product)
+    assert degrees == pytest.approx(expected, rel=1e-9)
+
+
+def test_the_variance_is_kishs_if_a_large_document_hides_the_spread_of_small_ones():
+    # All rows of a document are alike, so their correlation is 1.
+    estimate = clustered_mean([0, 1] + [1] * 10, ["a", "b"] + ["c"] * 10)
+
+    variance_of_row = 11 / 12 * 1 / 12
+    mean_size_of_row = (1 + 1 + 10**2) / 12
+    assert estimate.variance == pytest.approx(variance_of_row / 12 * mean_size_of_row)
+
+
+def test_rows_of_one_document_that_are_alike_count_as_one():
+    in_documents = mean_interval(
+        [1] * 50 + [0] * 50 + [1] * 50, ["a"] * 50 + ["b"] * 50 + ["c"] * 50
+    )
+    independent = mean_interval([1] * 50 + [0] * 50 + [1] * 50)
+
+    assert in_documents.high - in_documents.low > 3 * (independent.high - independent.low)
+
+
+def test_documents_that_are_all_right_count_as_one_trial_each():
+    documents = [row // 200 for row in range(1000)]
+
+    interval = mean_interval([1] * 1000, documents)
+
+    assert is_close(interval, binomtest(5, 5).proportion_ci(method="wilson"))
+
+
+def test_a_document_for_each_row_is_the_same_as_independent_rows():
+    assert mean_interval(VALUES, range(12)) == mean_interval(VALUES)
+
+
+def test_the_order_of_rows_does_not_matter():
+    order = np.random.default_rng(1).permutation(12)
+    values = [VALUES[index] for index in order]
+    documents = [DOCUMENTS[index] for index in order]
+
+    assert is_close(mean_interval(values, documents), mean_interval(VALUES, DOCUMENTS))
+
+
+def test_unscored_rows_do_not_count():
+    with_unscored = mean_interval([*VALUES, None], [*DOCUMENTS, "e"])
+
+    assert with_unscored == mean_interval(VALUES, DOCUMENTS)
+
+
+def test_a_row_of_weight_two_counts_as_two_equal_rows_of_its_document():
+    weighted = mean_interval([1, 0, 1, 0], list("abcd"), weights=[2, 3, 1, 1])
+    repeated = mean_interval([1, 1, 0, 0, 0, 1, 0], list("aabbbcd"))
+
+    assert is_close(weighted, repeated)
+
+
+def test_other_bounds_scale_the_interval():
+    low, high = mean_interval(VALUES, DOCUMENTS)
+
+    scaled = mean_interval([4 * value - 1 for value in VALUES], DOCUMENTS, low=-1, high=3)
+
+    assert is_close(scaled, (4 * low - 1, 4 * high - 1))
+
+
+def test_the_interval_of_a_score_with_a_lower_bound_alone_is_symmetric_in_the_logarithm():
+    low, high = mean_interval([1.0, 2.0, 9.0], low=0, high=math.inf)
+
+    assert low > 0
+    assert low * high == pytest.approx(4.0**2)
+
+
+@pytest.mark.parametrize("bounds", [UNBOUNDED, (0, math.inf)])
+def test_rows_that_are_all_alike_have_no_interval_without_two_bounds(bounds):
+    assert mean_interval([0.5] * 9, None, *bounds) is None
+
+
+# --- Scores of counts
+
+
+def test_shares_of_counts_are_means_of_their_decisions():
+    # Two of three, none of one, and one of two.
+    of_counts = ratio_interval([2, 0, 1], [3, 1, 2])
+    of_decisions = mean_interval([1, 1, 0, 0, 1, 0], list("aaabcc"))
+
+    assert is_close(of_counts, of_decisions)
+
+
+def test_the_interval_of_f1_is_made_of_that_of_a_share():
+    tp, fp, fn, _ = np.transpose(COUNTS)
+
+    interval = f1_interval(COUNTS)
+
+    # F1 is 2 J / (1 + J) for J = tp / (tp + fp + fn).
+    share = ratio_interval(tp, tp + fp + fn)
+    assert is_close(interval, [2 * end / (1 + end) for end in share])
+
+
+def test_precision_and_recall_are_shares_of_what_was_flagged_and_of_errors():
+    tp, fp, fn, _ = np.transpose(COUNTS)
+
+    assert precision_interval(COUNTS) == ratio_interval(tp, tp + fp)
+    assert recall_interval(COUNTS) == ratio_interval(tp, tp + fn)
+
+
+def test_the_accuracy_is_the_share_of_all_decisions_that_are_right():
+    tp, fp, fn, tn = np.transpose(COUNTS)
+
+    assert accuracy_interval(COUNTS) == ratio_interval(tp + tn, tp + fp + fn + tn)
+
+
+def test_responses_without_a_count_do_not_matter():
+    for interval in (f1_interval, precision_interval, recall_interval):
+        assert interval([*COUNTS, [0, 0, 0, 7]]) == interval(COUNTS)
+
+
+def test_the_interval_of_balanced_accuracy_combines_recall_and_specificity():
+    # All errors stand in other responses than right segments, so the two are independent.
+    counts = [[3, 0, 1, 0], [1, 0, 2, 0], [2, 0, 0, 0], [0, 1, 0, 3], [0, 0, 0, 4], [0, 2, 0, 2]]
+    recall = recall_interval(counts)
+    specificity = ratio_interval([3, 4, 2], [4, 4, 4])
+
+    interval = balanced_accuracy_interval(counts)
+
+    low = (6 / 9 + 9 / 12 - math.hypot(6 / 9 - recall.low, 9 / 12 - specificity.low)) / 2
+    high = (6 / 9 + 9 / 12 + math.hypot(recall.high - 6 / 9, specificity.high - 9 / 12)) / 2
+    assert is_close(interval, (low, high))
+
+
+def test_the_sum_of_two_shares_has_the_interval_of_newcombes_example():
+    # 56 of 70 against 48 of 80: method 10 of Newcombe (1998), Statistics in Medicine 17, 873-890.
+    first = binomtest(56, 70).proportion_ci(method="wilson")
+    second = binomtest(48, 80).proportion_ci(method="wilson")
+
+    interval = sum_interval(
+        0.8, Interval(first.low, first.high), -0.6, Interval(-second.high, -second.low)
+    )
+
+    assert interval == pytest.approx((0.0524, 0.3339), abs=5e-5)
+
+
+def recall_of_sums(sums):
+    """Return the recall from the sums of tp, fp, fn and tn."""
+    tp, _, fn, _ = sums
+    return tp / (tp + fn) if tp + fn else math.nan
+
+
+def test_the_interval_of_any_score_of_sums_is_near_that_of_many_equal_clusters():
+    generator = np.random.default_rng(1)
+    tp = generator.binomial(4, 0.7, 500)
+    counts = np.stack([tp, 0 * tp, 4 - tp, 0 * tp], axis=1)
+
+    interval = pooled_interval(counts, recall_of_sums)
+
+    assert interval == pytest.approx(recall_interval(counts), abs=1e-3)
+
+
+@pytest.mark.parametrize(
+    ("value", "stderr", "num_rows"),
+    [(math.nan, 0.1, 9), (0.5, math.nan, 9), (0.5, math.inf, 9), (0.5, 0.1, 1), (0.5, -0.1, 9)],
+)
+def test_a_score_without_a_usable_standard_error_has_no_interval(value, stderr, num_rows):
+    assert interval_from_stderr(value, stderr, num_rows) is None
+
+
+def test_the_standard_error_of_independent_rows_gives_students_interval():
+    stderr = np.std(VALUES, ddof=1) / math.sqrt(12)
+
+    interval = interval_from_stderr(np.mean(VALUES), stderr, 12, *UNBOUNDED)
+
+    assert is_close(interval, ttest_1samp(VALUES, 0).confidence_interval())
+
+
+def test_the_uncertainty_of_scores_that_move_against_each_other_cancels_out():
+    interval = sum_interval(0.8, Interval(0.7, 0.9), 0.1, Interval(0.0, 0.2), correlation=-1)
+
+    assert is_close(interval, (0.9, 0.9))
+
+
+# --- Differences
+
+
+def test_the_interval_of_a_difference_turns_round_if_the_models_are_exchanged():
+    low, high = difference_interval(VALUES, VALUES[::-1], DOCUMENTS)
+
+    assert is_close(difference_interval(VALUES[::-1], VALUES, DOCUMENTS), (-high, -low))
+
+
+def test_the_interval_of_a_difference_of_many_rows_is_normal():
+    generator = np.random.default_rng(1)
+    first = (generator.random(10_000) < 0.7).astype(float)
+    second = (generator.random(10_000) < 0.6).astype(float)
+
+    interval = difference_interval(first.tolist(), second.tolist())
+
+    differences = first - second
+    half_width = 1.96 * differences.std() / 100
+    expected = (differences.mean() - half_width, differences.mean() + half_width)
+    assert interval == pytest.approx(expected, abs=2e-4)
+
+
+def test_models_that_never_differ_leave_some_uncertainty():
+    few = difference_interval([1, 0] * 10, [1, 0] * 10)
+    many = difference_interval([1, 0] * 100, [1, 0] * 100)
+
+    assert few.low < many.low < 0 < many.high < few.high
+
+
+def test_a_row_without_a_value_of_both_models_is_left_out():
+    with_unscored = difference_interval([1, 0, 1, None, 0], [0, 0, 1, 1, None])
+
+    assert with_unscored == difference_interval([1, 0, 1], [0, 0, 1])
+
+
+def test_the_interval_of_a_difference_without_bounds_is_students():
+    second = [0.1 * row for row in range(12)]
+
+    interval = difference_interval(VALUES, second, None, *UNBOUNDED)
+
+    expected = ttest_1samp(np.subtract(VALUES, second), 0).confidence_interval()
+    assert is_close(interval, expected)
+
+
+def test_the_interval_of_a_difference_in_recall_turns_round_if_the_judges_are_exchanged():
+    others = COUNTS[::-1]
+    low, high = pooled_difference_interval(COUNTS, others, recall_of_sums)
+
+    exchanged = pooled_difference_interval(others, COUNTS, recall_of_sums)
+
+    assert is_close(exchanged, (-high, -low))
+
+
+def test_judges_that_agree_everywhere_leave_some_uncertainty():
+    counts = [[2, 0, 0, 0], [0, 0, 2, 0], [1, 0, 1, 0], [1, 0, 1, 0]]
+
+    low, high = pooled_difference_interval(counts, counts, recall_of_sums)
+
+    assert low < -0.1 < 0.1 < high
+
+
+# --- Perplexity
+
+
+def test_the_interval_of_a_perplexity_is_that_of_its_logarithm():
+    losses = [2.0, 3.5, 3.0, 2.5]
+
+    interval = perplexity_interval(losses, [100, 100, 100, 100])
+
+    assert is_close(interval, np.exp(ttest_1samp(losses, 0).confidence_interval()))
+
+
+def test_a_perplexity_that_no_float_can_hold_has_no_interval():
+    assert perplexity_interval([1.0, 900.0, 2.0], [1, 1, 1]) is None
+
+
+# --- For all functions
+
+
+bounds = st.sampled_from([(0.0, 1.0), (-1.0, 1.0), (0.0, 2.0), (1.0, 5.0)])
+rows = st.lists(
+    st.tuples(
+        st.one_of(st.sampled_from([0.0, 1.0]), st.floats(0, 1)),
+        st.one_of(st.sampled_from([0.0, 1.0]), st.floats(0, 1)),
+        st.integers(0, 5),
+    ),
+    max_size=30,
+)
+
+
+@given(rows, bounds)
+def test_the_interval_of_a_mean_contains_it_and_stays_within_the_bounds(rows, bounds):
+    low, high = bounds
+    values = [low + (high - low) * share for share, _, _ in rows]
+
+    interval = mean_interval(values, [cluster for _, _, cluster in rows], low, high)
+
+    if interval is None:
+        assert len({cluster for _, _, cluster in rows}) < 2
+    else:
+        mean = sum(values) / len(values)
+        assert low <= interval.low <= mean + 1e-9
+        assert mean - 1e-9 <= interval.high <= high
+        assert interval.low < interval.high
+
+
+@given(rows, bounds)
+def test_the_interval_of_a_difference_stays_within_the_bounds(rows, bounds):
+    low, high = bounds
+    first = [low + (high - low) * share for share, _, _ in rows]
+    second = [low + (high - low) * share for _, share, _ in rows]
+
+    interval = difference_interval(first, second, [row[2] for row in rows], low, high)
+
+    if interval is not None:
+        assert low - high <= interval.low < interval.high <= high - low
+
+
+@given(st.lists(st.tuples(*[st.integers(0, 4)] * 4), max_size=12))
+def test_intervals_of_counts_stay_between_0_and_1(counts):
+    for function in (
+        f1_interval,
+        precision_interval,
+        recall_interval,
+        balanced_accuracy_interval,
+    ):
+        interval = function(counts)
+
+        if interval is not None:
+            # The method of variance estimates recovery may be off by rounding.
+            assert -1e-9 <= interval.low < interval.high <= 1 + 1e-9
+
+
+@pytest.mark.parametrize(
+    "values",
+    [[], [None, None], [1.0], [0.5, math.nan, 1.0], [0.5, math.inf, 1.0]],
+    ids=["empty", "unscored", "one row", "NaN", "infinite"],
+)
+def test_values_without_a_defined_mean_have_no_interval(values):
+    zeros = [0.0] * len(values)
+
+    for bounds in ((0, 1), (0, math.inf), UNBOUNDED):
+        assert mean_interval(values, None, *bounds) is None
+        assert difference_interval(values, zeros, None, *bounds) is None
+        assert difference_interval(zeros, values, None, *bounds) is None
+    assert perplexity_interval(values, [1] * len(values)) is None
+
+
+@pytest.mark.parametrize("weights", [[0, 0, 0], [0, 1, 0], [math.nan, 1, 1], [math.inf, 1, 1]])
+def test_weights_without_a_defined_mean_have_no_interval(weights):
+    assert mean_interval([1, 0, 1], weights=weights) is None
+    assert difference_interval([1, 0, 1], [0, 0, 0], weights=weights) is None
+    assert perplexity_interval([1, 2, 3], weights) is None
+
+
+def test_rows_of_one_document_have_no_interval():
+    assert mean_interval([1, 0, 1], ["a"] * 3) is None
+    assert difference_interval([1, 0, 1], [0, 0, 1], ["a"] * 3) is None
+    assert perplexity_interval([1, 2, 3], [5, 5, 5], ["a"] * 3) is None
+
+
+@pytest.mark.parametrize(
+    "function", [f1_interval, precision_interval, recall_interval, balanced_accuracy_interval]
+)
+@pytest.mark.parametrize(
+    "counts",
+    [
+        [],
+        [[1, 1, 1, 1]],
+        [[0, 0, 0, 0]] * 3,
+        [[0, 0, 0, 5]] * 3,
+        [[math.nan, 1, 1, 1], *COUNTS],
+        [[math.inf, 1, 1, 1], *COUNTS],
+    ],
+    ids=["empty", "one response", "no counts", "nothing to find", "NaN", "infinite"],
+)
+def test_counts_without_a_defined_score_have_no_interval(function, counts):
+    assert function(counts) is None
+
+
+@pytest.mark.parametrize(
+    "counts",
+    [[], [[1, 1, 1, 1]], [[0, 0, 0, 5]] * 3, [[math.nan, 1, 1, 1], *COUNTS]],
+    ids=["empty", "one response", "nothing to find", "NaN"],
+)
+def test_sums_without_a_defined_score_have_no_interval(counts):
+    assert pooled_interval(counts, recall_of_sums) is None
+    assert pooled_difference_interval(counts, counts, recall_of_sums) is None
+
+
+@pytest.mark.parametrize(
+    ("clusters", "are_few"), [([], True), (list("aabbccdd"), True), (list("abcde"), False)]
+)
+def test_fewer_than_five_clusters_are_few(clusters, are_few):
+    assert has_few_clusters(clusters) == are_few
