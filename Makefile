@@ -4,7 +4,7 @@ VENV := .venv
 BIN := $(VENV)/bin
 PIP := $(BIN)/python -m pip --disable-pip-version-check
 
-.PHONY: help install install-dev dist quickstart chromium test test-all test-vllm real model lint format docs attack bench bench-judge bench-pages bench-gen bench-corrected bench-genres sample clean
+.PHONY: help install install-dev dist quickstart chromium test test-all test-vllm real model lint format docs attack bench bench-judge bench-pages bench-gen bench-corrected bench-genres coverage sample clean
 
 help:  ## list the targets
 	@grep -E '^[a-z-]+:.*##' $(MAKEFILE_LIST) | sed -E 's/:.*## /\t/' | expand -t 14
@@ -92,6 +92,9 @@ bench-gen: install-dev  ## time the generator's filters beside their bare models
 bench-corrected: install-dev  ## how often intervals of scores corrected by labels hold the truth, 1,000 trials of 72 settings (ten minutes)
 	$(BIN)/python -m bench.corrected
 	$(BIN)/python -m bench.corrected --released
+
+coverage: install-dev  ## how often 95% intervals contain the truth, by simulation, into docs/coverage.md (ten minutes)
+	OMP_NUM_THREADS=1 $(BIN)/python -m bench.coverage --out docs/coverage.md $(COVERAGE)
 
 $(VENV)/installed-generate: $(VENV)/installed
 	$(PIP) install --quiet -c constraints.txt -e '.[generate]'

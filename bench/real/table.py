@@ -77,13 +77,23 @@ def print_and_save(outcomes: Sequence[Outcome], model: str, out: Path) -> None:
 
 def to_markdown(outcomes: Sequence[Outcome]) -> str:
     """Return the table in Markdown."""
-    heads = [column.lstrip("#") for column in _COLUMNS]
-    rules = ["---:" if column.startswith("#") else "---" for column in _COLUMNS]
-    rows = [heads, rules]
-    for row in _make_rows(outcomes):
+    return markdown_table(_COLUMNS, _make_rows(outcomes))
+
+
+def markdown_table(columns: Sequence[str], rows: Sequence[Sequence[str]]) -> str:
+    """Return the lines of a table in Markdown.
+
+    Args:
+        columns: The names of the columns. ``#`` before a name marks a column of numbers.
+        rows: The cells of each row.
+    """
+    heads = [column.lstrip("#") for column in columns]
+    rules = ["---:" if column.startswith("#") else "---" for column in columns]
+    lines = [heads, rules]
+    for row in rows:
         # A bar within a cell would end the cell.
-        rows.append([cell.replace("|", "\\|") for cell in row])
-    return markdown_lines(rows)
+        lines.append([cell.replace("|", "\\|") for cell in row])
+    return markdown_lines(lines)
 
 
 def markdown_lines(rows: Sequence[Sequence[str]]) -> str:
@@ -118,19 +128,20 @@ def _make_rows(outcomes: Sequence[Outcome]) -> list[tuple[str, ...]]:
     return rows
 
 
-def put_on_page(page: Path, table: str) -> None:
-    """Put a table on a page in place of the one that stands below `TABLE_MARK`.
+def put_on_page(page: Path, table: str, table_mark: str = TABLE_MARK) -> None:
+    """Put a table on a page in place of the one that stands below a mark.
 
     Args:
         page: The page, in Markdown.
         table: The table's lines, in Markdown.
+        table_mark: The line of the page below which the table stands.
 
     Raises:
         DataError: The page has no such line.
     """
-    before, mark, after = page.read_text(encoding="utf-8").partition(f"{TABLE_MARK}\n\n")
+    before, mark, after = page.read_text(encoding="utf-8").partition(f"{table_mark}\n\n")
     if not mark:
-        raise DataError(f"{page}: has no line {TABLE_MARK!r}, below which a table belongs")
+        raise DataError(f"{page}: has no line {table_mark!r}, below which a table belongs")
     # The old table ends at the first blank line.
     _, _, rest = after.partition("\n\n")
     write_text(page, f"{before}{mark}{table}\n{rest}")

@@ -83,6 +83,7 @@ NOT_RUN = (
     ("README.md", "make test", "it would run these tests"),
     ("docs/architecture.md", ".venv/bin/python -m pytest", "it would run these tests"),
     ("docs/costs.md", "make bench", "measures for an hour"),
+    ("docs/coverage.md", "make coverage", "simulates for ten minutes"),
     ("docs/development.md", "make install-dev", "changes the environment"),
     ("docs/development.md", "make lint", "lints; the commands of targets are not the page's"),
     ("docs/development.md", "make format", "rewrites files"),

@@ -1,0 +1,193 @@
+"""Lists all families of cells, and makes tables of them.
+
+To add a family, write a function that returns its `Cell`s, add it to `FAMILIES`, and add a line
+``<!-- coverage: NAME -->`` with a table below it to ``docs/coverage.md``.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable, Mapping, Sequence
+from typing import NamedTuple
+
+from bench.coverage import counts, differences, judge_differences, means, perplexities
+from bench.coverage.cells import Cell
+
+
+class Table(NamedTuple):
+    """A table for the terminal and for a page."""
+
+    columns: tuple[str, ...]
+    """The names of the columns. ``#`` before a name marks a column of numbers."""
+
+    rows: Sequence[tuple[str, ...]]
+    """The cells of each row."""
+
+
+class Family(NamedTuple):
+    """Cells of one kind, which make one table."""
+
+    name: str
+    """The name on the command line, and in the line above the table on the page."""
+
+    title: str
+    """What is measured."""
+
+    cells: Callable[[int], list[Cell]]
+    """Measures the cells with a number of replications. It works in a process of its own."""
+
+    across: str = ""
+    """The part of the settings whose values are the columns of the table. Empty: there is none."""
+
+    reason_if_high: str = "not explained"
+    """Why the coverage of some cells is above the wanted range."""
+
+    reason_if_low: str = "not explained"
+    """Why the coverage of some cells is below the wanted range."""
+
+
+_TOO_CAUTIOUS = (
+    "Five to eight responses count. Student's t makes their interval too wide, but without it the"
+    " coverage of a mean on five documents falls to 88%."
+)
+_FEW_ROWS_DIFFER = (
+    "The models differ in few of the 20 rows. Even if one is better in four rows and the other in"
+    " none, they may be equal (exact sign test, p = 0.125). So the interval has to contain 0."
+)
+_JUDGES_AGREE = "The judges differ in few of the 20 responses."
+_FEW_RESPONSES_COUNT = (
+    "Few of the 20 responses have an error or a false alarm, but Student's t counts all of them."
+)
+_HIGH_LOSSES_ARE_RARE = (
+    "A few documents rarely include one with a very high loss. Without it, both the mean and the"
+    " spread are too small."
+)
+
+FAMILIES = (
+    Family("mean", "Right or wrong rows of documents", means.clustered_cells, "right"),
+    Family("few", "Right or wrong rows of 2 to 4 documents", means.few_clusters_cells, "right"),
+    Family("independent", "Independent right or wrong rows", means.independent_cells, "right"),
+    Family("shares", "Shares from 0 to 1", means.shares_cells, "correlation"),
+    Family("recall", "Recall", counts.recall_cells, "found", _TOO_CAUTIOUS),
+    Family("precision", "Precision", counts.precision_cells, "found", _TOO_CAUTIOUS),
+    Family("f1", "F1", counts.f1_cells, "found", _TOO_CAUTIOUS),
+    Family("balanced", "Balanced accuracy", counts.balanced_accuracy_cells, "found", _TOO_CAUTIOUS),
+    Family(
+        "difference",
+        "Difference, independent rows",
+        differences.independent_cells,
+        "models",
+        _FEW_ROWS_DIFFER,
+    ),
+    Family("clustered", "Difference, rows of documents", differences.clustered_cells, "models"),
+    Family(
+        "f1_difference",
+        "Difference, F1 of two judges",
+        judge_differences.f1_difference_cells,
+        "found",
+        _JUDGES_AGREE,
+        _FEW_RESPONSES_COUNT,
+    ),
+    Family(
+        "perplexity",
+        "Perplexity",
+        perplexities.perplexity_cells,
+        "losses",
+        reason_if_low=_HIGH_LOSSES_ARE_RARE,
+    ),
+)
+"""All families, in the order of the page."""
+
+
+def family_table(family: Family, cells: Sequence[Cell]) -> Table:
+    """Make the table of one family.
+
+    Args:
+        family: The family.
+        cells: Its cells.
+
+    Returns:
+        The table. It has a column for each value of `Family.across`.
+    """
+    texts_by_row: dict[tuple[str, ...], dict[str, str]] = {}
+    for cell in cells:
+        row = tuple(value for part, value in cell.setting.items() if part != family.across)
+        column = _column_of(cell, family)
+        texts_by_row.setdefault(row, {})[column] = format_cell(cell)
+
+    parts = [f"#{part}" for part in cells[0].setting if part != family.across]
+    columns = dict.fromkeys(_column_of(cell, family) for cell in cells)
+    rows = [(*row, *texts.values()) for row, texts in texts_by_row.items()]
+    return Table((*parts, *columns), rows)
+
+
+def _column_of(cell: Cell, family: Family) -> str:
+    """Return the name of the column in which a cell stands."""
+    if not family.across:
+        return "#coverage"
+    return f"#{family.across}: {cell.setting[family.across]}"
+
+
+def format_cell(cell: Cell) -> str:
+    """Format a cell for a table.
+
+    Example:
+        ``98.6 ↑ (0.85), 9% shown`` has a coverage of 98.6%, which is above the wanted range. The
+        mean width is 0.85 of that of an interval from the true variance. 9% of the intervals are
+        shown.
+    """
+    shown = f"{cell.shown:.0%} shown" if cell.shown >= 0.01 else "under 1% shown"
+    if math.isnan(cell.coverage):
+        return shown
+    mark = ""
+    if cell.excess:
+        mark = " ↑" if cell.excess > 0 else " ↓"
+    text = f"{100 * cell.coverage:.1f}{mark} ({cell.width_ratio:.2f})"
+    return text if cell.shown > 0.995 else f"{text}, {shown}"
+
+
+def summary_table(cells_by_name: Mapping[str, Sequence[Cell]]) -> Table:
+    """Make the table with the lowest and the highest coverage by number of documents or rows.
+
+    Args:
+        cells_by_name: The cells of each family, by its name. The first part of their settings is
+            the number of documents, responses or rows; others are left out.
+    """
+    ranges: dict[str, dict[int, str]] = {}
+    for family in FAMILIES:
+        coverages: dict[int, list[float]] = {}
+        for cell in cells_by_name[family.name]:
+            number = next(iter(cell.setting.values())).replace(",", "")
+            if number.isdigit() and not math.isnan(cell.coverage):
+                coverages.setdefault(int(number), []).append(100 * cell.coverage)
+        ranges[family.title] = {
+            number: f"{min(values):.1f} - {max(values):.1f}" for number, values in coverages.items()
+        }
+    numbers = sorted({number for texts in ranges.values() for number in texts})
+    columns = ("score", *(f"#{number:,}" for number in numbers))
+    rows = []
+    for title, texts in ranges.items():
+        rows.append((title, *(texts.get(number, "") for number in numbers)))
+    return Table(columns, rows)
+
+
+def worst_table(cells_by_name: Mapping[str, Sequence[Cell]], most_rows: int = 10) -> Table:
+    """Make the table of the cells that lie farthest outside of the wanted range, with reasons.
+
+    Args:
+        cells_by_name: The cells of each family, by its name.
+        most_rows: The largest number of rows.
+    """
+    outside = []
+    for family in FAMILIES:
+        for cell in cells_by_name[family.name]:
+            if cell.excess:
+                outside.append((family, cell))
+    outside.sort(key=lambda pair: -abs(pair[1].excess))
+
+    rows = []
+    for family, cell in outside[:most_rows]:
+        setting = ", ".join(f"{part} {value}" for part, value in cell.setting.items())
+        reason = family.reason_if_high if cell.excess > 0 else family.reason_if_low
+        rows.append((family.title, setting, format_cell(cell), reason))
+    return Table(("score", "setting", "#coverage", "why"), rows)

@@ -1,0 +1,123 @@
+"""The simulation of intervals, with few replications (``make coverage`` has all of them)."""
+
+import math
+
+import numpy as np
+import pytest
+
+from bench.coverage.__main__ import main
+from bench.coverage.cells import Cell, Replication, draw_sizes, measure
+from bench.coverage.counts import draw_counts
+from bench.coverage.means import clustered_cells
+from bench.coverage.tables import FAMILIES, format_cell, worst_table
+from lm_factuality.scores.intervals import Interval
+from tests.conftest import REPOSITORY
+
+PAGE = REPOSITORY / "docs" / "coverage.md"
+
+
+def replicate_around(half_width, hidden=0.0):
+    """Return a function that draws a value around 0, and its interval or, for a share, None."""
+
+    def replicate(generator):
+        value = generator.standard_normal()
+        if generator.random() < hidden:
+            return Replication(value, None)
+        return Replication(value, Interval(value - half_width, value + half_width))
+
+    return replicate
+
+
+def test_intervals_of_a_known_variance_contain_the_truth_in_95_percent():
+    cell = measure({"rows": "1"}, 0.0, replicate_around(1.96), 2000)
+
+    assert cell.coverage == pytest.approx(0.95, abs=0.015)
+    assert cell.width_ratio == pytest.approx(1, abs=0.05)
+    assert cell.shown == 1
+
+
+def test_intervals_of_no_width_never_contain_the_truth():
+    assert measure({"rows": "1"}, 0.0, replicate_around(0), 50).coverage == 0
+
+
+def test_the_coverage_is_that_of_the_intervals_that_are_shown():
+    cell = measure({"rows": "1"}, 0.0, replicate_around(9, hidden=0.8), 400)
+
+    assert cell.coverage == 1
+    assert cell.shown == pytest.approx(0.2, abs=0.03)
+
+
+def test_there_is_no_coverage_if_almost_no_interval_is_shown():
+    cell = measure({"rows": "1"}, 0.0, replicate_around(1, hidden=0.99), 400)
+
+    assert math.isnan(cell.coverage)
+    assert format_cell(cell).endswith("% shown")
+
+
+def test_a_setting_gives_the_same_cell_in_every_run():
+    first, second, other = (
+        measure({"rows": rows}, 0.0, replicate_around(1), 100) for rows in ("1", "1", "2")
+    )
+
+    assert first == second
+    assert first.coverage != other.coverage
+
+
+@pytest.mark.parametrize(("coverage", "mark"), [(0.929, "↓"), (0.93, ""), (0.98, ""), (0.981, "↑")])
+def test_cells_outside_of_the_wanted_range_are_marked(coverage, mark):
+    text = format_cell(Cell({}, coverage, 1.0))
+
+    assert text == f"{100 * coverage:.1f}{' ' * bool(mark)}{mark} (1.00)"
+
+
+def test_the_worst_cell_comes_first():
+    cells = {family.name: [] for family in FAMILIES}
+    cells["mean"] = [Cell({"documents": "5"}, 0.99, 1.0), Cell({"documents": "10"}, 0.95, 1.0)]
+    cells["f1"] = [Cell({"responses": "10"}, 0.8, 1.0)]
+
+    table = worst_table(cells)
+
+    assert [row[1] for row in table.rows] == ["responses 10", "documents 5"]
+
+
+def test_clusters_have_the_mean_size_that_is_asked_for():
+    sizes = draw_sizes(np.random.default_rng(1), 20_000, mean=10)
+
+    assert sizes.mean() == pytest.approx(10, rel=0.03)
+    assert sizes.min() >= 1
+
+
+def test_counts_have_the_shares_that_are_asked_for():
+    counts = draw_counts(np.random.default_rng(1), 20_000, errors=0.3, sensitivity=0.7)
+
+    tp, fp, fn, tn = counts.sum(axis=0)
+    assert set(counts.sum(axis=1)) == {1, 2, 3, 4, 5}
+    assert (tp + fn) / counts.sum() == pytest.approx(0.3, abs=0.01)
+    assert tp / (tp + fn) == pytest.approx(0.7, abs=0.02)
+    assert fp / (fp + tn) == pytest.approx(0.05, abs=0.01)
+
+
+def test_intervals_of_means_contain_the_truth():
+    cells = clustered_cells(replications=100)
+
+    # Three standard errors of 100 replications below 95%.
+    assert min(cell.coverage for cell in cells) > 0.88
+
+
+def test_the_command_replaces_the_tables_that_it_measures(tmp_path, capsys):
+    page = tmp_path / "coverage.md"
+    page.write_text(PAGE.read_text(encoding="utf-8"), encoding="utf-8")
+
+    exit_code = main(["--only", "perplexity", "--replications", "20", "--out", str(page)])
+
+    assert exit_code == 0
+    assert "losses: skewed" in capsys.readouterr().out
+    old_lines = PAGE.read_text(encoding="utf-8").splitlines()
+    new_lines = page.read_text(encoding="utf-8").splitlines()
+    changed = [old for old, new in zip(old_lines, new_lines, strict=True) if old != new]
+    assert len(changed) == 3  # for 10, 30 and 100 documents
+
+
+@pytest.mark.parametrize("name", [*(family.name for family in FAMILIES), "summary", "worst"])
+def test_the_page_has_a_place_for_every_table(name):
+    assert f"\n<!-- coverage: {name} -->\n\n| " in PAGE.read_text(encoding="utf-8")
