@@ -291,7 +291,7 @@ def pooled_estimate(counts: ArrayLike, score_of_sums: ScoreOfSums) -> ClusteredM
     """Compute a score of sums of counts with its variance, by the delta method.
 
     Args:
-        counts: One row of counts for each cluster. Clusters with zeros alone have no part.
+        counts: One row of counts for each cluster.
         score_of_sums: The score as a function of the column sums, NaN if it is not defined.
 
     Returns:
@@ -300,29 +300,33 @@ def pooled_estimate(counts: ArrayLike, score_of_sums: ScoreOfSums) -> ClusteredM
         than two clusters.
     """
     table = np.asarray(counts, dtype=float)
-    table = table[table.any(axis=1)] if table.size else table
-    num_clusters = len(table)
-    if num_clusters < 2 or not np.isfinite(table).all():
+    if not table.size or not np.isfinite(table).all():
         return None
-    score = score_of_sums(table.sum(axis=0).tolist())
-    influences = cluster_influences(table, score_of_sums)
+    sums = table.sum(axis=0)
+    gradient = score_gradient(score_of_sums, sums)
+    # Clusters without any count that the score depends on have no part in it.
+    num_clusters = int(table[:, gradient != 0].any(axis=1).sum())
+    if num_clusters < 2:
+        return None
+    influences = cluster_influences(table, gradient)
     variance = num_clusters / (num_clusters - 1) * float(influences @ influences)
+    score = score_of_sums(sums.tolist())
     if not math.isfinite(score + variance):
         return None
     return ClusteredMean(score, variance, num_clusters - 1, num_clusters, has_single_trials=False)
 
 
-def cluster_influences(counts: Floats, score_of_sums: ScoreOfSums) -> Floats:
+def cluster_influences(counts: Floats, gradient: Floats) -> Floats:
     """Compute how much each cluster moves a score from what it is without the cluster's deviation.
 
     Args:
         counts: One row of counts for each cluster.
-        score_of_sums: The score as a function of the column sums.
+        gradient: The gradient of the score with respect to the column sums.
 
     Returns:
-        Each cluster's counts times the gradient of the score, less the mean over clusters.
+        Each cluster's counts times the gradient, less the mean over clusters.
     """
-    influences = counts @ score_gradient(score_of_sums, counts.sum(axis=0))
+    influences = counts @ gradient
     return np.asarray(influences - influences.mean())
 
 
@@ -432,17 +436,21 @@ def pooled_difference_interval(
     Returns:
         The interval of first less second, or None if it is not defined.
     """
-    tables = (np.asarray(first, dtype=float), np.asarray(second, dtype=float))
-    estimates = [pooled_estimate(table, score_of_sums) for table in tables]
-    first_estimate, second_estimate = estimates
+    first_estimate = pooled_estimate(first, score_of_sums)
+    second_estimate = pooled_estimate(second, score_of_sums)
     if first_estimate is None or second_estimate is None:
         return None
     first_interval = interval_of_mean(first_estimate, low, high)
     second_interval = interval_of_mean(second_estimate, low, high)
     if first_interval is None or second_interval is None:
         return None
-    correlation = correlation_of(*(cluster_influences(table, score_of_sums) for table in tables))
-    shrinkage = 1 - 1 / len(tables[0])
+    influences = []
+    for counts in (first, second):
+        table = np.asarray(counts, dtype=float)
+        gradient = score_gradient(score_of_sums, table.sum(axis=0))
+        influences.append(cluster_influences(table, gradient))
+    correlation = correlation_of(*influences)
+    shrinkage = 1 - 1 / min(first_estimate.num_clusters, second_estimate.num_clusters)
     return sum_interval(
         first_estimate.value,
         first_interval,
