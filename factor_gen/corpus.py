@@ -20,13 +20,15 @@ from factor_gen.settings import BuildSettings, CorpusSettings
 from factor_gen.stages import READ
 from factor_gen.text.layout import unwrap
 from factor_gen.text.sentences import comparable_text, sentence_spans
+from lm_factuality.documents import Document, list_files
+from lm_factuality.documents import read_documents as read_files
 from lm_factuality.ground.errors import DataError, did_you_mean, short
 from lm_factuality.ground.files import sha256_of
 from lm_factuality.ground.packages import commit_of, stream_rows
 from lm_factuality.ground.tables import FORMATS, TableRow
 
 # The version of how documents are cleaned and kept. Raise it if either changes.
-CLEANING = 4
+CLEANING = 5
 
 # A file with one of these endings is one document.
 TEXT_ENDINGS = (".txt", ".text", ".md", ".rst", "")
@@ -35,8 +37,8 @@ TEXT_ENDINGS = (".txt", ".text", ".md", ".rst", "")
 def find_corpus_files(settings: BuildSettings) -> dict[str, Path]:
     """Return the files of the corpus, sorted by path.
 
-    ``corpus.path`` names one file, a folder (its ``*.txt``), or a pattern with ``*``. If
-    ``corpus.dataset`` names a folder, all files in it belong to the corpus.
+    ``corpus.path`` names one file, a folder, or a pattern with ``*``. All files in a folder belong
+    to the corpus, except hidden ones. So do all files if ``corpus.dataset`` names a folder.
 
     Args:
         settings: The settings of the build.
@@ -56,9 +58,7 @@ def find_corpus_files(settings: BuildSettings) -> dict[str, Path]:
         return {} if folder is None else _matching_files(folder / "**")
 
     pattern = settings.folder / Path(path).expanduser()
-    if pattern.is_dir():
-        pattern /= "*.txt"
-    files = _matching_files(pattern)
+    files = _files_in_folder(pattern) if pattern.is_dir() else _matching_files(pattern)
     if not files:
         raise DataError(
             f"corpus.path {path!r}: no file fits {pattern}; paths start from the folder of the"
@@ -74,6 +74,16 @@ def _dataset_folder(settings: BuildSettings) -> Path | None:
         return None
     folder = settings.folder / Path(dataset).expanduser()
     return folder if folder.is_dir() else None
+
+
+def _files_in_folder(folder: Path) -> dict[str, Path]:
+    """Return the files in a folder and the folders in it by id, sorted by path."""
+    files = {}
+    for path in list_files(folder):
+        # In place of a folder that cannot be listed stands the reason, which reading reports.
+        if isinstance(path, Path) and path.is_file():
+            files[replace_surrogates(path.relative_to(folder).as_posix())] = path
+    return files
 
 
 def _matching_files(pattern: Path) -> dict[str, Path]:
@@ -185,6 +195,10 @@ def read_documents(
         return islice(documents, corpus.documents)
 
     files = find_corpus_files(settings)
+    folder = settings.folder / Path(corpus.path).expanduser()
+    if folder.is_dir():
+        return islice(_read_folder(folder), corpus.documents)
+
     # One iterator for each file, which opens the file when its first document is asked for.
     readers = []
     for file_id, path in files.items():
@@ -193,6 +207,24 @@ def read_documents(
         table_reader = _TableReader(corpus, num_left_out, id_prefix)
         readers.append(_read_file(file_id, path, table_reader))
     return islice(chain.from_iterable(readers), corpus.documents)
+
+
+def _read_folder(folder: Path) -> Iterator[Example]:
+    """Yield the documents in a folder of files of any format, as `lm_factuality.documents` does.
+
+    Args:
+        folder: The folder.
+
+    Yields:
+        The documents. A file or a row that cannot be read is an unused document with the reason.
+    """
+    for document in read_files([folder]):
+        if isinstance(document, Document):
+            yield Example(document.id, document.text)
+        else:
+            path = Path(document.path).relative_to(folder).as_posix()
+            unread = Example(replace_surrogates(path))
+            yield unread.drop(READ, f"cannot be read: {document.reason}")
 
 
 def _dataset_rows(
@@ -366,7 +398,7 @@ def split_into_sentences(
 
     Yields:
         Every document in order, with ``sentences`` set. A document whose id or text occurred
-        before is marked as unused.
+        before is marked as unused. One that is unused already passes unchanged.
     """
     # The reasons of unused documents say what they have, such as "the text of another document".
     ids: set[str] = set()
@@ -375,6 +407,10 @@ def split_into_sentences(
     text_hashes: set[int] = set()
     sentence_hashes: set[int] = set()
     for document in documents:
+        # A file that could not be read has no text.
+        if document.unused:
+            yield document
+            continue
         if document.doc_id in ids:
             yield document.drop(READ, "the id of another document")
             continue

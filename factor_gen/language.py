@@ -69,7 +69,9 @@ def check_language(documents: Iterable[Example], language: str) -> Iterator[Exam
     # One iterator for both loops: the second goes on where the first one stops.
     remaining = iter(documents)
     for document in islice(remaining, _NUM_SAMPLED_DOCUMENTS):
-        documents_by_language[identify_language(document.prefix)] += 1
+        # A file that could not be read has no text.
+        if not document.unused:
+            documents_by_language[identify_language(document.prefix)] += 1
         yield document
 
     # The key "" counts documents of an uncertain language, which say nothing about the corpus.

@@ -40,7 +40,7 @@ from factor_gen.shards import (
     sufficient_num_types,
 )
 from factor_gen.stages import READ, STAGES, StageOpener, StageRunner, open_stage
-from lm_factuality.ground.errors import DataError
+from lm_factuality.ground.errors import ConfigError, DataError
 from lm_factuality.ground.files import locked_folder, write_json
 from lm_factuality.ground.packages import need
 
@@ -79,6 +79,7 @@ def build(
     for module in ("rapidfuzz", "sklearn"):
         need(module, "factor-gen build", "generate")
 
+    _check_out_outside_corpus(settings, out)
     with locked_folder(
         out,
         busy_message="another build is at work in this folder; wait for it, or choose another"
@@ -91,6 +92,22 @@ def build(
         finish_earlier_build(out)
         refuse_to_overwrite(settings, out, [*yamls, *corpus_files])
         return _build_in_locked_folder(settings, out, restart, opener)
+
+
+def _check_out_outside_corpus(settings: BuildSettings, out: Path) -> None:
+    """Check that the benchmark is not written into a folder whose files are all in the corpus.
+
+    Raises:
+        ConfigError: It would be, and so become a part of the corpus of the next build.
+    """
+    folder = settings.folder / Path(settings.corpus.path or "").expanduser()
+    if settings.corpus.path is None or not folder.is_dir():
+        return
+    if out.resolve().is_relative_to(folder.resolve()):
+        raise ConfigError(
+            f"{out} lies in the folder of the corpus, {folder}, all of whose files are read; choose"
+            " another --out, or name the files: corpus: my_texts/*.txt"
+        )
 
 
 def _build_in_locked_folder(

@@ -21,6 +21,7 @@ PRODUCT_FOLDERS = ("lm_factuality", "judges", "factor_gen")
 LAYERS = (
     ("lm_factuality.ground",),
     ("lm_factuality.scores",),
+    ("lm_factuality.documents",),
     ("judges", "lm_factuality.retrieval"),
     ("lm_factuality.harness",),
     ("lm_factuality.benchmarks",),

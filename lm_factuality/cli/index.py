@@ -15,6 +15,7 @@ from lm_factuality.ground.errors import ConfigError, DataError
 
 if TYPE_CHECKING:
     from lm_factuality.retrieval.knowledge import Knowledge
+    from lm_factuality.retrieval.passages import ReadingRecord
 
 # A table shows at most this many characters of a passage.
 _LONGEST_TEXT = 124
@@ -25,8 +26,8 @@ Sources = Annotated[
     list[str],
     Argument(
         metavar="SOURCE",
-        help="A .tsv or .jsonl file (also .gz), a .parquet file, a folder that the datasets library"
-        " saved, or a dataset on the Hub as hub:NAME[:CONFIG[:SPLIT]].",
+        help="A folder of documents (Markdown, text, HTML, PDF, DOCX, CSV, JSON, ...), a file of"
+        " passages (.tsv, .jsonl, .parquet), a saved dataset, or hub:NAME[:CONFIG[:SPLIT]].",
     ),
 ]
 IndexFolder = Annotated[Path, Argument(metavar="DIR", help="The folder of the index.")]
@@ -88,6 +89,7 @@ def build(
 
     \b
     Examples:
+      lm-factuality index build docs --out my_index --words 100
       lm-factuality index build passages.tsv --out my_index
       lm-factuality index build articles.jsonl --out my_index --words 100 --fields id=page,text=body
       lm-factuality index build hub:wikimedia/wikipedia:20231101.en --out wikipedia --words 100
@@ -118,6 +120,7 @@ def build(
         sources, out, parameters, max_words=words, columns=columns, overwrite=overwrite
     )
     echo(f"{out}: {len(built):,} passages, index {built.identity}")
+    _print_reading(built.manifest.documents)
 
 
 @app.command()
@@ -181,6 +184,22 @@ def query(
     print_table(text, ("#rank", "#score", "id", "title", "text"), rows)
 
 
+def _print_reading(reading: "ReadingRecord | None") -> None:
+    """Print how many documents were read, and which could not be read, with the reasons.
+
+    Args:
+        reading: The counts. None if the sources held no documents.
+    """
+    if reading is None:
+        return
+    echo(f"{reading.read:,} documents read, {reading.unread:,} could not be read")
+    for unread in reading.examples:
+        echo(f"  {unread.path}: {unread.reason}")
+    num_others = reading.unread - len(reading.examples)
+    if num_others:
+        echo(f"  ... and {num_others:,} others")
+
+
 @knowledge.callback()
 def pages() -> None:
     """Build or inspect a source of pages, which are looked up by title.
@@ -208,11 +227,13 @@ def build_pages(
 
     \b
     Examples:
+      lm-factuality knowledge build docs --out knowledge.db
       lm-factuality knowledge build articles.jsonl --out knowledge.db
       lm-factuality knowledge build hub:wikimedia/wikipedia:20231101.en --out wikipedia.db
       lm-factuality knowledge build psgs_w100.tsv.gz --out dpr.db
 
-    Rows with the same title become the passages of one page. FActScore's .db files can be used as
+    Rows and documents with the same title become the passages of one page. In a folder, every file
+    is read, or named with the reason why it cannot be read. FActScore's .db files can be used as
     they are.
     """
     from lm_factuality.retrieval.build import build_knowledge
@@ -223,6 +244,7 @@ def build_pages(
     # Only files that others made have no manifest.
     assert built.manifest is not None
     echo(f"{out}: {len(built):,} pages of {built.manifest.rows:,} rows, knowledge {built.identity}")
+    _print_reading(built.manifest.documents)
 
 
 @knowledge.command("info")
@@ -266,6 +288,9 @@ def _print_source(source: "Knowledge", path: Path) -> None:
         rows.append(("rows", f"{manifest.rows:,}"))
         rows.append(("built", f"{manifest.built}, by lm-factuality {manifest.suite_version}"))
         rows += [("source", f"{record.path}: {record.version}") for record in manifest.sources]
+        if manifest.documents is not None:
+            counts = f"{manifest.documents.read:,} read, {manifest.documents.unread:,} not"
+            rows.append(("documents", counts))
     print_table(str(path), ("what", "value"), rows, notes)
 
 

@@ -14,6 +14,7 @@ from pathlib import Path
 from lm_factuality import __version__
 from lm_factuality.ground.errors import ConfigError, DataError
 from lm_factuality.ground.files import locked_folder, whole_file
+from lm_factuality.ground.records import to_model
 from lm_factuality.retrieval.bm25 import TANTIVY, BM25Index, BM25Parameters
 from lm_factuality.retrieval.dense import VECTORS, DenseIndex, DenseParameters, load_encoder
 from lm_factuality.retrieval.index import (
@@ -27,7 +28,7 @@ from lm_factuality.retrieval.index import (
     write_manifest,
 )
 from lm_factuality.retrieval.knowledge import Knowledge, write_pages
-from lm_factuality.retrieval.passages import PassageColumns, PassageStore
+from lm_factuality.retrieval.passages import PassageColumns, PassageStore, ReadingLog, ReadingRecord
 from lm_factuality.retrieval.sources import (
     PassageSource,
     open_sources,
@@ -95,7 +96,8 @@ def build_index(
 
     columns = columns or PassageColumns()
     parameters = parameters or BM25Parameters()
-    passage_sources = open_sources(sources, columns)
+    log = ReadingLog()
+    passage_sources = open_sources(sources, columns, log)
     if isinstance(parameters, DenseParameters):
         # A missing model is an error before hours of reading, not after.
         load_encoder(parameters.model)
@@ -106,7 +108,7 @@ def build_index(
     advice = f"free disk space, delete {unfinished} to start over, or choose another folder"
     with locked_folder(unfinished, busy, advice):
         try:
-            _write_index(passage_sources, columns, max_words, parameters, unfinished)
+            _write_index(passage_sources, columns, max_words, parameters, unfinished, log)
             # An earlier index stays usable until the new one is complete. A folder that is not
             # empty cannot be replaced by renaming, so the earlier one is deleted first.
             if folder.exists():
@@ -125,6 +127,7 @@ def _write_index(
     max_words: int | None,
     parameters: BM25Parameters | DenseParameters,
     folder: Path,
+    log: ReadingLog,
 ) -> None:
     """Write an index into a folder, or resume the interrupted build of the same index there.
 
@@ -134,6 +137,7 @@ def _write_index(
         max_words: The number of words into which texts are split. None leaves them whole.
         parameters: The kind of the index and its settings.
         folder: The folder to write to, which is created if necessary.
+        log: Counts the documents in the sources while they are read.
 
     Raises:
         DataError: A source cannot be read. The folder is then deleted.
@@ -150,8 +154,11 @@ def _write_index(
 
     store = PassageStore(folder, writable=True)
     if store.get_state("read") != conditions:
-        _read_passages(sources, max_words, store, folder)
+        _read_passages(sources, max_words, store, folder, log)
+        reading = log.record()
+        store.set_state("documents", None if reading is None else asdict(reading))
         store.set_state("read", conditions)
+    documents = store.get_state("documents")
     content = parameters.write(folder, store)
     store.finish()
 
@@ -164,12 +171,17 @@ def _write_index(
         content=content,
         files=list_files(folder),
         suite_version=__version__,
+        documents=None if documents is None else to_model(ReadingRecord, documents),
     )
     write_manifest(folder, manifest)
 
 
 def _read_passages(
-    sources: Sequence[PassageSource], max_words: int | None, store: PassageStore, folder: Path
+    sources: Sequence[PassageSource],
+    max_words: int | None,
+    store: PassageStore,
+    folder: Path,
+    log: ReadingLog,
 ) -> None:
     """Read all passages into a store, after deleting what another build has left in the folder.
 
@@ -178,6 +190,7 @@ def _read_passages(
         max_words: The number of words into which texts are split. None leaves them whole.
         store: The store in the folder, whose passages are replaced.
         folder: The folder of the unfinished index.
+        log: Counts the documents in the sources.
 
     Raises:
         DataError: A source cannot be read. The folder is then deleted.
@@ -187,7 +200,7 @@ def _read_passages(
     shutil.rmtree(folder / TANTIVY, ignore_errors=True)
     (folder / VECTORS).unlink(missing_ok=True)
     try:
-        for batch in read_batches(sources, max_words):
+        for batch in read_batches(sources, max_words, log):
             store.add(batch)
     except DataError:
         # Nothing can be resumed, since the same build would fail again.
@@ -219,7 +232,8 @@ def build_knowledge(
     path = Path(out)
     if path.exists() and not overwrite:
         raise ConfigError(f"{path} exists; give another name, or --overwrite to replace it")
-    passage_sources = open_sources(sources, columns or PassageColumns())
+    log = ReadingLog()
+    passage_sources = open_sources(sources, columns or PassageColumns(), log)
     records = tuple(source.record for source in passage_sources)
     for record in records:
         # Only files that exist can be compared, and the name of a dataset of the Hub is no file.
@@ -233,5 +247,5 @@ def build_knowledge(
         whole_file(path, (OSError, sqlite3.Error)) as temporary_path,
         closing(sqlite3.connect(temporary_path)) as connection,
     ):
-        write_pages(connection, read_batches(passage_sources), records)
+        write_pages(connection, read_batches(passage_sources, log=log), records, log)
     return Knowledge(path)

@@ -17,7 +17,7 @@ from tqdm import tqdm
 from lm_factuality.ground.errors import ConfigError, DataError
 from lm_factuality.ground.files import parse_json, sha256_of
 from lm_factuality.ground.records import to_model
-from lm_factuality.retrieval.passages import Passage, PassageStore, SourceRecord
+from lm_factuality.retrieval.passages import Passage, PassageStore, ReadingRecord, SourceRecord
 
 # The version of the format of an index. Indexes of other versions must be built again.
 FORMAT: Literal[2] = 2
@@ -79,6 +79,9 @@ class Manifest:
 
     format: Literal[2] = FORMAT
     """The version of the index format."""
+
+    documents: ReadingRecord | None = None
+    """How many documents were read. None if no source holds documents."""
 
     @cached_property
     def identity(self) -> str:

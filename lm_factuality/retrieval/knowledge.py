@@ -20,7 +20,7 @@ from lm_factuality import __version__
 from lm_factuality.ground.errors import DataError
 from lm_factuality.ground.files import parse_json
 from lm_factuality.ground.records import to_model
-from lm_factuality.retrieval.passages import Passage, SourceRecord
+from lm_factuality.retrieval.passages import Passage, ReadingLog, ReadingRecord, SourceRecord
 
 # FActScore's separator of the passages of a page.
 SEPARATOR = "####SPECIAL####SEPARATOR####"
@@ -64,9 +64,16 @@ class KnowledgeManifest:
     format: Literal[1] = 1
     """The version of the format."""
 
+    documents: ReadingRecord | None = None
+    """How many documents were read. None if no source holds documents."""
+
     def to_json(self) -> str:
         """Return the manifest as JSON, which the file keeps."""
-        return json.dumps(asdict(self), ensure_ascii=False)
+        content = asdict(self)
+        # The identities of files that earlier versions made depend on the keys that those had.
+        if self.documents is None:
+            del content["documents"]
+        return json.dumps(content, ensure_ascii=False)
 
 
 class Knowledge:
@@ -266,6 +273,7 @@ def write_pages(
     connection: sqlite3.Connection,
     batches: Iterable[Sequence[Passage]],
     sources: tuple[SourceRecord, ...],
+    log: ReadingLog,
 ) -> None:
     """Fill a new SQLite file with pages and a manifest.
 
@@ -275,6 +283,7 @@ def write_pages(
         connection: The connection to the empty file, which is changed and committed.
         batches: The passages in batches that fit into memory.
         sources: The descriptions of the sources, for the manifest.
+        log: Counts the documents in the sources while the batches are read.
 
     Raises:
         DataError: A passage has no title.
@@ -294,7 +303,9 @@ def write_pages(
     # A page may have passages in several batches, so pages are counted in the file.
     (num_pages,) = connection.execute("SELECT count(*) FROM documents").fetchone()
     now = datetime.datetime.now(datetime.timezone.utc).isoformat(timespec="seconds")
-    manifest = KnowledgeManifest(sources, num_rows, num_pages, now, __version__)
+    manifest = KnowledgeManifest(
+        sources, num_rows, num_pages, now, __version__, documents=log.record()
+    )
     connection.execute("CREATE TABLE lm_factuality_manifest(content)")
     connection.execute("INSERT INTO lm_factuality_manifest VALUES (?)", (manifest.to_json(),))
     connection.commit()

@@ -6,16 +6,19 @@
 import hashlib
 import json
 import sqlite3
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, fields
 from pathlib import Path
 from typing import Any
 
+from lm_factuality.documents import Document, UnreadDocument
 from lm_factuality.ground.errors import ConfigError, DataError, did_you_mean
 from lm_factuality.ground.files import Json
 
 # The file of passages in the folder of an index.
 PASSAGES = "passages.sqlite"
+# A manifest names at most this many documents that could not be read.
+_MOST_EXAMPLES = 20
 _TABLES = """
 CREATE TABLE IF NOT EXISTS passages(number INTEGER PRIMARY KEY, id TEXT, title TEXT, text TEXT);
 CREATE TABLE IF NOT EXISTS state(name TEXT PRIMARY KEY, content TEXT);
@@ -80,6 +83,48 @@ class SourceRecord:
         if self.revision:
             return f"revision {self.revision}"
         return f"{self.size:,} bytes, SHA-256 {self.sha256}"
+
+
+@dataclass(frozen=True)
+class ReadingRecord:
+    """How many documents were read from files and folders, for manifests."""
+
+    read: int
+    """The number of documents that were read."""
+
+    unread: int
+    """The number of files and rows that could not be read."""
+
+    examples: tuple[UnreadDocument, ...] = ()
+    """The first of those that could not be read, 20 at most, with their reasons."""
+
+
+class ReadingLog:
+    """Counts the documents that are read while a build iterates over its sources."""
+
+    def __init__(self) -> None:
+        """Begin with no documents."""
+        self._num_read = 0
+        self._num_unread = 0
+        self._examples: list[UnreadDocument] = []
+
+    def passages(self, documents: Iterable[Document | UnreadDocument]) -> Iterator[Passage]:
+        """Yield a passage for each document, and count those that could not be read."""
+        for document in documents:
+            if isinstance(document, Document):
+                self._num_read += 1
+                yield Passage(document.id, document.title, document.text)
+                continue
+            self._num_unread += 1
+            # A table with millions of bad rows must not fill the memory.
+            if len(self._examples) < _MOST_EXAMPLES:
+                self._examples.append(document)
+
+    def record(self) -> ReadingRecord | None:
+        """Return the counts so far, or None if no source held documents."""
+        if not self._num_read and not self._num_unread:
+            return None
+        return ReadingRecord(self._num_read, self._num_unread, tuple(self._examples))
 
 
 def parse_columns(option: str) -> PassageColumns:

@@ -1,9 +1,10 @@
-"""The sources of passages: files, folders, and datasets of the Hub.
+"""The sources of passages: documents, tables, folders, and datasets of the Hub.
 
 `build` opens sources and copies their passages into an index or a knowledge file.
 """
 
 import hashlib
+import os
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from functools import partial
@@ -12,6 +13,8 @@ from pathlib import Path
 
 from tqdm import tqdm
 
+from lm_factuality.documents import ENDINGS, list_files, read_documents
+from lm_factuality.documents.markdown import split_front_matter
 from lm_factuality.ground import tables
 from lm_factuality.ground.errors import ConfigError, DataError
 from lm_factuality.ground.files import sha256_of
@@ -19,6 +22,7 @@ from lm_factuality.ground.packages import commit_of, stream_rows
 from lm_factuality.retrieval.passages import (
     Passage,
     PassageColumns,
+    ReadingLog,
     SourceRecord,
     split_passage,
     to_passage,
@@ -29,6 +33,12 @@ _BATCH_PASSAGES = 10_000
 # ... or after this many characters, so that a batch of long pages fits into memory.
 _BATCH_CHARACTERS = 32 << 20
 _HUB = "hub:"
+# The files that save_to_disk writes beside the data of a dataset.
+_DATASET_FILES = ("dataset_dict.json", "state.json", "dataset_infos.json")
+_COLUMN_FILES = (".parquet", ".arrow")
+_TABLE_FILES = (*_COLUMN_FILES, ".csv", ".tsv", ".json", ".jsonl", ".gz")
+# The keys with which the front matter of a card describes a dataset.
+_CARD_KEYS = ("configs", "dataset_info")
 
 
 @dataclass(frozen=True)
@@ -43,15 +53,20 @@ class PassageSource:
 
 
 def open_sources(
-    names: str | Path | Sequence[str | Path], columns: PassageColumns
+    names: str | Path | Sequence[str | Path],
+    columns: PassageColumns,
+    log: ReadingLog | None = None,
 ) -> list[PassageSource]:
     """Open the files, folders or datasets that hold passages, and compute their SHA-256.
 
     Args:
-        names: One or more sources. Each is a ``.tsv`` or ``.jsonl`` file (also ``.gz``), a
-            ``.parquet`` file, a folder that the datasets library can read, or
-            ``hub:NAME[:CONFIG[:SPLIT]]`` for a dataset of the Hub.
-        columns: The columns to read. Other columns of a Parquet file are skipped.
+        names: One or more sources. Each is a table of passages (``.tsv`` or ``.jsonl``, also
+            ``.gz``, or ``.parquet``), any other file or folder of documents, a folder that holds a
+            dataset, or ``hub:NAME[:CONFIG[:SPLIT]]`` for a dataset of the Hub. `holds_dataset` says
+            which folders are datasets.
+        columns: The columns to read. Other columns of a Parquet file are skipped. Documents have no
+            columns.
+        log: Counts the documents while their passages are iterated over.
 
     Raises:
         ConfigError: No source was named.
@@ -62,25 +77,31 @@ def open_sources(
         names = [names]
     if not names:
         raise ConfigError("no source; give at least one file with passages")
-    return [_open_source(str(name), columns) for name in names]
+    log = log or ReadingLog()
+    return [_open_source(str(name), columns, log) for name in names]
 
 
-def _open_source(name: str, columns: PassageColumns) -> PassageSource:
+def _open_source(name: str, columns: PassageColumns, log: ReadingLog) -> PassageSource:
     """Open one source, whose name tells its format.
 
     Args:
         name: The name of a file, a folder or a dataset, as `open_sources` takes it.
         columns: The columns to read.
+        log: Counts the documents.
 
     Raises:
         DataError: The source does not exist or has an unknown format.
     """
     path = Path(name)
-    if name.startswith(_HUB) or path.is_dir():
+    if name.startswith(_HUB) or (path.is_dir() and holds_dataset(path)):
         return _open_dataset(name, columns)
+    if path.is_dir():
+        return _open_documents(name, path, columns, log)
 
     # The first ending that the name has decides. An unknown ending is refused after the loop.
-    readers = _readers_by_ending(columns)
+    readers = dict(_readers_by_ending(columns))
+    if _is_csv_of_passages(path, columns):
+        readers[".csv"] = tables.csv_rows
     for ending, read_rows in readers.items():
         # The ending ".jsonl.gz" is not the path's suffix, which is ".gz".
         if not path.name.lower().endswith(ending):
@@ -90,10 +111,87 @@ def _open_source(name: str, columns: PassageColumns) -> PassageSource:
         record = SourceRecord(name, path.stat().st_size, sha256_of(path))
         return PassageSource(record, _passages(read_rows(path), columns))
 
+    if path.name.lower().endswith(ENDINGS):
+        return _open_documents(name, path, columns, log)
     raise DataError(
-        f"{name}: ends in {path.suffix!r}, expected one of {', '.join(readers)}, a folder of"
-        f" the datasets library, or {_HUB}NAME[:CONFIG[:SPLIT]] for a dataset of the Hub"
+        f"{name}: ends in {path.suffix!r}, expected one of {', '.join([*readers, *ENDINGS])}, a"
+        f" folder, or {_HUB}NAME[:CONFIG[:SPLIT]] for a dataset of the Hub"
     )
+
+
+def holds_dataset(folder: Path) -> bool:
+    """Tell whether a folder holds a dataset, which the library ``datasets`` reads by its columns.
+
+    It does if one of these is true. Hidden files do not count. Any other folder holds documents.
+
+    - ``save_to_disk`` of that library wrote the folder.
+    - Its ``README.md`` is a dataset card, whose front matter has ``configs`` or ``dataset_info``.
+    - All its files are Parquet or Arrow files.
+    - All its files are tables, and one of them is named after a split: ``train.jsonl``.
+
+    Args:
+        folder: The folder.
+    """
+    if any((folder / name).is_file() for name in _DATASET_FILES):
+        return True
+    card = folder / "README.md"
+    if card.is_file():
+        front_matter = split_front_matter(card.read_text(encoding="utf-8", errors="replace"))[0]
+        if any(key in front_matter for key in _CARD_KEYS):
+            return True
+
+    files = [path for path in _files_in(folder) if path != card]
+    names = [path.name.lower() for path in files]
+    if not names or not all(name.endswith(_TABLE_FILES) for name in names):
+        return False
+    has_split = any(name.startswith(("train.", "train-")) for name in names)
+    return has_split or all(name.endswith(_COLUMN_FILES) for name in names)
+
+
+def _files_in(path: Path) -> list[Path]:
+    """Return the file, or all files in a folder that are not hidden, sorted by path."""
+    return [file for file in list_files(path) if isinstance(file, Path) and file.is_file()]
+
+
+def _open_documents(
+    name: str, path: Path, columns: PassageColumns, log: ReadingLog
+) -> PassageSource:
+    """Open a file with a document, or a folder of documents, each of which becomes a passage.
+
+    Args:
+        name: The file or folder as the user named it.
+        path: The file or folder.
+        columns: The columns that the user named, which must be none.
+        log: Counts the documents.
+
+    Raises:
+        ConfigError: Columns were named.
+        DataError: The file does not exist, or the folder has no files.
+    """
+    if columns != PassageColumns():
+        raise ConfigError(
+            f"{name}: --fields names columns, but this is read as documents, which have none; leave"
+            " --fields out, or name the tables in the folder"
+        )
+    documents = read_documents([path])
+    files = _files_in(path)
+    if not files:
+        raise DataError(f"{name}: there are no files in this folder; name one with documents")
+    return PassageSource(_record_of_files(name, path, files), log.passages(documents))
+
+
+def _is_csv_of_passages(path: Path, columns: PassageColumns) -> bool:
+    """Tell whether a CSV file holds passages. Otherwise its rows are documents of any columns.
+
+    Args:
+        path: The file, whatever its ending.
+        columns: The columns of passages. If the user named them, the file has to have them.
+    """
+    if path.suffix.lower() != ".csv" or not path.is_file():
+        return False
+    first_row = next(tables.csv_rows(path), None)
+    has_text = isinstance(first_row, tables.TableRow) and columns.text in first_row.values
+    return has_text or columns != PassageColumns()
 
 
 def _readers_by_ending(columns: PassageColumns) -> Mapping[str, tables.Reader]:
@@ -136,7 +234,8 @@ def _open_dataset(name: str, columns: PassageColumns) -> PassageSource:
     source: str | Path = dataset
     if Path(dataset).is_dir():
         source = Path(dataset)
-        record = _record_of_folder(name, source)
+        all_files = sorted(file for file in source.rglob("*") if file.is_file())
+        record = _record_of_files(name, source, all_files)
     else:
         # The manifest names the commit, so that the index can be built again later.
         record = SourceRecord(name, revision=commit_of(dataset, name))
@@ -170,34 +269,41 @@ def _passages(rows: Iterable[tables.TableRow | str], columns: PassageColumns) ->
         yield to_passage(row.values, columns, number, row.location)
 
 
-def _record_of_folder(name: str, folder: Path) -> SourceRecord:
-    """Describe a folder by the total size and the SHA-256 of its files.
+def _record_of_files(name: str, path: Path, files: Sequence[Path]) -> SourceRecord:
+    """Describe a file or a folder by the total size and the SHA-256 of its files.
 
     Args:
-        name: The folder as the user named it.
-        folder: The path of the folder.
+        name: The file or folder as the user named it.
+        path: The file or folder.
+        files: The files in the folder, sorted by path, or the file itself.
 
     Returns:
-        The record, whose SHA-256 depends on the names and the contents of all files.
+        The record. The SHA-256 of a folder depends on the names and the contents of all files.
     """
+    if path.is_file():
+        return SourceRecord(name, path.stat().st_size, sha256_of(path))
+
     digest = hashlib.sha256()
     size = 0
     # Sorted paths give the same SHA-256 on every file system.
-    files = [path for path in folder.rglob("*") if path.is_file()]
-    for path in sorted(files):
-        digest.update(f"{path.relative_to(folder).as_posix()}\0{sha256_of(path)}\0".encode())
-        size += path.stat().st_size
+    for file in files:
+        relative = os.fsencode(file.relative_to(path).as_posix())
+        digest.update(b"%s\0%s\0" % (relative, sha256_of(file).encode()))
+        size += file.stat().st_size
     return SourceRecord(name, size, digest.hexdigest())
 
 
 def read_batches(
-    sources: Sequence[PassageSource], max_words: int | None = None
+    sources: Sequence[PassageSource],
+    max_words: int | None = None,
+    log: ReadingLog | None = None,
 ) -> Iterator[list[Passage]]:
     """Read the passages of sources in batches that fit into memory, and show the progress.
 
     Args:
         sources: The sources in the order in which they are read.
         max_words: The number of words into which texts are split. None leaves them whole.
+        log: The log of the documents in the sources, for the error.
 
     Yields:
         Lists of passages, none of them empty.
@@ -227,4 +333,10 @@ def read_batches(
         # The progress bar has counted the passages of all batches.
         if not progress.n:
             names = ", ".join(source.record.path for source in sources)
-            raise DataError(f"{names}: no passages; expected at least one")
+            reading = log.record() if log else None
+            if reading is None:
+                raise DataError(f"{names}: no passages; expected at least one")
+            reasons = [f"{unread.path}: {unread.reason}" for unread in reading.examples]
+            raise DataError(
+                "\n".join([f"{names}: none of {reading.unread:,} files can be read", *reasons])
+            )

@@ -84,3 +84,46 @@ def test_a_build_that_cannot_work_is_refused(tmp_path, capsys, source, options, 
     assert main(["knowledge", "build", source, "--out", out, *options]) == 1
 
     assert message in capsys.readouterr().err
+
+
+@pytest.fixture
+def documents(tmp_path):
+    """Return a folder with a Markdown file and a picture."""
+    folder = tmp_path / "docs"
+    folder.mkdir()
+    (folder / "setup.md").write_text("# Setting up\n\nTurn the *key*.\n")
+    (folder / "logo.png").write_bytes(b"\x89PNG")
+    return folder
+
+
+def test_a_folder_of_documents_becomes_pages_and_unread_files_are_named(
+    documents, tmp_path, capsys
+):
+    path = tmp_path / "knowledge.db"
+
+    assert main(["knowledge", "build", str(documents), "--out", str(path)]) == 0
+
+    output = capsys.readouterr().out
+    assert "1 pages of 1 rows" in output
+    assert "1 documents read, 1 could not be read" in output
+    assert f"{documents / 'logo.png'}: ends in '.png', expected Markdown" in output
+    assert main(["knowledge", "info", str(path), "--title", "Setting up"]) == 0
+    assert "Turn the key." in capsys.readouterr().out
+    assert main(["knowledge", "info", str(path)]) == 0
+    assert "1 read, 1 not" in capsys.readouterr().out
+
+
+def test_a_folder_in_which_nothing_can_be_read_is_refused(documents, tmp_path, capsys):
+    (documents / "setup.md").unlink()
+
+    assert main(["knowledge", "build", str(documents), "--out", str(tmp_path / "k.db")]) == 1
+
+    message = capsys.readouterr().err
+    assert "none of 1 files can be read" in message
+    assert "logo.png: ends in '.png'" in message
+
+
+def test_an_index_of_a_folder_of_documents_counts_unread_files(documents, tmp_path, capsys):
+    assert main(["index", "build", str(documents), "--out", str(tmp_path / "index")]) == 0
+
+    assert "1 documents read, 1 could not be read" in capsys.readouterr().out

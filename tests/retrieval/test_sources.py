@@ -14,7 +14,7 @@ import pytest
 from lm_factuality.ground.errors import ConfigError, DataError
 from lm_factuality.ground.files import sha256_of
 from lm_factuality.retrieval.passages import Passage, PassageColumns, parse_columns, split_passage
-from lm_factuality.retrieval.sources import open_sources
+from lm_factuality.retrieval.sources import holds_dataset, open_sources
 
 PASSAGES = [
     Passage("7", "Harbour", "The harbour froze in 1840."),
@@ -212,10 +212,10 @@ def test_a_missing_source_is_named(tmp_path):
     ("name", "content", "fields", "message"),
     [
         pytest.param(
-            "rows.csv",
+            "rows.xyz",
             b"x",
             "",
-            "rows.csv: ends in '.csv', expected one of .tsv, .tsv.gz, .jsonl",
+            "rows.xyz: ends in '.xyz', expected one of .tsv, .tsv.gz, .jsonl",
             id="unknown ending",
         ),
         pytest.param(
@@ -354,7 +354,7 @@ def test_an_unknown_split_of_a_dataset_is_refused_with_the_known_ones(tmp_path):
 def test_an_empty_folder_is_no_source(tmp_path):
     (tmp_path / "empty").mkdir()
 
-    with pytest.raises(DataError, match="empty: cannot be read"):
+    with pytest.raises(DataError, match="empty: there are no files in this folder"):
         open_sources([str(tmp_path / "empty")], PassageColumns())
 
 
@@ -370,3 +370,50 @@ def test_a_dataset_that_the_hub_does_not_give_is_named():
 def test_names_of_columns_that_cannot_be_understood_are_refused(fields, message):
     with pytest.raises(ConfigError, match=message):
         parse_columns(fields)
+
+
+@pytest.mark.parametrize(
+    ("names", "is_dataset"),
+    [
+        (["dataset_dict.json", "train/data.arrow"], True),
+        (["data/a.parquet", "README.md"], True),
+        (["train.jsonl"], True),
+        (["train-00000-of-00001.csv", "test.csv"], True),
+        (["prices.csv", "people.csv"], False),
+        (["train.jsonl", "guide.md"], False),
+        (["a.parquet", "guide.md"], False),
+        ([], False),
+    ],
+)
+def test_a_folder_holds_a_dataset_or_documents(tmp_path, names, is_dataset):
+    for name in names:
+        (tmp_path / name).parent.mkdir(exist_ok=True)
+        (tmp_path / name).write_text("x")
+
+    assert holds_dataset(tmp_path) == is_dataset
+
+
+def test_a_dataset_card_marks_a_dataset(tmp_path):
+    (tmp_path / "README.md").write_text("---\nconfigs:\n- config_name: default\n---\n")
+    (tmp_path / "rows.csv").write_text("a\n1\n")
+
+    assert holds_dataset(tmp_path)
+
+
+def test_a_csv_file_with_texts_holds_passages(write_source):
+    path = write_source("rows.csv", b"id,title,text,year\n5,Mill,It burned.,1840\n")
+
+    assert read_passages(path) == [Passage("5", "Mill", "It burned.")]
+
+
+def test_a_csv_file_without_texts_holds_documents(write_source):
+    path = write_source("rows.csv", b"name,price\nRope,3\n")
+
+    assert read_passages(path) == [Passage("rows.csv#1", "Rope", "name: Rope\nprice: 3")]
+
+
+def test_columns_of_documents_are_refused(write_source):
+    path = write_source("a.md", b"Text.")
+
+    with pytest.raises(ConfigError, match="--fields names columns, but this is read as documents"):
+        read_passages(path, fields="title=heading")

@@ -1,18 +1,15 @@
-"""Extraction of a document's text, by a process of its own that a hostile document may crash.
+"""The text of a downloaded document, whose kind its HTTP headers and its first bytes tell.
 
-`fetcher` calls it for each document that it has downloaded. `extract` is the program that is run.
+`fetcher` calls it for each document that it has downloaded.
 """
 
-import json
-import os
 import re
-import subprocess
-import sys
 from collections.abc import Mapping
 
-from lm_factuality.retrieval.references import extract
+from lm_factuality.documents.document import UnreadableError
+from lm_factuality.documents.extract import ExtractedText
+from lm_factuality.documents.isolated import ExtractionLimits, extract_in_process
 from lm_factuality.retrieval.references.connection import Limits
-from lm_factuality.retrieval.references.extract import ExtractedText
 from lm_factuality.retrieval.references.links import TABLES, DeadLinkError
 
 # The kind of a document, ``html``, ``plain`` or ``pdf``, by its content type.
@@ -36,39 +33,18 @@ def extract_text(headers: Mapping[str, str], body: bytes, limits: Limits) -> Ext
     """
     kind = _kind_of_document(headers, body)
     charset = _CHARSET.search(headers.get("Content-Type", ""))
-    options = {
-        "kind": kind,
-        "charset": charset[1] if charset else "",
-        "max_pages": limits.max_pages,
+    extraction_limits = ExtractionLimits(
+        max_pages=limits.max_pages,
         # A text has no more characters than bytes. The text of a hostile PDF could be far longer.
-        "max_characters": limits.max_bytes,
-        # The process may use a little more processor time than the time that we wait for it, so
-        # that a slow document is reported as such and not as a crash.
-        "seconds": int(limits.extraction_seconds) + 1,
-        "memory": limits.extraction_memory,
-    }
+        max_characters=limits.max_bytes,
+        seconds=limits.extraction_seconds,
+        memory=limits.extraction_memory,
+    )
     try:
-        process = subprocess.run(  # noqa: S603 (our own program, with its options as JSON)
-            [sys.executable, "-I", extract.__file__, json.dumps(options)],
-            input=body,
-            capture_output=True,
-            timeout=limits.extraction_seconds,
-            check=True,
-            # A hostile document shall find no API keys in the environment.
-            env={"PATH": os.environ.get("PATH", ""), "LC_ALL": "C.UTF-8"},
-        )
-    except subprocess.TimeoutExpired:
-        raise DeadLinkError(
-            "unreadable", f"no text of this {kind} after {limits.extraction_seconds:g} s"
-        ) from None
-    except subprocess.CalledProcessError as error:
-        # The last line of a traceback names the exception.
-        last_line = error.stderr.decode("utf-8", "replace").strip().rpartition("\n")[2]
-        raise DeadLinkError(
-            "unreadable", f"this {kind} cannot be read: {last_line[:200]}"
-        ) from None
+        extracted = extract_in_process(body, kind, charset[1] if charset else "", extraction_limits)
+    except UnreadableError as error:
+        raise DeadLinkError("unreadable", str(error)) from None
 
-    extracted = ExtractedText(**json.loads(process.stdout))
     if not extracted.text.strip():
         raise DeadLinkError(
             "no text",

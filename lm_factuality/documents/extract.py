@@ -2,8 +2,8 @@
 
     python -I extract.py '{"kind": "html", "charset": "", ...}' < document > result
 
-`text` runs it in a process of its own, so that a document can crash or slow down nothing else. It
-imports nothing of the suite. Resiliparse reads HTML, and pypdf reads PDF.
+`isolated` runs it in a process of its own, so that a document can crash or slow down nothing else.
+It imports nothing of the suite. Resiliparse reads HTML, and pypdf reads PDF.
 """
 
 import io

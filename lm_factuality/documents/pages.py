@@ -1,0 +1,120 @@
+"""The text of HTML pages, read by Resiliparse, and of PDF files, read by pypdf.
+
+`reader` calls `read_html` and `read_pdf`.
+"""
+
+import re
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+from lm_factuality.documents.document import (
+    FileText,
+    UnreadableError,
+    need_library,
+    read_bytes,
+)
+from lm_factuality.documents.extract import find_encoding
+from lm_factuality.documents.isolated import ExtractionLimits, extract_in_process
+from lm_factuality.documents.markdown import table_blocks
+
+if TYPE_CHECKING:
+    from resiliparse.parse.html import HTMLTree
+
+# A book of pictures has more bytes than a text, but the reader's process has a limit of memory.
+_MAX_PDF_BYTES = 512 << 20
+_PDF_LIMITS = ExtractionLimits(
+    max_pages=1_000_000, max_characters=64 << 20, seconds=600.0, memory=4 << 30
+)
+# A word that is hyphenated at the end of a line.
+_HYPHENATED = re.compile(r"(?<=[a-z])-\n(?=[a-z])")
+# What programs write as the title of a PDF if its author has not named one.
+_NO_TITLE = re.compile(
+    r"microsoft (?:word|powerpoint) - |untitled|.*\.(?:docx?|tex|dvi|indd|odt|pptx?|pdf)$",
+    re.IGNORECASE,
+)
+_UTF16_MARKS = (b"\xff\xfe", b"\xfe\xff")
+
+
+def read_html(path: Path) -> FileText:
+    """Read the title and the text of an HTML page.
+
+    The title is the element ``<title>``, or the first heading. Menus (``<nav>``) and scripts are
+    left out.
+
+    Raises:
+        UnreadableError: The file is no text, or Resiliparse is missing.
+    """
+    need_library("resiliparse", "resiliparse", "HTML")
+    from resiliparse.extract.html2text import extract_plain_text
+    from resiliparse.parse.html import HTMLTree
+
+    content = read_bytes(path)
+    if b"\0" in content and not content.startswith(_UTF16_MARKS):
+        raise UnreadableError("it is a binary file; convert it to a text")
+    try:
+        source = content.decode("utf-8-sig")
+    except UnicodeDecodeError:
+        # Unlike texts, pages name their encoding.
+        source = content.decode(find_encoding(content, ""), "replace")
+
+    tree = HTMLTree.parse(source)
+    _write_tables(tree)
+    text = extract_plain_text(tree, list_bullets=False, alt_texts=False, skip_elements=["nav"])
+    title = tree.title or ""
+    if not title.strip() and tree.body is not None:
+        heading = tree.body.query_selector("h1, h2")
+        title = (heading.text if heading is not None else None) or ""
+    text = "\n".join(line.strip() for line in text.split("\n"))
+    if not text.strip():
+        raise UnreadableError("there is no text in it; pages that a script makes have none")
+    return FileText(title, text)
+
+
+def _write_tables(tree: "HTMLTree") -> None:
+    """Replace the tables of a page by texts, with the header beside every cell.
+
+    Tables without header cells (``<th>``) may only arrange the page, and stay.
+
+    Args:
+        tree: The page, which is changed.
+    """
+    if tree.body is None:
+        return
+    for table in list(tree.body.query_selector_all("table")):
+        # Neither the inner nor the outer one of nested tables is plain.
+        is_nested = table.query_selector("table") is not None
+        if is_nested or table.parent is None or table.query_selector("th") is None:
+            continue
+        rows = []
+        for row in table.query_selector_all("tr"):
+            cells = []
+            for cell in row.query_selector_all("th, td"):
+                cells.append(" ".join((cell.text or "").split()))
+            rows.append(cells)
+        text = tree.create_element("pre")
+        assert text is not None
+        text.text = "\n\n".join(table_blocks(rows))
+        table.parent.replace_child(text, table)
+
+
+def read_pdf(path: Path) -> FileText:
+    """Read the title in the metadata and the text of a PDF, in a process of its own.
+
+    Raises:
+        UnreadableError: The file cannot be read, is encrypted or has no text, or pypdf is missing.
+    """
+    need_library("pypdf", "pypdf", "PDF")
+    try:
+        extracted = extract_in_process(read_bytes(path, _MAX_PDF_BYTES), "pdf", "", _PDF_LIMITS)
+    except UnreadableError as error:
+        if "FileNotDecryptedError" in str(error):
+            raise UnreadableError("it is encrypted; save it without a password") from None
+        raise
+    if not extracted.text.strip():
+        raise UnreadableError(
+            "there is no text in it, as in scanned pages; recognise their text (OCR) first"
+        )
+
+    title = "" if _NO_TITLE.match(extracted.title) else extracted.title
+    problem = f"only {extracted.note} were read" if extracted.note else ""
+    return FileText(title, _HYPHENATED.sub("", extracted.text), problem)

@@ -1,0 +1,193 @@
+"""Reading of files and folders: every file is read by its ending, or named with a reason.
+
+The command line, indexes and benchmarks call `read_documents`.
+"""
+
+import os
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from pathlib import Path
+
+from lm_factuality.documents.document import (
+    Document,
+    FileText,
+    UnreadableError,
+    UnreadDocument,
+    read_text,
+    storable,
+)
+from lm_factuality.documents.markdown import read_markdown
+from lm_factuality.documents.pages import read_html, read_pdf
+from lm_factuality.documents.restructured import read_restructured
+from lm_factuality.documents.rows import ROW_READERS, read_rows
+from lm_factuality.documents.word import read_word
+from lm_factuality.ground.errors import DataError
+
+
+def read_documents(paths: Sequence[Path]) -> Iterator[Document | UnreadDocument]:
+    """Read all documents in files and folders, one file in memory at a time.
+
+    Folders are read with all folders in them, sorted by path. Hidden files and folders, whose names
+    begin with a full stop, are skipped. The ids of documents are paths from the folder that was
+    given, or from the folder that all given paths have in common.
+
+    Example:
+        ``read_documents([Path("docs")])`` may yield ``Document("guides/setup.md", "Setup", "...")``
+        and ``UnreadDocument("docs/logo.png", "ends in '.png', expected ...")``.
+
+    Args:
+        paths: The files and folders.
+
+    Returns:
+        An iterator over the documents. In place of a file or a row that cannot be read it has an
+        `UnreadDocument` with the reason.
+
+    Raises:
+        DataError: A path does not exist.
+    """
+    for path in paths:
+        if not path.exists():
+            raise DataError(f"{path}: no such file or folder; name one with documents")
+    return _read_paths(paths)
+
+
+def _read_paths(paths: Sequence[Path]) -> Iterator[Document | UnreadDocument]:
+    """Yield the documents in files and folders. A file that is named twice is read once."""
+    folders = []
+    for path in paths:
+        absolute = _absolute(path)
+        folders.append(absolute if absolute.is_dir() else absolute.parent)
+    base = os.path.commonpath(folders) if folders else ""
+
+    # Only explicit paths can name a file twice, so that one path has nothing to remember.
+    seen: set[Path] = set()
+    for path in paths:
+        for file in list_files(path):
+            if isinstance(file, UnreadDocument):
+                yield file
+                continue
+            absolute_file = _absolute(file)
+            if absolute_file in seen:
+                continue
+            if len(paths) > 1:
+                seen.add(absolute_file)
+            relative = Path(os.path.relpath(absolute_file, base))
+            yield from _read_file(file, storable(relative.as_posix()))
+
+
+def _absolute(path: Path) -> Path:
+    """Return a path from the root, without ``..``. Unlike `Path.resolve`, it follows no links."""
+    return Path(os.path.normpath(path.absolute()))
+
+
+def list_files(path: Path) -> Iterator[Path | UnreadDocument]:
+    """Yield the files that `read_documents` reads or reports, sorted by path.
+
+    Args:
+        path: A file, or a folder with files.
+
+    Yields:
+        The files. In place of a folder that cannot be listed, or that a symbolic link leads to a
+        second time, stands an `UnreadDocument`.
+    """
+    folders_seen: set[Path] = set()
+    # The last path is the next one. A stack of our own has no limit of depth.
+    remaining = [path]
+    while remaining:
+        current = remaining.pop()
+        if not current.is_dir():
+            yield current
+            continue
+
+        real_folder = Path(os.path.realpath(current))
+        if real_folder in folders_seen:
+            yield UnreadDocument(
+                str(current), "a link leads to a folder that is read already; nothing is missing"
+            )
+            continue
+        folders_seen.add(real_folder)
+        try:
+            entries = [entry for entry in current.iterdir() if not entry.name.startswith(".")]
+        except OSError as error:
+            yield UnreadDocument(str(current), f"the folder cannot be listed: {error.strerror}")
+            continue
+        remaining.extend(sorted(entries, reverse=True))
+
+
+def _read_file(path: Path, document_id: str) -> Iterator[Document | UnreadDocument]:
+    """Yield the document of a file, or those in the rows of a table.
+
+    Args:
+        path: The file.
+        document_id: The id of the document, to which rows add their number.
+    """
+    # Opening a pipe or a device could wait for ever.
+    if not path.is_file():
+        yield UnreadDocument(str(path), "not a regular file, or a link to a file that is missing")
+        return
+
+    ending = ending_of(path)
+    if ending in ROW_READERS:
+        yield from read_rows(path, ending, document_id)
+        return
+
+    reader = _READERS.get(ending)
+    if reader is None:
+        yield UnreadDocument(str(path), f"ends in {ending!r}, expected {_FORMATS}")
+        return
+
+    try:
+        file_text = reader(path)
+    except UnreadableError as error:
+        yield UnreadDocument(str(path), str(error))
+        return
+    except OSError as error:
+        yield UnreadDocument(str(path), f"it cannot be opened: {error.strerror or error}")
+        return
+
+    text = storable(file_text.text).strip("\r\n")
+    if text.strip():
+        title = " ".join(storable(file_text.title).split())
+        yield Document(document_id, title or storable(path.stem), text)
+    else:
+        yield UnreadDocument(str(path), "there is no text in it")
+    if file_text.problem:
+        yield UnreadDocument(str(path), file_text.problem)
+
+
+def ending_of(path: Path) -> str:
+    """Return the ending of a file's name in lower case, such as ``.md`` or ``.csv.gz``."""
+    ending = path.suffix.lower()
+    if ending == ".gz":
+        # Only tables may be compressed.
+        return f"{Path(path.stem).suffix.lower()}.gz"
+    return ending
+
+
+def _read_plain(path: Path) -> FileText:
+    """Read a plain text, which has no title.
+
+    Raises:
+        UnreadableError: The file is no text.
+    """
+    return FileText("", read_text(path))
+
+
+_FORMATS = (
+    "Markdown, reStructuredText, text (.txt), HTML, PDF, DOCX, CSV, TSV, JSON, JSON Lines or"
+    " Parquet"
+)
+_READERS: Mapping[str, Callable[[Path], FileText]] = {
+    ".md": read_markdown,
+    ".markdown": read_markdown,
+    ".txt": _read_plain,
+    ".text": _read_plain,
+    ".html": read_html,
+    ".htm": read_html,
+    ".xhtml": read_html,
+    ".pdf": read_pdf,
+    ".docx": read_word,
+    ".rst": read_restructured,
+}
+
+ENDINGS: tuple[str, ...] = (*_READERS, *ROW_READERS)
+"""The endings of files that can be read."""

@@ -1,0 +1,193 @@
+"""The text of reStructuredText files, parsed by docutils.
+
+`reader` calls `read_restructured`.
+"""
+
+import re
+from collections.abc import Iterator
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+from lm_factuality.documents.document import FileText, UnreadableError, need_library, read_text
+from lm_factuality.documents.markdown import table_blocks
+
+if TYPE_CHECKING:
+    from docutils import nodes
+
+_ROLE = re.compile(r":([a-zA-Z][\w:+.-]*):`|`:([a-zA-Z][\w:+.-]*):")
+_DIRECTIVE = re.compile(
+    r"^[ \t]*\.\.[ \t]+(?:\|[^|\n]+\|[ \t]+)?([a-zA-Z][\w:+.-]*)::", re.MULTILINE
+)
+_TARGET = re.compile(r"\A(.*?)\s*<[^<>]*>\Z", re.DOTALL)
+_OPTION = re.compile(r"^:[\w-]+:.*$", re.MULTILINE)
+_SETTINGS = {
+    # A document must not include other files of this machine.
+    "file_insertion_enabled": False,
+    "raw_enabled": False,
+    "_disable_config": True,
+    # Problems of markup stay in the text. They are neither printed nor errors.
+    "report_level": 5,
+    "halt_level": 5,
+    # By default a text with a long line is refused.
+    "line_length_limit": 1 << 30,
+    # The parser would leave out smart quotes and the like of other languages.
+    "language_code": "en",
+}
+# docutils raises errors of many types at markup that it does not expect.
+_ERRORS = (ArithmeticError, AssertionError, AttributeError, LookupError, RecursionError, TypeError)
+
+
+def read_restructured(path: Path) -> FileText:
+    """Read the title and the text of a reStructuredText file.
+
+    Raises:
+        UnreadableError: The file is no text, docutils is missing, or cannot parse the file.
+    """
+    need_library("docutils", "docutils", "reStructuredText")
+    return parse_restructured(read_text(path))
+
+
+def parse_restructured(source: str) -> FileText:
+    """Return the title, which is the first heading, and the text of reStructuredText.
+
+    Roles and directives that docutils does not know, such as those of Sphinx, keep their text.
+
+    Args:
+        source: The reStructuredText.
+
+    Raises:
+        UnreadableError: docutils cannot parse the text.
+    """
+    from docutils import ApplicationError, nodes
+    from docutils.core import publish_doctree
+
+    _register_unknown_names(source)
+    try:
+        tree = publish_doctree(source, settings_overrides=_SETTINGS)
+        blocks = list(_blocks_of(tree))
+    except (ApplicationError, ValueError, *_ERRORS) as error:
+        raise UnreadableError(
+            f"docutils cannot parse it: {type(error).__name__}: {error}"
+        ) from error
+    heading = next(iter(tree.findall(nodes.title)), None)
+    title = heading.astext() if heading is not None else ""
+    return FileText(title, "\n\n".join(blocks))
+
+
+def _register_unknown_names(source: str) -> None:
+    """Give the roles and directives of a text that docutils does not know a meaning: their text.
+
+    Args:
+        source: The reStructuredText.
+    """
+    from docutils.parsers.rst import directives, roles
+    from docutils.parsers.rst.languages import en
+
+    for match in _ROLE.finditer(source):
+        name = (match[1] or match[2]).lower()
+        is_known = name in en.roles or name in roles._roles or name in roles._role_registry
+        if not is_known:
+            roles.register_local_role(name, _keep_text_of_role)
+    for name in map(str.lower, _DIRECTIVE.findall(source)):
+        if name not in en.directives and name not in directives._directives:
+            directives.register_directive(name, _directive_that_keeps_text())
+
+
+def _keep_text_of_role(
+    name: str, rawtext: str, text: str, *arguments: Any, **options: Any
+) -> tuple[list[Any], list[Any]]:
+    """Return the text of a role for docutils: ``setup`` of ``:doc:`setup <guide/setup>```.
+
+    Args:
+        name: The role.
+        rawtext: The whole markup.
+        text: The text between the grave accents.
+        *arguments: The line and the parser, which are not needed.
+        **options: The options of the role, which are not needed.
+
+    Returns:
+        The nodes for the text, and no messages.
+    """
+    from docutils import nodes, utils
+
+    plain = utils.unescape(text)
+    match = _TARGET.match(plain)
+    return [nodes.inline(rawtext, match[1] if match and match[1] else plain)], []
+
+
+def _directive_that_keeps_text() -> type:
+    """Return the class of a directive that becomes its argument and its content."""
+    from docutils import nodes
+    from docutils.parsers.rst import Directive
+
+    class TextDirective(Directive):  # type: ignore[misc]
+        """A directive that docutils does not know."""
+
+        has_content = True
+        optional_arguments = 1
+        final_argument_whitespace = True
+
+        def run(self) -> list[Any]:
+            """Return the nodes of the argument, without options, and of the content."""
+            container = nodes.container()
+            argument = _OPTION.sub("", "\n".join(self.arguments)).strip()
+            if argument:
+                container += nodes.paragraph(argument, argument)
+            self.state.nested_parse(self.content, self.content_offset, container)
+            return [container]
+
+    return TextDirective
+
+
+def _blocks_of(parent: "nodes.Node") -> Iterator[str]:
+    """Yield the texts of the blocks in a node of docutils, in order.
+
+    Args:
+        parent: The node.
+    """
+    from docutils import nodes
+
+    invisible = (
+        nodes.comment,
+        nodes.system_message,
+        nodes.substitution_definition,
+        nodes.target,
+        nodes.raw,
+    )
+    for node in parent.children:
+        if isinstance(node, invisible):
+            continue
+        if isinstance(node, nodes.table):
+            yield from _rows_of(node)
+        elif isinstance(node, nodes.field):
+            name, body = node.children
+            yield f"{name.astext()}: {' '.join(body.astext().split())}"
+        elif isinstance(node, nodes.FixedTextElement):
+            yield node.astext()
+        elif isinstance(node, nodes.TextElement):
+            text = " ".join(node.astext().split("\n"))
+            if text.strip():
+                yield text
+        elif isinstance(node, nodes.image):
+            if node.get("alt"):
+                yield node["alt"]
+        else:
+            yield from _blocks_of(node)
+
+
+def _rows_of(table: "nodes.table") -> Iterator[str]:
+    """Yield the rows of a table, with the header beside every cell.
+
+    Args:
+        table: The table's node.
+    """
+    from docutils import nodes
+
+    for caption in table.findall(nodes.title):
+        yield caption.astext()
+    rows = []
+    for row in table.findall(nodes.row):
+        rows.append([" ".join(entry.astext().split()) for entry in row.children])
+    # A table of docutils may lack a header, and then all its rows are alike.
+    has_header = next(iter(table.findall(nodes.thead)), None) is not None
+    yield from table_blocks(rows if has_header else [[], *rows])

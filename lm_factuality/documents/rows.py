@@ -1,0 +1,172 @@
+"""Documents in the rows of tables and in the objects of JSON files.
+
+`reader` calls `read_rows`.
+"""
+
+import json
+from collections.abc import Iterator, Mapping
+from functools import partial
+from pathlib import Path
+from typing import Any
+
+from lm_factuality.documents.document import (
+    Document,
+    UnreadableError,
+    UnreadDocument,
+    read_text,
+    row_text,
+    storable,
+)
+from lm_factuality.ground import tables
+from lm_factuality.ground.files import parse_json
+
+# The columns that may hold the title of a row, the best one first.
+_TITLE_COLUMNS = ("title", "name", "id")
+# A row that has only these columns is a passage, whose text needs no header.
+_PASSAGE_COLUMNS = frozenset({"text", "id", "title", "name"})
+_DELIMITERS = (",", ";", "\t")
+
+
+def read_rows(path: Path, ending: str, document_id: str) -> Iterator[Document | UnreadDocument]:
+    """Yield a document for each row of a table or each object of a JSON file.
+
+    Example:
+        The row ``Rope,3`` under the header ``name,price`` becomes a document with the title
+        ``Rope`` and the lines ``name: Rope`` and ``price: 3``.
+
+    Args:
+        path: The file.
+        ending: The ending of its name, one of `ROW_READERS`.
+        document_id: The id of the file, to which each row adds its number.
+
+    Yields:
+        The documents. In place of a row that cannot be read stands an `UnreadDocument`.
+    """
+    num_rows = 0
+    for number, row in enumerate(ROW_READERS[ending](path), start=1):
+        num_rows = number
+        if isinstance(row, str):
+            yield _unread_row(path, row)
+            continue
+        document = _document_of(row.values, f"{document_id}#{number}", storable(path.stem))
+        if document.text:
+            yield document
+        else:
+            # Tables from spreadsheets often end in such rows.
+            yield UnreadDocument(row.location, "the row is empty")
+    if num_rows == 0:
+        yield UnreadDocument(str(path), "there are no rows in it")
+
+
+def _unread_row(path: Path, problem: str) -> UnreadDocument:
+    """Split the sentence about a bad row into its place and the reason.
+
+    Args:
+        path: The file.
+        problem: The sentence, such as ``prices.csv:3: 2 cells, expected 3``.
+    """
+    place, separator, reason = problem.removeprefix(str(path)).partition(": ")
+    if not separator:
+        return UnreadDocument(str(path), problem)
+    # The reader of CSV stops here, as nobody can tell where the next row begins.
+    if "not valid CSV" in reason:
+        reason += "; the rows after it were not read"
+    return UnreadDocument(f"{path}{place}", reason)
+
+
+def _document_of(values: Mapping[str, Any], document_id: str, file_title: str) -> Document:
+    """Make a document of a row. Its text is empty if the row is.
+
+    Args:
+        values: The cells by column.
+        document_id: The id of the document.
+        file_title: The title of a row that has none.
+    """
+    cells = {str(column): _cell_text(value) for column, value in values.items()}
+    lower_names = {column.strip().lower(): column for column in cells}
+    title = ""
+    for name in _TITLE_COLUMNS:
+        if not title and name in lower_names:
+            title = " ".join(cells[lower_names[name]].split())
+
+    is_passage = "text" in lower_names and lower_names.keys() <= _PASSAGE_COLUMNS
+    text = cells[lower_names["text"]].strip() if is_passage else row_text(cells)
+    return Document(document_id, storable(title or file_title), storable(text))
+
+
+def _cell_text(value: object) -> str:
+    """Return the value of a cell as a text.
+
+    Example:
+        3.5 becomes ``3.5``, None an empty string, and a list ``["a", 2]`` becomes ``["a", 2]``.
+    """
+    if value is None:
+        return ""
+    if isinstance(value, bytes):
+        return f"({len(value):,} bytes)"
+    if isinstance(value, bool | dict | list):
+        return json.dumps(value, ensure_ascii=False, default=str)
+    return str(value)
+
+
+def _csv_rows(path: Path) -> Iterator[tables.TableRow | str]:
+    """Yield the rows of a CSV file, whose cells may also be separated by semicolons or tabs.
+
+    Spreadsheets write semicolons where the comma is the decimal point.
+    """
+    with path.open("rb") as file:
+        first_line = file.readline(1 << 16).decode("utf-8", "replace")
+    # Of two that are equally frequent, the comma comes first.
+    delimiter = max(_DELIMITERS, key=first_line.count)
+    # The compressed content of a gzipped file says nothing.
+    is_gzipped = path.suffix.lower() == ".gz"
+    return tables.csv_rows(path, delimiter="," if is_gzipped else delimiter)
+
+
+def _json_rows(path: Path) -> Iterator[tables.TableRow | str]:
+    """Yield the objects of a JSON file: those of a list, or the only one.
+
+    A list may also be the only value of an object: ``{"data": [...]}``.
+    """
+    try:
+        content = parse_json(read_text(path), refuse_repeated_keys=False)
+    except UnreadableError as error:
+        yield f"{path}: {error}"
+        return
+    except ValueError as error:
+        yield f"{path}: not valid JSON: {error}"
+        return
+
+    if isinstance(content, dict) and len(content) == 1:
+        (only_value,) = content.values()
+        content = only_value if isinstance(only_value, list) else content
+    members = content if isinstance(content, list) else [content]
+    for number, member in enumerate(members, start=1):
+        # A list of texts has no columns.
+        values = member if isinstance(member, dict) else {"": member}
+        yield tables.TableRow(f"{path}, row {number}", values)
+
+
+def _checked(reader: tables.Reader, path: Path) -> Iterator[tables.TableRow | str]:
+    """Yield the rows of a file, or the reason why it cannot be opened."""
+    try:
+        yield from reader(path)
+    except OSError as error:
+        yield f"{path}: it cannot be opened: {error.strerror or error}"
+
+
+_READERS: Mapping[str, tables.Reader] = {
+    ".csv": _csv_rows,
+    ".csv.gz": _csv_rows,
+    ".tsv": partial(tables.csv_rows, delimiter="\t"),
+    ".tsv.gz": partial(tables.csv_rows, delimiter="\t"),
+    ".jsonl": tables.jsonl_rows,
+    ".jsonl.gz": tables.jsonl_rows,
+    ".json": _json_rows,
+    ".parquet": tables.parquet_rows,
+}
+
+ROW_READERS: Mapping[str, tables.Reader] = {
+    ending: partial(_checked, reader) for ending, reader in _READERS.items()
+}
+"""The function that reads the rows of a file, for each ending of a file's name."""
