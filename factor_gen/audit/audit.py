@@ -31,7 +31,7 @@ def audit_rows(rows: Sequence[Row], seed: int = 0, sample_size: int = 5000) -> B
 
     Args:
         rows: All rows of the benchmark. The baselines see equal rows once.
-        seed: Decides the sample, the folds of the classifier and the bootstrap resamples.
+        seed: Decides the sample, the folds of the classifier and the random signs of the tests.
         sample_size: How many rows the baselines see at most.
 
     Returns:

@@ -143,7 +143,7 @@ def _judge_and_print_properties(
     Args:
         judge: The judge.
         rows: All rows of the benchmark.
-        seed: Decides which rows the judge sees, and the bootstrap resamples.
+        seed: Decides which rows the judge sees.
         count: How many rows the judge sees at most.
 
     Returns:

@@ -269,7 +269,7 @@ def _describe_main_score(setting: CertifiableSetting, certificate: Mapping[str, 
     score = number_of(value)
     text = f"{setting.label} not defined" if score is None else f"{setting.label} {score:.1%}"
     # Files of others may hold something else than two numbers.
-    if not isinstance(interval, list) or len(interval) != 2:
+    if not isinstance(interval, list | tuple) or len(interval) != 2:
         return text
     low, high = map(number_of, interval)
     if low is None or high is None:

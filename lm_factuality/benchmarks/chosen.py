@@ -25,8 +25,7 @@ from lm_factuality.ground.html import render
 from lm_factuality.ground.model_names import size_label
 from lm_factuality.ground.plots import Dot
 from lm_factuality.harness.outputs import Corrected, ResultsFile, TaskResult, number_of
-from lm_factuality.scores.intervals import MIN_CLUSTERS, Interval, interval_from_stderr
-from lm_factuality.scores.statistics import ClusterInterval
+from lm_factuality.scores.intervals import MIN_CLUSTERS, interval_from_stderr
 
 RunType = TypeVar("RunType")
 
@@ -422,12 +421,14 @@ def score_figure(task: TaskResult, metric: str) -> ScoreFigure | None:
     benchmark = benchmark_of(task)
     num_rows = benchmark.scoring.count_rows(task, metric)
     stderr = number_of(task.stderrs.get(metric))
-    interval: Interval | ClusterInterval | None = task.intervals.get(metric)
+    stated = task.intervals.get(metric)
     num_clusters = num_rows
-    if isinstance(interval, ClusterInterval):
-        num_clusters = interval.num_clusters
+    interval = None
+    if stated is not None:
+        num_clusters = stated.num_clusters
+        interval = stated.ends
     elif stderr is not None:
-        # Results of an earlier version, or without samples, state no interval.
+        # Results of an earlier version state no intervals.
         score = benchmark.find_score(metric)
         value_range = (score.value_range if score else None) or NOT_NEGATIVE
         interval = interval_from_stderr(value, stderr, num_rows, value_range.low, value_range.high)

@@ -28,7 +28,7 @@ from lm_eval.api.model import LM, CachingLM
 from lm_factuality.ground.packages import replaced
 from lm_factuality.harness import answers, requests, rolling, thinking
 from lm_factuality.harness.internals import internal
-from lm_factuality.scores.statistics import NOT_DEFINED, Aggregation, ClusterInterval
+from lm_factuality.scores.statistics import Aggregation, ClusterInterval, NotDefined
 
 # In a run lm_eval shows the lines of its own loggers alone.
 logger = logging.getLogger("lm_eval.evaluator")
@@ -111,10 +111,11 @@ def _stderr_function(aggregation: Aggregation) -> Callable[[Sequence[Any]], obje
         return None
 
     def stderr_with_interval(rows: Sequence[Any]) -> object:
+        """Compute the standard error, with the interval as an attribute."""
         stderr = compute_stderr(rows)
-        if math.isnan(stderr):
-            return NOT_DEFINED
-        return StandardError(stderr, aggregation.interval_of(rows))
+        number = UndefinedError("N/A") if math.isnan(stderr) else StandardError(stderr)
+        number.interval = aggregation.interval_of(rows)
+        return number
 
     return stderr_with_interval
 
@@ -125,20 +126,20 @@ class StandardError(float):
     lm_eval stores one number for the uncertainty of a score, so the interval travels with it.
     """
 
-    interval: ClusterInterval | None
-    """The 95% interval of the score, None if it is not defined."""
+    interval: ClusterInterval | None = None
+    """The 95% interval of the score, None if scores of its kind have none."""
 
-    def __new__(cls, stderr: float, interval: ClusterInterval | None) -> StandardError:
-        """Create the standard error with the interval of its score."""
-        # A float cannot be changed by __init__, so its attribute is set here.
-        number = super().__new__(cls, stderr)
-        number.interval = interval
-        return number
+
+class UndefinedError(NotDefined):
+    """The text for a standard error that is not defined, which knows the number of clusters."""
+
+    interval: ClusterInterval | None = None
+    """The 95% interval of the score, whose ends are None."""
 
 
 def _intervals_of(
     results: Mapping[str, Mapping[str, object]],
-) -> dict[str, dict[str, dict[str, float]]]:
+) -> dict[str, dict[str, dict[str, float | None]]]:
     """Collect the intervals of all scores, as the results file holds them.
 
     Args:
@@ -147,10 +148,10 @@ def _intervals_of(
     Example:
         ``{"wiki": {"factor_acc": {"low": 0.41, "high": 0.48, "num_clusters": 300}}}``
     """
-    intervals: dict[str, dict[str, dict[str, float]]] = {}
+    intervals: dict[str, dict[str, dict[str, float | None]]] = {}
     for task, metrics in results.items():
         for key, number in metrics.items():
-            if isinstance(number, StandardError) and number.interval is not None:
+            if isinstance(number, StandardError | UndefinedError) and number.interval is not None:
                 name = key.partition(",")[0].removesuffix("_stderr")
                 # Of several filters, the first one counts, as for scores.
                 intervals.setdefault(task, {}).setdefault(name, number.interval._asdict())

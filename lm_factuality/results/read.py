@@ -12,7 +12,15 @@ from dataclasses import replace
 from pathlib import Path
 from typing import Any, Literal, NamedTuple
 
-from pydantic import BaseModel, ConfigDict, Field, NonNegativeFloat
+from pydantic import (
+    BaseModel,
+    ConfigDict,
+    Field,
+    FiniteFloat,
+    NonNegativeFloat,
+    NonNegativeInt,
+    model_validator,
+)
 
 from lm_factuality.benchmarks import find_benchmark
 from lm_factuality.ground.errors import DataError
@@ -209,6 +217,26 @@ def date_of(file: ResultsFile) -> str:
 _JsonObject = dict[str, Any]
 
 
+class _StatedInterval(BaseModel):
+    """The interval of a score in a results file."""
+
+    low: FiniteFloat | None
+    """The lower end, null if it is not defined."""
+
+    high: FiniteFloat | None
+    """The upper end."""
+
+    num_clusters: NonNegativeInt
+    """The number of clusters that have a part in the score."""
+
+    @model_validator(mode="after")
+    def check_order(self) -> "_StatedInterval":
+        """Refuse an interval whose ends are in the wrong order."""
+        if self.low is not None and self.high is not None and self.low > self.high:
+            raise ValueError(f"the lower end {self.low} is above the upper end {self.high}")
+        return self
+
+
 class _ResultsContent(BaseModel):
     """The parts of a results file that are checked. Null stands for an empty object."""
 
@@ -224,7 +252,7 @@ class _ResultsContent(BaseModel):
     versions: _JsonObject | None = None
     """The version of each task, by the task's name."""
 
-    intervals: dict[str, dict[str, ClusterInterval]] | None = None
+    intervals: dict[str, dict[str, _StatedInterval]] | None = None
     """The 95% interval of each score of each task, by the names of both."""
 
     counts: dict[str, dict[str, NonNegativeFloat]] | None = Field(None, alias="n-samples")
@@ -362,7 +390,7 @@ def _to_task_result(path: Path, content: _ResultsContent, name: str) -> TaskResu
         kind=_benchmark_kind(metadata),
         metrics=metrics.values,
         stderrs=metrics.stderrs,
-        intervals=(content.intervals or {}).get(name, {}),
+        intervals=_to_intervals((content.intervals or {}).get(name, {})),
         num_samples=int(counts.get("original", num_run)),
         effective=num_run,
         metadata=metadata,
@@ -371,6 +399,14 @@ def _to_task_result(path: Path, content: _ResultsContent, name: str) -> TaskResu
         samples=sibling_of_results(path, f"samples_{name}", ".jsonl"),
         limit=number_of((content.config or {}).get("limit")),
     )
+
+
+def _to_intervals(stated: Mapping[str, _StatedInterval]) -> dict[str, ClusterInterval]:
+    """Convert the intervals of a results file to this package's form."""
+    return {
+        name: ClusterInterval(interval.low, interval.high, interval.num_clusters)
+        for name, interval in stated.items()
+    }
 
 
 class _Metrics(NamedTuple):

@@ -282,21 +282,19 @@ def differences(task: TaskResult, recomputed: Recomputed) -> list[str]:
     sentences = _score_differences(task.metrics, recomputed.metrics, "", _TOLERANCE)
     # Standard errors count as well, since intervals depend on them.
     sentences += _score_differences(task.stderrs, recomputed.stderrs, "_stderr", _STDERR_TOLERANCE)
-    # Results of an earlier version state no intervals.
-    if task.intervals:
-        stated_ends = _interval_ends(task.intervals)
-        recomputed_ends = _interval_ends(recomputed.intervals)
-        sentences += _score_differences(stated_ends, recomputed_ends, "", _STDERR_TOLERANCE)
+    stated_numbers = _numbers_of_intervals(task.intervals)
+    recomputed_numbers = _numbers_of_intervals(recomputed.intervals)
+    sentences += _score_differences(stated_numbers, recomputed_numbers, "", _STDERR_TOLERANCE)
     return [*sentences, *recomputed.changed_rows]
 
 
-def _interval_ends(intervals: Mapping[str, ClusterInterval]) -> dict[str, float]:
-    """Name both ends of each interval after its score, such as ``acc_low`` and ``acc_high``."""
-    ends = {}
+def _numbers_of_intervals(intervals: Mapping[str, ClusterInterval]) -> dict[str, float]:
+    """Name the numbers of each interval after its score, such as ``acc_low``. None becomes NaN."""
+    numbers = {}
     for name, interval in intervals.items():
-        ends[f"{name}_low"] = interval.low
-        ends[f"{name}_high"] = interval.high
-    return ends
+        for part, number in interval._asdict().items():
+            numbers[f"{name}_{part}"] = math.nan if number is None else float(number)
+    return numbers
 
 
 def _score_differences(

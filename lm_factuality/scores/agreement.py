@@ -190,8 +190,6 @@ def measure_coefficient(
         return measure_of(coefficient, None, len(items))
     degrees = len(jackknife_values) - 1
     variance = float(np.var(jackknife_values)) * degrees
-    estimate = ClusteredMean(
-        coefficient, variance, degrees, num_clusters=len(names), has_single_trials=False
-    )
+    estimate = ClusteredMean(coefficient, variance, degrees, num_clusters=len(names))
     # No coefficient of agreement lies outside of [-1, 1].
     return measure_of(coefficient, interval_of_mean(estimate, -1.0, 1.0), len(items))

@@ -48,7 +48,7 @@ def calibration_error(
         -0.125 and 0.125, and the error 0.25.
     """
     values = np.asarray(probabilities, dtype=float)
-    if not len(values) or not np.isfinite(values).all():
+    if not len(values) or not ((values >= 0) & (values <= 1)).all():
         return math.nan
     differences = values - np.asarray(is_true, dtype=float)
     gaps = np.bincount(_bin_numbers(values, num_bins), differences) / len(values)

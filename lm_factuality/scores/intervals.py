@@ -36,7 +36,7 @@ Z80 = 0.8416212335729143
 """80% of all values of a normal distribution lie below so many standard deviations."""
 
 MIN_CLUSTERS = 5
-"""Intervals of fewer clusters are so wide that tables do not show them."""
+"""Intervals of fewer clusters are so wide that tables show only them, and not the score."""
 
 _ROUNDING = 1e-12  # a variance below this share of the squared scale is rounding
 _MAX_STDERR = 1e100  # no score has one so large, but a file may hold any number
@@ -68,8 +68,8 @@ class ClusteredMean(NamedTuple):
     num_clusters: int
     """The number of clusters that have a part in the mean."""
 
-    has_single_trials: bool
-    """Whether each cluster is one row that is -1, 0 or 1, so that rows are independent trials."""
+    has_single_rows: bool = False
+    """Whether each cluster is one row, and all rows count the same."""
 
     @property
     def stderr(self) -> float:
@@ -95,8 +95,8 @@ def mean_interval(
         clusters: The cluster of each row, such as its document. None: every row is independent.
         low: The lowest value that a row can have, or -inf.
         high: The highest value that a row can have, or inf.
-        weights: How much each row counts, such as the number of decisions that its value is the
-            mean of. None: all rows count the same.
+        weights: How much each row counts relative to the others, such as the number of decisions
+            that its value is the mean of. None: all rows count the same.
 
     Returns:
         The interval, which lies between ``low`` and ``high``. None if it is not defined, or if all
@@ -128,6 +128,9 @@ def clustered_mean(
         scored_weights = np.ones(len(scored))
     else:
         scored_weights = np.array([weights[index] for index in scored], dtype=float)
+        # Only ratios of weights matter. Rows count 1 on average, so that their number is known.
+        with np.errstate(invalid="ignore", divide="ignore"):
+            scored_weights = scored_weights * (len(scored) / scored_weights.sum())
     numbers = np.arange(len(scored))
     if clusters is not None:
         number_by_cluster: dict[Hashable, int] = {}
@@ -266,6 +269,27 @@ DETECTION_INTERVALS: Mapping[str, Callable[[ArrayLike], Interval | None]] = {
 """The functions for the intervals of scores of tp, fp, fn and tn, by the names of the scores."""
 
 
+def count_detection_clusters(measure: str, counts: ArrayLike) -> int:
+    """Count the clusters that a score of detections depends on.
+
+    Args:
+        measure: The name of the score, such as ``recall``, for which clusters with errors count.
+        counts: The counts of each cluster, as `precision_interval` takes them.
+
+    Returns:
+        The number of clusters. Of the two halves of the balanced accuracy, the smaller one decides.
+    """
+    tp, fp, fn, tn = _columns(counts)
+    wholes = {
+        "accuracy": [tp + fp + fn + tn],
+        "precision": [tp + fp],
+        "recall": [tp + fn],
+        "f1": [tp + fp + fn],
+        "balanced_accuracy": [tp + fn, tn + fp],
+    }
+    return min(int((whole > 0).sum()) for whole in wholes[measure])
+
+
 def pooled_interval(
     counts: ArrayLike, score_of_sums: ScoreOfSums, low: float = 0.0, high: float = 1.0
 ) -> Interval | None:
@@ -303,21 +327,23 @@ def pooled_estimate(counts: ArrayLike, score_of_sums: ScoreOfSums) -> ClusteredM
     if not table.size or not np.isfinite(table).all():
         return None
     sums = table.sum(axis=0)
-    gradient = score_gradient(score_of_sums, sums)
+    # At a bound, such as a precision of 1, a score may not change with a column that it depends on.
+    # A change of all columns leads away from the bound.
+    depends = score_gradient(score_of_sums, sums + 1.0) != 0
     # Clusters without any count that the score depends on have no part in it.
-    num_clusters = int(table[:, gradient != 0].any(axis=1).sum())
+    num_clusters = int(table[:, depends].any(axis=1).sum())
     if num_clusters < 2:
         return None
-    influences = cluster_influences(table, gradient)
+    influences = cluster_influences(table, score_gradient(score_of_sums, sums))
     variance = num_clusters / (num_clusters - 1) * float(influences @ influences)
     score = score_of_sums(sums.tolist())
     if not math.isfinite(score + variance):
         return None
-    return ClusteredMean(score, variance, num_clusters - 1, num_clusters, has_single_trials=False)
+    return ClusteredMean(score, variance, num_clusters - 1, num_clusters)
 
 
 def cluster_influences(counts: Floats, gradient: Floats) -> Floats:
-    """Compute how much each cluster moves a score from what it is without the cluster's deviation.
+    """Compute the contribution of each cluster to the error of a score, to the first order.
 
     Args:
         counts: One row of counts for each cluster.
@@ -373,8 +399,8 @@ def difference_interval(
         not defined.
     """
     differences = [
-        None if value is None or other is None else value - other
-        for value, other in zip(first, second, strict=True)
+        None if first_value is None or second_value is None else first_value - second_value
+        for first_value, second_value in zip(first, second, strict=True)
     ]
     estimate = clustered_mean(differences, clusters, weights)
     if estimate is None:
@@ -577,7 +603,7 @@ def interval_from_stderr(
     is_usable = num_rows > 1 and stderr >= 0 and math.isfinite(value) and stderr < _MAX_STDERR
     if not is_usable:
         return None
-    estimate = ClusteredMean(value, stderr**2, num_rows - 1, num_rows, has_single_trials=False)
+    estimate = ClusteredMean(value, stderr**2, num_rows - 1, num_rows)
     return interval_of_mean(estimate, low, high)
 
 
@@ -608,12 +634,15 @@ def _effective_trials(estimate: ClusteredMean, variance_of_trial: float) -> floa
         variance_of_trial: The variance of a single trial, such as p * (1 - p).
 
     Returns:
-        variance of a trial / variance of the mean * (z / t)², and the number of clusters if these
-        are independent trials, or if all are alike.
+        variance of a trial / variance of the mean * (z / t)². It is the number of clusters if each
+        is a trial itself, such as a row that is right or wrong, or if all are alike.
     """
     smallest_variance = min(estimate.variance, variance_of_trial)
     is_constant = smallest_variance <= _ROUNDING * max(1.0, estimate.value**2)
-    if estimate.has_single_trials or is_constant:
+    # The rows vary as much as trials do only if each has one of the trials' values, such as 0 or 1.
+    variance_of_rows = estimate.variance * (estimate.num_clusters - 1)
+    are_trials = estimate.has_single_rows and math.isclose(variance_of_rows, variance_of_trial)
+    if are_trials or is_constant:
         return estimate.num_clusters
     student_factor = (Z95 / estimate.quantile(0.975)) ** 2
     return variance_of_trial / estimate.variance * student_factor
@@ -641,15 +670,18 @@ def _mean_of_clusters(sums: Floats, weights: Floats, squares: Floats) -> Cluster
     total_weight = float(weights.sum())
     mean = float(sums.sum()) / total_weight
     leverages = weights / total_weight
+    # One cluster has all the weight, up to rounding.
+    if leverages.max() >= 1 - _ROUNDING:
+        return None
     residuals = (sums - mean * weights) / total_weight
     variance = _robust_variance(residuals, leverages)
     # With one row in each cluster, nothing tells how rows of one cluster are correlated.
     has_clusters_of_rows = total_weight > num_clusters
     if has_clusters_of_rows:
         variance = max(variance, _variance_by_correlation(sums, weights, squares))
-    has_single_trials = bool((weights == 1).all() and (squares == np.abs(sums)).all())
+    has_single_rows = bool((weights == 1).all())
     degrees = _degrees_of_freedom(leverages)
-    return ClusteredMean(mean, variance, degrees, num_clusters, has_single_trials)
+    return ClusteredMean(mean, variance, degrees, num_clusters, has_single_rows)
 
 
 def _robust_variance(residuals: Floats, leverages: Floats) -> float:

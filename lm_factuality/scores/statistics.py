@@ -146,18 +146,20 @@ def not_defined_if_nan(value: float) -> float | NotDefined:
 class ClusterInterval(NamedTuple):
     """A 95% interval, and how many clusters it is computed from."""
 
-    low: float
-    """The lower end."""
+    low: float | None
+    """The lower end, None if the interval is not defined."""
 
-    high: float
+    high: float | None
     """The upper end."""
 
     num_clusters: int
     """The number of clusters that have a part in the score."""
 
     @property
-    def ends(self) -> Interval:
-        """Both ends."""
+    def ends(self) -> Interval | None:
+        """Both ends, None if the interval is not defined."""
+        if self.low is None or self.high is None:
+            return None
         return Interval(self.low, self.high)
 
 
@@ -184,17 +186,17 @@ class Aggregation:
     """Counts the clusters that have a part in the number."""
 
     low: float = 0.0
-    """The lowest value that a row can have, which the score states."""
+    """The lowest value that a row can have. The range of the `Score` sets it."""
 
     high: float = math.inf
     """The highest value that a row can have."""
 
     def interval_of(self, rows: Sequence[Any]) -> ClusterInterval | None:
-        """Compute the 95% interval of the number, None if it has none or it is not defined."""
+        """Compute the 95% interval of the number, None for a number that has no interval."""
         if self.interval is None:
             return None
-        interval = self.interval(rows, self.low, self.high)
-        return None if interval is None else ClusterInterval(*interval, self.clusters(rows))
+        low, high = self.interval(rows, self.low, self.high) or (None, None)
+        return ClusterInterval(low, high, self.clusters(rows))
 
     def __call__(self, items: Sequence[Any]) -> float | NotDefined:
         """Compute the number as lm_eval's results show it, ``N/A`` if it is not defined."""
@@ -223,6 +225,7 @@ TOTAL = Aggregation(lambda rows: float(sum(value for value in rows if value is n
 def pooled(
     score_of_sums: ScoreOfSums,
     interval_of_counts: Callable[[Sequence[Sequence[float]]], Interval | None] | None = None,
+    count_clusters: Callable[[Sequence[Sequence[float]]], int] | None = None,
 ) -> Aggregation:
     """Create the aggregation of a score that is computed from the sums of all rows' counts.
 
@@ -232,6 +235,7 @@ def pooled(
     Args:
         score_of_sums: The score as a function of the column sums, such as errors / segments.
         interval_of_counts: Computes the 95% interval from the rows. None: `pooled_interval` does.
+        count_clusters: Counts the rows that the score depends on. None: `pooled_estimate` does.
     """
 
     def score_of_rows(rows: Sequence[Sequence[float] | None]) -> float:
@@ -254,11 +258,16 @@ def pooled(
             return pooled_interval(counts, score_of_sums, low, high)
         return interval_of_counts(counts)
 
+    def count_clusters_of_rows(rows: Sequence[Sequence[float] | None]) -> int:
+        """Count the rows that the score depends on."""
+        counts = _rows_with_counts(rows)
+        if count_clusters is not None:
+            return count_clusters(counts)
+        estimate = pooled_estimate(counts, score_of_sums)
+        return 0 if estimate is None else estimate.num_clusters
+
     return Aggregation(
-        score_of_rows,
-        stderr_of_rows,
-        interval_of_rows,
-        clusters=lambda rows: len(_rows_with_counts(rows)),
+        score_of_rows, stderr_of_rows, interval_of_rows, clusters=count_clusters_of_rows
     )
 
 

@@ -541,7 +541,7 @@ def _clustered_auroc(rows: Rows) -> ClusteredMean | None:
         return None
     small_sample_factor = num_clusters / (num_clusters - 1)
     variance = small_sample_factor * sum(residual**2 for residual in residuals.values())
-    return ClusteredMean(area, variance, num_clusters - 1, num_clusters, has_single_trials=False)
+    return ClusteredMean(area, variance, num_clusters - 1, num_clusters)
 
 
 def _placements(rows: Rows) -> Placements:

@@ -409,6 +409,11 @@ class _ScoreOfTallies:
         estimate = pooled_estimate(sums_by_document(rows), self.score_of_sums)
         return math.nan if estimate is None else estimate.stderr
 
+    def count_documents(self, rows: Sequence[RowTally]) -> int:
+        """Count the documents that the score depends on."""
+        estimate = pooled_estimate(sums_by_document(rows), self.score_of_sums)
+        return 0 if estimate is None else estimate.num_clusters
+
     def interval(self, rows: Sequence[RowTally], low: float, high: float) -> Interval | None:
         """Return the 95% interval, clustered by document, or None."""
         return pooled_interval(sums_by_document(rows), self.score_of_sums, low, high)
@@ -424,12 +429,7 @@ def aggregate_sums(
         count_rows: Counts the rows that have a part in the score.
     """
     score = _ScoreOfTallies(score_of_sums)
-    return Aggregation(score.value, score.stderr, score.interval, count_rows, count_documents)
-
-
-def count_documents(rows: Iterable[RowTally]) -> int:
-    """Count the documents that the rows are from."""
-    return len({row.doc_id for row in rows})
+    return Aggregation(score.value, score.stderr, score.interval, count_rows, score.count_documents)
 
 
 # The name of each score of a subset, its label in tables, and whether more of it is better. It is

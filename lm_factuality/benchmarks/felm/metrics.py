@@ -7,6 +7,7 @@ pooled over responses, never averaged. The positive class is "has an error".
 import math
 from collections import Counter
 from collections.abc import Callable, Iterator, Sequence
+from functools import partial
 from itertools import product
 
 from judges.answers import Answer
@@ -18,7 +19,7 @@ from lm_factuality.benchmarks.declaration import (
 from lm_factuality.benchmarks.felm.rows import DOMAINS, MODES_WITH_REFERENCES, WITHOUT_REFERENCES
 from lm_factuality.benchmarks.felm.verdicts import JudgedResponse, read_judged_response
 from lm_factuality.harness.generation import Doc, JsonObject
-from lm_factuality.scores.intervals import DETECTION_INTERVALS
+from lm_factuality.scores.intervals import DETECTION_INTERVALS, count_detection_clusters
 from lm_factuality.scores.statistics import (
     TOTAL,
     Aggregation,
@@ -317,7 +318,11 @@ def _declare_scores() -> Iterator[Score]:
     label, in their order here, so these come first.
     """
     aggregations = {
-        measure: pooled(measure_from_totals(measure), DETECTION_INTERVALS[measure])
+        measure: pooled(
+            measure_from_totals(measure),
+            DETECTION_INTERVALS[measure],
+            partial(count_detection_clusters, measure),
+        )
         for measure in MEASURES
     }
     labels = {"f1": "F1", "balanced_accuracy": "Balanced accuracy"}
