@@ -7,8 +7,14 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-from lm_factuality.scores.ppi import Estimate, Units, correct_by_labels, interval_within
-from lm_factuality.scores.statistics import Outcome, clustered_stderr, mean
+from lm_factuality.scores.intervals import Interval, mean_interval, wilson_interval
+from lm_factuality.scores.ppi import (
+    Estimate,
+    Units,
+    correct_by_labels,
+    corrected_interval,
+    corrected_mean,
+)
 
 REFERENCE = json.loads(Path(__file__).with_name("ppi_reference.json").read_text(encoding="utf-8"))
 
@@ -81,30 +87,26 @@ def test_the_mean_of_independent_units_is_that_of_ppi_python(case):
 
 
 @each_case
-def test_the_best_weight_of_the_judge_is_that_of_ppi_python(case):
+def test_the_weight_of_the_judge_is_that_of_ppi_python_or_closer_to_0(case):
     expected = case["tuned"]
 
     estimate = correct_by_labels(reference_units(case), ratio)
 
-    expected_weight = np.clip(judge_weight_of(case, expected["lambda"]), 0.0, 1.0)
-    assert estimate.judge_weight == pytest.approx(expected_weight, abs=0.02)
-    assert estimate.value == pytest.approx(expected["value"], abs=2e-3)
+    best_weight = np.clip(judge_weight_of(case, expected["lambda"]), 0.0, 1.0)
+    # 0.01 is rounding: ppi-python divides by the number of units less one.
+    assert best_weight - 0.15 < estimate.judge_weight < best_weight + 0.01
+    assert estimate.value == pytest.approx(expected["value"], abs=0.02)
 
 
-def test_labels_on_everything_give_the_plain_score_of_people():
+def test_labels_on_everything_give_the_interval_of_the_labels():
     random = np.random.default_rng(1)
-    people = random.binomial(1, 0.3, 200).astype(float)
-    clusters = random.integers(60, size=200)
-    cluster_numbers = np.unique(clusters, return_inverse=True)[1]
-    units = make_units(random.random(200), people, np.ones(200), cluster_numbers)
+    people = random.binomial(1, 0.3, 200).tolist()
+    clusters = random.integers(60, size=200).tolist()
 
-    estimate = correct_by_labels(units, ratio, 0, 1)
+    estimate = corrected_mean(random.random(200).tolist(), people, clusters, strata=people)
 
-    outcomes = [
-        Outcome(value, str(cluster)) for value, cluster in zip(people, clusters, strict=True)
-    ]
-    assert estimate.value == pytest.approx(mean(outcomes), abs=1e-12)
-    assert estimate.stderr == pytest.approx(clustered_stderr(outcomes), rel=1e-4)
+    assert estimate.value == pytest.approx(np.mean(people), abs=1e-12)
+    assert (estimate.low, estimate.high) == pytest.approx(mean_interval(people, clusters))
     assert estimate.judge_weight == 0.0
     assert estimate.num_labelled == 200
 
@@ -197,20 +199,6 @@ def test_a_score_that_is_not_defined_has_no_correction():
     assert correct_by_labels(units, ratio) is None
 
 
-@pytest.mark.parametrize(
-    ("value", "stderr", "low", "high"),
-    [
-        (0.5, 0.1, 0.3100, 0.6900),
-        (0.9, 0.03, 0.8221, 0.9460),
-        (0.97, 0.1, 0.77, 1.0),
-        (-0.02, 0.005, 0.0, 0.0),
-        (0.4, 0.0, 0.4, 0.4),
-    ],
-)
-def test_intervals_stay_in_the_range(value, stderr, low, high):
-    assert interval_within(value, 2 * stderr, 0, 1) == pytest.approx((low, high), abs=2e-3)
-
-
 @pytest.mark.parametrize("seed", range(200))
 def test_an_interval_contains_its_value_whatever_the_labels(seed):
     random = np.random.default_rng(seed)
@@ -228,11 +216,8 @@ def test_an_interval_contains_its_value_whatever_the_labels(seed):
 
     if estimate is not None:
         assert isinstance(estimate, Estimate)
-        assert 0 <= estimate.low <= estimate.value <= estimate.high <= 1
-
-
-# The exact bound of 0 of 20 at 97.5% (Clopper and Pearson, 1934).
-BOUND_OF_20_ALIKE = 1 - 0.025 ** (1 / 20)
+        assert 0 <= estimate.low <= estimate.value + 1e-12
+        assert estimate.value - 1e-12 <= estimate.high <= 1
 
 
 @pytest.mark.parametrize(
@@ -240,33 +225,131 @@ BOUND_OF_20_ALIKE = 1 - 0.025 ** (1 / 20)
     [np.zeros(4000), (np.arange(4000) % 20 == 19).astype(float)],
     ids=["judge finds none", "judge finds some"],
 )
-def test_20_labels_without_an_error_give_the_exact_interval(judged):
+def test_20_labels_without_an_error_give_wilsons_interval(judged):
     units = make_units(judged, np.zeros(4000), first_labelled(20, 4000))
 
     estimate = correct_by_labels(units, ratio, 0, 1)
 
     assert estimate.value == 0
-    assert estimate.low == 0
-    assert estimate.high == pytest.approx(BOUND_OF_20_ALIKE, abs=1e-3)
+    assert (estimate.low, estimate.high) == pytest.approx(wilson_interval(0, 20))
 
 
-def test_20_labels_with_errors_only_give_the_exact_interval():
+def test_20_labels_with_errors_only_give_wilsons_interval():
     units = make_units(np.ones(4000), np.ones(4000), first_labelled(20, 4000))
 
     estimate = correct_by_labels(units, ratio, 0, 1)
 
-    assert estimate.low == pytest.approx(1 - BOUND_OF_20_ALIKE, abs=1e-3)
-    assert estimate.high == 1
+    assert (estimate.low, estimate.high) == pytest.approx(wilson_interval(1, 20))
 
 
-def test_labels_that_are_alike_give_the_exact_interval_beside_a_stratum_of_one_unit():
-    # The last unit has an error, and is all of its stratum.
-    is_last = np.arange(101) == 100
-    is_labelled = first_labelled(20, 101) | is_last
-    units = make_units(is_last, is_last.astype(int), is_labelled, strata=is_last.astype(int))
+def two_strata(num_errors, num_labels):
+    """Return units in a large and a small stratum, in the smaller of which a half is wrong.
+
+    Args:
+        num_errors: The number of errors in the labels of the large stratum.
+        num_labels: The number of labels in each stratum.
+    """
+    strata = np.repeat([0, 1], [900, 100])
+    ranks = np.concatenate([np.arange(900), np.arange(100)])
+    people = np.where(strata == 1, ranks % 2, ranks < num_errors).astype(float)
+    return make_units(strata, people, ranks < num_labels, strata=strata)
+
+
+def test_a_stratum_without_an_error_leaves_room_for_errors():
+    estimate = correct_by_labels(two_strata(0, 50), ratio, 0, 1)
+
+    # An error rate of 2% in the stratum would show no error in 50 labels with 36%.
+    assert estimate.value == pytest.approx(0.05)
+    assert estimate.high > 0.05 + 0.9 * 0.02
+
+
+def test_a_stratum_without_an_error_does_not_lower_the_interval():
+    estimate = correct_by_labels(two_strata(0, 50), ratio, 0, 1)
+
+    # The standard error of half of 100 units by 50 labels.
+    stderr = 0.1 * math.sqrt(0.25 / 49)
+    assert estimate.low > 0.05 - 2.5 * stderr
+
+
+def test_labels_alike_in_uneven_strata_count_as_fewer_trials():
+    strata = np.repeat([0, 1], [900, 100])
+    is_labelled = np.concatenate([first_labelled(25, 900), first_labelled(25, 100)])
+    units = make_units(strata, np.zeros(1000), is_labelled, strata=strata)
 
     estimate = correct_by_labels(units, ratio, 0, 1)
 
-    # 80 of 101 units have no label.
-    expected = estimate.value + 80 / 101 * BOUND_OF_20_ALIKE
-    assert estimate.high == pytest.approx(expected, abs=1e-3)
+    # Kish's effective number of 25 labels that stand for 36 units each, and of 25 for 4.
+    assert estimate.high == pytest.approx(
+        wilson_interval(0, 1000**2 / (25 * 36**2 + 25 * 4**2)).high, abs=2e-3
+    )
+
+
+def test_a_judge_who_agrees_by_chance_has_no_weight():
+    # The judge finds two of four errors, and calls 12 of 36 right units wrong.
+    people = np.repeat([1, 0], [4, 36])
+    judged = np.repeat([1, 0, 1, 0], [2, 2, 12, 24])
+    units = make_units(np.tile(judged, 25), np.tile(people, 25), first_labelled(40, 1000))
+
+    estimate = correct_by_labels(units, ratio, 0, 1)
+
+    assert estimate.judge_weight == 0
+    assert (estimate.low, estimate.high) == pytest.approx(wilson_interval(4 / 40, 40))
+
+
+def test_a_correction_beyond_the_bounds_is_left_out():
+    # The judge finds errors in half of the labelled units, and in none of the others.
+    judged = np.arange(1000) < 50
+    people = np.arange(1000) < 5
+    units = make_units(judged, people, first_labelled(100, 1000))
+    assert correct_by_labels(units, ratio).value < 0
+
+    estimate = correct_by_labels(units, ratio, 0, 1)
+
+    assert estimate.value == pytest.approx(5 / 100)
+    assert estimate.judge_weight == 0
+
+
+ROWS = [0.0, 1.0, 0.0, 1.0, 0.0, 1.0]
+
+
+def test_a_corrected_interval_is_that_of_the_estimate():
+    labels = [0, 1, 1, None, None, None]
+    units = make_units(ROWS, [0, 1, 1, 0, 0, 0], first_labelled(3, 6), [0, 1, 2, 0, 1, 2])
+
+    interval = corrected_interval(ROWS, labels, clusters=list("abcabc"))
+
+    estimate = correct_by_labels(units, ratio, 0, 1)
+    assert interval == Interval(estimate.low, estimate.high)
+
+
+def test_strata_are_those_from_which_rows_were_drawn():
+    # All rows of one stratum are labelled, and two of the other ones.
+    labels = [1, 1, 1, 1, 0, 0, *[None] * 94]
+    strata = ["first"] * 4 + ["second"] * 96
+
+    estimate = corrected_mean([0.0] * 100, labels, strata=strata)
+
+    assert estimate.value == pytest.approx(4 / 100)
+
+
+@pytest.mark.parametrize(
+    ("judged", "labels", "clusters"),
+    [
+        pytest.param([], [], None, id="no rows"),
+        pytest.param(ROWS, [None] * 6, None, id="no labels"),
+        pytest.param(ROWS, [1, *[None] * 5], None, id="one label"),
+        pytest.param(ROWS, [1, 0, *[None] * 4], list("aabcde"), id="labels of one cluster"),
+        pytest.param(ROWS, [1, math.nan, *[None] * 4], None, id="label that is not a number"),
+        pytest.param(ROWS, [math.inf, -math.inf, *[None] * 4], None, id="infinite labels"),
+        pytest.param([math.nan, *ROWS[1:]], [1, 0, *[None] * 4], None, id="NaN by the judge"),
+    ],
+)
+def test_an_interval_that_is_not_defined_is_none(judged, labels, clusters):
+    assert corrected_interval(judged, labels, clusters) is None
+
+
+@pytest.mark.parametrize("weight", [0.0, math.nan])
+def test_labels_without_a_weight_give_no_estimate(weight):
+    units = make_units(ROWS, ROWS, first_labelled(3, 6), weights=[weight] * 6)
+
+    assert correct_by_labels(units, ratio, 0, 1) is None
