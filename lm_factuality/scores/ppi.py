@@ -395,7 +395,6 @@ class _LabelledSample:
             variance=len(contributions) * float(np.var(contributions, ddof=1)),
             degrees=max(1.0, num_clusters - num_strata),
             num_clusters=round(num_clusters),
-            has_single_trials=False,
         )
 
     def _mean_of_labels(self) -> ClusteredMean | None:
