@@ -289,11 +289,13 @@ def differences(task: TaskResult, recomputed: Recomputed) -> list[str]:
 
 
 def _numbers_of_intervals(intervals: Mapping[str, ClusterInterval]) -> dict[str, float]:
-    """Name the numbers of each interval after its score, such as ``acc_low``. None becomes NaN."""
+    """Name the numbers of each defined interval after its score, such as ``acc_low``."""
     numbers = {}
     for name, interval in intervals.items():
+        if interval.ends is None:
+            continue
         for part, number in interval._asdict().items():
-            numbers[f"{name}_{part}"] = math.nan if number is None else float(number)
+            numbers[f"{name}_{part}"] = float(number)
     return numbers
 
 

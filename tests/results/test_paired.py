@@ -51,7 +51,7 @@ def test_every_pair_of_models_is_compared(random_comparisons):
         ("factor_acc", "org/m1", "org/m2"),
     ]
     assert all(comparison["#rows"] == "80" for comparison in comparisons.values())
-    assert any("(1.96 + 0.84) standard errors" in note for note in notes)
+    assert any("(1.96 + 0.84) / 1.96 times half of the interval" in note for note in notes)
 
 
 def test_p_values_are_corrected_for_all_pairs(random_comparisons):
