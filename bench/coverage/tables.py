@@ -54,9 +54,9 @@ _FEW_ROWS_DIFFER = (
     "The models differ in few of the 20 rows. Even if one is better in four rows and the other in"
     " none, they may be equal (exact sign test, p = 0.125). So the interval has to contain 0."
 )
-_JUDGES_AGREE = "The judges differ in few of the 20 responses."
-_FEW_RESPONSES_COUNT = (
-    "Few of the 20 responses have an error or a false alarm, but Student's t counts all of them."
+_JUDGES_AGREE = (
+    "The judges differ in few of the 20 responses. These hardly show how far both agree, and"
+    " Student's t makes the interval of each F1 wide."
 )
 _HIGH_LOSSES_ARE_RARE = (
     "A few documents rarely include one with a very high loss. Without it, both the mean and the"
@@ -86,7 +86,6 @@ FAMILIES = (
         judge_differences.f1_difference_cells,
         "found",
         _JUDGES_AGREE,
-        _FEW_RESPONSES_COUNT,
     ),
     Family(
         "perplexity",
