@@ -93,7 +93,7 @@ bench-corrected: install-dev  ## how often intervals of scores corrected by labe
 	$(BIN)/python -m bench.corrected
 	$(BIN)/python -m bench.corrected --released
 
-coverage: install-dev  ## how often 95% intervals contain the truth, by simulation, into docs/coverage.md (ten minutes)
+coverage: install-dev  ## how often 95% intervals contain the truth, by simulation, into docs/coverage.md (a quarter of an hour)
 	OMP_NUM_THREADS=1 $(BIN)/python -m bench.coverage --out docs/coverage.md $(COVERAGE)
 
 $(VENV)/installed-generate: $(VENV)/installed

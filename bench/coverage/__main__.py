@@ -77,7 +77,7 @@ def _parse_arguments(argv: Sequence[str] | None) -> argparse.Namespace:
         type=int,
         default=4000,
         metavar="N",
-        help="intervals of each cell (default: %(default)s)",
+        help="intervals of each cell (default: %(default)s, and fewer in slow tables)",
     )
     parser.add_argument(
         "--only",
@@ -98,13 +98,16 @@ def measure_families(
 
     Args:
         families: The families.
-        replications: The number of intervals of each cell.
+        replications: The number of intervals of each cell. Families have less if they are slow.
 
     Yields:
         Each family with its cells, in the order of ``families``.
     """
     with ProcessPoolExecutor(_PROCESSES) as pool:
-        runs = [pool.submit(family.cells, replications) for family in families]
+        runs = []
+        for family in families:
+            number = min(replications, family.most_replications)
+            runs.append(pool.submit(family.cells, number))
         for family, run in zip(tqdm(families, "measuring", unit=" tables"), runs, strict=True):
             yield family, run.result()
 

@@ -5,11 +5,13 @@ import math
 import numpy as np
 import pytest
 
-from bench.coverage.__main__ import main
+from bench.coverage.__main__ import main, measure_families
+from bench.coverage.calibrations import auroc_cells, draw_probabilities
 from bench.coverage.cells import Cell, Replication, draw_sizes, measure
 from bench.coverage.counts import draw_counts
 from bench.coverage.means import clustered_cells
-from bench.coverage.tables import FAMILIES, format_cell, worst_table
+from bench.coverage.tables import FAMILIES, Family, format_cell, worst_table
+from lm_factuality.scores.calibration import calibration_error
 from lm_factuality.scores.intervals import Interval
 from tests.conftest import REPOSITORY
 
@@ -97,11 +99,44 @@ def test_counts_have_the_shares_that_are_asked_for():
     assert fp / (fp + tn) == pytest.approx(0.05, abs=0.01)
 
 
+@pytest.mark.parametrize(("logit_factor", "error"), [(1, 0), (1.2, 0.024), (2, 0.075)])
+def test_probabilities_have_the_calibration_error_that_the_page_names(logit_factor, error):
+    rows_of_documents = np.ones(100_000, int)
+
+    probabilities = draw_probabilities(np.random.default_rng(2), rows_of_documents, logit_factor)
+
+    is_true = np.zeros(probabilities.shape)
+    is_true[:, 0] = 1
+    measured = calibration_error(probabilities.ravel(), is_true.ravel())
+    assert measured == pytest.approx(error, abs=0.002)
+
+
+def test_intervals_of_the_auroc_contain_the_truth():
+    cells = auroc_cells(replications=20)
+
+    # An AUROC of another signal would almost never be in the interval.
+    assert min(cell.coverage for cell in cells) > 0.7
+
+
 def test_intervals_of_means_contain_the_truth():
     cells = clustered_cells(replications=100)
 
     # Three standard errors of 100 replications below 95%.
     assert min(cell.coverage for cell in cells) > 0.88
+
+
+def cell_of_replications(replications):
+    """Return a cell whose setting is the number of replications."""
+    return [Cell({"replications": f"{replications}"}, 0.95, 1.0)]
+
+
+@pytest.mark.parametrize(("asked", "measured"), [(30, "20"), (10, "10")])
+def test_a_slow_family_has_fewer_replications(asked, measured):
+    family = Family("slow", "Slow", cell_of_replications, most_replications=20)
+
+    [(_, [cell])] = measure_families([family], replications=asked)
+
+    assert cell.setting["replications"] == measured
 
 
 def test_the_command_replaces_the_tables_that_it_measures(tmp_path, capsys):
