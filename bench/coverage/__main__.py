@@ -48,16 +48,15 @@ def main(argv: Sequence[str] | None = None) -> int:
     cells_by_name = {}
     for family, cells in measure_families(families, arguments.replications):
         cells_by_name[family.name] = cells
-        table = family_table(family, cells)
-        print_table(family.title, *table, _NOTES)
+        print_table(family.title, *family_table(family, cells), _NOTES)
         if arguments.out:
-            _put_on_page(arguments.out, family.name, table)
+            _put_on_page(arguments.out, family.name, family_table(family, cells, family.over))
 
     # Only a complete run can tell which cells are the worst.
     if len(families) == len(FAMILIES):
         summary = summary_table(cells_by_name)
         worst = worst_table(cells_by_name)
-        print_table("Coverage in % by number of documents, responses or rows", *summary)
+        print_table("Coverage in % by number of documents, responses, rows or labels", *summary)
         print_table("Farthest outside of the wanted range", *worst)
         if arguments.out:
             _put_on_page(arguments.out, "summary", summary)

@@ -46,6 +46,9 @@ class Cell(NamedTuple):
     wanted: tuple[float, float] = WANTED
     """The range in which the coverage should lie."""
 
+    width_to_baseline: float = math.nan
+    """The mean width as a ratio to that of the baseline. NaN without a baseline."""
+
     @property
     def excess(self) -> float:
         """How far the coverage lies above the wanted range, or below (negative); 0 within."""
@@ -65,6 +68,9 @@ class Replication(NamedTuple):
 
     interval: Interval | None
     """Its 95% interval, or None if it is not shown."""
+
+    baseline_width: float = math.nan
+    """The width of another interval of the same data. NaN without one."""
 
 
 def measure(
@@ -88,6 +94,7 @@ def measure(
     generator = np.random.default_rng(zlib.crc32(repr(setting).encode()))
     values: list[float] = []
     intervals: list[Interval] = []
+    baseline_widths: list[float] = []
     num_drawn = 0
     while len(intervals) < replications and num_drawn < _MOST_TRIES * replications:
         replication = replicate(generator)
@@ -95,16 +102,24 @@ def measure(
         if replication.interval is not None:
             values.append(replication.value)
             intervals.append(replication.interval)
+            baseline_widths.append(replication.baseline_width)
 
     shown = len(intervals) / num_drawn
     if len(intervals) < _FEWEST_SHARE * replications:
         return Cell(setting, math.nan, math.nan, shown, wanted)
     lows, highs = np.array(intervals).T
     contains_truth = (lows <= truth) & (truth <= highs)
+    width = float(np.mean(highs - lows))
     width_if_known = 2 * Z95 * float(np.std(values))
-    width_ratio = float(np.mean(highs - lows)) / width_if_known if width_if_known else math.nan
-    coverage = float(np.mean(contains_truth))
-    return Cell(setting, coverage, width_ratio, shown, wanted)
+    baseline_width = float(np.mean(baseline_widths))
+    return Cell(
+        setting,
+        coverage=float(np.mean(contains_truth)),
+        width_ratio=width / width_if_known if width_if_known else math.nan,
+        shown=shown,
+        wanted=wanted,
+        width_to_baseline=math.nan if math.isnan(baseline_width) else width / baseline_width,
+    )
 
 
 def draw_sizes(generator: np.random.Generator, num_clusters: int, mean: float = 10) -> Integers:

@@ -12,6 +12,7 @@ from typing import NamedTuple
 
 from bench.coverage import (
     calibrations,
+    corrected,
     counts,
     differences,
     judge_differences,
@@ -55,6 +56,12 @@ class Family(NamedTuple):
     most_replications: int = 4000
     """The largest number of replications. It is smaller for cells that take long."""
 
+    over: str = ""
+    """The part of the settings over whose values the page has the lowest and highest coverage.
+
+    The table on the terminal has each cell. Empty: the page has each cell, too.
+    """
+
 
 _TOO_CAUTIOUS = (
     "Five to eight responses count. Student's t makes their interval too wide, but without it the"
@@ -75,6 +82,14 @@ _HIGH_LOSSES_ARE_RARE = (
 _CHANCE_HIDES_SMALL_ERRORS = (
     "On 100 rows chance measures an error of 0.04 for a calibrated model. The true error is smaller"
     " here. So nearly all intervals start at 0, and they rarely end below 0.03."
+)
+_FEW_DISAGREEMENTS = (
+    "Few labels disagree with the judge. The interval is wider than their variance, since rows"
+    " without a label may disagree."
+)
+_FEW_RIGHT_ROWS = (
+    "Of 50 labels one is of a right row on average, and of 200 four. For such small whole numbers,"
+    " the interval of labels alone also contains the truth in 92 or 93% of samples."
 )
 
 FAMILIES = (
@@ -123,29 +138,66 @@ FAMILIES = (
         "AUROC",
         most_replications=2000,
     ),
+    Family(
+        "random_labels",
+        "Corrected, labels at random",
+        corrected.random_labels_cells,
+        "wrong",
+        _FEW_DISAGREEMENTS,
+        _FEW_RIGHT_ROWS,
+        most_replications=1000,
+        over="judge",
+    ),
+    Family(
+        "labels_by_verdict",
+        "Corrected, labels by verdict",
+        corrected.labels_by_verdict_cells,
+        "wrong",
+        _FEW_DISAGREEMENTS,
+        _FEW_RIGHT_ROWS,
+        most_replications=1000,
+        over="judge",
+    ),
+    Family(
+        "clustered_labels",
+        "Corrected, rows in clusters",
+        corrected.clustered_labels_cells,
+        "wrong",
+        _FEW_DISAGREEMENTS,
+        _FEW_RIGHT_ROWS,
+        most_replications=1000,
+    ),
 )
 """All families, in the order of the page."""
 
 
-def family_table(family: Family, cells: Sequence[Cell]) -> Table:
+def family_table(family: Family, cells: Sequence[Cell], over: str = "") -> Table:
     """Make the table of one family.
 
     Args:
         family: The family.
         cells: Its cells.
+        over: A part of the settings, over whose values the table has the lowest and the highest
+            coverage. Empty: the table has each cell.
 
     Returns:
         The table. It has a column for each value of `Family.across`.
     """
-    texts_by_row: dict[tuple[str, ...], dict[str, str]] = {}
+    hidden_parts = (family.across, over)
+    cells_by_row: dict[tuple[str, ...], dict[str, list[Cell]]] = {}
     for cell in cells:
-        row = tuple(value for part, value in cell.setting.items() if part != family.across)
-        column = _column_of(cell, family)
-        texts_by_row.setdefault(row, {})[column] = format_cell(cell)
+        row = tuple(value for part, value in cell.setting.items() if part not in hidden_parts)
+        cells_by_column = cells_by_row.setdefault(row, {})
+        cells_by_column.setdefault(_column_of(cell, family), []).append(cell)
 
-    parts = [f"#{part}" for part in cells[0].setting if part != family.across]
+    parts = [f"#{part}" for part in cells[0].setting if part not in hidden_parts]
     columns = dict.fromkeys(_column_of(cell, family) for cell in cells)
-    rows = [(*row, *texts.values()) for row, texts in texts_by_row.items()]
+    rows = []
+    for row, cells_by_column in cells_by_row.items():
+        texts = []
+        for group in cells_by_column.values():
+            texts.append(format_range(group) if over else format_cell(group[0]))
+        rows.append((*row, *texts))
     return Table((*parts, *columns), rows)
 
 
@@ -167,11 +219,30 @@ def format_cell(cell: Cell) -> str:
     shown = f"{cell.shown:.0%} shown" if cell.shown >= 0.01 else "under 1% shown"
     if math.isnan(cell.coverage):
         return shown
+    text = f"{_format_coverage(cell)} ({cell.width_ratio:.2f})"
+    return text if cell.shown > 0.995 else f"{text}, {shown}"
+
+
+def format_range(cells: Sequence[Cell]) -> str:
+    """Format the lowest and the highest coverage of cells, and the widths to their baselines.
+
+    Example:
+        ``92.9 ↓ - 96.1 (0.61 - 1.01)`` has a lowest coverage of 92.9%, which is below the wanted
+        range. In one cell, intervals are 0.61 times as wide as those of the baseline.
+    """
+    lowest = min(cells, key=lambda cell: cell.coverage)
+    highest = max(cells, key=lambda cell: cell.coverage)
+    ratios = [cell.width_to_baseline for cell in cells]
+    coverages = f"{_format_coverage(lowest)} - {_format_coverage(highest)}"
+    return f"{coverages} ({min(ratios):.2f} - {max(ratios):.2f})"
+
+
+def _format_coverage(cell: Cell) -> str:
+    """Format a coverage in %, with a mark if it is outside of the wanted range."""
     mark = ""
     if cell.excess:
         mark = " ↑" if cell.excess > 0 else " ↓"
-    text = f"{100 * cell.coverage:.1f}{mark} ({cell.width_ratio:.2f})"
-    return text if cell.shown > 0.995 else f"{text}, {shown}"
+    return f"{100 * cell.coverage:.1f}{mark}"
 
 
 def summary_table(cells_by_name: Mapping[str, Sequence[Cell]]) -> Table:
@@ -179,7 +250,7 @@ def summary_table(cells_by_name: Mapping[str, Sequence[Cell]]) -> Table:
 
     Args:
         cells_by_name: The cells of each family, by its name. The first part of their settings is
-            the number of documents, responses or rows; others are left out.
+            the number of documents, responses, rows or labels; others are left out.
     """
     ranges: dict[str, dict[int, str]] = {}
     for family in FAMILIES:

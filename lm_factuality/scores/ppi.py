@@ -17,7 +17,7 @@ give the same numbers for the same lambda (``tests/scores/test_ppi.py``).
 
 The interval is Wilson's, as that of every score (`lm_factuality.scores.intervals`). It is wider
 where a stratum shows no disagreement (`_LabelledSample.missing_variances`).
-``python -m bench.coverage_corrected`` measures how often it contains the truth.
+``make coverage`` measures how often it contains the truth.
 """
 
 import math
@@ -301,7 +301,7 @@ class _LabelledSample:
         by 1 - 1.5 / t², where t is the slope divided by its standard error, or by 0 if that is
         negative. The standard error is that of a jackknife: without a label of much leverage, the
         slope may be another. With the factor 1.5, intervals are never more than 2% wider than those
-        of the labels alone, on average (``bench.coverage_corrected``).
+        of the labels alone, on average (``bench.coverage.corrected``).
 
         Args:
             gradient: The gradient of the score with respect to its sums. It turns the counts of a

@@ -1,6 +1,7 @@
 """The simulation of intervals, with few replications (``make coverage`` has all of them)."""
 
 import math
+from functools import partial
 
 import numpy as np
 import pytest
@@ -8,9 +9,18 @@ import pytest
 from bench.coverage.__main__ import main, measure_families
 from bench.coverage.calibrations import auroc_cells, draw_probabilities
 from bench.coverage.cells import Cell, Replication, draw_sizes, measure
+from bench.coverage.corrected import (
+    NUM_ROWS,
+    Judge,
+    Study,
+    draw_labels,
+    labels_by_verdict_cells,
+    random_labels_cells,
+    replicate,
+)
 from bench.coverage.counts import draw_counts
 from bench.coverage.means import clustered_cells
-from bench.coverage.tables import FAMILIES, Family, format_cell, worst_table
+from bench.coverage.tables import FAMILIES, Family, family_table, format_cell, worst_table
 from lm_factuality.scores.calibration import calibration_error
 from lm_factuality.scores.intervals import Interval
 from tests.conftest import REPOSITORY
@@ -72,6 +82,30 @@ def test_cells_outside_of_the_wanted_range_are_marked(coverage, mark):
     assert text == f"{100 * coverage:.1f}{' ' * bool(mark)}{mark} (1.00)"
 
 
+def test_a_cell_has_the_width_as_a_ratio_to_that_of_the_baseline():
+    def replicate_with_baseline(generator):
+        return Replication(generator.standard_normal(), Interval(-1, 1), baseline_width=4)
+
+    cell = measure({"rows": "1"}, 0.0, replicate_with_baseline, 50)
+
+    assert cell.width_to_baseline == 0.5
+
+
+def test_a_table_over_judges_has_the_lowest_and_the_highest_coverage():
+    family = Family("labels", "Labels", random_labels_cells, across="wrong")
+    cells = [
+        Cell(
+            {"labels": "20", "judge": judge, "wrong": "3%"}, coverage, 1.0, width_to_baseline=ratio
+        )
+        for judge, coverage, ratio in [("a", 0.95, 0.9), ("b", 0.92, 1.0), ("c", 0.99, 0.6)]
+    ]
+
+    table = family_table(family, cells, over="judge")
+
+    assert table.columns == ("#labels", "#wrong: 3%")
+    assert table.rows == [("20", "92.0 ↓ - 99.0 ↑ (0.60 - 1.00)")]
+
+
 def test_the_worst_cell_comes_first():
     cells = {family.name: [] for family in FAMILIES}
     cells["mean"] = [Cell({"documents": "5"}, 0.99, 1.0), Cell({"documents": "10"}, 0.95, 1.0)]
@@ -116,6 +150,63 @@ def test_intervals_of_the_auroc_contain_the_truth():
 
     # An AUROC of another signal would almost never be in the interval.
     assert min(cell.coverage for cell in cells) > 0.7
+
+
+@pytest.mark.parametrize(
+    "study",
+    [
+        Study(Judge(0.05, 0.05), 0.3, 50, by_verdict=False),
+        Study(Judge(0.4, 0.1), 0.3, 20, by_verdict=True),
+        Study(Judge(0.4, 0.1), 0.03, 200, by_verdict=True),
+        Study(Judge(0.8, 0.2), 0.98, 200, by_verdict=True),
+        Study(Judge(0.2, 0.2), 0.3, 50, by_verdict=False, cluster_size=10),
+    ],
+    ids=str,
+)
+def test_intervals_of_corrected_shares_contain_the_truth(study):
+    cell = measure({}, study.share_of_wrong, partial(replicate, study=study), 300)
+
+    # Three standard errors of 300 replications below 93%.
+    assert cell.coverage >= 0.886
+
+
+@pytest.mark.parametrize("share_of_wrong", [0.03, 0.3, 0.98])
+def test_a_judge_near_chance_does_not_widen_intervals(share_of_wrong):
+    study = Study(Judge(0.4, 0.4), share_of_wrong, 20, by_verdict=False)
+
+    cell = measure({}, share_of_wrong, partial(replicate, study=study), 200)
+
+    assert cell.width_to_baseline <= 1.02
+
+
+def test_a_good_judge_narrows_intervals():
+    study = Study(Judge(0.05, 0.05), 0.3, 50, by_verdict=False)
+
+    cell = measure({}, study.share_of_wrong, partial(replicate, study=study), 50)
+
+    assert cell.width_to_baseline < 0.6
+
+
+@pytest.mark.parametrize(
+    ("num_called_wrong", "num_labels", "labelled_of_these"),
+    [(300, 50, 25), (10, 50, 10), (990, 50, 40), (300, NUM_ROWS, 300)],
+)
+def test_half_of_the_labels_are_of_rows_that_the_judge_calls_wrong(
+    num_called_wrong, num_labels, labelled_of_these
+):
+    judged = np.arange(NUM_ROWS) < num_called_wrong
+    study = Study(Judge(0.2, 0.2), 0.3, num_labels, by_verdict=True)
+
+    is_labelled = draw_labels(np.random.default_rng(1), study, judged)
+
+    assert is_labelled.sum() == num_labels
+    assert is_labelled[judged].sum() == labelled_of_these
+
+
+def test_the_grid_of_corrected_shares_has_144_settings_of_independent_rows():
+    cells = [*random_labels_cells(replications=1), *labels_by_verdict_cells(replications=1)]
+
+    assert len(cells) == 144
 
 
 def test_intervals_of_means_contain_the_truth():
