@@ -674,11 +674,8 @@ def _mean_of_clusters(sums: Floats, weights: Floats, squares: Floats) -> Cluster
     if leverages.max() >= 1 - _ROUNDING:
         return None
     residuals = (sums - mean * weights) / total_weight
-    variance = _robust_variance(residuals, leverages)
-    # With one row in each cluster, nothing tells how rows of one cluster are correlated.
-    has_clusters_of_rows = total_weight > num_clusters
-    if has_clusters_of_rows:
-        variance = max(variance, _variance_by_correlation(sums, weights, squares))
+    robust_variance = _robust_variance(residuals, leverages)
+    variance = max(robust_variance, _variance_by_correlation(sums, weights, squares))
     has_single_rows = bool((weights == 1).all())
     degrees = _degrees_of_freedom(leverages)
     return ClusteredMean(mean, variance, degrees, num_clusters, has_single_rows)
@@ -716,12 +713,16 @@ def _variance_by_correlation(sums: Floats, weights: Floats, squares: Floats) -> 
     mean_size_of_row = float((weights**2).sum()) / num_rows
     variance_of_row = max(0.0, float(squares.sum()) / num_rows - mean**2)
 
-    within = float((squares - sums**2 / weights).sum()) / (num_rows - num_clusters)
-    between = float((weights * (sums / weights - mean) ** 2).sum()) / (num_clusters - 1)
-    typical_size = (num_rows - mean_size_of_row) / (num_clusters - 1)
-    spread = between + (typical_size - 1) * within
-    correlation = (between - within) / spread if spread > 0 else 0.0
-    return variance_of_row / num_rows * (1 + (mean_size_of_row - 1) * min(1.0, correlation))
+    # With one row in each cluster, all that a cluster weighs belongs to this row.
+    correlation = 1.0
+    num_further_rows = num_rows - num_clusters
+    if num_further_rows > _ROUNDING * num_rows:
+        within = float((squares - sums**2 / weights).sum()) / num_further_rows
+        between = float((weights * (sums / weights - mean) ** 2).sum()) / (num_clusters - 1)
+        typical_size = (num_rows - mean_size_of_row) / (num_clusters - 1)
+        spread = between + (typical_size - 1) * within
+        correlation = min(1.0, (between - within) / spread) if spread > 0 else 0.0
+    return variance_of_row / num_rows * (1 + (mean_size_of_row - 1) * correlation)
 
 
 def _degrees_of_freedom(leverages: Floats) -> float:
