@@ -16,7 +16,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from functools import partial
 from pathlib import Path
-from typing import Any
+from typing import Any, NamedTuple
 
 import yaml
 from tqdm import tqdm
@@ -199,13 +199,15 @@ def write_results(folder: Path, number: int, documents: Mapping[str, Sequence[Do
     date = _FIRST_DATE + _SECONDS_BETWEEN_RUNS * number
     timestamp = time.strftime("%Y-%m-%dT%H-%M-%S", time.gmtime(date)) + ".000000"
     results = {}
+    intervals = {}
     hashes = {}
     num_samples = {}
     for task, task_documents in documents.items():
         path = folder / f"samples_{task}_{timestamp}.jsonl"
-        results[task], hashes[task] = _write_task(
-            path, task, task_documents, number / 100, generator
-        )
+        written = _write_task(path, task, task_documents, number / 100, generator)
+        results[task] = written.results
+        intervals[task] = written.intervals
+        hashes[task] = written.task_hash
         num_samples[task] = {"original": len(task_documents), "effective": len(task_documents)}
 
     model = f"bench/model-{number:03d}"
@@ -213,6 +215,7 @@ def write_results(folder: Path, number: int, documents: Mapping[str, Sequence[Do
     content = {
         **_SUBMISSION["results"],
         "results": results,
+        "intervals": intervals,
         "config": {
             **_SUBMISSION["config"],
             "model_args": {"pretrained": model},
@@ -243,13 +246,26 @@ def _task_config(task: str) -> dict[str, Any]:
     return {"task": task, "output_type": "multiple_choice", "num_fewshot": 0, "metadata": metadata}
 
 
+class _WrittenTask(NamedTuple):
+    """What the results file states about a task whose samples were written."""
+
+    results: dict[str, Any]
+    """The scores, as lm_eval names them."""
+
+    intervals: dict[str, Any]
+    """Their intervals."""
+
+    task_hash: str
+    """lm_eval's hash of the task."""
+
+
 def _write_task(
     path: Path,
     task: str,
     documents: Sequence[Document],
     skill: float,
     generator: random.Random,
-) -> tuple[dict[str, Any], str]:
+) -> _WrittenTask:
     """Write the samples of a task.
 
     Args:
@@ -258,9 +274,6 @@ def _write_task(
         documents: Its documents.
         skill: How much likelier the true completion is to the model.
         generator: The source of randomness.
-
-    Returns:
-        The results of the task, and the hash of its samples, as lm_eval computes it.
     """
     error_types: set[str] = set()
     for document in documents:
@@ -279,13 +292,17 @@ def _write_task(
     write_lines(path, lines)
 
     results: dict[str, Any] = {"alias": task, "sample_len": len(documents)}
+    intervals: dict[str, Any] = {}
     families = dict.fromkeys((factor.ACCURACY_BY_TYPE, factor.MARGIN_BY_TYPE), sorted(error_types))
     for name, aggregation in BENCHMARK.aggregation_by_metric(families).items():
         values = [metrics[name] for metrics in metrics_by_row]
         stderr = aggregation.stderr(values) if aggregation.stderr else "N/A"
         results[f"{name},none"] = aggregation(values)
         results[f"{name}_stderr,none"] = stderr
-    return results, task_hash.hexdigest()
+        interval = aggregation.interval_of(values)
+        if interval is not None:
+            intervals[name] = interval._asdict()
+    return _WrittenTask(results, intervals, task_hash.hexdigest())
 
 
 def _draw_scores(

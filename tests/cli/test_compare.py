@@ -52,7 +52,7 @@ def test_a_pair_of_models_that_disagrees_says_how_sure_its_difference_is(compare
 
     models = "one +two"
     perplexities = r"8\.00 vs 9\.00 +1\.800 vs 1\.900"
-    accuracies = r"40\.0 vs 60\.0 +20\.0 ± \d+\.\d"
+    accuracies = r"40\.0 vs 60\.0 +\+20\.0 +-\d+\.\d to \+\d+\.\d"
     p_values = r"0\.500 +0\.500"
     line = rf"{models} +{perplexities} +{accuracies} +{p_values} +token and byte"
     assert re.search(line, output)

@@ -273,7 +273,7 @@ def test_the_interval_of_the_calibration_error_is_clustered_by_document():
     documents = [row.cluster for row in rows for _ in row]
     assert interval.ends == calibration_interval(probabilities, [0, 1, 0, 0] * 90, documents)
     assert interval.num_clusters == 30
-    assert score.aggregation.interval_of([None]) is None
+    assert score.aggregation.interval_of([None]).ends is None
 
 
 def test_the_calibration_error_is_that_of_its_definition():
