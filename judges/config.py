@@ -3,7 +3,6 @@
 `load_judge_config` reads a file. The harness, the command line and the backends use the result.
 """
 
-import re
 from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import field, replace
 from pathlib import Path
@@ -25,7 +24,8 @@ from pydantic_core import ArgsKwargs
 from judges.answers import Decoding, Prices
 from judges.capabilities import BACKENDS, Capabilities, capabilities_of
 from lm_factuality.ground.errors import ConfigError, did_you_mean
-from lm_factuality.ground.secrets import secrets_in_text
+from lm_factuality.ground.http import is_web_address
+from lm_factuality.ground.secrets import check_variable_name
 from lm_factuality.ground.settings import (
     FORBID,
     Integer,
@@ -53,22 +53,6 @@ def _check_backend(backend: str) -> str:
     return backend
 
 
-def _check_variable_name(name: str) -> str:
-    """Return the name of an environment variable if it is valid and does not look like a key.
-
-    Args:
-        name: The name, such as ``MY_API_KEY``.
-
-    Raises:
-        ValueError: The name is not valid. The message leaves it out, since it may be a secret.
-    """
-    # A user may have put the key itself here.
-    is_identifier = re.fullmatch(r"[A-Za-z_]\w*", name, re.ASCII) is not None
-    if not is_identifier or secrets_in_text(name):
-        raise ValueError("must be the name of an environment variable, not the key itself")
-    return name
-
-
 def _check_base_url(base_url: str) -> str:
     """Return the base URL of a server if it is a plain ``http`` or ``https`` address.
 
@@ -82,7 +66,7 @@ def _check_base_url(base_url: str) -> str:
         ValueError: It is not a web address, or it contains a user, a password, a query or a
             fragment. The message leaves the URL out, since it may hold a password.
     """
-    if not _is_web_address(base_url):
+    if not is_web_address(base_url):
         raise ValueError("is not an address; expected something like http://localhost:8000/v1")
 
     url = urlsplit(base_url)
@@ -94,17 +78,6 @@ def _check_base_url(base_url: str) -> str:
             " only: name the variable by api_key_env"
         )
     return base_url
-
-
-def _is_web_address(text: str) -> bool:
-    """Return whether a text is a URL of the form ``http://HOST...`` or ``https://HOST...``."""
-    try:
-        url = urlsplit(text)
-        # Port 0 is reserved. Reading a port that is no number up to 65535 raises a ValueError.
-        has_valid_port = url.port != 0
-    except ValueError:
-        return False
-    return url.scheme in ("http", "https") and bool(url.hostname) and has_valid_port
 
 
 String = Annotated[str, Strict()]
@@ -152,7 +125,7 @@ class ServerSettings:
     base_url: BaseUrl = "https://api.openai.com/v1"
     """The address of the API, to which the path of the endpoint is added."""
 
-    api_key_env: Annotated[String, AfterValidator(_check_variable_name)] | None = None
+    api_key_env: Annotated[String, AfterValidator(check_variable_name)] | None = None
     """The environment variable that holds the API key; see `judges.backends.server`."""
 
     endpoint: Literal["chat", "completions"] = "chat"

@@ -13,11 +13,12 @@ from judges.answers import Answer, CostEstimate, Request, Usage
 from judges.backends import Backend, NumberedAnswer
 from judges.backends.classifier import claims_of_subject, format_answer
 from judges.budget import SpendingLimit
+from judges.claims import CHECK
 from judges.config import JudgeConfig
 from judges.judge import answer_requests, open_backend
 from judges.store import AnswerStore
 from judges.typed import read_reply
-from judges.verify import SupportReply
+from judges.verify import SUPPORTED, SupportReply
 
 logger = logging.getLogger(__name__)
 
@@ -195,6 +196,9 @@ class CascadeBackend(Backend):
             verdict = read_reply(answer, SupportReply, request.subject).value
             # One unsure claim is enough, since the second judge is asked the whole question.
             if verdict is None or not self._is_sure(verdict):
+                return None
+            # Only the second judge tells whether a claim is contradicted or not found.
+            if request.subject.get("kind") == CHECK and verdict.verdict != SUPPORTED:
                 return None
             reason = f"{self._first_config.name}: {verdict.reason}"
             verdicts.append(verdict.model_copy(update={"reason": reason}))

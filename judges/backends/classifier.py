@@ -14,6 +14,7 @@ from judges.answers import Answer, CostEstimate, Request, Usage
 from judges.backends import Backend, NumberedAnswer
 from judges.backends.lm_eval_model import fingerprint_checkpoint
 from judges.capabilities import Capabilities, capabilities_of
+from judges.claims import CHECK, CheckReply, ClaimFinding
 from judges.inference import FAMILIES, EntailmentPair, WindowSupport, family_of
 from judges.lexical.words import ParsedPassage, parse_passage
 from judges.verify import NOT_SUPPORTED, PROMPT, SUPPORTED, SupportReply
@@ -227,6 +228,9 @@ def format_answer(kind: str, replies: Sequence[SupportReply]) -> Answer:
     if kind == PROMPT:
         return Answer(replies[0].model_dump_json(), "stop")
 
+    if kind == CHECK:
+        return _format_findings(replies)
+
     # Prompts number the claims from 1, and a judge names those that are wrong.
     reasons_by_number = {}
     for number, reply in enumerate(replies, 1):
@@ -242,6 +246,23 @@ def format_answer(kind: str, replies: Sequence[SupportReply]) -> Answer:
     else:
         text = _format_thought_and_answer(reasons_by_number)
     return Answer(text, "stop")
+
+
+def _format_findings(replies: Sequence[SupportReply]) -> Answer:
+    """Write verdicts as the answer to a question of `judges.claims`.
+
+    What is not supported is not found, because a classifier cannot tell why it is not.
+    """
+    findings = []
+    for number, reply in enumerate(replies, 1):
+        finding = ClaimFinding(
+            number=number,
+            reason=reply.reason,
+            verdict="supported" if reply.verdict == SUPPORTED else "not_found",
+            probability=reply.probability,
+        )
+        findings.append(finding)
+    return Answer(CheckReply(verdicts=findings).model_dump_json(), "stop")
 
 
 def _format_thought_and_answer(reasons_by_number: Mapping[int, str]) -> str:
@@ -260,8 +281,10 @@ def claims_of_subject(subject: Mapping[str, Any]) -> list[str]:
 
     Args:
         subject: The question: ``{"kind": "verify", "claim": ...}`` has one claim, and the numbered
-            ``units`` of any other kind are claims.
+            ``claims`` of a ``check`` or the ``units`` of any other kind are claims.
     """
+    if subject.get("kind") == CHECK:
+        return list(subject["claims"])
     if subject.get("kind") == PROMPT:
         return [subject["claim"]]
     return list(subject.get("units", ()))

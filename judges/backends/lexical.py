@@ -26,10 +26,12 @@ from judges.backends.classifier import (
     support_reply,
 )
 from judges.capabilities import capabilities_of
+from judges.claims import CHECK, CheckReply, ClaimFinding
 from judges.lexical.facts import group_by_individual, split_facts
 from judges.lexical.grades import grade_answer
 from judges.lexical.model import COEFFICIENTS, LexicalModel, load_lexical_model
-from judges.lexical.words import parse_text
+from judges.lexical.verdicts import SUPPORT_THRESHOLD, find_verdict
+from judges.lexical.words import parse_passage, parse_text
 from lm_factuality.ground.settings import FORBID, Number, read_settings
 
 if TYPE_CHECKING:
@@ -56,7 +58,8 @@ class Options:
 class LexicalBackend(Backend):
     """A judge that answers by word overlap, in the format that each prompt asks for.
 
-    It verifies claims against passages (``verify``), marks the units of a response (``segments``,
+    It verifies claims against passages (``verify``), tells contradicted claims from those that are
+    not found (``check``), marks the units of a response (``segments``,
     ``claims``, ``marks``), splits sentences into atomic facts (``decompose``), groups facts by
     individual (``group``) and grades short answers (``grade``). Any other kind of question, and a
     claim without passages, gets an error.
@@ -79,6 +82,9 @@ class LexicalBackend(Backend):
         # An atomic fact is held against a whole page, so it has coefficients of its own.
         self._claim_model = _load_model(options, COEFFICIENTS)
         self._fact_model = _load_model(options, FACT_COEFFICIENTS)
+        self._check_threshold = (
+            SUPPORT_THRESHOLD if options.threshold is None else options.threshold
+        )
 
     @property
     def identity(self) -> str:
@@ -118,6 +124,8 @@ class LexicalBackend(Backend):
             return _group_facts(subject)
         if kind == "grade":
             return _json_answer(**grade_answer(subject["reference"], subject["answer"]))
+        if kind == CHECK:
+            return self._check_claims(subject)
         # All other kinds ask whether passages support claims.
         return self._verify_claims(kind, subject)
 
@@ -151,6 +159,37 @@ class LexicalBackend(Backend):
                 probability = 1.0
             replies.append(support_reply(probability, model.threshold, verdict.reason))
         return format_answer(kind, replies)
+
+    def _check_claims(self, subject: Mapping[str, Any]) -> Answer:
+        """Judge what the passages of a question say about each of its claims.
+
+        Args:
+            subject: The question with its ``claims`` and ``passages``.
+
+        Returns:
+            The verdicts, as `judges.claims.CheckReply` writes them. A claim without content words
+            has none, since there is nothing to compare. An error if there are no passages.
+        """
+        # Empty passages stay, because verdicts refer to passages by their numbers.
+        passages = [parse_passage(text) for text in subject["passages"]]
+        if not passages_of_subject(subject):
+            return NO_EVIDENCE
+
+        findings = []
+        for number, claim in enumerate(subject["claims"], start=1):
+            if not parse_text(claim).content_words:
+                continue
+            finding = find_verdict(self._claim_model, claim, passages, self._check_threshold)
+            reply = ClaimFinding(
+                number=number,
+                reason=finding.reason,
+                verdict=finding.verdict,
+                passage=None if finding.passage is None else finding.passage + 1,
+                quotation=" ... ".join(finding.deciding_words),
+                probability=round(finding.probability, 4),
+            )
+            findings.append(reply)
+        return Answer(CheckReply(verdicts=findings).model_dump_json(), "stop")
 
 
 def _load_model(options: Options, default_coefficients: Path) -> LexicalModel:

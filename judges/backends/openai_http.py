@@ -10,7 +10,6 @@ import hashlib
 import json
 import logging
 import queue
-import random
 import threading
 import time
 from collections import deque
@@ -22,15 +21,13 @@ from judges.answers import Answer, CostEstimate, Request, Usage
 from judges.backends import Backend, NumberedAnswer, server
 from judges.budget import Budget, SpendingLimit
 from lm_factuality.ground.errors import BackendDownError
+from lm_factuality.ground.http import retry_delay
 
 if TYPE_CHECKING:
     from judges.config import JudgeConfig
 
 logger = logging.getLogger(__name__)
 
-FIRST_DELAY = 0.5  # seconds: the longest wait before the second try; it doubles from try to try
-MAX_DELAY = 30.0  # seconds: the longest wait between two tries, unless the server asks for more
-MAX_RETRY_AFTER = 120.0  # seconds: the longest Retry-After of a server that is obeyed
 _MAX_FAILURES_IN_A_ROW = 8  # requests without an answer; then the server counts as down
 _MAX_TRIES_TO_CONNECT = 3  # as long as the server has not answered at all
 _GRACE_AFTER_TIMEOUT = 2.0  # seconds in which calls under way, which are paid for, may still finish
@@ -252,25 +249,6 @@ class OpenAIBackend(Backend):
             f"judge {self._config.name}: {self._config.base_url}: {_MAX_FAILURES_IN_A_ROW}"
             f" requests in a row got no answer, the last: {last_error}; {server.RESUME_HINT}"
         )
-
-
-def retry_delay(attempt: int, retry_after: float | None = None) -> float:
-    """Choose how long to wait before a request is tried again.
-
-    The wait is random ("full jitter"), so that requests that failed together do not return
-    together. Its upper bound doubles with every try.
-
-    Args:
-        attempt: The number of tries before the last one: 0 after the first try.
-        retry_after: Seconds that the server asks to wait. The wait is no shorter, up to 120 s.
-
-    Returns:
-        Seconds.
-    """
-    jitter = random.uniform(0, min(MAX_DELAY, FIRST_DELAY * 2**attempt))
-    if retry_after is None:
-        return jitter
-    return min(retry_after, MAX_RETRY_AFTER) + min(jitter, FIRST_DELAY)
 
 
 class _StoppedError(Exception):

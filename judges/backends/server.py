@@ -6,7 +6,6 @@ of evaluated models by `answer_from_reply`.
 
 from __future__ import annotations
 
-import ipaddress
 import json
 import logging
 import math
@@ -23,6 +22,7 @@ from judges.answers import BLANKS, Answer, Request
 from judges.backends import chat_messages, plain_prompt
 from lm_factuality.ground.errors import BackendDownError, ConfigError
 from lm_factuality.ground.files import parse_json
+from lm_factuality.ground.http import is_local, parse_retry_after
 from lm_factuality.ground.thinking import content_of
 
 if TYPE_CHECKING:
@@ -504,22 +504,6 @@ def _quoted(text: str) -> str:
     return f"{text[:_MAX_QUOTED_CHARACTERS]}..."
 
 
-def parse_retry_after(header: str | None) -> float | None:
-    """Parse the seconds that a ``Retry-After`` header asks a client to wait.
-
-    Returns:
-        Seconds, at least 0. None if the header is missing or holds a date instead of a number.
-
-    Example:
-        ``"2.5"`` becomes 2.5.
-    """
-    try:
-        seconds = float(header or "")
-    except ValueError:
-        return None
-    return max(0.0, seconds) if math.isfinite(seconds) else None
-
-
 def require_key(config: JudgeConfig) -> str:
     """Return the API key for a judge's server, and insist on one unless the server is local.
 
@@ -575,21 +559,6 @@ def is_openai(base_url: str) -> bool:
     """Return whether an address is OpenAI's own server, reached over TLS."""
     url = urlsplit(base_url)
     return url.scheme == "https" and url.hostname == _OPENAI_HOST and url.port in (None, 443)
-
-
-def is_local(base_url: str) -> bool:
-    """Return whether a server is on this machine or in a private network.
-
-    Such servers seldom ask for a key. Examples are ``http://localhost:8000``,
-    ``http://10.0.0.5/v1`` and ``http://gpu-box/v1``.
-    """
-    # "localhost" and names without a dot are resolved by the own network alone.
-    host = urlsplit(base_url).hostname or ""
-    try:
-        return ipaddress.ip_address(host).is_private
-    except ValueError:
-        # The host is a name, not an IP address.
-        return "." not in host or host.endswith((".local", ".localhost", ".internal"))
 
 
 def event_hooks(base_url: str, key: str, timeout: float) -> dict[str, list[Callable[..., None]]]:

@@ -240,3 +240,19 @@ def refuse_secrets(arguments: Sequence[str]) -> None:
             raise ConfigError(
                 f"{option}: {problems[0].strip()}, which logs and results would repeat; {INSTEAD}"
             )
+
+
+def check_variable_name(name: str) -> str:
+    """Return the name of an environment variable if it is valid and does not look like a key.
+
+    Args:
+        name: The name, such as ``MY_API_KEY``.
+
+    Raises:
+        ValueError: The name is not valid. The message leaves it out, since it may be a secret.
+    """
+    # A user may have put the key itself here.
+    is_identifier = re.fullmatch(r"[A-Za-z_]\w*", name, re.ASCII) is not None
+    if not is_identifier or secrets_in_text(name):
+        raise ValueError("must be the name of an environment variable, not the key itself")
+    return name

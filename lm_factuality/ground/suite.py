@@ -49,7 +49,7 @@ def find_config(path: Path) -> Path:
 
 
 def read_config(path: Path) -> Json:
-    """Read a YAML file that a user or the suite wrote.
+    """Read a YAML file that a user or the suite wrote, and that holds no credential.
 
     Args:
         path: The path, as `find_config` takes it.
@@ -61,19 +61,34 @@ def read_config(path: Path) -> Json:
         ConfigError: The file does not exist, is not YAML, is too large, or has a credential in it.
     """
     path = find_config(path)
-    try:
-        content = yaml.safe_load(path.read_text(encoding="utf-8"))
-        check_size(path, content)
-        secret = next(secrets_within(content), None)
-    except (OSError, ValueError, yaml.YAMLError, RecursionError) as error:
-        raise ConfigError(f"{path}: not a readable YAML file: {error}") from error
-
+    content = read_yaml(path)
+    secret = next(secrets_within(content), None)
     if secret is not None:
         raise ConfigError(
             f"{path}: {secret.key} {secret.problem}; put the credential into an environment"
             " variable instead. A judge's api_key_env names the variable; lm_eval's clients of"
             " servers read OPENAI_API_KEY, and the Hub HF_TOKEN"
         )
+    return content
+
+
+def read_yaml(path: Path) -> Json:
+    """Read a YAML file, in which the caller looks for credentials.
+
+    Args:
+        path: The file.
+
+    Returns:
+        The content of the file.
+
+    Raises:
+        ConfigError: The file does not exist, is not YAML, or is too large.
+    """
+    try:
+        content = yaml.safe_load(path.read_text(encoding="utf-8"))
+        check_size(path, content)
+    except (OSError, ValueError, yaml.YAMLError, RecursionError) as error:
+        raise ConfigError(f"{path}: not a readable YAML file: {error}") from error
     return content
 
 

@@ -14,11 +14,12 @@ import pytest
 
 from judges.answers import Decoding, Prices, Request
 from judges.backends.openai_http import OpenAIBackend
-from judges.backends.server import is_local, require_key
+from judges.backends.server import require_key
 from judges.budget import SpendingLimit
 from judges.judge import answer_requests
 from judges.store import AnswerStore
 from lm_factuality.ground.errors import BackendDownError, ConfigError
+from lm_factuality.ground.http import is_local
 from tests.judges.server import Act, JudgeServer
 
 KEY = "sk-test-0123456789abcdef"

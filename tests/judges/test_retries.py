@@ -6,10 +6,15 @@ import threading
 
 import pytest
 
-from judges.backends.openai_http import FIRST_DELAY, MAX_DELAY, MAX_RETRY_AFTER, retry_delay
-from judges.backends.server import parse_retry_after
 from judges.budget import RateLimiter, SpendingLimit
 from lm_factuality.ground.errors import BackendDownError
+from lm_factuality.ground.http import (
+    FIRST_DELAY,
+    MAX_DELAY,
+    MAX_RETRY_AFTER,
+    parse_retry_after,
+    retry_delay,
+)
 
 
 @pytest.mark.parametrize(

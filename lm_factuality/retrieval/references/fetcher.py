@@ -86,8 +86,7 @@ def fetch_references(
         DataError: The cache cannot be read or written, or another run is filling it.
     """
     # A library that is missing is an error before the first request.
-    for library in ("protego", "pypdf", "resiliparse"):
-        need(library, "fetching references", "references")
+    need_libraries()
 
     missing_urls = []
     for url in dict.fromkeys(urls):
@@ -108,6 +107,16 @@ def fetch_references(
                 reference = portal.call(fetcher.fetch, url)
                 cache.put(reference)
                 yield FetchedReference(reference, from_cache=False)
+
+
+def need_libraries() -> None:
+    """Check that the libraries that read robots.txt files and documents are installed.
+
+    Raises:
+        ConfigError: A library is missing.
+    """
+    for library in ("protego", "pypdf", "resiliparse"):
+        need(library, "fetching references", "references")
 
 
 class Fetcher:

@@ -12,6 +12,7 @@ from typing import Any, NamedTuple
 import pytest
 import yaml
 
+from judges.claims import CheckReply
 from judges.config import load_judge_config
 from judges.inference import EntailmentPair
 from judges.inference.models import SupportModel, load_model
@@ -115,7 +116,7 @@ def test_parts_of_a_response_below_the_threshold_are_named_as_wrong(
     [
         pytest.param(
             {"kind": "decompose"},
-            "a classifier cannot judge 'decompose', only verify, segments, claims, marks",
+            "a classifier cannot judge 'decompose', only verify, check, segments, claims, marks",
             id="another kind of question",
         ),
         pytest.param(
@@ -312,3 +313,14 @@ def test_a_classifier_judges_open_generation_by_whole_sentences(
     for sample in output["samples"]["sample_factor_generation"]:
         for reason in verdict_of(sample)["reasons"]:
             assert "content word" not in (reason or "")
+
+
+def test_a_classifier_finds_claims_supported_or_not_found(write_classifier, open_judge):
+    question = {"kind": "check", "claims": ["x", "y"], "passages": [TEXT]}
+
+    with open_judge(write_classifier()) as judge:
+        ((answer,),) = judge.ask("check", [question], "asking")
+
+    findings = CheckReply.model_validate_json(answer.text).verdicts
+    assert [finding.number for finding in findings] == [1, 2]
+    assert {finding.verdict for finding in findings} <= {"supported", "not_found"}

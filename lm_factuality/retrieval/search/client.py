@@ -1,0 +1,225 @@
+"""One request to a search service: what is sent, what comes back, and what failures mean.
+
+`lm_factuality.retrieval.search.service` calls a `SearchClient` from several threads.
+"""
+
+import logging
+import time
+from collections.abc import Mapping
+from urllib.parse import quote, quote_plus
+
+import httpx
+
+from lm_factuality.ground.errors import BackendDownError
+from lm_factuality.ground.files import parse_json
+from lm_factuality.ground.http import is_local, parse_retry_after
+from lm_factuality.retrieval.references.connection import tls_context
+from lm_factuality.retrieval.search.config import SearchConfig
+from lm_factuality.retrieval.search.response import FoundPage
+
+RESUME_HINT = "results so far are kept: run the same command again to continue"
+_MAX_BYTES = 20_000_000
+_MAX_QUOTED = 200  # characters of a server's message
+_HEADERS = {"Accept": "application/json", "User-Agent": "lm-factuality"}
+
+# HTTP statuses below 500 after which the same request may succeed, such as 429 (too many requests).
+_RETRIED_STATUSES = (408, 409, 425, 429)
+# HTTP statuses that every request would get, with what to do.
+_FATAL_STATUSES: Mapping[int, str] = {
+    401: "see that the environment variable named by key_env holds the key of the service",
+    402: "see the account of the service",
+    403: (
+        "see that the environment variable named by key_env holds the key of the service; SearXNG"
+        " answers so unless search.formats of its settings.yml lists json"
+    ),
+    404: "check url in the YAML of the service",
+    405: "check request: method in the YAML of the service",
+}
+
+
+class FailedSearchError(Exception):
+    """A query got no results that can be used, and trying again would not help."""
+
+
+class RetryableSearchError(FailedSearchError):
+    """A query got no results, but the same request may succeed later."""
+
+    def __init__(
+        self, reason: str, retry_after: float | None = None, is_unreachable: bool = False
+    ) -> None:
+        """Describe the failure.
+
+        Args:
+            reason: What happened, in words.
+            retry_after: Seconds that the service asks to wait, if it asks for any.
+            is_unreachable: Whether not even a connection could be made.
+        """
+        super().__init__(reason)
+        self.retry_after = retry_after
+        self.is_unreachable = is_unreachable
+
+
+class SearchClient:
+    """The HTTP client of one search service. Any number of threads may call it at once."""
+
+    def __init__(self, config: SearchConfig) -> None:
+        """Look up the key, and open a client. Nothing is sent.
+
+        Raises:
+            ConfigError: The environment variable with the key is not set.
+        """
+        self._config = config
+        self._key = config.find_key()
+        # httpx logs the address of every call, which may hold the key as a parameter.
+        logging.getLogger("httpx").setLevel(logging.WARNING)
+        self._client = httpx.Client(
+            verify=tls_context(),
+            timeout=config.timeout,
+            headers=_HEADERS,
+            # Following a redirect would send the key to a server that nobody named.
+            follow_redirects=False,
+            # A local service is not reached through the proxies of the environment.
+            trust_env=not is_local(config.url),
+        )
+
+    def close(self) -> None:
+        """Close the connections."""
+        self._client.close()
+
+    def search(self, query: str) -> list[FoundPage]:
+        """Send one query to the service, without retries.
+
+        Args:
+            query: What is searched for.
+
+        Returns:
+            The results, at most as many as the configuration says.
+
+        Raises:
+            RetryableSearchError: The same request may succeed later.
+            FailedSearchError: The service refuses this query, or its answer has another form.
+            BackendDownError: No request can succeed.
+        """
+        body = self._send(query)
+        try:
+            content = parse_json(body, refuse_repeated_keys=False)
+        except ValueError as error:
+            raise RetryableSearchError(
+                self._quoted(f"an answer that is not JSON ({error}): {body[:80]!r}")
+            ) from None
+        try:
+            pages = self._config.response.read(content)
+        except ValueError as error:
+            raise FailedSearchError(self._quoted(str(error))) from None
+        return pages[: self._config.results]
+
+    def _send(self, query: str) -> str:
+        """Send one query and return the body of the answer, without the key of the service.
+
+        Raises:
+            RetryableSearchError: There is no whole answer, or its status is temporary.
+            FailedSearchError: The service refuses this query.
+            BackendDownError: Every query would fail in the same way.
+        """
+        timeout = self._config.timeout
+        try:
+            request = self._make_request(query)
+            response = self._client.send(request, stream=True)
+            try:
+                body = _read_body(response, timeout)
+            finally:
+                response.close()
+        except httpx.ConnectError as error:
+            reason = self._quoted(f"connection failed: {error}")
+            raise RetryableSearchError(reason, is_unreachable=True) from None
+        except httpx.TimeoutException:
+            raise RetryableSearchError(f"no answer within {timeout:g} s") from None
+        # A key with a line break, for example, is no header. Its error would quote the key.
+        except (httpx.RequestError, httpx.InvalidURL, ValueError) as error:
+            raise RetryableSearchError(self._quoted(f"no answer: {error}")) from None
+
+        text = self._without_key(body.decode("utf-8", "replace"))
+        if response.status_code != httpx.codes.OK:
+            self._raise_for_status(response, text)
+        return text
+
+    def _make_request(self, query: str) -> httpx.Request:
+        """Make the request for a query.
+
+        Raises:
+            FailedSearchError: A template of the configuration cannot be rendered.
+        """
+        try:
+            rendered = self._config.render(query, self._key)
+        except ValueError as error:
+            raise FailedSearchError(self._quoted(str(error))) from None
+        return self._client.build_request(
+            rendered.method,
+            self._config.url,
+            params=rendered.params,
+            json=rendered.json,
+            headers=rendered.headers,
+        )
+
+    def _raise_for_status(self, response: httpx.Response, text: str) -> None:
+        """Decide what an HTTP status other than 200 means for this query and for the others.
+
+        Raises:
+            RetryableSearchError: The status is temporary, such as 429 or 503.
+            BackendDownError: Every query would fail in the same way.
+            FailedSearchError: The service refuses this query alone.
+        """
+        status = response.status_code
+        # The page of an error has nothing to say but its status.
+        is_page = text.lstrip().startswith("<")
+        problem = f"HTTP {status}" if is_page else self._quoted(f"HTTP {status}: {text}")
+        if status in _RETRIED_STATUSES or status >= 500:
+            raise RetryableSearchError(
+                problem, parse_retry_after(response.headers.get("Retry-After"))
+            )
+        if status < 400:
+            target = self._quoted(response.headers.get("Location", "nowhere"))
+            advice = f"it redirects to {target}, which is not followed; change url"
+        elif status in _FATAL_STATUSES:
+            advice = _FATAL_STATUSES[status]
+        else:
+            raise FailedSearchError(f"refused: {problem}")
+        raise BackendDownError(f"{self._config.url}: {problem}; {advice}; {RESUME_HINT}")
+
+    def _quoted(self, text: str) -> str:
+        """Shorten a message to one line, and take the key of the service out of it."""
+        line = " ".join(self._without_key(text).split())
+        return line if len(line) <= _MAX_QUOTED else f"{line[:_MAX_QUOTED]} ..."
+
+    def _without_key(self, text: str) -> str:
+        """Replace the key of the service by ``***``, also as it is written in an address."""
+        if not self._key:
+            return text
+        for spelling in (self._key, quote(self._key, safe=""), quote_plus(self._key)):
+            text = text.replace(spelling, "***")
+        return text
+
+
+def _read_body(response: httpx.Response, seconds: float) -> bytes:
+    """Download a body with limits of its size and of the time for all of it.
+
+    httpx's own timeout starts anew with every byte, so that a slow server could hold a thread for
+    ever.
+
+    Args:
+        response: The response, whose body has not been read.
+        seconds: The time limit.
+
+    Raises:
+        RetryableSearchError: The time is over.
+        FailedSearchError: The body is too long.
+    """
+    deadline = time.monotonic() + seconds
+    body = bytearray()
+    for chunk in response.iter_bytes():
+        body += chunk
+        if len(body) > _MAX_BYTES:
+            raise FailedSearchError(f"an answer of more than {_MAX_BYTES:,} bytes")
+        if time.monotonic() > deadline:
+            raise RetryableSearchError(f"no whole answer within {seconds:g} s")
+    return bytes(body)

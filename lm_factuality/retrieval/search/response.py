@@ -1,0 +1,175 @@
+"""The results in the JSON that a search service answers with, found by paths.
+
+`lm_factuality.retrieval.search.config` reads the paths.
+"""
+
+import re
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import Annotated
+
+from pydantic import AfterValidator, Field, model_validator
+
+from lm_factuality.ground.errors import listed, short
+from lm_factuality.ground.files import Json
+from lm_factuality.ground.settings import Strict
+
+_LIST = "[]"
+_NAME = r"[^.\[\]\s]+"
+_PATH = re.compile(rf"(?:{_NAME}(?:\.{_NAME})*)?\[\](?:\.{_NAME})+")
+_PLAIN_PATH = re.compile(rf"{_NAME}(?:\.{_NAME})*")
+
+
+@dataclass(frozen=True)
+class FoundPage:
+    """A result as the service describes it."""
+
+    url: str
+    """The address of the page."""
+
+    title: str
+    """The title. Empty if the service gives none."""
+
+    snippet: str
+    """The text that the service shows of the page. It may be empty."""
+
+
+def _check_path(path: str) -> str:
+    """Return a path to a value of each result, such as ``results[].url``, if it is one."""
+    if not _PATH.fullmatch(path):
+        raise ValueError("expected a path with one [] for the list of results: results[].url")
+    return path
+
+
+def _check_plain_path(path: str) -> str:
+    """Return a path to one value, such as ``error.message``, if it is one."""
+    if not _PLAIN_PATH.fullmatch(path):
+        raise ValueError("expected a path of names with dots between them: error.message")
+    return path
+
+
+ResultPath = Annotated[
+    str,
+    AfterValidator(_check_path),
+    Field(description="a path with one [] for the list of results, such as results[].url"),
+]
+PlainPath = Annotated[
+    str,
+    AfterValidator(_check_plain_path),
+    Field(description="a path of names with dots between them, such as error.message"),
+]
+
+
+class ResponseForm(Strict):
+    """Where the results stand in an answer: the section ``response`` of a service's YAML."""
+
+    url: ResultPath
+    """The path to the address of each result, such as ``results[].url``."""
+
+    text: ResultPath
+    """The path to the text that the service shows of each result, such as ``results[].content``."""
+
+    title: ResultPath | None = None
+    """The path to the title of each result. None if the service has no titles."""
+
+    problem: PlainPath | None = None
+    """The path to what went wrong in the service. It counts if there are no results."""
+
+    @model_validator(mode="after")
+    def _check_lists(self) -> "ResponseForm":
+        """Check that all paths of results lead through the same list.
+
+        Raises:
+            ValueError: They do not.
+        """
+        paths = [path for path in (self.url, self.text, self.title) if path]
+        lists = dict.fromkeys(path.partition(_LIST)[0] + _LIST for path in paths)
+        if len(lists) > 1:
+            raise ValueError(
+                f"has paths through the lists {' and '.join(lists)}; all results stand in one list"
+            )
+        return self
+
+    def read(self, content: Json) -> list[FoundPage]:
+        """Read the results of an answer.
+
+        Example:
+            With the paths ``items[].link`` and ``items[].text``, ``{"items": [{"link":
+            "https://a.example", "text": "Ada rowed."}]}`` holds one result.
+
+        Args:
+            content: The parsed JSON.
+
+        Returns:
+            The results in the order of the answer. There may be none.
+
+        Raises:
+            ValueError: The JSON has another form, or the service says that it failed.
+        """
+        list_path, _, _ = self.url.partition(_LIST)
+        items = _value_at(content, list_path)
+        if not isinstance(items, list):
+            raise ValueError(  # noqa: TRY004  the caller reports one kind of error
+                f"an answer without the list {list_path}{_LIST} (found {_describe(content)}); see"
+                " the paths of response in the YAML of the service"
+            )
+        pages = [self._read_item(item) for item in items]
+        self._check_urls(pages, items)
+
+        # A service whose sources all failed also answers with an empty list.
+        reported_problem = _value_at(content, self.problem) if self.problem and not pages else None
+        if reported_problem:
+            raise ValueError(f"no results, and the service says {short(reported_problem, 200)}")
+        return pages
+
+    def _read_item(self, item: Json) -> FoundPage:
+        """Read one result. What is missing in it is an empty text."""
+        return FoundPage(
+            url=_text_at(item, self.url),
+            title=_text_at(item, self.title) if self.title else "",
+            snippet=_text_at(item, self.text),
+        )
+
+    def _check_urls(self, pages: Sequence[FoundPage], items: Sequence[Json]) -> None:
+        """Check that results have addresses and that something can be read of them.
+
+        Raises:
+            ValueError: No result has an address, so that the path is probably wrong.
+        """
+        if pages and not any(page.url for page in pages):
+            raise ValueError(
+                f"results without {self.url} (found {_describe(items[0])}); see the paths of"
+                " response in the YAML of the service"
+            )
+
+
+def _text_at(item: Json, path: str) -> str:
+    """Return the text in one result at a path, on one line. Empty if there is none."""
+    _, _, path_in_item = path.partition(f"{_LIST}.")
+    value = _value_at(item, path_in_item)
+    if not isinstance(value, str | int | float):
+        return ""
+    # JSON may hold half of a surrogate pair, which the store cannot.
+    return " ".join(str(value).encode("utf-8", "replace").decode().split())
+
+
+def _value_at(content: Json, path: str) -> Json:
+    """Return the value at a path of names. None if there is none.
+
+    Args:
+        content: The parsed JSON.
+        path: The path, such as ``web.results``. An empty one leads to the whole content.
+    """
+    for name in path.split(".") if path else ():
+        if not isinstance(content, dict):
+            return None
+        content = content.get(name)
+    return content
+
+
+def _describe(content: Json) -> str:
+    """Name the keys of an object, or the type of another value, for an error."""
+    if not isinstance(content, dict):
+        return f"a {type(content).__name__}"
+    keys = [short(key, 40) for key in content]
+    return f"the keys {listed(keys, 8)}" if keys else "an empty object"

@@ -1,0 +1,249 @@
+"""The store of searches: an SQLite file with the results of queries, the pages, and their dates.
+
+`lm_factuality.retrieval.search.service` looks queries and pages up here, so that a second run asks
+nothing again. The file holds no keys of services.
+"""
+
+import json
+import sqlite3
+import threading
+from collections.abc import Iterable, Iterator, Sequence
+from contextlib import contextmanager, suppress
+from dataclasses import asdict, dataclass
+from datetime import datetime, timezone
+from pathlib import Path
+from typing import Any
+
+from lm_factuality.ground.errors import DataError
+from lm_factuality.ground.files import Json, parse_json
+from lm_factuality.ground.published import cache_folder
+from lm_factuality.ground.records import to_model
+from lm_factuality.retrieval.references.cache import CachedReference
+from lm_factuality.retrieval.search.response import FoundPage
+
+# Seconds to wait for the transaction of another process.
+_BUSY_SECONDS = 60.0
+# The number in the header ("lmfs" in ASCII) that marks an SQLite file as a store of searches.
+_APPLICATION_ID = 0x6C6D6673
+_TABLES = (
+    "CREATE TABLE IF NOT EXISTS searches (key TEXT PRIMARY KEY, query TEXT NOT NULL,"
+    " service TEXT NOT NULL, results TEXT NOT NULL, time TEXT NOT NULL) WITHOUT ROWID",
+    "CREATE TABLE IF NOT EXISTS pages (url TEXT PRIMARY KEY, page TEXT NOT NULL,"
+    " time TEXT NOT NULL)",
+)
+
+
+def default_store() -> Path:
+    """Return the store that is used if none is named: a file in the user's cache folder."""
+    return cache_folder() / "searches.sqlite"
+
+
+@dataclass(frozen=True)
+class StoredSearch:
+    """The answer of a service to one query."""
+
+    pages: tuple[FoundPage, ...]
+    """The results in the order of the service. There may be none."""
+
+    date: str
+    """When the service answered, in UTC, such as ``2025-06-01T12:00:00+00:00``."""
+
+
+class SearchStore:
+    """Searches and pages on disk. Several threads and processes may share the file.
+
+    An answer is committed when it is put, so a killed process loses none. The file must be on a
+    local disk, since SQLite's write-ahead log does not work on network file systems.
+
+    Attributes:
+        path: The SQLite file.
+    """
+
+    def __init__(self, path: str | Path | None = None) -> None:
+        """Open a store, and create the file if it is missing.
+
+        Args:
+            path: The SQLite file. By default the store in the user's cache folder.
+
+        Raises:
+            DataError: The file cannot be opened, or is not a store of searches.
+        """
+        self.path = Path(path) if path is not None else default_store()
+        self._lock = threading.Lock()
+        with self._exclusive_access():
+            self.path.parent.mkdir(parents=True, exist_ok=True)
+            # Threads may share the connection, since `_exclusive_access` lets them use it one at
+            # a time. Without an isolation level, each statement is committed at once.
+            self._database = sqlite3.connect(
+                self.path, timeout=_BUSY_SECONDS, isolation_level=None, check_same_thread=False
+            )
+            try:
+                self._create_tables()
+            except BaseException:
+                # The caller gets no store that it could close.
+                self._database.close()
+                raise
+
+    def close(self) -> None:
+        """Close the file."""
+        self._database.close()
+
+    def get_searches(self, keys: Iterable[str]) -> dict[str, StoredSearch]:
+        """Return the stored answers to queries.
+
+        Args:
+            keys: The keys of the queries (`SearchConfig.identity`).
+
+        Returns:
+            The answers by key. Keys without an answer are left out.
+
+        Raises:
+            DataError: An answer is damaged, or the store cannot be used.
+        """
+        rows = self._select(
+            "SELECT key, results, time FROM searches WHERE key IN (SELECT value FROM json_each(?))",
+            keys,
+        )
+        searches = {}
+        for key, text, date in rows:
+            items = self._parse(text, "searches", key)
+            pages = tuple(self._to_page(item, key) for item in items)
+            searches[key] = StoredSearch(pages, date)
+        return searches
+
+    def put_search(
+        self, key: str, query: str, service: str, pages: Sequence[FoundPage]
+    ) -> StoredSearch:
+        """Store the answer to a query, with the present time.
+
+        Args:
+            key: The key of the query.
+            query: The query, for people who look into the file.
+            service: The address of the service, for the same people.
+            pages: The results.
+
+        Returns:
+            The answer as it is stored.
+
+        Raises:
+            DataError: The store cannot be used.
+        """
+        text = json.dumps([asdict(page) for page in pages], ensure_ascii=False)
+        # A query comes from a model or a user, who may have written half of a surrogate pair.
+        readable_query = query.encode("utf-8", "replace").decode()
+        date = datetime.now(timezone.utc).isoformat(timespec="seconds")
+        with self._exclusive_access():
+            self._database.execute(
+                "INSERT OR REPLACE INTO searches VALUES (?, ?, ?, ?, ?)",
+                (key, readable_query, service, text, date),
+            )
+        return StoredSearch(tuple(pages), date)
+
+    def get_pages(self, urls: Iterable[str]) -> dict[str, CachedReference]:
+        """Return the stored pages, which may be dead, by URL. Others are left out.
+
+        Raises:
+            DataError: A page is damaged, or the store cannot be used.
+        """
+        rows = self._select(
+            "SELECT url, page FROM pages WHERE url IN (SELECT value FROM json_each(?))", urls
+        )
+        pages = {}
+        for url, text in rows:
+            content = self._parse(text, "pages", url)
+            try:
+                pages[url] = to_model(CachedReference, content)
+            except ValueError as error:
+                raise self._damaged("pages", url, error) from error
+        return pages
+
+    def put_page(self, page: CachedReference) -> None:
+        """Store a page, in place of an earlier state of it.
+
+        Raises:
+            DataError: The store cannot be used.
+        """
+        text = json.dumps(asdict(page), ensure_ascii=False)
+        # An HTML entity in a page can be half of a surrogate pair, which UTF-8 cannot encode.
+        encodable_text = text.encode("utf-8", "replace").decode()
+        with self._exclusive_access():
+            self._database.execute(
+                "INSERT OR REPLACE INTO pages VALUES (?, ?, ?)",
+                (page.url, encodable_text, page.fetched_at or ""),
+            )
+
+    def _create_tables(self) -> None:
+        """Create the tables in a new file, and set how SQLite writes.
+
+        Raises:
+            DataError: The file is an SQLite database of another program.
+        """
+        with self._database:
+            # The write lock is taken now, so that no other process writes in between.
+            self._database.execute("BEGIN IMMEDIATE")
+            (application_id,) = self._database.execute("PRAGMA application_id").fetchone()
+            (num_tables,) = self._database.execute("SELECT COUNT(*) FROM sqlite_master").fetchone()
+            if num_tables and application_id != _APPLICATION_ID:
+                raise DataError(
+                    f"{self.path}: an SQLite database, but not of searches; name another file"
+                )
+            for statement in _TABLES:
+                self._database.execute(statement)
+            self._database.execute(f"PRAGMA application_id = {_APPLICATION_ID}")
+
+        # The write-ahead log lets processes read while another writes. Setting it fails only while
+        # another process sets it, and then nothing is left to do.
+        with suppress(sqlite3.OperationalError):
+            self._database.execute("PRAGMA journal_mode = WAL")
+        self._database.execute("PRAGMA synchronous = NORMAL")
+
+    def _select(self, statement: str, keys: Iterable[str]) -> list[tuple[Any, ...]]:
+        """Run a statement whose only value is a JSON list of keys, and return its rows."""
+        with self._exclusive_access():
+            return self._database.execute(statement, [json.dumps(list(keys))]).fetchall()
+
+    def _parse(self, text: str, table: str, key: str) -> Json:
+        """Parse the JSON of a row.
+
+        Raises:
+            DataError: It is damaged.
+        """
+        try:
+            return parse_json(text)
+        except ValueError as error:
+            raise self._damaged(table, key, error) from error
+
+    def _to_page(self, item: object, key: str) -> FoundPage:
+        """Return a result of a search as it is stored.
+
+        Raises:
+            DataError: It is damaged.
+        """
+        try:
+            return to_model(FoundPage, item)
+        except ValueError as error:
+            raise self._damaged("searches", key, error) from error
+
+    def _damaged(self, table: str, key: str, error: Exception) -> DataError:
+        """Return the error for a row that cannot be read."""
+        return DataError(
+            f"{self.path}: the row {key} of the table {table} cannot be read: {error}; delete the"
+            " row to ask again"
+        )
+
+    @contextmanager
+    def _exclusive_access(self) -> Iterator[None]:
+        """Run the ``with`` block in one thread at a time.
+
+        Raises:
+            DataError: SQLite or the file system failed. The message names the file.
+        """
+        with self._lock:
+            try:
+                yield
+            except (sqlite3.Error, OSError) as error:
+                raise DataError(
+                    f"{self.path}: the store of searches cannot be used: {error}; it needs a folder"
+                    " on a local disk with space; if the file is another one or damaged, move it"
+                    " away or name another"
+                ) from error

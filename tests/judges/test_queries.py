@@ -1,0 +1,125 @@
+"""The queries for claims: written by a judge, or made of the words of a claim."""
+
+from __future__ import annotations
+
+import json
+import re
+from collections.abc import Callable, Iterator
+from pathlib import Path
+
+import pytest
+
+from judges.config import JudgeConfig, load_judge_config
+from judges.judge import Judge
+from judges.queries import queries_for_claims, words_query
+from tests.judges.server import Act
+
+CLAIMS = [f"Ada Hill won prize {number}." for number in range(1, 12)]
+
+
+@pytest.fixture
+def judge(config: Callable[..., JudgeConfig], tmp_path: Path) -> Iterator[Judge]:
+    """Return a judge that asks ``server``."""
+    with Judge.open(config(), store=tmp_path / "answers.sqlite") as model_judge:
+        yield model_judge
+
+
+def claims_in(prompt: str) -> list[str]:
+    """Return the claims that a prompt asks about."""
+    return re.findall(r"(?m)^Claim \d+: (.*)$", prompt)
+
+
+def write_queries(prompt: str, _attempt: int) -> Act:
+    """Write two queries for each claim of a prompt."""
+    claims = [
+        {"number": number, "queries": [f"who: {claim}", "prizes of Ada Hill"]}
+        for number, claim in enumerate(claims_in(prompt), start=1)
+    ]
+    return Act(text=json.dumps({"claims": claims}))
+
+
+def reply_with(*queries: str) -> Callable[[str, int], Act]:
+    """Return a script that writes these queries for the first claim."""
+    content = {"claims": [{"number": 1, "queries": list(queries)}]}
+    return lambda _prompt, _attempt: Act(text=json.dumps(content))
+
+
+def test_a_judge_writes_queries_for_eight_claims_at_once(server, judge):
+    server.script = write_queries
+
+    queries = queries_for_claims(judge, CLAIMS)
+
+    assert queries == [[f"who: {claim}", "prizes of Ada Hill"] for claim in CLAIMS]
+    assert sorted(len(claims_in(prompt)) for prompt in server.attempts) == [3, 8]
+
+
+def test_equal_claims_are_asked_about_once_and_blank_ones_never(server, judge):
+    server.script = write_queries
+
+    queries = queries_for_claims(judge, ["Ada rowed.", " ", "Ada rowed."])
+
+    assert queries[0] == queries[2] != []
+    assert queries[1] == []
+    assert [claims_in(prompt) for prompt in server.attempts] == [["Ada rowed."]]
+
+
+def test_at_most_three_distinct_queries_are_taken_without_commands(server, judge):
+    server.script = reply_with("a  b", "", "a b", "!!g c", "d :en", "e")
+
+    queries = queries_for_claims(judge, ["Ada rowed."])
+
+    assert queries == [["a b", "g c", "d en"]]
+
+
+def test_a_claim_that_the_judge_leaves_out_is_searched_by_its_words(server, judge):
+    server.script = reply_with("first")
+
+    queries = queries_for_claims(judge, ["Ada rowed.", "Bea was a pilot."])
+
+    assert queries == [["first"], ["Bea pilot"]]
+
+
+@pytest.mark.parametrize("text", ["I cannot.", '{"claims": [{"number": 9, "queries": ["a"]}]}'])
+def test_an_unusable_reply_is_asked_for_again_and_then_replaced_by_words(server, judge, text):
+    server.script = lambda _prompt, _attempt: Act(text=text)
+
+    queries = queries_for_claims(judge, ["Bea was a pilot."])
+
+    assert queries == [["Bea pilot"]]
+    assert len(server.bodies) == 2
+
+
+def test_a_second_run_asks_the_judge_nothing(server, judge):
+    server.script = write_queries
+    first_queries = queries_for_claims(judge, CLAIMS[:3])
+
+    assert queries_for_claims(judge, CLAIMS[:3]) == first_queries
+    assert len(server.bodies) == 1
+
+
+def test_a_judge_that_reads_no_prompts_leaves_the_words_of_the_claim(tmp_path):
+    lexical_config = load_judge_config("lexical")
+
+    with Judge.open(lexical_config, store=tmp_path / "answers.sqlite") as lexical_judge:
+        queries = queries_for_claims(lexical_judge, ["Bea was not a pilot."])
+
+    assert queries == [["Bea pilot"]]
+
+
+@pytest.mark.parametrize(
+    ("claim", "query"),
+    [
+        ("Ada Hill was not born in Oslo.", "Ada Hill born Oslo"),
+        ("The bridge, of 1,200 m, opened on 3 May 1901.", "bridge 1,200 m opened 3 May 1901"),
+        ("It was.", "It was."),
+        ("她出生在奥斯陆。", "她出生在奥斯陆"),
+    ],
+)
+def test_the_words_that_say_something_are_the_query(claim, query):
+    assert words_query(claim) == query
+
+
+def test_a_long_claim_has_a_query_of_32_words():
+    claim = " ".join(f"word{number}" for number in range(100_000))
+
+    assert len(words_query(claim).split()) == 32
