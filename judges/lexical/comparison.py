@@ -114,7 +114,7 @@ class Comparison:
             return not _has_negation(closest_sentence)
         # The claim affirms all its words, so it differs if the sentence denies one of them. In
         # "She won a prize but did not travel", the sentence denies a word that the claim lacks.
-        return bool(_negated_stems(closest_sentence) & self.claim.stem_set)
+        return bool(negated_stems(closest_sentence) & self.claim.stem_set)
 
     def _count_shared_stems(self, sentence: Sequence[Word]) -> int:
         """Return how many content words of the claim a sentence has."""
@@ -173,7 +173,7 @@ def _has_negation(words: Sequence[Word]) -> bool:
     return any(word.stem in NEGATIONS for word in words)
 
 
-def _negated_stems(sentence: Sequence[Word]) -> set[str]:
+def negated_stems(sentence: Sequence[Word]) -> set[str]:
     """Return the stems of the words that a sentence negates.
 
     That is the first content word behind each negation.

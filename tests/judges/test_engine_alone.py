@@ -58,15 +58,15 @@ def mine(tmp_path: Path, monkeypatch) -> Path:
     return tmp_path
 
 
-def test_the_engine_has_two_prompts_of_its_own(monkeypatch):
+def test_the_engine_has_three_prompts_of_its_own(monkeypatch):
     engine_folders = {"": templates._registered_folders[""]}
     monkeypatch.setattr(templates, "_registered_folders", engine_folders)
 
-    assert prompt_names() == ["verify", "verify_true_false"]
+    assert prompt_names() == ["check", "queries", "verify", "verify_true_false"]
 
 
 def test_registered_prompts_have_a_prefix(mine: Path):
-    assert prompt_names() == ["mine/ask", "verify", "verify_true_false"]
+    assert prompt_names() == ["check", "mine/ask", "queries", "verify", "verify_true_false"]
     assert Prompts().render("mine/ask", {"claim": "a"}) == "Really: a"
 
 

@@ -1,0 +1,1 @@
+"""Measures the verdicts of ``lm-factuality check``: ``python -m bench.check PART``."""

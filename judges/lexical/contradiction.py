@@ -1,0 +1,384 @@
+"""Rules that tell a contradicted claim from one that the passages do not mention.
+
+A sentence of a passage contradicts a claim if it says the same with another number, date, name or
+unit, with the opposite word, or with a negation too many or too few. `judges.lexical.verdicts`
+asks for it. The rules prefer to miss a contradiction, because the claim is then not found.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+from functools import cached_property
+from typing import NamedTuple
+
+from judges.lexical.comparison import negated_stems
+from judges.lexical.words import NEGATIONS, ParsedPassage, Word, parse_text
+from lm_factuality.ground.packages import load_yaml
+
+_LISTS = load_yaml(__package__, "antonyms.yaml")
+
+
+def _stems(line: str) -> frozenset[str]:
+    """Return the stems of the words in a line of the lists."""
+    # A capital within a sentence keeps "May" from being the verb.
+    words = parse_text("list " + line.title()).words[1:]
+    return frozenset(word.stem for word in words)
+
+
+_ANTONYMS = frozenset(_stems(line) for line in _LISTS["antonyms"])
+_UNITS = tuple(_stems(line) for line in _LISTS["units"])
+_MONTHS = _stems(_LISTS["months"])
+_WEEKDAYS = _stems(_LISTS["weekdays"])
+_ORDINALS = _stems(_LISTS["ordinals"])
+_DENYING_PREFIXES = frozenset(_LISTS["denying_prefixes"].split())
+_YEAR = re.compile(r"1[0-9]{3}|20[0-9]{2}")
+
+# "In" and "inform" are no opposites, so the word that a prefix denies has a few letters.
+_MIN_DENIED_LETTERS = 4
+
+# The share of the claim's other content words that a sentence needs to be about the same thing.
+_MIN_SHARE = 0.7
+
+# Fewer other words than this are no sign that a sentence is about the same thing.
+_MIN_SHARED_WORDS = 2
+
+# The share of the sentence's other content words that the claim needs. A long sentence of a report
+# has many numbers, of which only one is about the claim.
+_MIN_SHARE_OF_SENTENCE = 0.5
+
+# Negated words are compared in sentences that are almost the same.
+_MIN_SHARE_OF_NEGATION = 0.8
+
+
+@dataclass(frozen=True)
+class Contradiction:
+    """A sentence of a passage that says something else than a claim."""
+
+    passage: int
+    """The index of the passage."""
+
+    deciding_words: tuple[str, ...]
+    """The words of the sentence that differ, as they are written there."""
+
+    reason: str
+    """The difference in words, such as ``the passage has 1870 where the claim has 1871``."""
+
+
+class _Difference(NamedTuple):
+    """What a sentence has in place of words of a claim."""
+
+    kind: str
+    """The kind of the words, such as ``number``."""
+
+    claim_words: tuple[Word, ...]
+    """The words of the claim. Empty if the sentence has a negation too many."""
+
+    sentence_words: tuple[Word, ...]
+    """The words of the sentence. Empty if the sentence has a negation too few."""
+
+
+@dataclass(frozen=True)
+class _Alignment:
+    """A claim beside a sentence of a passage."""
+
+    claim: tuple[Word, ...]
+    """All words of the claim."""
+
+    sentence: tuple[Word, ...]
+    """All words of the sentence."""
+
+    known_stems: frozenset[str]
+    """The stems of the passage's title, which the sentence need not repeat."""
+
+    @cached_property
+    def shared_stems(self) -> frozenset[str]:
+        """The stems of the content words that the sentence or the title shares with the claim."""
+        sentence_stems = {word.stem for word in self.sentence if word.is_content}
+        claim_stems = {word.stem for word in self.claim if word.is_content}
+        return frozenset(claim_stems & (sentence_stems | self.known_stems))
+
+    @cached_property
+    def claim_only(self) -> tuple[Word, ...]:
+        """The words of the claim that neither the sentence nor the title has."""
+        stems = {word.stem for word in self.sentence} | self.known_stems
+        return tuple(word for word in self.claim if word.stem not in stems)
+
+    @cached_property
+    def sentence_only(self) -> tuple[Word, ...]:
+        """The words of the sentence that neither the claim nor the title has."""
+        stems = {word.stem for word in self.claim} | self.known_stems
+        return tuple(word for word in self.sentence if word.stem not in stems)
+
+    def share_without(self, words: Sequence[Word]) -> float:
+        """Return the share of the claim's content words, apart from some, that the sentence has.
+
+        0 if there are too few other words to tell what the claim is about.
+        """
+        left_out = {word.stem for word in words}
+        other_stems = {word.stem for word in self.claim if word.is_content} - left_out
+        num_shared = len(other_stems & self.shared_stems)
+        if num_shared < _MIN_SHARED_WORDS:
+            return 0.0
+        return num_shared / len(other_stems)
+
+    def covers_sentence(self, words: Sequence[Word]) -> bool:
+        """Return whether the claim has enough of the sentence's content words, apart from some."""
+        left_out = {word.stem for word in words}
+        sentence_stems = {word.stem for word in self.sentence if word.is_content} - left_out
+        claim_stems = {word.stem for word in self.claim}
+        num_shared = len(sentence_stems & claim_stems)
+        return num_shared >= _MIN_SHARE_OF_SENTENCE * len(sentence_stems)
+
+
+def find_contradiction(claim: str, passages: Sequence[ParsedPassage]) -> Contradiction | None:
+    """Find the sentence of some passages that contradicts a claim.
+
+    It is the sentence that shares most of the claim's words. A claim of which one sentence has all
+    content words and negates the same of them is not contradicted by another sentence.
+
+    Example:
+        ``The bridge opened in 1871.`` and the passage ``The bridge opened in 1870.`` → the deciding
+        word ``1870``
+
+    Args:
+        claim: The claim.
+        passages: The passages.
+
+    Returns:
+        The contradiction, None if there is none.
+    """
+    claim_words = parse_text(claim).words
+    best_share = 0.0
+    best: Contradiction | None = None
+    for index, passage in enumerate(passages):
+        # A claim may call its subject by the name in the title, where the sentence has "it".
+        known_stems = passage.title_stems
+        for sentence in passage.parsed_text.sentences:
+            alignment = _Alignment(claim_words, sentence, known_stems)
+            difference = _find_difference(alignment)
+            if difference is None:
+                if _says_the_same(alignment):
+                    return None
+                continue
+            share = alignment.share_without(difference.claim_words)
+            if not alignment.covers_sentence(difference.sentence_words):
+                continue
+            if share > best_share:
+                best_share = share
+                best = _to_contradiction(index, difference)
+    return best
+
+
+def _says_the_same(alignment: _Alignment) -> bool:
+    """Return whether a sentence has all content words of a claim."""
+    return not any(word.is_content for word in alignment.claim_only)
+
+
+def _find_difference(alignment: _Alignment) -> _Difference | None:
+    """Find the first kind of words in which a sentence about the same thing differs from a claim.
+
+    Returns:
+        The difference. None if the sentence is about something else, or differs in other words.
+    """
+    # Most sentences share too little with the claim for any rule.
+    if len(alignment.shared_stems) < _MIN_SHARED_WORDS:
+        return None
+    for rule in _RULES:
+        difference = rule(alignment)
+        if difference is None:
+            continue
+        least_share = _MIN_SHARE_OF_NEGATION if difference.kind == "negation" else _MIN_SHARE
+        if alignment.share_without(difference.claim_words) < least_share:
+            continue
+        # If other names or numbers differ too, the sentence is about something else.
+        if not _other_details(alignment, difference):
+            return difference
+    return None
+
+
+def _other_details(alignment: _Alignment, difference: _Difference) -> list[Word]:
+    """Return the names and numbers of the claim that a sentence lacks, apart from a difference."""
+    stems_of_difference = {word.stem for word in difference.claim_words}
+    details = []
+    for word in alignment.claim_only:
+        is_detail = word.is_name or _is_number(word)
+        if is_detail and word.stem not in stems_of_difference:
+            details.append(word)
+    return details
+
+
+def _to_contradiction(passage: int, difference: _Difference) -> Contradiction:
+    """Describe a difference."""
+    claim_text = " ".join(word.text for word in difference.claim_words)
+    sentence_text = " ".join(word.text for word in difference.sentence_words)
+    if difference.kind == "order":
+        reason = f"the passage has {sentence_text} in this order"
+    elif not difference.claim_words:
+        reason = f"the passage denies it: {sentence_text}"
+    elif difference.kind == "negation":
+        reason = f"the claim denies it: {claim_text}"
+    else:
+        reason = f"the passage has {sentence_text} where the claim has {claim_text}"
+    deciding_words = tuple(word.text for word in difference.sentence_words)
+    return Contradiction(passage, deciding_words, f"{difference.kind} differs: {reason}")
+
+
+def _different_numbers(alignment: _Alignment) -> _Difference | None:
+    """Find a number of the claim for which the sentence has another one in the same place."""
+    for claim_word in filter(_is_number, alignment.claim_only):
+        for sentence_word in filter(_is_number, alignment.sentence_only):
+            # "In 1870" is no other value for "in 20 years".
+            is_same_kind = _is_year(claim_word) == _is_year(sentence_word)
+            if is_same_kind and _share_neighbour(alignment, claim_word, sentence_word):
+                return _Difference("number", (claim_word,), (sentence_word,))
+    return None
+
+
+def _different_dates(alignment: _Alignment) -> _Difference | None:
+    """Find a month or day of the week for which the sentence has another one."""
+    return _different_listed_words(alignment, "date", (_MONTHS, _WEEKDAYS))
+
+
+def _different_units(alignment: _Alignment) -> _Difference | None:
+    """Find a unit of the claim for which the sentence has another one that measures the same."""
+    return _different_listed_words(alignment, "unit", _UNITS)
+
+
+def _different_listed_words(
+    alignment: _Alignment, kind: str, lists: Sequence[frozenset[str]]
+) -> _Difference | None:
+    """Find a word of the claim for which the sentence has another one of the same list."""
+    for claim_word in alignment.claim_only:
+        for sentence_word in alignment.sentence_only:
+            if any({claim_word.stem, sentence_word.stem} <= stems for stems in lists):
+                return _Difference(kind, (claim_word,), (sentence_word,))
+    return None
+
+
+def _different_names(alignment: _Alignment) -> _Difference | None:
+    """Find a name of the claim for which the sentence has another one in the same place."""
+    claim_names = tuple(filter(_is_name, alignment.claim_only))
+    sentence_names = tuple(filter(_is_name, alignment.sentence_only))
+    for claim_word in claim_names:
+        for sentence_word in sentence_names:
+            if _share_neighbour(alignment, claim_word, sentence_word):
+                return _Difference("name", claim_names, sentence_names)
+    return None
+
+
+def _opposite_words(alignment: _Alignment) -> _Difference | None:
+    """Find a word of the claim for which the sentence has the opposite."""
+    for claim_word in alignment.claim_only:
+        for sentence_word in alignment.sentence_only:
+            if _are_opposite(claim_word, sentence_word):
+                return _Difference("opposite", (claim_word,), (sentence_word,))
+    return None
+
+
+def _different_negation(alignment: _Alignment) -> _Difference | None:
+    """Find a word that the claim or the sentence negates, if the other one has no negation."""
+    negated_in_claim = negated_stems(alignment.claim) & alignment.shared_stems
+    negated_in_sentence = negated_stems(alignment.sentence) & alignment.shared_stems
+    # "Managers cannot refuse it" and "no manager may refuse it" negate different words.
+    if _has_negation(alignment.claim) == _has_negation(alignment.sentence):
+        return None
+
+    for word in alignment.sentence:
+        if word.stem in negated_in_sentence:
+            negation = _negation_before(alignment.sentence, word)
+            return _Difference("negation", (), (negation, word))
+    for word in alignment.claim:
+        if word.stem in negated_in_claim:
+            same_words = [other for other in alignment.sentence if other.stem == word.stem]
+            return _Difference("negation", (word,), tuple(same_words[:1]))
+    return None
+
+
+def _has_negation(words: Sequence[Word]) -> bool:
+    """Return whether one of some words negates something."""
+    return any(word.stem in NEGATIONS for word in words)
+
+
+def _different_order(alignment: _Alignment) -> _Difference | None:
+    """Find names that have changed places in sentences that are otherwise equal."""
+    claim_stems = [word.stem for word in alignment.claim]
+    sentence_stems = [word.stem for word in alignment.sentence]
+    if sorted(claim_stems) != sorted(sentence_stems):
+        return None
+
+    # A name at the beginning looks like any other word, but is one at its other place.
+    name_stems = {word.stem for word in alignment.claim + alignment.sentence if _is_name(word)}
+    moved_words = [
+        sentence_word
+        for claim_word, sentence_word in zip(alignment.claim, alignment.sentence, strict=True)
+        if claim_word.stem != sentence_word.stem
+    ]
+    # In "In Lisbon Vale won" and "Vale won in Lisbon", other words have moved too.
+    if not moved_words or any(word.stem not in name_stems for word in moved_words):
+        return None
+    return _Difference("order", (), tuple(moved_words))
+
+
+# The rules, in the order in which they are tried.
+_RULES: Sequence[Callable[[_Alignment], _Difference | None]] = (
+    _different_numbers,
+    _different_dates,
+    _different_units,
+    _different_negation,
+    _opposite_words,
+    _different_names,
+    _different_order,
+)
+
+
+def _share_neighbour(alignment: _Alignment, claim_word: Word, sentence_word: Word) -> bool:
+    """Return whether the same word stands before or behind a word of the claim and of a sentence.
+
+    The beginnings of the two count as the same word, and so do their ends.
+    """
+    claim_neighbours = _neighbours(alignment.claim, claim_word)
+    sentence_neighbours = _neighbours(alignment.sentence, sentence_word)
+    return any(
+        claim_stem == sentence_stem
+        for claim_stem, sentence_stem in zip(claim_neighbours, sentence_neighbours, strict=True)
+    )
+
+
+def _neighbours(words: Sequence[Word], word: Word) -> tuple[str, str]:
+    """Return the stems before and behind the first occurrence of a word, empty at the ends."""
+    index = words.index(word)
+    before = words[index - 1].stem if index > 0 else ""
+    behind = words[index + 1].stem if index + 1 < len(words) else ""
+    return before, behind
+
+
+def _negation_before(sentence: Sequence[Word], word: Word) -> Word:
+    """Return the last negation before a word that is negated."""
+    negations = [other for other in sentence[: sentence.index(word)] if other.stem in NEGATIONS]
+    return negations[-1] if negations else word
+
+
+def _are_opposite(first: Word, second: Word) -> bool:
+    """Return whether two words are a listed pair, or one denies the other, as "unsafe" does."""
+    if frozenset((first.stem, second.stem)) in _ANTONYMS:
+        return True
+    # Stems may end differently, such as "saf" and "unsafe".
+    short, long = sorted((first.text.lower(), second.text.lower()), key=len)
+    return len(short) >= _MIN_DENIED_LETTERS and long.removesuffix(short) in _DENYING_PREFIXES
+
+
+def _is_number(word: Word) -> bool:
+    """Return whether a word is a number or an ordinal, such as "third"."""
+    return word.is_number or word.stem in _ORDINALS
+
+
+def _is_year(word: Word) -> bool:
+    """Return whether a word looks like a year, such as 1870."""
+    return _YEAR.fullmatch(word.stem) is not None
+
+
+def _is_name(word: Word) -> bool:
+    """Return whether a word is part of a name that is no month or day of the week."""
+    return word.is_name and word.stem not in _MONTHS | _WEEKDAYS

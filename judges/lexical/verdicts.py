@@ -1,0 +1,90 @@
+"""The lexical judge's verdicts on claims: supported, contradicted or not found, and by which words.
+
+`judges.backends.lexical` answers questions of `judges.claims` with it. Support is decided by the
+model of `judges.lexical.model`, contradiction by the rules of `judges.lexical.contradiction`.
+"""
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import Literal
+
+from judges.lexical.comparison import Comparison
+from judges.lexical.contradiction import find_contradiction
+from judges.lexical.model import LexicalModel, explain
+from judges.lexical.words import ParsedPassage
+
+SUPPORT_THRESHOLD = 0.7
+"""The lowest probability at which a claim counts as supported by one of its passages.
+
+``python -m bench.check altered`` chooses it on half of its documents. `judges.backends.lexical`
+takes another one from the judge's options.
+"""
+
+CONTRADICTED_PROBABILITY = 0.05
+"""The highest probability of support that is reported for a contradicted claim.
+
+It is set by hand: ``python -m bench.check classes`` finds 2% of the sentences that the knowledge
+states, in the same or in other words, contradicted.
+"""
+
+
+@dataclass(frozen=True)
+class LexicalFinding:
+    """What the lexical judge finds about a claim."""
+
+    verdict: Literal["supported", "contradicted", "not_found"]
+    """The verdict."""
+
+    probability: float
+    """The probability that a passage supports the claim."""
+
+    reason: str
+    """Why, in one line."""
+
+    passage: int | None = None
+    """The index of the passage that decides. None if none does."""
+
+    deciding_words: tuple[str, ...] = ()
+    """The words of that passage in which it differs from the claim."""
+
+
+def find_verdict(
+    model: LexicalModel,
+    claim: str,
+    passages: Sequence[ParsedPassage],
+    threshold: float = SUPPORT_THRESHOLD,
+) -> LexicalFinding:
+    """Decide what passages say about a claim.
+
+    Each passage is compared with the claim alone. Together, passages of several documents would
+    support a claim whose words are scattered over all of them.
+
+    Args:
+        model: The model of support.
+        claim: The claim.
+        passages: The passages, at least one.
+        threshold: The lowest probability of support.
+
+    Returns:
+        The verdict. A contradiction counts before support, since a claim with one wrong number has
+        nearly all words of its passage.
+    """
+    comparisons = [Comparison(claim, [passage]) for passage in passages]
+    probabilities = [model.probability(comparison) for comparison in comparisons]
+    best = max(range(len(passages)), key=probabilities.__getitem__)
+    probability = probabilities[best]
+
+    contradiction = find_contradiction(claim, passages)
+    if contradiction is not None:
+        return LexicalFinding(
+            "contradicted",
+            min(probability, CONTRADICTED_PROBABILITY),
+            contradiction.reason,
+            contradiction.passage,
+            contradiction.deciding_words,
+        )
+
+    reason = explain(comparisons[best])
+    if probability >= threshold:
+        return LexicalFinding("supported", probability, reason, best)
+    return LexicalFinding("not_found", probability, reason)

@@ -1,0 +1,225 @@
+"""Verdicts on claims: which claims share a question, and how a reply becomes verdicts."""
+
+from __future__ import annotations
+
+import json
+import re
+from typing import Any
+
+import pytest
+
+from judges.answers import Answer
+from judges.claims import (
+    NO_CLAIM,
+    NO_PASSAGE,
+    NO_VERDICT,
+    CheckReply,
+    ClaimQuestion,
+    ClaimVerdict,
+    Evidence,
+    combine_findings,
+    deciding_sentence,
+    find_quotation,
+    group_by_evidence,
+    judge_claims,
+)
+from judges.config import JudgeConfig
+from judges.judge import Judge
+from judges.typed import ParsedReply, read_reply
+from tests.judges.server import Act
+
+BRIDGE = Evidence("bridge.md", "Old Bridge", "The Old Bridge opened in 1870. It is of stone.")
+HARBOUR = Evidence("harbour.md", "", "The harbour froze in 1903.")
+
+
+def question(claim: str, *evidence: Evidence) -> ClaimQuestion:
+    """A claim with its evidence, by default the passage about the bridge."""
+    return ClaimQuestion(claim, evidence or (BRIDGE,))
+
+
+def finding(number: int = 1, verdict: str = "supported", **changes: Any) -> dict[str, Any]:
+    """The JSON of a verdict on one claim."""
+    defaults = {"reason": f"so {number}", "passage": 1, "quotation": "", "probability": None}
+    return {"number": number, "verdict": verdict, **defaults, **changes}
+
+
+def reply(*findings: dict[str, Any]) -> ParsedReply[CheckReply]:
+    """A judge's reply with these verdicts."""
+    return ParsedReply(CheckReply.model_validate({"verdicts": list(findings)}))
+
+
+def claims_in_prompt(prompt: str) -> list[str]:
+    """Return the claims that a prompt asks about."""
+    return re.findall(r"^\d+\. (.*)$", prompt, re.MULTILINE)
+
+
+def answer_by_claim(prompt: str, attempt: int) -> Act:
+    """A script of the server: each claim gets its own text as the reason, without those with skip."""
+    findings = []
+    for number, claim in enumerate(claims_in_prompt(prompt), start=1):
+        if "skip" not in claim:
+            findings.append(finding(number, reason=claim))
+    return Act(text=json.dumps({"verdicts": findings}))
+
+
+@pytest.fixture
+def judge(server, config, tmp_path):
+    """Open a judge behind a server that answers by claim."""
+    server.script = answer_by_claim
+    with Judge.open(config(), store=tmp_path / "answers.sqlite") as open_judge:
+        yield open_judge
+
+
+def test_up_to_eight_claims_with_the_same_evidence_share_a_question():
+    questions = [question(f"claim {number}") for number in range(10)]
+    questions.insert(1, question("another", HARBOUR))
+
+    groups = group_by_evidence(questions)
+
+    assert groups == [[0, 2, 3, 4, 5, 6, 7, 8], [9, 10], [1]]
+
+
+def test_verdicts_have_the_order_of_the_questions(judge):
+    questions = [
+        question("first"),
+        question("second", HARBOUR),
+        question("third"),
+        question("fourth", BRIDGE, HARBOUR),
+    ]
+
+    verdicts = judge_claims(judge, questions)
+
+    assert [verdict.reason for verdict in verdicts] == ["first", "second", "third", "fourth"]
+    assert judge.usage.calls == 3
+
+
+def test_a_claim_that_the_reply_leaves_out_is_unscored(judge):
+    verdicts = judge_claims(judge, [question("first"), question("skip this"), question("third")])
+
+    assert verdicts[1] == ClaimVerdict("unscored", None, NO_VERDICT)
+    assert [verdict.verdict for verdict in verdicts] == ["supported", "unscored", "supported"]
+
+
+@pytest.mark.parametrize(
+    ("unasked_question", "verdict"),
+    [
+        pytest.param(
+            ClaimQuestion("It froze.", ()),
+            ClaimVerdict("not_found", 0.0, NO_PASSAGE),
+            id="no passages",
+        ),
+        pytest.param(
+            question("It froze.", Evidence("empty.md", "Empty", " \n")),
+            ClaimVerdict("not_found", 0.0, NO_PASSAGE),
+            id="blank passage",
+        ),
+        pytest.param(question("..."), ClaimVerdict("unscored", None, NO_CLAIM), id="no words"),
+    ],
+)
+def test_a_claim_without_evidence_or_words_costs_no_call(judge, unasked_question, verdict):
+    assert judge_claims(judge, [unasked_question]) == [verdict]
+    assert judge.usage.calls == 0
+
+
+def test_a_reply_that_cannot_be_used_leaves_its_claims_unscored(judge, server):
+    server.script = lambda prompt, attempt: Act(text="I cannot say.")
+
+    verdicts = judge_claims(judge, [question("first"), question("second")])
+
+    assert [verdict.verdict for verdict in verdicts] == ["unscored", "unscored"]
+    assert "no JSON object" in verdicts[0].reason
+
+
+def test_the_words_of_a_quotation_are_marked_as_the_passage_writes_them():
+    sample = reply(finding(verdict="contradicted", quotation='"opened IN 1870."'))
+
+    verdict = combine_findings([sample], 1, [BRIDGE])
+
+    assert (verdict.evidence, verdict.deciding_words) == (0, ("opened in 1870",))
+
+
+def test_a_verdict_whose_quotation_is_not_in_the_passage_counts_without_words():
+    sample = reply(finding(verdict="contradicted", quotation="opened in 1880"))
+
+    verdict = combine_findings([sample], 1, [BRIDGE])
+
+    assert (verdict.verdict, verdict.evidence, verdict.deciding_words) == ("contradicted", 0, ())
+
+
+def test_a_passage_that_does_not_exist_is_left_out():
+    verdict = combine_findings([reply(finding(passage=7))], 1, [BRIDGE])
+
+    assert (verdict.verdict, verdict.evidence) == ("supported", None)
+
+
+@pytest.mark.parametrize(
+    ("quotation", "words"),
+    [
+        pytest.param("Bridge ... stone", ("Bridge", "stone"), id="omission"),
+        pytest.param("187", (), id="part of a number"),
+        pytest.param("Bridge ... brick", (), id="one part missing"),
+        pytest.param("", (), id="empty"),
+    ],
+)
+def test_quotations_are_found_by_whole_words(quotation, words):
+    assert find_quotation(quotation, BRIDGE.text) == words
+
+
+def test_the_majority_of_samples_decides():
+    samples = [
+        reply(finding(verdict="contradicted", reason="year")),
+        reply(finding(verdict="supported")),
+        reply(finding(verdict="contradicted")),
+    ]
+
+    verdict = combine_findings(samples, 1, [BRIDGE])
+
+    assert verdict.verdict == "contradicted"
+    assert verdict.probability == pytest.approx(1 / 3)
+    assert verdict.reason == "3 samples: contradicted 2, supported 1; year"
+
+
+def test_a_tie_of_samples_is_unscored():
+    samples = [reply(finding(verdict="not_found")), reply(finding(verdict="supported"))]
+
+    verdict = combine_findings(samples, 1, [BRIDGE])
+
+    assert (verdict.verdict, verdict.probability) == ("unscored", None)
+    assert verdict.reason.startswith("tie of 2 samples")
+
+
+@pytest.mark.parametrize("verdict", ["not_supported", "yes"])
+def test_another_verdict_is_no_usable_reply(verdict):
+    text = json.dumps({"verdicts": [finding(verdict=verdict)]})
+
+    assert read_reply(Answer(text, "stop"), CheckReply, {}).value is None
+
+
+def test_the_deciding_sentence_is_the_one_with_the_deciding_words():
+    verdict = ClaimVerdict("contradicted", 0.0, "", 0, ("stone",))
+
+    sentence = deciding_sentence(question("The bridge is of wood."), verdict)
+
+    assert sentence is not None
+    assert sentence.sentence == "It is of stone."
+    assert BRIDGE.text[sentence.start :] == "It is of stone."
+
+
+def test_the_offline_judge_gives_all_three_verdicts(tmp_path):
+    questions = [
+        question("The Old Bridge opened in 1870."),
+        question("The Old Bridge opened in 1871."),
+        question("The Old Bridge was sold to a brewer."),
+        question("It is so."),
+    ]
+
+    with Judge.open(JudgeConfig("lexical", "lexical"), store=tmp_path / "answers.sqlite") as judge:
+        verdicts = judge_claims(judge, questions)
+
+    assert [verdict.verdict for verdict in verdicts] == [
+        "supported",
+        "contradicted",
+        "not_found",
+        "unscored",
+    ]
+    assert (verdicts[1].evidence, verdicts[1].deciding_words) == (0, ("1870",))
