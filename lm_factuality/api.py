@@ -30,16 +30,19 @@ from lm_factuality.ground.errors import (
 if TYPE_CHECKING:
     from lm_eval.api.model import LM
     from lm_eval.api.task import Task
+    from pandas import DataFrame
 
     from factor_gen.config import load_build
     from factor_gen.pipeline import build
     from judges.config import JudgeConfig, load_judge_config
     from judges.judge import Judge
     from judges.verify import Pair, verify
+    from lm_factuality.check.results import CheckResult
     from lm_factuality.harness.outputs import ResultsFile, TaskResult
 
 __all__ = [
     "BackendDownError",
+    "Check",
     "ConfigError",
     "DataError",
     "FactualityError",
@@ -49,6 +52,7 @@ __all__ = [
     "Pair",
     "Results",
     "build",
+    "check",
     "evaluate",
     "load_build",
     "load_judge_config",
@@ -211,6 +215,74 @@ def _samples(file: ResultsFile, task: TaskResult) -> Iterable[Mapping[str, Any]]
         return samples_of(task)
     samples = file.content.get("samples", {}).get(task.task, ())
     return [sample for sample in samples if sample["filter"] == samples[0]["filter"]]
+
+
+@dataclass(frozen=True, repr=False)
+class Check:
+    """Checked answers. In a notebook it shows a table of its figures."""
+
+    result: CheckResult
+    """The answers with their claims and verdicts."""
+
+    about: Mapping[str, Any]
+    """The evidence, the judge and its use."""
+
+    @property
+    def claims(self) -> DataFrame:
+        """The claims as a pandas DataFrame, with the columns of ``claims.jsonl``."""
+        import pandas
+
+        from lm_factuality.check.outputs import claim_object
+
+        return pandas.DataFrame([claim_object(claim) for claim in self.result.claims])
+
+    def __repr__(self) -> str:
+        """Return the figures as a small table."""
+        from lm_factuality.check.outputs import figures_text
+
+        return figures_text(self.result)
+
+
+def check(
+    answers: str | Path | Iterable[Mapping[str, Any] | str] | DataFrame,
+    knowledge: str | Path | None = None,
+    search: str | Path | None = None,
+    judge: str | Path | JudgeConfig = "lexical",
+    columns: Mapping[str, str] | None = None,
+) -> Check:
+    """Check answers against documents or a search service, as ``lm-factuality check`` does.
+
+    Args:
+        answers: A file or folder, or rows: texts, mappings, a DataFrame or a dataset.
+        knowledge: The documents: a folder, a file, or a database of ``knowledge build``.
+        search: The YAML file of a search service, instead of documents.
+        judge: The judge: ``lexical``, a YAML file, or a configuration.
+        columns: The names of columns by ``answer``, ``question`` and ``id``.
+
+    Raises:
+        ConfigError: A setting cannot be used.
+        DataError: The answers or the documents cannot be used.
+        BackendDownError: The judge or the service cannot be reached.
+    """
+    from judges.config import JudgeConfig, load_judge_config
+    from lm_factuality.check.answers import answers_of_rows, read_answers
+    from lm_factuality.check.run import run_check
+
+    if isinstance(answers, str | Path):
+        answer_file = read_answers(Path(answers), columns or {})
+    else:
+        # A DataFrame is iterated over by its columns, so its rows are taken out.
+        to_dict = getattr(answers, "to_dict", None)
+        rows = to_dict("records") if hasattr(answers, "columns") and to_dict else answers
+        answer_file = answers_of_rows(rows, columns or {})
+    config = judge if isinstance(judge, JudgeConfig) else load_judge_config(str(judge))
+    finished = run_check(
+        answer_file,
+        None if knowledge is None else Path(knowledge),
+        None if search is None else Path(search),
+        config,
+    )
+    return Check(finished.result, finished.about)
 
 
 def read_results(*paths: str | Path) -> Results:

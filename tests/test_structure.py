@@ -25,6 +25,7 @@ LAYERS = (
     ("judges", "lm_factuality.retrieval"),
     ("lm_factuality.harness",),
     ("lm_factuality.benchmarks",),
+    ("lm_factuality.check",),
     ("lm_factuality.models",),
     ("lm_factuality.results",),
     ("lm_factuality.people",),
@@ -154,11 +155,14 @@ SCHEMAS = {
     "NumberedFact": "407e9c57a24def37",
     "MarkReply": "35ca564444776dee",
     "ClaimsReply": "a96d3a71f2fa68db",
+    "ClaimFinding": "e6281607a69206c3",
+    "CheckReply": "66e97b074607e458",
     "SegmentClaims": "b37ee30cb7a67fa1",
     "CutReply": "70ded95d8772cde9",
     "MarksReply": "2a93d04ea3a3b28f",
     "WrongSegment": "762bf940ed7d71af",
     "Grading": "e728288a42bbd17d",
+    "QueriesReply": "b7d6bc3439350742",
 }
 
 

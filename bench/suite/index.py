@@ -68,9 +68,9 @@ def measure(num_passages: int, folder: Path, num_queries: int = 200) -> Record:
     index = folder / f"index-{num_passages}"
     queries = _write_passages(source, num_passages, num_queries)
     try:
-        build_cost: _BuildCost = _run_in_process(_build, source, index)
+        build_cost: _BuildCost = run_in_process(_build, source, index)
         index_bytes = sum(path.stat().st_size for path in index.rglob("*") if path.is_file())
-        query_cost: _QueryCost = _run_in_process(_ask, index, queries)
+        query_cost: _QueryCost = run_in_process(_ask, index, queries)
     finally:
         source.unlink(missing_ok=True)
         shutil.rmtree(index, ignore_errors=True)
@@ -98,7 +98,7 @@ def _write_passages(path: Path, num_passages: int, num_queries: int) -> list[str
     passages_per_query = max(1, num_passages // num_queries)
     with path.open("w", encoding="utf-8") as file:
         file.write("id\ttext\ttitle\n")
-        for index, words in enumerate(_draw_passages(num_passages)):
+        for index, words in enumerate(draw_passages(num_passages)):
             number = index + 1
             file.write(f"{number}\t{' '.join(words)}\tpassage {number}\n")
             if index % passages_per_query == 0 and len(queries) < num_queries:
@@ -107,7 +107,7 @@ def _write_passages(path: Path, num_passages: int, num_queries: int) -> list[str
     return queries
 
 
-def _draw_passages(num_passages: int) -> Iterator[list[str]]:
+def draw_passages(num_passages: int) -> Iterator[list[str]]:
     """Yield the words of each passage, which are the same in each run.
 
     The words are invented, and the n-th word is n times as rare as the first (Zipf's law).
@@ -131,7 +131,7 @@ def _draw_words(generator: np.random.Generator) -> NDArray[np.str_]:
     return np.array(["".join(generator.choice(letters, length)) for length in lengths])
 
 
-def _run_in_process(work: Callable[..., Any], *arguments: Any) -> Any:
+def run_in_process(work: Callable[..., Any], *arguments: Any) -> Any:
     """Call a function in a new process, and return its result."""
     with multiprocessing.get_context("spawn").Pool(1) as pool:
         return pool.apply(work, arguments)

@@ -14,7 +14,7 @@ from typer import Argument, Option, echo
 
 from lm_factuality.ground.command_line import App, option_of_names
 from lm_factuality.ground.console import format_number, print_table
-from lm_factuality.ground.errors import BackendDownError, ConfigError
+from lm_factuality.ground.errors import BackendDownError, ConfigError, DataError, refuse
 from lm_factuality.ground.files import write_json, write_lines
 
 if TYPE_CHECKING:
@@ -92,7 +92,11 @@ def judge(
     out: Annotated[Path, Option(help="Folder to write metrics.json and verdicts.jsonl to.")],
     samples: Annotated[
         list[Path] | None,
-        Option(metavar="FILE...", help="Samples files of one run (lm_eval --log_samples)."),
+        Option(
+            metavar="FILE...",
+            help="Samples files of one run (lm_eval --log_samples). longform also reads answers"
+            " from CSV, TSV, JSON, JSON Lines, Parquet and text files.",
+        ),
     ] = None,
     generations: Annotated[
         list[Path] | None,
@@ -111,6 +115,14 @@ def judge(
             " (default: the task's own).",
         ),
     ] = "",
+    columns: Annotated[
+        list[str] | None,
+        Option(
+            metavar="ROLE=NAME...",
+            help="Only longform: the columns of answer, question and id, such as answer=reply"
+            " (default: their usual names).",
+        ),
+    ] = None,
     max_cost: MaxCost = None,
 ) -> None:
     """Have a judge mark the texts that a model generated in an earlier run.
@@ -123,6 +135,8 @@ def judge(
       lm-factuality judge ambigbio --generations FILE --judge lexical --out judged \\
         --metadata knowledge=wikipedia.db,linking=hungarian
       lm-factuality judge longform --samples FILE --judge lexical --metadata k=64 --out judged
+      lm-factuality judge longform --samples answers.csv --columns answer=reply --judge lexical \\
+        --metadata knowledge=INDEX --out judged
 
     FILE is a samples file of lm_eval (--log_samples), or the file that a run saved before its judge
     began. The judge's answers stay on disk and are not requested twice: if the command is
@@ -140,7 +154,10 @@ def judge(
     config = read_judge(judge, max_cost)
     method = _find_method(task, metadata, reads_alce_files=bool(generations))
     require_capabilities(config, method)
-    docs, responses = _read_texts(files, method, is_alce_format=bool(generations))
+    if _are_plain_answers(files, method):
+        docs, responses = _read_plain_answers(files, method, columns or ())
+    else:
+        docs, responses = _read_texts(files, method, is_alce_format=bool(generations))
     with Judge.open(config, store) as opened_judge:
         if dry_run:
             print_plans(task, config.name, method.plan_questions(opened_judge, docs, responses))
@@ -166,9 +183,9 @@ def judge(
     write_lines(out / "verdicts.jsonl", lines)
     write_json(out / "metrics.json", {**summary, "about": provenance})
 
-    columns, rows, table_notes = method.summary_table(summary)
+    table_columns, rows, table_notes = method.summary_table(summary)
     notes = [*table_notes, *_notes_on_judging(config, usage, provenance)]
-    print_table(f"{task}, judged by {config.name}", columns, rows, notes)
+    print_table(f"{task}, judged by {config.name}", table_columns, rows, notes)
     echo(f"Wrote {out / 'metrics.json'} and {out / 'verdicts.jsonl'}")
     # Some verdicts are better than none: only a judge that gave none is an error.
     if usage.errors and all(verdict["unscored"] for verdict in verdicts):
@@ -176,6 +193,53 @@ def judge(
             f"judge {config.name}: no response got a verdict; the first error is:"
             f" {verdicts[0]['unscored']}"
         )
+
+
+def _are_plain_answers(files: Sequence[Path], method: "JudgedMethod") -> bool:
+    """Tell whether files hold answers that were written outside of lm_eval, for long form."""
+    from lm_factuality.benchmarks.longform.benchmark import LongForm
+    from lm_factuality.check.answers import is_samples_file
+
+    return method.name == LongForm.name and not any(map(is_samples_file, files))
+
+
+def _read_plain_answers(
+    files: Sequence[Path], method: "JudgedMethod", columns: Sequence[str]
+) -> tuple["Docs", Sequence[tuple[str, ...]]]:
+    """Read answers that were written outside of lm_eval.
+
+    Args:
+        files: Tables, text files or chat logs.
+        method: The method of long form, which needs an index.
+        columns: The values of ``--columns``.
+
+    Returns:
+        A document for each answer, and the answers.
+
+    Raises:
+        DataError: A row cannot be used, or the method has no index.
+    """
+    from lm_factuality.benchmarks.longform.benchmark import answer_to_doc
+    from lm_factuality.check.answers import parse_columns, read_answers
+
+    named_columns = parse_columns(columns)
+    docs = []
+    responses = []
+    problems = []
+    for path in files:
+        answer_file = read_answers(path, named_columns)
+        problems += [f"{problem.location}: {problem.reason}" for problem in answer_file.problems]
+        for answer in answer_file.answers:
+            # Rows of several files may have the same id.
+            answer_id = f"{path.name}/{answer.id}" if len(files) > 1 else answer.id
+            docs.append(answer_to_doc(answer_id, answer.question))
+            responses.append((answer.text,))
+    refuse(problems, "rows", "Correct or remove these rows.")
+    # All documents have the same problem: the method lacks an index.
+    problem = method.document_problem(docs[0], responses[0])
+    if problem:
+        raise DataError(f"{files[0]}: {problem}")
+    return docs, responses
 
 
 def _read_texts(

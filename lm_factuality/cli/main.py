@@ -12,6 +12,7 @@ from typer.core import TyperCommand
 from factor_gen import cli as generator
 from lm_factuality.cli import (
     biographies,
+    check,
     data,
     index,
     judge,
@@ -90,7 +91,7 @@ def _show_outcome(finished: "Finished") -> None:
     print_outcome(finished)
 
 
-for module in (tasks, results, judge, biographies):
+for module in (tasks, results, judge, biographies, check):
     app.add_typer(module.app)
 for name, group in (
     ("data", data.app),

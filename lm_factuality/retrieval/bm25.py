@@ -31,8 +31,9 @@ TANTIVY = "tantivy"
 _CONTENTS = "contents"
 _NUMBER = "number"
 _ANALYZER = "words"
-# Bytes of postings that Tantivy holds in memory before it writes them.
-_HEAP_BYTES = 150_000_000
+HEAP_BYTES = 150_000_000
+"""Bytes of postings that Tantivy holds in memory before it writes them."""
+
 # The smallest number of bytes that Tantivy accepts.
 _SMALL_HEAP_BYTES = 15_000_000
 # The number of passages after which a build commits. An interrupted build resumes from there.
@@ -78,15 +79,16 @@ class BM25Parameters:
         tantivy_folder = folder / TANTIVY
         tantivy_folder.mkdir(exist_ok=True)
         try:
-            index = _open_tantivy(self.stemmer, tantivy_folder)
+            index = open_tantivy(self.stemmer, tantivy_folder)
 
             # Passages are added in order, so those in the index are always the first ones.
             num_indexed = index.searcher().num_docs
-            texts = (passage.contents for passage in passages.iterate_from(num_indexed))
+            contents = (passage.contents for passage in passages.iterate_from(num_indexed))
+            texts = enumerate(contents, num_indexed)
             with tqdm(
                 texts, "index", len(passages), initial=num_indexed, unit=" passages"
             ) as progress:
-                _add_texts(index, progress, num_indexed, _HEAP_BYTES)
+                add_texts(index, progress, HEAP_BYTES)
 
             index.reload()
             if not index.searcher().terms_with_prefix(_CONTENTS, "", limit=1):
@@ -171,8 +173,8 @@ class Searcher:
     @classmethod
     def from_texts(cls, texts: Sequence[str]) -> Searcher:
         """Index a few English texts in memory and return a searcher over them."""
-        index = _open_tantivy("english")
-        _add_texts(index, texts, 0, _SMALL_HEAP_BYTES)
+        index = open_tantivy("english")
+        add_texts(index, enumerate(texts), _SMALL_HEAP_BYTES)
         return cls(index, "english")
 
     def rank(self, query: str, k: int) -> Ranking:
@@ -235,7 +237,9 @@ def _analyzer(stemmer: str) -> tantivy.TextAnalyzer:
     return builder.build()
 
 
-def _open_tantivy(stemmer: str, folder: Path | None = None) -> tantivy.Index:
+def open_tantivy(
+    stemmer: str, folder: Path | None = None, can_remove: bool = False
+) -> tantivy.Index:
     """Open a Tantivy index, or create it if its folder is empty.
 
     Each document of the index has the terms of a text and the number of the text.
@@ -243,25 +247,25 @@ def _open_tantivy(stemmer: str, folder: Path | None = None) -> tantivy.Index:
     Args:
         stemmer: How words are stemmed, ``english`` or ``none``.
         folder: The folder of the index, which must exist. None keeps the index in memory.
+        can_remove: Whether `remove_texts` can remove texts, for which the index is a little larger.
     """
     schema = tantivy.SchemaBuilder()
     schema.add_text_field(_CONTENTS, tokenizer_name=_ANALYZER, index_option="freq")
     # A fast field is stored by column, so that the numbers of hits are read at once.
-    schema.add_unsigned_field(_NUMBER, fast=True)
+    schema.add_unsigned_field(_NUMBER, fast=True, indexed=can_remove)
     index = tantivy.Index(schema.build(), str(folder) if folder else None)
     index.register_tokenizer(_ANALYZER, _analyzer(stemmer))
     return index
 
 
-def _add_texts(
-    index: tantivy.Index, texts: Iterable[str], first_number: int, heap_bytes: int
+def add_texts(
+    index: tantivy.Index, numbered_texts: Iterable[tuple[int, str]], heap_bytes: int
 ) -> None:
-    """Add texts with consecutive numbers to an index and commit them.
+    """Add texts with their numbers to an index and commit them.
 
     Args:
         index: The index to which the texts are added.
-        texts: The texts in the order of their numbers.
-        first_number: The number of the first text.
+        numbered_texts: The number and the text of each, in the order of the numbers.
         heap_bytes: The bytes of memory that Tantivy may fill before it writes to disk.
     """
     # A single thread adds the texts in order, so that an interrupted build can be resumed.
@@ -269,13 +273,28 @@ def _add_texts(
     # A build that was killed may have left unused files.
     writer.garbage_collect_files()
 
-    for number, text in enumerate(texts, first_number):
+    for number, text in numbered_texts:
         document = tantivy.Document()
         document.add_text(_CONTENTS, _replace_surrogates(text))
         document.add_unsigned(_NUMBER, number)
         writer.add_document(document)
         if (number + 1) % _COMMIT_INTERVAL == 0:
             writer.commit()
+    writer.commit()
+    writer.wait_merging_threads()
+
+
+def remove_texts(index: tantivy.Index, numbers: Iterable[int]) -> None:
+    """Remove the texts with the given numbers from an index, which may then get new texts.
+
+    Args:
+        index: The index, which `open_tantivy` opened with ``can_remove``.
+        numbers: The numbers of the texts. Until Tantivy merges the files that they are in, they
+            still count in the frequencies of words.
+    """
+    writer = index.writer(_SMALL_HEAP_BYTES, num_threads=1)
+    # Deletion by a term would compare signed numbers, which these are not.
+    writer.delete_documents_by_query(Query.term_set_query(index.schema, _NUMBER, list(numbers)))
     writer.commit()
     writer.wait_merging_threads()
 

@@ -10,7 +10,7 @@ import re
 import sqlite3
 import unicodedata
 from collections import defaultdict
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import asdict, dataclass
 from functools import cached_property
 from pathlib import Path
@@ -145,6 +145,25 @@ class Knowledge:
                 )
             return split_page(text)
         return None
+
+    def iterate_pages(self) -> Iterator[Passage | str]:
+        """Yield all pages as passages, whose ids are the titles.
+
+        In place of a page that is not text stands a sentence that says so. FActScore's separators
+        become empty lines.
+
+        Raises:
+            DataError: The file is damaged.
+        """
+        try:
+            for title, text in self._connection.execute("SELECT title, text FROM documents"):
+                if isinstance(title, str) and isinstance(text, str):
+                    plain_text = _SENTENCE_TAG.sub(" ", text.replace(SEPARATOR, "\n\n"))
+                    yield Passage(title, title, plain_text)
+                else:
+                    yield f"the page {title!r} is a {type(text).__name__}, expected text"
+        except sqlite3.Error as error:
+            raise DataError(f"{self.path}: cannot be read: {error}; {_REBUILD}") from error
 
     def __len__(self) -> int:
         """Return the number of pages, which is counted if the file has no manifest."""

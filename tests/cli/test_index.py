@@ -164,7 +164,7 @@ def interrupt(*_arguments):
 def build_with_interruption(arguments):
     """Run a build that is interrupted, and return its exit status."""
     with pytest.MonkeyPatch.context() as patch:
-        patch.setattr("lm_factuality.retrieval.bm25._add_texts", interrupt)
+        patch.setattr("lm_factuality.retrieval.bm25.add_texts", interrupt)
         return main(arguments)
 
 

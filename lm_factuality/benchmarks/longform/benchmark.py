@@ -15,6 +15,7 @@ from lm_factuality.benchmarks.biographies.benchmark import report_detail
 from lm_factuality.benchmarks.biographies.generations import (
     DOCUMENTS,
     MAX_PASSAGES,
+    generation_to_doc,
     nearest_passages,
 )
 from lm_factuality.benchmarks.biographies.matrix import FactPair
@@ -260,6 +261,20 @@ class LongForm(AmbigBio):
             "unscored": missing_scores_reason(judged),
             **biography_to_record(judged),
         }
+
+
+def answer_to_doc(answer_id: str, question: str) -> JsonObject:
+    """Make the document of an answer that was written outside of lm_eval.
+
+    Args:
+        answer_id: The id of the answer.
+        question: The question, or an empty text.
+
+    Returns:
+        A document whose passages an index finds for each fact.
+    """
+    text = GeneratedText(index=answer_id, question=question, name="", output="", passages=())
+    return {**generation_to_doc(text), "text": question, "topic": "", "evidence": INDEX}
 
 
 def _format_passages(response: GeneratedText) -> tuple[str, ...]:

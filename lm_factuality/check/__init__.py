@@ -1,0 +1,1 @@
+"""Checks people's own answers against their own documents."""

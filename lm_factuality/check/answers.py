@@ -1,0 +1,711 @@
+"""Read people's answers from tables, text files, chat logs, standard input and lm_eval's samples.
+
+`read_answers` is the entry point. Problems of one row are returned with the answers, so that one
+bad row does not stop a check.
+"""
+
+import re
+import sys
+import tempfile
+from collections import Counter
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from dataclasses import dataclass, replace
+from functools import partial
+from itertools import chain
+from pathlib import Path
+from types import MappingProxyType
+from typing import Any, Literal
+
+from lm_factuality.benchmarks.factor.rows import cell_text
+from lm_factuality.ground.errors import ConfigError, DataError, did_you_mean, listed, short
+from lm_factuality.ground.files import parse_json
+from lm_factuality.ground.records import every_line, read_text
+from lm_factuality.ground.tables import TableRow, csv_rows, jsonl_rows, parquet_rows
+from lm_factuality.harness.samples import prompt_text, read_samples, responses_of
+
+STANDARD_INPUT: Literal["-"] = "-"
+"""The name of standard input on a command line."""
+
+MAX_ANSWER_BYTES = 1_000_000
+"""The longest answer that is split into claims, in bytes of UTF-8."""
+
+Role = Literal["id", "question", "answer"]
+"""What a column can hold."""
+
+USUAL_COLUMNS: Mapping[str, tuple[str, ...]] = MappingProxyType(
+    {
+        "id": ("id", "answer_id", "key", "index"),
+        "question": ("question", "prompt", "instruction", "input", "query"),
+        "answer": ("answer", "response", "output", "completion", "generation", "reply", "text"),
+    }
+)
+"""The usual names of columns by their role, the clearest first. Case, spaces and underscores do
+not matter."""
+
+_TABLE_ENDINGS = (".csv", ".tsv", ".jsonl", ".ndjson", ".json", ".parquet")
+_TEXT_ENDINGS = (".txt", ".md", ".markdown")
+_MESSAGES = "messages"  # the key of a chat log
+_EXPECTED = f"expected {', '.join((*_TABLE_ENDINGS, *_TEXT_ENDINGS))} or a folder of text files"
+_TEXT_ADVICE = "save it as text in UTF-8"
+_BEGINNING = 8192  # bytes that tell the kind of a file
+_UTF16_MARKS = (b"\xff\xfe", b"\xfe\xff")
+_GZIP_MARK = b"\x1f\x8b"
+_LONE_SURROGATE = re.compile("[\ud800-\udfff]")
+_MOST_COLUMNS = 20  # that an error lists
+
+Rows = Iterator[TableRow | str]
+"""Rows, and in place of a row that cannot be read, a sentence that says why."""
+
+
+@dataclass(frozen=True)
+class Answer:
+    """An answer to check."""
+
+    id: str
+    """An id that no other answer of the source has."""
+
+    question: str
+    """The question, or an empty text if none is known."""
+
+    text: str
+    """The answer as it was written, with its markup."""
+
+    location: str
+    """Where it was read, such as ``answers.csv, row 3``."""
+
+
+@dataclass(frozen=True)
+class AnswerProblem:
+    """A row or file without an answer that can be checked."""
+
+    location: str
+    """Where it is, such as ``answers.csv, row 3``."""
+
+    reason: str
+    """Why it cannot be checked, such as ``the answer is empty``."""
+
+
+@dataclass(frozen=True)
+class AnswerFile:
+    """The answers of a file or folder, and what else it holds."""
+
+    answers: tuple[Answer, ...]
+    """The answers, in the order of the source."""
+
+    problems: tuple[AnswerProblem, ...] = ()
+    """The rows and files that cannot be used."""
+
+
+@dataclass(frozen=True)
+class _Columns:
+    """The columns of a table in which answers stand."""
+
+    answer: str
+    question: str | None
+    id: str | None
+
+
+def read_answers(
+    source: Path | Literal["-"], columns: Mapping[str, str] = MappingProxyType({})
+) -> AnswerFile:
+    """Read answers from a file, a folder or standard input.
+
+    Tables (CSV, TSV, JSON, JSON Lines, Parquet) have an answer in each row. A row with
+    ``messages`` is a chat, whose last turn of the assistant is the answer. A text or Markdown file
+    is one answer. A folder holds text files, or results of lm_eval with their samples.
+
+    Example:
+        The file ``answers.csv`` with the lines ``question,answer`` and ``Who?,Ada.`` has the answer
+        ``Ada.`` to the question ``Who?``, at ``answers.csv, row 1``.
+
+    Args:
+        source: The path, or ``-`` for standard input in JSON Lines, CSV or plain text.
+        columns: The names of columns by ``answer``, ``question`` and ``id``, for tables that do not
+            use the usual names (`USUAL_COLUMNS`).
+
+    Returns:
+        The answers, and the rows that cannot be used. A repeated id gets ``#2``, ``#3`` and so on.
+
+    Raises:
+        ConfigError: ``columns`` has another key.
+        DataError: The source holds no answer that can be used, or it is not clear which column has
+            the answers.
+    """
+    _check_roles(columns)
+    if source == STANDARD_INPUT:
+        return _read_stream(sys.stdin.buffer.read(), "standard input", columns)
+
+    path = Path(source)
+    if path.is_dir():
+        parts = _read_folder(path, columns)
+        return _finish(parts, str(path))
+    if not path.exists():
+        raise DataError(f"{path}: no such file; {_EXPECTED}")
+    if not path.is_file():
+        # A pipe can be read only once, but its beginning tells its format.
+        return _read_stream(path.read_bytes(), str(path), columns)
+    return _finish(_read_file(path, path.name, columns), str(path))
+
+
+def answers_of_rows(
+    rows: Iterable[Mapping[str, Any] | str], columns: Mapping[str, str] = MappingProxyType({})
+) -> AnswerFile:
+    """Return the answers in rows of Python, such as dictionaries or plain texts.
+
+    Args:
+        rows: The rows: texts, or mappings with the columns that `read_answers` knows.
+        columns: The names of columns by ``answer``, ``question`` and ``id``.
+
+    Raises:
+        ConfigError: ``columns`` has another key.
+        DataError: There is no answer, or it is not clear which column has the answers.
+    """
+    _check_roles(columns)
+    table_rows = []
+    for number, row in enumerate(rows, start=1):
+        values = {"answer": row} if isinstance(row, str) else row
+        table_rows.append(TableRow(f"row {number}", values))
+    return _finish(_table_answers(table_rows, "answers", columns), "answers")
+
+
+def parse_columns(words: Sequence[str]) -> dict[str, str]:
+    """Parse the values of the option ``--columns``.
+
+    Example:
+        ``["answer=reply", "question=ask"]`` gives ``{"answer": "reply", "question": "ask"}``.
+
+    Args:
+        words: The values, each a role and the name of its column.
+
+    Raises:
+        ConfigError: A value has no equals sign, or another role.
+    """
+    columns = {}
+    for word in words:
+        role, separator, column = word.partition("=")
+        if not separator or not column:
+            raise ConfigError(f"--columns: found {word!r}, expected ROLE=NAME, as in answer=reply")
+        columns[role] = column
+    _check_roles(columns)
+    return columns
+
+
+def is_samples_file(path: Path) -> bool:
+    """Tell whether a file has samples of lm_eval: JSON lines with ``doc`` and ``resps``."""
+    if not path.is_file() or _file_ending(path) not in (".jsonl", ".ndjson"):
+        return False
+    first_row = next(jsonl_rows(path), "")
+    return isinstance(first_row, TableRow) and _is_sample(first_row.values)
+
+
+def _check_roles(columns: Mapping[str, str]) -> None:
+    """Check that the keys of ``columns`` are roles."""
+    unknown = [role for role in columns if role not in USUAL_COLUMNS]
+    if unknown:
+        raise ConfigError(
+            f"--columns: found {listed(unknown)}, expected {', '.join(USUAL_COLUMNS)}, as in"
+            f" --columns answer=reply{did_you_mean(unknown[0], USUAL_COLUMNS)}"
+        )
+
+
+def _read_stream(content: bytes, name: str, columns: Mapping[str, str]) -> AnswerFile:
+    """Read answers from bytes whose beginning tells their format."""
+    ending = _ending_by_content(content, columns)
+    with tempfile.TemporaryDirectory() as folder:
+        path = Path(folder) / f"input{ending}"
+        path.write_bytes(content)
+        return _finish(_read_file(path, name, columns), name)
+
+
+def _ending_by_content(content: bytes, columns: Mapping[str, str]) -> str:
+    """Return the ending that a file with this content would have, such as ``.csv``."""
+    text = content.decode("utf-8-sig", "replace").lstrip()
+    first_line = text.split("\n", 1)[0].strip()
+    if text.startswith(("{", "[")):
+        # An object per line, or one value on several lines. Markdown may begin with a link.
+        for ending, json_text in ((".jsonl", first_line), (".json", text)):
+            try:
+                value = parse_json(json_text, refuse_repeated_keys=False)
+            except ValueError:
+                continue
+            if isinstance(value, dict) or ending == ".json":
+                return ending
+    usual_names = set(chain.from_iterable(USUAL_COLUMNS.values())) | set(columns.values())
+    known_names = {_normalized(name) for name in usual_names}
+    for ending, separator in ((".tsv", "\t"), (".csv", ","), (".csv", ";")):
+        cells = [_normalized(cell.strip('"')) for cell in first_line.split(separator)]
+        if len(cells) > 1 and known_names.intersection(cells):
+            return ending
+    return ".txt"
+
+
+_Part = Answer | AnswerProblem
+
+
+def _finish(parts: Sequence[_Part], name: str) -> AnswerFile:
+    """Sort answers from problems, and make ids unique.
+
+    Args:
+        parts: The answers and problems, in order.
+        name: The name of the source.
+
+    Raises:
+        DataError: There is no answer.
+    """
+    answers: list[Answer] = []
+    problems: list[AnswerProblem] = []
+    counts: Counter[str] = Counter()
+    used_ids = {part.id for part in parts if isinstance(part, Answer)}
+    for part in parts:
+        if isinstance(part, AnswerProblem):
+            problems.append(part)
+            continue
+        counts[part.id] += 1
+        answer_id = part.id
+        if counts[part.id] > 1:
+            answer_id = f"{part.id}#{counts[part.id]}"
+            # The file may have an id such as "7#2" itself.
+            while answer_id in used_ids:
+                counts[part.id] += 1
+                answer_id = f"{part.id}#{counts[part.id]}"
+            used_ids.add(answer_id)
+        answers.append(replace(part, id=answer_id))
+
+    if not answers:
+        if not problems:
+            raise DataError(f"{name}: no answers; expected at least one row or text")
+        first = problems[0]
+        where = "" if first.location == Path(name).name else f" ({first.location})"
+        count = f"; {len(problems) - 1:,} more have problems" if len(problems) > 1 else ""
+        raise DataError(f"{name}: no answer can be used: {first.reason}{where}{count}")
+    return AnswerFile(tuple(answers), tuple(problems))
+
+
+def _read_file(path: Path, name: str, columns: Mapping[str, str]) -> list[_Part]:
+    """Read the answers of one file.
+
+    Args:
+        path: The file.
+        name: Its name in locations and errors.
+        columns: The names of columns by their role.
+
+    Raises:
+        DataError: The file as a whole cannot be used.
+    """
+    ending = _file_ending(path)
+    if not ending:
+        ending = _ending_by_content(path.read_bytes(), columns)
+    reader = _TABLE_READERS.get(ending)
+    if reader is None and ending not in _TEXT_ENDINGS:
+        raise DataError(f"{name}: ends in {ending!r}, {_EXPECTED}")
+    _check_beginning(path, name, ending)
+    if reader is None:
+        return [_text_answer(path, name, name)]
+    if ending in (".jsonl", ".ndjson") and is_samples_file(path):
+        return _sample_answers(path, name, columns, prefix="")
+
+    # The reader's sentences begin with the path, which may be a temporary one.
+    rows = [_named_row(row, path) for row in reader(path)]
+    return _table_answers(rows, name, columns)
+
+
+def _file_ending(path: Path) -> str:
+    """Return the ending of a file in small letters, without ``.gz``."""
+    ending = path.suffix.lower()
+    return Path(path.stem).suffix.lower() if ending == ".gz" else ending
+
+
+def _check_beginning(path: Path, name: str, ending: str) -> None:
+    """Refuse a file that is empty, or binary where text is expected.
+
+    Raises:
+        DataError: The file is one of these.
+    """
+    with path.open("rb") as file:
+        beginning = file.read(_BEGINNING)
+    if not beginning.strip():
+        raise DataError(f"{name}: the file is empty; expected answers")
+    if ending == ".parquet" or beginning.startswith(_GZIP_MARK):
+        return
+    if beginning.startswith(_UTF16_MARKS):
+        raise DataError(f"{name}: a text in UTF-16; save it as UTF-8")
+    if b"\0" in beginning:
+        raise DataError(f"{name}: a binary file, expected text; {_EXPECTED}")
+
+
+def _text_answer(path: Path, name: str, answer_id: str) -> Answer | AnswerProblem:
+    """Return the text of a file as one answer."""
+    return _checked(Answer(answer_id, "", read_text(path, _TEXT_ADVICE), name))
+
+
+def _checked(answer: Answer) -> Answer | AnswerProblem:
+    """Return an answer, or a problem if its text cannot be checked."""
+    reason = _text_problem(answer.text)
+    return AnswerProblem(answer.location, reason) if reason else answer
+
+
+def _text_problem(text: str) -> str:
+    """Say why the text of an answer cannot be checked, or return an empty text."""
+    if not text.strip():
+        return "the answer is empty"
+    if _LONE_SURROGATE.search(text):
+        return "the answer has half of a character (a lone surrogate); write it again as UTF-8"
+    num_bytes = len(text.encode())
+    if num_bytes > MAX_ANSWER_BYTES:
+        return (
+            f"the answer has {num_bytes:,} bytes, at most {MAX_ANSWER_BYTES:,} are checked; split"
+            " it"
+        )
+    return ""
+
+
+def _named_row(row: TableRow | str, path: Path) -> TableRow | str:
+    """Return a row, or the reader's sentence about it without the path and line before it."""
+    if isinstance(row, TableRow):
+        return row
+    sentence = row.removeprefix(str(path))
+    line = re.match(r":(\d+): |, row \d+: |: ", sentence)
+    if line is None:
+        return sentence
+    reason = sentence[line.end() :]
+    return f"line {line[1]}: {reason}" if line[1] else reason
+
+
+def _json_rows(path: Path) -> Rows:
+    """Yield the rows of a JSON file: a list of objects or texts, or an object with a list."""
+    try:
+        content = parse_json(read_text(path, _TEXT_ADVICE), refuse_repeated_keys=False)
+    except ValueError as error:
+        yield f"{path}: not valid JSON: {error}; expected a list of objects"
+        return
+    if isinstance(content, dict):
+        content = _list_in(content)
+    elif isinstance(content, list) and content and all(map(_is_message, content)):
+        content = [{_MESSAGES: content}]
+    if not isinstance(content, list):
+        yield f"{path}: found {short(content)}, expected a list of objects"
+        return
+    for number, values in enumerate(content, start=1):
+        location = f"{path}, row {number}"
+        if isinstance(values, str):
+            yield TableRow(location, {"answer": values})
+        elif isinstance(values, dict):
+            yield TableRow(location, values)
+        else:
+            yield f"{location}: found {short(values)}, expected an object"
+
+
+def _list_in(content: Mapping[str, Any]) -> object:
+    """Return the only list of objects in a JSON object, or the object as the only row."""
+    if _MESSAGES in content:
+        return [content]
+    lists = [
+        value
+        for value in content.values()
+        if isinstance(value, list) and value and isinstance(value[0], dict)
+    ]
+    return lists[0] if len(lists) == 1 else [content]
+
+
+def _csv_table_rows(path: Path) -> Rows:
+    """Yield the rows of a CSV file, with semicolons between cells if its header has no comma."""
+    _, header = next(every_line(path, _TEXT_ADVICE), (0, ""))
+    is_semicolon = ";" in header and "," not in header
+    yield from csv_rows(path, ";" if is_semicolon else ",")
+
+
+_TABLE_READERS: Mapping[str, Callable[[Path], Rows]] = {
+    ".csv": _csv_table_rows,
+    ".tsv": partial(csv_rows, delimiter="\t"),
+    ".jsonl": jsonl_rows,
+    ".ndjson": jsonl_rows,
+    ".json": _json_rows,
+    ".parquet": parquet_rows,
+}
+
+
+def _table_answers(
+    rows: Sequence[TableRow | str], name: str, columns: Mapping[str, str]
+) -> list[_Part]:
+    """Return the answer or the problem of each row of a table.
+
+    Args:
+        rows: The rows, and sentences about those that cannot be read.
+        name: The name of the table in locations and errors.
+        columns: The names of columns by their role.
+
+    Raises:
+        DataError: It is not clear which column has the answers.
+    """
+    # A row of a chat log has messages, and needs no other column.
+    table_rows = [row for row in rows if isinstance(row, TableRow) and not _is_chat(row.values)]
+    found_columns = None
+    if table_rows:
+        found_columns = _find_columns(table_rows, name, columns)
+
+    parts: list[_Part] = []
+    for number, row in enumerate(rows, start=1):
+        location = f"{name}, row {number}"
+        if isinstance(row, str):
+            parts.append(AnswerProblem(location, row))
+        elif _is_chat(row.values):
+            parts.append(_chat_answer(row.values, location, str(number)))
+        elif found_columns is not None:
+            parts.append(_row_answer(row.values, found_columns, location, str(number)))
+    return parts
+
+
+def _row_answer(
+    values: Mapping[str, Any], columns: _Columns, location: str, default_id: str
+) -> Answer | AnswerProblem:
+    """Return the answer in a row of a table, or why there is none."""
+    value = values.get(columns.answer)
+    text = cell_text(value)
+    if text is None:
+        is_empty = value is None or value != value  # NaN stands for an empty cell
+        reason = "the answer is empty" if is_empty else f"found {short(value)}, expected a text"
+        return AnswerProblem(location, reason)
+    question = cell_text(values.get(columns.question)) if columns.question else None
+    row_id = cell_text(values.get(columns.id)) if columns.id else None
+    return _checked(Answer(row_id or default_id, (question or "").strip(), text, location))
+
+
+def _find_columns(rows: Sequence[TableRow], name: str, named: Mapping[str, str]) -> _Columns:
+    """Find the columns with the answers, questions and ids.
+
+    Args:
+        rows: The rows of the table, which may have different keys.
+        name: The name of the table.
+        named: The columns that the user named, by their role.
+
+    Raises:
+        DataError: A named column is missing, or none or several may have the answers. The error
+            lists all problems, the columns, the first row and what to write.
+    """
+    all_columns = list(dict.fromkeys(chain.from_iterable(row.values for row in rows)))
+    by_normalized: dict[str, str] = {}
+    for column in all_columns:
+        by_normalized.setdefault(_normalized(column), column)
+
+    problems = []
+    columns: dict[str, str | None] = {}
+    for role, usual_names in USUAL_COLUMNS.items():
+        named_column = named.get(role)
+        if named_column is not None:
+            columns[role] = by_normalized.get(_normalized(named_column))
+            if columns[role] is None:
+                suggestion = did_you_mean(named_column, all_columns)
+                problems.append(f"--columns {role}={named_column}: no such column{suggestion}")
+            continue
+        taken = {_normalized(other) for other in named.values()}
+        normalized_names = [_normalized(usual_name) for usual_name in usual_names]
+        candidates = [
+            by_normalized[usual_name]
+            for usual_name in normalized_names
+            if usual_name in by_normalized and usual_name not in taken
+        ]
+        columns[role] = candidates[0] if candidates else None
+        if role == "answer" and len(candidates) > 1:
+            problems.append(f"several columns may have the answers: {', '.join(candidates)}")
+        elif role == "answer" and not candidates:
+            problems.append(f"no column is called {', '.join(usual_names)}")
+
+    answer = columns["answer"]
+    if problems or answer is None:
+        raise DataError(_unclear_columns(rows[0], name, all_columns, problems))
+    return _Columns(answer, columns["question"], columns["id"])
+
+
+def _unclear_columns(
+    first_row: TableRow, name: str, all_columns: Sequence[str], problems: Sequence[str]
+) -> str:
+    """Return the error for a table whose columns are unclear."""
+    cells = [f"{column}={short(value, 40)}" for column, value in first_row.values.items()]
+    return "\n".join(
+        (
+            f"{name}: it is not clear which column has the answers:",
+            *(f"- {problem}" for problem in problems),
+            f"Columns: {listed(all_columns, _MOST_COLUMNS)}",
+            f"First row: {listed(cells, _MOST_COLUMNS)}",
+            "Name the columns: --columns answer=NAME question=NAME id=NAME (only answer is"
+            " required)",
+        )
+    )
+
+
+def _normalized(name: object) -> str:
+    """Return the name of a column without spaces and underscores, and in small letters."""
+    return re.sub(r"[\s_-]+", "", str(name)).casefold()
+
+
+def _is_message(value: object) -> bool:
+    """Tell whether a value is a message of a chat, with the ``role`` of its writer."""
+    return isinstance(value, dict) and "role" in value and "content" in value
+
+
+def _is_chat(values: Mapping[str, Any]) -> bool:
+    """Tell whether a row is a chat log."""
+    messages = values.get(_MESSAGES)
+    return isinstance(messages, list) and all(map(_is_message, messages))
+
+
+def _chat_answer(
+    values: Mapping[str, Any], location: str, default_id: str
+) -> Answer | AnswerProblem:
+    """Return the last turn of the assistant in a chat log, and the last question before it."""
+    answer = None
+    question = ""
+    last_question = ""
+    for message in values[_MESSAGES]:
+        text = _message_text(message["content"])
+        if message["role"] == "user":
+            last_question = text
+        # A message without text may call a tool.
+        elif message["role"] == "assistant" and text:
+            answer = text
+            question = last_question
+    if answer is None:
+        return AnswerProblem(location, "the chat has no text of the assistant")
+    chat_id = cell_text(values.get("id")) or default_id
+    return _checked(Answer(chat_id, question.strip(), answer, location))
+
+
+def _message_text(content: object) -> str:
+    """Return the text of a message, whose content may be a list of parts."""
+    if isinstance(content, str):
+        return content
+    parts = content if isinstance(content, list) else []
+    texts = [part["text"] for part in parts if isinstance(part, dict) and "text" in part]
+    return "\n".join(str(text) for text in texts)
+
+
+def _read_folder(folder: Path, columns: Mapping[str, str]) -> list[_Part]:
+    """Read a folder of text files, or of results of lm_eval with their samples.
+
+    Raises:
+        DataError: The folder has neither, or samples of several runs of one task.
+    """
+    samples_files = sorted(folder.rglob("samples_*.jsonl"))
+    if samples_files:
+        return _read_samples_files(folder, samples_files, columns)
+    results = next(folder.rglob("results_*.json"), None)
+    if results is not None:
+        raise DataError(
+            f"{folder}: results of lm_eval without samples; run lm_eval again with --log_samples"
+        )
+
+    parts: list[_Part] = []
+    has_text = False
+    for path in sorted(path for path in folder.rglob("*") if path.is_file()):
+        name = path.relative_to(folder).as_posix()
+        # Hidden files, such as .DS_Store, are no answers.
+        if any(part.startswith(".") for part in Path(name).parts):
+            continue
+        if path.suffix.lower() not in _TEXT_ENDINGS:
+            endings = ", ".join(_TEXT_ENDINGS)
+            parts.append(AnswerProblem(name, f"the file ends in none of {endings}"))
+            continue
+        has_text = True
+        try:
+            _check_beginning(path, name, path.suffix)
+            parts.append(_text_answer(path, name, name))
+        except DataError as error:
+            parts.append(AnswerProblem(name, str(error).replace(f"{path}: ", "", 1)))
+    if not has_text:
+        raise DataError(f"{folder}: no text files and no samples of lm_eval here; {_EXPECTED}")
+    return parts
+
+
+def _read_samples_files(
+    folder: Path, paths: Sequence[Path], columns: Mapping[str, str]
+) -> list[_Part]:
+    """Read the samples of each task in a folder of lm_eval's results.
+
+    Raises:
+        DataError: There are samples of several runs of one task.
+    """
+    paths_by_task: dict[str, list[Path]] = {}
+    for path in paths:
+        # The name ends with the date of the run: samples_felm_2026-01-31T10-00-00.5.jsonl.
+        task = re.sub(r"_\d{4}-\d\d-\d\dT.*", "", path.stem.removeprefix("samples_"))
+        paths_by_task.setdefault(task, []).append(path)
+    repeated = [task_paths for task_paths in paths_by_task.values() if len(task_paths) > 1]
+    if repeated:
+        names = [path.relative_to(folder).as_posix() for path in repeated[0]]
+        raise DataError(f"{folder}: samples of several runs; name one file: {listed(names)}")
+
+    parts: list[_Part] = []
+    for task, (path,) in paths_by_task.items():
+        prefix = f"{task}/" if len(paths_by_task) > 1 else ""
+        name = path.relative_to(folder).as_posix()
+        try:
+            parts += _sample_answers(path, name, columns, prefix)
+        except DataError as error:
+            # Tasks that score continuations have no answers, and other tasks may have.
+            parts.append(AnswerProblem(name, str(error).replace(f"{path}:", "", 1).strip()))
+    return parts
+
+
+def _is_sample(values: Mapping[str, Any]) -> bool:
+    """Tell whether a row is a sample of lm_eval."""
+    return isinstance(values.get("doc"), dict) and "resps" in values
+
+
+def _sample_answers(path: Path, name: str, columns: Mapping[str, str], prefix: str) -> list[_Part]:
+    """Return the responses in a samples file of lm_eval, as the model wrote them.
+
+    Args:
+        path: The file.
+        name: Its name in locations.
+        columns: The names of fields of the documents, for ``question`` and ``id``.
+        prefix: The task before each id, or empty.
+
+    Raises:
+        DataError: A line is no sample, or the task does not generate text.
+    """
+    parts: list[_Part] = []
+    for number, sample in enumerate(read_samples(path, "resps"), start=1):
+        location = f"{name}, row {number}"
+        if not _is_generated(sample):
+            raise DataError(f"{name}: the task scores continuations, expected generated answers")
+        doc = sample["doc"]
+        sample_id = doc.get(columns["id"]) if "id" in columns else sample.get("doc_id")
+        answer_id = f"{prefix}{cell_text(sample_id) or number}"
+        question = _sample_question(sample, columns.get("question"))
+        try:
+            texts = responses_of(sample)
+        except ValueError as error:
+            parts.append(AnswerProblem(location, str(error)))
+            continue
+        parts += [_checked(Answer(answer_id, question, text, location)) for text in texts]
+    return parts
+
+
+def _requests_of(sample: Mapping[str, Any]) -> list[Any]:
+    """Return the arguments of the first request of a sample: the prompt and the settings."""
+    requests = sample.get("arguments") or []
+    if isinstance(requests, dict):
+        requests = list(requests.values())
+    first = requests[0] if requests else []
+    return list(first.values()) if isinstance(first, dict) else list(first)
+
+
+def _is_generated(sample: Mapping[str, Any]) -> bool:
+    """Tell whether a model wrote the responses, instead of scoring continuations."""
+    arguments = _requests_of(sample)
+    # The second argument is the continuation to score, or the settings of a generation.
+    return len(arguments) < 2 or not isinstance(arguments[1], str)
+
+
+def _sample_question(sample: Mapping[str, Any], column: str | None) -> str:
+    """Return the question of a sample: a field of its document, or the prompt."""
+    doc = {_normalized(key): value for key, value in sample["doc"].items()}
+    for name in (column,) if column else USUAL_COLUMNS["question"]:
+        question = cell_text(doc.get(_normalized(name)))
+        if question:
+            return question.strip()
+    arguments = _requests_of(sample)
+    try:
+        return prompt_text(arguments[0]).strip() if arguments else ""
+    except (ValueError, LookupError, TypeError):
+        return ""

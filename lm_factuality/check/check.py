@@ -1,0 +1,151 @@
+"""Checks answers: splits them into claims, finds evidence, and asks a judge about each claim."""
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import NamedTuple, Protocol
+
+from judges.claims import MAX_CLAIMS, ClaimQuestion, ClaimVerdict, Evidence, judge_claims
+from judges.judge import Judge
+from lm_factuality.check.answers import Answer, AnswerFile
+from lm_factuality.check.claims import Claim, is_refusal, split_answer
+from lm_factuality.check.results import CheckedAnswer, CheckedClaim, CheckResult
+
+PASSAGES_PER_CLAIM = 5
+"""The most passages that are found for a claim."""
+
+_SHARED_PASSAGES_PER_CLAIM = 2
+"""The most passages of a claim where several claims share their evidence."""
+
+
+class FoundEvidence(NamedTuple):
+    """What was found about a claim."""
+
+    passages: tuple[Evidence, ...] = ()
+    """The passages, the nearest to the claim first."""
+
+    scores: tuple[float, ...] = ()
+    """How near each passage is to the claim."""
+
+    problem: str = ""
+    """Why nothing could be looked for, such as a search that failed. Empty if something could."""
+
+
+class EvidenceSource(Protocol):
+    """Where evidence comes from: people's documents, or a search service."""
+
+    def find(self, claims: Sequence[str], count: int) -> list[FoundEvidence]:
+        """Find at most ``count`` passages about each claim."""
+        ...
+
+
+@dataclass(frozen=True)
+class _SplitAnswer:
+    """An answer with its claims."""
+
+    answer: Answer
+    claims: tuple[Claim, ...]
+    is_refusal: bool
+
+
+def check_answers(answers: AnswerFile, source: EvidenceSource, judge: Judge) -> CheckResult:
+    """Check each claim of some answers against evidence.
+
+    Args:
+        answers: The answers, and the rows that hold none.
+        source: Where the evidence comes from.
+        judge: The judge. Claims of one answer share their evidence if the judge is a model, so that
+            it can answer about eight of them at once.
+
+    Returns:
+        The answers with a verdict on each claim.
+
+    Raises:
+        BackendDownError: The judge or the search service cannot be reached. What was received so
+            far is kept, and a second run does not ask for it again.
+    """
+    split_answers = [_split(answer) for answer in answers.answers]
+    texts = [claim.text for answer in split_answers for claim in answer.claims]
+    found = source.find(texts, PASSAGES_PER_CLAIM)
+    # The offline judge reads each claim alone, and a model can read eight at once.
+    if judge.config.capabilities.reads_prompts:
+        found = _share_evidence(found, [len(answer.claims) for answer in split_answers])
+
+    questions = [
+        ClaimQuestion(text, evidence.passages) for text, evidence in zip(texts, found, strict=True)
+    ]
+    verdicts = judge_claims(judge, questions, "checking claims")
+    # The claims of all answers follow each other, so each answer takes the next ones.
+    findings = iter(zip(found, verdicts, strict=True))
+    checked = []
+    for split in split_answers:
+        claims = tuple(
+            _checked_claim(split.answer.id, claim, *next(findings)) for claim in split.claims
+        )
+        answer = split.answer
+        checked.append(
+            CheckedAnswer(answer.id, answer.question, answer.text, claims, split.is_refusal)
+        )
+    problems = tuple(f"{problem.location}: {problem.reason}" for problem in answers.problems)
+    return CheckResult(tuple(checked), problems)
+
+
+def _split(answer: Answer) -> _SplitAnswer:
+    """Split an answer into claims. A refusal has none."""
+    if is_refusal(answer.text):
+        return _SplitAnswer(answer, (), is_refusal=True)
+    return _SplitAnswer(answer, tuple(split_answer(answer.text)), is_refusal=False)
+
+
+def _share_evidence(
+    found: Sequence[FoundEvidence], claims_per_answer: Sequence[int]
+) -> list[FoundEvidence]:
+    """Give up to eight claims of an answer the same evidence: the nearest passages of each.
+
+    Args:
+        found: What was found about each claim.
+        claims_per_answer: The number of claims of each answer.
+
+    Returns:
+        The evidence of each claim. A claim about which nothing was found gets none.
+    """
+    shared: list[FoundEvidence] = []
+    position = 0
+    for num_claims in claims_per_answer:
+        answer_end = position + num_claims
+        while position < answer_end:
+            group = found[position : min(position + MAX_CLAIMS, answer_end)]
+            shared += _merge(group)
+            position += len(group)
+    return shared
+
+
+def _merge(group: Sequence[FoundEvidence]) -> list[FoundEvidence]:
+    """Merge the nearest passages of several claims, each of which gets all of them."""
+    scores: dict[Evidence, float] = {}
+    for evidence in group:
+        nearest = zip(evidence.passages, evidence.scores, strict=True)
+        for passage, score in list(nearest)[:_SHARED_PASSAGES_PER_CLAIM]:
+            scores[passage] = max(score, scores.get(passage, score))
+    merged = FoundEvidence(tuple(scores), tuple(scores.values()))
+    return [merged if evidence.passages else evidence for evidence in group]
+
+
+def _checked_claim(
+    answer: str, claim: Claim, found: FoundEvidence, verdict: ClaimVerdict
+) -> CheckedClaim:
+    """Put a claim, its evidence and its verdict together."""
+    # Nothing is known about a claim whose search failed, so it is not "not found".
+    has_failed = bool(found.problem) and not found.passages
+    return CheckedClaim(
+        answer=answer,
+        text=claim.text,
+        start=claim.start,
+        end=claim.end,
+        verdict="unscored" if has_failed else verdict.verdict,
+        probability=None if has_failed else verdict.probability,
+        reason=found.problem if has_failed else verdict.reason,
+        evidence=found.passages,
+        scores=found.scores,
+        deciding=verdict.evidence,
+        deciding_words=verdict.deciding_words,
+    )

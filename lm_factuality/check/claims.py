@@ -1,0 +1,437 @@
+"""Split an answer into the claims to judge, and tell where each stands in it.
+
+Sentences are split into facts by the rules that long form uses offline (`judges.lexical.facts`).
+`markdown` finds headings, lists, tables and prose.
+"""
+
+import re
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
+from itertools import pairwise
+from typing import NamedTuple
+
+from judges.lexical.facts import is_fragment, split_facts
+from lm_factuality.benchmarks.biographies.decompose import is_abstention
+from lm_factuality.check.markdown import Block, read_blocks
+from lm_factuality.ground.sentences import split_sentences, words_in
+from lm_factuality.ground.thinking import read_output
+
+_LONGEST_SPLIT = 2_000  # characters of a sentence that rules take apart
+_LONGEST_LABEL = 60  # characters
+_LONGEST_INTRODUCTION = 200  # characters
+_MOST_TITLE_WORDS = 8
+_LONGEST_ABBREVIATION = 10  # characters, with what stands before it
+
+# Abbreviations that seldom end a sentence, besides those that `split_sentences` knows.
+_ABBREVIATION_END = re.compile(
+    r"\b(?:v|Ins|Corp|Bros|approx|cf|al|[Ff]igs?|[Ee]q|pp?|vol|e\.g|i\.e)\.$"
+)
+_SENTENCE_END = re.compile(r"[.!?\u2026\u3002\uff01\uff1f][\"'\u201d\u2019)\]]*$")
+# Words before a statement that do not belong to it.
+_LEAD = re.compile(
+    r"(?:(?:sure|certainly|of course|absolutely|yes|no|well|overall|in (?:summary|conclusion|short)"
+    r"|to summari[sz]e|(?:important )?notes?|tip|important|warning|caution)[,!:]\s+"
+    r"|(?:(?:please )?note|keep in mind|remember) that\s+"
+    r"|(?:here (?:are|is)|here's|below (?:are|is)|these are|let's look at) (?=.*:$))+",
+    re.IGNORECASE,
+)
+# Sentences that state nothing about the world: greetings, offers, and opinions without content.
+_NO_CLAIM = re.compile(
+    r"\W*(?:(?:however|but|and|so|also|additionally|finally),? )?(?:"
+    r"(?:sure|certainly|of course|absolutely|hello|hi|hey|thanks|thank you|yes|no|okay|ok"
+    r"|(?:great|good|excellent|interesting) (?:question|point))\b(?: there| thing)?\W*$"
+    r"|(?:to [^,.:]{1,80}, )?(?:let's|let us|let me)\b"
+    r"|(?:here(?:'s| is| are)|below (?:is|are)|feel free|hope this|happy to)\b"
+    r"|i(?:'d|'ll|'m| am| can| could| will| would| hope| recommend| suggest| apologi[sz]e)\b"
+    r"|if you(?:(?:'d| would) like| have (?:any|more|other|further)| need (?:any|more|help|further)"
+    r"| want (?:me|more)| share| tell| let| provide)\b"
+    r"|please (?!note)|(?:let me know|tell me)\b"
+    r"|the (?:\w+ )?(?:documents?|texts?|passages?|contexts?|sources?) (?:do not|does not|don't"
+    r"|doesn't) (?:say|mention|state|specify|provide|contain|include)\b"
+    r"|(?:it depends|that depends|this is (?:an? )?(?:\w+ )?(?:question|topic|point))\W*$"
+    r"|this (?:table|list|overview|summary|answer|section) (?:shows|summari[sz]es|gives|compares)\b"
+    r")",
+    re.IGNORECASE,
+)
+# A statement without its subject, such as "Founded in 1900" or "produces energy".
+_NO_SUBJECT = re.compile(
+    r"[a-z]|(?:\w+ed (?:in|on|at|by|to|for|from|as|with|into|of)|Has|Is|Was|Are|Were|Had|Can|Born"
+    r"|Built|Made|Known|Written|Includes?|Contains?|Provides?|Produces?|Uses?|Helps?|Offers?"
+    r"|Found|Became|Won|Led|Held|Began)\b"
+)
+_FIRST_PERSON = re.compile(r"\W*(?:[\w ]{1,40}, )?(?:but )?(?:I|[Mm]y|[Ss]orry|[Aa]pologies)\b")
+_PRONOUN = re.compile(r"(?:It|They|This|These|Its|Their)\b")
+# A sentence with one of these words is not split, since its parts mean something else alone.
+_CONDITION = re.compile(
+    r"\b(?:if|unless|because|whether|either|neither|nor|not|although|so that|rather than"
+    r"|such as|that|which|where|when|while)\b"
+    r"|^(?:there|in addition to|in contrast to|instead of)\b",
+    re.IGNORECASE,
+)
+_ABOUT_SOURCES = re.compile(
+    r"\b(?:search results|(?:provided|given) (?:documents?|texts?|passages?|context|information)"
+    r"|not enough information|please (?:specify|provide))\b",
+    re.IGNORECASE,
+)
+# An introduction that the first words of an item continue, such as "The parts are:".
+_OPEN_END = re.compile(
+    r"\b(?:is|are|was|were|be|includes?|included|including|for|to|of|by|in|on|with|from|as|can|may"
+    r"|must|should|will|that|the|a|an|has|have|had|called)$"
+)
+_AUXILIARY_OF_ACTIVE = re.compile(
+    r"\b(?:was|were|is) (died|lived|worked|studied|graduated|emigrated|served as|moved to)\b"
+)
+_HAS_AUXILIARY = re.compile(r"\b(?:is|are|was|were|has|had|have|can|will|does|did)\b")
+_LABEL = re.compile(rf"[^:.!?]{{1,{_LONGEST_LABEL}}}:\s+(?=\S)")
+# The number of a heading, such as "2.1." or "Step 2:".
+_HEADING_NUMBER = re.compile(r"(?:(?:step|part|chapter) )?\d{1,3}(?:\.\d{1,3}){0,5}[.):]? ", re.I)
+_EMPTY_CELL = re.compile(r"\W*(?:n/?a)?\W*", re.IGNORECASE)
+_SIGNS = str.maketrans({"\u2705": "Yes", "\u2714": "Yes", "\u2713": "Yes"}) | str.maketrans(
+    {"\u274c": "No", "\u2718": "No", "\u2717": "No"}
+)
+
+
+@dataclass(frozen=True)
+class Claim:
+    """A statement of an answer that can be judged."""
+
+    text: str
+    """The statement, which stands alone as far as rules can make it."""
+
+    start: int
+    """The offset in the answer at which the sentence, list item or table row begins.
+
+    All claims of one sentence or row have its place.
+    """
+
+    end: int
+    """The offset after its last character."""
+
+
+def split_answer(text: str) -> list[Claim]:
+    """Split an answer into claims.
+
+    Code and the model's thoughts are left out, and so are headings, questions, greetings and
+    offers. An item of a list that is no sentence gets the words that introduce the list, and a cell
+    of a table gets the names of its row and column.
+
+    Example:
+        ``Sure! Ada was born in 1900 and died in 1950.`` has the claims ``Ada was born in 1900.``
+        and ``Ada died in 1950.``
+
+    Args:
+        text: The answer, in Markdown or without markup.
+
+    Returns:
+        The claims in the order of the answer. A short answer without a sentence, such as
+        ``Paris``, is one claim.
+    """
+    blocks = read_blocks(_hide_thoughts(text))
+    claims = list(_Splitter().claims(blocks))
+    if claims or len(blocks) != 1:
+        return claims
+    plain = blocks[0].plain
+    is_statement = blocks[0].kind == "prose" and not _states_nothing(plain.text)
+    has_word = bool(words_in(plain.text[:_LONGEST_SPLIT]))
+    if not is_statement or not has_word:
+        return []
+    return [Claim(plain.text, *plain.span(0, len(plain.text)))]
+
+
+def is_refusal(text: str) -> bool:
+    """Return whether an answer declines to answer, or is empty."""
+    return is_abstention(text)
+
+
+def _hide_thoughts(text: str) -> str:
+    """Replace the thoughts of a model by line breaks, so that offsets stay valid."""
+    parts = []
+    position = 0
+    for start, end in read_output(text).spans:
+        parts.append("\n" * (start - position))
+        parts.append(text[start:end])
+        position = end
+    return "".join(parts)
+
+
+@dataclass
+class _Introduction:
+    """The words that introduce the following blocks."""
+
+    text: str = ""
+
+    is_lead_in: bool = False
+    """Whether they end in a colon, unlike a heading."""
+
+    source: Block | None = None
+    """The block that they are from."""
+
+    def joined(self, phrase: str) -> str:
+        """Return a phrase with its introduction, such as ``The parts are the head``."""
+        if not self.text:
+            return phrase
+        is_continued = self.is_lead_in and _OPEN_END.search(self.text) is not None
+        return f"{self.text} {phrase}" if is_continued else f"{self.text}: {phrase}"
+
+
+class _Splitter:
+    """Makes the claims of an answer's blocks, and keeps what introduces them."""
+
+    def __init__(self) -> None:
+        self._heading = _Introduction()
+        # What introduces the blocks at each depth of lists.
+        self._introductions = [self._heading]
+
+    def claims(self, blocks: Sequence[Block]) -> Iterator[Claim]:
+        """Yield the claims of all blocks of an answer."""
+        previous_block = None
+        for block, next_block in pairwise([*blocks, None]):
+            if block is None:
+                continue
+            self._enter(block)
+            if block.kind == "row":
+                yield from _row_claims(block)
+                self._introductions[0] = self._heading
+            elif self._is_title(block, previous_block, next_block):
+                self._introduce(block, _HEADING_NUMBER.sub("", block.plain.text, count=1))
+            else:
+                yield from self._prose_claims(block, (previous_block, next_block))
+            previous_block = block
+
+    def _enter(self, block: Block) -> None:
+        """Set what introduces a block: what introduced its list, for the first one of an item."""
+        del self._introductions[block.depth + 1 :]
+        while len(self._introductions) <= block.depth:
+            self._introductions.append(self._introductions[-1])
+        if block.opens_item:
+            self._introductions[block.depth] = self._introductions[block.depth - 1]
+
+    def _introduce(self, block: Block, text: str, is_lead_in: bool = False) -> None:
+        """Note that a text introduces the blocks that follow at the same depth or deeper."""
+        text = text[-_LONGEST_INTRODUCTION:].rstrip(" :.")
+        if block.opens_item and (not is_lead_in or is_fragment(text)):
+            # The title of an item means little without the introduction of its list.
+            text = self._introductions[block.depth].joined(text)[-_LONGEST_INTRODUCTION:]
+        introduction = _Introduction(text, is_lead_in, block)
+        self._introductions[block.depth] = introduction
+        if block.depth == 0 and not is_lead_in:
+            self._heading = introduction
+
+    def _is_title(
+        self, block: Block, previous_block: Block | None, next_block: Block | None
+    ) -> bool:
+        """Tell whether a block is a heading, or a title of the blocks that follow.
+
+        A title is bold, or short and without a verb such as "is".
+        """
+        text = block.plain.text
+        if block.kind == "heading":
+            return True
+        if next_block is None or _SENTENCE_END.search(text):
+            return block.emphasis == "all" and text.endswith("?")
+        if block.depth:
+            # An item is a title if something else of the item follows.
+            has_more = next_block.depth > block.depth or (
+                next_block.depth == block.depth and not next_block.opens_item
+            )
+            return has_more and block.opens_item and _is_phrase(text)
+        if block.emphasis == "all":
+            return True
+        if _LABEL.match(text) or text.endswith(":") or next_block.kind == "heading":
+            return False
+        # A phrase after a colon ends the sentence before it, unless lines of labels follow.
+        introduction = self._introductions[0]
+        continues = introduction.is_lead_in and introduction.source is previous_block
+        is_above_labels = _LABEL.match(next_block.plain.text) is not None
+        return _is_phrase(text) and (is_above_labels or not continues)
+
+    def _prose_claims(
+        self, block: Block, neighbours: tuple[Block | None, Block | None]
+    ) -> Iterator[Claim]:
+        """Yield the claims of a line or paragraph, and keep a sentence that introduces a list.
+
+        Args:
+            block: The line or paragraph.
+            neighbours: The block before it and the one after it.
+        """
+        introduction = self._introductions[block.depth]
+        sentences = _sentences(block.plain.text)
+        last_sentence = sentences[-1].text
+        lead_in = sentences.pop().text if last_sentence.endswith(":") else ""
+
+        for number, sentence in enumerate(sentences):
+            span = block.plain.span(sentence.start, sentence.end)
+            follows_title = introduction.source is not None and introduction.source is neighbours[0]
+            place = _Place(
+                introduction,
+                is_in_list=block.depth > 0,
+                may_have_label=number == 0 and _may_have_label(block, neighbours),
+                continues_title=number == 0
+                and not block.opens_item
+                and (block.depth > 0 or follows_title),
+            )
+            # A bold title such as "Final selection." may begin an item.
+            begins_bold = number == 0 and block.emphasis == "start"
+            is_label = begins_bold and _is_phrase(sentence.text.rstrip("."))
+            if is_label and len(sentences) > 1:
+                continue
+            for text in _statements(sentence.text, place):
+                yield Claim(text, *span)
+
+        if lead_in:
+            self._introduce(block, _LEAD.sub("", lead_in, count=1), is_lead_in=True)
+        elif block.depth == 0 and _SENTENCE_END.search(last_sentence):
+            # The introduction was about the paragraph that ends here.
+            self._introductions[0] = self._heading
+
+
+@dataclass(frozen=True)
+class _Place:
+    """Where a sentence stands."""
+
+    introduction: _Introduction
+    is_in_list: bool
+    may_have_label: bool
+    """Whether it may begin with a label, such as ``Climate:``."""
+
+    continues_title: bool
+    """Whether it is the first sentence after a title or a lead-in, which a pronoun may mean."""
+
+
+class _Sentence(NamedTuple):
+    """A sentence of a block, and its place in the block's text."""
+
+    text: str
+    start: int
+    end: int
+
+
+def _sentences(text: str) -> list[_Sentence]:
+    """Split the text of a block into sentences, but not after abbreviations of courts and papers.
+
+    Args:
+        text: The text, which has a word, and single spaces.
+    """
+    sentences: list[_Sentence] = []
+    position = 0
+    for sentence in split_sentences(text):
+        start = max(text.find(sentence, position), position)
+        position = min(start + len(sentence), len(text))
+        if sentences and _ABBREVIATION_END.search(sentences[-1].text[-_LONGEST_ABBREVIATION:]):
+            start = sentences.pop().start
+        sentences.append(_Sentence(text[start:position], start, position))
+    return sentences
+
+
+def _may_have_label(block: Block, neighbours: tuple[Block | None, Block | None]) -> bool:
+    """Tell whether a block may begin with a label: in lists, in bold, and in lines of labels."""
+    if block.depth > 0 or block.emphasis == "start":
+        return True
+    return any(
+        neighbour is not None
+        and neighbour.kind == "prose"
+        and _LABEL.match(neighbour.plain.text) is not None
+        for neighbour in neighbours
+    )
+
+
+def _is_phrase(text: str) -> bool:
+    """Tell whether a text is so short, and without a verb such as "is", that it states nothing."""
+    num_words = len(text[:_LONGEST_INTRODUCTION].split())
+    is_formula = "=" in text
+    return num_words <= _MOST_TITLE_WORDS and not is_formula and not _HAS_AUXILIARY.search(text)
+
+
+def _statements(sentence: str, place: _Place) -> list[str]:
+    """Return the statements of a sentence or list item, which stand alone where rules can do it.
+
+    Args:
+        sentence: The sentence, or an item without a full stop.
+        place: Where it stands.
+    """
+    if _states_nothing(sentence):
+        return []
+    sentence = _LEAD.sub("", sentence, count=1) if _LEAD.match(sentence) else sentence
+    if len(sentence) > _LONGEST_SPLIT:
+        return [sentence]
+
+    introduced = [_as_sentence(place.introduction.joined(sentence))]
+    # An item without a full stop may have a verb in a clause only: "Oslo, founded in 1048".
+    is_complete = _SENTENCE_END.search(sentence) is not None
+    is_phrase = not is_complete and _HAS_AUXILIARY.search(sentence) is None
+    label = _LABEL.match(sentence) if place.may_have_label else None
+    value = sentence[label.end() :] if label else sentence
+    lacks_words = is_fragment(value) or _NO_SUBJECT.match(sentence) is not None
+
+    if label:
+        return introduced if lacks_words or is_phrase else [_as_sentence(sentence)]
+    if place.is_in_list and (lacks_words or is_phrase):
+        return introduced
+    if place.introduction.is_lead_in:
+        is_continued = lacks_words and (place.continues_title or not is_complete)
+        return introduced if is_continued else _facts(sentence)
+    # "This stage needs light" says little without the title above it.
+    if place.continues_title and _PRONOUN.match(sentence):
+        return introduced
+    return _facts(sentence)
+
+
+def _states_nothing(sentence: str) -> bool:
+    """Tell whether a sentence is a question, a greeting, an offer, a refusal or no word at all."""
+    if sentence.rstrip("\"'\u201d\u2019)] ").endswith(("?", "\uff1f")):
+        return True
+    if _NO_CLAIM.match(sentence.replace("\u2019", "'")):
+        return True
+    # "It is not possible to travel faster than light" is a claim, unlike "I cannot answer".
+    is_personal = len(sentence) <= _LONGEST_SPLIT and _FIRST_PERSON.match(sentence) is not None
+    return is_personal and is_abstention(sentence)
+
+
+def _facts(sentence: str) -> list[str]:
+    """Split a sentence into its facts. It stays whole if the rules would change its meaning."""
+    if len(words_in(sentence)) < 2:
+        return []
+    whole = [_as_sentence(sentence)]
+    if is_fragment(sentence):
+        # A sentence may have a verb that the rules do not know. A phrase is a title or a formula.
+        has_words = len(words_in(sentence)) > 2 and re.search(r"[^\W\d_]{3}", sentence) is not None
+        is_long = len(sentence.split()) > _MOST_TITLE_WORDS
+        is_statement = has_words and (is_long or _SENTENCE_END.search(sentence) is not None)
+        return whole if is_statement else []
+
+    facts = split_facts(sentence)
+    if not facts:
+        # The rules know no verb of the sentence, or take it for one about the documents.
+        return [] if _ABOUT_SOURCES.search(sentence) else whole
+    if _CONDITION.search(sentence):
+        return whole
+    # After "was born", the rules give the auxiliary to active verbs too: "was died".
+    return [_AUXILIARY_OF_ACTIVE.sub(r"\1", fact) for fact in facts]
+
+
+def _as_sentence(text: str) -> str:
+    """Return a text with a capital at its beginning and a full stop at its end."""
+    text = text.rstrip(" ,;:")
+    ending = "" if _SENTENCE_END.search(text) else "."
+    return f"{text[:1].upper()}{text[1:]}{ending}"
+
+
+def _row_claims(block: Block) -> Iterator[Claim]:
+    """Yield a claim for each cell of a table's row, with the names of its row and column.
+
+    Example:
+        In a table of countries, the cell ``Oslo`` gives ``Norway, Capital: Oslo.``
+    """
+    span = block.plain.span(0, len(block.plain.text))
+    row_name = block.cells[0]
+    # A year or number needs the name of its column to be understood.
+    if not re.search(r"[^\W\d_]", row_name):
+        row_name = f"{block.header[0]} {row_name}".strip()
+    if len(block.header) == 1:
+        yield Claim(_as_sentence(f"{block.header[0]}: {block.cells[0]}"), *span)
+        return
+    for column, cell in zip(block.header[1:], block.cells[1:], strict=False):
+        cell = cell.translate(_SIGNS)
+        if _EMPTY_CELL.fullmatch(cell):
+            continue
+        yield Claim(_as_sentence(f"{row_name}, {column}: {cell}"), *span)

@@ -1,0 +1,87 @@
+"""Finds evidence for claims, in people's documents or with a web search service."""
+
+from collections.abc import Sequence
+
+from judges.claims import Evidence
+from judges.judge import Judge
+from judges.queries import queries_for_claims
+from lm_factuality.check.check import FoundEvidence
+from lm_factuality.check.knowledge import CheckKnowledge
+from lm_factuality.check.passages import cut_into_passages
+from lm_factuality.retrieval.bm25 import Searcher
+from lm_factuality.retrieval.search.service import SearchReport, SearchService
+
+
+class DocumentEvidence:
+    """Evidence from people's documents."""
+
+    def __init__(self, knowledge: CheckKnowledge) -> None:
+        """Use an index of documents."""
+        self._knowledge = knowledge
+
+    def find(self, claims: Sequence[str], count: int) -> list[FoundEvidence]:
+        """Return the passages of the documents that are nearest to each claim."""
+        return [
+            FoundEvidence(
+                tuple(passage.evidence for passage in passages),
+                tuple(passage.score for passage in passages),
+            )
+            for passages in self._knowledge.find(claims, count)
+        ]
+
+
+class SearchEvidence:
+    """Evidence from a search service. The judge writes the queries."""
+
+    def __init__(self, service: SearchService, judge: Judge) -> None:
+        """Use a search service.
+
+        Args:
+            service: The service.
+            judge: The judge, which writes queries. If it is no model, the words of a claim are its
+                query.
+        """
+        self._service = service
+        self._judge = judge
+
+    def find(self, claims: Sequence[str], count: int) -> list[FoundEvidence]:
+        """Search for each claim, and return the passages of the results that are nearest to it.
+
+        Raises:
+            BackendDownError: No query can succeed. Results received so far are kept.
+        """
+        queries_of_claims = queries_for_claims(self._judge, claims)
+        queries = [query for queries in queries_of_claims for query in queries]
+        report = self._service.search_all(list(dict.fromkeys(queries)))
+        return [
+            _nearest_passages(claim, queries_of_claim, report, count)
+            for claim, queries_of_claim in zip(claims, queries_of_claims, strict=True)
+        ]
+
+
+def _nearest_passages(
+    claim: str, queries: Sequence[str], report: SearchReport, count: int
+) -> FoundEvidence:
+    """Return the passages of a claim's search results that are nearest to it.
+
+    If some queries failed, the others are enough. If all failed, the first problem is the reason.
+    """
+    passages: dict[Evidence, None] = {}
+    problems = []
+    for query in queries:
+        if query in report.problems:
+            problems.append(report.problems[query].reason)
+            continue
+        for result in report.results.get(query, ()):
+            for text in cut_into_passages(result.text):
+                passages[Evidence(result.url, result.title, text)] = None
+    if problems and len(problems) == len(queries):
+        return FoundEvidence(problem=f"the search failed: {problems[0]}")
+    if not passages:
+        return FoundEvidence()
+
+    candidates = list(passages)
+    ranking = Searcher.from_texts([passage.passage for passage in candidates]).rank(claim, count)
+    return FoundEvidence(
+        tuple(candidates[number] for number, _ in ranking), tuple(score for _, score in ranking)
+    )

@@ -1,0 +1,447 @@
+"""The documents that answers are checked against: one index that follows the files.
+
+`open_knowledge` builds the index in the user's cache folder, or brings it up to date, and opens it.
+A file is read again only if its content has changed. An interrupted build continues where it
+stopped, in a folder that gets the index's name once it is complete.
+"""
+
+import logging
+import os
+import shutil
+import sqlite3
+from collections.abc import Iterator, Mapping, Sequence
+from contextlib import closing, contextmanager, suppress
+from dataclasses import dataclass
+from hashlib import sha256
+from importlib.metadata import PackageNotFoundError, version
+from pathlib import Path
+
+import tantivy
+from filelock import FileLock, Timeout
+from tqdm import tqdm
+
+from judges.claims import Evidence
+from lm_factuality import __version__
+from lm_factuality.check.knowledge_store import STORE, ChangedFile, KnowledgeStore
+from lm_factuality.documents import Document, UnreadDocument, list_files, read_documents
+from lm_factuality.documents.document import storable
+from lm_factuality.ground.errors import ConfigError, DataError
+from lm_factuality.ground.packages import first_line
+from lm_factuality.ground.published import cache_folder
+from lm_factuality.ground.sentences import spaced
+from lm_factuality.retrieval.bm25 import (
+    HEAP_BYTES,
+    TANTIVY,
+    Searcher,
+    add_texts,
+    open_tantivy,
+    remove_texts,
+)
+from lm_factuality.retrieval.knowledge import Knowledge
+
+logger = logging.getLogger(__name__)
+
+_STEMMER = "english"
+_FORMAT = 1
+# Packages on which the texts of documents, or the files of the index, depend.
+_PACKAGES = ("docutils", "markdown-it-py", "pypdf", "python-docx", "resiliparse", "tantivy")
+_SQLITE_HEADER = b"SQLite format 3\0"
+# Tantivy counts removed texts in the frequencies of words. From this share on, the index of words
+# is made anew from the stored passages.
+_MAX_REMOVED_SHARE = 0.25
+_DOCUMENTS_PER_NOTE = 1000
+
+
+@dataclass(frozen=True)
+class FoundPassage:
+    """A passage that a search found for a claim."""
+
+    evidence: Evidence
+    """The passage."""
+
+    score: float
+    """Its BM25 score. Higher is better."""
+
+
+class _DamagedIndexError(Exception):
+    """The files of an index are missing or damaged. The text says what is wrong."""
+
+
+class CheckKnowledge:
+    """An open index of documents. Texts stay on disk, however many documents there are.
+
+    Attributes:
+        num_documents: The number of documents that can be found.
+        num_passages: The number of passages that they were cut into.
+    """
+
+    def __init__(self, source: Path, folder: Path, unlisted: Sequence[UnreadDocument] = ()) -> None:
+        """Open an index. `open_knowledge` brings it up to date before.
+
+        Args:
+            source: The file or folder of documents.
+            folder: The folder of the index.
+            unlisted: The folders of documents that cannot be listed.
+
+        Raises:
+            _DamagedIndexError: A file of the index is missing or damaged.
+        """
+        self._folder = folder
+        self._unlisted = unlisted
+        try:
+            self._store = KnowledgeStore(folder / STORE, source)
+            counts = self._store.get_state("counts")
+            index = tantivy.Index.open(str(folder / TANTIVY))
+            self._searcher = Searcher(index, _STEMMER)
+            self.num_documents = int(counts["documents"])
+            self.num_passages = int(counts["passages"])
+        except (sqlite3.Error, ValueError, TypeError, LookupError, OSError) as error:
+            raise _DamagedIndexError(first_line(error)) from error
+        # Texts that were removed do not count.
+        num_searchable = index.searcher().num_docs
+        if num_searchable != self.num_passages:
+            raise _DamagedIndexError(
+                f"{num_searchable:,} passages can be searched, expected {self.num_passages:,}"
+            )
+
+    @property
+    def unread(self) -> list[UnreadDocument]:
+        """The files, rows and folders that could not be read, with the reasons."""
+        return [*self._unlisted, *self._store.unread()]
+
+    def find(self, claims: Sequence[str], count: int = 5) -> list[list[FoundPassage]]:
+        """Find the passages that share the most and the rarest words with each claim (BM25).
+
+        Args:
+            claims: The claims, or any other texts. Equal ones are searched for once.
+            count: The number of passages per claim.
+
+        Returns:
+            The passages of each claim, best first. There are fewer than ``count`` if fewer share a
+            word with the claim.
+
+        Raises:
+            ConfigError: ``count`` is less than 1.
+            DataError: The index is damaged.
+        """
+        if count < 1:
+            raise ConfigError(f"count is {count}, expected at least 1 passage per claim")
+        passages_by_claim: dict[str, list[FoundPassage]] = {}
+        try:
+            for claim in claims:
+                if claim not in passages_by_claim:
+                    passages_by_claim[claim] = self._find_one(claim, count)
+        except (sqlite3.Error, ValueError, LookupError) as error:
+            raise DataError(
+                f"{self._folder}: this index is damaged ({first_line(error)}); delete the folder,"
+                " and the next run builds it again"
+            ) from error
+        return [passages_by_claim[claim] for claim in claims]
+
+    def _find_one(self, claim: str, count: int) -> list[FoundPassage]:
+        """Find the passages for one claim, best first."""
+        ranking = self._searcher.rank(spaced(claim), count)
+        evidence = self._store.evidence([number for number, _ in ranking])
+        found = []
+        for passage, (_, score) in zip(evidence, ranking, strict=True):
+            found.append(FoundPassage(passage, score))
+        return found
+
+    def close(self) -> None:
+        """Close the files of the index."""
+        self._store.close()
+
+
+def open_knowledge(path: Path, cache: Path | None = None) -> CheckKnowledge:
+    """Open the index of people's documents, after reading those that are new or have changed.
+
+    Args:
+        path: A folder, a file with documents, or a database that ``knowledge build`` or FActScore
+            made.
+        cache: The folder for indexes of all paths. By default ``knowledge`` in the suite's cache.
+
+    Returns:
+        The index. If another process is building it, this function waits.
+
+    Raises:
+        DataError: The path does not exist, nothing in it can be read, or the index cannot be
+            written.
+    """
+    if not path.exists():
+        raise DataError(f"{path}: no such file or folder; name one with documents")
+    # The same documents have one index, also if links lead to them.
+    digest = sha256(os.fsencode(os.path.realpath(path))).hexdigest()[:16]
+    folder = (cache or cache_folder() / "knowledge") / digest
+
+    with _locked(folder, path):
+        try:
+            knowledge = _update_and_open(path, folder)
+        except (sqlite3.Error, ValueError, OSError, _DamagedIndexError) as error:
+            raise DataError(
+                f"{folder}: the index of {path} cannot be written: {first_line(error)}; free disk"
+                " space, or set LM_FACTUALITY_HOME to a folder elsewhere"
+            ) from error
+    if knowledge.num_documents == 0:
+        raise _nothing_read(path, knowledge.unread)
+    return knowledge
+
+
+@contextmanager
+def _locked(folder: Path, source: Path) -> Iterator[None]:
+    """Lock an index while the block runs, after waiting for other processes.
+
+    Args:
+        folder: The folder of the index. The lock is a file beside it.
+        source: The documents, for the note about waiting.
+
+    Raises:
+        DataError: The lock cannot be written.
+    """
+    lock = FileLock(folder.with_suffix(".lock"))
+    try:
+        # The index holds texts that only their owner may be allowed to read.
+        folder.parent.mkdir(mode=0o700, parents=True, exist_ok=True)
+        try:
+            lock.acquire(timeout=0)
+        except Timeout:
+            logger.warning("%s: waiting for another process, which is indexing it", source)
+            lock.acquire()
+    except OSError as error:
+        raise DataError(
+            f"{folder.parent}: indexes cannot be written here: {error}; set LM_FACTUALITY_HOME to"
+            " a folder elsewhere"
+        ) from error
+    try:
+        yield
+    finally:
+        lock.release()
+
+
+def _update_and_open(source: Path, folder: Path) -> CheckKnowledge:
+    """Bring an index up to date if documents have changed, and open it.
+
+    Args:
+        source: The file or folder of documents.
+        folder: The folder of the index, which may not exist yet.
+
+    Raises:
+        sqlite3.Error, ValueError, OSError, _DamagedIndexError: The index cannot be written.
+    """
+    unlisted = [entry for entry in list_files(source) if isinstance(entry, UnreadDocument)]
+    unfinished = folder.with_suffix(".partial")
+    if not _is_usable(unfinished, source):
+        shutil.rmtree(unfinished, ignore_errors=True)
+        knowledge = _open_intact(source, folder, unlisted)
+        if knowledge is not None and not _has_changes(source, folder):
+            return knowledge
+        if knowledge is not None:
+            knowledge.close()
+            _copy_index(folder, unfinished)
+
+    try:
+        _update(source, unfinished)
+    except sqlite3.DatabaseError as error:
+        # Operational errors are about the disk, and others about the content of the file.
+        if isinstance(error, sqlite3.OperationalError):
+            raise
+        logger.warning("%s: its index is damaged (%s) and is built anew", source, error)
+        shutil.rmtree(unfinished)
+        _update(source, unfinished)
+
+    # If the process is killed here, the unfinished folder is complete and is renamed next time.
+    shutil.rmtree(folder, ignore_errors=True)
+    unfinished.rename(folder)
+    return CheckKnowledge(source, folder, unlisted)
+
+
+def _is_usable(folder: Path, source: Path) -> bool:
+    """Tell whether a folder holds an index, finished or not, that these versions can update."""
+    if not (folder / STORE).is_file():
+        return False
+    try:
+        with closing(KnowledgeStore(folder / STORE, source, writable=True)) as store:
+            return bool(store.get_state("conditions") == _conditions())
+    except (sqlite3.Error, ValueError):
+        return False
+
+
+def _conditions() -> Mapping[str, str | int]:
+    """Return the versions that an index depends on. An index of other versions is built anew."""
+    conditions: dict[str, str | int] = {"format": _FORMAT, "lm-factuality": __version__}
+    for package in _PACKAGES:
+        try:
+            conditions[package] = version(package)
+        except PackageNotFoundError:
+            # Files that need the package are read once it is installed.
+            conditions[package] = ""
+    return conditions
+
+
+def _open_intact(
+    source: Path, folder: Path, unlisted: Sequence[UnreadDocument]
+) -> CheckKnowledge | None:
+    """Open an index as it is, or note why it has to be built anew and return None."""
+    if not folder.exists():
+        return None
+    try:
+        knowledge = CheckKnowledge(source, folder, unlisted)
+    except _DamagedIndexError as error:
+        logger.warning("%s: its index is damaged (%s) and is built anew", source, error)
+        return None
+    if _is_usable(folder, source):
+        return knowledge
+    logger.warning("%s: its index is of other versions of the software and is built anew", source)
+    knowledge.close()
+    return None
+
+
+def _has_changes(source: Path, folder: Path) -> bool:
+    """Tell whether files are new, differ or are gone since they were indexed."""
+    with closing(KnowledgeStore(folder / STORE, source, writable=True)) as store:
+        store.compare(_listed_files(source))
+        return store.count_changed() > 0 or store.count_gone() > 0
+
+
+def _listed_files(source: Path) -> Iterator[Path]:
+    """Yield the files that the source has now."""
+    for entry in list_files(source):
+        if isinstance(entry, Path):
+            yield entry
+
+
+def _copy_index(folder: Path, unfinished: Path) -> None:
+    """Copy an index, so that it stays usable until the copy is up to date."""
+    ignore_locks = shutil.ignore_patterns("*.lock")
+    shutil.copytree(
+        folder / TANTIVY, unfinished / TANTIVY, ignore=ignore_locks, copy_function=_link
+    )
+    # The store comes last and at once, because a folder with it counts as a whole copy.
+    temporary = unfinished / f"{STORE}.part"
+    shutil.copyfile(folder / STORE, temporary)
+    temporary.rename(unfinished / STORE)
+
+
+def _link(original: str, copy: str) -> None:
+    """Give a file a second name. Tantivy never writes to a file that it has finished."""
+    if not original.endswith(".json"):
+        with suppress(OSError):
+            os.link(original, copy)
+            return
+    # Not every file system has links, and Tantivy's lists of files do change.
+    shutil.copyfile(original, copy)
+
+
+def _update(source: Path, folder: Path) -> None:
+    """Bring the unfinished index in a folder up to date, or begin it.
+
+    Args:
+        source: The file or folder of documents.
+        folder: The folder of the unfinished index.
+    """
+    folder.mkdir(exist_ok=True)
+    with closing(KnowledgeStore(folder / STORE, source, writable=True)) as store:
+        store.set_state("conditions", _conditions())
+        store.compare(_listed_files(source))
+        store.remove_gone_files()
+        num_files = store.count_changed()
+        with tqdm(
+            store.changed_files(), "read", num_files, unit=" files", disable=not num_files
+        ) as progress:
+            for file in progress:
+                store.replace_file(file, _with_progress(_read_file(source, file), progress))
+        _index_words(store, folder / TANTIVY)
+        counts = {name: store.count(name) for name in ("documents", "passages")}
+        store.set_state("counts", counts)
+
+
+def _with_progress(
+    documents: Iterator[Document | UnreadDocument], progress: "tqdm[ChangedFile]"
+) -> Iterator[Document | UnreadDocument]:
+    """Yield documents, and show how many there were if one file has very many."""
+    for number, document in enumerate(documents, start=1):
+        if number % _DOCUMENTS_PER_NOTE == 0:
+            progress.set_postfix({"documents in this file": number})
+        yield document
+
+
+def _read_file(source: Path, file: ChangedFile) -> Iterator[Document | UnreadDocument]:
+    """Yield the documents of one file."""
+    if file.path == source and _is_database(source):
+        yield from _read_pages(source)
+        return
+    try:
+        documents = read_documents([file.path])
+    except DataError:
+        yield UnreadDocument(str(file.path), "it is gone, or a link to a file that is missing")
+        return
+
+    folder = file.relative_path.removesuffix(file.path.name)
+    for document in documents:
+        if isinstance(document, Document):
+            # The file was read alone, so the id lacks its folder.
+            yield Document(f"{storable(folder)}{document.id}", document.title, document.text)
+        else:
+            yield document
+
+
+def _is_database(path: Path) -> bool:
+    """Tell whether a file is an SQLite database."""
+    if not path.is_file():
+        return False
+    with path.open("rb") as file:
+        return file.read(len(_SQLITE_HEADER)) == _SQLITE_HEADER
+
+
+def _read_pages(path: Path) -> Iterator[Document | UnreadDocument]:
+    """Yield the pages of a database of pages by title."""
+    for page in Knowledge(path).iterate_pages():
+        if isinstance(page, str):
+            yield UnreadDocument(str(path), page)
+        else:
+            yield Document(page.title, page.title, page.text)
+
+
+def _index_words(store: KnowledgeStore, folder: Path) -> None:
+    """Bring the index of words up to date with the stored passages.
+
+    Args:
+        store: The store with the passages.
+        folder: The folder of Tantivy's files.
+    """
+    # None if there is no index of words, or one that a killed process left unfinished.
+    last_number = store.get_state("indexed_to")
+    removed_numbers = store.removed_numbers()
+    num_removed = len(removed_numbers) + (store.get_state("num_removed") or 0)
+    num_passages = store.count("passages")
+    store.set_state("indexed_to", None)
+    if last_number is None or num_removed > _MAX_REMOVED_SHARE * num_passages:
+        shutil.rmtree(folder, ignore_errors=True)
+        folder.mkdir()
+        last_number = 0
+        removed_numbers = []
+        num_removed = 0
+
+    index = open_tantivy(_STEMMER, folder, can_remove=True)
+    if removed_numbers:
+        remove_texts(index, removed_numbers)
+    num_new = store.count_passages_after(last_number)
+    if num_new or not last_number:
+        # Signs of scripts without spaces become words of their own.
+        texts = ((number, spaced(text)) for number, text in store.iterate_texts(last_number))
+        with tqdm(texts, "index", num_new, unit=" passages") as progress:
+            add_texts(index, progress, HEAP_BYTES)
+
+    store.forget_removed()
+    store.set_state("num_removed", num_removed)
+    store.set_state("indexed_to", store.largest_number())
+
+
+def _nothing_read(path: Path, unread: Sequence[UnreadDocument]) -> DataError:
+    """Return the error that nothing can be read, with the first reason."""
+    if not unread:
+        return DataError(f"{path}: there are no files in this folder; name one with documents")
+    first = unread[0]
+    return DataError(
+        f"{path}: none of {len(unread):,} files can be read; the first is {first.path}:"
+        f" {first.reason}"
+    )

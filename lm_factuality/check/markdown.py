@@ -1,0 +1,301 @@
+"""Read the prose of a Markdown text, and keep where each character of it stands in the text.
+
+`claims` calls `read_blocks`. Code is left out, and marks such as those of emphasis are removed.
+"""
+
+import html
+import re
+from array import array
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
+from functools import cache
+from typing import Literal
+
+from markdown_it import MarkdownIt
+from markdown_it.tree import SyntaxTreeNode
+
+# Inline HTML, for example for line breaks and raised letters. Other text between angle brackets
+# may be a comparison, such as "a < b".
+_TAG = (
+    r"</?(?:a|b|big|blockquote|br|center|code|dd|details|div|dl|dt|em|font|h[1-6]|hr|i|img|kbd|li"
+    r"|mark|ol|p|pre|s|small|span|strong|sub|summary|sup|table|tbody|td|th|thead|tr|u|ul)"
+    r"\b[^<>\n]{0,300}>"
+)
+# All repetitions have a limit, so that a search takes time in proportion to the length of the text.
+_MARKUP = re.compile(
+    "|".join(
+        (
+            r"`(?P<code>[^`\n]{1,500})`",
+            r"(?P<entity>&(?:#\d{1,7}|#[xX][0-9a-fA-F]{1,6}|[a-zA-Z]{2,20});)",
+            r"(?P<space>\s+|<br\b[^<>\n]{0,100}>)",
+            # Citations such as [1, 2], footnotes, and boxes of task lists.
+            r"\[\d{1,4}(?:[,;\u2013 -]{1,3}\d{1,4}){0,20}\](?!\()|\[\^[^\]\s]{1,30}\]"
+            r"|\[[ xX]\](?=\s)|\u3010[^\u3011\n]{0,80}\u3011|\[citation needed\]",
+            # An image, and the marks around the text of a link.
+            r"!\[[^\[\]\n]{0,300}\]\([^()\s\[\]]{0,500}(?:\s\"[^\"\n]{0,200}\")?\)",
+            r"\[(?=[^\[\]\n]{1,300}\](?:\(|\[))",
+            r"\]\((?:[^()\s\[\]]|\([^()\s\[\]]{0,200}\)){0,500}(?:\s\"[^\"\n]{0,200}\")?\)",
+            r"\]\[[^\[\]\n]{0,80}\]",
+            r"<https?://[^<>\s]{1,500}>|<!--.{0,2000}?-->",
+            _TAG,
+            r"\\(?P<escaped>[!-'*-/:-@^-`{-~])|\\[()\[\]]|\\$",
+            # Emphasis. A star between two words or numbers, as in 2*3, is no emphasis.
+            r"~~|(?<![\w*])\*{1,3}(?=[^\s*])|(?<=[^\s*])\*{1,3}(?![\w*])|(?<!\d)\*\*|\*\*(?!\d)",
+            r"(?<![\w])_{1,3}(?=[^\s_])|(?<=[^\s_])_{1,3}(?!\w)|`+",
+        )
+    )
+)
+_BULLET = re.compile(r"(?m)^([ \t]*)[\u2022\u2023\u25e6\u25aa\u25cf\u00b7\u2013\u2014](?=[ \t])")
+# A line break that an export has written as a backslash and a letter. "\nu" is a Greek letter.
+_ESCAPED_BREAK = re.compile(r"(?:\\n){2}|\\n(?![a-z])")
+_ONLY_BOLD = re.compile(r"\s*(\*\*|__)[^*_]{1,200}\1:?\s*")
+_BOLD_START = re.compile(r"\s*(?:\*\*|__)(?=\S)")
+_SENTENCE_END = re.compile(r"[.!?:;\u2026\u3002\uff01\uff1f][\"'\u201d\u2019)\]*_]*\s*$")
+_PROSE_START = re.compile(r"\s*[\"\u201c(]?[A-Z\u00c0-\u00de][\w'-]* +\w")
+_CODE_SIGNS = re.compile(r"[{};=<>$\\#|]|\w\(")
+_LEAST_WRAPPED = 60  # characters of a line that was wrapped by hand
+_WIDEST_WRAPPED = 120
+
+
+@dataclass(frozen=True)
+class PlainText:
+    """A text without markup."""
+
+    text: str
+    """The text, with single spaces."""
+
+    offsets: Sequence[int]
+    """The offset of each of its characters in the Markdown text."""
+
+    def span(self, start: int, end: int) -> tuple[int, int]:
+        """Return the start and end offset, in the Markdown text, of a part of this text."""
+        return self.offsets[start], self.offsets[end - 1] + 1
+
+
+@dataclass(frozen=True)
+class Block:
+    """A heading, a line or wrapped paragraph of prose, or a row of a table."""
+
+    kind: Literal["heading", "prose", "row"]
+    plain: PlainText
+
+    depth: int = 0
+    """The number of lists that the block is in."""
+
+    opens_item: bool = False
+    """Whether it is the first block of a list item."""
+
+    emphasis: Literal["", "start", "all"] = ""
+    """Whether the block begins with bold text, or has no other text."""
+
+    header: tuple[str, ...] = ()
+    """The names of the columns, for a row of a table."""
+
+    cells: tuple[str, ...] = ()
+    """The cells, for a row of a table."""
+
+
+def read_blocks(text: str) -> list[Block]:
+    """Read the headings, prose and table rows of a text, in its order and without code.
+
+    Args:
+        text: The text in Markdown, or without any markup.
+
+    Returns:
+        The blocks that have text. For ``# Life`` and ``- **Born** in 1702.`` on the next line they
+        are the heading ``Life`` and, at depth 1, the prose ``Born in 1702.``
+    """
+    # All replacements keep the length of the text, so that offsets stay valid.
+    source = text.replace("\r\n", " \n").replace("\r", "\n").replace("\0", "\ufffd")
+    if "\n" not in source:
+        source = _ESCAPED_BREAK.sub(lambda match: " \n" * (len(match[0]) // 2), source)
+    source = _BULLET.sub(r"\1-", source)
+    tree = SyntaxTreeNode(_parser().parse(source))
+    return list(_Reader(source).blocks(tree))
+
+
+@cache
+def _parser() -> MarkdownIt:
+    """Return the parser of blocks. `plain_text` removes the markup within them.
+
+    The parser has no rule for HTML blocks, since answers have prose between tags.
+    """
+    names = ["table", "code", "fence", "blockquote", "hr", "list", "reference"]
+    parser = MarkdownIt("zero").enable([*names, "heading", "lheading"])
+    # The inline parser does not tell offsets.
+    parser.core.ruler.enableOnly(["normalize", "block"])
+    return parser
+
+
+class _Reader:
+    """Reads the blocks of one text from the parser's tree."""
+
+    def __init__(self, source: str) -> None:
+        self._lines = source.split("\n")
+        self._starts = [0]
+        for line in self._lines:
+            self._starts.append(self._starts[-1] + len(line) + 1)
+
+    def blocks(
+        self, node: SyntaxTreeNode, depth: int = 0, opens_item: bool = False
+    ) -> Iterator[Block]:
+        """Yield the blocks below a node of the tree, in order.
+
+        Args:
+            node: The node.
+            depth: The number of lists that it is in.
+            opens_item: Whether it is the first node of a list item.
+        """
+        if node.type == "heading":
+            yield from self._heading(node, depth, opens_item)
+        elif node.type == "paragraph":
+            yield from self._prose(node.children[0], depth, opens_item)
+        elif node.type == "code_block":
+            if _is_prose(node.content):
+                yield from self._prose(node, depth, opens_item)
+        elif node.type == "table":
+            yield from self._rows(node, depth)
+        else:
+            is_list = node.type in ("bullet_list", "ordered_list")
+            for number, child in enumerate(node.children):
+                is_first = number == 0 and (node.type == "list_item" or opens_item)
+                yield from self.blocks(child, depth + is_list, is_first)
+
+    def _heading(self, node: SyntaxTreeNode, depth: int, opens_item: bool) -> Iterator[Block]:
+        """Yield a heading, or the paragraph that a line of dashes makes look like a heading."""
+        content = node.children[0].content
+        is_underlined = not node.markup.startswith("#")
+        # Models write "---" below a paragraph to separate it from the next.
+        if is_underlined and ("\n" in content or _SENTENCE_END.search(content)):
+            yield from self._prose(node.children[0], depth, opens_item)
+            return
+        plain = plain_text(content, self._offsets(node.children[0]))
+        if plain.text:
+            yield Block("heading", plain, depth, opens_item)
+
+    def _prose(self, node: SyntaxTreeNode, depth: int, opens_item: bool) -> Iterator[Block]:
+        """Yield the lines of a paragraph, of which those that were wrapped are one block."""
+        lines = node.content.split("\n")
+        offsets = self._offsets(node)
+        width = min(max(map(len, lines)), _WIDEST_WRAPPED)
+        start = 0  # of the block, in the paragraph
+        end = 0  # of the present line
+        for line, next_line in zip(lines, [*lines[1:], ""], strict=True):
+            end += len(line)
+            if next_line and _runs_on(line, next_line, width):
+                end += 1
+                continue
+            raw = node.content[start:end]
+            plain = plain_text(raw, offsets[start:end])
+            end += 1
+            start = end
+            if plain.text:
+                yield Block("prose", plain, depth, opens_item, _emphasis_of(raw))
+                opens_item = False
+
+    def _rows(self, table: SyntaxTreeNode, depth: int) -> Iterator[Block]:
+        """Yield the rows of a table below its header. The place of a row is its whole line."""
+        header: tuple[str, ...] = ()
+        for row in table.walk():
+            if row.type != "tr":
+                continue
+            contents = [cell.children[0].content for cell in row.children]
+            cells = tuple(plain_text(content, range(len(content))).text for content in contents)
+            if not header:
+                header = cells
+                continue
+            number = row.map[0] if row.map else 0
+            line = self._lines[number]
+            start = self._starts[number] + len(line) - len(line.lstrip())
+            plain = PlainText(line.strip(), range(start, start + len(line.strip())))
+            yield Block("row", plain, depth, header=header, cells=cells)
+
+    def _offsets(self, node: SyntaxTreeNode) -> Sequence[int]:
+        """Return the offset in the text of each character of a node's content.
+
+        The content lacks what stands before each line, such as the marks of a list.
+        """
+        first_line = node.map[0] if node.map else 0
+        offsets = array("l")
+        for number, line in enumerate(node.content.split("\n"), start=first_line):
+            # The content of a code block ends in a line break.
+            source_line = self._lines[number] if number < len(self._lines) else ""
+            column = max(source_line.rfind(line.strip()) - (len(line) - len(line.lstrip())), 0)
+            start = self._starts[min(number, len(self._lines))] + column
+            offsets.extend(range(start, start + len(line) + 1))
+        return offsets
+
+
+def plain_text(raw: str, offsets: Sequence[int]) -> PlainText:
+    """Remove the markup within a block, and white space that is not a single space.
+
+    Args:
+        raw: The block, such as ``**Ada** [sang](https://example.org) [1].``
+        offsets: The offset in the whole text of each of its characters.
+
+    Returns:
+        The text without markup, such as ``Ada sang.``
+    """
+    pieces: list[str] = []
+    kept_offsets = array("l")
+
+    def keep(piece: str, piece_offsets: Sequence[int]) -> None:
+        pieces.append(piece)
+        kept_offsets.extend(piece_offsets)
+
+    def ends_in_space() -> bool:
+        return not pieces or pieces[-1].endswith(" ")
+
+    position = 0
+    for match in _MARKUP.finditer(raw):
+        if match.start() > position:
+            keep(raw[position : match.start()], offsets[position : match.start()])
+        position = match.end()
+        kind = match.lastgroup
+        if kind == "space":
+            if not ends_in_space():
+                keep(" ", offsets[match.start() : match.start() + 1])
+        elif kind == "entity":
+            character = html.unescape(match[0])
+            keep(character, [offsets[match.start()]] * len(character))
+        elif kind is not None:
+            start, end = match.span(kind)
+            keep(raw[start:end], offsets[start:end])
+    if position < len(raw):
+        keep(raw[position:], offsets[position : len(raw)])
+    text = "".join(pieces)
+    stripped = text.rstrip()
+    return PlainText(stripped, kept_offsets[: len(stripped)])
+
+
+def _is_prose(content: str) -> bool:
+    """Tell whether a block that is indented like code is a paragraph of sentences."""
+    lines = content.strip().splitlines()
+    if not lines or not _PROSE_START.match(lines[0]) or not _SENTENCE_END.search(lines[-1]):
+        return False
+    return not _CODE_SIGNS.search(content)
+
+
+def _runs_on(line: str, next_line: str, width: int) -> bool:
+    """Tell whether a line was wrapped, so that its sentence goes on in the next line.
+
+    Args:
+        line: The line.
+        next_line: The next line of the same paragraph.
+        width: The length of the longest line of the paragraph.
+    """
+    # Two spaces or a backslash at the end of a line are a line break in Markdown.
+    if line.endswith(("  ", "\\")) or _SENTENCE_END.search(line[-20:]):
+        return False
+    if next_line[:1].islower():
+        return True
+    next_word = next_line.split(maxsplit=1)[0] if next_line.strip() else ""
+    is_full = len(line) + 1 + len(next_word) > width
+    return len(line) >= _LEAST_WRAPPED and len(line) <= _WIDEST_WRAPPED and is_full
+
+
+def _emphasis_of(raw: str) -> Literal["", "start", "all"]:
+    """Tell whether a block begins with bold text, or has no other text."""
+    if _ONLY_BOLD.fullmatch(raw):
+        return "all"
+    return "start" if _BOLD_START.match(raw) else ""

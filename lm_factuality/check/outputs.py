@@ -1,0 +1,90 @@
+"""Writes the files of a check: claims.jsonl, answers.csv and summary.json."""
+
+import csv
+import io
+import json
+from collections.abc import Mapping
+from pathlib import Path
+from typing import Any
+
+from lm_factuality.check.results import VERDICTS, CheckedClaim, CheckResult
+from lm_factuality.ground.console import format_interval, format_number, plural
+from lm_factuality.ground.files import write_json, write_lines, write_text
+from lm_factuality.scores.statistics import none_if_nan
+
+
+def write_files(result: CheckResult, folder: Path, about: Mapping[str, Any]) -> None:
+    """Write what a check found.
+
+    Args:
+        result: The checked answers.
+        folder: The folder, which is created if needed.
+        about: How the check came about, such as the judge, for ``summary.json``.
+    """
+    lines = (json.dumps(claim_object(claim), ensure_ascii=False) for claim in result.claims)
+    write_lines(folder / "claims.jsonl", lines)
+    write_text(folder / "answers.csv", _answers_table(result))
+    write_json(folder / "summary.json", {**summarise(result), "about": dict(about)})
+
+
+def summarise(result: CheckResult) -> dict[str, Any]:
+    """Return the figures of a check as a JSON object.
+
+    Returns:
+        The ``supported`` share of the scored claims with its ``interval``, the numbers of claims by
+        verdict, of ``answers`` and of ``refusals``, and the ``problems``. None stands for a figure
+        that is not defined.
+    """
+    return {
+        "supported": none_if_nan(result.share_supported),
+        "interval": result.interval,
+        "claims": {verdict: result.count(verdict) for verdict in VERDICTS},
+        "answers": len(result.answers),
+        "refusals": sum(answer.is_refusal for answer in result.answers),
+        "problems": list(result.problems),
+    }
+
+
+def figures_text(result: CheckResult) -> str:
+    """Return the figures of a check as lines of text, such as ``supported  13  81.2%``."""
+    lines = [f"{plural(len(result.claims), 'claim')} of {plural(len(result.answers), 'answer')}"]
+    for verdict in VERDICTS:
+        count = result.count(verdict)
+        text = f"{verdict.replace('_', ' '):<13}{count:>6,}"
+        if verdict == "supported":
+            share = format_number(none_if_nan(result.share_supported))
+            text += f"  {share} (95% interval {format_interval(result.interval)})"
+        lines.append(text)
+    return "\n".join(lines)
+
+
+def claim_object(claim: CheckedClaim) -> dict[str, Any]:
+    """Return a claim as an object of ``claims.jsonl``."""
+    return {
+        "answer": claim.answer,
+        "claim": claim.text,
+        "start": claim.start,
+        "end": claim.end,
+        "verdict": claim.verdict,
+        "probability": claim.probability,
+        "reason": claim.reason,
+        "evidence": [
+            {"document": passage.document, "passage": passage.text, "score": score}
+            for passage, score in zip(claim.evidence, claim.scores, strict=True)
+        ],
+        "deciding": claim.deciding,
+    }
+
+
+def _answers_table(result: CheckResult) -> str:
+    """Return ``answers.csv``: one row per answer with the numbers of its claims by verdict."""
+    table = io.StringIO()
+    writer = csv.writer(table, lineterminator="\n")
+    writer.writerow(["answer", "question", "refusal", "claims", *VERDICTS])
+    for answer in result.answers:
+        counts = answer.counts()
+        numbers = [counts[verdict] for verdict in VERDICTS]
+        writer.writerow(
+            [answer.id, answer.question, answer.is_refusal, len(answer.claims), *numbers]
+        )
+    return table.getvalue()

@@ -1,0 +1,339 @@
+"""The page of a check: every answer with its claims coloured, and the evidence beside it.
+
+The page is one file and asks the network for nothing. All texts are inserted as text only, never
+as HTML. People can correct verdicts on it, which `lm_factuality.check.corrections` reads back.
+"""
+
+import hashlib
+import json
+import math
+import re
+import unicodedata
+from collections import defaultdict
+from collections.abc import Iterable, Mapping, Sequence
+from pathlib import Path
+from typing import Any, NamedTuple
+
+from judges.claims import ClaimQuestion, ClaimVerdict, Evidence, Verdict, deciding_sentence
+from lm_factuality.check.corrections import CORRECTION_COLUMNS
+from lm_factuality.check.results import CheckedAnswer, CheckedClaim, CheckResult
+from lm_factuality.ground.files import write_text
+from lm_factuality.ground.html import one_file, read_asset, read_file
+from lm_factuality.scores.statistics import ratio
+
+# The scripts of the page in their order, after those that pages share. They run as one script.
+_SCRIPTS = ("corrections", "answers", "evidence", "page")
+
+_ZERO_WIDTH_JOINER = "\u200d"
+_SKIN_TONES = "\U0001f3fb\U0001f3fc\U0001f3fd\U0001f3fe\U0001f3ff"
+
+
+def write_page(result: CheckResult, path: Path, *, title: str, note: str) -> None:
+    """Write the page of a check as a single HTML file.
+
+    Args:
+        result: What the check found.
+        path: The file, such as ``out/index.html``.
+        title: The title of the page, such as the name of the file of answers.
+        note: A sentence on how the answers were checked: by which judge, against what.
+
+    Raises:
+        DataError: The file cannot be written.
+    """
+    write_text(path, build_page(result, title, note))
+
+
+def build_page(result: CheckResult, title: str, note: str) -> str:
+    """Return the HTML page of a check. The arguments are those of `write_page`."""
+    # Claims of an answer often share passages. Each passage is on the page once.
+    all_evidence = (passage for claim in result.claims for passage in claim.evidence)
+    passage_numbers = {
+        passage: number for number, passage in enumerate(dict.fromkeys(all_evidence))
+    }
+    answers = [_answer_content(answer, passage_numbers) for answer in result.answers]
+    passages = [(passage.document, passage.title, passage.text) for passage in passage_numbers]
+    content = {
+        "check": _check_id(answers),
+        "columns": CORRECTION_COLUMNS,
+        "answers": answers,
+        "passages": passages,
+    }
+    folder = __package__
+    scripts = [read_asset("tables.js"), read_asset("elements.js")]
+    scripts += [read_file(f"{folder}/{name}.js") for name in _SCRIPTS]
+    return one_file(
+        template=f"{folder}/page.html",
+        style=read_asset("look.css") + read_file(f"{folder}/page.css"),
+        script="\n".join(scripts),
+        title=title,
+        note=note,
+        problems=result.problems,
+        headline=_headline(result),
+        content=content,
+    )
+
+
+def _check_id(answers: Sequence[Mapping[str, Any]]) -> str:
+    """Return 12 hex digits by which the browser tells the corrections of two checks apart."""
+    digest = hashlib.sha256(json.dumps(answers).encode()).hexdigest()
+    return digest[:12]
+
+
+class Figure(NamedTuple):
+    """A number of the headline."""
+
+    verdict: str
+    """The verdict that it counts, or ``refusal``."""
+
+    label: str
+    """What it counts."""
+
+    value: str
+    """The number."""
+
+    small: str
+    """A line of small text under it."""
+
+    width: float
+    """The share of all claims, in per cent, for the bar below the figures."""
+
+
+def _headline(result: CheckResult) -> list[Figure]:
+    """Return the figures of the headline, the share of supported claims first."""
+    num_claims = len(result.claims)
+    interval = result.interval
+    interval_text = ""
+    if interval is not None:
+        interval_text = f"95% interval {100 * interval.low:.1f} to {100 * interval.high:.1f}%; "
+
+    def figure(verdict: Verdict, label: str) -> Figure:
+        """Return the number of claims with a verdict."""
+        count = result.count(verdict)
+        share = 100 * ratio(count, num_claims) if num_claims else 0.0
+        noun = "claim" if count == 1 else "claims"
+        return Figure(verdict, label, f"{count:,}", noun, share)
+
+    supported = figure("supported", "Supported")
+    share = result.share_supported
+    supported = supported._replace(
+        value="–" if math.isnan(share) else f"{100 * share:.1f}%",
+        small=f"{interval_text}{supported.value} of {result.num_scored:,} scored claims",
+    )
+    num_refusals = sum(answer.is_refusal for answer in result.answers)
+    refusals = Figure(
+        verdict="refusal",
+        label="Refusals",
+        value=f"{num_refusals:,}",
+        small=f"of {len(result.answers):,} answers",
+        width=0.0,
+    )
+    return [
+        supported,
+        figure("contradicted", "Contradicted"),
+        figure("not_found", "Not found"),
+        figure("unscored", "Unscored"),
+        refusals,
+    ]
+
+
+def _answer_content(
+    answer: CheckedAnswer, passage_numbers: Mapping[Evidence, int]
+) -> dict[str, Any]:
+    """Return what the page's script needs of an answer."""
+    return {
+        "id": answer.id,
+        "question": answer.question,
+        "refusal": answer.is_refusal,
+        "pieces": cut_at_claims(answer.text, answer.claims),
+        "claims": [_claim_content(claim, passage_numbers) for claim in answer.claims],
+    }
+
+
+def _claim_content(claim: CheckedClaim, passage_numbers: Mapping[Evidence, int]) -> dict[str, Any]:
+    """Return what the page's script needs of a claim."""
+    return {
+        "text": claim.text,
+        "start": claim.start,
+        "end": claim.end,
+        "verdict": claim.verdict,
+        "probability": _finite(claim.probability),
+        "reason": claim.reason,
+        "evidence": [passage_numbers[passage] for passage in claim.evidence],
+        "scores": [_finite(score) for score in claim.scores],
+        "deciding": claim.deciding,
+        "marks": find_marks(claim),
+    }
+
+
+def _finite(number: float | None) -> float | None:
+    """Return a number, or None in place of NaN and infinity, which JSON does not have."""
+    return number if number is not None and math.isfinite(number) else None
+
+
+class Piece(NamedTuple):
+    """A part of an answer that the same claims cover."""
+
+    text: str
+    """The text."""
+
+    claims: tuple[int, ...]
+    """The indices of the claims. Empty for text between claims."""
+
+
+def cut_at_claims(text: str, claims: Sequence[CheckedClaim]) -> list[Piece]:
+    """Cut an answer where claims begin and end, so that the page can mark them.
+
+    Example:
+        ``One. Two.`` with the claims at 0 to 4 and 5 to 9 becomes the pieces ``One.`` (claim 0),
+        a space (no claim) and ``Two.`` (claim 1).
+
+    Args:
+        text: The answer.
+        claims: Its claims. They may overlap, repeat, or lie outside of the text. A claim that
+            covers no character is in no piece.
+
+    Returns:
+        The pieces, whose texts together are the answer. No piece begins within a character, such
+        as a letter with a combining accent or an emoji of several parts.
+    """
+    starting: dict[int, list[int]] = defaultdict(list)
+    ending: dict[int, list[int]] = defaultdict(list)
+    for index, claim in enumerate(claims):
+        start = _character_boundary(text, claim.start)
+        end = _character_boundary(text, claim.end)
+        if start < end:
+            starting[start].append(index)
+            ending[end].append(index)
+
+    pieces = []
+    previous = 0
+    open_claims: dict[int, None] = {}
+    for position in sorted({*starting, *ending, len(text)}):
+        if position > previous:
+            pieces.append(Piece(text[previous:position], tuple(open_claims)))
+        previous = position
+        for index in ending[position]:
+            del open_claims[index]
+        for index in starting[position]:
+            open_claims[index] = None
+    return pieces
+
+
+def _character_boundary(text: str, position: int) -> int:
+    """Return the first position from ``position`` on at which a character begins or the text ends.
+
+    Accents, variation selectors, skin tones and what a joiner joins belong to the character before.
+    """
+    position = max(0, position)
+    while 0 < position < len(text):
+        follows_joiner = text[position - 1] == _ZERO_WIDTH_JOINER
+        if not follows_joiner and not _extends_character(text[position]):
+            break
+        position += 1
+    return min(position, len(text))
+
+
+def _extends_character(character: str) -> bool:
+    """Return whether a code point belongs to the character before it."""
+    is_mark = unicodedata.category(character).startswith("M")
+    return is_mark or character == _ZERO_WIDTH_JOINER or character in _SKIN_TONES
+
+
+class Mark(NamedTuple):
+    """A part of the deciding passage that the page marks, in the offsets of JavaScript."""
+
+    start: int
+    """Where it begins, in UTF-16 code units."""
+
+    end: int
+    """Where it ends."""
+
+
+class Marks(NamedTuple):
+    """What the page marks in the passage that decides a claim."""
+
+    sentence: Mark | None
+    """The sentence that decides. None without one."""
+
+    words: list[Mark]
+    """The words that decide, in order and without overlaps."""
+
+
+def find_marks(claim: CheckedClaim) -> Marks | None:
+    """Find the deciding sentence and words in the passage that decides a claim.
+
+    Args:
+        claim: The claim.
+
+    Returns:
+        Where they are in the text of the passage. None if no passage decides.
+    """
+    if claim.deciding is None:
+        return None
+    text = claim.evidence[claim.deciding].text
+    question = ClaimQuestion(claim.text, claim.evidence)
+    verdict = ClaimVerdict(
+        claim.verdict, claim.probability, claim.reason, claim.deciding, claim.deciding_words
+    )
+    sentence = deciding_sentence(question, verdict)
+    sentence_span = None
+    if sentence is not None and sentence.start >= 0:
+        sentence_span = _Span(sentence.start, sentence.start + len(sentence.sentence))
+    words = _find_words(text, claim.deciding_words, sentence_span)
+    return Marks(
+        sentence=None if sentence_span is None else _to_mark(text, sentence_span),
+        words=[_to_mark(text, span) for span in words],
+    )
+
+
+class _Span(NamedTuple):
+    """A part of a text."""
+
+    start: int
+    """Where it begins."""
+
+    end: int
+    """Where it ends."""
+
+
+def _find_words(text: str, deciding_words: Iterable[str], sentence: _Span | None) -> list[_Span]:
+    """Find deciding words in a passage, those of the deciding sentence if it has them.
+
+    Args:
+        text: The text of the passage.
+        deciding_words: The words, as they are written there.
+        sentence: Where the deciding sentence is. None without one.
+
+    Returns:
+        Where the words are, in order. Words that overlap are one part.
+    """
+    spans = []
+    for words in deciding_words:
+        if not words.strip():
+            continue
+        # The number 18 is not a part of 1870.
+        pattern = re.compile(rf"(?<!\w){re.escape(words)}(?!\w)")
+        match = None
+        if sentence is not None:
+            match = pattern.search(text, sentence.start, sentence.end)
+        match = match or pattern.search(text)
+        if match is not None:
+            spans.append(_Span(*match.span()))
+
+    joined: list[_Span] = []
+    for span in sorted(spans):
+        if joined and span.start <= joined[-1].end:
+            joined[-1] = _Span(joined[-1].start, max(span.end, joined[-1].end))
+        else:
+            joined.append(span)
+    return joined
+
+
+def _to_mark(text: str, span: _Span) -> Mark:
+    """Return a part of a text in the offsets of JavaScript, where an emoji has two units."""
+    return Mark(_utf16_length(text[: span.start]), _utf16_length(text[: span.end]))
+
+
+def _utf16_length(text: str) -> int:
+    """Return the length of a text in UTF-16 code units."""
+    return len(text.encode("utf-16-le", "surrogatepass")) // 2

@@ -1,0 +1,124 @@
+"""What a check finds: the claims of each answer, with verdicts and evidence."""
+
+from collections import Counter
+from collections.abc import Sequence
+from dataclasses import dataclass
+from functools import cached_property
+
+from judges.claims import Evidence, Verdict
+from lm_factuality.scores.intervals import Interval, ratio_interval
+from lm_factuality.scores.statistics import ratio
+
+VERDICTS: tuple[Verdict, ...] = ("supported", "contradicted", "not_found", "unscored")
+"""All verdicts, in the order of tables."""
+
+
+@dataclass(frozen=True)
+class CheckedClaim:
+    """A claim of an answer, with its verdict."""
+
+    answer: str
+    """The id of the answer."""
+
+    text: str
+    """The claim."""
+
+    start: int
+    """Where the claim begins in the answer's text."""
+
+    end: int
+    """Where it ends."""
+
+    verdict: Verdict
+    """What the evidence says about the claim."""
+
+    probability: float | None
+    """The probability that the claim is supported. None if it is unscored."""
+
+    reason: str
+    """The judge's reason, or why the claim is unscored."""
+
+    evidence: tuple[Evidence, ...] = ()
+    """The passages that the judge saw, the nearest to the claim first."""
+
+    scores: tuple[float, ...] = ()
+    """How near each passage is to the claim, by the search that found it."""
+
+    deciding: int | None = None
+    """The index in ``evidence`` of the passage that decides. None if none does."""
+
+    deciding_words: tuple[str, ...] = ()
+    """The words of that passage that decide, as they are written there."""
+
+
+@dataclass(frozen=True)
+class CheckedAnswer:
+    """An answer with the verdicts on its claims."""
+
+    id: str
+    """The id of the answer."""
+
+    question: str
+    """The question, or an empty text."""
+
+    text: str
+    """The answer as it was written."""
+
+    claims: tuple[CheckedClaim, ...]
+    """The claims in their order. Empty for a refusal, or an answer that says nothing."""
+
+    is_refusal: bool = False
+    """Whether the answer refuses to answer."""
+
+    def counts(self) -> Counter[Verdict]:
+        """Count the claims by verdict."""
+        return Counter(claim.verdict for claim in self.claims)
+
+    @property
+    def num_scored(self) -> int:
+        """The number of claims that have a verdict other than unscored."""
+        return len(self.claims) - self.counts()["unscored"]
+
+
+@dataclass(frozen=True)
+class CheckResult:
+    """All answers of a check, and what could not be checked."""
+
+    answers: tuple[CheckedAnswer, ...]
+    """The answers in the order of the source."""
+
+    problems: tuple[str, ...] = ()
+    """A sentence about each row of the answers and each document that could not be read."""
+
+    @cached_property
+    def claims(self) -> tuple[CheckedClaim, ...]:
+        """The claims of all answers."""
+        return tuple(claim for answer in self.answers for claim in answer.claims)
+
+    def count(self, verdict: Verdict) -> int:
+        """Return the number of claims with a verdict."""
+        return sum(claim.verdict == verdict for claim in self.claims)
+
+    @property
+    def num_scored(self) -> int:
+        """The number of claims with a verdict other than unscored."""
+        return len(self.claims) - self.count("unscored")
+
+    @property
+    def share_supported(self) -> float:
+        """The share of the scored claims that are supported, NaN without any."""
+        return ratio(self.count("supported"), self.num_scored)
+
+    @property
+    def interval(self) -> Interval | None:
+        """The 95% interval of `share_supported`. The claims of one answer are a cluster."""
+        supported = [answer.counts()["supported"] for answer in self.answers]
+        scored = [answer.num_scored for answer in self.answers]
+        return ratio_interval(supported, scored)
+
+    def worst_claims(self, count: int) -> Sequence[CheckedClaim]:
+        """Return the least supported claims: contradicted ones first, then those not found."""
+        flagged = [claim for claim in self.claims if claim.verdict in ("contradicted", "not_found")]
+        return sorted(
+            flagged, key=lambda claim: (claim.verdict != "contradicted", claim.probability or 0.0)
+        )[:count]

@@ -1,0 +1,215 @@
+"""The command ``check``, which checks people's own answers against their own documents.
+
+``lm_factuality.cli.main`` registers it.
+"""
+
+from collections import Counter
+from collections.abc import Iterator
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated
+
+import typer
+from typer import Argument, Option, echo
+
+from lm_factuality.cli.judge import MaxCost, Store, read_judge
+from lm_factuality.ground.command_line import App
+from lm_factuality.ground.console import format_interval, format_number, plural, print_table
+from lm_factuality.ground.errors import FactualityError
+
+if TYPE_CHECKING:
+    from lm_factuality.check.against import Comparison
+    from lm_factuality.check.results import CheckedClaim, CheckResult
+    from lm_factuality.check.run import FinishedCheck
+
+app = App()
+
+_EXAMPLE = Path(__file__).parents[1] / "check" / "example"
+_NUM_WORST = 10
+_NUM_PROBLEMS = 20
+_FAILED = 1
+_UNUSABLE = 2
+
+
+@app.command()
+def check(
+    answers: Annotated[
+        Path | None,
+        Argument(
+            help="The answers: a CSV, TSV, JSON Lines, JSON, Parquet, text or Markdown file, a"
+            " folder of texts or of lm_eval's results, or - for standard input (default: an"
+            " example that comes with the suite)."
+        ),
+    ] = None,
+    knowledge: Annotated[
+        Path | None,
+        Option(help="The documents: a folder, a file, or a database of 'knowledge build'."),
+    ] = None,
+    search: Annotated[
+        Path | None,
+        Option(help="The YAML file of a search service, instead of documents."),
+    ] = None,
+    judge: Annotated[
+        str,
+        Option(help="The judge's YAML file, or 'lexical' for the offline judge."),
+    ] = "lexical",
+    columns: Annotated[
+        list[str] | None,
+        Option(
+            metavar="ROLE=NAME...",
+            help="The columns of a table: answer=NAME, question=NAME, id=NAME.",
+        ),
+    ] = None,
+    out: Annotated[
+        Path | None, Option(help="Folder to write claims, figures and a page to.")
+    ] = None,
+    against: Annotated[
+        Path | None,
+        Option(help="Another system's answers to the same questions, to compare with."),
+    ] = None,
+    fail_under: Annotated[
+        float | None,
+        Option(help="Exit with 1 if fewer than this many per cent of the claims are supported."),
+    ] = None,
+    store: Store = None,
+    max_cost: MaxCost = None,
+) -> None:
+    """Check whether answers are factual, claim by claim, against your documents or a search.
+
+    \b
+    Examples:
+      lm-factuality check
+      lm-factuality check answers.csv --knowledge docs/
+      lm-factuality check answers.jsonl --knowledge docs/ --judge gpt.yaml --out checked
+      lm-factuality check answers.csv --search search.yaml --judge gpt.yaml
+      lm-factuality check results/ --knowledge wiki.db --judge gpt.yaml
+      lm-factuality check answers.csv --knowledge docs/ --fail-under 95
+      lm-factuality check new.csv --knowledge docs/ --against old.csv
+
+    The exit code is 1 with --fail-under if too few claims are supported, and 2 if the input cannot
+    be used or more than half of the claims are unscored. Answers of judges and results of searches
+    stay on disk, so that the same command continues after an interruption.
+    """
+    from lm_factuality.check.against import compare_checks
+    from lm_factuality.check.answers import parse_columns, read_answers
+    from lm_factuality.check.run import run_check
+
+    if answers is None:
+        # Without answers, the example shows what the command does.
+        answers = _EXAMPLE / "answers.csv"
+        knowledge = knowledge or _EXAMPLE / "documents"
+    try:
+        config = read_judge(judge, max_cost)
+        names = parse_columns(columns or [])
+        files = [answers] if against is None else [answers, against]
+        answer_files = [read_answers("-" if str(file) == "-" else file, names) for file in files]
+        checks = [run_check(file, knowledge, search, config, store) for file in answer_files]
+        if out is not None:
+            _write(checks[0], answers, out)
+        _print_result(checks[0], out)
+        if against is not None:
+            _print_comparison(compare_checks(checks[0].result, checks[1].result))
+    except FactualityError as error:
+        echo(f"lm-factuality check: {error}", err=True)
+        raise typer.Exit(_UNUSABLE) from error
+    raise typer.Exit(_exit_code(checks[0].result, fail_under))
+
+
+def _write(checked: "FinishedCheck", answers: Path, folder: Path) -> None:
+    """Write the files and the page of a check."""
+    from lm_factuality.check.outputs import write_files
+    from lm_factuality.check.page import write_page
+
+    write_files(checked.result, folder, {"answers": str(answers), **checked.about})
+    title = f"Check of {answers.name}"
+    write_page(checked.result, folder / "index.html", title=title, note=_evidence_note(checked))
+
+
+def _evidence_note(checked: "FinishedCheck") -> str:
+    """Say what the answers were checked against, and by whom."""
+    about = checked.about
+    against = about.get("search") or f"{about['knowledge']}, {about['documents']:,} documents"
+    return f"Checked against {against} by the judge {about['judge']['name']}"
+
+
+def _print_result(checked: "FinishedCheck", out: Path | None) -> None:
+    """Print the figures of a check, the ten worst claims, and what to do next."""
+    from lm_factuality.check.results import VERDICTS
+    from lm_factuality.scores.statistics import none_if_nan
+
+    result = checked.result
+    rows = []
+    for verdict in VERDICTS:
+        count = result.count(verdict)
+        share = interval = ""
+        if verdict == "supported":
+            share = format_number(none_if_nan(result.share_supported))
+            interval = format_interval(result.interval)
+        elif verdict != "unscored" and result.num_scored:
+            share = format_number(count / result.num_scored)
+        rows.append((verdict.replace("_", " "), f"{count:,}", share, interval))
+    print_table(
+        f"{plural(len(result.claims), 'claim')} of {plural(len(result.answers), 'answer')}",
+        ("verdict", "#claims", "#of scored", "#95% interval"),
+        rows,
+        list(_notes(checked)),
+    )
+    for claim in result.worst_claims(_NUM_WORST):
+        _print_claim(claim)
+    if out is None:
+        echo("To see every claim beside its evidence, add --out checked and open its index.html.")
+    else:
+        echo(f"Open {out / 'index.html'} to see every claim beside its evidence.")
+
+
+def _notes(checked: "FinishedCheck") -> Iterator[str]:
+    """Yield the notes below the table: the evidence, refusals, the judge's cost and problems."""
+    result = checked.result
+    yield f"{_evidence_note(checked)}. Claims of one answer are a cluster."
+    num_refusals = sum(answer.is_refusal for answer in result.answers)
+    if num_refusals:
+        yield f"{plural(num_refusals, 'refusal')}, not judged."
+    reasons = Counter(claim.reason for claim in result.claims if claim.verdict == "unscored")
+    for reason, count in reasons.most_common(3):
+        yield f"{plural(count, 'claim')} unscored: {reason}."
+    yield from result.problems[:_NUM_PROBLEMS]
+    if len(result.problems) > _NUM_PROBLEMS:
+        yield f"... and {len(result.problems) - _NUM_PROBLEMS:,} more that could not be read."
+
+
+def _print_claim(claim: "CheckedClaim") -> None:
+    """Print a claim that is not supported, with the sentence that contradicts it."""
+    echo(f"{claim.verdict.replace('_', ' ')}: {claim.text}  ({claim.answer})")
+    from judges.claims import ClaimQuestion, ClaimVerdict, deciding_sentence
+
+    if claim.deciding is None:
+        return
+    evidence = claim.evidence[claim.deciding]
+    question = ClaimQuestion(claim.text, claim.evidence)
+    verdict = ClaimVerdict(
+        claim.verdict, claim.probability, claim.reason, claim.deciding, claim.deciding_words
+    )
+    sentence = deciding_sentence(question, verdict)
+    if sentence is not None:
+        echo(f"    {evidence.document}: {sentence.sentence}")
+
+
+def _print_comparison(comparison: "Comparison") -> None:
+    """Print how two systems differ on the questions that both answered."""
+    low, high = comparison.interval or (None, None)
+    echo(
+        f"{plural(comparison.num_questions, 'question')} in both: supported"
+        f" {format_number(comparison.first)} and {format_number(comparison.second)}, difference"
+        f" {format_number(comparison.difference)}"
+        f" (95% interval {format_interval((low, high))})"
+    )
+    for change in comparison.changes[:_NUM_WORST]:
+        echo(f"  {change.question}: {change.first} here, {change.second} there")
+
+
+def _exit_code(result: "CheckResult", fail_under: float | None) -> int:
+    """Return 2 if more than half of the claims are unscored, 1 if too few are supported, or 0."""
+    if 2 * result.count("unscored") > len(result.claims):
+        return _UNUSABLE
+    if fail_under is not None and not 100 * result.share_supported >= fail_under:
+        return _FAILED
+    return 0

@@ -1,0 +1,20 @@
+"""The benchmark of the index of people's documents."""
+
+from __future__ import annotations
+
+from bench.check import index
+
+
+def test_each_step_has_a_row(monkeypatch):
+    # A process for each step would take seconds, and its memory does not matter here.
+    monkeypatch.setattr(index, "run_in_process", lambda work, *arguments: work(*arguments))
+
+    records = list(index.measure_index(num_documents=4))
+
+    assert [record["step"] for record in records] == [
+        "index all documents",
+        "open the index, no file changed",
+        "search 4 claims",
+        "open the index, one file changed",
+    ]
+    assert all(record["seconds"] > 0 for record in records)

@@ -1,0 +1,345 @@
+"""Answers are read from every format, unclear input is one error, and bad rows are reported."""
+
+from __future__ import annotations
+
+import io
+import json
+from pathlib import Path
+from types import SimpleNamespace
+
+import pyarrow
+import pyarrow.parquet
+import pytest
+
+from lm_factuality.check.answers import (
+    MAX_ANSWER_BYTES,
+    Answer,
+    is_samples_file,
+    parse_columns,
+    read_answers,
+)
+from lm_factuality.ground.errors import ConfigError, DataError
+
+ROWS = [
+    {"id": "a", "question": "Who?", "answer": "Ada sang."},
+    {"id": "b", "question": "", "answer": 'She said "no",\nand left.'},
+]
+CSV_TEXT = 'id,question,answer\na,Who?,Ada sang.\nb,,"She said ""no"",\nand left."\n'
+MESSAGES = [
+    {"role": "system", "content": "Be brief."},
+    {"role": "user", "content": "Hello"},
+    {"role": "assistant", "content": "Hi!"},
+    {"role": "user", "content": [{"type": "text", "text": "Who sang?"}]},
+    {"role": "assistant", "content": "Ada sang."},
+    {"role": "user", "content": "Thanks"},
+]
+
+
+def write(folder: Path, name: str, text: str) -> Path:
+    """Write a text file, and the folders above it."""
+    path = folder / name
+    path.parent.mkdir(parents=True, exist_ok=True)
+    path.write_text(text, encoding="utf-8")
+    return path
+
+
+def json_lines(rows: list[dict]) -> str:
+    """Return rows as JSON Lines."""
+    return "".join(f"{json.dumps(row)}\n" for row in rows)
+
+
+def write_format(folder: Path, name: str) -> Path:
+    """Write ``ROWS`` to a file in the format of its ending."""
+    if name.endswith(".parquet"):
+        path = folder / name
+        pyarrow.parquet.write_table(pyarrow.Table.from_pylist(ROWS), path)
+        return path
+    texts = {
+        "answers.csv": CSV_TEXT,
+        "semicolons.csv": CSV_TEXT.replace('",\nand', "COMMA")
+        .replace(",", ";")
+        .replace("COMMA", '",\nand'),
+        "answers.jsonl": json_lines(ROWS),
+        "answers.json": json.dumps(ROWS),
+        "nested.json": json.dumps({"model": "m", "data": ROWS}),
+    }
+    return write(folder, name, texts[name])
+
+
+@pytest.mark.parametrize(
+    "name",
+    ["answers.csv", "semicolons.csv", "answers.jsonl", "answers.json", "nested.json", "a.parquet"],
+)
+def test_every_table_gives_the_same_answers(tmp_path, name):
+    answers = read_answers(write_format(tmp_path, name)).answers
+
+    assert [(answer.id, answer.question, answer.text) for answer in answers] == [
+        (row["id"], row["question"], row["answer"]) for row in ROWS
+    ]
+    assert answers[1].location == f"{name}, row 2"
+
+
+def test_a_table_with_tabs_is_read(tmp_path):
+    path = write(tmp_path, "answers.tsv", "Prompt\tModel\tResponse\nWho?\tm\tAda, of course.\n")
+
+    (answer,) = read_answers(path).answers
+
+    assert answer == Answer("1", "Who?", "Ada, of course.", "answers.tsv, row 1")
+
+
+@pytest.mark.parametrize("column", ["Answer", " ANSWER ", "completion", "Reply", "text"])
+def test_the_usual_names_of_columns_are_found(tmp_path, column):
+    path = write(tmp_path, "a.jsonl", json_lines([{column: "Ada sang.", "Answer ID": 7}]))
+
+    (answer,) = read_answers(path).answers
+
+    assert (answer.id, answer.text) == ("7", "Ada sang.")
+
+
+def test_named_columns_replace_the_usual_names(tmp_path):
+    path = write(tmp_path, "a.csv", "answer,reply,ask,nr\ngold,Ada sang.,Who?,x1\n")
+
+    (answer,) = read_answers(path, {"answer": "reply", "question": "ask", "id": "nr"}).answers
+
+    assert (answer.id, answer.question, answer.text) == ("x1", "Who?", "Ada sang.")
+
+
+def test_one_error_lists_all_problems_with_columns(tmp_path):
+    path = write(tmp_path, "a.csv", "frage,antwort\nWer?,Ada sang.\n")
+
+    with pytest.raises(DataError) as error:
+        read_answers(path, {"question": "fragen", "id": "nr"})
+
+    message = str(error.value)
+    assert "--columns question=fragen: no such column; did you mean frage?" in message
+    assert "--columns id=nr: no such column" in message
+    assert "no column is called answer, response" in message
+    assert "Columns: frage, antwort" in message
+    assert "First row: frage='Wer?', antwort='Ada sang.'" in message
+    assert "--columns answer=NAME" in message
+
+
+def test_two_columns_that_may_be_the_answer_are_an_error(tmp_path):
+    path = write(tmp_path, "a.csv", "question,answer,response\nWho?,Ada,Ada sang.\n")
+
+    with pytest.raises(DataError, match="several columns may have the answers: answer, response"):
+        read_answers(path)
+
+
+def test_an_unknown_role_is_refused(tmp_path):
+    with pytest.raises(ConfigError, match="found anwser, expected id, question, answer"):
+        read_answers(tmp_path, {"anwser": "reply"})
+
+
+def test_columns_are_parsed_from_the_command_line():
+    assert parse_columns(["answer=reply", "question=a=b"]) == {"answer": "reply", "question": "a=b"}
+    with pytest.raises(ConfigError, match="expected ROLE=NAME"):
+        parse_columns(["reply"])
+
+
+def test_repeated_ids_are_numbered(tmp_path):
+    rows = [{"id": name, "answer": "Ada sang."} for name in ("a", "a", "a#2", "a")]
+    path = write(tmp_path, "a.jsonl", json_lines(rows))
+
+    answers = read_answers(path).answers
+
+    assert [answer.id for answer in answers] == ["a", "a#3", "a#2", "a#4"]
+
+
+def test_rows_that_cannot_be_used_are_problems_with_their_reason(tmp_path):
+    path = tmp_path / "a.csv"
+    long_answer = b"a" * (MAX_ANSWER_BYTES + 1)
+    path.write_bytes(b"id,answer\n1,ok\n2\n3,\n4,caf\xe9\n5," + long_answer + b"\n")
+
+    answer_file = read_answers(path)
+
+    assert [answer.id for answer in answer_file.answers] == ["1"]
+    assert [(problem.location, problem.reason) for problem in answer_file.problems] == [
+        ("a.csv, row 2", "line 3: 1 cells, expected 2 as in the header, with commas between them"),
+        ("a.csv, row 3", "the answer is empty"),
+        ("a.csv, row 4", "line 5: byte 0xe9 is not UTF-8; save the file as UTF-8"),
+        ("a.csv, row 5", "the answer has 1,000,001 bytes, at most 1,000,000 are checked; split it"),
+    ]
+
+
+@pytest.mark.parametrize(
+    ("value", "reason"),
+    [
+        (None, "the answer is empty"),
+        (["Ada"], "found ['Ada'], expected a text"),
+        ("\ud800", "the answer has half of a character"),
+    ],
+)
+def test_a_value_that_is_no_text_is_a_problem(tmp_path, value, reason):
+    path = write(tmp_path, "a.jsonl", json_lines([{"answer": "Ada sang."}, {"answer": value}]))
+
+    (problem,) = read_answers(path).problems
+
+    assert problem.location == "a.jsonl, row 2"
+    assert problem.reason.startswith(reason)
+
+
+@pytest.mark.parametrize(
+    ("name", "content", "message"),
+    [
+        ("a.csv", b"", "the file is empty"),
+        ("a.md", b" \n", "the file is empty"),
+        ("a.csv", b"answer\n", "no answers; expected at least one row"),
+        ("a.csv", b"answer,id\n,1\n,2\n", "no answer can be used: the answer is empty"),
+        ("a.json", b"[]", "no answers"),
+        ("a.json", b"{", "not valid JSON"),
+        ("a.json", b"3", "found 3, expected a list of objects"),
+        ("a.csv", b"answer\n\0\1\2", "a binary file"),
+        ("a.csv", "answer\nAda".encode("utf-16"), "a text in UTF-16; save it as UTF-8"),
+        ("a.txt", b"caf\xe9", "save it as text in UTF-8"),
+        ("a.pdf", b"%PDF-1.7", "ends in '.pdf', expected .csv"),
+        ("a.parquet", b"PAR1 no", "not a readable Parquet file"),
+    ],
+)
+def test_a_file_that_cannot_be_used_is_an_error(tmp_path, name, content, message):
+    path = tmp_path / name
+    path.write_bytes(content)
+
+    with pytest.raises(DataError, match=message):
+        read_answers(path)
+
+
+def test_a_missing_file_is_an_error(tmp_path):
+    with pytest.raises(DataError, match="no such file"):
+        read_answers(tmp_path / "a.csv")
+
+
+def test_a_text_file_is_one_answer(tmp_path):
+    path = write(tmp_path, "ada.md", "# Ada\n\nAda sang.\n")
+
+    assert read_answers(path).answers == (Answer("ada.md", "", "# Ada\n\nAda sang.\n", "ada.md"),)
+
+
+def test_a_folder_of_text_files_has_an_answer_in_each(tmp_path):
+    write(tmp_path, "b.txt", "Bo sang.")
+    write(tmp_path, "sub/a.md", "Ada sang.")
+    write(tmp_path, ".hidden.md", "No.")
+    write(tmp_path, "empty.md", "")
+    write(tmp_path, "image.png", "x")
+
+    answer_file = read_answers(tmp_path)
+
+    assert [answer.id for answer in answer_file.answers] == ["b.txt", "sub/a.md"]
+    assert [(problem.location, problem.reason) for problem in answer_file.problems] == [
+        ("empty.md", "empty.md: the file is empty; expected answers"),
+        ("image.png", "the file ends in none of .txt, .md, .markdown"),
+    ]
+
+
+def test_a_folder_without_text_is_an_error(tmp_path):
+    write(tmp_path, "image.png", "x")
+
+    with pytest.raises(DataError, match="no text files and no samples of lm_eval"):
+        read_answers(tmp_path)
+
+
+@pytest.mark.parametrize("name", ["chat.jsonl", "chat.json", "messages.json"])
+def test_the_last_turn_of_the_assistant_is_the_answer(tmp_path, name):
+    content = MESSAGES if name == "messages.json" else {"id": "c1", "messages": MESSAGES}
+    path = write(tmp_path, name, json.dumps(content))
+
+    (answer,) = read_answers(path).answers
+
+    assert answer.text == "Ada sang."
+    assert answer.question == "Who sang?"
+
+
+def test_a_chat_without_an_answer_is_a_problem(tmp_path):
+    rows = [{"messages": MESSAGES}, {"messages": MESSAGES[:2]}]
+    path = write(tmp_path, "chat.jsonl", json_lines(rows))
+
+    (problem,) = read_answers(path).problems
+
+    assert problem.reason == "the chat has no text of the assistant"
+
+
+def sample(doc_id: int, doc: dict, response: str, filter_name: str = "none") -> dict:
+    """Return a sample of a generating task, as lm_eval writes it."""
+    return {
+        "doc_id": doc_id,
+        "doc": doc,
+        "arguments": {"gen_args_0": {"arg_0": "Prompt?", "arg_1": {"until": []}}},
+        "resps": [[response]],
+        "filtered_resps": ["18"],
+        "filter": filter_name,
+    }
+
+
+SAMPLES = [
+    sample(0, {"Question": "Who?"}, "<think>Hm.</think>Ada sang."),
+    sample(0, {"Question": "Who?"}, "<think>Hm.</think>Ada sang.", "other"),
+    sample(1, {"goal": 3}, "Bo sang."),
+]
+
+
+def test_samples_of_lm_eval_have_the_answer_as_the_model_wrote_it(tmp_path):
+    write(tmp_path, "m/samples_qa_2026-01-31T10-00-00.5.jsonl", json_lines(SAMPLES))
+
+    answers = read_answers(tmp_path).answers
+
+    assert [(answer.id, answer.question, answer.text) for answer in answers] == [
+        ("0", "Who?", "Ada sang."),
+        ("1", "Prompt?", "Bo sang."),
+    ]
+
+
+def test_a_task_that_scores_continuations_is_a_problem_beside_others(tmp_path):
+    scored = sample(0, {"question": "Who?"}, "-1.0")
+    scored["arguments"] = {"gen_args_0": {"arg_0": "Who?", "arg_1": " Ada"}}
+    write(tmp_path, "samples_choice_2026-01-31T10-00-00.5.jsonl", json_lines([scored]))
+    write(tmp_path, "samples_qa_2026-01-31T10-00-00.5.jsonl", json_lines(SAMPLES))
+
+    answer_file = read_answers(tmp_path)
+
+    assert [answer.id for answer in answer_file.answers] == ["qa/0", "qa/1"]
+    assert "the task scores continuations" in answer_file.problems[0].reason
+
+
+def test_samples_of_two_runs_are_an_error(tmp_path):
+    for day in ("30", "31"):
+        name = f"samples_qa_2026-01-{day}T10-00-00.5.jsonl"
+        write(tmp_path, name, json_lines(SAMPLES))
+
+    with pytest.raises(DataError, match="samples of several runs; name one file"):
+        read_answers(tmp_path)
+
+
+def test_results_without_samples_are_an_error(tmp_path):
+    write(tmp_path, "m/results_2026-01-31T10-00-00.5.json", "{}")
+
+    with pytest.raises(DataError, match="run lm_eval again with --log_samples"):
+        read_answers(tmp_path)
+
+
+def test_samples_files_are_told_from_other_files(tmp_path):
+    assert is_samples_file(write(tmp_path, "a.jsonl", json_lines(SAMPLES)))
+    assert not is_samples_file(write(tmp_path, "b.jsonl", json_lines(ROWS)))
+    assert not is_samples_file(write(tmp_path, "c.csv", CSV_TEXT))
+
+
+@pytest.mark.parametrize(
+    ("content", "num_answers"),
+    [
+        (json_lines(ROWS), 2),
+        (json.dumps(ROWS, indent=1), 2),
+        (CSV_TEXT, 2),
+        ("\ufeff" + CSV_TEXT, 2),
+        ("question\tanswer\nWho?\tAda\n", 1),
+        ("Ada sang, and Bo\nanswered, too.", 1),
+        ("[Ada](https://example.org) sang.", 1),
+        ("{Ada} sang.", 1),
+    ],
+)
+def test_standard_input_is_read_by_its_beginning(monkeypatch, content, num_answers):
+    stream = SimpleNamespace(buffer=io.BytesIO(content.encode()))
+    monkeypatch.setattr("sys.stdin", stream)
+
+    answers = read_answers("-").answers
+
+    assert len(answers) == num_answers
+    assert answers[0].location.startswith("standard input")

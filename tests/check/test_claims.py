@@ -1,0 +1,259 @@
+"""Answers are split into claims, which know their place; what states nothing is no claim."""
+
+from __future__ import annotations
+
+import re
+import time
+from pathlib import Path
+
+import pytest
+
+from lm_factuality.check.claims import is_refusal, split_answer
+from tests.ground.test_linear import Repetition, is_linear
+
+ANSWERS = sorted((Path(__file__).parent / "answers").glob("*.md"))
+
+
+def texts(answer: str) -> list[str]:
+    """Return the texts of the claims of an answer."""
+    return [claim.text for claim in split_answer(answer)]
+
+
+@pytest.mark.parametrize(
+    ("answer", "claims"),
+    [
+        pytest.param(
+            "Ada was born in 1900 and died in 1950. She sang.",
+            ["Ada was born in 1900.", "Ada died in 1950.", "She sang."],
+            id="facts of a sentence",
+        ),
+        pytest.param(
+            "If water is heated and stirred, it moved.",
+            ["If water is heated and stirred, it moved."],
+            id="a condition stays whole",
+        ),
+        pytest.param(
+            'Ada said, "I cannot sing" in 1900.',
+            ['Ada said, "I cannot sing" in 1900.'],
+            id="quoted I",
+        ),
+        pytest.param(
+            "If you want to boil water, heat it to 100 °C.",
+            ["If you want to boil water, heat it to 100 °C."],
+            id="a condition that is no offer",
+        ),
+        pytest.param(
+            "However, scientists continue to look for it.",
+            ["However, scientists continue to look for it."],
+            id="an unknown verb after a lead",
+        ),
+        pytest.param(
+            "There are 8 billion people.", ["There are 8 billion people."], id="people in the world"
+        ),
+        pytest.param("Beach v. Lind is a case.", ["Beach v. Lind is a case."], id="abbreviation"),
+        pytest.param("Plants need light.", ["Plants need light."], id="an unknown verb"),
+        pytest.param("Paris", ["Paris"], id="a short answer"),
+        pytest.param("# Life\n\nAda sang.", ["Ada sang."], id="a heading"),
+        pytest.param("**Life**\nAda sang.", ["Ada sang."], id="a bold title"),
+        pytest.param("Early life\n\nAda sang.", ["Ada sang."], id="a plain title"),
+        pytest.param(
+            "**Ada was a singer.**\n\nBo sang.", ["Ada was a singer.", "Bo sang."], id="bold"
+        ),
+        pytest.param("Ada sang.\n---\nBo sang.", ["Ada sang.", "Bo sang."], id="a rule"),
+        pytest.param("Ada was\na singer.", ["Ada was a singer."], id="a wrapped line"),
+        pytest.param("> Ada sang.", ["Ada sang."], id="a quotation"),
+        pytest.param("Run:\n```\nAda was here.\n```\nBo sang.", ["Bo sang."], id="fenced code"),
+        pytest.param("Bo sang.\n\n    x = is(1)\n", ["Bo sang."], id="indented code"),
+        pytest.param(
+            "Bo sang.\n\n    Ada sang too.\n", ["Bo sang.", "Ada sang too."], id="indented prose"
+        ),
+        pytest.param("<think>Is it?</think>Ada sang.", ["Ada sang."], id="a thought"),
+        pytest.param("Ada sang.\\n\\nBo sang.", ["Ada sang.", "Bo sang."], id="escaped breaks"),
+        pytest.param(
+            "[Ada](https://a.org/b_(c)) *sang* `x_y` &amp; 2*3 [1][2].",
+            ["Ada sang x_y & 2*3."],
+            id="markup",
+        ),
+        pytest.param(
+            "It is not possible to travel faster than light.",
+            ["It is not possible to travel faster than light."],
+            id="an impossibility is no refusal",
+        ),
+        pytest.param(
+            "Le pont a été construit en 1900.", ["Le pont a été construit en 1900."], id="French"
+        ),
+    ],
+)
+def test_an_answer_has_these_claims(answer, claims):
+    assert texts(answer) == claims
+
+
+@pytest.mark.parametrize(
+    ("answer", "claims"),
+    [
+        pytest.param(
+            "The largest cities are:\n- Oslo\n- **Bergen** – the old capital\n",
+            ["The largest cities are Oslo.", "The largest cities are Bergen – the old capital."],
+            id="phrases after a verb",
+        ),
+        pytest.param(
+            "It has three parts:\n1. the head\n2. The tail is long.\n",
+            ["It has three parts: the head.", "The tail is long."],
+            id="phrases after a noun",
+        ),
+        pytest.param(
+            "## Symptoms\n• Fever\n• High pressure\n",
+            ["Symptoms: Fever.", "Symptoms: High pressure."],
+            id="phrases below a heading",
+        ),
+        pytest.param(
+            "- **Climate**: The city is mild. It rains.\n",
+            ["Climate: The city is mild.", "It rains."],
+            id="a label and sentences",
+        ),
+        pytest.param(
+            "## 2. Types\n1. **Early**\n   - Fever\n   - It is mild.\n",
+            ["Types: Early: Fever.", "It is mild."],
+            id="nested lists",
+        ),
+        pytest.param(
+            "Norway\nCapital: Oslo\nCurrency: krone\n\nSweden\nCapital: Stockholm\nCurrency: krona",
+            [
+                "Norway: Capital: Oslo.",
+                "Norway: Currency: krone.",
+                "Sweden: Capital: Stockholm.",
+                "Sweden: Currency: krona.",
+            ],
+            id="lines of labels",
+        ),
+        pytest.param(
+            "## Calvin cycle\n\nThis stage is dark. It is slow.",
+            ["Calvin cycle: This stage is dark.", "It is slow."],
+            id="a pronoun after a heading",
+        ),
+        pytest.param(
+            "Rules:\n- No tanks\n",
+            ["Rules: No tanks."],
+            id="a negation is kept",
+        ),
+    ],
+)
+def test_an_item_that_is_no_sentence_gets_what_introduces_it(answer, claims):
+    assert texts(answer) == claims
+
+
+def test_a_cell_of_a_table_gets_the_names_of_its_row_and_column():
+    answer = (
+        "| Country | Capital | In the EU | Note |\n|---|---|---|---|\n"
+        "| **Norway** | Oslo | ❌ | – |\n| Sweden | Stockholm | ✅ | |\n"
+    )
+
+    assert texts(answer) == [
+        "Norway, Capital: Oslo.",
+        "Norway, In the EU: No.",
+        "Sweden, Capital: Stockholm.",
+        "Sweden, In the EU: Yes.",
+    ]
+
+
+def test_a_year_in_a_table_gets_the_name_of_its_column():
+    assert texts("| Year | Event |\n|--|--|\n| 1969 | Moon landing |") == [
+        "Year 1969, Event: Moon landing."
+    ]
+
+
+@pytest.mark.parametrize(
+    "sentence",
+    [
+        "Sure!",
+        "Great question!",
+        "Here is an overview of the town.",
+        "Let me know if you need more details.",
+        "I hope this helps!",
+        "If you have any questions, please ask.",
+        "Would you like more?",
+        "It depends.",
+        "However, I can provide you with an example.",
+        "I'm sorry, but I cannot say when.",
+        "The documents do not say when it opened.",
+        "Please consult your doctor.",
+    ],
+)
+def test_a_sentence_that_states_nothing_is_no_claim(sentence):
+    assert texts(f"{sentence}\n\nAda was a singer.") == ["Ada was a singer."]
+    assert texts(sentence) == []
+
+
+def test_an_advice_to_the_reader_of_the_claim_is_removed():
+    assert texts("Please note that Ada was a singer.") == ["Ada was a singer."]
+
+
+@pytest.mark.parametrize("path", ANSWERS, ids=lambda path: path.stem)
+def test_a_claim_knows_its_place_in_a_long_answer(path):
+    answer = path.read_text(encoding="utf-8")
+    claims = split_answer(answer)
+
+    assert len(claims) >= 13
+    for claim in claims:
+        place = answer[claim.start : claim.end]
+        # The last words of a claim are its own. The first may be those of a heading.
+        words = re.findall(r"\w+", claim.text.lower())[-2:]
+        is_sign = words[-1:] in (["yes"], ["no"])
+        assert is_sign or words[-1] in place.lower()
+        assert "```" not in place
+
+
+def test_places_are_right_with_windows_line_ends_and_thoughts():
+    answer = "<think>Hm.</think># Life\r\n\r\n- *Ada* sang &amp; danced.\r\n- Bo sat.\r\n"
+
+    places = [answer[claim.start : claim.end] for claim in split_answer(answer)]
+
+    assert places == ["Ada* sang &amp; danced.", "Bo sat."]
+
+
+def test_a_refusal_is_told_from_an_answer():
+    assert is_refusal("I'm sorry, but I can't help with that.")
+    assert is_refusal("")
+    assert not is_refusal("Ada sang.")
+
+
+PIECES = (
+    "> ",
+    "[",
+    "[a](",
+    "a|",
+    "- a\n",
+    "\n",
+    "`",
+    "<",
+    "| a | b |\n",
+    "*a _b ",
+    "A: b\n",
+    "It is. ",
+)
+
+
+@pytest.mark.parametrize("piece", PIECES)
+def test_an_answer_is_split_in_time_in_proportion_to_its_length(piece):
+    assert is_linear(split_answer, Repetition(piece), scale=3)
+
+
+def test_an_answer_of_one_megabyte_is_split():
+    answer = "Ada [was](x) a **singer**, if " * 33_000
+    start = time.process_time()
+
+    split_answer(answer)
+
+    assert time.process_time() - start < 30
+
+
+def test_a_bold_title_that_begins_an_item_is_no_claim():
+    claims = split_answer("1. **Final selection.** Three completions are kept.")
+
+    assert [claim.text for claim in claims] == ["Three completions are kept."]
+
+
+def test_a_short_sentence_that_begins_an_item_is_a_claim():
+    claims = split_answer("1. It floats. It sinks in oil.")
+
+    assert [claim.text for claim in claims] == ["It floats.", "It sinks in oil."]

@@ -1,0 +1,518 @@
+"""An index of people's documents finds passages, and follows the files."""
+
+from __future__ import annotations
+
+import json
+import multiprocessing
+import os
+import signal
+import sqlite3
+import time
+from collections.abc import Callable
+from pathlib import Path
+
+import pytest
+
+from lm_factuality.check import knowledge as knowledge_module
+from lm_factuality.check.knowledge import CheckKnowledge, open_knowledge
+from lm_factuality.check.knowledge_store import STORE
+from lm_factuality.ground.errors import ConfigError, DataError
+from lm_factuality.retrieval.build import build_knowledge
+
+HARBOUR = "# Harbour\n\nThe harbour froze in 1840.\n"
+MILL = "# Mill\n\nThe mill burned down in 1852.\n"
+LONG_AGO = 1_600_000_000  # seconds, the time of files that did not change just now
+
+
+@pytest.fixture
+def folder(tmp_path: Path) -> Path:
+    """Return a folder with two documents."""
+    folder = tmp_path / "docs"
+    write(folder / "harbour.md", HARBOUR)
+    write(folder / "guides" / "mill.md", MILL)
+    return folder
+
+
+@pytest.fixture
+def cache(tmp_path: Path) -> Path:
+    """Return the folder for indexes."""
+    return tmp_path / "cache"
+
+
+@pytest.fixture
+def files_read(monkeypatch: pytest.MonkeyPatch) -> list[str]:
+    """Return a list to which the name of each file is added that is read from now on."""
+    names: list[str] = []
+    read_documents = knowledge_module.read_documents
+
+    def read_and_note(paths):
+        names.extend(path.name for path in paths)
+        return read_documents(paths)
+
+    monkeypatch.setattr(knowledge_module, "read_documents", read_and_note)
+    return names
+
+
+def write(path: Path, text: str, seconds: int = LONG_AGO) -> None:
+    """Write a file that was last changed at the given time."""
+    path.parent.mkdir(parents=True, exist_ok=True)
+    path.write_text(text, encoding="utf-8")
+    os.utime(path, (seconds, seconds))
+
+
+def found_documents(knowledge: CheckKnowledge, claim: str) -> list[str]:
+    """Return the documents of the passages that are found for a claim."""
+    (passages,) = knowledge.find([claim])
+    return [passage.evidence.document for passage in passages]
+
+
+def index_folder(cache: Path) -> Path:
+    """Return the folder of the only index."""
+    (store,) = cache.glob(f"*/{STORE}")
+    return store.parent
+
+
+# Search
+
+
+def test_the_passage_about_a_claim_is_found(folder, cache):
+    knowledge = open_knowledge(folder, cache)
+
+    ((passage, *_),) = knowledge.find(["The harbour froze."])
+
+    assert passage.evidence.document == "harbour.md"
+    assert passage.evidence.title == "Harbour"
+    assert "The harbour froze in 1840." in passage.evidence.text
+    assert passage.score > 0
+
+
+def test_a_document_in_a_folder_within_has_its_path_as_id(folder, cache):
+    knowledge = open_knowledge(folder, cache)
+
+    assert found_documents(knowledge, "burned mill") == ["guides/mill.md"]
+
+
+def test_at_most_so_many_passages_are_found_the_best_first(folder, cache):
+    for number in range(8):
+        write(folder / f"{number}.txt", "The lighthouse. " * (number + 1))
+    knowledge = open_knowledge(folder, cache)
+
+    (passages,) = knowledge.find(["lighthouse"], count=3)
+
+    scores = [passage.score for passage in passages]
+    assert len(scores) == 3
+    assert scores == sorted(scores, reverse=True)
+
+
+def test_claims_without_words_of_the_documents_find_nothing(folder, cache):
+    knowledge = open_knowledge(folder, cache)
+
+    assert knowledge.find(["zebra", "", "?!", "\ud800"]) == [[], [], [], []]
+
+
+def test_a_count_below_one_is_refused(folder, cache):
+    with pytest.raises(ConfigError, match="count is 0, expected at least 1"):
+        open_knowledge(folder, cache).find(["harbour"], count=0)
+
+
+def test_words_of_scripts_without_spaces_are_found(folder, cache):
+    write(folder / "port.txt", "\u6e2f\u53e3\u57281840\u5e74\u7ed3\u51b0\u3002")
+    knowledge = open_knowledge(folder, cache)
+
+    assert found_documents(knowledge, "\u6e2f\u53e3\u7ed3\u51b0") == ["port.txt"]
+
+
+def test_a_file_of_documents_is_knowledge(folder, cache):
+    knowledge = open_knowledge(folder / "harbour.md", cache)
+
+    assert knowledge.num_documents == 1
+    assert found_documents(knowledge, "harbour") == ["harbour.md"]
+
+
+def test_each_table_row_is_a_passage_with_its_header(folder, cache):
+    write(folder / "prices.csv", "item,price in euros\nRope,3\nSail,40\n")
+    knowledge = open_knowledge(folder, cache)
+
+    ((passage,),) = knowledge.find(["sail"])
+
+    assert passage.evidence.document == "prices.csv#2"
+    assert passage.evidence.text == "item: Sail\nprice in euros: 40"
+
+
+def test_each_row_of_a_table_in_a_page_is_a_passage_with_its_header(folder, cache):
+    write(
+        folder / "prices.md", "Prices:\n\n| item | price |\n|--|--|\n| Rope | 3 |\n| Sail | 40 |\n"
+    )
+    knowledge = open_knowledge(folder, cache)
+
+    ((passage,),) = knowledge.find(["sail"])
+
+    assert passage.evidence.text == "item: Sail\nprice: 40"
+
+
+def test_pages_of_a_database_are_found_by_their_titles(tmp_path, cache):
+    source = tmp_path / "pages.jsonl"
+    pages = [
+        {"title": "Harbour", "text": "<s>It froze in 1840.</s>"},
+        {"title": "Harbour", "text": "It thawed in May."},
+        {"title": "AC/DC", "text": "A band."},
+    ]
+    source.write_text("".join(json.dumps(page) + "\n" for page in pages))
+    build_knowledge(source, tmp_path / "wiki.db")
+
+    knowledge = open_knowledge(tmp_path / "wiki.db", cache)
+
+    assert knowledge.num_documents == 2
+    ((passage,),) = knowledge.find(["thawed"])
+    assert passage.evidence.document == passage.evidence.title == "Harbour"
+    assert passage.evidence.text == "It froze in 1840.\nIt thawed in May."
+    assert found_documents(knowledge, "band") == ["AC/DC"]
+
+
+def test_a_page_of_a_database_that_is_no_text_is_named(tmp_path, cache):
+    path = tmp_path / "wiki.db"
+    connection = sqlite3.connect(path)
+    connection.execute("CREATE TABLE documents(title, text)")
+    connection.execute("INSERT INTO documents VALUES ('Mill', 'It burned.'), ('Blob', x'00')")
+    connection.commit()
+    connection.close()
+
+    knowledge = open_knowledge(path, cache)
+
+    (unread,) = knowledge.unread
+    assert unread.path == str(path)
+    assert unread.reason == "the page 'Blob' is a bytes, expected text"
+    assert knowledge.num_documents == 1
+
+
+# Changes
+
+
+def test_an_unchanged_folder_is_not_read_again(folder, cache, files_read):
+    open_knowledge(folder, cache)
+    files_read.clear()
+
+    knowledge = open_knowledge(folder, cache)
+
+    assert files_read == []
+    assert found_documents(knowledge, "harbour") == ["harbour.md"]
+
+
+def test_an_unchanged_file_with_another_time_is_not_read_again(folder, cache, files_read):
+    open_knowledge(folder, cache)
+    files_read.clear()
+    write(folder / "harbour.md", HARBOUR, seconds=LONG_AGO + 60)
+
+    open_knowledge(folder, cache)
+
+    assert files_read == []
+
+
+def test_only_a_changed_file_is_read_again(folder, cache, files_read):
+    open_knowledge(folder, cache)
+    files_read.clear()
+    write(folder / "harbour.md", HARBOUR.replace("froze", "thawed"), seconds=LONG_AGO + 60)
+
+    knowledge = open_knowledge(folder, cache)
+
+    assert files_read == ["harbour.md"]
+    assert found_documents(knowledge, "thawed") == ["harbour.md"]
+    assert found_documents(knowledge, "froze") == []
+
+
+def test_a_file_that_changed_twice_within_a_moment_is_read_again(folder, cache):
+    now = int(time.time())
+    write(folder / "harbour.md", "It froze.", seconds=now)
+    open_knowledge(folder, cache)
+    write(folder / "harbour.md", "It rained", seconds=now)
+
+    knowledge = open_knowledge(folder, cache)
+
+    assert found_documents(knowledge, "rained") == ["harbour.md"]
+
+
+def test_an_added_file_is_found(folder, cache, files_read):
+    open_knowledge(folder, cache)
+    files_read.clear()
+    write(folder / "tower.txt", "The tower is tall.")
+
+    knowledge = open_knowledge(folder, cache)
+
+    assert files_read == ["tower.txt"]
+    assert found_documents(knowledge, "tower") == ["tower.txt"]
+    assert knowledge.num_documents == 3
+
+
+def test_a_removed_file_is_no_longer_found(folder, cache):
+    open_knowledge(folder, cache)
+    (folder / "harbour.md").unlink()
+
+    knowledge = open_knowledge(folder, cache)
+
+    assert found_documents(knowledge, "harbour") == []
+    assert knowledge.num_documents == 1
+
+
+def test_a_renamed_file_is_found_by_its_new_name(folder, cache):
+    open_knowledge(folder, cache)
+    (folder / "harbour.md").rename(folder / "port.md")
+
+    knowledge = open_knowledge(folder, cache)
+
+    assert found_documents(knowledge, "harbour") == ["port.md"]
+
+
+def test_after_many_changes_the_index_is_as_if_it_were_new(folder, cache, tmp_path):
+    for number in range(20):
+        write(folder / f"{number}.txt", f"Boat {number} is blue.")
+    open_knowledge(folder, cache)
+    for round_number in range(6):
+        for number in range(3 * round_number, 3 * round_number + 3):
+            text = f"Boat {number} is green, and so is its sail."
+            write(folder / f"{number}.txt", text, seconds=LONG_AGO + 1 + round_number)
+        updated = open_knowledge(folder, cache)
+
+    new = open_knowledge(folder, tmp_path / "other cache")
+
+    assert updated.num_passages == new.num_passages
+    for claim in ["blue", "7", "harbour", "mill"]:
+        assert set(found_documents(updated, claim)) == set(found_documents(new, claim))
+
+
+def test_an_open_index_stays_as_it_was_while_it_is_updated(folder, cache):
+    earlier = open_knowledge(folder, cache)
+    (folder / "harbour.md").unlink()
+
+    open_knowledge(folder, cache)
+
+    assert found_documents(earlier, "harbour") == ["harbour.md"]
+
+
+# What cannot be read
+
+
+def test_files_that_cannot_be_read_are_named_each_time(folder, cache):
+    write(folder / "logo.png", "x")
+    write(folder / "guides" / "empty.md", "")
+    write(folder / "rows.csv", "a,b\n1,2\n1,2,3\n")
+    open_knowledge(folder, cache)
+
+    unread = open_knowledge(folder, cache).unread
+
+    reasons = {document.path: document.reason for document in unread}
+    assert list(reasons) == [
+        str(folder / "guides" / "empty.md"),
+        str(folder / "logo.png"),
+        f"{folder / 'rows.csv'}:3",
+    ]
+    assert "ends in '.png'" in reasons[str(folder / "logo.png")]
+
+
+def test_a_file_that_can_be_read_now_is_no_longer_named(folder, cache):
+    write(folder / "tower.md", "")
+    open_knowledge(folder, cache)
+    write(folder / "tower.md", "The tower.")
+
+    assert open_knowledge(folder, cache).unread == []
+
+
+def test_a_link_to_nothing_is_named(folder, cache):
+    (folder / "link.md").symlink_to(folder / "missing.md")
+
+    (unread,) = open_knowledge(folder, cache).unread
+
+    assert unread.path == str(folder / "link.md")
+    assert "a link to a file that is missing" in unread.reason
+
+
+def test_a_name_that_is_not_unicode_is_indexed(folder, cache):
+    broken_name = os.fsdecode(b"caf\xe9.txt")
+    write(folder / broken_name, "The lighthouse.")
+
+    knowledge = open_knowledge(folder, cache)
+
+    assert found_documents(knowledge, "lighthouse") == ["caf\ufffd.txt"]
+
+
+def test_a_missing_folder_is_an_error(tmp_path, cache):
+    with pytest.raises(DataError, match="nowhere: no such file or folder"):
+        open_knowledge(tmp_path / "nowhere", cache)
+
+
+@pytest.mark.parametrize(
+    ("names", "message"),
+    [
+        ([], "there are no files in this folder"),
+        (
+            ["a.png", "b.png"],
+            r"none of 2 files can be read; the first is .*a\.png: ends in '\.png'",
+        ),
+    ],
+)
+def test_a_folder_with_nothing_readable_is_an_error(tmp_path, cache, names, message):
+    for name in names:
+        write(tmp_path / "docs" / name, "x")
+    (tmp_path / "docs").mkdir(exist_ok=True)
+
+    with pytest.raises(DataError, match=message):
+        open_knowledge(tmp_path / "docs", cache)
+
+
+# Damage and interruption
+
+
+def truncate(path: Path) -> None:
+    """Cut a file in half."""
+    content = path.read_bytes()
+    path.write_bytes(content[: len(content) // 2])
+
+
+def truncate_words(index: Path) -> None:
+    """Cut one of Tantivy's files."""
+    truncate(next((index / "tantivy").glob("*.term")))
+
+
+@pytest.mark.parametrize(
+    "damage",
+    [
+        lambda index: truncate(index / STORE),
+        lambda index: (index / STORE).write_bytes(b"no database"),
+        lambda index: (index / STORE).write_bytes(b""),
+        lambda index: (index / STORE).unlink(),
+        lambda index: (index / "tantivy" / "meta.json").unlink(),
+        lambda index: (index / "tantivy" / "meta.json").write_text("{}"),
+        truncate_words,
+    ],
+)
+def test_a_damaged_index_is_built_anew_with_a_note(
+    folder, cache, caplog, damage: Callable[[Path], object]
+):
+    open_knowledge(folder, cache)
+    damage(index_folder(cache))
+
+    knowledge = open_knowledge(folder, cache)
+
+    assert "its index is damaged" in caplog.text
+    assert found_documents(knowledge, "harbour") == ["harbour.md"]
+
+
+def test_an_index_of_other_versions_is_built_anew_with_a_note(
+    folder, cache, caplog, files_read, monkeypatch
+):
+    open_knowledge(folder, cache)
+    monkeypatch.setattr(knowledge_module, "__version__", "0.0.0")
+    files_read.clear()
+
+    open_knowledge(folder, cache)
+
+    assert "of other versions" in caplog.text
+    assert files_read == ["mill.md", "harbour.md"]
+
+
+def interrupt(*_arguments, **_options):
+    """Do what Ctrl-C does."""
+    raise KeyboardInterrupt
+
+
+@pytest.mark.parametrize("step", ["read_documents", "add_texts", "remove_texts", "_copy_index"])
+def test_an_interrupted_update_is_finished_by_the_next_run(folder, cache, step, monkeypatch):
+    for number in range(10):
+        write(folder / f"{number}.txt", f"Boat {number}.")
+    open_knowledge(folder, cache)
+    write(folder / "harbour.md", "The harbour is dry.")
+    with monkeypatch.context() as patch:
+        patch.setattr(knowledge_module, step, interrupt)
+        with pytest.raises(KeyboardInterrupt):
+            open_knowledge(folder, cache)
+
+    knowledge = open_knowledge(folder, cache)
+
+    assert found_documents(knowledge, "dry") == ["harbour.md"]
+    assert found_documents(knowledge, "froze") == []
+    assert [path.name for path in cache.iterdir() if path.suffix != ".lock"] == [
+        index_folder(cache).name
+    ]
+
+
+def build_slowly(folder: Path, cache: Path) -> None:
+    """Build an index of which the last file is never read, in a process that is killed."""
+    read_documents = knowledge_module.read_documents
+
+    def read_or_wait(paths):
+        if paths[0].name == "zebra.txt":
+            time.sleep(600)
+        return read_documents(paths)
+
+    knowledge_module.read_documents = read_or_wait
+    # Every file is committed.
+    knowledge_module.KnowledgeStore.commit_seconds = 0.0
+    open_knowledge(folder, cache)
+
+
+def killed_build(folder: Path, cache: Path) -> None:
+    """Kill a build while it reads the file zebra.txt, after all others."""
+    write(folder / "zebra.txt", "The zebra.")
+    process = multiprocessing.get_context("spawn").Process(
+        target=build_slowly, args=(folder, cache)
+    )
+    process.start()
+    deadline = time.monotonic() + 60
+    while num_files_stored(cache) < 2 and time.monotonic() < deadline:
+        time.sleep(0.1)
+    assert process.pid is not None
+    os.kill(process.pid, signal.SIGKILL)
+    process.join()
+
+
+def num_files_stored(cache: Path) -> int:
+    """Return the number of files in the store of an unfinished index."""
+    for store in cache.glob(f"*.partial/{STORE}"):
+        connection = sqlite3.connect(store)
+        try:
+            return int(connection.execute("SELECT count(*) FROM files").fetchone()[0])
+        except sqlite3.Error:
+            return 0
+        finally:
+            connection.close()
+    return 0
+
+
+def test_a_killed_build_continues_and_leaves_no_half_index(folder, cache, files_read):
+    killed_build(folder, cache)
+    assert index_folder(cache).suffix == ".partial"
+
+    knowledge = open_knowledge(folder, cache)
+
+    assert files_read == ["zebra.txt"]
+    assert knowledge.num_documents == 3
+    assert found_documents(knowledge, "harbour") == ["harbour.md"]
+
+
+def open_and_count(arguments: tuple[Path, Path]) -> int:
+    """Open an index and return the number of its documents, in another process."""
+    return open_knowledge(*arguments).num_documents
+
+
+def test_two_processes_build_one_index(folder, cache):
+    for number in range(200):
+        write(folder / f"{number}.txt", f"Boat {number}.")
+
+    with multiprocessing.get_context("spawn").Pool(2) as pool:
+        counts = pool.map(open_and_count, [(folder, cache)] * 2, chunksize=1)
+
+    assert counts == [202, 202]
+
+
+def test_an_index_that_cannot_be_written_is_an_error(folder, tmp_path):
+    (tmp_path / "cache").write_text("a file")
+
+    with pytest.raises(DataError, match="cache: indexes cannot be written here"):
+        open_knowledge(folder, tmp_path / "cache")
+
+
+def test_indexes_lie_in_the_cache_of_the_suite_by_default(folder, tmp_path, monkeypatch):
+    monkeypatch.setenv("LM_FACTUALITY_HOME", str(tmp_path / "home"))
+
+    open_knowledge(folder)
+
+    assert index_folder(tmp_path / "home" / "knowledge").is_dir()

@@ -1,0 +1,238 @@
+"""The page of a check as a file: its figures, the pieces of answers, the marks, and safe texts."""
+
+from __future__ import annotations
+
+import json
+import math
+import re
+from dataclasses import replace
+
+import pytest
+
+from judges.claims import Evidence
+from lm_factuality.check.page import Piece, build_page, cut_at_claims, find_marks, write_page
+from lm_factuality.check.results import CheckedAnswer, CheckResult
+from tests.check.checked import BRIDGE, FERRY, answer_of, bridge_result, claim_of
+from tests.report.conftest import HOSTILE
+
+
+def page_of(result, title="answers.csv", note="Judge: lexical."):
+    """Return the page of a check."""
+    return build_page(result, title, note)
+
+
+def content_of(page):
+    """Return the data that the page's script reads."""
+    match = re.search(r'<script type="application/json" id="data">(.*?)</script>', page, re.DOTALL)
+    return json.loads(match[1])
+
+
+def headline_of(page):
+    """Return the text of each figure of the headline, in order."""
+    figures = re.findall(r'<div class="figure .*?</div>', page, re.DOTALL)
+    return [" ".join(re.sub(r"<[^>]+>", " ", figure).split()) for figure in figures]
+
+
+def utf16_slice(text, start, end):
+    """Return the part of a text between two of JavaScript's offsets."""
+    return text.encode("utf-16-le")[2 * start : 2 * end].decode("utf-16-le")
+
+
+# ---- the headline ----
+
+
+def test_the_headline_gives_the_share_with_its_interval_first():
+    headline = headline_of(page_of(bridge_result()))
+
+    assert headline[0].startswith("Supported 50.0% 95% interval ")
+    assert headline[0].endswith("; 2 of 4 scored claims")
+
+
+def test_the_headline_then_counts_the_other_verdicts_and_refusals():
+    headline = headline_of(page_of(bridge_result()))
+
+    assert headline[1:] == [
+        "Contradicted 1 claim",
+        "Not found 1 claim",
+        "Unscored 1 claim",
+        "Refusals 1 of 3 answers",
+    ]
+
+
+def test_the_headline_stands_before_everything_else():
+    page = page_of(bridge_result())
+    main = page[page.index("<main") :]
+
+    assert main.index("figures") < main.index('id="tools"') < main.index('id="answers"')
+    assert main.index('id="answers"') < main.index("Judge: lexical.")
+
+
+def test_without_scored_claims_there_is_no_share():
+    headline = headline_of(page_of(CheckResult((answer_of("a", ("One.", "unscored")),))))
+
+    assert headline[0] == "Supported – 0 of 0 scored claims"
+
+
+def test_a_check_without_answers_has_a_page():
+    headline = headline_of(page_of(CheckResult(())))
+
+    assert headline[-1] == "Refusals 0 of 0 answers"
+
+
+def test_what_could_not_be_read_is_listed():
+    assert "docs/scan.pdf: has no text" in page_of(bridge_result())
+
+
+# ---- the pieces of an answer ----
+
+
+def test_an_answer_is_cut_where_claims_begin_and_end():
+    claims = [claim_of("a", "One.", 0, "supported"), claim_of("a", "Two.", 5, "supported")]
+
+    pieces = cut_at_claims("One. Two.", claims)
+
+    assert pieces == [Piece("One.", (0,)), Piece(" ", ()), Piece("Two.", (1,))]
+
+
+def test_claims_that_overlap_share_a_piece():
+    claims = [claim_of("a", "abcd", 0, "supported"), claim_of("a", "cdef", 2, "supported")]
+
+    pieces = cut_at_claims("abcdef", claims)
+
+    assert pieces == [Piece("ab", (0,)), Piece("cd", (0, 1)), Piece("ef", (1,))]
+
+
+def test_claims_that_repeat_share_all_their_words():
+    claim = claim_of("a", "One.", 0, "supported")
+
+    assert cut_at_claims("One.", [claim, claim]) == [Piece("One.", (0, 1))]
+
+
+@pytest.mark.parametrize(
+    ("start", "end"), [(0, 0), (3, 1), (90, 99), (-5, 0)], ids=["empty", "back", "behind", "before"]
+)
+def test_a_claim_without_a_place_is_in_no_piece(start, end):
+    claim = claim_of("a", "A claim.", start, "supported", end=end)
+
+    assert cut_at_claims("One.", [claim]) == [Piece("One.", ())]
+
+
+@pytest.mark.parametrize(
+    "text", ["a👨‍👩‍👧b", "e\u0301e\u0301", "👍🏽👍🏽", "❤\ufe0f", "क्षि", "سَلَام"]
+)
+def test_no_piece_begins_within_a_character(text):
+    claims = [claim_of("a", "?", 0, "supported", end=end) for end in range(len(text) + 1)]
+
+    pieces = cut_at_claims(text, claims)
+
+    joined_before = ("\u200d", "\ufe0f", "\u0301", "🏽")
+    assert "".join(piece.text for piece in pieces) == text
+    assert not any(piece.text.startswith(joined_before) for piece in pieces)
+    assert not any(piece.text.endswith("\u200d") for piece in pieces)
+
+
+@pytest.mark.parametrize("text", [HOSTILE, "\ud83d half", "line\r\nline\x00", "אבג 123 abc", ""])
+def test_pieces_together_are_the_answer(text):
+    claims = [claim_of("a", "?", start, "supported", end=start + 7) for start in range(50)]
+
+    pieces = cut_at_claims(text, claims)
+
+    assert "".join(piece.text for piece in pieces) == text
+
+
+# ---- the marks in evidence ----
+
+
+def test_the_deciding_words_and_their_sentence_are_marked():
+    claim = bridge_result().answers[1].claims[0]
+
+    marks = find_marks(claim)
+
+    assert utf16_slice(BRIDGE.text, *marks.sentence).endswith("Harrow Bridge opened in 1871.")
+    assert [utf16_slice(BRIDGE.text, *words) for words in marks.words] == ["1871"]
+
+
+def test_words_of_the_deciding_sentence_are_marked_rather_than_the_same_words_elsewhere():
+    evidence = Evidence("d", "", "In 1871 it rained. The bridge was opened in 1871 by a mayor.")
+    claim = claim_of("a", "The bridge was opened in 1872 by a mayor.", 0, "contradicted")
+    claim = replace(claim, evidence=(evidence,), deciding=0, deciding_words=("1871", "mayor"))
+
+    marks = find_marks(claim)
+
+    assert marks.words[0].start == evidence.text.rindex("1871")
+
+
+def test_a_number_is_not_marked_within_another_number():
+    evidence = Evidence("d", "", "In 1870 there were 18 arches.")
+    claim = claim_of("a", "There were 19 arches.", 0, "contradicted")
+    claim = replace(claim, evidence=(evidence,), deciding=0, deciding_words=("18",))
+
+    assert find_marks(claim).words[0].start == evidence.text.index("18 arches")
+
+
+def test_deciding_words_that_overlap_are_one_mark():
+    evidence = Evidence("d", "", "The bridge opened in 1871.")
+    claim = claim_of("a", "The bridge opened in 1870.", 0, "contradicted", evidence=(evidence,))
+    claim = replace(claim, deciding=0, deciding_words=("opened in", "in 1871"))
+
+    (mark,) = find_marks(claim).words
+
+    assert evidence.text[mark.start : mark.end] == "opened in 1871"
+
+
+def test_nothing_is_marked_where_no_passage_decides():
+    assert find_marks(claim_of("a", "One.", 0, "not_found")) is None
+
+
+# ---- the file ----
+
+
+def test_each_passage_is_on_the_page_once():
+    content = content_of(page_of(bridge_result()))
+
+    assert content["passages"] == [list(vars(BRIDGE).values()), list(vars(FERRY).values())]
+    assert content["answers"][1]["claims"][0]["evidence"] == [0, 1]
+
+
+def test_numbers_that_json_does_not_have_are_left_out():
+    answer = answer_of("a", ("One.", "supported"), probability=math.nan, scores=(math.inf, 1.0))
+
+    (claim,) = content_of(page_of(CheckResult((answer,))))["answers"][0]["claims"]
+
+    assert claim["probability"] is None
+    assert claim["scores"] == [None, 1.0]
+
+
+def test_hostile_texts_are_no_markup():
+    answer = answer_of(HOSTILE, (HOSTILE, "contradicted"), question=HOSTILE, reason=HOSTILE)
+    page = page_of(CheckResult((answer,), (HOSTILE,)), title=HOSTILE, note=HOSTILE)
+
+    assert "<img" not in page
+    assert page.count("</script>") == 2  # the data and the script
+    assert content_of(page)["answers"][0]["question"] == HOSTILE
+
+
+def test_the_policy_allows_nothing_but_the_page_itself():
+    page = page_of(bridge_result())
+
+    policy = re.search(r'Content-Security-Policy" content="([^"]+)"', page)[1]
+    assert policy.startswith("default-src 'none'; script-src 'sha256-")
+    assert "unsafe" not in policy
+    assert not re.findall(r'(?:src|href)="(?!#|data:,)', page)
+
+
+def test_half_of_a_surrogate_pair_can_be_written(tmp_path):
+    path = tmp_path / "index.html"
+    answer = CheckedAnswer("a", "half \ud83d", "half \ud83d", ())
+
+    write_page(CheckResult((answer,)), path, title="half \ud83d", note="")
+
+    assert path.read_text(encoding="utf-8").startswith("<!doctype html>")
+
+
+def test_the_pages_of_two_checks_keep_their_corrections_apart():
+    first = content_of(page_of(bridge_result()))
+    second = content_of(page_of(bridge_result(answer_of("more", ("One.", "supported")))))
+
+    assert first["check"] == content_of(page_of(bridge_result(), title="another"))["check"]
+    assert first["check"] != second["check"]

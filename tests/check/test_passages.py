@@ -1,0 +1,110 @@
+"""Documents are cut into passages along sentences, and table rows stay whole."""
+
+from __future__ import annotations
+
+import itertools
+import time
+
+import pytest
+
+from lm_factuality.check.passages import cut_into_passages, unwrap_lines
+
+
+def sentence(number: int, num_words: int = 20) -> str:
+    """Return a sentence of so many words, which begins with its number in words."""
+    return " ".join([f"Sentence{number}", *["word"] * (num_words - 1)]) + "."
+
+
+def test_a_short_text_is_one_passage():
+    assert cut_into_passages("It froze. It thawed.") == ["It froze. It thawed."]
+
+
+def test_a_long_text_is_cut_at_ends_of_sentences_and_repeats_one():
+    sentences = [sentence(number) for number in range(7)]
+
+    passages = cut_into_passages(" ".join(sentences))
+
+    assert passages == [" ".join(sentences[:4]), " ".join(sentences[3:])]
+
+
+def test_every_sentence_stands_beside_the_one_before_it():
+    sentences = [sentence(number, num_words=7 * number % 50 + 2) for number in range(1, 60)]
+
+    passages = cut_into_passages(" ".join(sentences))
+
+    for former, latter in itertools.pairwise(sentences):
+        is_short = len(former.split()) <= 40
+        assert not is_short or any(f"{former} {latter}" in passage for passage in passages)
+
+
+def test_a_table_row_within_a_text_is_a_passage_of_its_own():
+    text = "Prices follow.\n\nitem: Rope\nprice: 3\n\nitem: Sail\nprice: 40\n\nThey may change."
+
+    passages = cut_into_passages(text)
+
+    assert passages == [
+        "Prices follow.",
+        "item: Rope\nprice: 3",
+        "item: Sail\nprice: 40",
+        "They may change.",
+    ]
+
+
+def test_a_document_that_is_a_row_is_one_passage():
+    row = f"name: Ada\nnote: {sentence(1, 60)}\n\n{sentence(2, 60)}"
+
+    assert cut_into_passages(row, is_row=True) == [row]
+
+
+def test_a_row_with_a_long_text_is_cut():
+    row = "text: " + " ".join(sentence(number) for number in range(20))
+
+    assert len(cut_into_passages(row, is_row=True)) > 1
+
+
+@pytest.mark.parametrize(
+    ("block", "lines"),
+    [
+        (
+            "The library at the harbour is open on every day of\nthe week.",
+            ["The library at the harbour is open on every day of the week."],
+        ),
+        (
+            "Opening hours\nThe library opens at nine.",
+            ["Opening hours", "The library opens at nine."],
+        ),
+        ("- rope\n- sail", ["- rope", "- sail"]),
+        (
+            "It was built for the harbour and its boats in 1840.\nIt burned down in 1852.",
+            ["It was built for the harbour and its boats in 1840.", "It burned down in 1852."],
+        ),
+        ("  \n", []),
+    ],
+)
+def test_only_lines_broken_within_a_sentence_are_joined(block, lines):
+    assert unwrap_lines(block) == lines
+
+
+@pytest.mark.parametrize("text", ["word " * 5000, "x" * 5000, "\u6f22" * 5000])
+def test_a_text_without_ends_of_sentences_is_cut(text):
+    passages = cut_into_passages(text)
+
+    assert max(map(len, passages)) <= 1300
+    assert "".join(passages).replace(" ", "") == text.replace(" ", "")
+
+
+@pytest.mark.parametrize(
+    "text", ["x" * 5_000_000, "a. " * 500_000, "a: b\n" * 500_000, "\n \n" * 500_000]
+)
+def test_a_huge_text_takes_little_time(text):
+    start = time.process_time()
+
+    cut_into_passages(text)
+
+    assert time.process_time() - start < 20
+
+
+@pytest.mark.parametrize("text", ["", " \n\n "])
+def test_an_empty_text_has_no_passages(text):
+    assert cut_into_passages(text) == []
+    assert cut_into_passages(text, is_row=True) == []
