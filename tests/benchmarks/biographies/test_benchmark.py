@@ -14,7 +14,7 @@ from lm_factuality.benchmarks.biographies.types import (
     GeneratedText,
     RetrievedPassage,
 )
-from lm_factuality.scores.statistics import Outcome, clustered_stderr, score_interval
+from lm_factuality.scores.intervals import mean_interval
 from tests.benchmarks.biographies.recorded import make_biography
 
 PAINTER = RetrievedPassage(
@@ -327,11 +327,9 @@ def test_factscore_is_the_mean_over_scored_responses(summary_of_names):
 
 
 def test_the_interval_of_factscore_is_clustered_by_name(summary_of_names):
-    stderr = clustered_stderr([Outcome(0.75, "a"), Outcome(0.25, "a"), Outcome(1, "b")])
-
     interval = summary_of_names["factscore"]["interval"]
 
-    assert interval == score_interval(2 / 3, stderr, 0, 1, 3)
+    assert interval == mean_interval([0.75, 0.25, 1.0], ["a", "a", "b"])
 
 
 def test_the_bounds_of_factscore_count_what_could_not_be_decomposed(summary_of_names):
