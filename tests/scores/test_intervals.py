@@ -9,7 +9,7 @@ import numpy as np
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
-from scipy.stats import binomtest, ttest_1samp
+from scipy.stats import binomtest, norm, t, ttest_1samp
 
 from lm_factuality.scores.intervals import (
     Interval,
@@ -29,6 +29,7 @@ from lm_factuality.scores.intervals import (
     ratio_interval,
     recall_interval,
     sum_interval,
+    wilson_interval,
 )
 
 UNBOUNDED = (-math.inf, math.inf)
@@ -106,6 +107,17 @@ def test_rows_of_one_document_that_are_alike_count_as_one():
     independent = mean_interval([1] * 50 + [0] * 50 + [1] * 50)
 
     assert in_documents.high - in_documents.low > 3 * (independent.high - independent.low)
+
+
+def test_the_effective_trials_of_few_documents_are_fewer_by_students_t():
+    rows, documents = [1, 1, 1, 0, 0, 0], ["a", "a", "b", "b", "c", "c"]
+    variance = clustered_mean(rows, documents).variance
+
+    interval = mean_interval(rows, documents)
+
+    # Three documents of one size leave two degrees of freedom.
+    trials = 0.25 / variance * (norm.ppf(0.975) / t.ppf(0.975, 2)) ** 2
+    assert is_close(interval, wilson_interval(0.5, trials))
 
 
 def test_documents_that_are_all_right_count_as_one_trial_each():
