@@ -321,27 +321,27 @@ class DecidingSentence(NamedTuple):
     """Its offset in the text of the passage, -1 if its white space differs there."""
 
 
-def deciding_sentence(question: ClaimQuestion, verdict: ClaimVerdict) -> DecidingSentence | None:
-    """Return the sentence of the evidence that decides a claim, such as one that contradicts it.
+def deciding_sentence(
+    claim: str, passage: str, deciding_words: Sequence[str]
+) -> DecidingSentence | None:
+    """Return the sentence of a passage that decides a claim, such as one that contradicts it.
 
     Args:
-        question: The claim with its evidence.
-        verdict: The verdict on it.
+        claim: The claim.
+        passage: The text of the passage that decides.
+        deciding_words: The words of the passage that decide.
 
     Returns:
         The sentence that has all deciding words. Of several, that with the most words of the claim.
-        None if no passage decides.
+        None for a passage without a sentence.
     """
-    if verdict.evidence is None:
-        return None
-    text = question.evidence[verdict.evidence].text
-    claim_words = set(question.claim.lower().split())
+    claim_words = set(claim.lower().split())
 
     def rank(sentence: str) -> tuple[int, int]:
         """Count the deciding words in a sentence, and then the words of the claim."""
-        num_deciding = sum(words in sentence for words in verdict.deciding_words)
+        num_deciding = sum(words in sentence for words in deciding_words)
         return num_deciding, len(claim_words & set(sentence.lower().split()))
 
-    sentences = [sentence for line in text.split("\n") for sentence in split_sentences(line)]
+    sentences = [sentence for line in passage.split("\n") for sentence in split_sentences(line)]
     best_sentence = max(sentences, key=rank, default="")
-    return DecidingSentence(best_sentence, text.find(best_sentence)) if best_sentence else None
+    return DecidingSentence(best_sentence, passage.find(best_sentence)) if best_sentence else None

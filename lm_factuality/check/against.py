@@ -71,15 +71,15 @@ def compare_checks(first: CheckResult, second: CheckResult) -> Comparison:
     first_counts = [_counts(answer) for answer, _ in pairs]
     second_counts = [_counts(other) for _, other in pairs]
     changes = []
-    for answer, other in pairs:
-        own_supported, own_scored = _counts(answer)
-        other_supported, other_scored = _counts(other)
+    for (answer, _), counts, other_counts in zip(pairs, first_counts, second_counts, strict=True):
+        supported, scored = counts
+        other_supported, other_scored = other_counts
         # An answer without scored claims has no share, such as a refusal.
-        if not own_scored or not other_scored:
+        if not scored or not other_scored:
             continue
-        change = own_supported / own_scored - other_supported / other_scored
+        change = supported / scored - other_supported / other_scored
         if change:
-            text = f"{own_supported} of {own_scored}"
+            text = f"{supported} of {scored}"
             other_text = f"{other_supported} of {other_scored}"
             changes.append((abs(change), ChangedAnswer(_key(answer), text, other_text)))
     changes.sort(key=lambda change: change[0], reverse=True)

@@ -14,7 +14,7 @@ from collections.abc import Iterable, Mapping, Sequence
 from pathlib import Path
 from typing import Any, NamedTuple
 
-from judges.claims import ClaimQuestion, ClaimVerdict, Evidence, Verdict, deciding_sentence
+from judges.claims import Evidence, Verdict, deciding_sentence
 from lm_factuality.check.corrections import CORRECTION_COLUMNS
 from lm_factuality.check.results import CheckedAnswer, CheckedClaim, CheckResult
 from lm_factuality.ground.files import write_text
@@ -271,11 +271,7 @@ def find_marks(claim: CheckedClaim) -> Marks | None:
     if claim.deciding is None:
         return None
     text = claim.evidence[claim.deciding].text
-    question = ClaimQuestion(claim.text, claim.evidence)
-    verdict = ClaimVerdict(
-        claim.verdict, claim.probability, claim.reason, claim.deciding, claim.deciding_words
-    )
-    sentence = deciding_sentence(question, verdict)
+    sentence = deciding_sentence(claim.text, text, claim.deciding_words)
     sentence_span = None
     if sentence is not None and sentence.start >= 0:
         sentence_span = _Span(sentence.start, sentence.start + len(sentence.sentence))

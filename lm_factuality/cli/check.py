@@ -178,29 +178,24 @@ def _notes(checked: "FinishedCheck") -> Iterator[str]:
 
 def _print_claim(claim: "CheckedClaim") -> None:
     """Print a claim that is not supported, with the sentence that contradicts it."""
-    echo(f"{claim.verdict.replace('_', ' ')}: {claim.text}  ({claim.answer})")
-    from judges.claims import ClaimQuestion, ClaimVerdict, deciding_sentence
+    from judges.claims import deciding_sentence
 
+    echo(f"{claim.verdict.replace('_', ' ')}: {claim.text}  ({claim.answer})")
     if claim.deciding is None:
         return
     evidence = claim.evidence[claim.deciding]
-    question = ClaimQuestion(claim.text, claim.evidence)
-    verdict = ClaimVerdict(
-        claim.verdict, claim.probability, claim.reason, claim.deciding, claim.deciding_words
-    )
-    sentence = deciding_sentence(question, verdict)
+    sentence = deciding_sentence(claim.text, evidence.text, claim.deciding_words)
     if sentence is not None:
         echo(f"    {evidence.document}: {sentence.sentence}")
 
 
 def _print_comparison(comparison: "Comparison") -> None:
     """Print how two systems differ on the questions that both answered."""
-    low, high = comparison.interval or (None, None)
     echo(
         f"{plural(comparison.num_questions, 'question')} in both: supported"
         f" {format_number(comparison.first)} and {format_number(comparison.second)}, difference"
         f" {format_number(comparison.difference)}"
-        f" (95% interval {format_interval((low, high))})"
+        f" (95% interval {format_interval(comparison.interval)})"
     )
     for change in comparison.changes[:_NUM_WORST]:
         echo(f"  {change.question}: {change.first} here, {change.second} there")

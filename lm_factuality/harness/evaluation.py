@@ -113,7 +113,7 @@ def _stderr_function(aggregation: Aggregation) -> Callable[[Sequence[Any]], obje
     def stderr_with_interval(rows: Sequence[Any]) -> object:
         """Compute the standard error, with the interval as an attribute."""
         stderr = compute_stderr(rows)
-        number = UndefinedError("N/A") if math.isnan(stderr) else StandardError(stderr)
+        number = UndefinedStderr("N/A") if math.isnan(stderr) else StandardError(stderr)
         number.interval = aggregation.interval_of(rows)
         return number
 
@@ -130,7 +130,7 @@ class StandardError(float):
     """The 95% interval of the score, None if scores of its kind have none."""
 
 
-class UndefinedError(NotDefined):
+class UndefinedStderr(NotDefined):
     """The text for a standard error that is not defined, which knows the number of clusters."""
 
     interval: ClusterInterval | None = None
@@ -151,7 +151,7 @@ def _intervals_of(
     intervals: dict[str, dict[str, dict[str, float | None]]] = {}
     for task, metrics in results.items():
         for key, number in metrics.items():
-            if isinstance(number, StandardError | UndefinedError) and number.interval is not None:
+            if isinstance(number, StandardError | UndefinedStderr) and number.interval is not None:
                 name = key.partition(",")[0].removesuffix("_stderr")
                 # Of several filters, the first one counts, as for scores.
                 intervals.setdefault(task, {}).setdefault(name, number.interval._asdict())

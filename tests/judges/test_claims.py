@@ -196,9 +196,7 @@ def test_another_verdict_is_no_usable_reply(verdict):
 
 
 def test_the_deciding_sentence_is_the_one_with_the_deciding_words():
-    verdict = ClaimVerdict("contradicted", 0.0, "", 0, ("stone",))
-
-    sentence = deciding_sentence(question("The bridge is of wood."), verdict)
+    sentence = deciding_sentence("The bridge is of wood.", BRIDGE.text, ("stone",))
 
     assert sentence is not None
     assert sentence.sentence == "It is of stone."
