@@ -7,7 +7,6 @@ from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import field, replace
 from pathlib import Path
 from typing import Annotated, Any, Literal
-from urllib.parse import urlsplit
 
 from pydantic import (
     AfterValidator,
@@ -24,7 +23,7 @@ from pydantic_core import ArgsKwargs
 from judges.answers import Decoding, Prices
 from judges.capabilities import BACKENDS, Capabilities, capabilities_of
 from lm_factuality.ground.errors import ConfigError, did_you_mean
-from lm_factuality.ground.http import is_web_address
+from lm_factuality.ground.http import is_web_address, may_hold_secret
 from lm_factuality.ground.secrets import check_variable_name
 from lm_factuality.ground.settings import (
     FORBID,
@@ -68,11 +67,8 @@ def _check_base_url(base_url: str) -> str:
     """
     if not is_web_address(base_url):
         raise ValueError("is not an address; expected something like http://localhost:8000/v1")
-
-    url = urlsplit(base_url)
     # Results contain the address, and servers write it to logs, so it must not hold a secret.
-    has_credentials = url.username is not None or url.password is not None
-    if has_credentials or url.query or url.fragment:
+    if may_hold_secret(base_url):
         raise ValueError(
             "must hold no user, password or ?query (keys included); keys come from the environment"
             " only: name the variable by api_key_env"

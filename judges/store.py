@@ -8,7 +8,7 @@ import sqlite3
 import threading
 import uuid
 from collections.abc import Collection, Iterable, Iterator
-from contextlib import contextmanager, suppress
+from contextlib import AbstractContextManager, contextmanager, suppress
 from dataclasses import asdict
 from datetime import datetime, timezone
 from pathlib import Path
@@ -20,6 +20,7 @@ from lm_factuality.ground.errors import DataError
 from lm_factuality.ground.files import parse_json
 from lm_factuality.ground.published import cache_folder
 from lm_factuality.ground.records import to_model
+from lm_factuality.ground.sqlite import exclusive_access
 
 # Seconds to wait for the transaction of another process.
 _BUSY_SECONDS = 60.0
@@ -286,19 +287,6 @@ class AnswerStore:
             self._database.execute("BEGIN IMMEDIATE")
             yield
 
-    @contextmanager
-    def _exclusive_access(self) -> Iterator[None]:
-        """Run the ``with`` block in one thread at a time.
-
-        Raises:
-            DataError: SQLite or the file system failed. The message names the file.
-        """
-        with self._thread_lock:
-            try:
-                yield
-            except (sqlite3.Error, OSError) as error:
-                raise DataError(
-                    f"{self.path}: the store of judges' answers cannot be used: {error}; it needs a"
-                    " folder on a local disk with space; if the file is another one or damaged,"
-                    " move it away or name another"
-                ) from error
+    def _exclusive_access(self) -> AbstractContextManager[None]:
+        """Return the context in which one thread at a time uses the file."""
+        return exclusive_access(self._thread_lock, self.path, "judges' answers")

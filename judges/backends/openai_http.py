@@ -21,7 +21,7 @@ from judges.answers import Answer, CostEstimate, Request, Usage
 from judges.backends import Backend, NumberedAnswer, server
 from judges.budget import Budget, SpendingLimit
 from lm_factuality.ground.errors import BackendDownError
-from lm_factuality.ground.http import retry_delay
+from lm_factuality.ground.http import RetryableError, retry_delay
 
 if TYPE_CHECKING:
     from judges.config import JudgeConfig
@@ -202,7 +202,7 @@ class OpenAIBackend(Backend):
             try:
                 with self._budget.metered_call(request, work_queue.pause) as bill:
                     return self._server.call(request, bill)
-            except server.RetryableError as error:
+            except RetryableError as error:
                 self._check_connection(error, tries)
                 # After a stop it is unknown whether a retry would have succeeded, so the request
                 # is not reported as failed. The pause at the end raises _StoppedError then.
@@ -215,7 +215,7 @@ class OpenAIBackend(Backend):
                 logger.debug("%s; trying again in %.1f s", error, seconds)
             work_queue.pause(seconds)
 
-    def _check_connection(self, failure: server.RetryableError, tries: int) -> None:
+    def _check_connection(self, failure: RetryableError, tries: int) -> None:
         """Give up on a server that has never answered, because it is probably not running.
 
         Args:

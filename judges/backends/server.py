@@ -22,7 +22,7 @@ from judges.answers import BLANKS, Answer, Request
 from judges.backends import chat_messages, plain_prompt
 from lm_factuality.ground.errors import BackendDownError, ConfigError
 from lm_factuality.ground.files import parse_json
-from lm_factuality.ground.http import is_local, parse_retry_after
+from lm_factuality.ground.http import RetryableError, is_local, parse_retry_after
 from lm_factuality.ground.thinking import content_of
 
 if TYPE_CHECKING:
@@ -63,24 +63,6 @@ _FINAL_FINISH_REASONS = ("length", "content_filter")
 _MAX_QUOTED_CHARACTERS = 300
 _MAX_TOKEN_COUNT = 10**12  # a larger count is a server's mistake
 _MIN_HIDDEN_KEY = 8  # characters; a shorter key would be found in ordinary words
-
-
-class RetryableError(Exception):
-    """A call failed, but the same request may succeed later."""
-
-    def __init__(
-        self, reason: str, retry_after: float | None = None, is_unreachable: bool = False
-    ) -> None:
-        """Describe the failure.
-
-        Args:
-            reason: What happened, in words.
-            retry_after: Seconds that the server asks to wait, if it asks for any.
-            is_unreachable: Whether not even a connection could be made.
-        """
-        super().__init__(reason)
-        self.retry_after = retry_after
-        self.is_unreachable = is_unreachable
 
 
 class UnusableReplyError(ValueError):

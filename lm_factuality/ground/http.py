@@ -1,4 +1,4 @@
-"""Addresses of HTTP services, and the waits between the tries of a request.
+"""Addresses of HTTP services, their temporary failures, and the waits between tries of a request.
 
 The backends of judges and the search of the web call them.
 """
@@ -13,6 +13,24 @@ MAX_DELAY = 30.0  # seconds: the longest wait between two tries, unless the serv
 MAX_RETRY_AFTER = 120.0  # seconds: the longest Retry-After of a server that is obeyed
 
 
+class RetryableError(Exception):
+    """A call failed, but the same request may succeed later."""
+
+    def __init__(
+        self, reason: str, retry_after: float | None = None, is_unreachable: bool = False
+    ) -> None:
+        """Describe the failure.
+
+        Args:
+            reason: What happened, in words.
+            retry_after: Seconds that the server asks to wait, if it asks for any.
+            is_unreachable: Whether not even a connection could be made.
+        """
+        super().__init__(reason)
+        self.retry_after = retry_after
+        self.is_unreachable = is_unreachable
+
+
 def is_web_address(text: str) -> bool:
     """Return whether a text is a URL of the form ``http://HOST...`` or ``https://HOST...``."""
     try:
@@ -22,6 +40,13 @@ def is_web_address(text: str) -> bool:
     except ValueError:
         return False
     return url.scheme in ("http", "https") and bool(url.hostname) and has_valid_port
+
+
+def may_hold_secret(url: str) -> bool:
+    """Return whether an address has a user, a password, a query or a fragment."""
+    parts = urlsplit(url)
+    has_credentials = parts.username is not None or parts.password is not None
+    return has_credentials or bool(parts.query or parts.fragment)
 
 
 def is_local(base_url: str) -> bool:

@@ -12,7 +12,7 @@ import httpx
 
 from lm_factuality.ground.errors import BackendDownError
 from lm_factuality.ground.files import parse_json
-from lm_factuality.ground.http import is_local, parse_retry_after
+from lm_factuality.ground.http import RetryableError, is_local, parse_retry_after
 from lm_factuality.retrieval.references.connection import tls_context
 from lm_factuality.retrieval.search.config import SearchConfig
 from lm_factuality.retrieval.search.response import FoundPage
@@ -41,22 +41,8 @@ class FailedSearchError(Exception):
     """A query got no results that can be used, and trying again would not help."""
 
 
-class RetryableSearchError(FailedSearchError):
+class RetryableSearchError(RetryableError, FailedSearchError):
     """A query got no results, but the same request may succeed later."""
-
-    def __init__(
-        self, reason: str, retry_after: float | None = None, is_unreachable: bool = False
-    ) -> None:
-        """Describe the failure.
-
-        Args:
-            reason: What happened, in words.
-            retry_after: Seconds that the service asks to wait, if it asks for any.
-            is_unreachable: Whether not even a connection could be made.
-        """
-        super().__init__(reason)
-        self.retry_after = retry_after
-        self.is_unreachable = is_unreachable
 
 
 class SearchClient:

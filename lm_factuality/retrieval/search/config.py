@@ -9,13 +9,12 @@ import re
 from collections.abc import Iterator, Mapping
 from pathlib import Path
 from typing import Annotated, Any
-from urllib.parse import urlsplit
 
 from pydantic import AfterValidator, Field, model_validator
 
 from lm_factuality.ground.errors import ConfigError, did_you_mean, short
 from lm_factuality.ground.files import Json
-from lm_factuality.ground.http import is_web_address
+from lm_factuality.ground.http import is_web_address, may_hold_secret
 from lm_factuality.ground.packages import load_yaml
 from lm_factuality.ground.secrets import SecretSetting, check_variable_name, secrets_within
 from lm_factuality.ground.settings import Strict, read_settings
@@ -44,9 +43,7 @@ def _check_url(url: str) -> str:
     """
     if not is_web_address(url):
         raise ValueError("is not an address; write something like http://localhost:8080/search")
-    parts = urlsplit(url)
-    has_credentials = parts.username is not None or parts.password is not None
-    if has_credentials or parts.query or parts.fragment:
+    if may_hold_secret(url):
         raise ValueError(
             "must hold no user, password or ?query; write parameters under request: params, and"
             " name the variable with the key by key_env"

@@ -7,8 +7,8 @@ nothing again. The file holds no keys of services.
 import json
 import sqlite3
 import threading
-from collections.abc import Iterable, Iterator, Sequence
-from contextlib import contextmanager, suppress
+from collections.abc import Iterable, Sequence
+from contextlib import AbstractContextManager, suppress
 from dataclasses import asdict, dataclass
 from datetime import datetime, timezone
 from pathlib import Path
@@ -18,6 +18,7 @@ from lm_factuality.ground.errors import DataError
 from lm_factuality.ground.files import Json, parse_json
 from lm_factuality.ground.published import cache_folder
 from lm_factuality.ground.records import to_model
+from lm_factuality.ground.sqlite import exclusive_access
 from lm_factuality.retrieval.references.cache import CachedReference
 from lm_factuality.retrieval.search.response import FoundPage
 
@@ -231,19 +232,6 @@ class SearchStore:
             " row to ask again"
         )
 
-    @contextmanager
-    def _exclusive_access(self) -> Iterator[None]:
-        """Run the ``with`` block in one thread at a time.
-
-        Raises:
-            DataError: SQLite or the file system failed. The message names the file.
-        """
-        with self._lock:
-            try:
-                yield
-            except (sqlite3.Error, OSError) as error:
-                raise DataError(
-                    f"{self.path}: the store of searches cannot be used: {error}; it needs a folder"
-                    " on a local disk with space; if the file is another one or damaged, move it"
-                    " away or name another"
-                ) from error
+    def _exclusive_access(self) -> AbstractContextManager[None]:
+        """Return the context in which one thread at a time uses the file."""
+        return exclusive_access(self._lock, self.path, "searches")
