@@ -31,7 +31,12 @@ from lm_factuality.benchmarks.factor_chat.metrics import NoClearAnswerError, rea
 from lm_factuality.benchmarks.factor_generation.facts import complete_sentence, end_of_prefix
 from lm_factuality.benchmarks.felm.grammar import UnreadableAnswerError
 from lm_factuality.benchmarks.felm.verdicts import read_verdict
-from lm_factuality.benchmarks.felm_gen.steps import cut_by_rules, split_into_pieces, why_no_answer
+from lm_factuality.benchmarks.felm_gen.steps import (
+    cut_by_rules,
+    split_into_pieces,
+    text_to_judge,
+    why_no_answer,
+)
 from lm_factuality.benchmarks.longform.benchmark import strip_markdown
 from lm_factuality.ground.sentences import split_sentences, words_in
 from lm_factuality.ground.thinking import plain_answer, read_output, trailing_opening_mark
@@ -90,7 +95,8 @@ READERS: dict[str, Callable[[str], Any]] = {
     "word": read_true_or_false,
     "completion": lambda text: complete_sentence("The bridge ", text),
     "end of a prefix": end_of_prefix,
-    "segments": lambda text: cut_by_rules(text, "math"),
+    "segments": cut_by_rules,
+    "headings": text_to_judge,
     "pieces": split_into_pieces,
     "prose": strip_markdown,
     "spans": sentence_spans,

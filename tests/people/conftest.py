@@ -39,7 +39,7 @@ def felm_gen_sample(
         "errors": errors,
         "no_answer": None,
         "unscored": None if errors is not None else "no evidence",
-        "cut_by": "sentences",
+        "cut_by": "rules",
         "cut_refused": None,
         "outputs": ["{}"],
         **changes,

@@ -30,7 +30,6 @@ from lm_factuality.benchmarks.felm_gen.steps import (
     UNTYPED,
     CutReply,
     MarksReply,
-    answer_without_thinking,
     apply_judge_cut,
     combine_marks,
     cut_by_rules,
@@ -39,6 +38,7 @@ from lm_factuality.benchmarks.felm_gen.steps import (
     find_marks_problem,
     marking_subject,
     split_into_pieces,
+    text_to_judge,
     why_no_answer,
 )
 from lm_factuality.benchmarks.judged import JudgedMethod, count_reasons
@@ -329,7 +329,7 @@ def _make_record(doc: Doc, response: str) -> JsonObject:
     if problem is not None:
         return record
     # These segments stay if no judge can cut the answer.
-    cut = cut_by_rules(answer_without_thinking(response), doc["domain"])
+    cut = cut_by_rules(text_to_judge(response))
     return {**record, **asdict(cut)}
 
 
@@ -352,7 +352,7 @@ def _cut_again_by_judge(
         # Responses that are no answers have no segments.
         if record["unscored"] is not None or record["domain"] not in BY_JUDGE:
             continue
-        answer = answer_without_thinking(responses[position])
+        answer = text_to_judge(responses[position])
         # A single piece cannot be grouped in two ways.
         if len(split_into_pieces(answer)) > 1:
             answers[position] = answer
@@ -370,7 +370,7 @@ def _cut_again_by_judge(
     for position, replies in zip(answers, replies_by_answer, strict=True):
         record = records[position]
         # One sample was asked for, so there is a single reply.
-        cut = apply_judge_cut(answers[position], record["domain"], replies[0])
+        cut = apply_judge_cut(answers[position], replies[0])
         # A cut has the segments and how they were found, which replace those of the rules.
         new_records[position] = {**record, **asdict(cut)}
     return new_records

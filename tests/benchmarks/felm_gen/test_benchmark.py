@@ -33,6 +33,7 @@ from lm_factuality.benchmarks.felm_gen.steps import (
     find_marks_problem,
     marking_subject,
     split_into_pieces,
+    text_to_judge,
     why_no_answer,
 )
 from lm_factuality.ground.errors import ConfigError, DataError
@@ -136,25 +137,32 @@ def test_thinking_is_taken_out_of_an_answer(generation, answer):
     assert answer_without_thinking(generation) == answer
 
 
-@pytest.mark.parametrize(
-    ("domain", "segments"),
-    [
-        pytest.param(
-            "wk",
-            ["It opened in 1870.", "It is old:\n\n- of iron\n\nDr. Lind built it."],
-            id="wk by sentences",
-        ),
-        pytest.param(
-            "math",
-            ["It opened in 1870.", "It is old:", "- of iron", "Dr. Lind built it."],
-            id="math by sentences and paragraphs",
-        ),
-    ],
-)
-def test_a_response_is_cut_by_the_rules_of_its_domain(domain, segments):
-    text = "It opened in 1870. It is old:\n\n- of iron\n\nDr. Lind built it."
+def test_rules_cut_a_response_into_sentences_paragraphs_and_items_of_lists():
+    text = "It opened in 1870. It is old:\n- of iron\n- of stone\n\nDr. Lind built it"
 
-    assert cut_by_rules(text, domain).segments == segments
+    segments = cut_by_rules(text).segments
+
+    assert segments == [
+        "It opened in 1870.",
+        "It is old:",
+        "- of iron",
+        "- of stone",
+        "Dr. Lind built it",
+    ]
+
+
+@pytest.mark.parametrize("heading", ["## Size", "**Total**", "__Its parts__:"])
+def test_headings_are_not_judged(heading):
+    assert text_to_judge(f"It is old.\n{heading}\nIt is red.") == "It is old.\nIt is red."
+
+
+@pytest.mark.parametrize("line", ["**Total: 15**", "**It is red.**", "**Paris** is a city"])
+def test_a_bold_line_that_states_something_is_judged(line):
+    assert text_to_judge(f"It is old.\n{line}") == f"It is old.\n{line}"
+
+
+def test_an_answer_that_looks_like_a_heading_is_judged():
+    assert text_to_judge("**Paris**") == "**Paris**"
 
 
 MATH_TEXT = "So 1 000 + 1 = 1 001.\nAdd 2:  1 003. Done"
@@ -172,7 +180,7 @@ def make_cut(segments, text=MATH_TEXT):
 
 
 def test_the_segments_of_a_judges_cut_are_text_of_the_response():
-    cut = apply_judge_cut(MATH_TEXT, "math", make_cut([[1, 2], [], [3]]))
+    cut = apply_judge_cut(MATH_TEXT, make_cut([[1, 2], [], [3]]))
 
     assert cut == Cut(["So 1 000 + 1 = 1 001.\nAdd 2:  1 003.", "Done"], "judge")
 
@@ -200,9 +208,9 @@ def test_the_segments_of_a_judges_cut_are_text_of_the_response():
 )
 def test_rules_cut_the_response_if_the_judges_cut_is_refused(answer, refused):
     """The response can then be scored all the same."""
-    cut = apply_judge_cut(MATH_TEXT, "math", read_cut(answer))
+    cut = apply_judge_cut(MATH_TEXT, read_cut(answer))
 
-    assert cut == replace(cut_by_rules(MATH_TEXT, "math"), cut_refused=refused)
+    assert cut == replace(cut_by_rules(MATH_TEXT), cut_refused=refused)
 
 
 def group_pieces(num_pieces, last_pieces):
@@ -226,7 +234,7 @@ def test_no_text_is_lost_wherever_a_judge_cuts(text, last_pieces):
     """A segment that is lost would never be found wrong."""
     groups = group_pieces(len(split_into_pieces(text)), last_pieces)
 
-    cut = apply_judge_cut(text, "math", make_cut(groups, text))
+    cut = apply_judge_cut(text, make_cut(groups, text))
 
     assert cut.cut_by == "judge"
     assert len(cut.segments) == len(groups)
@@ -436,7 +444,7 @@ def make_record(domain, errors, **changes):
         "segments": ["s"] * len(errors or []),
         "unscored": None,
         "no_answer": None,
-        "cut_by": "sentences",
+        "cut_by": "rules",
         "cut_refused": None,
         **changes,
     }
@@ -576,7 +584,7 @@ def test_a_verdict_tells_how_the_response_was_cut(judge, docs, responses):
     verdicts = FELM_GEN.judge(judge, docs, responses)
 
     cut_by = [verdict["cut_by"] for verdict in verdicts]
-    assert cut_by == ["sentences", "sentences", "judge", None, "paragraphs"]
+    assert cut_by == ["rules", "rules", "judge", None, "rules"]
     assert verdicts[0]["segments"] == ["It is seven years old.", "It is made of iron."]
 
 
@@ -743,7 +751,7 @@ def test_the_rules_cut_like_the_published_segments(shared):
     for domain, response, segments in read_published_segments(
         shared / "data" / "felm" / "all.jsonl"
     ):
-        ours = find_boundaries(cut_by_rules(response, domain).segments)
+        ours = find_boundaries(cut_by_rules(response).segments)
         theirs = find_boundaries(segments)
         assert max(ours) == max(theirs)
         # The end of the response is a boundary for everyone, and does not count.
@@ -754,5 +762,5 @@ def test_the_rules_cut_like_the_published_segments(shared):
         domain: 2 * num_shared[domain] / (2 * num_shared[domain] + num_different[domain])
         for domain in DOMAINS
     }
-    expected = {"wk": 0.90, "science": 0.89, "reasoning": 0.82, "writing_rec": 0.90, "math": 0.75}
+    expected = {"wk": 0.89, "science": 0.86, "reasoning": 0.81, "writing_rec": 0.93, "math": 0.75}
     assert f1 == pytest.approx(expected, abs=0.01)
