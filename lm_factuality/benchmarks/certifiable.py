@@ -10,8 +10,9 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any, Protocol
 
-from judges.config import JudgeConfig
+from judges.config import CONFIG_FOLDER, JudgeConfig
 from judges.judge import Judge
+from lm_factuality.ground.suite import find_config
 from lm_factuality.harness.generation import Table
 from lm_factuality.harness.outputs import number_of
 
@@ -145,7 +146,7 @@ class JudgedStep:
         Returns:
             The score of the certificate that applies, such as ``F1 61.3% (segment_doc,
             2026-01-31)``, or why none does, such as ``not certified; run lm-factuality certify
-            --judge small``.
+            --judge small.yaml``.
         """
         step = f"{self.name} (behind {self.dependent_scores})"
         obstacle = self._obstacle(metadata)
@@ -177,7 +178,10 @@ class JudgedStep:
         Args:
             judge: The judge's configuration as results state it. It may lack the name.
         """
-        command = f"lm-factuality certify --judge {judge.get('name', 'CONFIG')}"
+        name = str(judge.get("name", "CONFIG"))
+        # Only the suite's own judges can be named without their file.
+        has_suite_file = find_config(CONFIG_FOLDER / f"{name}.yaml").is_file()
+        command = f"lm-factuality certify --judge {name if has_suite_file else f'{name}.yaml'}"
         # If there are several settings, the command picks the one that suits the judge.
         if len(self.settings) == 1:
             command += f" --setting {self.settings[0].name}"

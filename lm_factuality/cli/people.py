@@ -7,7 +7,7 @@ from dataclasses import asdict
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
 
-from typer import Argument, Option, echo
+from typer import Argument, Exit, Option, echo
 
 from lm_factuality.ground.command_line import App
 from lm_factuality.ground.console import print_table
@@ -18,6 +18,8 @@ if TYPE_CHECKING:
     from lm_factuality.harness.outputs import TaskResult
     from lm_factuality.people.labels import Key as SheetKey
     from lm_factuality.results.read import Correction
+
+_NOTHING_TO_CORRECT = 2  # the exit code
 
 app = App()
 KeyFile = Annotated[Path, Option(help="The sheet's NAME.key.json.")]
@@ -128,6 +130,8 @@ def _print_key(key: "SheetKey") -> None:
     Args:
         key: The key of the sheet, which lists its items and strata.
     """
+    from lm_factuality.people.correct import FEWEST_LABELS
+
     num_repeated = sum(item.repeat_of is not None for item in key.items)
     echo(
         f"Sheet {key.sheet}: {len(key.items)} items ({', '.join(key.questions)}), {num_repeated} of"
@@ -135,6 +139,13 @@ def _print_key(key: "SheetKey") -> None:
     )
     for stratum in key.strata:
         echo(f"  {stratum.name or 'drawn'}: {stratum.drawn} of {stratum.units}")
+    num_drawn = sum(stratum.drawn for stratum in key.strata)
+    if num_drawn < FEWEST_LABELS:
+        echo(
+            f"warning: 'people correct' needs labels on at least {FEWEST_LABELS} samples, and this"
+            f" sheet has {num_drawn}; draw more with --rows",
+            err=True,
+        )
 
 
 @app.command()
@@ -157,9 +168,10 @@ def correct(
 
     The command writes corrected_TASK_DATE.json to the folder of the results. The commands report,
     compare and leaderboard then show measured and corrected scores side by side. The correction
-    holds only for these samples and labels. docs/people.md says when to trust it.
+    holds only for these samples and labels. docs/people.md says when to trust it. If the labels
+    correct no score, the exit code is 2.
     """
-    from lm_factuality.people.correct import correct_scores
+    from lm_factuality.people.correct import NotCorrectedError, correct_scores
     from lm_factuality.people.labels import read_key
     from lm_factuality.results.read import read_results_files, write_correction
 
@@ -169,8 +181,13 @@ def correct(
     corrections = []
     for file in files:
         for result in file.tasks:
-            if result.task in sheet_tasks:
+            if result.task not in sheet_tasks:
+                continue
+            try:
                 corrections.append((file, result, correct_scores(result, key, labels)))
+            except NotCorrectedError as error:
+                echo(f"lm-factuality people correct: {error}", err=True)
+                raise Exit(_NOTHING_TO_CORRECT) from error
     if not corrections:
         raise ConfigError(
             f"RESULTS: no results of {', '.join(sorted(sheet_tasks))}, which the sheet is of; give"

@@ -35,8 +35,8 @@ _UNDECIDED = (
 )
 
 
-class NotCorrectedError(Exception):
-    """A score cannot be corrected by people's answers. The text says why."""
+class NotCorrectedError(DataError):
+    """Scores cannot be corrected by people's answers. The text says why."""
 
 
 @dataclass(frozen=True)
@@ -88,14 +88,14 @@ def correct_scores(result: TaskResult, key_file: Path, label_files: Sequence[Pat
         The corrected scores, and why others have no correction.
 
     Raises:
-        DataError: A file cannot be read, the sheet is of other samples, or people's answers decide
-            no sample.
+        NotCorrectedError: People's answers decide no sample, or too few for each score.
+        DataError: A file cannot be read, or the sheet is of other samples.
     """
     key = read_key(key_file)
     run = label_samples(result, key, read_labels(label_files, key))
     if not any(sample.is_asked and sample.people for sample in run.samples):
         reasons = [f"{count} {reason}" for reason, count in run.left_out.items()]
-        raise DataError(
+        raise NotCorrectedError(
             f"{', '.join(map(str, label_files))}: decide no sample of {result.task}:"
             f" {'; '.join(reasons) or 'none of its samples was drawn'}"
         )
@@ -125,6 +125,12 @@ def correct_scores(result: TaskResult, key_file: Path, label_files: Sequence[Pat
         except NotCorrectedError as error:
             # One score can have too few labels where others have enough.
             problems[name] = str(error)
+    if not scores:
+        reasons = [f"{name}: {reason}" for name, reason in problems.items()]
+        raise NotCorrectedError(
+            f"{', '.join(map(str, label_files))}: no score of {result.task} can be corrected:"
+            f" {'; '.join(reasons) or 'none of its scores depends on what people were asked'}"
+        )
     # label_samples() has refused a task without samples, so the empty path is never read.
     return Correction(
         suite_version=__version__,

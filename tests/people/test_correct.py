@@ -251,12 +251,22 @@ def test_labels_that_only_skip_are_refused(tmp_path, capsys):
     results = write_run(tmp_path)
     key, labels = write_labelled_sheet(results, tmp_path, answer=lambda item: "skip")
 
-    assert correct(results, key, labels) == 1
+    assert correct(results, key, labels) == 2
 
     assert (
         "decide no sample of gen: 60 drawn, but people do not decide all of their items"
         in capsys.readouterr().err
     )
+
+
+def test_labels_that_correct_no_score_write_nothing(tmp_path, capsys):
+    results = write_run(tmp_path)
+    key, labels = write_labelled_sheet(results, tmp_path, rows=5)
+
+    assert correct(results, key, labels) == 2
+
+    assert "no score of gen can be corrected" in capsys.readouterr().err
+    assert not list(tmp_path.glob("corrected_*"))
 
 
 def test_results_without_the_task_of_the_sheet_are_refused(tmp_path, capsys):

@@ -298,6 +298,12 @@ def test_the_command_prints_what_was_drawn(sheet_command, tmp_path, capsys):
     assert "drawn: 5 of 24" in output
 
 
+def test_a_sheet_that_is_too_small_for_a_correction_gets_a_warning(sheet_command, capsys):
+    assert main(sheet_command) == 0
+
+    assert "needs labels on at least 10 samples, and this sheet has 5" in capsys.readouterr().err
+
+
 def test_the_same_sheet_may_be_written_again(sheet_command):
     assert main(sheet_command) == 0
     assert main(sheet_command) == 0

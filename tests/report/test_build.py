@@ -127,12 +127,12 @@ def grouping_certificate(prompt_hashes):
         pytest.param(
             grouping_certificate({"biographies/group": "cd" * 8}),
             "not certified its certificate is of other prompts; run lm-factuality certify"
-            " --judge strict --setting biographies_grouping",
+            " --judge strict.yaml --setting biographies_grouping",
             id="of other prompts",
         ),
         pytest.param(
             ["of another kind"],
-            "not certified run lm-factuality certify --judge strict --setting biographies_grouping",
+            "not certified run lm-factuality certify --judge strict.yaml --setting biographies_grouping",
             id="no certificate",
         ),
     ],
@@ -147,7 +147,7 @@ def test_the_certificate_of_the_judge_is_shown_beside_its_scores(certificate, sh
     assert f"grouping (behind D-FActScore, biographies) strict {shown} my_bio" in text
     assert (
         "linking (behind D-FActScore) strict not certified"
-        " run lm-factuality certify --judge strict --setting biographies_linking my_bio"
+        " run lm-factuality certify --judge strict.yaml --setting biographies_linking my_bio"
     ) in text
     assert "The judge" not in read(out, "factor.html")
 
