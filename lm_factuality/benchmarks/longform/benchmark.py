@@ -6,7 +6,7 @@ share a name it takes all of them. Otherwise each fact is verified on its own.
 
 import re
 from collections import Counter
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import asdict, dataclass, replace
 from pathlib import Path
 from typing import Any, ClassVar
@@ -31,6 +31,7 @@ from lm_factuality.benchmarks.biographies.types import (
 )
 from lm_factuality.benchmarks.certifiable import JudgedStep
 from lm_factuality.benchmarks.declaration import (
+    Comparing,
     Data,
     JudgeRole,
     Page,
@@ -49,7 +50,7 @@ from lm_factuality.benchmarks.longform.rows import DEFAULT_K, INDEX, SOURCES, Lo
 from lm_factuality.benchmarks.rows import SampleRow, mean_counts_by_score, row_key, snippet
 from lm_factuality.ground.settings import read_settings
 from lm_factuality.harness.generation import Doc, Docs, JsonObject, Verdict
-from lm_factuality.harness.outputs import TaskResult
+from lm_factuality.harness.outputs import ResultsFile, TaskResult
 from lm_factuality.harness.samples import verdict_of
 from lm_factuality.retrieval.build import open_index
 from lm_factuality.retrieval.index import Index
@@ -377,6 +378,22 @@ def sample_row(result: TaskResult, sample: Sample) -> SampleRow:
     )
 
 
+def note_k(file: ResultsFile, task: TaskResult) -> Iterator[str]:
+    """Say how many facts are enough in F1@K of a run.
+
+    Args:
+        file: The results file of the run. Every benchmark gets it, and this one does not use it.
+        task: The results of the task in it.
+
+    Yields:
+        A note, such as ``F1@K and recall@K with K = 64``.
+    """
+    k_values = task.metadata.get("k")
+    # The main score has the first K. Files of others may hold something else under the key.
+    if isinstance(k_values, list) and k_values:
+        yield f"F1@K and recall@K with K = {k_values[0]}"
+
+
 def _report_outcome(judged: JudgedBiography, is_unscored: bool) -> str:
     """Decide how the report counts a response.
 
@@ -437,5 +454,6 @@ BENCHMARK = judged_benchmark(
             script=Path(__file__).with_name("page.js"),
         ),
     ),
+    comparing=Comparing(notes=note_k),
     order=35,
 )

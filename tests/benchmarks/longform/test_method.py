@@ -2,14 +2,16 @@
 
 import json
 import re
+from types import SimpleNamespace
 
 import pytest
 
 from judges.judge import Judge
 from lm_factuality.benchmarks.biographies.types import GeneratedText, RetrievedPassage
-from lm_factuality.benchmarks.longform.benchmark import LongForm, strip_markdown
+from lm_factuality.benchmarks.longform.benchmark import LongForm, note_k, strip_markdown
 from lm_factuality.benchmarks.longform.metrics import long_form_metrics, missing_scores_reason
 from lm_factuality.retrieval.build import build_index, open_index
+from tests.conftest import task_result
 from tests.judges.server import Act
 
 HARBOUR = "Grayport (Eastmark)"
@@ -337,3 +339,16 @@ def test_a_record_that_contradicts_its_response_is_a_problem(make_row, kind, cha
 def test_sentences_are_found_without_markdown(response, sentences):
     assert list(LongForm().prepare(make_text(response)).sentences) == sentences
     assert strip_markdown(strip_markdown(response)) == strip_markdown(response)
+
+
+@pytest.mark.parametrize(
+    ("metadata", "notes"),
+    [
+        pytest.param({"k": [64, 178]}, ["F1@K and recall@K with K = 64"], id="first K"),
+        pytest.param({}, [], id="file of others"),
+    ],
+)
+def test_a_note_tells_the_k_of_the_main_score(metadata, notes):
+    task = task_result("longform", "longform", metadata=metadata)
+
+    assert list(note_k(SimpleNamespace(), task)) == notes
