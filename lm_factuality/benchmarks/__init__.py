@@ -15,8 +15,8 @@ from typing import TYPE_CHECKING, Any
 from judges.templates import register_prompts
 from lm_factuality.benchmarks.declaration import Benchmark
 from lm_factuality.ground.errors import ConfigError, did_you_mean, listed
+from lm_factuality.ground.packages import ENTRY_POINTS
 from lm_factuality.ground.published import Source
-from lm_factuality.harness.tasks import ENTRY_POINTS
 
 if TYPE_CHECKING:
     from lm_factuality.benchmarks.judged import JudgedMethod

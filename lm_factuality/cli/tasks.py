@@ -128,29 +128,20 @@ def ls() -> None:
     Examples:
       lm-factuality ls
     """
-    from lm_factuality.cli.validation import describe_task
-    from lm_factuality.harness.tasks import find_configs, suite_tasks
+    from lm_factuality.cli.listing import list_groups, list_tasks
 
     lines_by_question: dict[str, list[str]] = defaultdict(list)
-    groups = []
-    manager = suite_tasks()
-    for name in manager.all_tasks:
-        # A task has one configuration, and a group has one for each of its tasks.
-        configs = [config for _, config in find_configs(name) if isinstance(config, dict)]
-        if name in manager.all_groups:
-            groups.append(f"{name}: {', '.join(str(config['task']) for config in configs)}")
-            continue
-        for config in configs:
-            task = describe_task(config)
-            judge_note = "needs a judge" if task.needs_judge else ""
-            line = f"  {name:<28} {task.rows:>5,} rows  {task.licence:<15}  {judge_note}"
-            lines_by_question[task.question].append(line.rstrip())
+    for task in list_tasks():
+        judge_note = "needs a judge" if task.needs_judge else ""
+        line = f"  {task.name:<28} {task.rows:>5,} rows  {task.licence:<15}  {judge_note}"
+        lines_by_question[task.question].append(line.rstrip())
 
     for question, task_lines in lines_by_question.items():
         echo("\n".join([question, *task_lines]))
     echo("\nGroups")
-    for group in groups:
-        echo(fill(group, 78, initial_indent="  ", subsequent_indent="    "))
+    for group in list_groups():
+        text = f"{group.name}: {', '.join(group.tasks)}"
+        echo(fill(text, 78, initial_indent="  ", subsequent_indent="    "))
     echo(f"\nlm_eval finds these tasks with --include_path {tasks_folder()}")
 
 

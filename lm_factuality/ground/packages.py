@@ -20,6 +20,9 @@ from lm_factuality.ground.files import Json
 if TYPE_CHECKING:
     from datasets import IterableDataset
 
+ENTRY_POINTS = "lm_factuality.benchmarks"
+"""The group of entry points under which other packages announce their benchmarks."""
+
 
 def need(module: str, what: str, extra: str) -> ModuleType:
     """Import a module of an optional package, or say how to install it.

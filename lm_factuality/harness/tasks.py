@@ -15,16 +15,13 @@ import yaml
 from lm_eval.tasks import TaskManager
 
 from lm_factuality.ground.errors import ConfigError, FactualityError, did_you_mean
-from lm_factuality.ground.packages import replaced
+from lm_factuality.ground.packages import ENTRY_POINTS, replaced
 from lm_factuality.ground.suite import check_size, tasks_folder
 from lm_factuality.harness.context import current_run
 from lm_factuality.harness.internals import internal
 from lm_factuality.harness.suite_task import SuiteTask, warnings_silenced
 
 logger = logging.getLogger(__name__)
-
-# Other packages announce their benchmarks under this group of entry points.
-ENTRY_POINTS = "lm_factuality.benchmarks"
 
 _YAML = (".yaml", ".yml")
 _MISSPELT_SIMILARITY = 0.8  # difflib's ratio from which a key counts as a misspelt setting

@@ -16,7 +16,6 @@ from judges import LEXICAL
 from lm_factuality.benchmarks import all_sources
 from lm_factuality.ground.errors import FactualityError, run_with_exit_code
 from lm_factuality.ground.published import blob_id, cached_path
-from lm_factuality.harness.tasks import find_configs
 from lm_factuality.leaderboard.rules import TaskRules
 
 
@@ -109,6 +108,9 @@ def digest_tasks(targets: Sequence[str], data_dir: Path | None = None) -> dict[s
         ConfigError: A task does not exist.
         DataError: The data of a task cannot be used.
     """
+    # This imports lm_eval, and other functions of the module are called without it.
+    from lm_factuality.harness.tasks import find_configs
+
     # Judged tasks cannot be loaded without a judge, which does not change their documents.
     settings = {"judge": LEXICAL}
     if data_dir is not None:

@@ -10,8 +10,6 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import NamedTuple
 
-from scipy.stats import pearsonr
-
 from lm_factuality.benchmarks.declaration import Score
 from lm_factuality.benchmarks.rows import Counts
 from lm_factuality.ground.errors import DataError
@@ -201,6 +199,8 @@ def correlate(pairs: Sequence[tuple[float, float]]) -> Measure:
     # Pearson's r would divide by a standard deviation of zero.
     if len(set(people_scores)) == 1 or len(set(judge_scores)) == 1:
         return undefined
+
+    from scipy.stats import pearsonr
 
     result = pearsonr(people_scores, judge_scores)
     correlation = float(result.statistic)

@@ -11,8 +11,7 @@ from fractions import Fraction
 
 import numpy as np
 from numpy.typing import NDArray
-from scipy.optimize import newton
-from scipy.stats import norm
+from scipy.special import ndtr
 
 from lm_factuality.scores.intervals import Floats, ScoreOfSums, score_gradient
 
@@ -165,12 +164,12 @@ def _saddlepoint_p(sizes: Floats, total: float) -> float:
     cumulant = float((np.logaddexp(arguments, -arguments) - math.log(2)).sum())
     curvature = float(scaled**2 @ (1 - np.tanh(arguments) ** 2))
     root = math.sqrt(2 * (saddlepoint * target - cumulant))
-    normal_p = float(2 * norm.sf(root))
+    normal_p = float(2 * ndtr(-root))
     # Near 0 the correction is a difference of two huge numbers, i.e. rounding. The normal
     # distribution alone is accurate there.
     if root < _MAX_NORMAL_ROOT:
         return normal_p
-    density = float(norm.pdf(root))
+    density = math.exp(-(root**2) / 2) / math.sqrt(2 * math.pi)
     correction = 1 / (saddlepoint * math.sqrt(curvature)) - 1 / root
     return min(1.0, normal_p + 2 * density * correction)
 
@@ -185,6 +184,8 @@ def _saddlepoint(sizes: Floats, total: float) -> float:
         sizes: The absolute difference in each cluster.
         total: A number between 0 and the sum of the sizes.
     """
+    # The import takes a third of a second, and few commands need it.
+    from scipy.optimize import newton
 
     def excess(t: float) -> float:
         """Return K'(t) - total, which is 0 at the saddlepoint."""

@@ -4,7 +4,8 @@ from pathlib import Path
 from typing import Literal
 
 from judges.typed import Reply
-from lm_factuality.benchmarks.graded import GradedTask, graded_benchmark
+from lm_factuality.benchmarks.graded import graded_benchmark
+from lm_factuality.benchmarks.graded_task import GradedTask
 from lm_factuality.benchmarks.grading import grade_share
 
 

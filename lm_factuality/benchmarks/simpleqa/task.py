@@ -3,7 +3,7 @@
 lm_eval creates a `SimpleQATask` from each YAML that includes ``tasks/simpleqa/_simpleqa.yaml``.
 """
 
-from lm_factuality.benchmarks.graded import GradedTask
+from lm_factuality.benchmarks.graded_task import GradedTask
 from lm_factuality.benchmarks.simpleqa.benchmark import BENCHMARK
 
 
