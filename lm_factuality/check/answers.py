@@ -26,7 +26,7 @@ from lm_factuality.harness.samples import prompt_text, read_samples, responses_o
 STANDARD_INPUT: Literal["-"] = "-"
 """The name of standard input on a command line."""
 
-MAX_ANSWER_BYTES = 1_000_000
+MAX_ANSWER_BYTES = 2_000_000
 """The longest answer that is split into claims, in bytes of UTF-8."""
 
 Role = Literal["id", "question", "answer"]
@@ -330,7 +330,7 @@ def _check_beginning(path: Path, name: str, ending: str) -> None:
     if beginning.startswith(_UTF16_MARKS):
         raise DataError(f"{name}: a text in UTF-16; save it as UTF-8")
     if b"\0" in beginning:
-        raise DataError(f"{name}: a binary file, expected text; {_EXPECTED}")
+        raise DataError(f"{name}: a binary file; {_EXPECTED}")
 
 
 def _text_answer(path: Path, name: str, answer_id: str) -> Answer | AnswerProblem:

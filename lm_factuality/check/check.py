@@ -86,7 +86,7 @@ def check_answers(answers: AnswerFile, source: EvidenceSource, judge: Judge) -> 
             CheckedAnswer(answer.id, answer.question, answer.text, claims, split.is_refusal)
         )
     problems = tuple(f"{problem.location}: {problem.reason}" for problem in answers.problems)
-    return CheckResult(tuple(checked), problems)
+    return CheckResult(tuple(checked), problems, unread_answers=answers.problems)
 
 
 def _split(answer: Answer) -> _SplitAnswer:

@@ -1,6 +1,8 @@
 """Finds evidence for claims, in people's documents or with a web search service."""
 
 from collections.abc import Sequence
+from pathlib import Path
+from typing import Any
 
 from judges.claims import Evidence
 from judges.judge import Judge
@@ -15,9 +17,19 @@ from lm_factuality.retrieval.search.service import SearchReport, SearchService
 class DocumentEvidence:
     """Evidence from people's documents."""
 
-    def __init__(self, knowledge: CheckKnowledge) -> None:
-        """Use an index of documents."""
+    def __init__(self, path: Path, knowledge: CheckKnowledge) -> None:
+        """Use the index of the documents at a path."""
+        self._path = path
         self._knowledge = knowledge
+
+    def describe(self) -> dict[str, Any]:
+        """Return what the evidence is, for ``summary.json``."""
+        return {"knowledge": str(self._path), "documents": self._knowledge.num_documents}
+
+    @property
+    def problems(self) -> list[str]:
+        """A sentence about each document that could not be read."""
+        return [f"{unread.path}: {unread.reason}" for unread in self._knowledge.unread]
 
     def find(self, claims: Sequence[str], count: int) -> list[FoundEvidence]:
         """Return the passages of the documents that are nearest to each claim."""
@@ -33,16 +45,31 @@ class DocumentEvidence:
 class SearchEvidence:
     """Evidence from a search service. The judge writes the queries."""
 
-    def __init__(self, service: SearchService, judge: Judge) -> None:
+    problems: tuple[str, ...] = ()
+    """None, because a search that fails is the reason of its claim."""
+
+    def __init__(self, path: Path, service: SearchService, judge: Judge) -> None:
         """Use a search service.
 
         Args:
+            path: The YAML file that describes the service.
             service: The service.
             judge: The judge, which writes queries. If it is no model, the words of a claim are its
                 query.
         """
+        self._path = path
         self._service = service
         self._judge = judge
+        self._num_sent = 0
+        self._num_failed = 0
+
+    def describe(self) -> dict[str, Any]:
+        """Return what the evidence is, and the numbers of searches so far, for ``summary.json``."""
+        return {
+            "search": str(self._path),
+            "searches_sent": self._num_sent,
+            "searches_failed": self._num_failed,
+        }
 
     def find(self, claims: Sequence[str], count: int) -> list[FoundEvidence]:
         """Search for each claim, and return the passages of the results that are nearest to it.
@@ -53,6 +80,8 @@ class SearchEvidence:
         queries_of_claims = queries_for_claims(self._judge, claims)
         queries = [query for queries in queries_of_claims for query in queries]
         report = self._service.search_all(list(dict.fromkeys(queries)))
+        self._num_sent += report.num_sent
+        self._num_failed += len(report.problems)
         return [
             _nearest_passages(claim, queries_of_claim, report, count)
             for claim, queries_of_claim in zip(claims, queries_of_claims, strict=True)
@@ -76,7 +105,7 @@ def _nearest_passages(
             for text in cut_into_passages(result.text):
                 passages[Evidence(result.url, result.title, text)] = None
     if problems and len(problems) == len(queries):
-        return FoundEvidence(problem=f"the search failed: {problems[0]}")
+        return FoundEvidence(problem=problems[0])
     if not passages:
         return FoundEvidence()
 

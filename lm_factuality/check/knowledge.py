@@ -128,9 +128,8 @@ class CheckKnowledge:
             raise ConfigError(f"count is {count}, expected at least 1 passage per claim")
         passages_by_claim: dict[str, list[FoundPassage]] = {}
         try:
-            for claim in claims:
-                if claim not in passages_by_claim:
-                    passages_by_claim[claim] = self._find_one(claim, count)
+            for claim in tqdm(dict.fromkeys(claims), "finding evidence", unit=" claims"):
+                passages_by_claim[claim] = self._find_one(claim, count)
         except (sqlite3.Error, ValueError, LookupError) as error:
             raise DataError(
                 f"{self._folder}: this index is damaged ({first_line(error)}); delete the folder,"
@@ -428,7 +427,7 @@ def _index_words(store: KnowledgeStore, folder: Path) -> None:
     if num_new or not last_number:
         # Signs of scripts without spaces become words of their own.
         texts = ((number, spaced(text)) for number, text in store.iterate_texts(last_number))
-        with tqdm(texts, "index", num_new, unit=" passages") as progress:
+        with tqdm(texts, "index", num_new, unit=" passages", disable=not num_new) as progress:
             add_texts(index, progress, HEAP_BYTES)
 
     store.forget_removed()
@@ -442,6 +441,6 @@ def _nothing_read(path: Path, unread: Sequence[UnreadDocument]) -> DataError:
         return DataError(f"{path}: there are no files in this folder; name one with documents")
     first = unread[0]
     return DataError(
-        f"{path}: none of {len(unread):,} files can be read; the first is {first.path}:"
-        f" {first.reason}"
+        f"{path}: nothing here can be read; the first of {len(unread):,} problems is in"
+        f" {first.path}: {first.reason}"
     )

@@ -32,8 +32,8 @@ def summarise(result: CheckResult) -> dict[str, Any]:
 
     Returns:
         The ``supported`` share of the scored claims with its ``interval``, the numbers of claims by
-        verdict, of ``answers`` and of ``refusals``, and the ``problems``. None stands for a figure
-        that is not defined.
+        verdict, of ``answers``, of ``refusals`` and of ``unread_answers``, and the ``problems``.
+        None stands for a figure that is not defined.
     """
     return {
         "supported": none_if_nan(result.share_supported),
@@ -41,6 +41,7 @@ def summarise(result: CheckResult) -> dict[str, Any]:
         "claims": {verdict: result.count(verdict) for verdict in VERDICTS},
         "answers": len(result.answers),
         "refusals": sum(answer.is_refusal for answer in result.answers),
+        "unread_answers": len(result.unread_answers),
         "problems": list(result.problems),
     }
 
@@ -55,6 +56,8 @@ def figures_text(result: CheckResult) -> str:
             share = format_number(none_if_nan(result.share_supported))
             text += f"  {share} (95% interval {format_interval(result.interval)})"
         lines.append(text)
+    if result.unread_answers:
+        lines.append(f"{plural(len(result.unread_answers), 'answer')} not read")
     return "\n".join(lines)
 
 
@@ -77,14 +80,19 @@ def claim_object(claim: CheckedClaim) -> dict[str, Any]:
 
 
 def _answers_table(result: CheckResult) -> str:
-    """Return ``answers.csv``: one row per answer with the numbers of its claims by verdict."""
+    """Return ``answers.csv``: one row per answer with the numbers of its claims by verdict.
+
+    An answer that could not be read has its place as its id, and the reason in the last column.
+    """
     table = io.StringIO()
     writer = csv.writer(table, lineterminator="\n")
-    writer.writerow(["answer", "question", "refusal", "claims", *VERDICTS])
+    writer.writerow(["answer", "question", "refusal", "claims", *VERDICTS, "problem"])
     for answer in result.answers:
         counts = answer.counts()
         numbers = [counts[verdict] for verdict in VERDICTS]
         writer.writerow(
-            [answer.id, answer.question, answer.is_refusal, len(answer.claims), *numbers]
+            [answer.id, answer.question, answer.is_refusal, len(answer.claims), *numbers, ""]
         )
+    for problem in result.unread_answers:
+        writer.writerow([problem.location, "", False, *[0] * (1 + len(VERDICTS)), problem.reason])
     return table.getvalue()

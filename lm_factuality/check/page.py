@@ -17,6 +17,7 @@ from typing import Any, NamedTuple
 from judges.claims import Evidence, Verdict, deciding_sentence
 from lm_factuality.check.corrections import CORRECTION_COLUMNS
 from lm_factuality.check.results import CheckedAnswer, CheckedClaim, CheckResult
+from lm_factuality.ground.console import plural
 from lm_factuality.ground.files import write_text
 from lm_factuality.ground.html import one_file, read_asset, read_file
 from lm_factuality.scores.statistics import ratio
@@ -119,6 +120,10 @@ def _headline(result: CheckResult) -> list[Figure]:
         value="–" if math.isnan(share) else f"{100 * share:.1f}%",
         small=f"{interval_text}{supported.value} of {result.num_scored:,} scored claims",
     )
+    unscored = figure("unscored", "Unscored")
+    if result.unread_answers:
+        num_unread = plural(len(result.unread_answers), "answer")
+        unscored = unscored._replace(small=f"{unscored.small}, and {num_unread} not read")
     num_refusals = sum(answer.is_refusal for answer in result.answers)
     refusals = Figure(
         verdict="refusal",
@@ -131,7 +136,7 @@ def _headline(result: CheckResult) -> list[Figure]:
         supported,
         figure("contradicted", "Contradicted"),
         figure("not_found", "Not found"),
-        figure("unscored", "Unscored"),
+        unscored,
         refusals,
     ]
 

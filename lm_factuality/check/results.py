@@ -6,6 +6,7 @@ from dataclasses import dataclass
 from functools import cached_property
 
 from judges.claims import Evidence, Verdict
+from lm_factuality.check.answers import AnswerProblem
 from lm_factuality.scores.intervals import Interval, ratio_interval
 from lm_factuality.scores.statistics import ratio
 
@@ -90,6 +91,9 @@ class CheckResult:
     problems: tuple[str, ...] = ()
     """A sentence about each row of the answers and each document that could not be read."""
 
+    unread_answers: tuple[AnswerProblem, ...] = ()
+    """The rows and files among the answers that could not be read. They count as unscored."""
+
     @cached_property
     def claims(self) -> tuple[CheckedClaim, ...]:
         """The claims of all answers."""
@@ -115,6 +119,13 @@ class CheckResult:
         supported = [answer.counts()["supported"] for answer in self.answers]
         scored = [answer.num_scored for answer in self.answers]
         return ratio_interval(supported, scored)
+
+    @property
+    def is_mostly_unscored(self) -> bool:
+        """Whether more than half is unscored. Each unread answer counts as one claim."""
+        num_unread = len(self.unread_answers)
+        num_unscored = self.count("unscored") + num_unread
+        return 2 * num_unscored > len(self.claims) + num_unread
 
     def worst_claims(self, count: int) -> Sequence[CheckedClaim]:
         """Return the least supported claims: contradicted ones first, then those not found."""

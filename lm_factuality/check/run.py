@@ -1,5 +1,6 @@
 """Opens the judge and the evidence, and checks answers with them."""
 
+import time
 from collections.abc import Iterator
 from contextlib import closing, contextmanager
 from dataclasses import asdict, replace
@@ -10,7 +11,7 @@ from judges.claims import CHECK
 from judges.config import JudgeConfig
 from judges.judge import Judge
 from lm_factuality.check.answers import AnswerFile
-from lm_factuality.check.check import EvidenceSource, check_answers
+from lm_factuality.check.check import check_answers
 from lm_factuality.check.evidence import DocumentEvidence, SearchEvidence
 from lm_factuality.check.knowledge import open_knowledge
 from lm_factuality.check.results import CheckResult
@@ -52,55 +53,42 @@ def run_check(
         DataError: The documents cannot be used.
         BackendDownError: The judge or the service cannot be reached. What was received is kept.
     """
+    start = time.monotonic()
     with (
         Judge.open(judge_config, store) as judge,
         _open_evidence(knowledge, search, judge) as evidence,
     ):
-        result = check_answers(answers, evidence.source, judge)
+        result = check_answers(answers, evidence, judge)
         about = {
-            **evidence.about,
+            **evidence.describe(),
             "judge": judge_config.describe([CHECK]),
             "judge_usage": asdict(judge.usage),
+            "seconds": round(time.monotonic() - start, 1),
         }
-    problems = (*result.problems, *evidence.problems)
+        problems = (*result.problems, *evidence.problems)
     return FinishedCheck(replace(result, problems=problems), about)
-
-
-class _OpenedEvidence(NamedTuple):
-    """An opened source of evidence."""
-
-    source: EvidenceSource
-    """The documents or the service."""
-
-    about: dict[str, Any]
-    """What it is, for ``summary.json``."""
-
-    problems: tuple[str, ...]
-    """A sentence about each document that could not be read."""
 
 
 @contextmanager
 def _open_evidence(
     knowledge: Path | None, search: Path | None, judge: Judge
-) -> Iterator[_OpenedEvidence]:
+) -> Iterator[DocumentEvidence | SearchEvidence]:
     """Open the documents or the search service within a ``with`` block.
 
     Raises:
         ConfigError: Both or neither were named.
     """
-    if (knowledge is None) == (search is None):
+    if knowledge is not None and search is not None:
+        raise ConfigError("name either documents with --knowledge or a service with --search")
+    if knowledge is not None:
+        with closing(open_knowledge(knowledge)) as documents:
+            yield DocumentEvidence(knowledge, documents)
+    elif search is not None:
+        config = load_search_config(search)
+        with closing(SearchStore()) as store, closing(SearchService(config, store)) as service:
+            yield SearchEvidence(search, service, judge)
+    else:
         raise ConfigError(
             "name the documents that answers are checked against, as in --knowledge docs/, or a"
             " search service, as in --search search.yaml"
         )
-    if knowledge is not None:
-        with closing(open_knowledge(knowledge)) as documents:
-            about = {"knowledge": str(knowledge), "documents": documents.num_documents}
-            problems = tuple(f"{unread.path}: {unread.reason}" for unread in documents.unread)
-            yield _OpenedEvidence(DocumentEvidence(documents), about, problems)
-        return
-
-    assert search is not None
-    config = load_search_config(search)
-    with closing(SearchStore()) as store, closing(SearchService(config, store)) as service:
-        yield _OpenedEvidence(SearchEvidence(service, judge), {"search": str(search)}, ())

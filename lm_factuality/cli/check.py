@@ -4,9 +4,9 @@
 """
 
 from collections import Counter
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated
+from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 from typer import Argument, Option, echo
@@ -14,7 +14,8 @@ from typer import Argument, Option, echo
 from lm_factuality.cli.judge import MaxCost, Store, read_judge
 from lm_factuality.ground.command_line import App
 from lm_factuality.ground.console import format_interval, format_number, plural, print_table
-from lm_factuality.ground.errors import FactualityError
+from lm_factuality.ground.errors import FactualityError, message_of
+from lm_factuality.ground.files import check_writable, whole_files
 
 if TYPE_CHECKING:
     from lm_factuality.check.against import Comparison
@@ -68,7 +69,11 @@ def check(
     ] = None,
     fail_under: Annotated[
         float | None,
-        Option(help="Exit with 1 if fewer than this many per cent of the claims are supported."),
+        Option(
+            min=0,
+            max=100,
+            help="Exit with 1 if fewer than this many per cent of the claims are supported.",
+        ),
     ] = None,
     store: Store = None,
     max_cost: MaxCost = None,
@@ -101,15 +106,19 @@ def check(
         config = read_judge(judge, max_cost)
         names = parse_columns(columns or [])
         files = [answers] if against is None else [answers, against]
+        if out is not None:
+            # A folder that cannot be written is found before the judge costs anything.
+            check_writable(out, "files")
         answer_files = [read_answers("-" if str(file) == "-" else file, names) for file in files]
         checks = [run_check(file, knowledge, search, config, store) for file in answer_files]
         if out is not None:
-            _write(checks[0], answers, out)
+            with whole_files(out) as unfinished:
+                _write(checks[0], answers, unfinished)
         _print_result(checks[0], out)
         if against is not None:
             _print_comparison(compare_checks(checks[0].result, checks[1].result))
-    except FactualityError as error:
-        echo(f"lm-factuality check: {error}", err=True)
+    except (FactualityError, OSError) as error:
+        echo(f"lm-factuality check: {message_of(error)}", err=True)
         raise typer.Exit(_UNUSABLE) from error
     raise typer.Exit(_exit_code(checks[0].result, fail_under))
 
@@ -127,7 +136,9 @@ def _write(checked: "FinishedCheck", answers: Path, folder: Path) -> None:
 def _evidence_note(checked: "FinishedCheck") -> str:
     """Say what the answers were checked against, and by whom."""
     about = checked.about
-    against = about.get("search") or f"{about['knowledge']}, {about['documents']:,} documents"
+    against = (
+        about.get("search") or f"{about['knowledge']}, {plural(about['documents'], 'document')}"
+    )
     return f"Checked against {against} by the judge {about['judge']['name']}"
 
 
@@ -147,9 +158,12 @@ def _print_result(checked: "FinishedCheck", out: Path | None) -> None:
         elif verdict != "unscored" and result.num_scored:
             share = format_number(count / result.num_scored)
         rows.append((verdict.replace("_", " "), f"{count:,}", share, interval))
+    if result.unread_answers:
+        rows.append(("answers not read", f"{len(result.unread_answers):,}", "", ""))
+    num_answers = len(result.answers) + len(result.unread_answers)
     print_table(
-        f"{plural(len(result.claims), 'claim')} of {plural(len(result.answers), 'answer')}",
-        ("verdict", "#claims", "#of scored", "#95% interval"),
+        f"{plural(len(result.claims), 'claim')} of {plural(num_answers, 'answer')}",
+        ("verdict", "#number", "#of scored", "#95% interval"),
         rows,
         list(_notes(checked)),
     )
@@ -165,6 +179,7 @@ def _notes(checked: "FinishedCheck") -> Iterator[str]:
     """Yield the notes below the table: the evidence, refusals, the judge's cost and problems."""
     result = checked.result
     yield f"{_evidence_note(checked)}. Claims of one answer are a cluster."
+    yield _cost_note(checked.about)
     num_refusals = sum(answer.is_refusal for answer in result.answers)
     if num_refusals:
         yield f"{plural(num_refusals, 'refusal')}, not judged."
@@ -174,6 +189,28 @@ def _notes(checked: "FinishedCheck") -> Iterator[str]:
     yield from result.problems[:_NUM_PROBLEMS]
     if len(result.problems) > _NUM_PROBLEMS:
         yield f"... and {len(result.problems) - _NUM_PROBLEMS:,} more that could not be read."
+
+
+def _cost_note(about: Mapping[str, Any]) -> str:
+    """Say what a check took: calls, tokens and US dollars of the judge, searches, and seconds."""
+    usage = about["judge_usage"]
+    parts = []
+    if usage["calls"] or usage["stored"]:
+        parts.append(
+            f"{plural(usage['calls'], 'call')} to the judge, {usage['prompt_tokens']:,} prompt"
+            f" tokens, {usage['completion_tokens']:,} completion tokens"
+        )
+        # The cost is None if the judge's YAML file names no prices.
+        cost = usage["cost"]
+        parts.append("no prices known" if cost is None else f"{cost:.4f} USD")
+        parts.append(f"{plural(usage['stored'], 'answer')} on disk already")
+    if usage["errors"]:
+        parts.append(f"{plural(usage['errors'], 'request')} without an answer, to be asked again")
+    if "searches_sent" in about:
+        parts.append(f"searches: {about['searches_sent']:,} sent")
+        parts.append(f"{about['searches_failed']:,} failed")
+    parts.append(f"{about['seconds']:.1f} seconds")
+    return f"{'; '.join(parts)}."
 
 
 def _print_claim(claim: "CheckedClaim") -> None:
@@ -203,7 +240,7 @@ def _print_comparison(comparison: "Comparison") -> None:
 
 def _exit_code(result: "CheckResult", fail_under: float | None) -> int:
     """Return 2 if more than half of the claims are unscored, 1 if too few are supported, or 0."""
-    if 2 * result.count("unscored") > len(result.claims):
+    if result.is_mostly_unscored:
         return _UNUSABLE
     if fail_under is not None and not 100 * result.share_supported >= fail_under:
         return _FAILED

@@ -74,20 +74,12 @@ def run_with_exit_code(program: str, command: Callable[[], int]) -> int:
         sys.stdout.reconfigure(errors="backslashreplace")
     try:
         return command()
-    except FactualityError as error:
-        sys.stderr.write(f"{program}: {clip_lines(str(error))}\n")
-        return 1
     except BrokenPipeError:
         # Python would otherwise complain at its end that stdout is closed.
         sys.stderr.close()
         return 0
-    except OSError as error:
-        if error.filename is None:
-            raise
-        file = clip_lines(str(error.filename))
-        sys.stderr.write(
-            f"{program}: {file}: cannot be used: {error.strerror}; name another file\n"
-        )
+    except (FactualityError, OSError) as error:
+        sys.stderr.write(f"{program}: {message_of(error)}\n")
         return 1
     except KeyboardInterrupt:
         command_line = shlex.join([program, *sys.argv[1:]])
@@ -96,6 +88,20 @@ def run_with_exit_code(program: str, command: Callable[[], int]) -> int:
             f" {command_line}\n"
         )
         return _INTERRUPTED
+
+
+def message_of(error: FactualityError | OSError) -> str:
+    """Return what a user is told about an error.
+
+    Raises:
+        OSError: The error names no file, or is about the pipe to the next program.
+    """
+    if isinstance(error, FactualityError):
+        return clip_lines(str(error))
+    if error.filename is None:
+        raise error
+    file = clip_lines(str(error.filename))
+    return f"{file}: cannot be used: {error.strerror}; name another file"
 
 
 def clip_lines(text: str) -> str:

@@ -117,6 +117,35 @@ def whole_folder(out: Path, marker_file: str) -> Iterator[Path]:
         shutil.rmtree(temporary, ignore_errors=True)
 
 
+@contextmanager
+def whole_files(folder: Path) -> Iterator[Path]:
+    """Write several files of a folder, which appear only when all are complete.
+
+    Other files of the folder stay, such as those that people saved there.
+
+    Args:
+        folder: The folder, which is created if necessary.
+
+    Yields:
+        The temporary folder to write the files to.
+
+    Raises:
+        DataError: The folder cannot be written.
+    """
+    check_writable(folder, "files")
+    temporary = _temporary_path(folder / "files")
+    try:
+        _remove_leftovers(folder)
+        temporary.mkdir()
+        yield temporary
+        for file in temporary.iterdir():
+            file.replace(folder / file.name)
+    except OSError as error:
+        raise DataError(f"{folder}: cannot be written: {error}; choose another folder") from error
+    finally:
+        shutil.rmtree(temporary, ignore_errors=True)
+
+
 def _check_replaceable(out: Path, marker_file: str) -> None:
     """Check that a folder does not exist, is empty, or was made by this command.
 

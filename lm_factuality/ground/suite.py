@@ -88,7 +88,9 @@ def read_yaml(path: Path) -> Json:
         content = yaml.safe_load(path.read_text(encoding="utf-8"))
         check_size(path, content)
     except (OSError, ValueError, yaml.YAMLError, RecursionError) as error:
-        raise ConfigError(f"{path}: not a readable YAML file: {error}") from error
+        # An error of YAML has several lines, with the place in the last ones.
+        reason = " ".join(str(error).split())
+        raise ConfigError(f"{path}: not a readable YAML file: {reason}") from error
     return content
 
 

@@ -1,7 +1,26 @@
-"""The browser that shows the page of a check."""
+"""The browser and the search service of other tests, and documents to check answers against."""
 
 from __future__ import annotations
 
-from tests.report.conftest import browser
+import pytest
 
-__all__ = ["browser"]
+from tests.report.conftest import browser
+from tests.retrieval.test_search import service
+
+__all__ = ["browser", "service"]
+
+DOCUMENT = """# The mill
+
+The mill at Grayport was built in 1402. It has three floors and a wheel of oak.
+
+Visitors may enter the mill on Mondays. A ticket costs four euros.
+"""
+
+
+@pytest.fixture
+def documents(tmp_path):
+    """Write a folder with one document, and return it."""
+    folder = tmp_path / "documents"
+    folder.mkdir()
+    (folder / "mill.md").write_text(DOCUMENT, encoding="utf-8")
+    return folder

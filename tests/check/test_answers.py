@@ -158,7 +158,7 @@ def test_rows_that_cannot_be_used_are_problems_with_their_reason(tmp_path):
         ("a.csv, row 2", "line 3: 1 cells, expected 2 as in the header, with commas between them"),
         ("a.csv, row 3", "the answer is empty"),
         ("a.csv, row 4", "line 5: byte 0xe9 is not UTF-8; save the file as UTF-8"),
-        ("a.csv, row 5", "the answer has 1,000,001 bytes, at most 1,000,000 are checked; split it"),
+        ("a.csv, row 5", "the answer has 2,000,001 bytes, at most 2,000,000 are checked; split it"),
     ]
 
 

@@ -11,24 +11,9 @@ import pytest
 from lm_factuality import api
 from lm_factuality.cli import main
 
-DOCUMENT = """# The mill
-
-The mill at Grayport was built in 1402. It has three floors and a wheel of oak.
-
-Visitors may enter the mill on Mondays. A ticket costs four euros.
-"""
 TRUE = "The mill at Grayport was built in 1402."
 WRONG_YEAR = "The mill at Grayport was built in 1502."
 UNKNOWN = "Queen Adela composed forty songs about whales."
-
-
-@pytest.fixture
-def documents(tmp_path):
-    """Write a folder with one document, and return it."""
-    folder = tmp_path / "documents"
-    folder.mkdir()
-    (folder / "mill.md").write_text(DOCUMENT, encoding="utf-8")
-    return folder
 
 
 @pytest.fixture

@@ -345,7 +345,7 @@ def test_a_missing_folder_is_an_error(tmp_path, cache):
         ([], "there are no files in this folder"),
         (
             ["a.png", "b.png"],
-            r"none of 2 files can be read; the first is .*a\.png: ends in '\.png'",
+            r"nothing here can be read; the first of 2 problems is in .*a\.png: ends in '\.png'",
         ),
     ],
 )

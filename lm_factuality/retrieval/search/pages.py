@@ -10,6 +10,7 @@ from concurrent.futures import ThreadPoolExecutor, as_completed
 
 import anyio
 import httpx
+from tqdm import tqdm
 
 from lm_factuality.retrieval.references.cache import CachedReference
 from lm_factuality.retrieval.references.connection import Network
@@ -67,8 +68,15 @@ class PageReader:
                 pool.submit(self._read_from_host, host_urls, stopped)
                 for host_urls in urls_by_host.values()
             ]
+            finished = tqdm(
+                as_completed(futures),
+                "reading pages",
+                len(futures),
+                unit=" hosts",
+                disable=not futures,
+            )
             try:
-                for future in as_completed(futures):
+                for future in finished:
                     pages |= future.result()
             except BaseException:
                 # After Ctrl-C no further page begins. Those that were read are in the store.

@@ -29,7 +29,9 @@ from lm_factuality.retrieval.search.store import SearchStore, StoredSearch
 
 logger = logging.getLogger(__name__)
 
-_MAX_FAILURES_IN_A_ROW = 8  # queries without results; then the service counts as down
+# Queries that failed; then the service counts as down. One that fails half of the time hardly ever
+# fails so often in a row.
+_MAX_FAILURES_IN_A_ROW = 24
 _MAX_TRIES_TO_CONNECT = 3  # as long as the service has not answered at all
 _PAGE_DELAY = 1.0  # seconds between two requests to the host of a page
 
@@ -152,8 +154,8 @@ class SearchService:
             The results or the problem of each query.
 
         Raises:
-            BackendDownError: The service cannot be reached or refuses everybody, or eight queries
-                in a row failed. Results so far are stored.
+            BackendDownError: The service cannot be reached or refuses everybody, or 24 queries in
+                a row failed. Results so far are stored.
             DataError: The store cannot be used.
         """
         key_by_query = {query: self._config.identity(query) for query in queries}
@@ -192,7 +194,11 @@ class SearchService:
         with ThreadPoolExecutor(self._config.concurrency) as pool:
             futures = {pool.submit(self._ask, query): query for query in queries}
             arriving_futures = tqdm(
-                as_completed(futures), "searching", len(futures), disable=not queries
+                as_completed(futures),
+                "searching",
+                len(futures),
+                unit=" queries",
+                disable=not queries,
             )
             try:
                 for future in arriving_futures:

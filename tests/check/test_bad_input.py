@@ -1,0 +1,328 @@
+"""The command ``check`` on input that cannot be used, wholly or in part."""
+
+from __future__ import annotations
+
+import csv
+import json
+import os
+from collections.abc import Callable, Iterator
+from contextlib import closing
+from pathlib import Path
+from typing import Any
+
+import pyarrow
+import pyarrow.parquet
+import pytest
+import yaml
+
+from lm_factuality.check import page
+from lm_factuality.cli import main
+from lm_factuality.ground.errors import DataError
+from tests.check.test_command import TRUE, UNKNOWN
+from tests.judges.server import Act, JudgeServer
+from tests.retrieval.test_search import Answer, Ask, searxng_hits
+
+FERRY = "The ferry was sold in 1875."
+BINARY = bytes(range(256)) * 20
+NOT_UTF8 = "Le café était là en 1402.\n".encode("latin-1")
+ROW = f"When?,{TRUE}\n"
+
+
+@pytest.fixture(autouse=True)
+def suite_home(tmp_path, monkeypatch) -> Path:
+    """Keep the stores of these tests apart from those of the user."""
+    home = tmp_path / "home"
+    monkeypatch.setenv("LM_FACTUALITY_HOME", str(home))
+    return home
+
+
+@pytest.fixture
+def write(tmp_path) -> Callable[[str, object], str]:
+    """Return a function that writes a file and returns its path: bytes, a text, or YAML."""
+
+    def write_file(name: str, content: object) -> str:
+        path = tmp_path / name
+        if isinstance(content, dict):
+            content = yaml.safe_dump(content)
+        path.write_bytes(content if isinstance(content, bytes) else str(content).encode())
+        return str(path)
+
+    return write_file
+
+
+@pytest.fixture
+def judge_server() -> Iterator[JudgeServer]:
+    """Run a server that says of each claim that it is supported."""
+    with closing(JudgeServer(lambda prompt, attempt: Act(text=supported_reply(prompt)))) as server:
+        yield server
+
+
+def supported_reply(prompt: str) -> str:
+    """Return the reply that all numbered claims of a prompt are supported."""
+    claims = prompt.split("Claims:\n")[1].split("\n\nEach claim")[0].strip().splitlines()
+    verdicts = [
+        {"number": number, "reason": "so it says", "verdict": "supported", "probability": 0.9}
+        for number, _ in enumerate(claims, start=1)
+    ]
+    return json.dumps({"verdicts": verdicts})
+
+
+def half_of_parquet() -> bytes:
+    """Return the first half of a Parquet file of answers."""
+    table = pyarrow.table({"answer": [TRUE] * 1000, "question": [str(n) for n in range(1000)]})
+    buffer = pyarrow.BufferOutputStream()
+    pyarrow.parquet.write_table(table, buffer)
+    content = buffer.getvalue().to_pybytes()
+    return content[: len(content) // 2]
+
+
+def error_line(capsys) -> str:
+    """Return the error that the command printed, after checking that it is one line at the end."""
+    lines = capsys.readouterr().err.replace("\r", "\n").strip().split("\n")
+    errors = [line for line in lines if line.startswith("lm-factuality check: ")]
+    assert errors == lines[-1:]
+    return errors[0]
+
+
+def summary_of(folder: Path) -> Any:
+    """Return the content of ``summary.json``."""
+    return json.loads((folder / "summary.json").read_text(encoding="utf-8"))
+
+
+@pytest.mark.parametrize(
+    ("name", "content", "problem"),
+    [
+        ("a.csv", b"", "the file is empty"),
+        ("a.csv", "question,answer\n", "no answers"),
+        ("a.csv", "question,answer\nWhen?,\n", "the answer is empty"),
+        ("a.csv", BINARY, "a binary file"),
+        ("a.txt", BINARY, "a binary file"),
+        ("a.txt", NOT_UTF8, "save it as text in UTF-8"),
+        ("a.json", '[{"answer": "Yes."', "not valid JSON"),
+        ("a.jsonl", '{"answer": \n{{{\n', "not valid JSON"),
+        ("a.parquet", half_of_parquet(), "not a readable Parquet file"),
+        ("a.pdf", b"%PDF", "ends in '.pdf'"),
+    ],
+)
+def test_answers_that_cannot_be_used_end_with_one_line_and_code_2(
+    write,
+    documents,
+    capsys,
+    name,
+    content,
+    problem,
+):
+    assert main(["check", write(name, content), "--knowledge", str(documents)]) == 2
+
+    assert problem in error_line(capsys)
+
+
+@pytest.mark.parametrize(
+    ("names", "problem"),
+    [((), "no files in this folder"), (("a.png", "b.pdf", "c.txt"), "nothing here can be read")],
+)
+def test_knowledge_without_a_readable_file_ends_with_one_line_and_code_2(
+    write, tmp_path, capsys, names, problem
+):
+    folder = tmp_path / "docs"
+    folder.mkdir()
+    for name in names:
+        (folder / name).write_bytes(BINARY)
+
+    assert main(["check", write("a.txt", TRUE), "--knowledge", str(folder)]) == 2
+
+    assert problem in error_line(capsys)
+
+
+@pytest.mark.parametrize(
+    ("option", "content", "problem"),
+    [
+        ("--judge", "backend: [\n", "not a readable YAML file"),
+        (
+            "--judge",
+            {"backend": "openai", "model": "m", "base_url": "http://127.0.0.1:9/v1"},
+            "cannot be reached",
+        ),
+        ("--search", {"service": "searxng", "url": "http://127.0.0.1:9/search"}, "either"),
+    ],
+)
+def test_a_judge_or_service_that_cannot_be_used_ends_with_one_line_and_code_2(
+    write,
+    documents,
+    capsys,
+    option,
+    content,
+    problem,
+):
+    options = [option, write("option.yaml", content)]
+
+    assert main(["check", write("a.txt", TRUE), "--knowledge", str(documents), *options]) == 2
+
+    assert problem in error_line(capsys)
+
+
+@pytest.mark.skipif(os.geteuid() == 0, reason="root may read every file")
+def test_answers_that_may_not_be_read_end_with_code_2(write, documents, capsys):
+    path = write("a.txt", TRUE)
+    Path(path).chmod(0)
+
+    assert main(["check", path, "--knowledge", str(documents)]) == 2
+
+    assert "cannot be" in error_line(capsys)
+
+
+def test_rows_that_cannot_be_read_are_in_the_figures(
+    write,
+    documents,
+    tmp_path,
+    capsys,
+):
+    answers = write("a.csv", f"question,answer\n{ROW}{ROW}When?,{TRUE},more\nOnly\n")
+    out = tmp_path / "out"
+
+    assert main(["check", answers, "--knowledge", str(documents), "--out", str(out)]) == 0
+
+    screen = capsys.readouterr().out
+    assert "2 claims of 4 answers" in screen
+    assert summary_of(out)["unread_answers"] == 2
+    with (out / "answers.csv").open(encoding="utf-8", newline="") as file:
+        problems = {row["answer"]: row["problem"] for row in csv.DictReader(file)}
+    assert problems["1"] == ""
+    assert problems["a.csv, row 4"].startswith("line 5: 1 cells, expected 2")
+
+
+def test_the_exit_code_is_2_if_most_rows_cannot_be_read(write, documents):
+    answers = write("a.csv", f"question,answer\n{ROW}Only\nOne\n")
+
+    assert main(["check", answers, "--knowledge", str(documents)]) == 2
+
+
+@pytest.mark.slow
+def test_an_answer_of_a_megabyte_is_checked(write, documents, tmp_path):
+    answers = write("a.txt", f"{TRUE} " * (2**20 // len(TRUE)))
+    out = tmp_path / "out"
+
+    assert main(["check", answers, "--knowledge", str(documents), "--out", str(out)]) == 0
+
+    assert summary_of(out)["claims"]["supported"] > 20_000
+
+
+def test_searches_that_fail_leave_their_claims_unscored_and_are_sent_again(
+    write,
+    service,
+    tmp_path,
+    capsys,
+):
+    claims = [f"The mill number {number} was built in {1400 + number}." for number in range(60)]
+
+    def fail_half(ask: Ask) -> Answer:
+        """Fail for every second claim."""
+        is_even = int(ask.query.split()[2]) % 2 == 0
+        return Answer(searxng_hits()) if is_even else Answer("broken", 500)
+
+    service.script = fail_half
+    settings = {"service": "searxng", "url": service.url(), "max_retries": 0}
+    out = tmp_path / "out"
+    command = ["check", write("a.txt", " ".join(claims)), "--out", str(out)]
+    command += ["--search", write("search.yaml", settings)]
+
+    main(command)
+
+    assert "searches: 60 sent; 30 failed" in capsys.readouterr().out
+    assert summary_of(out)["claims"]["unscored"] == 30
+    reasons = {json.loads(line)["reason"] for line in (out / "claims.jsonl").open()}
+    assert any(reason.startswith("the search failed: ") for reason in reasons)
+    service.script = lambda _ask: Answer(searxng_hits())
+    service.asks.clear()
+    main(command)
+    assert len(service.asks) == 30
+    assert summary_of(out)["claims"]["unscored"] == 0
+
+
+def test_requests_that_a_judge_fails_leave_their_claims_unscored_and_are_asked_again(
+    write,
+    documents,
+    tmp_path,
+    judge_server,
+):
+    reply = judge_server.script
+    judge_server.script = lambda prompt, attempt: (
+        Act(status=400, text="no") if f"1. {FERRY}" in prompt else reply(prompt, attempt)
+    )
+    judge = {"backend": "openai", "model": "small-judge", "base_url": judge_server.base_url}
+    # Claims with the same passages would share a request.
+    (documents / "ferry.md").write_text("The ferry was sold in 1872.", encoding="utf-8")
+    rows = [json.dumps({"answer": answer}) for answer in (TRUE, FERRY)]
+    out = tmp_path / "out"
+    command = ["check", write("a.jsonl", "\n".join(rows)), "--knowledge", str(documents)]
+    command += ["--judge", write("gpt.yaml", judge), "--out", str(out)]
+
+    assert main(command) == 0
+
+    assert summary_of(out)["claims"] == {
+        "supported": 1,
+        "contradicted": 0,
+        "not_found": 0,
+        "unscored": 1,
+    }
+    judge_server.script = reply
+    judge_server.bodies.clear()
+    assert main(command) == 0
+    assert len(judge_server.bodies) == 1
+
+
+def test_the_screen_shows_calls_tokens_cost_and_seconds(
+    write,
+    documents,
+    judge_server,
+    capsys,
+):
+    judge = {"backend": "openai", "model": "small-judge", "base_url": judge_server.base_url}
+    judge["prices"] = {"prompt": 1000, "completion": 2000}
+    command = ["check", write("a.txt", TRUE), "--knowledge", str(documents)]
+
+    main([*command, "--judge", write("gpt.yaml", judge)])
+
+    cost = "1 call to the judge, 10 prompt tokens, 5 completion tokens; 0.0200 USD"
+    screen = capsys.readouterr().out
+    assert cost in screen
+    assert " seconds." in screen
+
+
+def test_files_of_an_earlier_check_stay_whole_if_writing_fails(
+    write,
+    documents,
+    tmp_path,
+    monkeypatch,
+):
+    out = tmp_path / "out"
+    command = ["--knowledge", str(documents), "--out", str(out)]
+    main(["check", write("a.txt", TRUE), *command])
+    (out / "corrections.csv").write_text("by a person", encoding="utf-8")
+    earlier = {path.name: path.read_bytes() for path in out.iterdir()}
+
+    def fail(*_: object, **__: object) -> None:
+        """Fail as on a full disk."""
+        raise DataError("no space left")
+
+    monkeypatch.setattr(page, "write_page", fail)
+
+    assert main(["check", write("b.txt", UNKNOWN), *command]) == 2
+
+    assert {path.name: path.read_bytes() for path in out.iterdir()} == earlier
+
+
+def test_a_folder_that_cannot_be_written_is_found_before_the_judge_is_asked(
+    write,
+    documents,
+    judge_server,
+    capsys,
+):
+    judge = {"backend": "openai", "model": "small-judge", "base_url": judge_server.base_url}
+    command = ["check", write("a.txt", TRUE), "--knowledge", str(documents)]
+    command += ["--judge", write("gpt.yaml", judge), "--out", write("taken", "a file")]
+
+    assert main(command) == 2
+
+    assert "taken" in error_line(capsys)
+    assert judge_server.bodies == []
