@@ -1,4 +1,4 @@
-"""Measures how long people's documents take to index, to open again and to search.
+"""Measures how long documents take to index, to open, to search and to check answers against.
 
 ``python -m bench.check index`` calls `measure_index`. Each step runs in a process of its own, so
 that the memory of the process is the memory of that step alone.
@@ -6,18 +6,24 @@ that the memory of the process is the memory of that step alone.
 
 from __future__ import annotations
 
+import io
+import json
+import os
 import tempfile
 import time
 from collections.abc import Callable, Iterator, Sequence
+from contextlib import redirect_stdout
 from dataclasses import dataclass
 from pathlib import Path
 
 from bench.suite.index import draw_passages, run_in_process
 from bench.timing import Record, peak_mb
+from lm_factuality.ground.files import write_lines
 
 _PARAGRAPHS = 5  # of 100 words each in a document
 _WORDS_IN_SENTENCE = 20
 _NUM_CLAIMS = 800
+_CLAIMS_PER_ANSWER = 8
 
 
 @dataclass(frozen=True)
@@ -46,13 +52,17 @@ def measure_index(num_documents: int) -> Iterator[Record]:
     """
     with tempfile.TemporaryDirectory() as temporary:
         documents = Path(temporary, "documents")
-        cache = Path(temporary, "cache")
+        # `run_check` finds the index here.
+        cache = Path(temporary, "knowledge")
         claims = _write_documents(documents, num_documents)
         steps: dict[str, Callable[[], _Cost]] = {
             "index all documents": lambda: run_in_process(_open, documents, cache),
             "open the index, no file changed": lambda: run_in_process(_open, documents, cache),
             f"search {len(claims)} claims": lambda: run_in_process(
                 _search, documents, cache, claims
+            ),
+            f"check {len(claims) // _CLAIMS_PER_ANSWER} answers of {_CLAIMS_PER_ANSWER} claims": (
+                lambda: run_in_process(_check, documents, claims)
             ),
             "open the index, one file changed": lambda: run_in_process(
                 _change_and_open, documents, cache
@@ -123,6 +133,26 @@ def _search(documents: Path, cache: Path, claims: Sequence[str]) -> _Cost:
 
     knowledge = open_knowledge(documents, cache)
     return _cost_of(lambda: knowledge.find(claims))
+
+
+def _check(documents: Path, claims: Sequence[str]) -> _Cost:
+    """Check answers with the offline judge, as the command does, and write the files and page."""
+    os.environ["LM_FACTUALITY_HOME"] = str(documents.parent)
+    from lm_factuality.cli import main
+
+    starts = range(0, len(claims), _CLAIMS_PER_ANSWER)
+    rows = [{"answer": " ".join(claims[start : start + _CLAIMS_PER_ANSWER])} for start in starts]
+    answers = documents.with_name("answers.jsonl")
+    write_lines(answers, map(json.dumps, rows))
+    options = ["--knowledge", str(documents), "--out", str(documents.with_name("checked"))]
+
+    def run() -> None:
+        """Run the command, without what it prints."""
+        with redirect_stdout(io.StringIO()):
+            exit_code = main(["check", str(answers), *options])
+        assert exit_code == 0, f"exit code {exit_code}"
+
+    return _cost_of(run)
 
 
 def _cost_of(work: Callable[[], object]) -> _Cost:

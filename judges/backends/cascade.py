@@ -237,9 +237,11 @@ def _prefix_reason(answer: Answer, judge_name: str) -> Answer:
     """
     try:
         reply = json.loads(answer.text or "")
-        reply["reason"] = f"{judge_name}: {reply['reason']}"
+        # A question about several claims has a list of verdicts for its answer.
+        for verdict in reply.get("verdicts", [reply]):
+            verdict["reason"] = f"{judge_name}: {verdict['reason']}"
         text = json.dumps(reply, ensure_ascii=False)
-    except (ValueError, RecursionError, TypeError, KeyError):
+    except (ValueError, RecursionError, TypeError, KeyError, AttributeError):
         # The caller reports what is wrong with the reply, as for any other judge.
         return answer
     return replace(answer, text=text)

@@ -21,7 +21,7 @@ from lm_factuality.ground.errors import ConfigError, DataError, did_you_mean, li
 from lm_factuality.ground.files import parse_json
 from lm_factuality.ground.records import every_line, read_text
 from lm_factuality.ground.tables import TableRow, csv_rows, jsonl_rows, parquet_rows
-from lm_factuality.harness.samples import prompt_text, read_samples, responses_of
+from lm_factuality.harness.samples import prompt_text, responses_of
 
 STANDARD_INPUT: Literal["-"] = "-"
 """The name of standard input on a command line."""
@@ -44,8 +44,9 @@ not matter."""
 
 _TABLE_ENDINGS = (".csv", ".tsv", ".jsonl", ".ndjson", ".json", ".parquet")
 _TEXT_ENDINGS = (".txt", ".md", ".markdown")
+_ENDINGS = (*_TABLE_ENDINGS, *_TEXT_ENDINGS)
 _MESSAGES = "messages"  # the key of a chat log
-_EXPECTED = f"expected {', '.join((*_TABLE_ENDINGS, *_TEXT_ENDINGS))} or a folder of text files"
+_EXPECTED = f"expected {', '.join(_ENDINGS)} or a folder of them"
 _TEXT_ADVICE = "save it as text in UTF-8"
 _BEGINNING = 8192  # bytes that tell the kind of a file
 _UTF16_MARKS = (b"\xff\xfe", b"\xfe\xff")
@@ -112,7 +113,7 @@ def read_answers(
 
     Tables (CSV, TSV, JSON, JSON Lines, Parquet) have an answer in each row. A row with
     ``messages`` is a chat, whose last turn of the assistant is the answer. A text or Markdown file
-    is one answer. A folder holds text files, or results of lm_eval with their samples.
+    is one answer. A folder holds such files, or results of lm_eval with their samples.
 
     Example:
         The file ``answers.csv`` with the lines ``question,answer`` and ``Who?,Ada.`` has the answer
@@ -305,7 +306,9 @@ def _read_file(path: Path, name: str, columns: Mapping[str, str]) -> list[_Part]
         return _sample_answers(path, name, columns, prefix="")
 
     # The reader's sentences begin with the path, which may be a temporary one.
-    rows = [_named_row(row, path) for row in reader(path)]
+    rows = [
+        _reason_without_path(row, path) if isinstance(row, str) else row for row in reader(path)
+    ]
     return _table_answers(rows, name, columns)
 
 
@@ -359,11 +362,9 @@ def _text_problem(text: str) -> str:
     return ""
 
 
-def _named_row(row: TableRow | str, path: Path) -> TableRow | str:
-    """Return a row, or the reader's sentence about it without the path and line before it."""
-    if isinstance(row, TableRow):
-        return row
-    sentence = row.removeprefix(str(path))
+def _reason_without_path(sentence: str, path: Path) -> str:
+    """Return a reader's sentence about a row without the path before it, and with the line."""
+    sentence = sentence.removeprefix(str(path))
     line = re.match(r":(\d+): |, row \d+: |: ", sentence)
     if line is None:
         return sentence
@@ -580,7 +581,7 @@ def _message_text(content: object) -> str:
 
 
 def _read_folder(folder: Path, columns: Mapping[str, str]) -> list[_Part]:
-    """Read a folder of text files, or of results of lm_eval with their samples.
+    """Read a folder of tables and text files, or of results of lm_eval with their samples.
 
     Raises:
         DataError: The folder has neither, or samples of several runs of one task.
@@ -595,24 +596,36 @@ def _read_folder(folder: Path, columns: Mapping[str, str]) -> list[_Part]:
         )
 
     parts: list[_Part] = []
-    has_text = False
+    has_answers = False
     for path in sorted(path for path in folder.rglob("*") if path.is_file()):
         name = path.relative_to(folder).as_posix()
         # Hidden files, such as .DS_Store, are no answers.
         if any(part.startswith(".") for part in Path(name).parts):
             continue
-        if path.suffix.lower() not in _TEXT_ENDINGS:
-            endings = ", ".join(_TEXT_ENDINGS)
-            parts.append(AnswerProblem(name, f"the file ends in none of {endings}"))
+        if _file_ending(path) not in _ENDINGS:
+            parts.append(AnswerProblem(name, f"the file ends in none of {', '.join(_ENDINGS)}"))
             continue
-        has_text = True
+        has_answers = True
         try:
-            _check_beginning(path, name, path.suffix)
-            parts.append(_text_answer(path, name, name))
+            parts += _read_file_in_folder(path, name, columns)
         except DataError as error:
-            parts.append(AnswerProblem(name, str(error).replace(f"{path}: ", "", 1)))
-    if not has_text:
-        raise DataError(f"{folder}: no text files and no samples of lm_eval here; {_EXPECTED}")
+            # An error about columns has several lines.
+            reason = " ".join(str(error).split())
+            for beginning in (f"{path}: ", f"{name}: "):
+                reason = reason.removeprefix(beginning)
+            parts.append(AnswerProblem(name, reason))
+    if not has_answers:
+        raise DataError(f"{folder}: no answers and no samples of lm_eval here; {_EXPECTED}")
+    return parts
+
+
+def _read_file_in_folder(path: Path, name: str, columns: Mapping[str, str]) -> list[_Part]:
+    """Read a file as `_read_file` does. The ids of rows begin with its name."""
+    parts: list[_Part] = []
+    for part in _read_file(path, name, columns):
+        if isinstance(part, Answer) and part.id != name:
+            part = replace(part, id=f"{name}/{part.id}")
+        parts.append(part)
     return parts
 
 
@@ -642,7 +655,7 @@ def _read_samples_files(
             parts += _sample_answers(path, name, columns, prefix)
         except DataError as error:
             # Tasks that score continuations have no answers, and other tasks may have.
-            parts.append(AnswerProblem(name, str(error).replace(f"{path}:", "", 1).strip()))
+            parts.append(AnswerProblem(name, str(error).removeprefix(f"{name}: ")))
     return parts
 
 
@@ -661,11 +674,23 @@ def _sample_answers(path: Path, name: str, columns: Mapping[str, str], prefix: s
         prefix: The task before each id, or empty.
 
     Raises:
-        DataError: A line is no sample, or the task does not generate text.
+        DataError: The task does not generate text.
     """
     parts: list[_Part] = []
-    for number, sample in enumerate(read_samples(path, "resps"), start=1):
+    first_sample = None
+    for number, row in enumerate(jsonl_rows(path), start=1):
         location = f"{name}, row {number}"
+        if isinstance(row, str):
+            parts.append(AnswerProblem(location, _reason_without_path(row, path)))
+            continue
+        sample = row.values
+        if not _is_sample(sample):
+            parts.append(AnswerProblem(location, "no sample of lm_eval, which has doc and resps"))
+            continue
+        first_sample = first_sample or sample
+        # A task with several filters writes each sample once for each of them.
+        if sample.get("filter") != first_sample.get("filter"):
+            continue
         if not _is_generated(sample):
             raise DataError(f"{name}: the task scores continuations, expected generated answers")
         doc = sample["doc"]

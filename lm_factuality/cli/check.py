@@ -37,7 +37,7 @@ def check(
         Path | None,
         Argument(
             help="The answers: a CSV, TSV, JSON Lines, JSON, Parquet, text or Markdown file, a"
-            " folder of texts or of lm_eval's results, or - for standard input (default: an"
+            " folder of them or of lm_eval's results, or - for standard input (default: an"
             " example that comes with the suite)."
         ),
     ] = None,
@@ -117,6 +117,7 @@ def check(
         _print_result(checks[0], out)
         if against is not None:
             _print_comparison(compare_checks(checks[0].result, checks[1].result))
+            echo(f"{against}: {_unscored_note(checks[1].result)}; {_cost_note(checks[1].about)}")
     except (FactualityError, OSError) as error:
         echo(f"lm-factuality check: {message_of(error)}", err=True)
         raise typer.Exit(_UNUSABLE) from error
@@ -183,6 +184,9 @@ def _notes(checked: "FinishedCheck") -> Iterator[str]:
     num_refusals = sum(answer.is_refusal for answer in result.answers)
     if num_refusals:
         yield f"{plural(num_refusals, 'refusal')}, not judged."
+    num_silent = sum(not (answer.claims or answer.is_refusal) for answer in result.answers)
+    if num_silent:
+        yield f"{plural(num_silent, 'answer')} without a claim, such as one of code alone."
     reasons = Counter(claim.reason for claim in result.claims if claim.verdict == "unscored")
     for reason, count in reasons.most_common(3):
         yield f"{plural(count, 'claim')} unscored: {reason}."
@@ -191,11 +195,18 @@ def _notes(checked: "FinishedCheck") -> Iterator[str]:
         yield f"... and {len(result.problems) - _NUM_PROBLEMS:,} more that could not be read."
 
 
+def _unscored_note(result: "CheckResult") -> str:
+    """Say how many claims are unscored and how many answers could not be read."""
+    num_unscored = plural(result.count("unscored"), "claim")
+    num_unread = plural(len(result.unread_answers), "answer")
+    return f"{num_unscored} unscored, {num_unread} not read"
+
+
 def _cost_note(about: Mapping[str, Any]) -> str:
     """Say what a check took: calls, tokens and US dollars of the judge, searches, and seconds."""
     usage = about["judge_usage"]
     parts = []
-    if usage["calls"] or usage["stored"]:
+    if usage["calls"]:
         parts.append(
             f"{plural(usage['calls'], 'call')} to the judge, {usage['prompt_tokens']:,} prompt"
             f" tokens, {usage['completion_tokens']:,} completion tokens"
@@ -203,7 +214,8 @@ def _cost_note(about: Mapping[str, Any]) -> str:
         # The cost is None if the judge's YAML file names no prices.
         cost = usage["cost"]
         parts.append("no prices known" if cost is None else f"{cost:.4f} USD")
-        parts.append(f"{plural(usage['stored'], 'answer')} on disk already")
+    if usage["stored"]:
+        parts.append(f"{plural(usage['stored'], 'answer')} of the judge on disk already")
     if usage["errors"]:
         parts.append(f"{plural(usage['errors'], 'request')} without an answer, to be asked again")
     if "searches_sent" in about:

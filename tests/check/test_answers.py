@@ -226,15 +226,18 @@ def test_a_folder_of_text_files_has_an_answer_in_each(tmp_path):
 
     assert [answer.id for answer in answer_file.answers] == ["b.txt", "sub/a.md"]
     assert [(problem.location, problem.reason) for problem in answer_file.problems] == [
-        ("empty.md", "empty.md: the file is empty; expected answers"),
-        ("image.png", "the file ends in none of .txt, .md, .markdown"),
+        ("empty.md", "the file is empty; expected answers"),
+        (
+            "image.png",
+            "the file ends in none of .csv, .tsv, .jsonl, .ndjson, .json, .parquet, .txt, .md, .markdown",
+        ),
     ]
 
 
 def test_a_folder_without_text_is_an_error(tmp_path):
     write(tmp_path, "image.png", "x")
 
-    with pytest.raises(DataError, match="no text files and no samples of lm_eval"):
+    with pytest.raises(DataError, match="no answers and no samples of lm_eval"):
         read_answers(tmp_path)
 
 
@@ -286,6 +289,40 @@ def test_samples_of_lm_eval_have_the_answer_as_the_model_wrote_it(tmp_path):
         ("0", "Who?", "Ada sang."),
         ("1", "Prompt?", "Bo sang."),
     ]
+
+
+def test_each_response_of_a_sample_is_an_answer(tmp_path):
+    repeated = sample(0, {"question": "Who?"}, "Ada sang.")
+    repeated["resps"] = [["Ada sang.", "Bo sang."]]
+    path = write(tmp_path, "samples_qa.jsonl", json_lines([repeated, {**repeated, "filter": "b"}]))
+
+    answers = read_answers(path).answers
+
+    assert [(answer.id, answer.text) for answer in answers] == [
+        ("0", "Ada sang."),
+        ("0#2", "Bo sang."),
+    ]
+
+
+def test_a_broken_line_among_samples_is_a_problem_of_its_row(tmp_path):
+    path = write(tmp_path, "samples_qa.jsonl", json_lines(SAMPLES) + '\n{"doc_id": 2, "doc"')
+
+    answer_file = read_answers(path)
+
+    assert len(answer_file.answers) == 2
+    assert answer_file.problems[0].location == "samples_qa.jsonl, row 4"
+    assert "not valid JSON" in answer_file.problems[0].reason
+
+
+def test_a_folder_may_hold_tables(tmp_path):
+    write(tmp_path, "a.csv", "answer\nAda sang.\n")
+    write(tmp_path, "b/b.txt", "Bo sang.")
+    write(tmp_path, "c.csv", "one\ntwo\n")
+
+    answer_file = read_answers(tmp_path)
+
+    assert [answer.id for answer in answer_file.answers] == ["a.csv/1", "b/b.txt"]
+    assert "no column is called answer" in answer_file.problems[0].reason
 
 
 def test_a_task_that_scores_continuations_is_a_problem_beside_others(tmp_path):

@@ -11,6 +11,7 @@ import pytest
 from judges.config import load_judge_config
 from judges.judge import Judge
 from judges.verify import Pair, verify
+from lm_factuality.cli import main
 from lm_factuality.ground.errors import BackendDownError, ConfigError
 from lm_factuality.harness.samples import verdict_of
 from tests.judges.inference.examples import TEXT
@@ -244,6 +245,28 @@ def test_results_describe_both_judges_of_a_cascade(judged_biography):
     assert judge["first"]["name"] == "minicheck"
     assert judge["second"]["model"] == "small-judge"
     assert judge["unsure_between"] == [0.5, 0.5]
+
+
+@pytest.mark.parametrize(
+    ("unsure_between", "verdict", "judge_name"),
+    [([0.0, 0.0], "supported", "minicheck"), ([0.0, 1.0], "contradicted", "gpt")],
+)
+def test_check_asks_the_second_judge_where_the_first_is_unsure(
+    write_cascade, write_classifier, server, tmp_path, unsure_between, verdict, judge_name
+):
+    finding = {"number": 1, "reason": "it says otherwise", "verdict": "contradicted"}
+    server.script = lambda prompt, attempt: Act(text=json.dumps({"verdicts": [finding]}))
+    cascade = write_cascade(unsure_between=unsure_between)
+    write_classifier(threshold=0.1)  # the tiny classifier supports every claim
+    (tmp_path / "document.txt").write_text(TEXT, encoding="utf-8")
+    (tmp_path / "answer.txt").write_text(CLAIMS[0], encoding="utf-8")
+    command = ["check", str(tmp_path / "answer.txt"), "--knowledge", str(tmp_path / "document.txt")]
+
+    assert main([*command, "--judge", str(cascade), "--out", str(tmp_path / "out")]) == 0
+
+    claim = json.loads((tmp_path / "out" / "claims.jsonl").read_text(encoding="utf-8"))
+    assert claim["verdict"] == verdict
+    assert claim["reason"].startswith(f"{judge_name}: ")
 
 
 @pytest.mark.parametrize(
