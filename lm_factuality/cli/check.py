@@ -106,10 +106,10 @@ def check(
         config = read_judge(judge, max_cost)
         names = parse_columns(columns or [])
         files = [answers] if against is None else [answers, against]
+        answer_files = [read_answers("-" if str(file) == "-" else file, names) for file in files]
         if out is not None:
             # A folder that cannot be written is found before the judge costs anything.
             check_writable(out, "files")
-        answer_files = [read_answers("-" if str(file) == "-" else file, names) for file in files]
         checks = [run_check(file, knowledge, search, config, store) for file in answer_files]
         if out is not None:
             with whole_files(out) as unfinished:

@@ -132,11 +132,10 @@ def whole_files(folder: Path) -> Iterator[Path]:
     Raises:
         DataError: The folder cannot be written.
     """
-    check_writable(folder, "files")
     temporary = _temporary_path(folder / "files")
     try:
         _remove_leftovers(folder)
-        temporary.mkdir()
+        temporary.mkdir(parents=True)
         yield temporary
         for file in temporary.iterdir():
             file.replace(folder / file.name)
