@@ -15,7 +15,7 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from bench.check.index import measure_index
-from bench.check.texts import GENRES, Case, make_cases, read_documents
+from bench.check.texts import GENRES, Case, is_of_tuning_half, make_cases, read_documents
 from bench.timing import Record, run_parts
 from judges.lexical.model import load_lexical_model
 from judges.lexical.verdicts import SUPPORT_THRESHOLD, LexicalFinding, find_verdict
@@ -225,7 +225,9 @@ def _classes_of_texts() -> list[tuple[str, str]]:
     for genre in GENRES:
         documents = read_documents(genre)
         cases += make_cases(genre, documents)
-        passages += [ParsedPassage(document.text, document.title) for document in documents[1::2]]
+        for index, document in enumerate(documents):
+            if not is_of_tuning_half(index, document):
+                passages.append(ParsedPassage(document.text, document.title))
     knowledge = Knowledge(passages)
 
     pairs = []
