@@ -30,7 +30,7 @@ SAMPLE = Path(__file__).resolve().parents[2] / "tasks" / "sample"
 NUM_PASSAGES = 5
 """The passages that each claim is held against."""
 
-MIN_FLAGGED = 0.85
+MIN_FLAGGED = 0.9
 """The share of altered sentences that the threshold has to flag on the tuning half.
 
 It is above the goal of 80%, since the other half may differ by chance.
@@ -47,11 +47,11 @@ class Result:
     """The case."""
 
     finding: LexicalFinding
-    """The finding with the threshold 0, so that every claim is supported or contradicted."""
+    """The finding with the threshold 0, at which every claim that is not doubted is supported."""
 
     def is_flagged(self, threshold: float) -> bool:
         """Return whether the claim is contradicted or not found at a threshold of support."""
-        return self.finding.verdict == "contradicted" or self.finding.probability < threshold
+        return self.finding.verdict != "supported" or self.finding.probability < threshold
 
 
 class Knowledge:
@@ -139,7 +139,7 @@ def _check_cases() -> list[Result]:
 
 
 def choose_threshold(results: Sequence[Result]) -> float:
-    """Choose the threshold of support: the lowest that flags 85% of the altered sentences.
+    """Choose the threshold of support: the lowest that flags 90% of the altered sentences.
 
     A higher one flags more true sentences, so none is chosen that flags more of them than needed.
 

@@ -10,6 +10,7 @@ from __future__ import annotations
 import re
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
+from difflib import SequenceMatcher
 from functools import cached_property
 from typing import NamedTuple
 
@@ -32,6 +33,7 @@ _UNITS = tuple(_stems(line) for line in _LISTS["units"])
 _MONTHS = _stems(_LISTS["months"])
 _WEEKDAYS = _stems(_LISTS["weekdays"])
 _ORDINALS = _stems(_LISTS["ordinals"])
+_PRONOUNS = tuple(frozenset(line.split()) for line in _LISTS["pronouns"])
 _DENYING_PREFIXES = frozenset(_LISTS["denying_prefixes"].split())
 _YEAR = re.compile(r"1[0-9]{3}|20[0-9]{2}")
 
@@ -50,6 +52,13 @@ _MIN_SHARE_OF_SENTENCE = 0.5
 
 # Negated words are compared in sentences that are almost the same.
 _MIN_SHARE_OF_NEGATION = 0.8
+
+# "She died there in 1812" may mean anybody, so only a sentence with all other words contradicts it.
+_MIN_SHARE_OF_UNNAMED = 1.0
+
+# The share of the claim's words that a sentence has in the same order if it says the same with
+# other words in one place.
+_MIN_SHARE_IN_ORDER = 0.75
 
 
 @dataclass(frozen=True)
@@ -171,6 +180,57 @@ def find_contradiction(claim: str, passages: Sequence[ParsedPassage]) -> Contrad
     return best
 
 
+def find_doubt(claim: str, passage: ParsedPassage) -> str:
+    """Find what keeps the closest sentence of a passage from supporting a claim.
+
+    Example:
+        ``Abel criticised the newspaper of Aarby.`` and the passage ``Abel supported the newspaper
+        of Aarby.`` → ``the passage has supported where the claim has criticised``
+
+    Args:
+        claim: A claim of which the passage has most words.
+        passage: The passage.
+
+    Returns:
+        The reason in words. Empty if there is none.
+    """
+    parsed_claim = parse_text(claim)
+    closest_sentence = max(
+        passage.parsed_text.sentences,
+        key=lambda sentence: len(parsed_claim.stem_set & {word.stem for word in sentence}),
+        default=(),
+    )
+    alignment = _Alignment(parsed_claim.words, closest_sentence, passage.title_stems)
+    if _is_about_other_sex(alignment):
+        return "the passage is about somebody else"
+    return _replaced_words(alignment)
+
+
+def _replaced_words(alignment: _Alignment) -> str:
+    """Say which words a sentence has in the place of words of a claim that is otherwise the same.
+
+    Returns:
+        The words of both. Empty if the sentence differs in more places or only leaves words out.
+    """
+    claim_stems = [word.stem for word in alignment.claim]
+    sentence_stems = [word.stem for word in alignment.sentence]
+    matcher = SequenceMatcher(None, claim_stems, sentence_stems, autojunk=False)
+    num_equal = sum(block.size for block in matcher.get_matching_blocks())
+    if num_equal < _MIN_SHARE_IN_ORDER * len(claim_stems):
+        return ""
+
+    for tag, start, end, sentence_start, sentence_end in matcher.get_opcodes():
+        claim_words = alignment.claim[start:end]
+        is_missing = any(word.is_content and word in alignment.claim_only for word in claim_words)
+        if tag != "replace" or not is_missing:
+            continue
+        claim_text = " ".join(word.text for word in claim_words)
+        sentence_words = alignment.sentence[sentence_start:sentence_end]
+        sentence_text = " ".join(word.text for word in sentence_words)
+        return f"the passage has {sentence_text} where the claim has {claim_text}"
+    return ""
+
+
 def _says_the_same(alignment: _Alignment) -> bool:
     """Return whether a sentence has all content words of a claim."""
     return not any(word.is_content for word in alignment.claim_only)
@@ -189,13 +249,34 @@ def _find_difference(alignment: _Alignment) -> _Difference | None:
         difference = rule(alignment)
         if difference is None:
             continue
-        least_share = _MIN_SHARE_OF_NEGATION if difference.kind == "negation" else _MIN_SHARE
-        if alignment.share_without(difference.claim_words) < least_share:
+        share = alignment.share_without(difference.claim_words)
+        if share < _least_share(alignment, difference):
             continue
         # If other names or numbers differ too, the sentence is about something else.
-        if not _other_details(alignment, difference):
+        if _other_details(alignment, difference):
+            continue
+        # A sentence about a man says nothing about a woman, unless just the pronouns differ.
+        if difference.kind == "opposite" or not _is_about_other_sex(alignment):
             return difference
     return None
+
+
+def _least_share(alignment: _Alignment, difference: _Difference) -> float:
+    """Return the share of the claim's other content words that a sentence needs."""
+    pronouns = frozenset().union(*_PRONOUNS)
+    claim_stems = {word.stem for word in alignment.claim}
+    if claim_stems & pronouns and not claim_stems & alignment.known_stems:
+        return _MIN_SHARE_OF_UNNAMED
+    return _MIN_SHARE_OF_NEGATION if difference.kind == "negation" else _MIN_SHARE
+
+
+def _is_about_other_sex(alignment: _Alignment) -> bool:
+    """Return whether the claim has only pronouns of one sex, and the sentence of the other."""
+    sexes = []
+    for words in (alignment.claim, alignment.sentence):
+        stems = {word.stem for word in words}
+        sexes.append([bool(stems & pronouns) for pronouns in _PRONOUNS])
+    return sexes in ([[True, False], [False, True]], [[False, True], [True, False]])
 
 
 def _other_details(alignment: _Alignment, difference: _Difference) -> list[Word]:

@@ -9,11 +9,11 @@ from dataclasses import dataclass
 from typing import Literal
 
 from judges.lexical.comparison import Comparison
-from judges.lexical.contradiction import find_contradiction
+from judges.lexical.contradiction import find_contradiction, find_doubt
 from judges.lexical.model import LexicalModel, explain
 from judges.lexical.words import ParsedPassage
 
-SUPPORT_THRESHOLD = 0.7
+SUPPORT_THRESHOLD = 0.55
 """The lowest probability at which a claim counts as supported by one of its passages.
 
 ``python -m bench.check altered`` chooses it on half of its documents. `judges.backends.lexical`
@@ -25,6 +25,12 @@ CONTRADICTED_PROBABILITY = 0.05
 
 It is set by hand: ``python -m bench.check classes`` finds 2% of the sentences that the knowledge
 states, in the same or in other words, contradicted.
+"""
+
+DOUBTED_PROBABILITY = 0.5
+"""The highest probability of support that is reported for a claim that only one word keeps from it.
+
+It is set by hand, below the threshold.
 """
 
 
@@ -71,7 +77,8 @@ def find_verdict(
     """
     comparisons = [Comparison(claim, [passage]) for passage in passages]
     probabilities = [model.probability(comparison) for comparison in comparisons]
-    best = max(range(len(passages)), key=probabilities.__getitem__)
+    ranking = sorted(range(len(passages)), key=probabilities.__getitem__, reverse=True)
+    best = ranking[0]
     probability = probabilities[best]
 
     contradiction = find_contradiction(claim, passages)
@@ -84,7 +91,16 @@ def find_verdict(
             contradiction.deciding_words,
         )
 
-    reason = explain(comparisons[best])
-    if probability >= threshold:
-        return LexicalFinding("supported", probability, reason, best)
-    return LexicalFinding("not_found", probability, reason)
+    if probability < threshold:
+        return LexicalFinding("not_found", probability, explain(comparisons[best]))
+
+    doubt = ""
+    for index in ranking:
+        if probabilities[index] < threshold:
+            break
+        new_doubt = find_doubt(claim, passages[index])
+        if not new_doubt:
+            reason = explain(comparisons[index])
+            return LexicalFinding("supported", probabilities[index], reason, index)
+        doubt = doubt or new_doubt
+    return LexicalFinding("not_found", min(probability, DOUBTED_PROBABILITY), doubt)
