@@ -2,7 +2,8 @@
 
 A sentence of a passage contradicts a claim if it says the same with another number, date, name or
 unit, with the opposite word, or with a negation too many or too few. `judges.lexical.verdicts`
-asks for it. The rules prefer to miss a contradiction, because the claim is then not found.
+asks for it. The rules prefer to miss a contradiction, because the claim is then not found. Other
+words in one place are no contradiction, since they may mean the same, but they are a doubt.
 """
 
 from __future__ import annotations
@@ -202,7 +203,7 @@ def find_doubt(claim: str, passage: ParsedPassage) -> str:
     )
     alignment = _Alignment(parsed_claim.words, closest_sentence, passage.title_stems)
     if _is_about_other_sex(alignment):
-        return "the passage is about somebody else"
+        return "the closest sentence is about somebody else"
     return _replaced_words(alignment)
 
 
@@ -221,11 +222,12 @@ def _replaced_words(alignment: _Alignment) -> str:
 
     for tag, start, end, sentence_start, sentence_end in matcher.get_opcodes():
         claim_words = alignment.claim[start:end]
+        sentence_words = alignment.sentence[sentence_start:sentence_end]
         is_missing = any(word.is_content and word in alignment.claim_only for word in claim_words)
-        if tag != "replace" or not is_missing:
+        # More words in the place of fewer are an explanation of them.
+        if tag != "replace" or not is_missing or len(sentence_words) > len(claim_words):
             continue
         claim_text = " ".join(word.text for word in claim_words)
-        sentence_words = alignment.sentence[sentence_start:sentence_end]
         sentence_text = " ".join(word.text for word in sentence_words)
         return f"the passage has {sentence_text} where the claim has {claim_text}"
     return ""
@@ -265,7 +267,8 @@ def _least_share(alignment: _Alignment, difference: _Difference) -> float:
     """Return the share of the claim's other content words that a sentence needs."""
     pronouns = frozenset().union(*_PRONOUNS)
     claim_stems = {word.stem for word in alignment.claim}
-    if claim_stems & pronouns and not claim_stems & alignment.known_stems:
+    names_topic = bool(claim_stems & alignment.known_stems)
+    if claim_stems & pronouns and not names_topic:
         return _MIN_SHARE_OF_UNNAMED
     return _MIN_SHARE_OF_NEGATION if difference.kind == "negation" else _MIN_SHARE
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from judges.lexical.contradiction import find_contradiction
+from judges.lexical.contradiction import find_contradiction, find_doubt
 from judges.lexical.model import load_lexical_model
 from judges.lexical.verdicts import find_verdict
 from judges.lexical.words import ParsedPassage
@@ -83,3 +83,59 @@ def test_a_number_of_a_long_sentence_about_more_does_not_contradict_a_short_clai
     )
 
     assert find_contradiction(claim, [ParsedPassage(passage)]) is None
+
+
+def test_a_claim_about_a_woman_is_not_contradicted_by_a_sentence_about_a_man():
+    passage = ParsedPassage("He died at Lund in 1806, in a rented room.", "Otto Berg")
+
+    assert find_contradiction("She died at Lund in 1856, in a rented room.", [passage]) is None
+
+
+def test_a_claim_about_an_unnamed_person_is_contradicted_only_by_a_sentence_with_all_other_words():
+    passage = ParsedPassage("She died of typhus at Lund in 1806, in a rented room.", "Ida Holm")
+
+    same_words = find_contradiction("She died of typhus at Lund in 1856, in a room.", [passage])
+    another_word = find_contradiction("She died of gout at Lund in 1856, in a room.", [passage])
+
+    assert same_words is not None
+    assert another_word is None
+
+
+@pytest.mark.parametrize(
+    ("claim", "doubt"),
+    [
+        pytest.param(
+            "The gate is closed on Sunday by the porter.",
+            "the passage has guard where the claim has porter",
+            id="another word in the same sentence",
+        ),
+        pytest.param("The gate is closed by the guard.", "", id="words left out"),
+        pytest.param("On Sunday the guard shuts the gate.", "", id="other words and another order"),
+        pytest.param("The Old Bridge was designed by Otto Berg.", "", id="name in the title"),
+    ],
+)
+def test_other_words_in_one_place_of_a_sentence_are_a_doubt(claim, doubt):
+    assert find_doubt(claim, PASSAGE) == doubt
+
+
+def test_a_doubted_claim_is_not_found_although_the_passage_has_most_of_its_words():
+    passage = ParsedPassage("Soren Abel supported the newspaper Morning Post of Aarby.", "Abel")
+    claim = "Soren Abel criticised the newspaper Morning Post of Aarby."
+
+    finding = find_verdict(load_lexical_model(), claim, [passage])
+
+    assert finding.verdict == "not_found"
+    assert finding.reason == "the passage has supported where the claim has criticised"
+
+
+def test_a_passage_without_doubt_supports_a_claim_that_another_one_raises_a_doubt_about():
+    passages = [
+        ParsedPassage("The gate is closed on Sunday by the porter.", "Gate"),
+        ParsedPassage("The gate is closed on Sunday by the guard.", "Gate"),
+    ]
+
+    finding = find_verdict(
+        load_lexical_model(), "The gate is closed on Sunday by the guard.", passages
+    )
+
+    assert (finding.verdict, finding.passage) == ("supported", 1)
