@@ -211,7 +211,8 @@ def _replaced_words(alignment: _Alignment) -> str:
     """Say which words a sentence has in the place of words of a claim that is otherwise the same.
 
     Returns:
-        The words of both. Empty if the sentence differs in more places or only leaves words out.
+        The words of both. Empty if fewer than 75% of the claim's words are in the sentence in the
+        same order, or if the sentence only leaves words out.
     """
     claim_stems = [word.stem for word in alignment.claim]
     sentence_stems = [word.stem for word in alignment.sentence]
