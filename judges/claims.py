@@ -117,7 +117,10 @@ class CheckReply(PageReply):
 
 
 def judge_claims(
-    judge: Judge, questions: Sequence[ClaimQuestion], description: str = "checking"
+    judge: Judge,
+    questions: Sequence[ClaimQuestion],
+    description: str = "checking",
+    max_claims: int = MAX_CLAIMS,
 ) -> list[ClaimVerdict]:
     """Ask a judge what the evidence says about claims.
 
@@ -128,6 +131,7 @@ def judge_claims(
         questions: The claims with their evidence. A claim without evidence is not found and one
             without words is unscored; the judge is not asked about either.
         description: The label of the progress bar.
+        max_claims: The most claims in one question.
 
     Returns:
         The verdicts, in the order of ``questions``. A claim is unscored, with the reason, if no
@@ -136,7 +140,7 @@ def judge_claims(
     Raises:
         BackendDownError: The judge cannot be reached. Answers received so far are kept.
     """
-    groups = group_by_evidence(questions)
+    groups = group_by_evidence(questions, max_claims)
     subjects = [_subject([questions[index] for index in group]) for group in groups]
     samples_by_group = judge.ask_typed(
         CHECK, CheckReply, subjects, description, check_claim_numbers, max_tokens=PAGE_TOKENS
@@ -150,15 +154,18 @@ def judge_claims(
     return verdicts
 
 
-def group_by_evidence(questions: Sequence[ClaimQuestion]) -> list[list[int]]:
+def group_by_evidence(
+    questions: Sequence[ClaimQuestion], max_claims: int = MAX_CLAIMS
+) -> list[list[int]]:
     """Group the questions that a judge is asked together.
 
     Args:
         questions: All questions.
+        max_claims: The most questions in a group.
 
     Returns:
-        The indices of up to eight questions with the same evidence per group, in the order of the
-        first question with each evidence. Questions that need no judge are left out.
+        The indices of the questions with the same evidence per group, in the order of the first
+        question with each evidence. Questions that need no judge are left out.
     """
     indices_by_evidence: dict[tuple[Evidence, ...], list[int]] = defaultdict(list)
     for index, question in enumerate(questions):
@@ -167,8 +174,8 @@ def group_by_evidence(questions: Sequence[ClaimQuestion]) -> list[list[int]]:
 
     groups = []
     for indices in indices_by_evidence.values():
-        for start in range(0, len(indices), MAX_CLAIMS):
-            groups.append(indices[start : start + MAX_CLAIMS])
+        for start in range(0, len(indices), max_claims):
+            groups.append(indices[start : start + max_claims])
     return groups
 
 

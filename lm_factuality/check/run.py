@@ -7,9 +7,12 @@ from dataclasses import asdict, replace
 from pathlib import Path
 from typing import Any, NamedTuple
 
+from judges.certificates import find_certificates
 from judges.claims import CHECK
 from judges.config import JudgeConfig
 from judges.judge import Judge
+from lm_factuality.benchmarks.certifiable import JudgedStep
+from lm_factuality.benchmarks.factor.mutations import SETTING
 from lm_factuality.check.answers import AnswerFile
 from lm_factuality.check.check import check_answers
 from lm_factuality.check.evidence import DocumentEvidence, SearchEvidence
@@ -21,6 +24,10 @@ from lm_factuality.retrieval.search.service import SearchService
 from lm_factuality.retrieval.search.store import SearchStore
 
 
+# The other settings know only two classes, or their data are not part of the suite.
+_VERDICTS = JudgedStep("verdicts", (SETTING,), "all figures")
+
+
 class FinishedCheck(NamedTuple):
     """The result of a check, and how it came about."""
 
@@ -28,7 +35,15 @@ class FinishedCheck(NamedTuple):
     """The checked answers."""
 
     about: dict[str, Any]
-    """The evidence, the judge and its use, as ``summary.json`` has them."""
+    """The evidence, the judge, its use and its certificates, as ``summary.json`` has them."""
+
+    @property
+    def certification(self) -> str:
+        """How well the judge's verdicts agree with known ones, or how to measure it."""
+        judge = self.about["judge"]
+        certificates = self.about.get("judge_certificate")
+        metadata = {"judge_config": judge, "judge_certificate": certificates}
+        return _VERDICTS.certification_status(metadata).text
 
 
 def run_check(
@@ -65,6 +80,9 @@ def run_check(
             "judge_usage": asdict(judge.usage),
             "seconds": round(time.monotonic() - start, 1),
         }
+        certificates = find_certificates(judge)
+        if certificates:
+            about["judge_certificate"] = certificates
         problems = (*result.problems, *evidence.problems)
     return FinishedCheck(replace(result, problems=problems), about)
 

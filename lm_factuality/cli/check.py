@@ -180,6 +180,7 @@ def _notes(checked: "FinishedCheck") -> Iterator[str]:
     """Yield the notes below the table: the evidence, refusals, the judge's cost and problems."""
     result = checked.result
     yield f"{_evidence_note(checked)}. Claims of one answer are a cluster."
+    yield f"The judge's verdicts: {checked.certification}."
     yield _cost_note(checked.about)
     num_refusals = sum(answer.is_refusal for answer in result.answers)
     if num_refusals:

@@ -425,8 +425,8 @@ def certify(
     rows: Annotated[
         int | None,
         Option(
-            help="Only biographies_...: judge this many random rows, always the same ones"
-            " (default: all)."
+            help="Only biographies_... and check_...: judge this many random rows, or documents,"
+            " always the same ones (default: all)."
         ),
     ] = None,
     data_dir: Annotated[
@@ -437,8 +437,8 @@ def certify(
         list[Path] | None,
         Option(
             metavar="FILE...",
-            help="Only biographies_...: your own files of generations and decisions, instead of the"
-            " published ones.",
+            help="Only biographies_..., check_mutations and check_citations: your own files,"
+            " instead of the published ones or the sample.",
         ),
     ] = None,
     sample: Annotated[
@@ -469,10 +469,13 @@ def certify(
       lm-factuality certify --judge lexical --sample
       lm-factuality certify --judge my_judge.yaml --setting biographies_verification --rows 200
       lm-factuality certify --judge lexical --setting biographies_grouping --data FILE FILE
+      lm-factuality certify --judge my_judge.yaml --setting check_mutations --rows 40
 
     The settings segment_... and claim_... measure how well a judge finds FELM's errors. The
     settings biographies_decomposition, _grouping, _linking and _verification measure how well it
-    repeats the decisions that D-FActScore's authors released.
+    repeats the decisions that D-FActScore's authors released. The settings check_... measure the
+    verdicts of 'check': check_mutations on sentences that factor-gen made (--data TABLE ARTICLES),
+    check_references on FELM's segments, and check_citations on ALCE's log of citations.
 
     The newest certificate of each setting is attached to the results of later runs with the same
     judge (backend, model, decoding and prompts), if it was measured on the published data.

@@ -6,6 +6,7 @@ The suite finds the benchmark by `BENCHMARK`.
 from pathlib import Path
 from typing import Literal
 
+from lm_factuality.benchmarks.biographies import cited_claims
 from lm_factuality.benchmarks.biographies.certify import JUDGED_STEPS, SETTINGS
 from lm_factuality.benchmarks.biographies.generations import SOURCES
 from lm_factuality.benchmarks.biographies.method import AmbigBio, method_from_metadata
@@ -159,6 +160,6 @@ BENCHMARK = judged_benchmark(
             custom_page=SamplePages("biographies", _judged_texts),
         ),
     ),
-    checks=Checks(certifiable=tuple(SETTINGS.values())),
+    checks=Checks(certifiable=(*SETTINGS.values(), cited_claims.SETTING)),
     order=30,
 )

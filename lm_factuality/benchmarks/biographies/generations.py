@@ -104,13 +104,13 @@ def _split_documents(docs: Sequence[RetrievedPassage]) -> tuple[RetrievedPassage
     Args:
         docs: The documents of the row.
     """
-    passages_by_document = [_split_document(doc) for doc in docs]
+    passages_by_document = [split_document(doc) for doc in docs]
     passages = list(chain.from_iterable(passages_by_document))
     has_joined_passages = any(len(split) > 1 for split in passages_by_document)
     return tuple(dict.fromkeys(passages)) if has_joined_passages else tuple(passages)
 
 
-def _split_document(doc: RetrievedPassage) -> list[RetrievedPassage]:
+def split_document(doc: RetrievedPassage) -> list[RetrievedPassage]:
     """Split a document before each line ``Title: ...``, with which a further passage begins.
 
     Example:

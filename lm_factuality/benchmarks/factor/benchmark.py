@@ -24,7 +24,7 @@ from lm_factuality.benchmarks.declaration import (
     Sample,
     Scoring,
 )
-from lm_factuality.benchmarks.factor import compare, metrics
+from lm_factuality.benchmarks.factor import compare, metrics, mutations
 from lm_factuality.benchmarks.factor.corpus import PAPER_WINDOW, parse_corpus
 from lm_factuality.benchmarks.factor.joining import AUTHORS, DOLA, Join
 from lm_factuality.benchmarks.factor.load import load_corpus
@@ -259,6 +259,7 @@ BENCHMARK = Benchmark(
     ),
     checks=Checks(
         audit=FactorAudit,
+        certifiable=(mutations.SETTING,),
     ),
     order=10,
     people=People(tuple(_QUESTIONS.values()), read_units=read_contradiction_units),

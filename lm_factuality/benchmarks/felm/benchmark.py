@@ -27,7 +27,7 @@ from lm_factuality.benchmarks.declaration import (
     Score,
     Scoring,
 )
-from lm_factuality.benchmarks.felm.judging import SETTINGS
+from lm_factuality.benchmarks.felm.judging import CHECK_SETTING, SETTINGS
 from lm_factuality.benchmarks.felm.metrics import (
     LEVELS,
     SCORES,
@@ -377,7 +377,7 @@ BENCHMARK = Benchmark(
         ),
     ),
     checks=Checks(
-        certifiable=tuple(SETTINGS.values()),
+        certifiable=(*SETTINGS.values(), CHECK_SETTING),
     ),
     order=20,
     people=People(

@@ -14,9 +14,11 @@ from itertools import chain, pairwise, product
 from typing import Any
 
 from judges.answers import Answer
+from judges.claims import ClaimQuestion, Evidence
 from judges.judge import Judge
 from judges.verify import SUPPORTED, Pair, verify
 from lm_factuality.benchmarks.certifiable import CertifiableSetting, CertifyOptions
+from lm_factuality.benchmarks.claim_trial import HEADLINE, ClaimTrial, LabelledClaim, Truth
 from lm_factuality.benchmarks.felm.metrics import (
     ALL,
     LEVELS,
@@ -31,6 +33,7 @@ from lm_factuality.benchmarks.felm.questions import (
     FelmSettings,
     Mode,
     Unit,
+    best_chunks,
     claim_extraction_subject,
 )
 from lm_factuality.benchmarks.felm.rows import (
@@ -399,3 +402,36 @@ SEGMENTS = tuple(SETTINGS[f"segment_{mode}"] for mode in ("cot", "doc", "link", 
 
 They come nearest to what other benchmarks have a judge do: to mark the segments of a text.
 """
+
+
+def _open_checked_segments(options: CertifyOptions) -> ClaimTrial:
+    """Read the segments of the rows that have the text of a reference.
+
+    Args:
+        options: The options of ``lm-factuality certify``.
+    """
+    path, data = find_data(None, FELM, options.data_dir)
+    claims = []
+    for row in read_felm_rows(path):
+        passages = best_chunks(row.reference_texts, "\n".join([row.prompt, *row.segments]))
+        evidence = tuple(Evidence(f"reference of {row.index}", "", text) for text in passages)
+        # Segments without evidence would all be "not found".
+        if not evidence:
+            continue
+        for segment, label in zip(row.segments, row.labels, strict=True):
+            question = ClaimQuestion(segment, evidence)
+            truth: Truth = "supported" if label else "not_supported"
+            claims.append(LabelledClaim(question, truth, row.index))
+    return ClaimTrial(claims, data, options.rows)
+
+
+CHECK_SETTING = CertifiableSetting(
+    name="check_references",
+    description="factual segments against the texts of their references",
+    headline=(HEADLINE,),
+    label="balanced accuracy of verdicts",
+    git_blob=FELM.blob,
+    open_trial=_open_checked_segments,
+    accepted_options=("rows",),
+)
+"""The setting with people's labels, which know two classes and are about the world, not a text."""

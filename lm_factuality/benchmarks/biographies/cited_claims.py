@@ -1,0 +1,88 @@
+"""Sentences with the passages that they cite, on which ``certify`` measures a judge.
+
+The file is ALCE's log of a run: for each sentence, the cited passages and whether the model
+TRUE-11B finds that they entail it. These labels are not people's.
+"""
+
+from pathlib import Path
+from typing import Literal
+
+from pydantic import BaseModel
+
+from judges.claims import ClaimQuestion, Evidence
+from lm_factuality.benchmarks.biographies.decompose import remove_citations
+from lm_factuality.benchmarks.biographies.generations import split_document
+from lm_factuality.benchmarks.biographies.types import RetrievedPassage
+from lm_factuality.benchmarks.certifiable import CertifiableSetting, CertifyOptions
+from lm_factuality.benchmarks.claim_trial import HEADLINE, ClaimTrial, LabelledClaim
+from lm_factuality.ground.errors import ConfigError
+from lm_factuality.ground.published import blob_id
+from lm_factuality.ground.records import read_model
+
+_EXPECTED = "expected ALCE's JSON: {'autoais_log': [{'qid', 'claim', 'passage', 'model_output'}]}"
+
+
+class _Entry(BaseModel):
+    """A sentence of a response, and whether its citations entail it."""
+
+    qid: int
+    claim: str
+    passage: list[str]
+    model_output: Literal[0, 1]
+
+
+class _Log(BaseModel):
+    """The content of a file of ALCE with the verdicts on citations."""
+
+    autoais_log: list[_Entry]
+
+
+def _open_trial(options: CertifyOptions) -> ClaimTrial:
+    """Read the logs of ``--data``.
+
+    Raises:
+        ConfigError: There is no file.
+    """
+    # Nobody has pinned a published copy, so the user has to name one.
+    if not options.files:
+        raise ConfigError(
+            f"--setting {SETTING.name} needs --data FILE..., ALCE's results with the key"
+            " autoais_log, plain or .gz"
+        )
+    claims = [claim for path in options.files for claim in _read_claims(path)]
+    data = {
+        "file": ", ".join(path.name for path in options.files),
+        "git_blob": ",".join(blob_id(path) for path in options.files),
+        "is_published": False,
+    }
+    return ClaimTrial(claims, data, options.rows)
+
+
+def _read_claims(path: Path) -> list[LabelledClaim]:
+    """Read the sentences of a log. Several entries about the same passages share their evidence."""
+    claims = []
+    for entry in read_model(path, _Log, _EXPECTED).autoais_log:
+        response = f"{path.name}, question {entry.qid}"
+        evidence = []
+        for joined_passages in entry.passage:
+            # A line "Title: ..." begins each passage, also the first.
+            document = RetrievedPassage("", f"\n{joined_passages}")
+            for passage in split_document(document):
+                if passage.text:
+                    evidence.append(Evidence(response, passage.title, passage.text))
+        question = ClaimQuestion(remove_citations(entry.claim), tuple(evidence))
+        truth = "supported" if entry.model_output else "not_supported"
+        claims.append(LabelledClaim(question, truth, response))
+    return claims
+
+
+SETTING = CertifiableSetting(
+    name="check_citations",
+    description="sentences that the passages they cite entail",
+    headline=(HEADLINE,),
+    label="balanced accuracy of verdicts",
+    git_blob="",
+    open_trial=_open_trial,
+    accepted_options=("files", "rows"),
+)
+"""The setting with the verdicts of TRUE-11B, which know two classes."""

@@ -1,0 +1,245 @@
+"""Measures a judge's verdicts on claims whose truth is known, for ``lm-factuality certify``.
+
+FACTOR, FELM and AmbigBio make the claims from their data. The judge is asked as
+``lm-factuality check`` asks it.
+"""
+
+import random
+from collections import Counter, defaultdict
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any, Literal, NamedTuple, TypeAlias, get_args
+
+from judges.claims import (
+    CHECK,
+    ClaimQuestion,
+    ClaimVerdict,
+    Finding,
+    Verdict,
+    group_by_evidence,
+    judge_claims,
+)
+from judges.judge import Judge
+from lm_factuality.ground.console import format_interval, format_number, plural
+from lm_factuality.ground.errors import BackendDownError
+from lm_factuality.harness.generation import JsonObject, Table
+from lm_factuality.scores.intervals import pooled_interval, ratio_interval
+from lm_factuality.scores.statistics import none_if_nan, ratio
+
+HEADLINE = "balanced_accuracy"
+"""The main score: the mean share of right verdicts over the true classes."""
+
+_SEED = 0
+
+Truth: TypeAlias = Literal["supported", "contradicted", "not_found", "not_supported"]
+"""What is known about a claim. Not supported is either contradicted or not found."""
+
+_RIGHT_VERDICTS: Mapping[Truth, Sequence[Finding]] = {
+    "supported": ("supported",),
+    "contradicted": ("contradicted",),
+    "not_found": ("not_found",),
+    "not_supported": ("contradicted", "not_found"),
+}
+
+
+@dataclass(frozen=True)
+class LabelledClaim:
+    """A claim with its evidence, and what is known about it."""
+
+    question: ClaimQuestion
+    """The claim and its evidence."""
+
+    truth: Truth
+    """What the evidence says about the claim."""
+
+    cluster: str
+    """The document or response that the claim is from. Its claims are not independent."""
+
+    part: str = ""
+    """The part of the data, such as ``other words``. Scores of each part are reported too."""
+
+    def is_judged_right(self, verdict: Verdict) -> bool:
+        """Return whether a verdict agrees with what is known."""
+        return verdict in _RIGHT_VERDICTS[self.truth]
+
+
+class _JudgedClaim(NamedTuple):
+    """A claim and the verdict on it."""
+
+    claim: LabelledClaim
+    verdict: ClaimVerdict
+
+
+class ClaimTrial:
+    """A test of judges on labelled claims. It is a `SettingTrial`."""
+
+    def __init__(
+        self, claims: Sequence[LabelledClaim], data: Mapping[str, Any], rows: int | None
+    ) -> None:
+        """Draw the claims to measure on.
+
+        Args:
+            claims: All claims.
+            data: The file, its blob, and whether it is the published one.
+            rows: How many clusters to draw, with all their claims. None: all.
+        """
+        clusters = list(dict.fromkeys(claim.cluster for claim in claims))
+        num_drawn = min(rows or len(clusters), len(clusters))
+        # A fixed seed makes judges comparable.
+        drawn = set(random.Random(_SEED).sample(clusters, num_drawn))
+        self.claims = [claim for claim in claims if claim.cluster in drawn]
+        self.data = {**data, "rows": num_drawn, "of": len(clusters), "seed": _SEED}
+
+    @property
+    def questions(self) -> list[ClaimQuestion]:
+        """The claims with their evidence."""
+        return [claim.question for claim in self.claims]
+
+    def ask(self, judge: Judge) -> list[ClaimVerdict]:
+        """Ask the judge about all claims, up to eight with the same evidence at once."""
+        return judge_claims(judge, self.questions, "certifying")
+
+    def measure(self, judge: Judge) -> JsonObject:
+        """Compare the verdicts of a judge with what is known.
+
+        Args:
+            judge: The judge.
+
+        Returns:
+            The ``scores`` of all claims and of each part, with the ``confusion`` table, and the
+            ``intervals`` of the scores of all claims, clustered by document or response.
+
+        Raises:
+            BackendDownError: The judge has no verdict on any claim.
+        """
+        judged = [
+            _JudgedClaim(claim, verdict)
+            for claim, verdict in zip(self.claims, self.ask(judge), strict=True)
+        ]
+        unscored = _count_unscored(judged)
+        if unscored["claims"] == len(judged):
+            raise BackendDownError(
+                f"judge {judge.name}: no verdict on any of {len(judged)} claims:"
+                f" {', '.join(unscored['reasons'])}; there is nothing to certify"
+            )
+
+        scores: JsonObject = {"ALL": _scores(judged)}
+        for part in sorted({claim.part for claim in self.claims} - {""}):
+            scores[part] = _scores([item for item in judged if item.claim.part == part])
+        return {
+            "scores": {**scores, "unscored": unscored},
+            "intervals": _intervals(judged),
+            "questions": len(group_by_evidence(self.questions)),
+        }
+
+    def prompt_hashes(self, judge: Judge) -> Mapping[str, str]:
+        """Return the hash of the prompt that asks about claims."""
+        return judge.prompts.hashes([CHECK])
+
+    def table(self, certificate: Mapping[str, Any], judge: str) -> Table:
+        """Return the confusion table of a certificate: one row per part and true class."""
+        rows = []
+        for part, scores in certificate["scores"].items():
+            if part == "unscored":
+                continue
+            intervals = certificate["intervals"] if part == "ALL" else {"recall": {}}
+            for truth, counts in scores["confusion"].items():
+                right = scores["recall"][truth]
+                cells = [f"{counts[verdict]:,}" for verdict in get_args(Verdict)]
+                interval = format_interval(intervals["recall"].get(truth))
+                label = truth.replace("_", " ")
+                rows.append((part, label, *cells, format_number(right), interval))
+            interval = format_interval(intervals.get(HEADLINE))
+            score = format_number(scores[HEADLINE])
+            blanks = [""] * len(get_args(Verdict))
+            rows.append((part, "balanced accuracy", *blanks, score, interval))
+
+        columns = [f"#{verdict.replace('_', ' ')}" for verdict in get_args(Verdict)]
+        return (
+            ("claims", f"true class, judged by {judge}", *columns, "#right", "#95% interval"),
+            rows,
+            _table_notes(certificate),
+        )
+
+
+def _scores(judged: Sequence[_JudgedClaim]) -> JsonObject:
+    """Return the confusion table, the recall of each true class, and their mean."""
+    confusion: JsonObject = {}
+    recalls = {}
+    for truth in _truths(judged):
+        of_class = [item for item in judged if item.claim.truth == truth]
+        counts = Counter(item.verdict.verdict for item in of_class)
+        confusion[truth] = {verdict: counts[verdict] for verdict in get_args(Verdict)}
+        num_right = sum(counts[verdict] for verdict in _RIGHT_VERDICTS[truth])
+        recalls[truth] = ratio(num_right, len(of_class) - counts["unscored"])
+    return {
+        HEADLINE: none_if_nan(sum(recalls.values()) / len(recalls)),
+        "recall": {truth: none_if_nan(recall) for truth, recall in recalls.items()},
+        "confusion": confusion,
+    }
+
+
+def _truths(judged: Sequence[_JudgedClaim]) -> list[Truth]:
+    """Return the true classes of some claims, in the order of tables."""
+    truths = {item.claim.truth for item in judged}
+    return [truth for truth in _RIGHT_VERDICTS if truth in truths]
+
+
+def _intervals(judged: Sequence[_JudgedClaim]) -> JsonObject:
+    """Return the 95% intervals of the recalls and their mean, clustered by document or response."""
+    truths = _truths(judged)
+    # For each cluster, the right and the scored claims of each true class in turn.
+    counts_by_cluster: dict[str, list[int]] = defaultdict(lambda: [0] * (2 * len(truths)))
+    for claim, verdict in judged:
+        if verdict.verdict == "unscored":
+            continue
+        column = 2 * truths.index(claim.truth)
+        counts = counts_by_cluster[claim.cluster]
+        counts[column] += claim.is_judged_right(verdict.verdict)
+        counts[column + 1] += 1
+
+    def mean_recall(sums: Sequence[float]) -> float:
+        """Return the mean of the recalls, from the summed counts."""
+        recalls = [ratio(sums[index], sums[index + 1]) for index in range(0, len(sums), 2)]
+        return sum(recalls) / len(recalls)
+
+    rows = list(counts_by_cluster.values())
+    recall_intervals = {}
+    for number, truth in enumerate(truths):
+        recall_intervals[truth] = ratio_interval(
+            [row[2 * number] for row in rows], [row[2 * number + 1] for row in rows]
+        )
+    return {HEADLINE: pooled_interval(rows, mean_recall), "recall": recall_intervals}
+
+
+def _count_unscored(judged: Sequence[_JudgedClaim]) -> JsonObject:
+    """Count the claims without a verdict by reason, and the clusters without any verdict."""
+    reasons = Counter(
+        item.verdict.reason for item in judged if item.verdict.verdict == "unscored"
+    )
+    scored_clusters = {
+        item.claim.cluster for item in judged if item.verdict.verdict != "unscored"
+    }
+    all_clusters = {item.claim.cluster for item in judged}
+    return {
+        "responses": len(all_clusters - scored_clusters),
+        "claims": reasons.total(),
+        "reasons": dict(reasons.most_common()),
+    }
+
+
+def _table_notes(certificate: Mapping[str, Any]) -> list[str]:
+    """Return the lines below a certificate's table."""
+    scores = certificate["scores"]
+    data = certificate["data"]
+    unscored = scores["unscored"]
+    num_classes = len(scores["ALL"]["confusion"])
+    num_claims = sum(sum(counts.values()) for counts in scores["ALL"]["confusion"].values())
+    return [
+        f"{plural(num_claims, 'claim')} of {data['rows']:,} of {data['of']:,} documents or"
+        f" responses, in {plural(certificate['questions'], 'question')}. These are the clusters"
+        " of the intervals.",
+        f"A judge that always says the same has a balanced accuracy of {1 / num_classes:.1%}.",
+        f"unscored, and in no share: {plural(unscored['claims'], 'claim')}",
+        *(f"  {count} x {reason}" for reason, count in unscored["reasons"].items()),
+    ]
