@@ -1,7 +1,8 @@
-"""Measures the verdicts of the offline judge: ``python -m bench.check PART``.
+"""Measures the verdicts of judges: ``python -m bench.check PART``.
 
 ``altered`` prints how often it flags false and true sentences of three genres, and ``classes`` how
-well it tells the three verdicts apart. ``index`` times the index of people's documents.
+well it tells the three verdicts apart. ``together`` asks any judge about up to eight claims at once
+and about one at a time. ``index`` times the index of people's documents.
 """
 
 from __future__ import annotations
@@ -16,6 +17,7 @@ from pathlib import Path
 
 from bench.check.index import measure_index
 from bench.check.texts import GENRES, Case, is_of_tuning_half, make_cases, read_documents
+from bench.check.together import Papers, measure_together
 from bench.timing import Record, run_parts
 from judges.lexical.model import load_lexical_model
 from judges.lexical.verdicts import SUPPORT_THRESHOLD, LexicalFinding, find_verdict
@@ -81,10 +83,23 @@ def main(argv: Sequence[str] | None = None) -> int:
     """
     parser = argparse.ArgumentParser(
         prog="python -m bench.check",
-        description="Measure how well the offline judge checks claims, and how fast.",
+        description="Measure how well judges check claims, and how fast.",
     )
     parser.add_argument(
-        "--misses", action="store_true", help="list the wrong verdicts of the tuning half"
+        "--misses",
+        action="store_true",
+        help="list the wrong verdicts of the tuning half, or for together the different verdicts",
+    )
+    parser.add_argument("--judge", default="lexical", help="together: the judge's YAML file")
+    parser.add_argument(
+        "--rows", type=int, default=8, metavar="N", help="together: documents, of 5 claims each (8)"
+    )
+    parser.add_argument(
+        "--papers",
+        type=Path,
+        nargs=3,
+        metavar=("ANSWERS", "KNOWLEDGE", "KEY"),
+        help="together: answers, their documents, and JSON Lines of id and wrong statement",
     )
     parser.add_argument(
         "--documents",
@@ -96,9 +111,16 @@ def main(argv: Sequence[str] | None = None) -> int:
     parts = {
         "altered": _measure_altered,
         "classes": _measure_classes,
+        "together": _measure_together,
         "index": lambda options: measure_index(options.documents),
     }
     return run_parts(parser, parts, Path(__file__).with_name("tables.yaml"), argv, needs_part=True)
+
+
+def _measure_together(options: argparse.Namespace) -> Iterator[Record]:
+    """Measure whether verdicts depend on how many claims are asked about at once."""
+    papers = Papers(*options.papers) if options.papers else None
+    return measure_together(options.judge, options.rows, papers, options.misses)
 
 
 def _measure_altered(options: argparse.Namespace) -> Iterator[Record]:

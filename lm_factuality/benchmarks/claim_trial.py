@@ -214,12 +214,8 @@ def _intervals(judged: Sequence[_JudgedClaim]) -> JsonObject:
 
 def _count_unscored(judged: Sequence[_JudgedClaim]) -> JsonObject:
     """Count the claims without a verdict by reason, and the clusters without any verdict."""
-    reasons = Counter(
-        item.verdict.reason for item in judged if item.verdict.verdict == "unscored"
-    )
-    scored_clusters = {
-        item.claim.cluster for item in judged if item.verdict.verdict != "unscored"
-    }
+    reasons = Counter(item.verdict.reason for item in judged if item.verdict.verdict == "unscored")
+    scored_clusters = {item.claim.cluster for item in judged if item.verdict.verdict != "unscored"}
     all_clusters = {item.claim.cluster for item in judged}
     return {
         "responses": len(all_clusters - scored_clusters),

@@ -23,7 +23,6 @@ from lm_factuality.retrieval.search.config import load_search_config
 from lm_factuality.retrieval.search.service import SearchService
 from lm_factuality.retrieval.search.store import SearchStore
 
-
 # The other settings know only two classes, or their data are not part of the suite.
 _VERDICTS = JudgedStep("verdicts", (SETTING,), "all figures")
 

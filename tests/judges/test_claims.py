@@ -93,6 +93,12 @@ def test_verdicts_have_the_order_of_the_questions(judge):
     assert judge.usage.calls == 3
 
 
+def test_claims_can_be_asked_about_one_at_a_time(judge):
+    judge_claims(judge, [question("first"), question("second")], max_claims=1)
+
+    assert judge.usage.calls == 2
+
+
 def test_a_claim_that_the_reply_leaves_out_is_unscored(judge):
     verdicts = judge_claims(judge, [question("first"), question("skip this"), question("third")])
 

@@ -14,7 +14,7 @@ from lm_factuality.benchmarks.biographies.decompose import remove_citations
 from lm_factuality.benchmarks.biographies.generations import split_document
 from lm_factuality.benchmarks.biographies.types import RetrievedPassage
 from lm_factuality.benchmarks.certifiable import CertifiableSetting, CertifyOptions
-from lm_factuality.benchmarks.claim_trial import HEADLINE, ClaimTrial, LabelledClaim
+from lm_factuality.benchmarks.claim_trial import HEADLINE, ClaimTrial, LabelledClaim, Truth
 from lm_factuality.ground.errors import ConfigError
 from lm_factuality.ground.published import blob_id
 from lm_factuality.ground.records import read_model
@@ -71,7 +71,7 @@ def _read_claims(path: Path) -> list[LabelledClaim]:
                 if passage.text:
                     evidence.append(Evidence(response, passage.title, passage.text))
         question = ClaimQuestion(remove_citations(entry.claim), tuple(evidence))
-        truth = "supported" if entry.model_output else "not_supported"
+        truth: Truth = "supported" if entry.model_output else "not_supported"
         claims.append(LabelledClaim(question, truth, response))
     return claims
 

@@ -6,7 +6,7 @@ has the documents, which say half of the true sentences verbatim and the others 
 """
 
 from collections import defaultdict
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 

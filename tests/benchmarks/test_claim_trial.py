@@ -1,0 +1,226 @@
+"""Certificates of the verdicts on claims: their three sources of claims, and their tables."""
+
+import gzip
+import json
+
+import pytest
+
+from judges.certificates import make_certificate
+from judges.claims import ClaimQuestion, Evidence
+from judges.config import JudgeConfig
+from judges.judge import Judge
+from lm_factuality.benchmarks.certifiable import CertifyOptions
+from lm_factuality.benchmarks.certified import certifiable_settings, is_on_published_data
+from lm_factuality.benchmarks.claim_trial import ClaimTrial, LabelledClaim
+from lm_factuality.cli import main
+from lm_factuality.ground.errors import BackendDownError, ConfigError, DataError
+
+BRIDGE = (Evidence("bridge", "Bridge", "Harrow Bridge was opened in 1871. It has four arches."),)
+TRUE = "Harrow Bridge was opened in 1871."
+WRONG_YEAR = "Harrow Bridge was opened in 1872."
+UNKNOWN = "The painter Ola Brisk lived in Tromso."
+DATA = {"file": "claims.csv", "git_blob": "0" * 40, "is_published": False}
+
+
+@pytest.fixture
+def lexical(tmp_path):
+    """Open the offline judge."""
+    with Judge.open(JudgeConfig("lexical", "lexical"), tmp_path / "store.sqlite") as judge:
+        yield judge
+
+
+def trial_of(*claims, rows=None):
+    """Make a trial of pairs of a claim and its truth, each from a document of its own."""
+    labelled = [
+        LabelledClaim(ClaimQuestion(claim, BRIDGE), truth, f"document {number}")
+        for number, (claim, truth) in enumerate(claims)
+    ]
+    return ClaimTrial(labelled, DATA, rows)
+
+
+def open_trial(setting, **options):
+    """Open the trial of a setting."""
+    return certifiable_settings()[setting].open_trial(CertifyOptions(**options))
+
+
+def test_the_table_counts_the_verdicts_of_each_true_class(lexical):
+    trial = trial_of(
+        (TRUE, "supported"),
+        (WRONG_YEAR, "contradicted"),
+        (UNKNOWN, "contradicted"),
+        (UNKNOWN, "not_found"),
+    )
+
+    scores = trial.measure(lexical)["scores"]["ALL"]
+
+    assert scores["confusion"]["contradicted"] == {
+        "supported": 0,
+        "contradicted": 1,
+        "not_found": 1,
+        "unscored": 0,
+    }
+    assert scores["recall"] == {"supported": 1.0, "contradicted": 0.5, "not_found": 1.0}
+    assert scores["balanced_accuracy"] == pytest.approx(2.5 / 3)
+
+
+@pytest.mark.parametrize("claim", [WRONG_YEAR, UNKNOWN])
+def test_a_claim_that_is_not_supported_may_be_contradicted_or_not_found(lexical, claim):
+    trial = trial_of((TRUE, "supported"), (claim, "not_supported"))
+
+    assert trial.measure(lexical)["scores"]["ALL"]["balanced_accuracy"] == 1.0
+
+
+def test_unscored_claims_are_in_no_share_and_counted_with_their_reason(lexical):
+    trial = trial_of((TRUE, "supported"), ("...", "supported"))
+
+    scores = trial.measure(lexical)["scores"]
+
+    assert scores["ALL"]["recall"] == {"supported": 1.0}
+    assert scores["unscored"] == {
+        "responses": 1,
+        "claims": 1,
+        "reasons": {"no claim: the text has no words": 1},
+    }
+
+
+def test_a_judge_without_any_verdict_gets_no_certificate(lexical):
+    with pytest.raises(BackendDownError, match="no verdict on any of 1 claims"):
+        trial_of(("...", "supported")).measure(lexical)
+
+
+def test_scores_have_intervals_clustered_by_document(lexical):
+    claims = [(TRUE, "supported"), (UNKNOWN, "not_found")] * 5
+
+    intervals = trial_of(*claims).measure(lexical)["intervals"]
+
+    low, high = intervals["balanced_accuracy"]
+    assert 0.5 < low < high == pytest.approx(1.0)
+    assert set(intervals["recall"]) == {"supported", "not_found"}
+
+
+def test_rows_draws_whole_documents_and_always_the_same():
+    draws = [open_trial("check_mutations", rows=4) for _ in range(2)]
+
+    keys = [{claim.cluster for claim in trial.claims} for trial in draws]
+    assert keys[0] == keys[1]
+    assert len(keys[0]) == draws[0].data["rows"] == 4
+
+
+def test_the_mutations_of_the_suite_are_those_of_its_certificates(lexical):
+    trial = open_trial("check_mutations", rows=3)
+
+    certificate = make_certificate(
+        lexical,
+        "check_mutations",
+        trial.measure(lexical),
+        prompt_hashes=trial.prompt_hashes(lexical),
+        data=trial.data,
+    )
+
+    assert is_on_published_data(certificate)
+
+
+def test_no_mutated_sentence_stands_beside_its_opposite():
+    trial = open_trial("check_mutations")
+
+    for claim in trial.claims:
+        passages = " ".join(evidence.text for evidence in claim.question.evidence)
+        sentence = claim.question.claim.partition(": ")[2]
+        if claim.part == "verbatim":
+            assert (sentence in passages) == (claim.truth == "supported")
+        else:
+            assert sentence not in passages
+    claims = [claim.question.claim for claim in trial.claims if claim.truth != "not_found"]
+    assert len(claims) == len(set(claims))
+
+
+def test_mutations_of_ones_own_need_only_the_table_of_factor_gen(tmp_path):
+    path = tmp_path / "own.csv"
+    rows = [f"d{n},Before {n}.,It is true {n}.,It is false {n}." for n in range(3)]
+    path.write_text("\n".join(["doc_id,full_prefix,completion,contradiction_0", *rows]))
+
+    trial = open_trial("check_mutations", files=(path,))
+
+    first = trial.claims[0]
+    assert first.question.claim == "It is true 0."
+    assert [evidence.text for evidence in first.question.evidence] == [
+        "Before 0. It is true 0.",
+        "Before 1. It is true 1.",
+    ]
+    assert [claim.truth for claim in trial.claims[:3]] == ["supported", "not_found", "contradicted"]
+    assert not trial.data["is_published"]
+
+
+def test_mutations_of_a_single_document_are_refused(tmp_path):
+    path = tmp_path / "own.csv"
+    path.write_text("doc_id,full_prefix,completion,contradiction_0\nd,Before.,True.,False.\n")
+
+    with pytest.raises(DataError, match="rows of 1 document, expected at least 3"):
+        open_trial("check_mutations", files=(path,))
+
+
+def test_segments_without_a_reference_text_are_left_out(tmp_path):
+    row = {
+        "index": "1",
+        "domain": "wk",
+        "source": "own",
+        "prompt": "When?",
+        "segmented_response": ["It opened in 1871.", "It has nine arches."],
+        "labels": [True, False],
+        "ref": ["https://example.org"],
+        "ref_contents": ["The bridge opened in 1871 and has four arches."],
+    }
+    bare_row = {**row, "index": "2", "ref_contents": ""}
+    lines = [json.dumps(item) for item in (row, bare_row)]
+    (tmp_path / "all.jsonl").write_text("\n".join(lines))
+
+    trial = open_trial("check_references", data_dir=str(tmp_path))
+
+    assert [(claim.cluster, claim.truth) for claim in trial.claims] == [
+        ("1", "supported"),
+        ("1", "not_supported"),
+    ]
+
+
+def test_citations_are_read_from_the_log_of_alce(tmp_path):
+    entry = {
+        "qid": 3,
+        "claim": "She sang [1][2].",
+        "passage": ["Title: Ada\nAda sang.\nTitle: Bea\nBea danced."],
+        "model_output": 0,
+    }
+    path = tmp_path / "scores.json.gz"
+    path.write_bytes(gzip.compress(json.dumps({"autoais_log": [entry]}).encode()))
+
+    (claim,) = open_trial("check_citations", files=(path,)).claims
+
+    assert claim.question.claim == "She sang."
+    assert claim.truth == "not_supported"
+    assert [(item.title, item.text) for item in claim.question.evidence] == [
+        ("Ada", "Ada sang."),
+        ("Bea", "Bea danced."),
+    ]
+
+
+def test_citations_need_a_file():
+    with pytest.raises(ConfigError, match="needs --data FILE"):
+        open_trial("check_citations")
+
+
+def test_a_check_says_how_well_its_judge_is_certified(tmp_path, monkeypatch, capsys):
+    monkeypatch.setenv("LM_FACTUALITY_HOME", str(tmp_path / "cache"))
+    store = ["--store", str(tmp_path / "store.sqlite")]
+    out = tmp_path / "out"
+    main(["check", *store])
+    assert "certify --judge lexical --setting check_mutations" in " ".join(
+        capsys.readouterr().out.split()
+    )
+
+    main(["certify", "--judge", "lexical", "--setting", "check_mutations", "--rows", "5", *store])
+    table = capsys.readouterr().out
+    main(["check", "--out", str(out), *store])
+
+    assert "balanced accuracy" in table
+    assert "balanced accuracy of verdicts" in capsys.readouterr().out
+    about = json.loads((out / "summary.json").read_text())["about"]
+    assert about["judge_certificate"]["check_mutations"]["data"]["rows"] == 5
