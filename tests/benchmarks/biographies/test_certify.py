@@ -444,7 +444,7 @@ def test_steps_with_other_settings_cannot_be_certified(metadata):
             ["--setting", "biographies_grouping", "--sample"],
             "--sample is not for --setting biographies_grouping, but for segment_",
         ),
-        (["--rows", "3"], "--rows is not for --setting segment_doc, but for biographies_"),
+        (["--rows", "3"], "--rows is not for --setting segment_doc, but for check_mutations"),
         (["--setting", "biographies_linking", "--rows", "0"], "--rows: found 0"),
         (
             ["--setting", "biographies_linking", "--data", "one.json"],
