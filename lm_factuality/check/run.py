@@ -72,6 +72,8 @@ def run_check(
         Judge.open(judge_config, store) as judge,
         _open_evidence(knowledge, search, judge) as evidence,
     ):
+        # A damaged certificate is an error that costs no call.
+        certificates = find_certificates(judge)
         result = check_answers(answers, evidence, judge)
         about = {
             **evidence.describe(),
@@ -79,7 +81,6 @@ def run_check(
             "judge_usage": asdict(judge.usage),
             "seconds": round(time.monotonic() - start, 1),
         }
-        certificates = find_certificates(judge)
         if certificates:
             about["judge_certificate"] = certificates
         problems = (*result.problems, *evidence.problems)

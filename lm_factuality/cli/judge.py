@@ -474,7 +474,7 @@ def certify(
     The settings segment_... and claim_... measure how well a judge finds FELM's errors. The
     settings biographies_decomposition, _grouping, _linking and _verification measure how well it
     repeats the decisions that D-FActScore's authors released. The settings check_... measure the
-    verdicts of 'check': check_mutations on sentences that factor-gen made (--data TABLE ARTICLES),
+    verdicts of 'check': check_mutations on sentences that factor-gen made (--data TABLE DOCUMENTS),
     check_references on FELM's segments, and check_citations on ALCE's log of citations.
 
     The newest certificate of each setting is attached to the results of later runs with the same
