@@ -249,6 +249,7 @@ def check(
     search: str | Path | None = None,
     judge: str | Path | JudgeConfig = "lexical",
     columns: Mapping[str, str] | None = None,
+    corrections: Iterable[str | Path] = (),
 ) -> Check:
     """Check answers against documents or a search service, as ``lm-factuality check`` does.
 
@@ -258,14 +259,16 @@ def check(
         search: The YAML file of a search service, instead of documents.
         judge: The judge: ``lexical``, a YAML file, or a configuration.
         columns: The names of columns by ``answer``, ``question`` and ``id``.
+        corrections: Files of corrections that people saved on the page.
 
     Raises:
         ConfigError: A setting cannot be used.
-        DataError: The answers or the documents cannot be used.
+        DataError: The answers, the corrections or the documents cannot be used.
         BackendDownError: The judge or the service cannot be reached.
     """
     from judges.config import JudgeConfig, load_judge_config
     from lm_factuality.check.answers import answers_of_rows, read_answers
+    from lm_factuality.check.corrections import apply_corrections, read_corrections
     from lm_factuality.check.run import run_check
 
     if isinstance(answers, str | Path):
@@ -282,7 +285,8 @@ def check(
         None if search is None else Path(search),
         config,
     )
-    return Check(finished.result, finished.about)
+    people = [line for path in corrections for line in read_corrections(Path(path))]
+    return Check(apply_corrections(finished.result, people), finished.about)
 
 
 def read_results(*paths: str | Path) -> Results:

@@ -125,7 +125,7 @@ function drawPiece(at, text, claims, ending, isWanted) {
   const [claim] = wanted.length ? wanted : worstFirst;
   const { verdict } = answer.claims[claim];
   const classes = ["claim", verdict, ending.includes(claim) ? "last" : "", wanted.length ? "" : "faded",
-    correctionOf(at, claim) ? "corrected" : ""];
+    ending.some((covering) => correctionOf(at, covering)) ? "corrected" : ""];
   return el("span", {
     class: classes.filter(Boolean).join(" "), role: "button", tabindex: "0", "data-claims": claims.join(" "), "data-claim": claim,
     title: VERDICTS[verdict].label, "aria-label": `${VERDICTS[verdict].label}: ${text.slice(0, 300)}`,

@@ -1,18 +1,18 @@
 """Verdicts of a check that people corrected on its page, read back from the file they saved."""
 
-from dataclasses import dataclass
+from collections import defaultdict
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Annotated
 
 from pydantic import Field, StringConstraints
 
 from judges.claims import Verdict
-from lm_factuality.ground.errors import refuse
+from lm_factuality.check.results import CheckedAnswer, CheckedClaim, CheckResult
+from lm_factuality.ground.errors import refuse, short
 from lm_factuality.ground.records import to_model
 from lm_factuality.ground.tables import read_table
-
-CORRECTION_COLUMNS = ("answer", "start", "end", "claim", "verdict", "person", "note")
-"""The columns of a file of corrections. Those of people's labels have the same names."""
 
 _ADVICE = "correct them and read the file again; no correction is used"
 
@@ -62,12 +62,13 @@ def read_corrections(path: Path) -> list[Correction]:
     """Read the corrections that a person saved on the page of a check.
 
     Example:
-        The row ``q7,0,24,The bridge opened in 1870.,contradicted,Ana,it was 1871`` says that Ana
-        calls this claim contradicted.
+        The line ``{"answer": "q7", "start": 0, "end": 26, "claim": "The bridge opened in 1870.",
+        "verdict": "contradicted", "person": "Ana", "note": "it was 1871"}`` says that Ana calls
+        this claim contradicted.
 
     Args:
-        path: The CSV file that the page saved, or a JSONL or Parquet file with the same columns.
-            Other columns are ignored.
+        path: The JSON Lines file that the page saved, or a CSV or Parquet file with the same
+            columns. Other columns are ignored.
 
     Returns:
         The corrections in the order of the file.
@@ -118,3 +119,76 @@ def _to_correction(values: object) -> Correction:
             " expected 'end' to be 'start' or more"
         )
     return correction
+
+
+def apply_corrections(result: CheckResult, corrections: Iterable[Correction]) -> CheckResult:
+    """Put the verdicts of people in the place of the judge's.
+
+    A correction belongs to the claims of its answer that have the same text. If several have, it
+    belongs to the one at the same place.
+
+    Args:
+        result: What a check found.
+        corrections: The corrections of one or more people.
+
+    Returns:
+        The result with the corrected claims. Its problems name each correction that belongs to no
+        claim, and each claim about which people disagree, which keeps the judge's verdict.
+    """
+    corrections_by_claim: defaultdict[tuple[str, str], list[Correction]] = defaultdict(list)
+    for correction in corrections:
+        corrections_by_claim[correction.answer, correction.claim].append(correction)
+
+    problems = []
+    answers = []
+    for answer in result.answers:
+        claims = []
+        for claim in answer.claims:
+            same_text = corrections_by_claim.get((claim.answer, claim.text), ())
+            matching = _nearest_corrections(claim, answer, same_text)
+            if len({correction.verdict for correction in matching}) == 1:
+                claims.append(_correct(claim, matching))
+                continue
+            claims.append(claim)
+            if matching:
+                people = ", ".join(correction.person for correction in matching)
+                problems.append(
+                    f"answer {claim.answer!r}: {people} disagree about {short(claim.text)}, which"
+                    " keeps the judge's verdict"
+                )
+        answers.append(replace(answer, claims=tuple(claims)))
+
+    claims_of_result = {(claim.answer, claim.text) for claim in result.claims}
+    for (answer_id, text), unmatched in corrections_by_claim.items():
+        if (answer_id, text) not in claims_of_result:
+            problems.append(
+                f"answer {answer_id!r} has no claim {short(text)}, which {unmatched[0].person}"
+                " corrects; use the corrections of the same answers"
+            )
+    return replace(result, answers=tuple(answers), problems=(*result.problems, *problems))
+
+
+def _nearest_corrections(
+    claim: CheckedClaim, answer: CheckedAnswer, corrections: Sequence[Correction]
+) -> list[Correction]:
+    """Return the corrections of the same text that mean this claim.
+
+    Those of another claim of the same text in this answer, which stands elsewhere, are left out.
+    """
+    if not corrections:
+        return []
+    other_starts = {
+        other.start
+        for other in answer.claims
+        if other.text == claim.text and other.start != claim.start
+    }
+    return [correction for correction in corrections if correction.start not in other_starts]
+
+
+def _correct(claim: CheckedClaim, corrections: Sequence[Correction]) -> CheckedClaim:
+    """Return a claim with the verdict on which one or more people agree."""
+    people = ", ".join(correction.person for correction in corrections)
+    notes = "; ".join(correction.note for correction in corrections if correction.note)
+    return replace(
+        claim, verdict=corrections[0].verdict, judged=claim.verdict, person=people, note=notes
+    )

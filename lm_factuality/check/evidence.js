@@ -13,11 +13,10 @@ function drawEvidence(chosen) {
   }
   const answer = data.answers[chosen.answer];
   const claim = answer.claims[chosen.claim];
-  const { label, sign } = VERDICTS[claim.verdict];
   evidencePanel.replaceChildren(
     el("header", { class: "verdict-head" },
       el("div", { class: "verdict-title" },
-        el("h2", { class: `verdict ${claim.verdict}` }, el("span", { "aria-hidden": "true" }, sign), " ", label),
+        el("h2", { id: "verdict" }),
         el("span", { class: "quiet" }, `Claim ${chosen.claim + 1} of ${answer.claims.length}`)),
       el("span", { class: "moves" },
         el("button", { type: "button", class: "button icon", id: "previous", title: "Previous claim (k)", "aria-label": "Previous claim", on: { click: () => step(-1) } }, "↑"),
@@ -93,7 +92,11 @@ function markPassage(text, [sentence, words]) {
 
 function drawCorrection(chosen) {
   const correction = correctionOf(chosen.answer, chosen.claim);
-  const judged = data.answers[chosen.answer].claims[chosen.claim].verdict;
+  const { verdict: current, judged } = data.answers[chosen.answer].claims[chosen.claim];
+  const heading = document.getElementById("verdict");
+  heading.className = `verdict ${current}`;
+  heading.replaceChildren(el("span", { "aria-hidden": "true" }, VERDICTS[current].sign), ` ${VERDICTS[current].label}`);
+  const person = correction?.person || kept.person || "you";
   const section = document.getElementById("correction");
   const note = el("textarea", { id: "note", rows: 2, placeholder: "Note (optional)", "aria-label": "Note", on: {
     input: (event) => setCorrection(chosen.answer, chosen.claim, correction.verdict, event.target.value),
@@ -106,5 +109,5 @@ function drawCorrection(chosen) {
         on: { click: () => correct(verdict) } },
       el("kbd", { "aria-hidden": "true" }, number), el("span", { class: "sign", "aria-hidden": "true" }, sign), verdict === "unscored" ? "Cannot tell" : label))),
     ...(correction ? [note, el("p", { class: "quiet", id: "said" },
-      correction.verdict === judged ? "You confirm the verdict." : "You correct the verdict. The figures above stay as they were judged.")] : []));
+      current === judged ? `Confirmed by ${person}.` : `Corrected by ${person}. The judge said: ${VERDICTS[judged].label}.`)] : []));
 }

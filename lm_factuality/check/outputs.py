@@ -31,12 +31,15 @@ def summarise(result: CheckResult) -> dict[str, Any]:
     """Return the figures of a check as a JSON object.
 
     Returns:
-        The ``supported`` share of the scored claims with its ``interval``, the numbers of claims by
-        verdict, of ``answers``, of ``refusals`` and of ``unread_answers``, and the ``problems``.
-        None stands for a figure that is not defined.
+        The ``supported`` share of the scored claims with its ``interval``, the share
+        ``supported_as_judged`` without people's corrections, the numbers of claims by verdict, of
+        ``corrected`` ones, of ``answers``, of ``refusals`` and of ``unread_answers``, and the
+        ``problems``. None stands for a figure that is not defined.
     """
     return {
         "supported": none_if_nan(result.share_supported),
+        "supported_as_judged": none_if_nan(result.as_judged().share_supported),
+        "corrected": result.num_corrected,
         "interval": result.interval,
         "claims": {verdict: result.count(verdict) for verdict in VERDICTS},
         "answers": len(result.answers),
@@ -76,6 +79,9 @@ def claim_object(claim: CheckedClaim) -> dict[str, Any]:
             for passage, score in zip(claim.evidence, claim.scores, strict=True)
         ],
         "deciding": claim.deciding,
+        "judged": claim.judged or claim.verdict,
+        "person": claim.person,
+        "note": claim.note,
     }
 
 

@@ -1,5 +1,5 @@
 // Filters, search, order, the chosen claim, and the keys.
-const BATCH = 30; // answers that are drawn at a time
+const BATCH = 50; // answers that are drawn at a time
 const answerList = document.getElementById("answers");
 const tools = document.getElementById("tools");
 const isNarrow = matchMedia("(max-width: 60rem)");
@@ -50,18 +50,12 @@ function drawMore(upTo = numDrawn + BATCH) {
   numDrawn += next.length;
   const left = matching.length - numDrawn;
   if (left > 0) {
-    const more = button(`Show more answers (${left.toLocaleString("en")} left)`, () => drawMore(), { id: "more", class: "button" });
-    answerList.append(more);
-    endOfList.observe(more);
+    // They do not come by themselves, which would move away what stands below the answers.
+    answerList.append(button(`Show more answers (${left.toLocaleString("en")} left)`, () => drawMore(), { id: "more" }));
   }
   if (!matching.length) answerList.append(el("p", { class: "card nothing" }, data.answers.length ? "No answer passes the filters and the search." : "There are no answers."));
   drawSelection();
 }
-
-// Draws more answers shortly before the reader comes to the end of those that are drawn.
-const endOfList = new IntersectionObserver((entries) => {
-  if (entries.some((entry) => entry.isIntersecting)) drawMore();
-}, { rootMargin: "800px" });
 
 // ---- the tools above the answers ----
 const searchField = el("input", { type: "search", id: "search", placeholder: "Search ( / )", "aria-label": "Search answers", autocomplete: "off", spellcheck: "false" });
@@ -69,6 +63,9 @@ const filterButtons = {};
 const countText = el("output", { id: "count", class: "quiet", "aria-live": "polite" });
 const orderButton = button("", toggleOrder, { id: "order", title: "Change the order (o)" });
 const saveButton = button("", openSaving, { id: "save", class: "button main" });
+const loadField = el("input", { type: "file", id: "file", accept: ".jsonl", hidden: true, "aria-label": "File of corrections" });
+const loadButton = button("Load corrections", () => loadField.click(), { id: "load" });
+const loadedText = el("p", { id: "loaded", class: "warn", role: "status", hidden: true });
 
 function makeTools() {
   const filters = Object.entries(VERDICTS).map(([name, { label, sign, key }]) => [name, label, sign, key]);
@@ -80,10 +77,12 @@ function makeTools() {
       () => toggleFilter(name), { class: `button filter ${name}`, "data-filter-by": name, title: key ? `Show only these (${key})` : "Show only these" });
   }
   searchField.addEventListener("input", update);
+  loadField.addEventListener("change", loadFile);
   tools.append(
     el("div", { class: "filters", role: "group", "aria-label": "Show only" }, Object.values(filterButtons)),
     el("div", { class: "finding" }, searchField, orderButton, saveButton));
   answerList.before(countText);
+  document.getElementById("loading").append(loadButton, loadField, loadedText);
   // The evidence stays below the tools, which need one line or two.
   new ResizeObserver(() => document.documentElement.style.setProperty("--tools-height", `${tools.offsetHeight}px`)).observe(tools);
 }
@@ -95,8 +94,41 @@ function drawTools() {
   orderButton.textContent = isWorstFirst ? "Most contradicted first" : "In order";
   saveButton.textContent = `Save ${counted(corrections, "correction")}`;
   saveButton.hidden = !corrections;
+  drawFigures();
   const all = counted(data.answers.length, "answer");
   countText.textContent = matching.length === data.answers.length ? all : `${matching.length.toLocaleString("en")} of ${all}`;
+}
+
+// The figures above the answers, with the corrections. The page cannot compute an interval.
+const supportedFigure = document.querySelector(".figure.supported dd");
+const countedFigure = [...supportedFigure.children].map((part) => part.textContent);
+
+function drawFigures() {
+  const total = (verdict) => data.answers.reduce((sum, answer) => sum + countOf(answer, verdict), 0);
+  const totals = Object.keys(VERDICTS).map((verdict) => [verdict, total(verdict)]);
+  const numClaims = totals.reduce((sum, [, count]) => sum + count, 0);
+  let offset = 0;
+  for (const [verdict, count] of totals) {
+    const width = numClaims ? (100 * count) / numClaims : 0;
+    const bar = document.querySelector(`rect.${verdict}`);
+    bar.setAttribute("x", offset);
+    bar.setAttribute("width", width);
+    offset += width;
+    if (verdict === "supported") continue;
+    const [number, noun] = document.querySelector(`.figure.${verdict} dd`).children;
+    number.textContent = count.toLocaleString("en");
+    noun.textContent = count === 1 ? "claim" : "claims";
+  }
+  const share = (supported, unscored) => percent(numClaims > unscored ? supported / (numClaims - unscored) : null);
+  const { supported, unscored } = Object.fromEntries(totals);
+  const [number, small] = areCounted() ? countedFigure : [share(supported, unscored), `${supported.toLocaleString("en")} of ${counted(numClaims - unscored, "scored claim")}; no interval yet`];
+  supportedFigure.children[0].textContent = number;
+  supportedFigure.children[1].textContent = small;
+
+  const judged = { supported: 0, unscored: 0 };
+  eachClaim((claim) => { judged[claim.judged] += 1; });
+  document.getElementById("as-judged").textContent = numCorrections()
+    ? `${counted(numCorrections(), "verdict")} corrected or confirmed. As judged, ${share(judged.supported, judged.unscored)} are supported.${areCounted() ? "" : " For the interval, save them and check again with --corrections."}` : "";
 }
 
 function toggleFilter(name) {
@@ -195,13 +227,30 @@ function correct(verdict) {
   const before = correctionOf(chosen.answer, chosen.claim);
   const isTakenBack = before?.verdict === verdict;
   setCorrection(chosen.answer, chosen.claim, isTakenBack ? null : verdict, before?.note ?? "");
-  const wasInPanel = document.getElementById("correction").contains(document.activeElement);
+  const wasInPanel = evidencePanel.contains(document.activeElement);
   drawCorrection(chosen);
-  if (wasInPanel) document.querySelector(`#correction [data-verdict="${verdict}"]`).focus();
-  for (const piece of piecesOf(chosen)) {
-    if (Number(piece.dataset.claim) === chosen.claim) piece.classList.toggle("corrected", !isTakenBack);
-  }
+  document.getElementById(`answer-${chosen.answer}`).replaceWith(drawAnswer(chosen.answer, isWanted));
+  drawSelection();
+  if (wasInPanel) document.querySelector(`#correction [data-verdict="${verdict}"]`).focus({ preventScroll: true });
+  else piecesOf(chosen)[0]?.focus({ preventScroll: true });
   drawTools();
+}
+
+// ---- loading ----
+async function loadFile() {
+  const [file] = loadField.files;
+  if (!file) return;
+  try {
+    const { numUsed, unused } = readCorrections(await file.text());
+    loadedText.replaceChildren(`${file.name}: ${counted(numUsed, "correction")} loaded.`,
+      unused.length ? ` ${unused.length.toLocaleString("en")} belong to no claim on this page: ${unused.map(({ answer, claim }) => `“${claim}” (${answer})`).join(", ")}.` : "");
+  } catch {
+    loadedText.textContent = `${file.name} is no file of corrections that this page saved. No correction was loaded.`;
+  }
+  loadedText.hidden = false;
+  loadField.value = "";
+  update();
+  drawEvidence(chosen);
 }
 
 // ---- saving ----
@@ -221,7 +270,7 @@ function openSaving() {
     el("h2", { id: "saving" }, `Save ${counted(numCorrections(), "correction")}`),
     el("p", { class: "quiet" }, isStorable ? "The file goes to your downloads. Nothing is sent anywhere." : "This browser does not let the page keep anything: save before you close it."),
     el("label", { class: "name" }, "Your name or initials", person), problem,
-    el("div", { class: "moves" }, button("Save CSV file", save, { id: "csv", class: "button main" }), button("Cancel", () => dialog.close())));
+    el("div", { class: "moves" }, button("Save file", save, { id: "download", class: "button main" }), button("Cancel", () => dialog.close())));
   dialog.addEventListener("close", () => { dialog.remove(); saveButton.focus(); });
   document.body.append(dialog);
   dialog.showModal();

@@ -15,12 +15,10 @@ from pathlib import Path
 from typing import Any, NamedTuple
 
 from judges.claims import Evidence, Verdict, deciding_sentence
-from lm_factuality.check.corrections import CORRECTION_COLUMNS
 from lm_factuality.check.results import CheckedAnswer, CheckedClaim, CheckResult
 from lm_factuality.ground.console import plural
 from lm_factuality.ground.files import write_text
 from lm_factuality.ground.html import one_file, read_asset, read_file
-from lm_factuality.scores.statistics import ratio
 
 # The scripts of the page in their order, after those that pages share. They run as one script.
 _SCRIPTS = ("corrections", "answers", "evidence", "page")
@@ -55,7 +53,6 @@ def build_page(result: CheckResult, title: str, note: str) -> str:
     passages = [(passage.document, passage.title, passage.text) for passage in passage_numbers]
     content = {
         "check": _check_id(answers),
-        "columns": CORRECTION_COLUMNS,
         "answers": answers,
         "passages": passages,
     }
@@ -81,7 +78,7 @@ def _check_id(answers: Sequence[Mapping[str, Any]]) -> str:
 
 
 class Figure(NamedTuple):
-    """A number of the headline."""
+    """A number of the headline. The page's script changes it when a person corrects a verdict."""
 
     verdict: str
     """The verdict that it counts, or ``refusal``."""
@@ -95,13 +92,9 @@ class Figure(NamedTuple):
     small: str
     """A line of small text under it."""
 
-    width: float
-    """The share of all claims, in per cent, for the bar below the figures."""
-
 
 def _headline(result: CheckResult) -> list[Figure]:
     """Return the figures of the headline, the share of supported claims first."""
-    num_claims = len(result.claims)
     interval = result.interval
     interval_text = ""
     if interval is not None:
@@ -110,9 +103,7 @@ def _headline(result: CheckResult) -> list[Figure]:
     def figure(verdict: Verdict, label: str) -> Figure:
         """Return the number of claims with a verdict."""
         count = result.count(verdict)
-        share = 100 * ratio(count, num_claims) if num_claims else 0.0
-        noun = "claim" if count == 1 else "claims"
-        return Figure(verdict, label, f"{count:,}", noun, share)
+        return Figure(verdict, label, f"{count:,}", "claim" if count == 1 else "claims")
 
     supported = figure("supported", "Supported")
     share = result.share_supported
@@ -130,7 +121,6 @@ def _headline(result: CheckResult) -> list[Figure]:
         label="Refusals",
         value=f"{num_refusals:,}",
         small=f"of {len(result.answers):,} answers",
-        width=0.0,
     )
     return [
         supported,
@@ -161,6 +151,9 @@ def _claim_content(claim: CheckedClaim, passage_numbers: Mapping[Evidence, int])
         "start": claim.start,
         "end": claim.end,
         "verdict": claim.verdict,
+        "judged": claim.judged,
+        "person": claim.person,
+        "note": claim.note,
         "probability": _finite(claim.probability),
         "reason": claim.reason,
         "evidence": [passage_numbers[passage] for passage in claim.evidence],

@@ -2,7 +2,7 @@
 
 from collections import Counter
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import cached_property
 
 from judges.claims import Evidence, Verdict
@@ -51,6 +51,15 @@ class CheckedClaim:
     deciding_words: tuple[str, ...] = ()
     """The words of that passage that decide, as they are written there."""
 
+    judged: Verdict | None = None
+    """The judge's verdict, if people corrected or confirmed it. Otherwise None."""
+
+    person: str = ""
+    """Who corrected the verdict."""
+
+    note: str = ""
+    """What this person noted."""
+
 
 @dataclass(frozen=True)
 class CheckedAnswer:
@@ -89,7 +98,7 @@ class CheckResult:
     """The answers in the order of the source."""
 
     problems: tuple[str, ...] = ()
-    """A sentence about each row of the answers and each document that could not be read."""
+    """A sentence about each row, document and correction that could not be used."""
 
     unread_answers: tuple[AnswerProblem, ...] = ()
     """The rows and files among the answers that could not be read. They count as unscored."""
@@ -126,6 +135,22 @@ class CheckResult:
         num_unread = len(self.unread_answers)
         num_unscored = self.count("unscored") + num_unread
         return 2 * num_unscored > len(self.claims) + num_unread
+
+    @property
+    def num_corrected(self) -> int:
+        """The number of claims whose verdict people corrected or confirmed."""
+        return sum(claim.judged is not None for claim in self.claims)
+
+    def as_judged(self) -> "CheckResult":
+        """Return the result with the judge's verdicts, without people's corrections."""
+        answers = []
+        for answer in self.answers:
+            claims = tuple(
+                replace(claim, verdict=claim.judged or claim.verdict, judged=None)
+                for claim in answer.claims
+            )
+            answers.append(replace(answer, claims=claims))
+        return replace(self, answers=tuple(answers))
 
     def worst_claims(self, count: int) -> Sequence[CheckedClaim]:
         """Return the least supported claims: contradicted ones first, then those not found."""

@@ -4,7 +4,7 @@
 """
 
 from collections import Counter
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator, Mapping, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
 
@@ -27,6 +27,7 @@ app = App()
 _EXAMPLE = Path(__file__).parents[1] / "check" / "example"
 _NUM_WORST = 10
 _NUM_PROBLEMS = 20
+_NUM_CHANGED_CLAIMS = 3
 _FAILED = 1
 _UNUSABLE = 2
 
@@ -67,6 +68,14 @@ def check(
         Path | None,
         Option(help="Another system's answers to the same questions, to compare with."),
     ] = None,
+    corrections: Annotated[
+        list[Path] | None,
+        Option(
+            metavar="FILE...",
+            help="Corrections that people saved on the page, to count in place of the judge's"
+            " verdicts on the answers.",
+        ),
+    ] = None,
     fail_under: Annotated[
         float | None,
         Option(
@@ -89,6 +98,7 @@ def check(
       lm-factuality check results/ --knowledge wiki.db --judge gpt.yaml
       lm-factuality check answers.csv --knowledge docs/ --fail-under 95
       lm-factuality check new.csv --knowledge docs/ --against old.csv
+      lm-factuality check answers.csv --knowledge docs/ --corrections corrections-ana.jsonl
 
     The exit code is 1 with --fail-under if too few claims are supported, and 2 if the input cannot
     be used or more than half of the claims are unscored. Answers of judges and results of searches
@@ -96,6 +106,7 @@ def check(
     """
     from lm_factuality.check.against import compare_checks
     from lm_factuality.check.answers import parse_columns, read_answers
+    from lm_factuality.check.corrections import apply_corrections, read_corrections
     from lm_factuality.check.run import run_check
 
     if answers is None:
@@ -107,29 +118,44 @@ def check(
         names = parse_columns(columns or [])
         files = [answers] if against is None else [answers, against]
         answer_files = [read_answers("-" if str(file) == "-" else file, names) for file in files]
+        # Damaged corrections and a folder that cannot be written are found before the judge costs
+        # anything.
+        people = [line for path in corrections or () for line in read_corrections(path)]
         if out is not None:
-            # A folder that cannot be written is found before the judge costs anything.
             check_writable(out, "files")
-        checks = [run_check(file, knowledge, search, config, store) for file in answer_files]
+        checked, *others = [
+            run_check(file, knowledge, search, config, store) for file in answer_files
+        ]
+        if people:
+            checked = checked._replace(result=apply_corrections(checked.result, people))
+        comparison = compare_checks(checked.result, others[0].result) if others else None
         if out is not None:
             with whole_files(out) as unfinished:
-                _write(checks[0], answers, unfinished)
-        _print_result(checks[0], out)
-        if against is not None:
-            _print_comparison(compare_checks(checks[0].result, checks[1].result))
-            echo(f"{against}: {_unscored_note(checks[1].result)}; {_cost_note(checks[1].about)}")
+                _write(checked, comparison, answers, unfinished)
+        _print_result(checked, out)
+        if comparison is not None:
+            _print_comparison(comparison, [str(file) for file in files])
+            second = others[0]
+            echo(f"{against}: {_unscored_note(second.result)}; {_cost_note(second.about)}")
     except (FactualityError, OSError) as error:
         echo(f"lm-factuality check: {message_of(error)}", err=True)
         raise typer.Exit(_UNUSABLE) from error
-    raise typer.Exit(_exit_code(checks[0].result, fail_under))
+    raise typer.Exit(_exit_code(checked.result, fail_under))
 
 
-def _write(checked: "FinishedCheck", answers: Path, folder: Path) -> None:
+def _write(
+    checked: "FinishedCheck", comparison: "Comparison | None", answers: Path, folder: Path
+) -> None:
     """Write the files and the page of a check."""
+    from lm_factuality.check.against import summarise_comparison, write_changes
     from lm_factuality.check.outputs import write_files
     from lm_factuality.check.page import write_page
 
-    write_files(checked.result, folder, {"answers": str(answers), **checked.about})
+    about = {"answers": str(answers), **checked.about}
+    if comparison is not None:
+        write_changes(comparison, folder / "changes.jsonl")
+        about["against"] = summarise_comparison(comparison)
+    write_files(checked.result, folder, about)
     title = f"Check of {answers.name}"
     write_page(checked.result, folder / "index.html", title=title, note=_evidence_note(checked))
 
@@ -177,10 +203,15 @@ def _print_result(checked: "FinishedCheck", out: Path | None) -> None:
 
 
 def _notes(checked: "FinishedCheck") -> Iterator[str]:
-    """Yield the notes below the table: the evidence, refusals, the judge's cost and problems."""
+    """Yield the notes below the table: the evidence, corrections, refusals and problems."""
+    from lm_factuality.scores.statistics import none_if_nan
+
     result = checked.result
     yield f"{_evidence_note(checked)}. Claims of one answer are a cluster."
     yield f"The judge's verdicts: {checked.certification}."
+    if result.num_corrected:
+        share = format_number(none_if_nan(result.as_judged().share_supported))
+        yield f"{plural(result.num_corrected, 'verdict')} corrected; as judged, {share} supported."
     yield _cost_note(checked.about)
     num_refusals = sum(answer.is_refusal for answer in result.answers)
     if num_refusals:
@@ -193,7 +224,7 @@ def _notes(checked: "FinishedCheck") -> Iterator[str]:
         yield f"{plural(count, 'claim')} unscored: {reason}."
     yield from result.problems[:_NUM_PROBLEMS]
     if len(result.problems) > _NUM_PROBLEMS:
-        yield f"... and {len(result.problems) - _NUM_PROBLEMS:,} more that could not be read."
+        yield f"... and {len(result.problems) - _NUM_PROBLEMS:,} more that could not be used."
 
 
 def _unscored_note(result: "CheckResult") -> str:
@@ -239,8 +270,13 @@ def _print_claim(claim: "CheckedClaim") -> None:
         echo(f"    {evidence.document}: {sentence.sentence}")
 
 
-def _print_comparison(comparison: "Comparison") -> None:
-    """Print how two systems differ on the questions that both answered."""
+def _print_comparison(comparison: "Comparison", names: Sequence[str]) -> None:
+    """Print how two systems differ on the questions that both answered.
+
+    Args:
+        comparison: The comparison.
+        names: The names of the two systems.
+    """
     echo(
         f"{plural(comparison.num_questions, 'question')} in both: supported"
         f" {format_number(comparison.first)} and {format_number(comparison.second)}, difference"
@@ -248,7 +284,17 @@ def _print_comparison(comparison: "Comparison") -> None:
         f" (95% interval {format_interval(comparison.interval)})"
     )
     for change in comparison.changes[:_NUM_WORST]:
-        echo(f"  {change.question}: {change.first} here, {change.second} there")
+        echo(f"\n{change.question}")
+        for name, answer in zip(names, (change.first, change.second), strict=True):
+            supported = answer.counts()["supported"]
+            echo(f"  {name}: {supported:,} of {plural(answer.num_scored, 'claim')} supported")
+        for pair in change.claims[:_NUM_CHANGED_CLAIMS]:
+            for name, claim in zip(names, pair, strict=True):
+                if claim is not None:
+                    echo(f"    {claim.verdict.replace('_', ' ')} in {name}: {claim.text}")
+        num_left = len(change.claims) - _NUM_CHANGED_CLAIMS
+        if num_left > 0:
+            echo(f"    ... and {num_left:,} more; --out writes all to changes.jsonl")
 
 
 def _exit_code(result: "CheckResult", fail_under: float | None) -> int:

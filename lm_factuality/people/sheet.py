@@ -569,7 +569,8 @@ def build_page(sheet: Sheet) -> str:
     # The other scripts use the functions of the first one.
     scripts = [read_asset("elements.js")]
     scripts += [read_file(f"{folder}/{name}.js") for name in ("progress", "sheet")]
-    return one_file(f"{folder}/sheet.html", style, "".join(scripts), content=content)
+    title = f"Sheet {sheet.key.sheet}"
+    return one_file(f"{folder}/sheet.html", style, "".join(scripts), title=title, content=content)
 
 
 def _number_texts(items: Iterable[Item]) -> dict[str, int]:

@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import json
 import time
+from dataclasses import replace
 
 import pytest
 
@@ -12,7 +14,7 @@ from selenium.webdriver.common.by import By
 from selenium.webdriver.common.keys import Keys
 from selenium.webdriver.support.ui import WebDriverWait
 
-from lm_factuality.check.corrections import Correction, read_corrections
+from lm_factuality.check.corrections import Correction, apply_corrections, read_corrections
 from lm_factuality.check.page import write_page
 from lm_factuality.check.results import CheckResult
 from tests.check.checked import answer_of, bridge_result, claim_of
@@ -21,6 +23,15 @@ from tests.report.test_browser import CONTRAST
 
 CONTRADICTED = ".claim.contradicted[role]"
 PHONE = 375
+CORRECTION = Correction(
+    answer="mixed",
+    start=0,
+    end=29,
+    claim="Harrow Bridge opened in 1875.",
+    verdict="supported",
+    person="Ana",
+    note="a typing error",
+)
 
 
 @pytest.fixture
@@ -98,7 +109,7 @@ def width_of(browser):
 def saved_file(tmp_path):
     """Wait for the file of corrections, and return its path."""
     end = time.monotonic() + 10
-    while not (paths := list(tmp_path.glob("*.csv"))):
+    while not (paths := list(tmp_path.glob("corrections-*.jsonl"))):
         assert time.monotonic() < end, "no file came"
         time.sleep(0.05)
     return paths[0]
@@ -108,7 +119,7 @@ def save_as(browser, person):
     """Save the corrections under a name."""
     find(browser, "#save").click()
     find(browser, "#person").send_keys(person)
-    find(browser, "#csv").click()
+    find(browser, "#download").click()
 
 
 # ---- evidence ----
@@ -315,11 +326,69 @@ def test_the_same_key_takes_a_correction_back(opened):
 
     press(opened, "1")
     assert text_of(opened, "#save") == "Save 1 correction"
-    assert "corrected" in find(opened, CONTRADICTED).get_attribute("class")
+    assert "corrected" in find(opened, ".claim.selected").get_attribute("class")
 
     press(opened, "1")
     assert not find(opened, "#save").is_displayed()
     assert "corrected" not in find(opened, CONTRADICTED).get_attribute("class")
+
+
+def test_a_correction_counts_in_the_figures_at_once(opened):
+    find(opened, CONTRADICTED).click()
+
+    press(opened, "1")
+
+    assert text_of(opened, ".figure.supported").startswith("Supported 75.0% 3 of 4 scored claims")
+    assert text_of(opened, ".figure.contradicted") == "Contradicted 0 claims"
+    assert text_of(opened, "#evidence h2") == "✓ Supported"
+    assert text_of(opened, "#said") == "Corrected by you. The judge said: Contradicted."
+    assert "As judged, 50.0% are supported" in text_of(opened, "#as-judged")
+
+
+def test_a_correction_that_is_taken_back_restores_the_figures(opened):
+    before = text_of(opened, "#headline")
+    find(opened, CONTRADICTED).click()
+
+    press(opened, "1", "1")
+
+    assert text_of(opened, "#headline") == before
+
+
+def test_corrections_that_the_command_counted_are_shown_with_their_person(open_page):
+    result = apply_corrections(bridge_result(), [CORRECTION])
+
+    browser = open_page(result)
+    find(browser, ".claim.corrected[role]").click()
+
+    assert text_of(browser, ".figure.supported").startswith("Supported 75.0% 95% interval")
+    assert text_of(browser, "#said") == "Corrected by Ana. The judge said: Contradicted."
+    assert find(browser, "#note").get_attribute("value") == "a typing error"
+
+
+def test_a_saved_file_can_be_loaded_and_names_what_belongs_to_no_claim(opened, tmp_path):
+    path = tmp_path / "saved.jsonl"
+    unknown = replace(CORRECTION, claim="Nobody says this.")
+    path.write_text("\n".join(json.dumps(vars(line)) for line in (CORRECTION, unknown)))
+
+    find(opened, "#file").send_keys(str(path))
+
+    WebDriverWait(opened, 5).until(lambda browser: text_of(browser, "#loaded"))
+    assert text_of(opened, "#loaded") == (
+        "saved.jsonl: 1 correction loaded. 1 belong to no claim on this page: “Nobody says this.”"
+        " (mixed)."
+    )
+    assert text_of(opened, ".figure.contradicted") == "Contradicted 0 claims"
+
+
+def test_a_file_of_something_else_is_not_loaded(opened, tmp_path):
+    path = tmp_path / "notes.jsonl"
+    path.write_text("answer,claim\n1,2\n")
+
+    find(opened, "#file").send_keys(str(path))
+
+    WebDriverWait(opened, 5).until(lambda browser: text_of(browser, "#loaded"))
+    assert "no file of corrections" in text_of(opened, "#loaded")
+    assert not find(opened, "#save").is_displayed()
 
 
 def test_a_reload_keeps_corrections(opened):
@@ -332,6 +401,7 @@ def test_a_reload_keeps_corrections(opened):
         return text_of(browser, "#save") == "Save 1 correction"
 
     WebDriverWait(opened, 10).until(reloads_with_correction)
+    find(opened, ".claim.corrected[role]").click()
     assert find(opened, "[data-verdict=unscored]").get_attribute("aria-pressed") == "true"
 
 

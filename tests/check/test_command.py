@@ -5,6 +5,7 @@ from __future__ import annotations
 import csv
 import json
 
+import datasets
 import pandas
 import pytest
 
@@ -127,6 +128,47 @@ def test_two_systems_are_compared_by_question(check, tmp_path, capsys):
     assert "1 question in both: supported 100.0% and 0.0%" in capsys.readouterr().out
 
 
+def test_the_claims_that_changed_are_shown_and_written(check, tmp_path, capsys):
+    other = tmp_path / "other.jsonl"
+    answer = f"{WRONG_YEAR} {UNKNOWN}"
+    other.write_text(json.dumps({"id": "x", "question": "Question 0?", "answer": answer}))
+    out = tmp_path / "out"
+
+    check(TRUE, options=["--against", str(other), "--out", str(out)])
+
+    screen = capsys.readouterr().out
+    assert f"supported in {tmp_path / 'answers.jsonl'}: {TRUE}" in screen
+    assert f"contradicted in {other}: {WRONG_YEAR}" in screen
+    pair, single = map(json.loads, (out / "changes.jsonl").read_text("utf-8").splitlines())
+    assert (pair["first"]["claim"], pair["second"]["claim"]) == (TRUE, WRONG_YEAR)
+    assert (single["first"], single["second"]["verdict"]) == (None, "not_found")
+    summary = json.loads((out / "summary.json").read_text("utf-8"))
+    assert summary["about"]["against"]["questions"] == 1
+
+
+def test_corrections_that_people_saved_count(check, tmp_path, capsys):
+    out = tmp_path / "out"
+    corrections = tmp_path / "corrections.jsonl"
+    correction = {"answer": "a1", "start": 0, "end": 39, "claim": WRONG_YEAR, "person": "Ana"}
+    corrections.write_text(json.dumps({**correction, "verdict": "supported"}))
+
+    options = ["--corrections", str(corrections), "--fail-under", "100", "--out", str(out)]
+    assert check(TRUE, WRONG_YEAR, options=options) == 0
+
+    assert "1 verdict corrected; as judged, 50.0% supported" in capsys.readouterr().out
+    corrected = read_claims(out)[1]
+    assert (corrected["verdict"], corrected["judged"]) == ("supported", "contradicted")
+
+
+def test_damaged_corrections_are_an_error(check, tmp_path, capsys):
+    corrections = tmp_path / "corrections.jsonl"
+    corrections.write_text('{"answer": "a0"}')
+
+    assert check(TRUE, options=["--corrections", str(corrections)]) == 2
+
+    assert "no correction is used" in capsys.readouterr().err
+
+
 def test_without_answers_it_checks_the_example(capsys, tmp_path, monkeypatch):
     monkeypatch.setenv("LM_FACTUALITY_HOME", str(tmp_path))
 
@@ -138,11 +180,37 @@ def test_without_answers_it_checks_the_example(capsys, tmp_path, monkeypatch):
     assert "1 refusal" in screen
 
 
-def test_python_checks_rows_of_a_data_frame(documents, tmp_path, monkeypatch):
+ROWS = [{"question": "When?", "answer": TRUE}, {"question": "When?", "answer": WRONG_YEAR}]
+
+
+@pytest.mark.parametrize(
+    "answers",
+    [
+        pytest.param([TRUE, WRONG_YEAR], id="texts"),
+        pytest.param(ROWS, id="dictionaries"),
+        pytest.param(iter(ROWS), id="iterator"),
+        pytest.param(pandas.DataFrame(ROWS), id="data frame"),
+        pytest.param(datasets.Dataset.from_list(ROWS), id="dataset"),
+    ],
+)
+def test_python_checks_answers_of_any_container(documents, tmp_path, monkeypatch, answers):
     monkeypatch.setenv("LM_FACTUALITY_HOME", str(tmp_path / "cache"))
-    answers = pandas.DataFrame({"question": ["When?", "When?"], "answer": [TRUE, WRONG_YEAR]})
 
     checked = api.check(answers, knowledge=documents)
 
+    assert isinstance(checked.claims, pandas.DataFrame)
     assert checked.claims["verdict"].tolist() == ["supported", "contradicted"]
-    assert repr(checked).startswith("2 claims of 2 answers")
+    first_line, supported, *_ = repr(checked).splitlines()
+    assert first_line == "2 claims of 2 answers"
+    assert supported.split()[:3] == ["supported", "1", "50.0%"]
+
+
+def test_python_counts_corrections(documents, tmp_path, monkeypatch):
+    monkeypatch.setenv("LM_FACTUALITY_HOME", str(tmp_path / "cache"))
+    corrections = tmp_path / "corrections.jsonl"
+    correction = {"answer": "1", "start": 0, "end": 39, "claim": WRONG_YEAR, "person": "Ana"}
+    corrections.write_text(json.dumps({**correction, "verdict": "supported"}))
+
+    checked = api.check([WRONG_YEAR], knowledge=documents, corrections=[corrections])
+
+    assert checked.claims["verdict"].tolist() == ["supported"]

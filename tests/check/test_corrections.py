@@ -1,15 +1,20 @@
-"""Corrections are read strictly: all problems at once, and no correction is used if one is wrong."""
+"""Corrections are read strictly, and those that belong to a claim count in place of its verdict."""
 
 from __future__ import annotations
 
 import csv
+import json
+from dataclasses import fields, replace
 
 import pytest
 
-from lm_factuality.check.corrections import CORRECTION_COLUMNS, Correction, read_corrections
+from lm_factuality.check.corrections import Correction, apply_corrections, read_corrections
+from lm_factuality.check.results import CheckResult
 from lm_factuality.ground.errors import DataError
 from lm_factuality.people.labels import COLUMNS
+from tests.check.checked import answer_of, bridge_result
 
+CORRECTION_COLUMNS = [field.name for field in fields(Correction)]
 CORRECTION = Correction(
     answer="q7",
     start=0,
@@ -39,6 +44,13 @@ def refusal_of(path):
 
 def test_a_correction_is_read_as_it_was_written(tmp_path):
     path = write_csv(tmp_path / "corrections.csv", {})
+
+    assert read_corrections(path) == [CORRECTION]
+
+
+def test_a_file_as_the_page_saves_it_is_read(tmp_path):
+    path = tmp_path / "corrections.jsonl"
+    path.write_text(json.dumps(vars(CORRECTION)) + "\n", encoding="utf-8")
 
     assert read_corrections(path) == [CORRECTION]
 
@@ -105,3 +117,71 @@ def test_a_file_without_corrections_is_refused(tmp_path):
     path = write_csv(tmp_path / "corrections.csv")
 
     assert "no rows" in refusal_of(path)
+
+
+# ---- what corrections change ----
+
+WRONG_YEAR = Correction(
+    answer="mixed",
+    start=0,
+    end=29,
+    claim="Harrow Bridge opened in 1875.",
+    verdict="supported",
+    person="Ana",
+    note="a typing error",
+)
+
+
+def claim_of_text(result, text):
+    """Return the only claim with a text."""
+    (claim,) = [claim for claim in result.claims if claim.text == text]
+    return claim
+
+
+def test_a_corrected_verdict_counts_and_the_judges_is_kept():
+    result = apply_corrections(bridge_result(), [WRONG_YEAR])
+
+    claim = claim_of_text(result, WRONG_YEAR.claim)
+    assert (claim.verdict, claim.judged) == ("supported", "contradicted")
+    assert (claim.person, claim.note) == ("Ana", "a typing error")
+    assert (result.share_supported, result.as_judged().share_supported) == (0.75, 0.5)
+    assert result.num_corrected == 1
+
+
+@pytest.mark.parametrize("change", [{"answer": "lost"}, {"claim": "Nobody says this."}])
+def test_a_correction_of_no_claim_is_named(change):
+    result = apply_corrections(bridge_result(), [replace(WRONG_YEAR, **change)])
+
+    assert result.num_corrected == 0
+    assert next(iter(change.values())) in result.problems[-1]
+    assert "Ana" in result.problems[-1]
+
+
+def test_people_who_agree_correct_a_claim_together():
+    result = apply_corrections(bridge_result(), [WRONG_YEAR, replace(WRONG_YEAR, person="Ben")])
+
+    assert claim_of_text(result, WRONG_YEAR.claim).person == "Ana, Ben"
+
+
+def test_the_judges_verdict_stays_where_people_disagree():
+    disagreeing = replace(WRONG_YEAR, person="Ben", verdict="not_found")
+
+    result = apply_corrections(bridge_result(), [WRONG_YEAR, disagreeing])
+
+    assert claim_of_text(result, WRONG_YEAR.claim).verdict == "contradicted"
+    assert "Ana, Ben disagree" in result.problems[-1]
+
+
+def test_a_text_that_stands_twice_is_corrected_at_its_place():
+    answer = answer_of("twice", ("It opened.", "not_found"), ("It opened.", "not_found"))
+    second = replace(WRONG_YEAR, answer="twice", claim="It opened.", start=11)
+
+    result = apply_corrections(CheckResult((answer,)), [second])
+
+    assert [claim.verdict for claim in result.claims] == ["not_found", "supported"]
+
+
+def test_an_answer_that_moved_keeps_its_correction():
+    result = apply_corrections(bridge_result(), [replace(WRONG_YEAR, start=400, end=429)])
+
+    assert claim_of_text(result, WRONG_YEAR.claim).verdict == "supported"

@@ -1,8 +1,8 @@
 """The templates, styles and scripts that all pages of the suite share.
 
-Reports, leaderboards and viewers call `render` and `one_file`. The templates ``base.html`` and
-``parts.html`` treat all data as text. ``look.css`` is the style, ``tables.js`` sorts, searches and
-filters tables, and ``elements.js`` creates elements.
+Reports, leaderboards and viewers call `render` and `one_file`. The templates ``base.html``,
+``one_file.html`` and ``parts.html`` treat all data as text. ``look.css`` is the style,
+``tables.js`` sorts, searches and filters tables, and ``elements.js`` creates elements.
 """
 
 import base64
@@ -74,10 +74,10 @@ def one_file(template: str, style: str, script: str, **values: Any) -> str:
     The page's content security policy allows only this style and script, by their hashes.
 
     Args:
-        template: The template, as ``PACKAGE/FILE``.
+        template: The template, as ``PACKAGE/FILE``, which extends ``one_file.html``.
         style: The CSS of the page.
         script: The JavaScript of the page.
-        **values: The other variables of the template.
+        **values: The other variables of the template, such as ``title`` and ``content``.
 
     Returns:
         The page.
