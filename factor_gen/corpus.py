@@ -20,7 +20,7 @@ from factor_gen.settings import BuildSettings, CorpusSettings
 from factor_gen.stages import READ
 from factor_gen.text.layout import unwrap
 from factor_gen.text.sentences import comparable_text, sentence_spans
-from lm_factuality.documents import Document, list_files
+from lm_factuality.documents import ENDINGS, Document, list_files
 from lm_factuality.documents import read_documents as read_files
 from lm_factuality.ground.errors import DataError, did_you_mean, short
 from lm_factuality.ground.files import sha256_of
@@ -197,7 +197,7 @@ def read_documents(
     files = find_corpus_files(settings)
     folder = settings.folder / Path(corpus.path).expanduser()
     if folder.is_dir():
-        return islice(_read_folder(folder), corpus.documents)
+        return islice(_read_documents(folder, folder), corpus.documents)
 
     # One iterator for each file, which opens the file when its first document is asked for.
     readers = []
@@ -209,16 +209,17 @@ def read_documents(
     return islice(chain.from_iterable(readers), corpus.documents)
 
 
-def _read_folder(folder: Path) -> Iterator[Example]:
-    """Yield the documents in a folder of files of any format, as `lm_factuality.documents` does.
+def _read_documents(source: Path, folder: Path) -> Iterator[Example]:
+    """Yield the documents in a file or folder of any format, as `lm_factuality.documents` does.
 
     Args:
-        folder: The folder.
+        source: The file or folder.
+        folder: The folder from which paths are counted in the ids of unused documents.
 
     Yields:
         The documents. A file or a row that cannot be read is an unused document with the reason.
     """
-    for document in read_files([folder]):
+    for document in read_files([source]):
         if isinstance(document, Document):
             yield Example(document.id, document.text)
         else:
@@ -253,7 +254,7 @@ def _dataset_rows(
 
 
 def _read_file(file_id: str, path: Path, table_reader: "_TableReader") -> Iterator[Example]:
-    """Yield the documents of a file: the file itself if it is a text, or the rows of a table.
+    """Yield the documents of a file: the file itself, or the rows of a table.
 
     Args:
         file_id: The id of the file, which is also that of a document in a text file.
@@ -270,9 +271,14 @@ def _read_file(file_id: str, path: Path, table_reader: "_TableReader") -> Iterat
     # A table may be compressed: "a.csv.gz" is read as "a.csv".
     ending = Path(path.name.lower().removesuffix(".gz")).suffix
     read_rows = FORMATS.get(ending)
+    if read_rows is None and path.name.lower().endswith(ENDINGS):
+        for document in _read_documents(path, path.parent):
+            # Files of one name may be in several folders. The row of a table follows the name.
+            yield replace(document, doc_id=file_id + document.doc_id.removeprefix(path.name))
+        return
     if read_rows is None:
         # The last text ending is that of a file without one.
-        endings = ", ".join([*FORMATS, ".csv.gz", ".jsonl.gz", *TEXT_ENDINGS[:-1]])
+        endings = ", ".join(dict.fromkeys([*TEXT_ENDINGS[:-1], *FORMATS, ".csv.gz", *ENDINGS]))
         raise DataError(
             f"{path}: expected a file that ends in {endings}; convert it, or name others with a"
             " pattern such as corpus: my_texts/*.txt"

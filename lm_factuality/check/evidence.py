@@ -1,13 +1,15 @@
 """Finds evidence for claims, in people's documents or with a web search service."""
 
 from collections.abc import Sequence
+from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
 from judges.claims import Evidence
 from judges.judge import Judge
 from judges.queries import queries_for_claims
-from lm_factuality.check.check import FoundEvidence
+from lm_factuality.benchmarks.longform.benchmark import FoundPassages
+from lm_factuality.check.check import EvidenceSource, FoundEvidence
 from lm_factuality.check.knowledge import CheckKnowledge
 from lm_factuality.check.passages import cut_into_passages
 from lm_factuality.retrieval.bm25 import Searcher
@@ -20,16 +22,20 @@ class DocumentEvidence:
     def __init__(self, path: Path, knowledge: CheckKnowledge) -> None:
         """Use the index of the documents at a path."""
         self._path = path
-        self._knowledge = knowledge
+        self.knowledge = knowledge
 
     def describe(self) -> dict[str, Any]:
         """Return what the evidence is, for ``summary.json``."""
-        return {"knowledge": str(self._path), "documents": self._knowledge.num_documents}
+        return {
+            "knowledge": str(self._path),
+            "documents": self.knowledge.num_documents,
+            "identity": self.knowledge.identity,
+        }
 
     @property
     def problems(self) -> list[str]:
         """A sentence about each document that could not be read."""
-        return [f"{unread.path}: {unread.reason}" for unread in self._knowledge.unread]
+        return [f"{unread.path}: {unread.reason}" for unread in self.knowledge.unread]
 
     def find(self, claims: Sequence[str], count: int) -> list[FoundEvidence]:
         """Return the passages of the documents that are nearest to each claim."""
@@ -38,7 +44,7 @@ class DocumentEvidence:
                 tuple(passage.evidence for passage in passages),
                 tuple(passage.score for passage in passages),
             )
-            for passages in self._knowledge.find(claims, count)
+            for passages in self.knowledge.find(claims, count)
         ]
 
 
@@ -48,14 +54,14 @@ class SearchEvidence:
     problems: tuple[str, ...] = ()
     """None, because a search that fails is the reason of its claim."""
 
-    def __init__(self, path: Path, service: SearchService, judge: Judge) -> None:
+    def __init__(self, path: Path, service: SearchService, judge: Judge | None) -> None:
         """Use a search service.
 
         Args:
             path: The YAML file that describes the service.
             service: The service.
-            judge: The judge, which writes queries. If it is no model, the words of a claim are its
-                query.
+            judge: The judge, which writes queries. If there is none, or it is no model, the words
+                of a claim are its query.
         """
         self._path = path
         self._service = service
@@ -86,6 +92,25 @@ class SearchEvidence:
             _nearest_passages(claim, queries_of_claim, report, count)
             for claim, queries_of_claim in zip(claims, queries_of_claims, strict=True)
         ]
+
+
+@dataclass(frozen=True)
+class FactEvidence:
+    """Passages about the facts of long answers, from the sources of checks."""
+
+    source: EvidenceSource
+    """The documents or the search service."""
+
+    identity: str | None
+    """The identity of the documents. None for a search."""
+
+    def find_passages(self, queries: Sequence[str], count: int) -> list[FoundPassages]:
+        """Find at most ``count`` passages for each query, with their titles."""
+        found_passages = []
+        for found in self.source.find(queries, count):
+            texts = tuple(evidence.passage for evidence in found.passages)
+            found_passages.append(FoundPassages(texts, found.problem))
+        return found_passages
 
 
 def _nearest_passages(

@@ -37,7 +37,7 @@ from lm_factuality.retrieval.bm25 import (
     open_tantivy,
     remove_texts,
 )
-from lm_factuality.retrieval.knowledge import Knowledge
+from lm_factuality.retrieval.knowledge import Knowledge, spellings
 
 logger = logging.getLogger(__name__)
 
@@ -73,6 +73,7 @@ class CheckKnowledge:
     Attributes:
         num_documents: The number of documents that can be found.
         num_passages: The number of passages that they were cut into.
+        identity: 16 hexadecimal digits that identify the contents of the files in results.
     """
 
     def __init__(self, source: Path, folder: Path, unlisted: Sequence[UnreadDocument] = ()) -> None:
@@ -95,6 +96,7 @@ class CheckKnowledge:
             self._searcher = Searcher(index, _STEMMER)
             self.num_documents = int(counts["documents"])
             self.num_passages = int(counts["passages"])
+            self.identity = self._store.identity()
         except (sqlite3.Error, ValueError, TypeError, LookupError, OSError) as error:
             raise _DamagedIndexError(first_line(error)) from error
         # Texts that were removed do not count.
@@ -108,6 +110,21 @@ class CheckKnowledge:
     def unread(self) -> list[UnreadDocument]:
         """The files, rows and folders that could not be read, with the reasons."""
         return [*self._unlisted, *self._store.unread()]
+
+    def passages(self, title: str) -> list[str] | None:
+        """Return the passages of the documents with a title, in order.
+
+        Args:
+            title: The title in any of its `spellings`, such as ``Ada_Lovelace``.
+
+        Returns:
+            The passages, or None if no document has this title.
+        """
+        for spelling in spellings(title):
+            texts = self._store.texts_by_title(spelling)
+            if texts:
+                return texts
+        return None
 
     def find(self, claims: Sequence[str], count: int = 5) -> list[list[FoundPassage]]:
         """Find the passages that share the most and the rarest words with each claim (BM25).
@@ -365,7 +382,7 @@ def _with_progress(
 
 def _read_file(source: Path, file: ChangedFile) -> Iterator[Document | UnreadDocument]:
     """Yield the documents of one file."""
-    if file.path == source and _is_database(source):
+    if file.path == source and is_database(source):
         yield from _read_pages(source)
         return
     try:
@@ -383,7 +400,7 @@ def _read_file(source: Path, file: ChangedFile) -> Iterator[Document | UnreadDoc
             yield document
 
 
-def _is_database(path: Path) -> bool:
+def is_database(path: Path) -> bool:
     """Tell whether a file is an SQLite database."""
     if not path.is_file():
         return False

@@ -4,6 +4,7 @@
 so that only changed files are read again.
 """
 
+import hashlib
 import json
 import os
 import sqlite3
@@ -34,6 +35,7 @@ CREATE TABLE IF NOT EXISTS unread(file INTEGER, place TEXT, reason TEXT);
 CREATE TABLE IF NOT EXISTS removed(number INTEGER PRIMARY KEY);
 CREATE TABLE IF NOT EXISTS state(name TEXT PRIMARY KEY, content TEXT);
 CREATE INDEX IF NOT EXISTS documents_of_file ON documents(file);
+CREATE INDEX IF NOT EXISTS documents_of_title ON documents(title);
 CREATE INDEX IF NOT EXISTS passages_of_document ON passages(document);
 CREATE INDEX IF NOT EXISTS unread_of_file ON unread(file);
 """  # noqa: E501
@@ -327,6 +329,23 @@ class KnowledgeStore:
                 raise LookupError(f"there is no passage {number}")
             passages.append(Evidence(*row))
         return passages
+
+    def texts_by_title(self, title: str) -> list[str]:
+        """Return the passages of all documents with a title, in order."""
+        query = (
+            "SELECT text FROM passages JOIN documents USING(document) WHERE title = ?"
+            " ORDER BY number"
+        )
+        return [text for (text,) in self._connection.execute(query, (title,))]
+
+    def identity(self) -> str:
+        """Return 16 hexadecimal digits that identify the paths and contents of all files."""
+        digest = hashlib.sha256()
+        for path, sha256 in self._connection.execute(
+            "SELECT path, sha256 FROM files ORDER BY path"
+        ):
+            digest.update(b"%s\0%s\0" % (path, (sha256 or "").encode()))
+        return digest.hexdigest()[:16]
 
     def unread(self) -> Iterator[UnreadDocument]:
         """Yield the files and rows that could not be read, by path."""

@@ -70,7 +70,7 @@ def run_check(
     start = time.monotonic()
     with (
         Judge.open(judge_config, store) as judge,
-        _open_evidence(knowledge, search, judge) as evidence,
+        open_evidence(knowledge, search, judge) as evidence,
     ):
         # A damaged certificate is an error that costs no call.
         certificates = find_certificates(judge)
@@ -88,10 +88,15 @@ def run_check(
 
 
 @contextmanager
-def _open_evidence(
-    knowledge: Path | None, search: Path | None, judge: Judge
+def open_evidence(
+    knowledge: Path | None, search: Path | None, judge: Judge | None = None
 ) -> Iterator[DocumentEvidence | SearchEvidence]:
     """Open the documents or the search service within a ``with`` block.
+
+    Args:
+        knowledge: The documents.
+        search: The YAML file of a search service, instead of documents.
+        judge: The judge that writes queries to the service. None: a claim's words are its query.
 
     Raises:
         ConfigError: Both or neither were named.

@@ -4,7 +4,8 @@
 """
 
 import json
-from collections.abc import Collection, Iterable, Mapping, Sequence
+from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
+from contextlib import contextmanager
 from dataclasses import asdict, replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
@@ -105,13 +106,25 @@ def judge(
             help="Only ambigbio: files in ALCE's JSON format, plain or .gz, instead of --samples.",
         ),
     ] = None,
+    knowledge: Annotated[
+        Path | None,
+        Option(
+            help="Only longform and ambigbio: what facts are checked against: a folder or file of"
+            " documents, an index, or a database of 'knowledge build'. ambigbio looks pages up by"
+            " title."
+        ),
+    ] = None,
+    search: Annotated[
+        Path | None,
+        Option(help="Only longform: the YAML file of a search service, instead of documents."),
+    ] = None,
     store: Store = None,
     dry_run: DryRun = False,
     metadata: Annotated[
         str,
         Option(
             metavar="KEY=VALUE",
-            help="Settings of the task, such as knowledge=INDEX,k=64, or the same as JSON"
+            help="Settings of the task, such as linking=hungarian,k=64, or the same as JSON"
             " (default: the task's own).",
         ),
     ] = "",
@@ -133,10 +146,10 @@ def judge(
       lm-factuality judge felm_gen --samples FILE --judge my_judge.yaml --out judged --dry-run
       lm-factuality judge felm_gen --samples FILE --judge my_judge.yaml --out judged --max-cost 5
       lm-factuality judge ambigbio --generations FILE --judge lexical --out judged \\
-        --metadata knowledge=wikipedia.db,linking=hungarian
+        --knowledge wikipedia.db --metadata linking=hungarian
       lm-factuality judge longform --samples FILE --judge lexical --metadata k=64 --out judged
       lm-factuality judge longform --samples answers.csv --columns answer=reply --judge lexical \\
-        --metadata knowledge=INDEX --out judged
+        --knowledge docs/ --out judged
 
     FILE is a samples file of lm_eval (--log_samples), or the file that a run saved before its judge
     began. The judge's answers stay on disk and are not requested twice: if the command is
@@ -152,13 +165,15 @@ def judge(
         raise typer.BadParameter("give either --samples or --generations")
 
     config = read_judge(judge, max_cost)
-    method = _find_method(task, metadata, reads_alce_files=bool(generations))
-    require_capabilities(config, method)
-    if _are_plain_answers(files, method):
-        docs, responses = _read_plain_answers(files, method, columns or ())
-    else:
-        docs, responses = _read_texts(files, method, is_alce_format=bool(generations))
-    with Judge.open(config, store) as opened_judge:
+    with (
+        _open_method(task, metadata, knowledge, search, bool(generations)) as method,
+        Judge.open(config, store) as opened_judge,
+    ):
+        require_capabilities(config, method)
+        if _are_plain_answers(files, method):
+            docs, responses = _read_plain_answers(files, method, columns or ())
+        else:
+            docs, responses = _read_texts(files, method, is_alce_format=bool(generations))
         if dry_run:
             print_plans(task, config.name, method.plan_questions(opened_judge, docs, responses))
             return
@@ -280,12 +295,69 @@ def read_judge(judge: str, max_cost: float | None) -> "JudgeConfig":
     return config if max_cost is None else replace(config, max_cost=max_cost)
 
 
-def _find_method(task: str, metadata: str, reads_alce_files: bool) -> "JudgedMethod":
+@contextmanager
+def _open_method(
+    task: str,
+    metadata: str,
+    knowledge: Path | None,
+    search: Path | None,
+    reads_alce_files: bool,
+) -> Iterator["JudgedMethod"]:
+    """Open the method of a task with what it checks facts against, within a ``with`` block.
+
+    Args:
+        task: The name of the task.
+        metadata: The text of ``--metadata``.
+        knowledge: The documents, or an index or database that the method itself opens.
+        search: The YAML file of a search service.
+        reads_alce_files: Whether the user gave ``--generations``.
+
+    Raises:
+        ConfigError: The task takes no such evidence, or a setting cannot be used.
+    """
+    from lm_factuality.benchmarks.biographies.method import AmbigBio
+    from lm_factuality.benchmarks.longform.benchmark import LongForm
+    from lm_factuality.check.evidence import DocumentEvidence, FactEvidence
+    from lm_factuality.check.knowledge import is_database
+    from lm_factuality.check.run import open_evidence
+    from lm_factuality.retrieval.index import MANIFEST
+
+    settings = _parse_metadata(metadata)
+    if knowledge is not None and "knowledge" in settings:
+        raise ConfigError("--knowledge and --metadata knowledge=... name two; leave one out")
+    is_index = knowledge is not None and (knowledge / MANIFEST).is_file()
+    if knowledge is not None and (is_index or (task == AmbigBio.name and is_database(knowledge))):
+        settings["knowledge"] = str(knowledge)
+        knowledge = None
+    method = _find_method(task, settings, reads_alce_files)
+    if knowledge is None and search is None:
+        yield method
+        return
+
+    with open_evidence(knowledge, search) as evidence:
+        for problem in evidence.problems:
+            echo(problem, err=True)
+        name = (knowledge or search or Path()).name
+        if isinstance(method, LongForm) and not method.kind:
+            finder = FactEvidence(evidence, evidence.describe().get("identity"))
+            yield replace(method, finder=finder, knowledge=name)
+        elif method.name == AmbigBio.name and isinstance(evidence, DocumentEvidence):
+            assert isinstance(method, AmbigBio)
+            yield replace(method, pages=evidence.knowledge, knowledge=name)
+        else:
+            option = "--knowledge" if search is None else "--search"
+            raise ConfigError(
+                f"{option}: {task} does not look up evidence so; use it with longform, without the"
+                " setting 'entities', or --knowledge with ambigbio"
+            )
+
+
+def _find_method(task: str, settings: Mapping[str, Any], reads_alce_files: bool) -> "JudgedMethod":
     """Find the method by which a judge marks a task's generations, with the user's settings.
 
     Args:
         task: The name of the task, such as ``felm_gen``.
-        metadata: The text of ``--metadata``, such as ``k=64,linking=hungarian``.
+        settings: The settings, such as ``{"k": 64, "linking": "hungarian"}``.
         reads_alce_files: Whether the user gave ``--generations``, i.e. files in ALCE's format,
             which only AmbigBio accepts.
 
@@ -295,7 +367,6 @@ def _find_method(task: str, metadata: str, reads_alce_files: bool) -> "JudgedMet
     from lm_factuality.benchmarks import make_judged_method
     from lm_factuality.benchmarks.biographies.method import AmbigBio
 
-    settings = _parse_metadata(metadata)
     # Some methods have no settings at all.
     accepted = set(getattr(make_judged_method(task), "recorded_settings", ()))
     # The identity is computed from the knowledge source. Nobody can set it.

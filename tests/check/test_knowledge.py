@@ -129,6 +129,22 @@ def test_a_file_of_documents_is_knowledge(folder, cache):
     assert found_documents(knowledge, "harbour") == ["harbour.md"]
 
 
+def test_passages_are_found_by_a_spelling_of_the_title(folder, cache):
+    knowledge = open_knowledge(folder, cache)
+
+    (text,) = knowledge.passages("harbour")
+
+    assert "The harbour froze in 1840." in text
+    assert knowledge.passages("Nowhere") is None
+
+
+def test_the_identity_depends_on_the_contents(folder, cache):
+    first = open_knowledge(folder, cache).identity
+    write(folder / "new.txt", "A new text.")
+
+    assert open_knowledge(folder, cache).identity != first
+
+
 def test_each_table_row_is_a_passage_with_its_header(folder, cache):
     write(folder / "prices.csv", "item,price in euros\nRope,3\nSail,40\n")
     knowledge = open_knowledge(folder, cache)

@@ -102,3 +102,18 @@ def test_verdicts_name_the_protocol_and_the_linking(judge_row, options, protocol
 
     assert verdict["protocol"] == protocol
     assert verdict["linking"] == linking
+
+
+@pytest.mark.parametrize("source", ["documents", "pages.db"])
+def test_pages_are_documents_by_title_or_a_database(judge_row, build_pages, tmp_path, source):
+    build_pages(TEXT)
+    (tmp_path / "documents").mkdir()
+    (tmp_path / "documents" / "lind.md").write_text(f"# Ada Lind\n\n{TEXT}\n", encoding="utf-8")
+
+    out = judge_row("--knowledge", str(tmp_path / source))
+
+    (verdict,) = read_verdicts(out / "verdicts.jsonl")
+    assert {cell["outcome"] for row in verdict["matrix"] for cell in row} == {"supported"}
+    settings = read_settings(out)
+    assert settings["knowledge"] == source
+    assert len(settings["knowledge_identity"]) == 16

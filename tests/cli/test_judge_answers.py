@@ -10,6 +10,9 @@ import pytest
 from lm_factuality.cli.main import main
 from lm_factuality.ground.files import write_lines
 from lm_factuality.retrieval.build import build_index
+from tests.retrieval.test_search import Answer, searxng_hits, service, write_yaml
+
+__all__ = ["service"]
 
 PAGE = {"title": "Grayport", "text": "Grayport is a harbour town. It was founded in 1702."}
 FILES = {
@@ -46,12 +49,93 @@ def test_answers_of_a_table_are_judged_by_an_index(judge_answers, tmp_path, name
     assert metrics["facts"]["supported"] == 1
 
 
+def write_answers(tmp_path):
+    """Write the answers as a table, and return its path."""
+    path = tmp_path / "answers.csv"
+    path.write_text(FILES["answers.csv"], encoding="utf-8")
+    return path
+
+
+@pytest.mark.parametrize("source", ["documents", "documents/town.md", "index"])
+def test_answers_are_judged_by_documents(judge_answers, tmp_path, source):
+    (tmp_path / "documents").mkdir()
+    (tmp_path / "documents" / "town.md").write_text(f"# Grayport\n\n{PAGE['text']}\n")
+
+    status = judge_answers(write_answers(tmp_path), *COLUMNS, "--knowledge", str(tmp_path / source))
+
+    metrics = json.loads((tmp_path / "judged" / "metrics.json").read_text())
+    assert status == 0
+    assert metrics["facts"]["supported"] == 1
+    assert metrics["about"]["knowledge"] == Path(source).name
+    assert len(metrics["about"]["knowledge_identity"]) == 16
+
+
+def test_a_document_that_cannot_be_read_is_named(judge_answers, tmp_path, capsys):
+    (tmp_path / "documents").mkdir()
+    (tmp_path / "documents" / "town.md").write_text(PAGE["text"])
+    (tmp_path / "documents" / "photo.png").write_bytes(b"\x89PNG")
+
+    judge_answers(write_answers(tmp_path), *COLUMNS, "--knowledge", str(tmp_path / "documents"))
+
+    assert "photo.png" in capsys.readouterr().err
+
+
+def judge_by_search(judge_answers, service, tmp_path):
+    """Judge the answers by a search service, and return the facts by verdict and a judgement."""
+    form = write_yaml(
+        tmp_path, {"service": "searxng", "url": service.url(), "max_retries": 0, "fetch": False}
+    )
+    judge_answers(write_answers(tmp_path), *COLUMNS, "--search", str(form))
+    metrics = json.loads((tmp_path / "judged" / "metrics.json").read_text())
+    verdict = json.loads((tmp_path / "judged" / "verdicts.jsonl").read_text())
+    return metrics["facts"], verdict["matrix"][0][0]
+
+
+def test_answers_are_judged_by_a_search_service(judge_answers, service, tmp_path):
+    hit = {"url": "https://a.example/x", "title": "Grayport", "content": PAGE["text"]}
+    service.script = lambda _ask: Answer({**searxng_hits(), "results": [hit]})
+
+    facts, _ = judge_by_search(judge_answers, service, tmp_path)
+
+    assert facts["supported"] == 1
+    assert [ask.query for ask in service.asks] == ["Grayport Grayport harbour town"]
+
+
+def test_a_fact_whose_search_failed_is_unscored_with_the_reason(judge_answers, service, tmp_path):
+    service.script = lambda ask: Answer("busy", 503)
+
+    facts, judgement = judge_by_search(judge_answers, service, tmp_path)
+
+    assert facts["unscored"] == 1
+    assert "the search failed" in judgement["reason"]
+
+
+@pytest.mark.parametrize(
+    ("options", "message"),
+    [
+        (["--knowledge", "index", "--metadata", "knowledge=index"], "leave one out"),
+        (["--knowledge", "index", "--metadata", "entities=true"], "index"),
+        (["--knowledge", "nowhere"], "nowhere: no such file or folder"),
+        (["--knowledge", "pages.jsonl", "--metadata", "entities=true"], "without the setting"),
+    ],
+)
+def test_evidence_that_cannot_be_used_is_an_error(
+    judge_answers, tmp_path, capsys, monkeypatch, options, message
+):
+    path = write_answers(tmp_path)
+    monkeypatch.chdir(tmp_path)
+
+    assert judge_answers(path, *COLUMNS, *options) == 1
+
+    assert message in capsys.readouterr().err
+
+
 def test_an_index_is_asked_for(judge_answers, tmp_path, capsys):
     path = tmp_path / "ada.txt"
     path.write_text("Grayport is a harbour town.", encoding="utf-8")
 
     assert judge_answers(path) == 1
-    assert "name it: --metadata knowledge=DIR" in capsys.readouterr().err
+    assert "name documents or an index: --knowledge DIR" in capsys.readouterr().err
 
 
 def test_unclear_columns_are_listed_with_the_option_to_write(judge_answers, tmp_path, capsys):

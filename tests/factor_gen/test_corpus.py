@@ -248,6 +248,24 @@ def test_a_file_of_a_folder_that_cannot_be_read_is_unused_with_the_reason(
     assert unused["picture.png"].startswith("read: cannot be read: ends in '.png', expected")
 
 
+@pytest.mark.parametrize("path", ["page.html", "*.html"])
+def test_a_page_is_read_as_in_a_folder(tmp_path: Path, path: str) -> None:
+    (tmp_path / "page.html").write_text("<html><body><p>It opened in 1870.</p></body></html>")
+
+    (document,) = read_files(tmp_path, path)
+
+    assert (document.doc_id, document.prefix.strip()) == ("page.html", "It opened in 1870.")
+
+
+def test_a_page_that_cannot_be_read_is_unused_with_the_reason(tmp_path: Path) -> None:
+    (tmp_path / "scan.pdf").write_bytes(b"no PDF")
+
+    (document,) = read_files(tmp_path, "scan.pdf")
+
+    assert document.doc_id == "scan.pdf"
+    assert "cannot be read" in document.unused
+
+
 def test_all_files_of_a_folder_are_described(mixed_folder: Path) -> None:
     record = describe_corpus(settings_of(mixed_folder, "texts"), {})
 
@@ -308,7 +326,7 @@ def test_the_settings_name_the_columns_and_limit_the_documents(tmp_path: Path) -
         ("a.csv", b'id,text\n1,"x\n', r"a\.csv:2: not valid CSV"),
         ("a.parquet", b"no parquet", r"a\.parquet: not a readable Parquet file"),
         ("a.txt", b"one\ntwo \xe9\n", r"a\.txt: cannot be read: .*0xe9 in position 8.*UTF-8"),
-        ("a.pdf", b"%PDF", r"a\.pdf: expected a file that ends in \.csv.*\.gz"),
+        ("a.png", b"PNG", r"a\.png: expected a file that ends in \.txt.*\.gz.*\.pdf"),
     ],
 )
 def test_an_error_names_the_file_and_the_line_that_cannot_be_read(

@@ -221,7 +221,7 @@ def test_samples_are_not_judged_without_their_index(indexed_task, judge_samples,
     assert judge_samples(indexed_task) == 1
 
     error = capsys.readouterr().err
-    assert "its passages are found by an index; name it: --metadata knowledge=DIR" in error
+    assert "name documents or an index: --knowledge DIR" in error
 
 
 def test_samples_are_judged_with_their_index(indexed_task, judge_samples, tmp_path):

@@ -8,7 +8,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 from functools import partial
 from pathlib import Path
-from typing import Any, ClassVar, Literal
+from typing import Any, ClassVar, Literal, Protocol, runtime_checkable
 
 from pydantic import ConfigDict
 
@@ -75,6 +75,18 @@ _MAX_SCORE_DISTANCE = 0.9
 _STEPS = ("decompose", "group", "verify", "verify_page", "verify_true_false")
 
 
+@runtime_checkable
+class Pages(Protocol):
+    """Pages by title: a knowledge source, or people's documents."""
+
+    @property
+    def identity(self) -> str:
+        """Digits that identify the content in results."""
+
+    def passages(self, title: str) -> list[str] | None:
+        """Return the passages of the page with a title, or None if there is none."""
+
+
 @dataclass(frozen=True)
 class AmbigBio(JudgedMethod):
     """Judges biographies of people who share their names.
@@ -85,7 +97,7 @@ class AmbigBio(JudgedMethod):
 
     __pydantic_config__ = ConfigDict(arbitrary_types_allowed=True)
 
-    pages: Knowledge | None = None
+    pages: Pages | None = None
     """The pages that facts are verified against.
 
     If None, these are the passages that the model was given.

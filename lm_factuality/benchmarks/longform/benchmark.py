@@ -9,7 +9,7 @@ from collections import Counter
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import asdict, dataclass, replace
 from pathlib import Path
-from typing import Any, ClassVar
+from typing import Any, ClassVar, NamedTuple, Protocol
 
 from lm_factuality.benchmarks.biographies.benchmark import report_detail
 from lm_factuality.benchmarks.biographies.generations import (
@@ -63,8 +63,50 @@ _TITLE_OR_LEAD_IN = re.compile(r"\s*#|\s*(?:\*\*|__)[^*_]*(?:\*\*|__):?\s*$|.*:\
 
 _EMPHASIS = re.compile(r"\*\*|__|`")
 
-_NO_EVIDENCE = Judgement("unscored", None, "no evidence")
-_NO_INDEX = "its passages are found by an index; name it: --metadata knowledge=DIR"
+_NO_EVIDENCE = "no evidence"
+_NO_INDEX = "its passages have to be found; name documents or an index: --knowledge DIR"
+
+
+class FoundPassages(NamedTuple):
+    """What was found about a fact."""
+
+    texts: tuple[str, ...]
+    """The passages with their titles, the nearest first."""
+
+    problem: str = ""
+    """Why nothing was found, such as a search that failed. Empty if nothing is about the fact."""
+
+
+class PassageFinder(Protocol):
+    """Finds passages about facts: an index, people's documents, or a search service."""
+
+    @property
+    def identity(self) -> str | None:
+        """Digits that identify the content in results. None if it may change, as the web does."""
+
+    def find_passages(self, queries: Sequence[str], count: int) -> list[FoundPassages]:
+        """Find at most ``count`` passages for each query."""
+        ...
+
+
+@dataclass(frozen=True)
+class IndexFinder:
+    """Finds passages in an index."""
+
+    index: Index
+    """The index."""
+
+    @property
+    def identity(self) -> str:
+        """The identity of the index, since its name says nothing about its content."""
+        return self.index.identity
+
+    def find_passages(self, queries: Sequence[str], count: int) -> list[FoundPassages]:
+        """Find passages. One call for all queries, because an index searches batches faster."""
+        hits_by_query = self.index.retrieve(queries, count)
+        return [
+            FoundPassages(tuple(hit.passage.contents for hit in hits)) for hits in hits_by_query
+        ]
 
 
 @dataclass(frozen=True)
@@ -75,8 +117,8 @@ class LongForm(AmbigBio):
     are neither grouped nor linked, and each is verified against the passages nearest to it.
     """
 
-    index: Index | None = None
-    """The index that finds the passages for each fact, if documents have none."""
+    finder: PassageFinder | None = None
+    """What finds the passages for each fact, if documents have none."""
 
     passages: int = MAX_PASSAGES
     """The number of passages that the judge sees with a fact."""
@@ -97,8 +139,7 @@ class LongForm(AmbigBio):
         """The settings that can change a score, by their keys in a task's metadata."""
         return {
             "knowledge": self.knowledge,
-            # The content of an index, since its name says nothing about it.
-            "knowledge_identity": self.index.identity if self.index else None,
+            "knowledge_identity": self.finder.identity if self.finder else None,
             "k": list(self.k),
             "passages": self.passages,
             "linking": self.linking,
@@ -116,9 +157,9 @@ class LongForm(AmbigBio):
         problem = super().document_problem(doc, responses)
         if problem:
             return problem
-        # A document with evidence from an index was saved without passages. Without the index,
-        # there is nothing to verify facts against.
-        if doc.get("evidence") == INDEX and self.index is None:
+        # A document with evidence from an index was saved without passages. Without one, there is
+        # nothing to verify facts against.
+        if doc.get("evidence") == INDEX and self.finder is None:
             return _NO_INDEX
         return None
 
@@ -181,23 +222,24 @@ class LongForm(AmbigBio):
             sentence_by_fact.setdefault(fact.text, fact.sentence)
 
         pairs = []
-        for fact_text, passages in passages_by_fact.items():
+        for fact_text, found in passages_by_fact.items():
+            no_evidence = Judgement("unscored", None, found.problem or _NO_EVIDENCE)
             pair = FactPair(
                 fact=fact_text,
                 entity="",
-                evidence=passages,
-                preset_judgement=None if passages else _NO_EVIDENCE,
+                evidence=found.texts,
+                preset_judgement=None if found.texts else no_evidence,
                 prompt_variables=self.prompt_variables(response),
-                # Facts of one sentence are verified together if an index found their passages.
-                sentence=sentence_by_fact[fact_text] if self.index else None,
+                # Facts of one sentence are verified together if their passages were searched for.
+                sentence=sentence_by_fact[fact_text] if self.finder else None,
             )
             pairs.append(pair)
         return pairs
 
     def _find_passages(
         self, response: GeneratedText, facts: Sequence[str]
-    ) -> dict[str, tuple[str, ...]]:
-        """Find the passages nearest to each fact, in the index or in the document's own passages.
+    ) -> dict[str, FoundPassages]:
+        """Find the passages nearest to each fact, by the finder or in the document's own passages.
 
         Args:
             response: The response that states the facts.
@@ -210,16 +252,13 @@ class LongForm(AmbigBio):
         subject = response.name or response.question
         queries = [f"{subject} {fact}" for fact in facts]
 
-        if self.index is not None:
-            # One call for all facts, because an index searches batches faster.
-            hits_by_query = self.index.retrieve(queries, self.passages)
-            passages_by_query = [
-                tuple(hit.passage.contents for hit in hits) for hits in hits_by_query
-            ]
+        if self.finder is not None:
+            passages_by_query = self.finder.find_passages(queries, self.passages)
         else:
             document_passages = _format_passages(response)
             passages_by_query = [
-                nearest_passages(document_passages, query, self.passages) for query in queries
+                FoundPassages(nearest_passages(document_passages, query, self.passages))
+                for query in queries
             ]
         return dict(zip(facts, passages_by_query, strict=True))
 
@@ -311,7 +350,7 @@ def long_form_method(metadata: Mapping[str, Any]) -> LongForm:
         linking=settings.linking,
         # Only the name, so that results do not depend on this machine's folders.
         knowledge=path.name,
-        index=open_index(path) if has_index else None,
+        finder=IndexFinder(open_index(path)) if has_index else None,
         passages=settings.passages,
         kind=settings.kind,
         k=settings.k,

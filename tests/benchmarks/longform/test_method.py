@@ -8,7 +8,12 @@ import pytest
 
 from judges.judge import Judge
 from lm_factuality.benchmarks.biographies.types import GeneratedText, RetrievedPassage
-from lm_factuality.benchmarks.longform.benchmark import LongForm, note_k, strip_markdown
+from lm_factuality.benchmarks.longform.benchmark import (
+    IndexFinder,
+    LongForm,
+    note_k,
+    strip_markdown,
+)
 from lm_factuality.benchmarks.longform.metrics import long_form_metrics, missing_scores_reason
 from lm_factuality.retrieval.build import build_index, open_index
 from tests.conftest import task_result
@@ -204,7 +209,9 @@ def index(tmp_path):
 @by_each_verification
 def test_an_index_finds_a_passage_for_each_fact(open_judge, index, verification):
     with open_judge(verify=verification) as judge:
-        judged = judge_text(judge, LongForm(index=index, passages=1), make_text(titles=[]))
+        judged = judge_text(
+            judge, LongForm(finder=IndexFinder(index), passages=1), make_text(titles=[])
+        )
 
     titles = [row[0].evidence[0].split("\n")[0] for row in judged.matrix]
     assert titles[:4] == [HARBOUR, HARBOUR, HARBOUR, MINE]
@@ -222,7 +229,7 @@ def test_facts_with_passages_of_an_index_are_verified_together_by_sentence(
     open_judge, server, index, verification, num_prompts
 ):
     with open_judge(verify=verification) as judge:
-        judge_text(judge, LongForm(index=index, passages=1), make_text(titles=[]))
+        judge_text(judge, LongForm(finder=IndexFinder(index), passages=1), make_text(titles=[]))
 
     assert len(list_prompts(server, is_decomposition=False)) == num_prompts
 
