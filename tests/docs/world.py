@@ -67,6 +67,21 @@ def link_checkout(folder: Path) -> None:
     (folder / ".venv" / "bin" / "activate").touch()
 
 
+def _answers_to_check(folder: Path) -> None:
+    """Write answers of three systems, a document about them, and a person's correction."""
+    right = "The mill was built in 1402."
+    wrong = "The mill was built in 1502."
+    (folder / "docs").mkdir()
+    (folder / "docs" / "mill.md").write_text(f"# The mill\n\n{right}\n", encoding="utf-8")
+    for name, answer in {"answers.csv": wrong, "new.csv": right, "old.csv": wrong}.items():
+        _table(folder / name, [{"id": "1", "question": "When?", "answer": answer}])
+    _table(folder / "log.csv", [{"ask": "When?", "reply": right}])
+    correction = {"answer": "1", "start": 0, "end": len(wrong), "claim": wrong}
+    (folder / "corrections-ana.jsonl").write_text(
+        json.dumps({**correction, "verdict": "supported", "person": "Ana"}), encoding="utf-8"
+    )
+
+
 def _texts(folder: Path) -> None:
     articles = [
         json.loads(line)
@@ -114,6 +129,7 @@ def _texts(folder: Path) -> None:
     (folder / "another.yaml").write_text(
         "backend: lexical\noptions: {threshold: 0.6}\n", encoding="utf-8"
     )
+    _answers_to_check(folder)
     pair = {
         "claim": "The mill is old.",
         "passages": ["The mill was built in 1402.", {"title": "Mill", "text": "It is old."}],
