@@ -323,8 +323,12 @@ def _open_method(
     from lm_factuality.retrieval.index import MANIFEST
 
     settings = _parse_metadata(metadata)
-    if knowledge is not None and "knowledge" in settings:
-        raise ConfigError("--knowledge and --metadata knowledge=... name two; leave one out")
+    sources = [source for source in (knowledge, search, settings.get("knowledge")) if source]
+    if len(sources) > 1:
+        raise ConfigError(
+            f"{sources[0]} and {sources[1]}: facts are checked against one source; name it once,"
+            " with --knowledge, --search or --metadata knowledge=..."
+        )
     is_index = knowledge is not None and (knowledge / MANIFEST).is_file()
     if knowledge is not None and (is_index or (task == AmbigBio.name and is_database(knowledge))):
         settings["knowledge"] = str(knowledge)
@@ -337,7 +341,8 @@ def _open_method(
     with open_evidence(knowledge, search) as evidence:
         for problem in evidence.problems:
             echo(problem, err=True)
-        name = (knowledge or search or Path()).name
+        # Results name the source without its folder, which differs between machines.
+        name = Path(sources[0]).resolve().name
         if isinstance(method, LongForm) and not method.kind:
             finder = FactEvidence(evidence, evidence.describe().get("identity"))
             yield replace(method, finder=finder, knowledge=name)
@@ -347,8 +352,8 @@ def _open_method(
         else:
             option = "--knowledge" if search is None else "--search"
             raise ConfigError(
-                f"{option}: {task} does not look up evidence so; use it with longform, without the"
-                " setting 'entities', or --knowledge with ambigbio"
+                f"{option}: {task} takes no evidence from there; only longform without the setting"
+                " 'entities' does, and ambigbio with --knowledge"
             )
 
 

@@ -113,10 +113,11 @@ def test_a_fact_whose_search_failed_is_unscored_with_the_reason(judge_answers, s
 @pytest.mark.parametrize(
     ("options", "message"),
     [
-        (["--knowledge", "index", "--metadata", "knowledge=index"], "leave one out"),
+        (["--knowledge", "index", "--metadata", "knowledge=index"], "one source; name it once"),
+        (["--knowledge", "index", "--search", "search.yaml"], "one source; name it once"),
         (["--knowledge", "index", "--metadata", "entities=true"], "index"),
         (["--knowledge", "nowhere"], "nowhere: no such file or folder"),
-        (["--knowledge", "pages.jsonl", "--metadata", "entities=true"], "without the setting"),
+        (["--knowledge", "pages.jsonl", "--metadata", "entities=true"], "only longform without"),
     ],
 )
 def test_evidence_that_cannot_be_used_is_an_error(
