@@ -109,10 +109,13 @@ def width_of(browser):
 def saved_file(tmp_path):
     """Wait for the file of corrections, and return its path."""
     end = time.monotonic() + 10
-    while not (paths := list(tmp_path.glob("corrections-*.jsonl"))):
-        assert time.monotonic() < end, "no file came"
+    while time.monotonic() < end:
+        for path in tmp_path.glob("corrections-*.jsonl"):
+            # The browser makes the file before it has written the lines.
+            if path.read_text(encoding="utf-8").endswith("\n"):
+                return path
         time.sleep(0.05)
-    return paths[0]
+    raise AssertionError("no file came")
 
 
 def save_as(browser, person):
