@@ -10,7 +10,7 @@ import json
 from collections.abc import Mapping, Sequence
 from dataclasses import asdict, dataclass, field, replace
 from math import ceil
-from typing import TYPE_CHECKING, Annotated, Any
+from typing import TYPE_CHECKING, Annotated, Any, Literal
 
 import pydantic.dataclasses
 from pydantic import BeforeValidator, Field
@@ -60,11 +60,27 @@ class Decoding:
     stop: Annotated[tuple[Text, ...], BeforeValidator(_strings_to_tuple)] = ()
     """Texts at which an answer ends."""
 
-    seed: Annotated[Integer, Field(ge=0)] | None = None
-    """The seed of the first sample. The second sample has the next number, and so on."""
+    seed: Annotated[Integer, Field(ge=0)] | Literal["none"] | None = None
+    """The seed of the first sample. The second sample has the next number, and so on.
+
+    None stands for 0 if the temperature is above 0, and for no seed otherwise. ``none`` is no seed.
+    """
 
     top_logprobs: Annotated[Integer, Field(ge=0)] = 0
     """The number of alternatives to the first token to ask for, with their log-probabilities."""
+
+    def seed_of(self, sample: int) -> int | None:
+        """Return the seed of a sample, so that the samples of one prompt differ.
+
+        Args:
+            sample: The number of the sample, from 0.
+
+        Returns:
+            The seed, or None if no seed is sent.
+        """
+        if self.seed == "none" or (self.seed is None and self.temperature == 0):
+            return None
+        return (self.seed or 0) + sample
 
     def to_dict(self) -> dict[str, Any]:
         """Return the fields by name, as they are hashed into store keys and shown in results.
@@ -158,6 +174,12 @@ class Answer:
     Each has its natural log-probability. None if the server gave none.
     """
 
+    reasoning: str | None = None
+    """The thoughts that the server returned apart from the text. They are never read."""
+
+    left_out: tuple[str, ...] | None = None
+    """The options of the request that the server refused, so that it was asked without them."""
+
     @property
     def is_cut_off(self) -> bool:
         """Whether the text reached ``max_tokens`` before its end."""
@@ -200,6 +222,10 @@ class Usage:
 
     cost: float | None = None
     """The cost in USD. None if the judge has no prices."""
+
+    refused_options: tuple[str, ...] = ()
+    """The options, such as ``seed``, without which some answers were given, as the server refused
+    them."""
 
     def plus(self, **increments: float) -> Usage:
         """Return a copy with amounts added to some fields.

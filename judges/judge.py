@@ -69,6 +69,7 @@ class Judge(AbstractContextManager["Judge"]):
         self._backend = backend
         self._store = store
         self._num_stored = 0  # distinct answers that came from the store
+        self._refused_options: set[str] = set()
 
     @classmethod
     def open(
@@ -112,8 +113,12 @@ class Judge(AbstractContextManager["Judge"]):
 
     @property
     def usage(self) -> Usage:
-        """The calls, tokens, money and stored answers used since the judge was opened."""
-        return replace(self._backend.usage or Usage(), stored=self._num_stored)
+        """What was used since the judge was opened, and the options that its server refused."""
+        return replace(
+            self._backend.usage or Usage(),
+            stored=self._num_stored,
+            refused_options=tuple(sorted(self._refused_options)),
+        )
 
     def ask(
         self,
@@ -309,7 +314,11 @@ class Judge(AbstractContextManager["Judge"]):
             """Add to the number of answers that came from the store."""
             self._num_stored += count
 
-        return answer_requests(self._backend, self._store, requests, description, count_stored)
+        answers = answer_requests(self._backend, self._store, requests, description, count_stored)
+        for answer in answers:
+            # Stored answers count too: they were given without these options.
+            self._refused_options.update(answer.left_out or ())
+        return answers
 
     def _schema(self, reply_type: type[Reply]) -> str:
         """Return the JSON schema to send for a reply, empty if the judge is sent none."""

@@ -10,9 +10,9 @@ from collections import Counter
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from functools import cache
-from typing import Any, Generic, TypeVar, get_origin
+from typing import Any, Generic, Literal, TypeVar, get_args, get_origin
 
-from pydantic import BaseModel, ConfigDict, ValidationError
+from pydantic import BaseModel, ConfigDict, ValidationError, ValidationInfo, field_validator
 
 from judges.answers import Answer, Request
 from lm_factuality.ground.thinking import UNFINISHED, without_thinking
@@ -46,6 +46,28 @@ class Reply(BaseModel):
 
     model_config = ConfigDict(extra="forbid", frozen=True)
 
+    @field_validator("*", mode="before")
+    @classmethod
+    def _match_case(cls, value: object, info: ValidationInfo) -> object:
+        """Return a word of an enumeration as it is declared, so that ``Supported`` is read."""
+        if not isinstance(value, str) or info.field_name is None:
+            return value
+        for word in _enumerated_words(cls.model_fields[info.field_name].annotation):
+            if word.casefold() == value.strip().casefold():
+                return word
+        return value
+
+
+def _enumerated_words(annotation: object) -> list[str]:
+    """Return the texts that a type allows, such as ``a`` and ``b`` for ``Literal["a", "b"]``."""
+    if get_origin(annotation) is Literal:
+        return [word for word in get_args(annotation) if isinstance(word, str)]
+    words = []
+    # The members of a union, such as those of an optional enumeration.
+    for member in get_args(annotation):
+        words += _enumerated_words(member)
+    return words
+
 
 ReplyT = TypeVar("ReplyT", bound=Reply)
 
@@ -72,7 +94,8 @@ class ParsedReply(Generic[ReplyT]):
 def json_schema_of(reply_type: type[Reply]) -> str:
     """Return the JSON schema of a reply on one line, as strict servers accept it.
 
-    Every field is required and no others are allowed, because such servers insist on both. The
+    Every field is required, none has a default and no others are allowed, because such servers
+    insist on all three. The
     fields keep their order, since a model writes them in that order: the reason before the verdict.
 
     Args:
@@ -88,25 +111,25 @@ def json_schema_of(reply_type: type[Reply]) -> str:
         if "properties" in object_schema:
             object_schema["required"] = list(object_schema["properties"])
             object_schema["additionalProperties"] = False
-    return json.dumps(_without_titles(schema))
+    return json.dumps(_without_annotations(schema))
 
 
-def _without_titles(node: object) -> object:
-    """Return a part of a JSON schema without the titles that pydantic derives from names.
+def _without_annotations(node: object) -> object:
+    """Return a part of a JSON schema without titles, which say nothing new, and defaults.
 
     Example:
-        ``{"title": "Reason", "type": "string"}`` → ``{"type": "string"}``
+        ``{"title": "Reason", "type": "string", "default": ""}`` → ``{"type": "string"}``
     """
     if isinstance(node, list):
-        return [_without_titles(item) for item in node]
+        return [_without_annotations(item) for item in node]
     if not isinstance(node, dict):
         return node
 
-    # A reply may have a field called "title", whose value is a schema and not a string.
+    # A reply may have a field called "title", whose value is a schema and thus an object.
     return {
-        name: _without_titles(value)
+        name: _without_annotations(value)
         for name, value in node.items()
-        if name != "title" or not isinstance(value, str)
+        if name not in ("title", "default") or isinstance(value, dict)
     }
 
 

@@ -321,11 +321,12 @@ def open_model(name: str = "hf-tree", **arguments: Any) -> LM:
     """
     from lm_eval.api.registry import get_model
 
+    from judges.backends.api_client import client_class
     from lm_factuality.harness.run import register_models
 
     register_models()
     try:
-        model_class: type[LM] = get_model(name)
+        model_class: type[LM] = client_class(get_model(name))
     except (KeyError, ValueError) as error:
         raise ConfigError(f"no model is called {name!r}: {error}") from error
     # lm_eval's default device stands for the CPU on machines without a GPU.

@@ -17,6 +17,7 @@ from typing import TYPE_CHECKING, Any
 
 from judges.answers import Answer, Decoding, Request, Usage
 from judges.backends import Backend, NumberedAnswer, chat_messages, plain_prompt
+from judges.backends.api_client import client_class
 from lm_factuality.ground.errors import BackendDownError, ConfigError, did_you_mean
 from lm_factuality.ground.thinking import thoughts_kept, trailing_opening_mark
 
@@ -199,12 +200,12 @@ class LmEvalBackend(Backend):
         # Without sampling, transformers warns of top_p and ignores the seed.
         if decoding.temperature > 0:
             arguments["top_p"] = decoding.top_p
-            seed = (decoding.seed or 0) + sample
+            seed = decoding.seed_of(sample)
             # Models of transformers in this process draw from torch, others are sent the seed.
-            if _is_hf_class(type(self._model)):
+            if not _is_hf_class(type(self._model)):
+                arguments["seed"] = "none" if seed is None else seed
+            elif seed is not None:
                 torch.manual_seed(seed)
-            else:
-                arguments["seed"] = seed
 
         instances = _instances(prompts, arguments)
         try:
@@ -240,8 +241,14 @@ class LmEvalBackend(Backend):
         # If the prompt ends with "<think>", the model wrote the rest of that thought. The mark is
         # put before the text, because the thought could not be told from the answer without it.
         thought_mark = trailing_opening_mark(prompt) if isinstance(prompt, str) else ""
-        prompt_tokens = _count_tokens(self._model, prompt)
-        return Answer(thought_mark + text, finish_reason, prompt_tokens, completion_tokens)
+        left_out = tuple(sorted(getattr(self._model, "refused_options", ())))
+        return Answer(
+            thought_mark + text,
+            finish_reason,
+            prompt_tokens=_count_tokens(self._model, prompt),
+            completion_tokens=completion_tokens,
+            left_out=left_out or None,
+        )
 
     def _count(self, answer: Answer) -> None:
         """Add an answer and its tokens to `usage`, unless it is an error."""
@@ -269,7 +276,7 @@ def _find_model_class(name: str) -> type[LM]:
             f"lm_eval has no model {name!r}{did_you_mean(name, names)}; known: {', '.join(names)}"
         )
     try:
-        model_class: type[LM] = get_model(name)
+        model_class: type[LM] = client_class(get_model(name))
     except ImportError as error:
         raise ConfigError(f"lm_eval model {name} needs more than is installed: {error}") from error
     return model_class

@@ -197,11 +197,17 @@ class OpenAIBackend(Backend):
             _StoppedError: The work was stopped before there was an answer.
         """
         tries = 0
+        refused: set[str] = set()
         while True:
             tries += 1
             try:
                 with self._budget.metered_call(request, work_queue.pause) as bill:
-                    return self._server.call(request, bill)
+                    return self._server.call(request, bill, refused)
+            except server.OptionRefusedError as refusal:
+                # It is no failure of the server, and the next try is another request.
+                refused.add(refusal.option)
+                tries -= 1
+                continue
             except RetryableError as error:
                 self._check_connection(error, tries)
                 # After a stop it is unknown whether a retry would have succeeded, so the request

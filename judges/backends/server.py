@@ -11,7 +11,7 @@ import logging
 import math
 import os
 import time
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Collection, Iterator, Mapping
 from dataclasses import dataclass, replace
 from functools import partial
 from operator import itemgetter
@@ -20,10 +20,11 @@ from urllib.parse import urlsplit
 
 from judges.answers import BLANKS, Answer, Request
 from judges.backends import chat_messages, plain_prompt
+from judges.backends.refusals import instead_of, refused_option, without_options
 from lm_factuality.ground.errors import BackendDownError, ConfigError
 from lm_factuality.ground.files import parse_json
 from lm_factuality.ground.http import RetryableError, is_local, parse_retry_after
-from lm_factuality.ground.thinking import content_of
+from lm_factuality.ground.thinking import content_of, reasoning_of
 
 if TYPE_CHECKING:
     import httpx
@@ -31,6 +32,8 @@ if TYPE_CHECKING:
 
     from judges.budget import Bill
     from judges.config import JudgeConfig
+
+logger = logging.getLogger(__name__)
 
 RESUME_HINT = "answers so far are kept: run the same command again to continue"
 OPENAI_KEY_VARIABLE = "OPENAI_API_KEY"
@@ -53,9 +56,6 @@ _STATUS_ADVICE = {
     403: _KEY_ADVICE,
     404: "check model, and base_url, which mostly ends in /v1",
 }
-
-# A server that rejects the JSON schema of a reply names one of these fields in its message.
-_SCHEMA_FIELDS = ("response_format", "json_schema")
 
 # Why a server ends a reply without any text in such a way that a retry would end the same.
 _FINAL_FINISH_REASONS = ("length", "content_filter")
@@ -80,6 +80,15 @@ class UnusableReplyError(ValueError):
         self.usage_only = usage_only
 
 
+class OptionRefusedError(Exception):
+    """A server refused an option of a request, which may be sent again without it."""
+
+    def __init__(self, option: str) -> None:
+        """Name the option, such as ``seed``."""
+        super().__init__(option)
+        self.option = option
+
+
 class Server:
     """The HTTP server of one judge. Any number of threads may call it at once."""
 
@@ -88,6 +97,8 @@ class Server:
         self._config = config
         self._key = find_key(config)
         self._client: OpenAI | None = None
+        # The options that the server has refused, and that requests are now sent without.
+        self._refused: set[str] = set()
 
     def connect(self) -> None:
         """Create the HTTP client, unless there is one. Nothing is sent before the first `call`."""
@@ -123,17 +134,20 @@ class Server:
         if client is not None:
             client.close()
 
-    def call(self, request: Request, bill: Bill) -> Answer:
+    def call(self, request: Request, bill: Bill, refused: Collection[str] = ()) -> Answer:
         """Send one request to the server, without retries.
 
         Args:
             request: The prompt and its decoding parameters.
             bill: Records what the call used: the server's token counts, or that it was free.
+            refused: The options that the server has refused of this request. If it takes the
+                request without them, later requests are sent without them too.
 
         Returns:
             The answer. If the server rejects this very request, an answer with ``error``.
 
         Raises:
+            OptionRefusedError: The server refuses one more option of the request.
             RetryableError: The same request may succeed later.
             BackendDownError: No request of this judge can succeed.
         """
@@ -142,10 +156,11 @@ class Server:
         config = self._config
         client = self._client
         assert client is not None, "connect() comes before call()"
+        whole_body = request_body(request, config)
+        all_refused = self._refused.union(refused)
+        body = without_options(whole_body, all_refused)
         try:
-            reply_text = client.post(
-                _PATHS[config.endpoint], cast_to=str, body=request_body(request, config)
-            )
+            reply_text = client.post(_PATHS[config.endpoint], cast_to=str, body=body)
             answer = parse_reply(self._without_key(reply_text), config.endpoint)
         except UnusableReplyError as error:
             # The tokens were generated, so they are charged although the reply is useless.
@@ -154,6 +169,9 @@ class Server:
         except APIStatusError as error:
             # Servers charge nothing for a request that they reject.
             bill.is_free = True
+            option = refused_option(error.status_code, self._message_of(error), body, all_refused)
+            if option:
+                raise OptionRefusedError(option) from None
             return self._handle_status(error)
         except APITimeoutError:
             # The server may have answered too late, so the call counts at its highest price.
@@ -165,8 +183,23 @@ class Server:
             reason = _quoted(f"connection failed: {error.__cause__}")
             raise RetryableError(reason, is_unreachable=bill.is_free) from None
 
-        bill.answer = answer
-        return answer
+        self._remember(refused)
+        # An option that this request never had does not matter to its answer.
+        left_out = tuple(sorted(all_refused.intersection(whole_body)))
+        bill.answer = replace(answer, left_out=left_out or None)
+        return bill.answer
+
+    def _remember(self, refused: Collection[str]) -> None:
+        """Send later requests without options, and say so once for each."""
+        for option in set(refused) - self._refused:
+            self._refused.add(option)
+            logger.warning(
+                "judge %s: %s refuses %s: requests are sent %s",
+                self._config.name,
+                self._config.base_url,
+                option,
+                instead_of(option),
+            )
 
     def _handle_status(self, error: APIStatusError) -> Answer:
         """Decide what an HTTP status other than 200 means for this request and for the others.
@@ -179,10 +212,7 @@ class Server:
             BackendDownError: Every request would fail in the same way.
         """
         status = error.status_code
-        # OpenAI sends {"message": ..., "code": ...}; other servers may send any text.
-        message = error.body.get("message") if isinstance(error.body, dict) else None
-        readable_message = _quoted(self._without_key(str(message or error.message)))
-        problem = f"HTTP {status}: {readable_message}"
+        problem = f"HTTP {status}: {_quoted(self._without_key(self._message_of(error)))}"
 
         # OpenAI also sends 429 when the account has no money, which waiting does not change.
         is_out_of_money = error.code == "insufficient_quota"
@@ -191,25 +221,29 @@ class Server:
             retry_after = parse_retry_after(error.response.headers.get("retry-after"))
             raise RetryableError(problem, retry_after) from None
 
-        # A redirect, a rejected JSON schema or a lack of money concerns all requests.
-        is_schema_rejected = any(field in problem for field in _SCHEMA_FIELDS)
-        is_fatal = status < 400 or status in _FATAL_STATUSES or is_schema_rejected
+        # A redirect or a lack of money concerns all requests.
+        is_fatal = status < 400 or status in _FATAL_STATUSES
         if not is_fatal and not is_out_of_money:
             return Answer(None, error=f"refused: {problem}")
-        advice = self._advice(error, is_schema_rejected)
+        advice = self._advice(error)
         raise BackendDownError(
             f"judge {self._config.name}: {self._config.base_url}: {problem}; {advice}"
         ) from None
 
-    def _advice(self, error: APIStatusError, is_schema_rejected: bool) -> str:
+    @staticmethod
+    def _message_of(error: APIStatusError) -> str:
+        """Return the server's own words in an error."""
+        # OpenAI sends {"message": ..., "code": ...}; other servers may send any text.
+        message = error.body.get("message") if isinstance(error.body, dict) else None
+        return str(message or error.message)
+
+    def _advice(self, error: APIStatusError) -> str:
         """Say what users can do about an HTTP status that every request would get."""
         if error.status_code < 400:
             # Following a redirect would send prompts and the key to a server that nobody named.
             location = error.response.headers.get("location", "nowhere")
             target = _quoted(self._without_key(location))
             return f"it redirects to {target}, which is not followed; change base_url"
-        if is_schema_rejected:
-            return "set schema: false in the judge's YAML, and answers are asked for in words alone"
         default_advice = f"no request of this judge can succeed; {RESUME_HINT}"
         return _STATUS_ADVICE.get(error.status_code, default_advice)
 
@@ -252,8 +286,7 @@ def request_body(request: Request, config: JudgeConfig) -> dict[str, Any]:
     body["temperature"] = decoding.temperature
     body["top_p"] = None if decoding.top_p == 1.0 else decoding.top_p
     body["stop"] = list(decoding.stop) or None
-    # Several samples of one prompt need different seeds to differ.
-    body["seed"] = None if decoding.seed is None else decoding.seed + request.sample
+    body["seed"] = decoding.seed_of(request.sample)
     if request.schema:
         schema = {"name": "reply", "schema": json.loads(request.schema), "strict": True}
         body["response_format"] = {"type": "json_schema", "json_schema": schema}
@@ -311,7 +344,9 @@ def answer_from_reply(reply: Mapping[str, Any], endpoint: str) -> Answer:
     reply_start = str(reply)[:80]
     try:
         choice = reply["choices"][0]
-        text = content_of(choice, usage) if endpoint == "chat" else choice["text"]
+        is_chat = endpoint == "chat"
+        text = content_of(choice) if is_chat else choice["text"]
+        reasoning = reasoning_of(choice) if is_chat else ""
         finish_reason = choice.get("finish_reason")
     except (KeyError, IndexError, TypeError, AttributeError):
         problem = f"a reply without choices: {reply_start!r}"
@@ -330,6 +365,7 @@ def answer_from_reply(reply: Mapping[str, Any], endpoint: str) -> Answer:
         text=answer_text,
         finish_reason=finish_reason,
         first_token_logprobs=first_token_logprobs,
+        reasoning=_encodable(reasoning) or None,
     )
 
 

@@ -229,16 +229,15 @@ def plain_answer(written: str) -> str | None:
     return "\n".join(line for line in lines if line)
 
 
-def content_of(choice: Mapping[str, Any], usage: object = None) -> str | None:
+def content_of(choice: Mapping[str, Any]) -> str | None:
     """Return the text of one choice of a server's chat reply, or None if it has no text.
 
-    Servers return thoughts in the field ``reasoning_content`` or ``reasoning``, or only count
-    hidden ones in ``usage``. If the token limit cut the reply off after thoughts and before the
-    answer, the text is a thought without an end, so that readers know why there is no answer.
+    If the token limit cut the reply off before its text began, all tokens went into thoughts,
+    which servers return in a field of their own or hide. The text is then a thought without an
+    end, so that readers know why there is no answer.
 
     Args:
         choice: An entry of ``choices``, as the OpenAI chat API defines it.
-        usage: The reply's ``usage``, which counts tokens.
 
     Returns:
         The content, the refusal, or ``<think>`` and the unfinished thought.
@@ -252,17 +251,30 @@ def content_of(choice: Mapping[str, Any], usage: object = None) -> str | None:
     # An empty text of a reply that is complete is the model's answer, so it stays.
     if text or not was_cut_off:
         return text
-
-    thought = message.get("reasoning_content") or message.get("reasoning") or ""
-    if thought or _has_hidden_thoughts(usage):
-        return f"{_OPENS}{thought}"
-    return text
+    return f"{_OPENS}{reasoning_of(choice)}"
 
 
-def _has_hidden_thoughts(usage: object) -> bool:
-    """Tell whether the usage of a server's reply counts tokens of thoughts."""
-    details = usage.get("completion_tokens_details") if isinstance(usage, dict) else None
-    return isinstance(details, dict) and bool(details.get("reasoning_tokens"))
+def reasoning_of(choice: Mapping[str, Any]) -> str:
+    """Return the thoughts that a server's chat reply has beside its text, empty if it has none."""
+    message = choice["message"]
+    reasoning = message.get("reasoning_content") or message.get("reasoning")
+    return reasoning if isinstance(reasoning, str) else ""
+
+
+def _written_by(choice: Mapping[str, Any]) -> str | None:
+    """Return the text of a choice after its thoughts, as local models write both.
+
+    Example:
+        The content ``Ada.`` with the reasoning ``Who?`` gives ``<think>Who?</think>Ada.``
+    """
+    text = content_of(choice)
+    thoughts = reasoning_of(choice)
+    # A text with thoughts of its own has them twice otherwise, as some servers send them.
+    if not text or not thoughts or marks_thoughts(text):
+        return text
+    # A mark within the thoughts would end them.
+    thoughts = _MARKS.sub("", thoughts)
+    return f"{_OPENS}{thoughts}{_CLOSES}{text}"
 
 
 @contextmanager
@@ -271,7 +283,7 @@ def thoughts_kept(model: "LM") -> Iterator[Callable[[str], str]]:
 
     Methods and attributes of the model are replaced during the block, so that it does not cut texts
     off at its ``think_end_token``, does not drop marks that are special tokens, and keeps the
-    unfinished thought of a chat server.
+    thoughts that a chat server returns beside the text.
 
     Args:
         model: The model.
@@ -354,14 +366,14 @@ def _decoder_that_keeps_marks(decode: Callable[..., str], dropped: set[int]) -> 
 
 
 def _parser_that_keeps_thoughts(parse: Callable[..., list[str]]) -> Callable[..., list[str]]:
-    """Return a version of a chat client's ``parse_generations`` that keeps unfinished thoughts.
+    """Return a version of a chat client's ``parse_generations`` that keeps thoughts.
 
     Args:
         parse: The client's ``parse_generations``, which reads only the content of a reply.
 
     Returns:
-        A function that first changes the replies: the content of each becomes the text that
-        `content_of` finds, such as ``<think>`` and an unfinished thought.
+        A function that first changes the replies: thoughts of other fields come before the
+        content, in ``<think>`` marks.
     """
 
     def parse_generations(outputs: _Reply | list[_Reply], **options: Any) -> list[str]:
@@ -377,7 +389,7 @@ def _parser_that_keeps_thoughts(parse: Callable[..., list[str]]) -> Callable[...
             # A reply of another shape, such as an error, stays as it is: ``parse`` reports it.
             with suppress(LookupError, TypeError, AttributeError):
                 for choice in reply["choices"]:
-                    choice["message"]["content"] = content_of(choice, reply.get("usage"))
+                    choice["message"]["content"] = _written_by(choice)
         return parse(outputs, **options)
 
     return parse_generations

@@ -19,7 +19,7 @@ import math
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from functools import partial, wraps
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from lm_eval import evaluator, evaluator_utils
 from lm_eval.api.instance import Instance
@@ -28,7 +28,11 @@ from lm_eval.api.model import LM, CachingLM
 from lm_factuality.ground.packages import replaced
 from lm_factuality.harness import answers, requests, rolling, thinking
 from lm_factuality.harness.internals import internal
+from lm_factuality.harness.requests import is_a, is_greedy, no_prompt_logprobs, seed_samples
 from lm_factuality.scores.statistics import Aggregation, ClusterInterval, NotDefined
+
+if TYPE_CHECKING:
+    from lm_eval.api.task import Task
 
 # In a run lm_eval shows the lines of its own loggers alone.
 logger = logging.getLogger("lm_eval.evaluator")
@@ -39,6 +43,8 @@ _REQUEST_TYPES: dict[str, Callable[..., list[Any]]] = {
     answers.REQUEST_TYPE: answers.word_answers,
     thinking.REQUEST_TYPE: thinking.answers_until,
 }
+# The types that need log-probabilities of prompts, which no chat server gives.
+_SCORING_TYPES = (requests.REQUEST_TYPE, rolling.REQUEST_TYPE)
 
 
 def extend_evaluate() -> None:
@@ -52,18 +58,49 @@ def extend_evaluate() -> None:
         return
 
     @wraps(evaluate)
-    def evaluate_with_suite(lm: LM | CachingLM, *arguments: Any, **options: Any) -> object:
+    def evaluate_with_suite(
+        lm: LM | CachingLM, task_dict: Mapping[str, Any], *arguments: Any, **options: Any
+    ) -> object:
         # With --use_cache, lm_eval wraps the model.
         model = lm.lm if isinstance(lm, CachingLM) else lm
+        _refuse_chat_servers(model, task_dict.get("tasks", {}))
         with _with_request_types(model), _with_stderrs():
-            results = evaluate(lm, *arguments, **options)
+            results = evaluate(lm, task_dict, *arguments, **options)
         # In a run of several processes, only the first one has results.
         if results is not None:
             results["intervals"] = _intervals_of(results["results"])
+            _record_refused_options(model, results["configs"])
         return results
 
     evaluate_with_suite.knows_suite = True  # type: ignore[attr-defined]
     evaluator.evaluate = evaluate_with_suite
+
+
+def _refuse_chat_servers(model: LM, tasks: Mapping[str, Task]) -> None:
+    """Refuse tasks that score given texts on a chat server, before any request is sent.
+
+    Args:
+        model: The model.
+        tasks: The tasks of the run, by name.
+
+    Raises:
+        ModelError: The model is a chat server, and a task needs log-probabilities of prompts.
+    """
+    if not is_a(model, "LocalChatCompletion"):
+        return
+    scoring = [name for name, task in tasks.items() if task.OUTPUT_TYPE in _SCORING_TYPES]
+    if scoring:
+        raise no_prompt_logprobs(model, ", ".join(scoring))
+
+
+def _record_refused_options(model: LM, configs: Mapping[str, Any]) -> None:
+    """Add the options that the model's server refused to the metadata of all tasks."""
+    refused = sorted(getattr(model, "refused_options", ()))
+    if not refused:
+        return
+    for config in configs.values():
+        metadata = config.get("metadata") or {}
+        config["metadata"] = {**metadata, "refused_options": refused}
 
 
 @contextmanager
@@ -81,8 +118,11 @@ def _with_request_types(model: LM) -> Iterator[None]:
             methods[name] = partial(answer, model)
     # Some models need the same number of requests in every process, or they wait for ever. The
     # processes of lm_eval's HFLM generate independently of each other.
-    if getattr(model, "world_size", 1) == 1 or requests.is_a(model, "HFLM"):
-        methods["generate_until"] = partial(ask_once, model.generate_until)
+    if getattr(model, "world_size", 1) == 1 or is_a(model, "HFLM"):
+        generate = model.generate_until
+        methods["generate_until"] = partial(
+            ask_once, lambda requests: generate(seed_samples(model, requests))
+        )
     with replaced(model, **methods):
         yield
 
@@ -173,7 +213,7 @@ def ask_once(
     keys: list[object] = []
     num_greedy = 0
     for position, request in enumerate(requests):
-        if _is_greedy(request):
+        if is_greedy(request):
             keys.append(json.dumps(request.args, sort_keys=True, default=str))
             num_greedy += 1
         else:
@@ -193,15 +233,3 @@ def ask_once(
             f"{num_greedy:,}",
         )
     return [texts[key] for key in keys]
-
-
-def _is_greedy(request: Instance) -> bool:
-    """Tell whether a request for text certainly gets the same text whenever it is repeated.
-
-    A request that is sampled, or that has more than a prompt and options, such as images, is not.
-    """
-    if len(request.args) != 2:
-        return False
-    # Servers go by the temperature alone, transformers by ``do_sample`` where it is given.
-    generation = request.args[1]
-    return not (generation.get("do_sample") or generation.get("temperature"))

@@ -11,9 +11,10 @@ alone has.
 """
 
 import hashlib
+import json
 import logging
 import math
-from collections import deque
+from collections import Counter, deque
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from pathlib import Path
@@ -120,21 +121,32 @@ def encoder_of(lm: LM) -> "Encoder | None":
         ModelError: The model is the client of a server that cannot score texts, or the client needs
             a tokenizer that the user has not named.
     """
-    name = type(lm).__name__
     if is_a(lm, "LocalChatCompletion"):
-        raise ModelError(
-            f"{name}: chat servers give no log-probabilities of prompts; use local-completions with"
-            " the server's /v1/completions"
-        )
+        raise no_prompt_logprobs(lm)
     if isinstance(lm, TemplateLM) and getattr(lm, "tokenizer", None) is not None:
         _warn_of_missing_bos(lm)
         return Encoder(lm)
     if is_a(lm, "TemplateAPI"):
         raise ModelError(
-            f"{name} scores log-likelihoods only with a tokenizer: pass tokenizer=PATH_OR_NAME and "
-            "tokenizer_backend=huggingface in --model_args"
+            f"{type(lm).__name__} scores log-likelihoods only with a tokenizer: pass"
+            " tokenizer=PATH_OR_NAME and tokenizer_backend=huggingface in --model_args"
         )
     return None
+
+
+def no_prompt_logprobs(lm: LM, tasks: str = "") -> ModelError:
+    """Return the error for a client of a chat server that is to score given texts.
+
+    Args:
+        lm: The client.
+        tasks: The tasks that need it, for the error.
+    """
+    needed_for = f", which {tasks} needs" if tasks else ""
+    return ModelError(
+        f"{type(lm).__name__}: chat servers give no log-probabilities of prompts{needed_for}; use"
+        " local-completions with the server's /v1/completions, or a task that asks questions, such"
+        " as factor_chat (docs/factor_chat.md)"
+    )
 
 
 class Encoder:
@@ -353,6 +365,51 @@ def is_a(lm: LM, name: str) -> bool:
 def request_like(request: Instance, request_type: str, arguments: tuple[Any, ...]) -> Instance:
     """Make a request of another type, with other arguments, for the row of a request."""
     return Instance(request_type, request.doc, arguments, request.idx, request.metadata)
+
+
+def is_greedy(request: Instance) -> bool:
+    """Tell whether a request for text certainly gets the same text whenever it is repeated.
+
+    A request that is sampled, or that has more than a prompt and options, such as images, is not.
+    """
+    if len(request.args) != 2:
+        return False
+    # Servers go by the temperature alone, transformers by ``do_sample`` where it is given.
+    generation = request.args[1]
+    return not (generation.get("do_sample") or generation.get("temperature"))
+
+
+def seed_samples(lm: LM, requests: Sequence[Instance]) -> list[Instance]:
+    """Give the samples of a prompt seeds of their own, for clients of OpenAI-compatible servers.
+
+    lm_eval sends its one seed with each request, and a server that honours it would give the same
+    sample each time. Other models draw from a generator that goes on.
+
+    Args:
+        lm: The model. Without a seed of its own (``seed=none``), its samples have none.
+        requests: All requests for text, with a prompt and generation arguments. Samples of a
+            prompt are equal requests.
+
+    Returns:
+        The requests in their order. Of equal sampled ones, the first has the model's seed, and
+        each further one the next number.
+    """
+    if not is_a(lm, "LocalCompletionsAPI"):
+        return list(requests)
+    num_samples: Counter[str] = Counter()
+    seeded = []
+    for request in requests:
+        if len(request.args) != 2 or is_greedy(request):
+            seeded.append(request)
+            continue
+        prompt, generation = request.args
+        key = json.dumps(request.args, sort_keys=True, default=str)
+        seed = generation.get("seed", lm._seed)
+        if num_samples[key] and isinstance(seed, int):
+            generation = {**generation, "seed": seed + num_samples[key]}
+        num_samples[key] += 1
+        seeded.append(request_like(request, request.request_type, (prompt, generation)))
+    return seeded
 
 
 def is_refusal(error: Exception) -> bool:

@@ -11,12 +11,13 @@ import hashlib
 import json
 import sys
 from collections.abc import Callable, Iterator, Mapping, Sequence
-from contextlib import contextmanager, nullcontext
+from contextlib import AbstractContextManager, contextmanager, nullcontext
 from dataclasses import dataclass
 from importlib.metadata import entry_points
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
+from judges.backends.api_client import client_class
 from judges.config import load_judge_config
 from lm_factuality.ground.console import is_first_process
 from lm_factuality.ground.errors import ConfigError, DataError, ModelError
@@ -90,6 +91,7 @@ def run(
         _readable_tables(current) as printed_results,
         _without_lm_eval_tasks() if is_suite_only else nullcontext(),
         _memory_errors_explained(),
+        _with_suite_clients(),
     ):
         # lm_eval sets `func` to the function that carries out its command ``run``.
         parsed.func(parsed)
@@ -209,6 +211,14 @@ def register_models() -> None:
         # lm_eval would refuse a second class under the name of a registered one.
         if entry_point.name not in model_registry:
             model_registry.register(entry_point.name, target=entry_point.value)
+
+
+def _with_suite_clients() -> AbstractContextManager[None]:
+    """Have lm_eval open the suite's versions of its clients of servers within a ``with`` block."""
+    registry = internal("lm_eval.api.registry")
+    get_model = internal("lm_eval.api.registry:get_model")
+    # lm_eval refuses a second class under the name of a registered one.
+    return replaced(registry, get_model=lambda name: client_class(get_model(name)))
 
 
 def _read_options(parsed: argparse.Namespace) -> dict[str, Any]:

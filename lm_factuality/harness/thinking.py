@@ -24,7 +24,7 @@ from lm_factuality.ground.thinking import (
     trailing_opening_mark,
 )
 from lm_factuality.harness.internals import internal
-from lm_factuality.harness.requests import answer_with_cache, request_like
+from lm_factuality.harness.requests import answer_with_cache, request_like, seed_samples
 
 REQUEST_TYPE = "answers_until"
 SETTING = "thinking_tokens"
@@ -46,7 +46,8 @@ def answers_until(lm: LM, requests: Sequence[Instance]) -> list[str]:
     Raises:
         ModelError: Thoughts and answer together do not fit into the model's window.
     """
-    generate_requests = [_as_generate_until(lm, request) for request in requests]
+    # Seeds come before the keys of the cache, so that each sample has a key of its own.
+    generate_requests = seed_samples(lm, [_as_generate_until(lm, request) for request in requests])
     # Sampled answers are drawn anew each time, so they have an empty key and are never cached.
     cache_keys = [
         () if request.args[1].get("do_sample") else request.args for request in generate_requests

@@ -122,10 +122,8 @@ def test_unscored_rows_have_their_reasons_with_a_cure(print_screen):
         "my_felm: 9 × no answer line: try --apply_chat_template, or a larger --gen_kwargs "
         "max_gen_toks=N" in screen
     )
-    assert (
-        "my_felm: 2 × thinking without an end: give it more room: --metadata thinking_tokens=N"
-        in screen
-    )
+    assert "my_felm: 2 × thinking without an end: all tokens went into reasoning" in screen
+    assert "--metadata thinking_tokens=N" in screen
 
 
 def test_only_the_three_commonest_reasons_are_named(print_screen):

@@ -138,7 +138,12 @@ def reply_with_message(**message: str | None) -> Act:
     ("act", "text", "finish_reason"),
     [
         pytest.param(Act(text="cut", finish_reason="length"), "cut", "length", id="cut off"),
-        pytest.param(Act(text="", finish_reason="length"), "", "length", id="cut off at once"),
+        pytest.param(
+            Act(text="", finish_reason="length"),
+            "<think>",
+            "length",
+            id="cut off in hidden thoughts",
+        ),
         pytest.param(
             Act(text=None, finish_reason="content_filter"), "", "content_filter", id="filtered"
         ),
@@ -210,11 +215,6 @@ NO_QUOTA_BODY = b'{"error": {"message": "pay first", "code": "insufficient_quota
             id="key without rights",
         ),
         pytest.param(Act(status=404), "check model, and base_url", id="no such model"),
-        pytest.param(
-            Act(status=400, text="response_format is not supported"),
-            "set schema: false",
-            id="no schemas",
-        ),
         pytest.param(Act(status=429, raw=NO_QUOTA_BODY), "pay first", id="no quota"),
     ],
 )

@@ -9,6 +9,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from judges.answers import Answer, Request
+from judges.claims import CheckReply
 from judges.judge import Judge
 from judges.typed import (
     ParsedReply,
@@ -291,6 +292,26 @@ def test_the_schema_is_sent_with_every_question(server, typed_judge):
     assert all("response_format" in body for body in server.bodies)
     sent_schema = server.bodies[0]["response_format"]["json_schema"]["schema"]
     assert sent_schema == json.loads(json_schema_of(SupportReply))
+
+
+@pytest.mark.parametrize("reply_type", [SupportReply, CheckReply])
+def test_a_schema_has_no_defaults(reply_type):
+    assert '"default"' not in json_schema_of(reply_type)
+
+
+@pytest.mark.parametrize("verdict", ["Supported", "SUPPORTED", " supported "])
+def test_a_verdict_is_read_in_any_case(verdict):
+    answer = Answer(json.dumps({"reason": "so", "verdict": verdict}))
+
+    reply = read_reply(answer, SupportReply, {})
+
+    assert reply.value.verdict == "supported"
+
+
+def test_another_word_is_no_verdict():
+    answer = Answer(json.dumps({"reason": "so", "verdict": "unsupported"}))
+
+    assert read_reply(answer, SupportReply, {}).problem.startswith("wrong form: verdict")
 
 
 def test_no_schema_is_sent_where_it_is_switched_off(server, typed_judge):

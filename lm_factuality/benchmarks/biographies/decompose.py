@@ -190,7 +190,7 @@ def _load_demonstrations() -> _Demonstrations:
 
 # Judges are sent the JSON schema of a reply, which holds the docstring and the fields of its class.
 class FactsReply(Reply):
-    """The facts of a sentence; none where it says nothing about anybody."""
+    """The facts of a sentence; none where it states none."""
 
     facts: list[str]
 
@@ -239,7 +239,7 @@ def _clean_fact(text: str) -> str:
 
 
 class GroupsReply(Reply):
-    """The numbers, from 1, of the facts of each individual."""
+    """The numbers, from 1, of the facts of each namesake."""
 
     groups: list[list[int]]
 

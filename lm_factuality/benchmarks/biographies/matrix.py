@@ -42,7 +42,8 @@ FactVerdict = Literal["supported", "not_supported", "irrelevant"]
 
 # Judges are sent the JSON schema of a reply, which holds the docstring and the fields of its class.
 class FactReply(Reply):
-    """``irrelevant``: the fact says nothing about the person. ``probability``, if it is stated, is that of support."""  # noqa: E501
+    # Long form asks about things as well as people, so the words name neither.
+    """``irrelevant`` is as the question says, and ``probability``, if stated, that of support."""
 
     reason: str
     verdict: FactVerdict

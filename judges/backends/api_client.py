@@ -1,0 +1,223 @@
+"""lm_eval's clients of OpenAI-compatible servers, with what the suite needs on the wire.
+
+`harness.run` and `judges.backends.lm_eval_model` replace lm_eval's classes by `client_class`.
+"""
+
+from __future__ import annotations
+
+import json
+import logging
+import os
+from collections.abc import AsyncIterator, Collection, Mapping
+from contextlib import asynccontextmanager
+from functools import cache, cached_property
+from typing import TYPE_CHECKING, Any
+from urllib.parse import urlsplit
+
+from judges.backends.refusals import instead_of, refused_option, without_options
+from judges.backends.server import OPENAI_KEY_VARIABLE, is_openai
+from lm_factuality.ground.errors import ConfigError
+from lm_factuality.ground.secrets import check_variable_name
+
+if TYPE_CHECKING:
+    from aiohttp import ClientResponse, ClientSession
+    from lm_eval.api.model import LM
+
+# In a run lm_eval shows the lines of its own loggers alone.
+logger = logging.getLogger("lm_eval.models")
+
+# lm_eval's classes whose requests and replies have OpenAI's form, and whose key is OpenAI's.
+_CLIENTS = (
+    "LocalCompletionsAPI",
+    "LocalChatCompletion",
+    "OpenAICompletionsAPI",
+    "OpenAIChatCompletion",
+)
+
+
+@cache
+def client_class(model_class: type[LM]) -> type[LM]:
+    """Return the suite's version of a model class of lm_eval.
+
+    Args:
+        model_class: The class. All but lm_eval's clients of OpenAI-compatible servers are returned
+            unchanged.
+
+    Returns:
+        A subclass of the same name, by which results and other code know it.
+    """
+    is_client = model_class.__module__ == "lm_eval.models.openai_completions"
+    if not is_client or model_class.__name__ not in _CLIENTS:
+        return model_class
+    return type(model_class.__name__, (_Client, model_class), {})
+
+
+class _Client:
+    """What the suite changes in a client: its key, its seed, and what it does if refused.
+
+    Attributes:
+        refused_options: The options that the server has refused in this run, such as ``seed``.
+    """
+
+    # Attributes of lm_eval's TemplateAPI, before which this class stands.
+    base_url: str
+    _header: dict[str, str] | None
+    _seed: int | None
+
+    def __init__(
+        self, *, api_key_env: str | None = "", seed: int | None = 1234, **arguments: Any
+    ) -> None:
+        """Open the client; nothing is sent.
+
+        Args:
+            api_key_env: The environment variable that holds the server's key; ``none`` sends no
+                key. By default OPENAI_API_KEY.
+            seed: The seed of the first sample of a prompt. None sends no seed.
+            **arguments: The arguments of lm_eval's class.
+
+        Raises:
+            ConfigError: The environment variable is not set.
+        """
+        # lm_eval reads "none" on a command line as None.
+        self._key_variable = OPENAI_KEY_VARIABLE if api_key_env == "" else api_key_env
+        self.refused_options: set[str] = set()
+        super().__init__(**arguments)
+        self._seed = None if seed is None else int(seed)
+        self._key = self._find_key()
+
+    def _find_key(self) -> str:
+        """Return the server's key, empty for none, and say which server gets it.
+
+        Raises:
+            ConfigError: The environment variable that the user named is not set, or OpenAI's own
+                server has no key.
+        """
+        variable = self._key_variable
+        if variable in (None, "none", "None"):
+            return ""
+        try:
+            key = os.environ.get(check_variable_name(str(variable)), "").strip()
+        except ValueError as error:
+            raise ConfigError(f"api_key_env in --model_args {error}") from None
+
+        is_needed = variable != OPENAI_KEY_VARIABLE or is_openai(self.base_url)
+        if not key and is_needed:
+            raise ConfigError(
+                f"{self.base_url} wants a key, but the environment variable {variable} is not set;"
+                " set it, or pass api_key_env=NAME in --model_args, where none sends no key"
+            )
+        if key and not self._header and not is_openai(self.base_url):
+            logger.warning(
+                "the key in %s is sent to %s (api_key_env=NAME in --model_args takes the key of"
+                " another variable, api_key_env=none sends none)",
+                variable,
+                urlsplit(self.base_url).netloc,
+            )
+        return key
+
+    @cached_property
+    def header(self) -> dict[str, str]:
+        """The headers of each request."""
+        if self._header:
+            return self._header
+        return {"Authorization": f"Bearer {self._key}"} if self._key else {}
+
+    def _create_payload(self, *arguments: Any, **options: Any) -> dict[str, Any]:
+        """Build a request as lm_eval does, without fields that say nothing or were refused."""
+        payload: dict[str, Any] = super()._create_payload(*arguments, **options)  # type: ignore[misc]
+        # Some strict servers refuse an empty list, and an empty text would stop at once.
+        payload["stop"] = [text for text in payload.get("stop") or () if text]
+        if not payload["stop"]:
+            del payload["stop"]
+        if payload.get("seed") in (None, "none"):
+            del payload["seed"]
+        return without_options(payload, self.refused_options)
+
+    def model_call(self, *arguments: Any, **options: Any) -> object:
+        """Send one request, and again without an option that the server refuses."""
+        from requests import HTTPError
+
+        try:
+            return super().model_call(*arguments, **options)  # type: ignore[misc]
+        except HTTPError as error:
+            reply: Any = error.response
+            body = json.loads(reply.request.body)
+            option = self._refused_option(reply.status_code, reply.text, body)
+            if not option:
+                raise
+        # The request is built anew, without the option.
+        self.refused_options.add(option)
+        try:
+            outputs = self.model_call(*arguments, **options)
+        except BaseException:
+            # The request failed for another reason, so nothing is known of the option.
+            self.refused_options.discard(option)
+            raise
+        self._warn_of(option)
+        return outputs
+
+    async def amodel_call(self, session: ClientSession, *arguments: Any, **options: Any) -> object:
+        """Send one request of several that are under way, as `model_call` does."""
+        adapting_session = _AdaptingSession(session, self)
+        send = super().amodel_call  # type: ignore[misc]
+        return await send(adapting_session, *arguments, **options)
+
+    def remember_refused(self, refused: Collection[str]) -> None:
+        """Send all later requests without options, and say so once for each."""
+        for option in set(refused) - self.refused_options:
+            self.refused_options.add(option)
+            self._warn_of(option)
+
+    def _warn_of(self, option: str) -> None:
+        """Say once that requests are sent without an option."""
+        server = urlsplit(self.base_url).netloc
+        logger.warning("%s refuses %s: requests are sent %s", server, option, instead_of(option))
+
+    def _refused_option(self, status: int, text: str, body: Mapping[str, Any]) -> str:
+        """Return the option of a request that the server has refused, empty if none.
+
+        Log-probabilities are what some requests are for, so whoever asks for them handles this.
+        """
+        option = refused_option(status, text, body, self.refused_options)
+        return "" if option == "logprobs" else option
+
+
+class _AdaptingSession:
+    """A session of aiohttp that posts a request again without what the server refuses.
+
+    lm_eval's client sees only the last reply. It builds all requests before it sends the first.
+    """
+
+    def __init__(self, session: ClientSession, client: _Client) -> None:
+        """Wrap a session for one request of a client."""
+        self._session = session
+        self._client = client
+
+    @asynccontextmanager
+    async def post(
+        self, url: str, *, json: Mapping[str, Any], headers: Mapping[str, str]
+    ) -> AsyncIterator[ClientResponse]:
+        """Post a request.
+
+        Args:
+            url: The address.
+            json: The request.
+            headers: Its headers.
+
+        Yields:
+            The reply, which may be an error.
+        """
+        refused: list[str] = []
+        while True:
+            body = without_options(json, {*self._client.refused_options, *refused})
+            async with self._session.post(url, json=body, headers=headers) as reply:
+                option = ""
+                if not reply.ok:
+                    text = await reply.text()
+                    option = self._client._refused_option(reply.status, text, body)
+                if not option or option in refused:
+                    if reply.ok:
+                        self._client.remember_refused(refused)
+                    yield reply
+                    return
+            refused.append(option)

@@ -1,0 +1,91 @@
+"""Options that a server refuses: how its error tells, and the request without them.
+
+Judges behind a server and lm_eval's clients of servers both ask again without a refused option.
+"""
+
+import re
+from collections.abc import Collection, Mapping
+from typing import Any
+
+# The texts by which an error names each option.
+_NAMES = {
+    "response_format": ("response_format", "json_schema", "structured outputs?"),
+    "seed": ("seed",),
+    "logprobs": ("logprobs", "top_logprobs"),
+    "max_tokens": ("max_tokens",),
+    "max_completion_tokens": ("max_completion_tokens",),
+    "temperature": ("temperature",),
+    "top_k": ("top_k",),
+}
+_OPTIONS = {
+    option: re.compile(rf"(?<!\w)(?:{'|'.join(names)})(?!\w)", re.IGNORECASE)
+    for option, names in _NAMES.items()
+}
+
+# The limit of tokens has two names, of which a server may know one. It is never left out.
+_OTHER_NAME = {
+    "max_tokens": "max_completion_tokens",
+    "max_completion_tokens": "max_tokens",
+}
+
+# Tells "seed is not supported" from "max_tokens is too large", which is an error of the request.
+_REFUSAL = re.compile(
+    r"unsupported|not support|n't support|unrecogni[sz]ed|unknown|unexpected|extra input|"
+    r"extra field|not permitted|not allowed|not available|not enabled|not implemented|"
+    r"cannot find field|only the default|deprecated",
+    re.IGNORECASE,
+)
+
+# HTTP: no money, a wrong key or address, a slow or busy server. They concern no option.
+_OTHER_STATUSES = (401, 402, 404, 405, 408, 425, 429)
+
+
+def refused_option(
+    status: int, message: str, body: Mapping[str, Any], refused: Collection[str] = ()
+) -> str:
+    """Return the option of a request that a server has refused, empty if it refused none.
+
+    Example:
+        For status 400 and ``Unsupported parameter: 'max_tokens' is not supported with this model.
+        Use 'max_completion_tokens' instead.`` it is ``max_tokens``.
+
+    Args:
+        status: The HTTP status of the reply.
+        message: The text of the reply.
+        body: The request, which the server may also refuse for what it asks.
+        refused: The options that it has refused before.
+    """
+    if status < 400 or status in _OTHER_STATUSES:
+        return ""
+    named: dict[int, str] = {}
+    for option, pattern in _OPTIONS.items():
+        match = pattern.search(message)
+        # A schema may also be refused for what it says, and the prompt asks for the same form.
+        is_refusal = option == "response_format" or _REFUSAL.search(message)
+        # A request is never sent without any limit of tokens.
+        is_last_limit = _OTHER_NAME.get(option) in refused
+        if option in body and match and is_refusal and not is_last_limit:
+            named[match.start()] = option
+    # The advice to take another option stands after the refused one.
+    return named[min(named)] if named else ""
+
+
+def instead_of(option: str) -> str:
+    """Return how requests are sent after an option was refused, for a message."""
+    other_name = _OTHER_NAME.get(option)
+    return f"with {other_name} instead" if other_name else "without it"
+
+
+def without_options(body: Mapping[str, Any], refused: Collection[str]) -> dict[str, Any]:
+    """Return a request without the options that a server has refused.
+
+    A limit of tokens is sent under its other name instead.
+    """
+    changed = dict(body)
+    for option in refused:
+        value = changed.pop(option, None)
+        if value is not None and option in _OTHER_NAME:
+            changed[_OTHER_NAME[option]] = value
+    if "logprobs" in refused:
+        changed.pop("top_logprobs", None)
+    return changed

@@ -1,0 +1,242 @@
+"""What lm_eval's clients of servers send once the suite has opened them, and what they keep."""
+
+from __future__ import annotations
+
+import json
+import logging
+from collections import Counter, defaultdict
+from collections.abc import Iterator
+from contextlib import closing
+
+import pytest
+import yaml
+
+from lm_factuality import api
+from lm_factuality.ground.errors import ConfigError, ModelError
+from tests.conftest import TASKS
+from tests.judges.server import Act, JudgeServer
+
+KEY = "not-a-real-key"
+NUM_SAMPLES = 9
+
+
+@pytest.fixture
+def server(monkeypatch) -> Iterator[JudgeServer]:
+    """Run a server of a chat model, with OpenAI's key in the environment."""
+    monkeypatch.setenv("OPENAI_API_KEY", KEY)
+    with closing(JudgeServer(lambda prompt, attempt: Act(text="Answer: ALL_CORRECT"))) as server:
+        yield server
+
+
+def open_client(server: JudgeServer, **arguments):
+    """Open the client of the server's chat endpoint, as ``run`` does."""
+    defaults = {"model": "m", "base_url": f"{server.base_url}/chat/completions"}
+    return api.open_model("local-chat-completions", **{**defaults, **arguments})
+
+
+@pytest.fixture
+def felm_tasks(tmp_path):
+    """Write the task ``sampled``, which takes nine samples of each prompt of FELM's sample."""
+    task = {
+        "include": str(TASKS / "sample" / "sample_felm.yaml"),
+        "task": "sampled",
+        "dataset_path": str(TASKS / "sample" / "sample_felm.jsonl"),
+        "repeats": NUM_SAMPLES,
+        "generation_kwargs": {"do_sample": True, "temperature": 0.7, "max_gen_toks": 100},
+    }
+    (tmp_path / "sampled.yaml").write_text(yaml.safe_dump(task), encoding="utf-8")
+    return tmp_path
+
+
+def seeds_by_prompt(server: JudgeServer) -> list[list[int | None]]:
+    """Return the seeds that the server received for each prompt."""
+    seeds = defaultdict(list)
+    for body in server.bodies:
+        seeds[json.dumps(body["messages"])].append(body.get("seed"))
+    return list(seeds.values())
+
+
+def evaluate(model, tasks, **options):
+    """Evaluate two rows of tasks in memory."""
+    return api.evaluate(model, tasks, limit=2, apply_chat_template=True, **options)
+
+
+@pytest.mark.parametrize("num_concurrent", [1, 4])
+def test_each_sample_of_a_row_has_its_own_seed(server, felm_tasks, num_concurrent):
+    client = open_client(server, num_concurrent=num_concurrent)
+
+    evaluate(client, ["sampled"], include_path=[str(felm_tasks)])
+
+    rows = seeds_by_prompt(server)
+    assert len(rows) == 2
+    for seeds in rows:
+        assert sorted(seeds) == list(range(1234, 1234 + NUM_SAMPLES))
+
+
+def test_the_seed_of_a_model_is_that_of_the_first_sample(server, felm_tasks):
+    evaluate(open_client(server, seed=7), ["sampled"], include_path=[str(felm_tasks)])
+
+    assert sorted(seeds_by_prompt(server)[0]) == list(range(7, 7 + NUM_SAMPLES))
+
+
+def test_a_seed_of_none_is_not_sent(server, felm_tasks):
+    evaluate(open_client(server, seed=None), ["sampled"], include_path=[str(felm_tasks)])
+
+    assert len(server.bodies) == 2 * NUM_SAMPLES
+    assert not any("seed" in body for body in server.bodies)
+
+
+def test_no_empty_stop_is_sent(server):
+    client = open_client(server)
+
+    evaluate(client, ["sample_felm"], gen_kwargs={"until": []})
+
+    assert server.bodies
+    assert not any("stop" in body for body in server.bodies)
+
+
+@pytest.fixture
+def client_log(caplog, monkeypatch):
+    """Return the log with the lines of the clients, which lm_eval's logger may not pass on."""
+    logger = logging.getLogger("lm_eval.models")
+    monkeypatch.setattr(logger, "propagate", False)
+    logger.addHandler(caplog.handler)
+    yield caplog
+    logger.removeHandler(caplog.handler)
+
+
+@pytest.mark.parametrize("num_concurrent", [1, 4])
+@pytest.mark.parametrize(
+    ("arguments", "key"),
+    [({}, KEY), ({"api_key_env": "MY_KEY"}, "another-key"), ({"api_key_env": "none"}, None)],
+)
+def test_a_server_gets_the_key_of_the_named_variable(
+    server, monkeypatch, arguments, key, num_concurrent
+):
+    monkeypatch.setenv("MY_KEY", "another-key")
+
+    evaluate(open_client(server, num_concurrent=num_concurrent, **arguments), ["sample_felm"])
+
+    expected = f"Bearer {key}" if key else None
+    assert {headers.get("authorization") for headers in server.headers} == {expected}
+
+
+def test_one_line_names_the_host_that_gets_the_key(server, client_log):
+    open_client(server)
+
+    assert client_log.text.count(f"OPENAI_API_KEY is sent to 127.0.0.1:{server.port}") == 1
+    assert KEY not in client_log.text
+
+
+@pytest.mark.parametrize(
+    "arguments",
+    [{"api_key_env": "none"}, {"base_url": "https://api.openai.com/v1/chat/completions"}],
+)
+def test_no_line_names_a_host_if_no_other_server_gets_the_key(server, client_log, arguments):
+    open_client(server, **arguments)
+
+    assert "is sent to" not in client_log.text
+
+
+@pytest.mark.parametrize("name", ["UNSET_KEY", "sk-not-a-name-1234567890abcdef"])
+def test_a_variable_without_a_key_is_refused(server, name):
+    with pytest.raises(ConfigError, match="environment variable") as refusal:
+        open_client(server, api_key_env=name)
+
+    assert "1234567890abcdef" not in str(refusal.value)
+
+
+def refuse(server: JudgeServer, *options: str):
+    """Let the server refuse options, one at a time."""
+
+    def reply(prompt: str, attempt: int) -> Act:
+        for option in options:
+            if option in server.bodies[-1]:
+                return Act(status=400, text=f"Unsupported parameter: '{option}'")
+        return Act(text="Answer: ALL_CORRECT")
+
+    server.script = reply
+
+
+@pytest.mark.parametrize("num_concurrent", [1, 2])
+@pytest.mark.parametrize("option", ["seed", "max_tokens", "temperature"])
+def test_a_refused_option_is_left_out_for_the_rest_of_the_run(server, option, num_concurrent):
+    refuse(server, option)
+    client = open_client(server, num_concurrent=num_concurrent)
+
+    results = api.evaluate(client, ["sample_felm"], limit=6, apply_chat_template=True)
+
+    # Requests under way with the first refused one are refused too.
+    refused = sum(option in body for body in server.bodies)
+    assert refused <= num_concurrent
+    assert len(server.bodies) == 6 + refused
+    assert results.files[0].tasks[0].metadata["refused_options"] == [option]
+
+
+def test_several_options_may_be_refused(server):
+    refuse(server, "seed", "max_tokens", "temperature")
+
+    results = evaluate(open_client(server), ["sample_felm"])
+
+    assert results.files[0].tasks[0].metadata["refused_options"] == [
+        "max_tokens",
+        "seed",
+        "temperature",
+    ]
+    assert set(server.bodies[-1]) == {"messages", "model", "max_completion_tokens", "stop"}
+    assert Counter(server.attempts.values())[1] == 1
+
+
+def test_thoughts_of_a_server_are_kept_apart_from_what_is_scored(server):
+    message = {"content": "Answer: ALL_CORRECT", "reasoning_content": "Answer: 1"}
+    choice = {"index": 0, "message": message, "finish_reason": "stop"}
+    server.script = lambda prompt, attempt: Act(raw=json.dumps({"choices": [choice]}).encode())
+
+    (row, _) = evaluate(open_client(server), ["sample_felm"]).rows()
+
+    assert row["resps"] == [["<think>Answer: 1</think>Answer: ALL_CORRECT"]]
+    assert row["filtered_resps"] == ["Answer: ALL_CORRECT"]
+
+
+def test_an_answer_lost_to_hidden_thoughts_says_what_to_set(server):
+    server.script = lambda prompt, attempt: Act(text="", finish_reason="length")
+
+    (reason,) = evaluate(open_client(server), ["sample_felm"]).unscored()
+
+    assert reason["reason"] == "thinking without an end"
+    assert "hidden" in reason["cure"]
+    assert "thinking_tokens=N" in reason["cure"]
+
+
+@pytest.mark.parametrize(
+    "task", ["sample_factor_generation", "sample_factor", "sample_factor_perplexity"]
+)
+def test_a_task_that_no_chat_server_can_do_is_refused_before_anything_is_sent(server, task):
+    client = open_client(server)
+
+    with pytest.raises(ModelError, match=f"{task} needs"):
+        evaluate(client, ["sample_felm", task], metadata={"judge": "lexical"})
+
+    assert server.bodies == []
+
+
+def test_a_run_uses_these_clients(server, tmp_path):
+    results = api.run(
+        ["sample_felm"],
+        "local-chat-completions",
+        tmp_path,
+        model_args={
+            "model": "m",
+            "base_url": f"{server.base_url}/chat/completions",
+            "api_key_env": "none",
+            "seed": None,
+        },
+        limit=2,
+        apply_chat_template=True,
+    )
+
+    assert len(results.rows()) == 2
+    assert not any("authorization" in headers for headers in server.headers)
+    assert not any("seed" in body for body in server.bodies)
+    for path in tmp_path.rglob("*.json*"):
+        assert KEY not in path.read_text(encoding="utf-8")

@@ -1,0 +1,165 @@
+"""Options that a server refuses: they are left out, once per run, and results say so."""
+
+from __future__ import annotations
+
+import pytest
+
+from judges.answers import Decoding, Request
+from judges.backends.refusals import refused_option, without_options
+from judges.judge import Judge
+from judges.verify import Pair, verify
+from tests.judges.server import Act
+
+SCHEMA = '{"type": "object"}'
+BODY = {
+    "model": "m",
+    "messages": [],
+    "max_tokens": 512,
+    "temperature": 0.0,
+    "seed": 1,
+    "logprobs": True,
+    "top_logprobs": 5,
+    "response_format": {"type": "json_schema"},
+}
+
+# What servers write, in their own words.
+REFUSALS = [
+    (
+        400,
+        "Unsupported parameter: 'max_tokens' is not supported with this model. Use"
+        " 'max_completion_tokens' instead.",
+        "max_tokens",
+    ),
+    (
+        400,
+        "Unsupported value: 'temperature' does not support 0.0 with this model. Only the default"
+        " (1) value is supported.",
+        "temperature",
+    ),
+    (403, "You are not allowed to request logprobs from this model.", "logprobs"),
+    (
+        422,
+        '{"detail":[{"type":"extra_forbidden","loc":["body","seed"],"msg":"Extra inputs are not'
+        ' permitted"}]}',
+        "seed",
+    ),
+    (400, 'Invalid JSON payload received. Unknown name "seed": Cannot find field.', "seed"),
+    (422, "Unexpected keys in the request: {'response_format'}", "response_format"),
+    (400, "Invalid schema for response_format 'reply'", "response_format"),
+]
+
+
+@pytest.mark.parametrize(("status", "message", "option"), REFUSALS)
+def test_an_error_names_the_refused_option(status, message, option):
+    assert refused_option(status, message, BODY) == option
+
+
+@pytest.mark.parametrize(
+    ("status", "message"),
+    [
+        (400, "'max_tokens' is too large: 512. This model supports at most 256 tokens."),
+        (400, "This model's maximum context length is 2048 tokens. Please reduce the prompt."),
+        (429, "seed is not supported right now"),
+        (401, "Unknown key"),
+        (400, "top_p is not supported"),
+        (500, "internal error"),
+    ],
+)
+def test_other_errors_name_no_refused_option(status, message):
+    assert refused_option(status, message, BODY) == ""
+
+
+def test_a_request_is_never_sent_without_a_limit_of_tokens():
+    body = without_options(BODY, {"max_tokens"})
+
+    assert body["max_completion_tokens"] == 512
+    message = "'max_completion_tokens' is not supported"
+    assert refused_option(400, message, body, {"max_tokens"}) == ""
+
+
+def refuse(*options: str):
+    """Return a script of a server that refuses options, one at a time."""
+
+    def script(server):
+        def reply(prompt: str, attempt: int) -> Act:
+            for option in options:
+                if option in server.bodies[-1]:
+                    return Act(status=400, text=f"Unsupported parameter: '{option}'")
+            return Act(text='{"reason": "so", "verdict": "supported", "probability": null}')
+
+        return reply
+
+    return script
+
+
+ALL_OPTIONS = ("response_format", "seed", "logprobs", "max_tokens", "temperature")
+
+
+@pytest.mark.parametrize("option", ALL_OPTIONS)
+def test_a_judge_asks_again_without_a_refused_option_once_per_run(server, ask_server, option):
+    server.script = refuse(option)(server)
+    decoding = Decoding(temperature=0.5, seed=3, top_logprobs=2)
+    requests = [Request(f"p{number}", decoding, schema=SCHEMA) for number in range(20)]
+
+    answers = ask_server(requests, concurrency=1)
+
+    assert [answer.left_out for answer in answers] == [(option,)] * 20
+    assert len(server.bodies) == 21
+    assert sum(option in body for body in server.bodies) == 1
+
+
+def test_a_judge_leaves_out_all_options_that_are_refused(server, ask_server):
+    server.script = refuse(*ALL_OPTIONS)(server)
+    decoding = Decoding(temperature=0.5, seed=3, top_logprobs=2)
+
+    (answer,) = ask_server([Request("p", decoding, schema=SCHEMA)])
+
+    assert answer.left_out == tuple(sorted(ALL_OPTIONS))
+    assert set(server.bodies[-1]) == {"model", "messages", "max_completion_tokens"}
+    assert ask_server.backend.usage.calls == 6
+
+
+def test_an_option_that_was_not_the_cause_is_sent_again(server, ask_server):
+    def reply(prompt: str, attempt: int) -> Act:
+        if prompt == "p0":
+            return Act(status=400, text="seed: the prompt holds an unknown word")
+        return Act(text="yes")
+
+    server.script = reply
+    decoding = Decoding(seed=3)
+
+    answers = ask_server([Request(f"p{n}", decoding) for n in range(3)], concurrency=1)
+
+    assert [answer.left_out for answer in answers] == [None] * 3
+    assert answers[0].error.startswith("refused: HTTP 400: seed")
+
+
+def test_the_usage_of_a_judge_names_refused_options_also_in_a_later_run(server, config, tmp_path):
+    server.script = refuse("response_format")(server)
+    pairs = [Pair("The mill is old.", ("The mill was built in 1402.",))]
+
+    for _ in range(2):
+        with Judge.open(config(), store=tmp_path / "answers.sqlite") as judge:
+            (verification,) = verify(judge, pairs)
+            assert verification.verdict == "supported"
+            assert judge.usage.refused_options == ("response_format",)
+
+    assert len(server.bodies) == 2
+
+
+@pytest.mark.parametrize(
+    ("decoding", "seeds"),
+    [
+        pytest.param(Decoding(temperature=0.7), [0, 1, 2], id="sampled"),
+        pytest.param(Decoding(temperature=0.7, seed=5), [5, 6, 7], id="with a seed"),
+        pytest.param(Decoding(temperature=0.7, seed="none"), [None] * 3, id="without a seed"),
+        pytest.param(Decoding(), [None], id="greedy"),
+    ],
+)
+def test_each_sample_of_a_judge_has_its_own_seed(server, ask_server, decoding, seeds):
+    requests = [Request("p", decoding, sample) for sample in range(len(seeds))]
+
+    ask_server(requests, concurrency=1)
+
+    assert [body.get("seed") for body in server.bodies] == seeds
+    assert not any("stop" in body for body in server.bodies)
