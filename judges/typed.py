@@ -7,7 +7,7 @@ asked for once more, with the reason. If the second does not fit either, the ite
 
 import json
 from collections import Counter
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Collection, Mapping, Sequence
 from dataclasses import dataclass, replace
 from functools import cache
 from typing import Any, Generic, Literal, TypeVar, get_args, get_origin
@@ -40,8 +40,8 @@ _MAX_RETRY_WORDING = 200
 class Reply(BaseModel):
     """The reply of a judge: a JSON object that has the fields of a subclass and no others.
 
-    The docstring of a subclass is part of its JSON schema, which is sent to servers and hashed into
-    the keys of stored answers. Changing it therefore asks all questions again.
+    The docstring of a subclass is part of its JSON schema, which is hashed into the keys of stored
+    answers. Changing it therefore asks all questions again. Servers are not sent it.
     """
 
     model_config = ConfigDict(extra="forbid", frozen=True)
@@ -94,8 +94,7 @@ class ParsedReply(Generic[ReplyT]):
 def json_schema_of(reply_type: type[Reply]) -> str:
     """Return the JSON schema of a reply on one line, as strict servers accept it.
 
-    Every field is required, none has a default and no others are allowed, because such servers
-    insist on all three. The
+    Every field is required and no others are allowed, because such servers insist on both. The
     fields keep their order, since a model writes them in that order: the reason before the verdict.
 
     Args:
@@ -111,25 +110,43 @@ def json_schema_of(reply_type: type[Reply]) -> str:
         if "properties" in object_schema:
             object_schema["required"] = list(object_schema["properties"])
             object_schema["additionalProperties"] = False
-    return json.dumps(_without_annotations(schema))
+    return json.dumps(_without_annotations(schema, ("title",)))
 
 
-def _without_annotations(node: object) -> object:
-    """Return a part of a JSON schema without titles, which say nothing new, and defaults.
+def schema_to_send(schema: str) -> dict[str, Any]:
+    """Return the JSON schema of a reply as servers are sent it.
+
+    Strict servers refuse defaults, and the prompt says what the fields mean, in words that fit what
+    it asks about. The schema in the keys of stored answers has both, so it is no longer changed.
+
+    Args:
+        schema: A schema from `json_schema_of`.
+    """
+    sent = _without_annotations(json.loads(schema), ("default", "description"))
+    assert isinstance(sent, dict)
+    return sent
+
+
+def _without_annotations(node: object, annotations: Collection[str]) -> object:
+    """Return a part of a JSON schema without what only describes it.
 
     Example:
-        ``{"title": "Reason", "type": "string", "default": ""}`` → ``{"type": "string"}``
+        Without ``title``: ``{"title": "Reason", "type": "string"}`` → ``{"type": "string"}``
+
+    Args:
+        node: The part.
+        annotations: The keys to leave out, such as ``title``.
     """
     if isinstance(node, list):
-        return [_without_annotations(item) for item in node]
+        return [_without_annotations(item, annotations) for item in node]
     if not isinstance(node, dict):
         return node
 
     # A reply may have a field called "title", whose value is a schema and thus an object.
     return {
-        name: _without_annotations(value)
+        name: _without_annotations(value, annotations)
         for name, value in node.items()
-        if name not in ("title", "default") or isinstance(value, dict)
+        if name not in annotations or isinstance(value, dict)
     }
 
 

@@ -37,7 +37,7 @@ KeyT = TypeVar("KeyT")
 
 
 class SupportReply(Reply):
-    # Servers are sent this docstring, so its words are part of the keys of stored answers.
+    # The words of this docstring are part of the keys of stored answers.
     """``probability``, if it is stated, is that of support."""
 
     reason: str

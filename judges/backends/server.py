@@ -6,7 +6,6 @@ of evaluated models by `answer_from_reply`.
 
 from __future__ import annotations
 
-import json
 import logging
 import math
 import os
@@ -21,6 +20,7 @@ from urllib.parse import urlsplit
 from judges.answers import BLANKS, Answer, Request
 from judges.backends import chat_messages, plain_prompt
 from judges.backends.refusals import instead_of, refused_option, without_options
+from judges.typed import schema_to_send
 from lm_factuality.ground.errors import BackendDownError, ConfigError
 from lm_factuality.ground.files import parse_json
 from lm_factuality.ground.http import RetryableError, is_local, parse_retry_after
@@ -288,7 +288,8 @@ def request_body(request: Request, config: JudgeConfig) -> dict[str, Any]:
     body["stop"] = list(decoding.stop) or None
     body["seed"] = decoding.seed_of(request.sample)
     if request.schema:
-        schema = {"name": "reply", "schema": json.loads(request.schema), "strict": True}
+        sent_schema = schema_to_send(request.schema)
+        schema = {"name": "reply", "schema": sent_schema, "strict": True}
         body["response_format"] = {"type": "json_schema", "json_schema": schema}
 
     # These come last, so that a user can replace or remove any field.

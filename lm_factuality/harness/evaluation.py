@@ -58,14 +58,13 @@ def extend_evaluate() -> None:
         return
 
     @wraps(evaluate)
-    def evaluate_with_suite(
-        lm: LM | CachingLM, task_dict: Mapping[str, Any], *arguments: Any, **options: Any
-    ) -> object:
+    def evaluate_with_suite(lm: LM | CachingLM, *arguments: Any, **options: Any) -> object:
         # With --use_cache, lm_eval wraps the model.
         model = lm.lm if isinstance(lm, CachingLM) else lm
-        _refuse_chat_servers(model, task_dict.get("tasks", {}))
+        # lm_eval passes its groups and tasks by name.
+        _refuse_chat_servers(model, options.get("task_dict", {}).get("tasks", {}))
         with _with_request_types(model), _with_stderrs():
-            results = evaluate(lm, task_dict, *arguments, **options)
+            results = evaluate(lm, *arguments, **options)
         # In a run of several processes, only the first one has results.
         if results is not None:
             results["intervals"] = _intervals_of(results["results"])

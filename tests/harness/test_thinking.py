@@ -440,17 +440,19 @@ def test_a_server_is_asked_for_the_tokens_of_reasoning_and_answer(server, ask_se
     assert request["stop"] == []
 
 
-@pytest.mark.parametrize(
-    "message",
-    [
-        {"content": "<think>Question: who?</think>" + "".join(ANSWER)},
-        {"content": "".join(ANSWER), "reasoning_content": "Who?"},
-    ],
-)
-def test_the_answer_of_a_server_is_kept_as_it_is(ask_server, message):
-    text, _ = single_text(ask_server(message))
+def test_the_answer_of_a_server_is_kept_as_it_is(ask_server):
+    content = "<think>Question: who?</think>" + "".join(ANSWER)
 
-    assert text == message["content"]
+    text, _ = single_text(ask_server({"content": content}))
+
+    assert text == content
+
+
+@pytest.mark.parametrize("key", ["reasoning_content", "reasoning"])
+def test_reasoning_beside_the_answer_of_a_server_is_kept_in_marks(ask_server, key):
+    text, _ = single_text(ask_server({"content": "".join(ANSWER), key: "Who?"}))
+
+    assert text == "<think>Who?</think>" + "".join(ANSWER)
 
 
 @pytest.mark.parametrize("key", ["reasoning_content", "reasoning"])

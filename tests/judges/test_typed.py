@@ -19,8 +19,10 @@ from judges.typed import (
     numbering_problem,
     read_reply,
     retry_request,
+    schema_to_send,
 )
 from judges.verify import SupportReply
+from lm_factuality.benchmarks.biographies.matrix import FactReply
 from tests.judges.server import Act
 
 
@@ -291,12 +293,15 @@ def test_the_schema_is_sent_with_every_question(server, typed_judge):
 
     assert all("response_format" in body for body in server.bodies)
     sent_schema = server.bodies[0]["response_format"]["json_schema"]["schema"]
-    assert sent_schema == json.loads(json_schema_of(SupportReply))
+    assert sent_schema == schema_to_send(json_schema_of(SupportReply))
 
 
-@pytest.mark.parametrize("reply_type", [SupportReply, CheckReply])
-def test_a_schema_has_no_defaults(reply_type):
-    assert '"default"' not in json_schema_of(reply_type)
+@pytest.mark.parametrize("reply_type", [SupportReply, CheckReply, FactReply])
+def test_a_server_is_sent_no_defaults_and_no_descriptions(reply_type):
+    sent_schema = json.dumps(schema_to_send(json_schema_of(reply_type)))
+
+    assert '"default"' not in sent_schema
+    assert '"description"' not in sent_schema
 
 
 @pytest.mark.parametrize("verdict", ["Supported", "SUPPORTED", " supported "])

@@ -188,9 +188,9 @@ def _load_demonstrations() -> _Demonstrations:
     )
 
 
-# Judges are sent the JSON schema of a reply, which holds the docstring and the fields of its class.
+# The schema of a reply, with the docstring of its class, is part of the keys of stored answers.
 class FactsReply(Reply):
-    """The facts of a sentence; none where it states none."""
+    """The facts of a sentence; none where it says nothing about anybody."""
 
     facts: list[str]
 
@@ -239,7 +239,7 @@ def _clean_fact(text: str) -> str:
 
 
 class GroupsReply(Reply):
-    """The numbers, from 1, of the facts of each namesake."""
+    """The numbers, from 1, of the facts of each individual."""
 
     groups: list[list[int]]
 

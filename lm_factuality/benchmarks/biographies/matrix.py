@@ -40,10 +40,9 @@ _MARKS = " \t\r\n.*_\"'"  # may stand around a one-word answer
 FactVerdict = Literal["supported", "not_supported", "irrelevant"]
 
 
-# Judges are sent the JSON schema of a reply, which holds the docstring and the fields of its class.
+# The schema of a reply, with the docstring of its class, is part of the keys of stored answers.
 class FactReply(Reply):
-    # Long form asks about things as well as people, so the words name neither.
-    """``irrelevant`` is as the question says, and ``probability``, if stated, that of support."""
+    """``irrelevant``: the fact says nothing about the person. ``probability``, if it is stated, is that of support."""  # noqa: E501
 
     reason: str
     verdict: FactVerdict
