@@ -202,10 +202,14 @@ class LmEvalBackend(Backend):
             arguments["top_p"] = decoding.top_p
             seed = decoding.seed_of(sample)
             # Models of transformers in this process draw from torch, others are sent the seed.
-            if not _is_hf_class(type(self._model)):
-                arguments["seed"] = "none" if seed is None else seed
-            elif seed is not None:
+            if seed is None:
+                # lm_eval's clients would send a seed of their own.
+                if _is_server_client(self._model):
+                    arguments["seed"] = "none"
+            elif _is_hf_class(type(self._model)):
                 torch.manual_seed(seed)
+            else:
+                arguments["seed"] = seed
 
         instances = _instances(prompts, arguments)
         try:

@@ -89,6 +89,8 @@ def pack(
     Examples:
       lm-factuality leaderboard pack results --model facebook/opt-125m --out submissions
       lm-factuality leaderboard pack results --model ORG/NAME --certificate FILE --out submissions
+      lm-factuality leaderboard pack results --model ORG/NAME --revision api:NAME --dtype unknown
+          --out submissions
 
     The submission is the folder ORG__NAME/LEADERBOARD/DATE below --out, and holds copies of
     lm_eval's files. The command writes nothing if a file holds a credential, or if 'leaderboard

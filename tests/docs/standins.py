@@ -121,6 +121,11 @@ NOT_RUN = (
     ),
     ("docs/known.md", "make real", "runs a real model for an hour"),
     ("docs/known.md", "python -m bench.real.known", "audits whole files with a real model"),
+    (
+        "docs/leaderboards.md",
+        "lm-factuality leaderboard pack results/leaderboard/felm",
+        "needs a run of a model behind an API",
+    ),
     ("docs/longform.md", "lm-factuality data fetch", "needs the network"),
     ("docs/real.md", "make real", "runs a real model for an hour"),
     ("docs/running.md", "lm-factuality data fetch", "needs the network"),
