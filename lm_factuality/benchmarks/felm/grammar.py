@@ -1,17 +1,29 @@
 """The grammar of the answers in which a model or judge lists the segments or claims with errors.
 
 `lm_factuality.benchmarks.felm.verdicts` calls `find_flagged_units` on every output. The prompts ask
-for a line ``Answer:`` with the numbers of the wrong units, or ALL_CORRECT. Equivalent answers are
-read too: a heading "Answer", a boxed list, JSON with the key ``answer``, ranges, "segments 2 and
-3", one number per line, "No errors found".
+for a line ``Answer:`` with the numbers of the wrong units, or ALL_CORRECT. The reader takes these
+steps:
+
+1. It finds the answers in the output, of which the last one decides.
+2. It divides that answer into a statement, which says what is wrong, and an explanation.
+3. It reads the statement: ALL_CORRECT, numbers, or verdicts on units.
+4. It checks that neither an earlier answer nor the explanation says something else.
 """
 
 import json
 import re
+from collections.abc import Sequence
 from itertools import pairwise
 from typing import NamedTuple
 
-from lm_factuality.ground.packages import load_patterns
+from lm_factuality.benchmarks.verdict_words import (
+    HEDGED,
+    TAKEN_BACK,
+    Verdict,
+    first_verdict,
+    withdraws_answer,
+)
+from lm_factuality.ground.packages import load_patterns, load_yaml
 
 # The reasons why an output is unscored.
 NO_ANSWER = "no answer line"
@@ -22,6 +34,7 @@ CUT_OFF_BEFORE = "cut off before the answer"
 CUT_OFF_WITHIN = "cut off in the answer"
 
 _PATTERNS = load_patterns(__package__)
+_WORDS = load_yaml(__package__, "words.yaml")
 
 # The digits of a number that are read. No answer has a billion units, and int() is slow for more.
 _MAX_DIGITS = 9
@@ -40,14 +53,33 @@ class _AnswerMark(NamedTuple):
     """The answer inside the mark. Empty for the word "Answer:", whose answer follows it."""
 
 
-class _LeadingIds(NamedTuple):
-    """The unit numbers at the beginning of an answer."""
+class _Answer(NamedTuple):
+    """An answer in two parts."""
 
-    ids: frozenset[int]
-    """The numbers, from 1."""
+    statement: str
+    """The part that decides: the answer line, or a list with one unit a line."""
 
-    end: int
-    """The offset behind them, and behind words such as "are wrong"."""
+    explanation: str
+    """The text behind it, which may only take the answer back."""
+
+    is_list: bool
+    """Whether the statement is a list with one unit a line."""
+
+
+class _Mention(NamedTuple):
+    """A place at which a text names units, and what it says of them."""
+
+    units: frozenset[int]
+    """Their numbers from 1. Empty for "the others"."""
+
+    verdict: Verdict | None
+    """Whether the text calls them right or wrong. None if it does neither."""
+
+    is_opening: bool
+    """Whether nothing stands before them, so that they are the answer themselves."""
+
+    remark: str
+    """The text behind them, up to the next mention or the end of the sentence."""
 
 
 class UnreadableAnswerError(ValueError):
@@ -56,8 +88,6 @@ class UnreadableAnswerError(ValueError):
 
 def find_flagged_units(text: str, num_units: int, is_cut_off: bool = False) -> frozenset[int]:
     """Find the units (segments or claims) that a model's output says are wrong.
-
-    If the output gives several answers, the last one counts, and the others have to agree with it.
 
     Example:
         ``Answer: 2, 4-5`` → ``{2, 4, 5}``; ``Answer: ALL_CORRECT`` → an empty set
@@ -74,29 +104,51 @@ def find_flagged_units(text: str, num_units: int, is_cut_off: bool = False) -> f
     Raises:
         UnreadableAnswerError: The output has no answer, or none that can be read.
     """
-    # Models of mathematics write answers such as \text{2}.
-    full_output = _PATTERNS["latex_text"].sub(r"\1", text)
+    full_output = _simplify(text, num_units)
     output = _drop_invented_questions(full_output)
     # If questions were dropped, the model had finished its answer before it reached the limit.
     is_answer_cut_off = is_cut_off and output == full_output
 
-    answers = _find_answers(output)
-    # Some models answer without the word "Answer".
-    if not answers and _is_bare_answer(output):
-        answers = [output]
+    answers = [_split_answer(body) for body in _find_answers(output)]
     if not answers:
-        raise UnreadableAnswerError(CUT_OFF_BEFORE if is_answer_cut_off else NO_ANSWER)
+        if is_answer_cut_off:
+            raise UnreadableAnswerError(CUT_OFF_BEFORE)
+        return _read_without_mark(output, num_units)
 
-    flagged = _read_single_answer(answers[-1], num_units, is_answer_cut_off)
-    for answer in answers[:-1]:
-        try:
-            flagged_before = _read_single_answer(answer, num_units, is_cut_off=False)
-        except UnreadableAnswerError:
-            # An earlier answer that cannot be read contradicts nothing.
-            continue
-        if flagged_before != flagged:
-            raise UnreadableAnswerError(CONTRADICTORY)
+    last = answers[-1]
+    if not last.statement and is_answer_cut_off:
+        # "Answer:" was the last word that fitted into the token limit.
+        raise UnreadableAnswerError(CUT_OFF_BEFORE)
+    flagged = _read_statement(last, num_units)
+    if is_answer_cut_off and not last.explanation.strip():
+        raise UnreadableAnswerError(CUT_OFF_WITHIN)
+
+    _check_other_answers(answers[:-1], flagged, num_units)
+    _check_explanation(last.explanation, flagged, num_units)
     return flagged
+
+
+def _simplify(text: str, num_units: int) -> str:
+    """Write an output so that units are named by number, and lists and tables are plain lines.
+
+    Example:
+        ``| 2 | Wrong |`` → ``2 : Wrong :``; ``- the third segment`` → ``segment 3``
+
+    Args:
+        text: The output without thinking and markup.
+        num_units: The number of units, which is that of "the last segment".
+    """
+
+    def name_by_number(match: re.Match[str]) -> str:
+        """Return the name of a unit by its number."""
+        word = match[1].lower()
+        return f"segment {num_units if word == 'last' else _WORDS['nth'].index(word) + 1}"
+
+    # Models of mathematics write answers such as \text{2}.
+    text = _PATTERNS["latex_text"].sub(r"\1", text)
+    text = _PATTERNS["bullet"].sub("", text)
+    text = _PATTERNS["table_cell"].sub(" : ", text)
+    return _PATTERNS["ordinal"].sub(name_by_number, text)
 
 
 def _drop_invented_questions(text: str) -> str:
@@ -146,6 +198,10 @@ def _find_answer_marks(text: str) -> list[_AnswerMark]:
         for value in values:
             # The line break keeps the answer apart from an explanation that follows.
             marks.append(_AnswerMark(match.start(), match.end(), f"{value}\n"))
+    # Some models write their thought and their answer on one line.
+    if not marks:
+        matches = _PATTERNS["answer_in_line"].finditer(text)
+        marks = [_AnswerMark(*match.span()) for match in matches]
     return sorted(marks)
 
 
@@ -180,193 +236,368 @@ def _answers_in_json(text: str) -> list[str]:
     return answers
 
 
-def _is_bare_answer(text: str) -> bool:
-    """Return whether an output is a single line with nothing but the answer itself.
+def _split_answer(body: str) -> _Answer:
+    """Divide an answer into the statement that decides and the explanation behind it.
 
     Example:
-        ``2, 3`` and ``No errors found`` are bare answers.
-    """
-    if "\n" in text:
-        return False
-    is_all_correct = _PATTERNS["says_all_correct"].match(text)
-    return bool(is_all_correct or _PATTERNS["bare_ids"].fullmatch(text))
-
-
-def _read_single_answer(body: str, num_units: int, is_cut_off: bool) -> frozenset[int]:
-    """Read one answer: the unit numbers or ALL_CORRECT at its beginning, then an explanation.
-
-    The explanation may neither take the answer back nor add to it.
-
-    Example:
-        ``2, 3 because the dates are wrong`` → ``{2, 3}``; ``ALL_CORRECT`` → an empty set;
-        ``2, and maybe 3`` has no clear end
+        ``2, 3. The dates are wrong.`` → the statement ``2, 3`` and the explanation
 
     Args:
         body: The text behind "Answer:".
+    """
+    is_below_heading = body.startswith("\n")
+    body = body.strip()
+    first_line = body.partition("\n")[0]
+    # "1, 3" is a whole answer, and a list of explanations may follow it. Only below a heading, a
+    # single number may be the first of several, one a line.
+    is_bare = _PATTERNS["bare_line"].match(first_line)
+    is_whole = is_bare and not (is_below_heading and len(_numbers_in(first_line)) == 1)
+    items = [] if is_whole else _items_of_list(body)
+    if len(items) > 1 and body.startswith(items[0]):
+        # Behind "2 because the year is wrong", another line that begins with a unit explains.
+        if is_below_heading or first_verdict(items[0]):
+            end = sum(map(len, items[:-1])) + len(items[-1].split("\n")[0])
+            return _Answer(body[:end], body[end:], is_list=True)
+
+    sentence_end = _PATTERNS["sentence_end"].search(first_line)
+    end = sentence_end.start() if sentence_end else len(first_line)
+    return _Answer(body[:end], body[end:].lstrip(".!。"), is_list=False)
+
+
+def _items_of_list(text: str) -> list[str]:
+    """Divide a text into the items of a list with one unit a line, without what precedes them.
+
+    Example:
+        ``1: wrong`` and ``3: right``, each on a line → these two lines
+    """
+    starts = [match.start() for match in _PATTERNS["item"].finditer(text)]
+    return [text[start:end] for start, end in pairwise([*starts, len(text)])]
+
+
+def _read_statement(answer: _Answer, num_units: int) -> frozenset[int]:
+    """Read which units the statement of an answer calls wrong.
+
+    Example:
+        ``2, 3 are incorrect; 1 and 4 are correct`` → ``{2, 3}``; ``ALL_CORRECT`` → an empty set;
+        ``2, and maybe 3`` is hedged
+
+    Args:
+        answer: The answer.
         num_units: The number of units that the model was shown.
-        is_cut_off: Whether the text ends because the model reached its token limit.
 
     Returns:
         The numbers of the wrong units.
 
     Raises:
-        UnreadableAnswerError: The answer is empty, contradicts itself, or has no clear end.
+        UnreadableAnswerError: The statement is empty, hedged, contradicts itself, or says
+            something else.
     """
-    is_below_heading = body.startswith("\n")
-    body = body.removeprefix("\n- ").strip()
-    if not body:
-        # "Answer:" may have been the last word that fitted into the token limit.
-        raise UnreadableAnswerError(CUT_OFF_BEFORE if is_cut_off else EMPTY_ANSWER)
-
-    all_correct = _PATTERNS["says_all_correct"].match(body)
+    statement = _without_introduction(answer.statement)
+    if not statement:
+        raise UnreadableAnswerError(EMPTY_ANSWER)
+    all_correct = _PATTERNS["says_all_correct"].match(statement)
     if all_correct:
-        flagged = frozenset[int]()
-        end = all_correct.end()
-        # "ALL_CORRECT, but 2 has a mistake" says the opposite.
-        is_taken_back = _mentions_error(body[end:])
-    else:
-        flagged, end = _read_leading_ids(body, num_units, is_below_heading)
-        # "2 is correct" lists a unit only to clear it.
-        is_taken_back = _clears_listed_units(body, end, len(flagged) == num_units)
+        _check_rest_of_all_correct(statement[all_correct.end() :], num_units)
+        return frozenset()
 
-    explanation = body[end:]
-    if is_taken_back or _extends_answer(explanation, flagged, num_units):
-        raise UnreadableAnswerError(MORE_THAN_IDS)
-    if flagged and re.search(r"\ball_correct\b", explanation, re.IGNORECASE):
-        raise UnreadableAnswerError(CONTRADICTORY)
-
-    # If the output was cut off right behind the numbers, the next number may be missing.
-    if is_cut_off and not _PATTERNS["more_text"].match(explanation):
-        raise UnreadableAnswerError(CUT_OFF_WITHIN)
-    return flagged
+    parts = _items_of_list(statement) if answer.is_list else [statement]
+    mentions = [
+        mention for part in parts for mention in _find_mentions(part, num_units, is_statement=True)
+    ]
+    if not mentions or _PATTERNS["dangling"].search(statement):
+        is_hedged = first_verdict(statement) == "unsure"
+        raise UnreadableAnswerError(HEDGED if is_hedged else MORE_THAN_IDS)
+    for unit in sorted(frozenset().union(*(mention.units for mention in mentions)), reverse=True):
+        if not 1 <= unit <= num_units:
+            raise UnreadableAnswerError(f"id {unit}; the last is {num_units}")
+    return _combine_mentions(mentions, num_units)
 
 
-def _read_leading_ids(body: str, num_units: int, is_below_heading: bool) -> _LeadingIds:
-    """Read the unit numbers at the beginning of an answer.
+def _without_introduction(statement: str) -> str:
+    """Remove words such as "The segments with errors are" from the beginning of a statement."""
+    match = _PATTERNS["introduction"].match(statement)
+    if match and first_verdict(match[0]) == "wrong":
+        return statement[match.end() :]
+    return statement
+
+
+def _check_rest_of_all_correct(rest: str, num_units: int) -> None:
+    """Check that a statement says no more than ALL_CORRECT.
 
     Example:
-        ``2, 4-5 are wrong`` → ``{2, 4, 5}`` and the offset 16, behind "wrong"
+        ``, but 2 has a mistake`` takes ALL_CORRECT back, and ``: I see no errors`` does not
 
     Args:
-        body: The answer without the word "Answer".
-        num_units: The number of units that the model was shown.
-        is_below_heading: Whether the answer begins on the line below the word "Answer".
-
-    Returns:
-        The numbers, and the offset at which the explanation begins.
-
-    Raises:
-        UnreadableAnswerError: The answer begins otherwise, or a number is that of no unit.
-    """
-    # A match is a number or a range, with the comma or the word before it.
-    match = _PATTERNS["first_id"].match(body)
-    if match is None:
-        raise UnreadableAnswerError(MORE_THAN_IDS)
-
-    # Numbers are separated by commas or by "and". Below a heading, each may have its own line.
-    next_id = _PATTERNS["next_id"]
-    if is_below_heading and re.match(r"[.,;]?\n", body[match.end() :]):
-        next_id = _PATTERNS["id_on_next_line"]
-
-    ids: set[int] = set()
-    end = 0
-    # The loop ends where no further number follows directly.
-    while match:
-        ids.update(_ids_in_range(match, num_units))
-        end = match.end()
-        match = next_id.match(body, end)
-
-    are_wrong = _PATTERNS["are_wrong"].match(body, end)
-    return _LeadingIds(frozenset(ids), are_wrong.end() if are_wrong else end)
-
-
-def _ids_in_range(match: re.Match[str], num_units: int) -> range:
-    """Return the unit numbers of a range such as ``4-5``, or of a single number such as ``2``.
-
-    Args:
-        match: The range. Its groups are the first and the last number, or None for the last.
+        rest: The statement behind ALL_CORRECT.
         num_units: The number of units that the model was shown.
 
     Raises:
-        UnreadableAnswerError: A number is that of no unit, or the range runs backwards.
+        UnreadableAnswerError: The rest restricts ALL_CORRECT.
     """
-    # Of a number with a billion or more, int() would be slow, and no unit has it anyway.
-    first = int(match[1][:_MAX_DIGITS])
-    # A single number is a range of one.
-    last = int((match[2] or match[1])[:_MAX_DIGITS])
-    for number in (first, last):
-        if not 1 <= number <= num_units:
-            raise UnreadableAnswerError(f"id {number}; the last is {num_units}")
-    if first > last:
-        raise UnreadableAnswerError(MORE_THAN_IDS)
-    return range(first, last + 1)
-
-
-def _mentions_error(explanation: str) -> bool:
-    """Return whether the text behind ALL_CORRECT mentions an error, and so takes it back.
-
-    Example:
-        ``, but the date is a mistake`` mentions one, ``: there are no errors`` does not.
-    """
-    # "There are no errors" confirms the answer, so it is removed before the search for "error".
-    without_denials = re.sub(r"\bno (?:\w+ )?(?:errors?|mistakes?)\b", "", explanation)
-    return bool(_PATTERNS["mentions_error"].search(without_denials))
-
-
-def _clears_listed_units(body: str, end: int, are_all_listed: bool) -> bool:
-    """Return whether an answer calls the units correct whose numbers it has just listed.
-
-    Example:
-        ``2 is correct`` and ``1, 3. Both are accurate`` list units only to clear them.
-
-    Args:
-        body: The whole answer.
-        end: The offset behind the list of units.
-        are_all_listed: Whether the list has all units of the response.
-    """
-    is_cleared = _PATTERNS["clears_id"].search(body) or _PATTERNS["clears_ids_before"].match(
-        body, end
+    says_right = first_verdict(rest) == "right"
+    is_restricted = not says_right and (
+        first_verdict(rest) is not None or _PATTERNS["reservation"].search(rest)
     )
-    if is_cleared:
+    verdicts = {mention.verdict for mention in _find_mentions(rest, num_units)}
+    if is_restricted or verdicts - {"right"}:
+        raise UnreadableAnswerError(MORE_THAN_IDS)
+
+
+def _combine_mentions(mentions: Sequence[_Mention], num_units: int) -> frozenset[int]:
+    """Return the units that the mentions in a statement call wrong.
+
+    Units are wrong if the answer begins with them or lists them, unless it calls them right.
+
+    Args:
+        mentions: The places at which the statement names units; at least one.
+        num_units: The number of units that the model was shown.
+
+    Raises:
+        UnreadableAnswerError: The statement is hedged, contradicts itself, or calls nothing wrong.
+    """
+    all_units = frozenset(range(1, num_units + 1))
+    verdicts = [mention.verdict for mention in mentions]
+    if "unsure" in verdicts:
+        raise UnreadableAnswerError(HEDGED)
+
+    wrong = set[int]()
+    right = set[int]()
+    for mention in mentions:
+        # An enumerator before the number of a unit, as in "1. Segment 2 is wrong", is no unit.
+        if _PATTERNS["is_enumerator"].match(mention.remark):
+            raise UnreadableAnswerError(MORE_THAN_IDS)
+        is_listed = mention.is_opening or _PATTERNS["note"].match(mention.remark)
+        if mention.verdict == "right":
+            # "The others are correct" names all that no mention before it does.
+            right |= mention.units or all_units - wrong
+        elif mention.verdict == "wrong" and not mention.units:
+            raise UnreadableAnswerError(MORE_THAN_IDS)
+        elif mention.verdict == "wrong" or is_listed:
+            wrong |= mention.units
+
+    if wrong & right:
+        raise UnreadableAnswerError(CONTRADICTORY)
+    # Beside "1: fine", the item "2: built in 1990" may say either. Notes on the first units that
+    # call none right or wrong, such as "1 (a tower), 2 (a bridge)", only repeat them.
+    has_notes = any(mention.remark.strip(" .,;\n") for mention in mentions)
+    repeats_units = len(mentions) > 1 and wrong == set(range(1, len(wrong) + 1))
+    if has_notes and None in verdicts and (right or ("wrong" not in verdicts and repeats_units)):
+        raise UnreadableAnswerError(MORE_THAN_IDS)
+    if not wrong and right != all_units:
+        raise UnreadableAnswerError(MORE_THAN_IDS)
+    return frozenset(wrong)
+
+
+def _find_mentions(text: str, num_units: int, is_statement: bool = False) -> list[_Mention]:
+    """Find the places at which a text names units, such as "segment 3" or "1 and 2 are".
+
+    Args:
+        text: A statement, the item of a list in it, or an explanation.
+        num_units: The number of units that the model was shown.
+        is_statement: Whether all text up to the next mention is about a unit, and not only the
+            rest of the sentence.
+    """
+    matches = [
+        match for match in _PATTERNS["mention"].finditer(text) if _names_units(match, num_units)
+    ]
+    if not matches:
+        return []
+    ends = [*(match.start() for match in matches[1:]), len(text)]
+    split_sentences = _PATTERNS["sentence_end"].split
+
+    mentions = []
+    end_of_last = 0
+    for match, end in zip(matches, ends, strict=True):
+        sentences_before = split_sentences(text[end_of_last : match.start()])
+        # What stands before a unit is about it only if no other unit is named there.
+        is_first = end_of_last == 0 or len(sentences_before) > 1
+        remark = text[match.end() : end]
+        if not is_statement:
+            remark = split_sentences(remark.lstrip(" .:"))[0]
+        mentions.append(
+            _Mention(
+                units=_units_of(match, num_units),
+                verdict=_verdict_on(match, remark, sentences_before[-1] if is_first else ""),
+                is_opening=match.start() == 0,
+                remark=remark,
+            )
+        )
+        end_of_last = match.end()
+    return mentions
+
+
+def _verdict_on(match: re.Match[str], remark: str, before: str) -> Verdict | None:
+    """Return what a text says of the units that a match names.
+
+    Args:
+        match: The units.
+        remark: The text behind them, which decides.
+        before: The text before them in the same sentence, as in "an error in segment 3".
+    """
+    is_doubtful = match["lead"] and match["lead"].lower().endswith("or ")
+    is_doubtful = is_doubtful or _PATTERNS["doubtful_note"].match(remark)
+    # "All segments are correct except the last one" calls no unit right.
+    is_doubtful = is_doubtful or (match["all"] and _PATTERNS["reservation"].search(remark))
+    if is_doubtful:
+        return "unsure"
+    # "2 because it is unclear who won" gives a reason, and no verdict but that of the answer.
+    if _PATTERNS["reason"].match(remark):
+        return None
+    verdict_before = first_verdict(before)
+    return first_verdict(remark) or (verdict_before if verdict_before != "right" else None)
+
+
+def _names_units(match: re.Match[str], num_units: int) -> bool:
+    """Return whether a match names units, instead of being another number.
+
+    Args:
+        match: A match of the pattern ``mention``.
+        num_units: The number of units that the model was shown.
+    """
+    if match["all"]:
+        # "All four segments" are all units if there are four.
+        count = (match["count"] or "").lower()
+        counted = _WORDS["count"].index(count) + 2 if count in _WORDS["count"] else count
+        return not count or str(counted) == str(num_units)
+    # A word such as "segment" is clear.
+    if match["lead"] is None:
         return True
-    # A list of all units with a note on each, such as "1 (right), 2 (wrong)", only repeats them.
-    return are_all_listed and bool(re.search(r"\([^\W\d]", body[:end]))
+    is_followed = _PATTERNS["behind_ids"].match(match.string, match.end())
+    is_unit = _units_of(match, num_units) <= set(range(1, num_units + 1))
+    return bool(is_followed) and (is_unit or match.start() == 0)
 
 
-def _extends_answer(explanation: str, flagged: frozenset[int], num_units: int) -> bool:
-    """Return whether the text behind an answer goes on with the answer instead of explaining it.
-
-    Example:
-        Behind ``2``, both `` or perhaps 3`` and ``. The third segment as well`` extend the answer.
-
-    Args:
-        explanation: The text behind the unit numbers or ALL_CORRECT.
-        flagged: The units that the answer has listed so far.
-        num_units: The number of units that the model was shown.
-    """
-    # An explanation begins with a line break, a full stop, a bracket, or a word such as "because".
-    is_explanation = bool(_PATTERNS["explanation_start"].match(explanation))
-    has_ordinal = bool(_PATTERNS["ordinal_unit"].search(explanation))
-    names_other_units = bool(_units_named_in(explanation, num_units) - flagged)
-    return not is_explanation or has_ordinal or names_other_units
+def _units_of(match: re.Match[str], num_units: int) -> frozenset[int]:
+    """Return the units that a match of ``mention`` names; none for "the others"."""
+    if match["all"]:
+        return frozenset(range(1, num_units + 1))
+    return frozenset() if match["other"] else _numbers_in(match[0], num_units)
 
 
-def _units_named_in(explanation: str, num_units: int) -> set[int]:
-    """Return the numbers in an explanation that refer to units.
-
-    A number behind a word such as "segment" always counts, and any other only if a unit has it.
+def _numbers_in(ids: str, num_units: int = 0) -> frozenset[int]:
+    """Return the numbers in a list of units.
 
     Example:
-        Of 3 units, ``Segment 9 says 2, not 1870`` names 9 and 2.
+        ``Segments 2, 4-6`` → ``{2, 4, 5, 6}``
 
     Args:
-        explanation: The text behind the unit numbers of an answer.
-        num_units: The number of units that the model was shown.
+        ids: The list.
+        num_units: The number of units. Of a range that ends behind it, only both ends count.
     """
-    units = set()
-    # Each match has the word before a number, such as "segment" or nothing, and the digits.
-    for unit_word, digits in _PATTERNS["unit_number"].findall(explanation):
-        number = int(digits[:_MAX_DIGITS])
-        if unit_word or 1 <= number <= num_units:
-            units.add(number)
-    return units
+    units = set[int]()
+    for first_digits, last_digits in _PATTERNS["each_range"].findall(ids):
+        # Of a number with a billion or more, int() would be slow, and no unit has it anyway.
+        first = int(first_digits[:_MAX_DIGITS])
+        # A single number is a range of one.
+        last = int((last_digits or first_digits)[:_MAX_DIGITS])
+        units |= {first, last}
+        if last <= num_units:
+            units.update(range(first, last))
+    return frozenset(units)
+
+
+def _read_without_mark(output: str, num_units: int) -> frozenset[int]:
+    """Read an output that has no answer line, if it clearly says which units are wrong.
+
+    It is a bare answer, a sentence such as "Segments 1 and 4 are wrong", or a verdict on each unit.
+
+    Args:
+        output: The output of the model.
+        num_units: The number of units that the model was shown.
+
+    Raises:
+        UnreadableAnswerError: It says no such thing.
+    """
+    answer = _split_answer(output)
+    is_single_line = "\n" not in output
+    is_thought = _PATTERNS["thought"].match(output)
+    is_bare = is_single_line and _PATTERNS["bare_ids"].fullmatch(output)
+    if is_bare or (_PATTERNS["says_all_correct"].match(output) and not is_thought):
+        flagged = _read_statement(answer, num_units)
+        _check_explanation(answer.explanation, flagged, num_units)
+        return flagged
+
+    # JSON objects without the word "answer" may be verdicts on each unit.
+    text = _PATTERNS["json_sign"].sub("", output)
+    items = _items_of_list(text)
+    parts = items if len(items) > 1 else [text]
+    mentions = [
+        mention for part in parts for mention in _find_mentions(part, num_units, is_statement=True)
+    ]
+    all_units = set(range(1, num_units + 1))
+    judged = {unit for mention in mentions if mention.verdict for unit in mention.units}
+    # A thought that judges some units may be cut off before the others.
+    is_clear = judged == all_units or (
+        is_single_line and not is_thought and bool(judged) and judged <= all_units
+    )
+    if not is_clear or withdraws_answer(output):
+        raise UnreadableAnswerError(NO_ANSWER)
+    judging = [mention for mention in mentions if mention.verdict]
+    return _combine_mentions(judging, num_units)
+
+
+def _check_other_answers(
+    answers: Sequence[_Answer], flagged: frozenset[int], num_units: int
+) -> None:
+    """Check that the earlier answers of an output agree with its last one.
+
+    Args:
+        answers: The earlier answers.
+        flagged: The units that the last answer calls wrong.
+        num_units: The number of units that the model was shown.
+
+    Raises:
+        UnreadableAnswerError: Two answers differ.
+    """
+    for answer in answers:
+        try:
+            flagged_before = _read_statement(answer, num_units)
+        except UnreadableAnswerError:
+            # An earlier answer that cannot be read contradicts nothing.
+            continue
+        if flagged_before != flagged:
+            raise UnreadableAnswerError(CONTRADICTORY)
+
+
+def _check_explanation(explanation: str, flagged: frozenset[int], num_units: int) -> None:
+    """Check that the text behind an answer does not take the answer back.
+
+    Example:
+        Behind ``2``, ``Segment 3 is wrong as well.`` takes it back. ``Segments 1 and 3 are
+        correct.`` and ``Segment 3 is imprecise, but acceptable.`` do not.
+
+    Args:
+        explanation: The text.
+        flagged: The units that the answer calls wrong.
+        num_units: The number of units that the model was shown.
+
+    Raises:
+        UnreadableAnswerError: It withdraws the answer, calls other units wrong, or calls flagged
+            units right.
+    """
+    if withdraws_answer(explanation):
+        raise UnreadableAnswerError(TAKEN_BACK)
+    for mention in _find_mentions(explanation, num_units):
+        calls_others_wrong = mention.verdict == "wrong" and not (
+            mention.units and mention.units <= flagged
+        )
+        calls_flagged_right = mention.verdict == "right" and mention.units & flagged
+        if calls_others_wrong or calls_flagged_right:
+            raise UnreadableAnswerError(TAKEN_BACK)
+    # A further number, or "3: it was Rome", goes on with the answer.
+    for pattern in ("bare_line", "noted_line") if flagged else ("bare_line",):
+        for line in _PATTERNS[pattern].finditer(explanation):
+            if not first_verdict(line[0]) and not _numbers_in(line["ids"], num_units) <= flagged:
+                raise UnreadableAnswerError(TAKEN_BACK)
+    # Behind ALL_CORRECT, any error is one too many, even without the number of its unit.
+    for sentence in _PATTERNS["sentence_end"].split(explanation):
+        verdict = first_verdict(sentence)
+        if flagged:
+            is_contrary = verdict == "right" and _PATTERNS["clears"].match(sentence)
+        else:
+            objects = verdict is None and _PATTERNS["objection"].match(sentence)
+            is_contrary = verdict == "wrong" or objects
+        if is_contrary:
+            raise UnreadableAnswerError(TAKEN_BACK)
+    if flagged and _PATTERNS["all_correct_name"].search(explanation):
+        raise UnreadableAnswerError(CONTRADICTORY)
