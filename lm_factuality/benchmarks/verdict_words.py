@@ -3,6 +3,8 @@
 FELM and FACTOR for chat models read answers with them. The lists are in ``words.yaml``.
 """
 
+import re
+from collections.abc import Sequence
 from typing import Literal, TypeAlias
 
 from lm_factuality.ground.packages import load_patterns
@@ -40,3 +42,16 @@ def withdraws_answer(explanation: str) -> bool:
         _PATTERNS["withdraws"].search(explanation)
         or _PATTERNS["actually_answers"].search(explanation)
     )
+
+
+def texts_behind(matches: Sequence[re.Match[str]], text: str) -> list[str]:
+    """Return the text behind each match of a pattern, up to the next match or the end of the text.
+
+    Args:
+        matches: The matches, in order.
+        text: The text in which they were found.
+    """
+    starts = [*(match.start() for match in matches), len(text)]
+    ends = [match.end() for match in matches]
+    # The last start has no match, and ends what stands behind the last one.
+    return [text[end:start] for end, start in zip(ends, starts[1:], strict=True)]

@@ -55,12 +55,12 @@ def felm(
     out: OutFile,
     data_dir: DataFolder = None,
     protocol: Annotated[
-        Literal["paper", "code"],
+        Literal["chat", "paper", "code"],
         Option(
-            help="How to read outputs. paper: unreadable outputs are unscored. code: as the"
-            " authors' script reads them."
+            help="How to read outputs. chat: as a careful person does. paper: only the form that"
+            " the paper's prompts ask for. code: as the authors' script reads them."
         ),
-    ] = "paper",
+    ] = "chat",
 ) -> None:
     """Score how well a judge's outputs find the errors in FELM's responses.
 

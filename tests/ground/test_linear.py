@@ -27,7 +27,7 @@ from lm_factuality.benchmarks.biographies.decompose import (
     response_sentences,
 )
 from lm_factuality.benchmarks.biographies.types import GeneratedText
-from lm_factuality.benchmarks.factor_chat.metrics import NoClearAnswerError, read_word
+from lm_factuality.benchmarks.factor_chat.reading import NoClearAnswerError, read_word
 from lm_factuality.benchmarks.factor_generation.facts import complete_sentence, end_of_prefix
 from lm_factuality.benchmarks.felm.grammar import UnreadableAnswerError
 from lm_factuality.benchmarks.felm.verdicts import read_verdict

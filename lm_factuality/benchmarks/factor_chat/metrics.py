@@ -11,7 +11,6 @@ makes a row wrong in ``chat_acc``, and counts half in ``pairwise_acc`` and ``aur
 """
 
 import math
-import re
 from collections import defaultdict
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
@@ -21,7 +20,7 @@ from typing import NamedTuple, TypeAlias
 import numpy as np
 
 from lm_factuality.benchmarks.declaration import load_scores, worst_and_best_of
-from lm_factuality.ground.thinking import UNFINISHED, plain_answer
+from lm_factuality.benchmarks.factor_chat.reading import NoClearAnswerError, read_word
 from lm_factuality.harness.generation import JsonObject
 from lm_factuality.harness.outputs import WordAnswer
 from lm_factuality.scores.calibration import (
@@ -32,14 +31,6 @@ from lm_factuality.scores.calibration import (
 from lm_factuality.scores.intervals import ClusteredMean, Interval, interval_of_mean
 from lm_factuality.scores.statistics import Aggregation, Outcome, ratio
 
-_MARKS = " >#\"'(["
-"""The characters that may stand before an answer."""
-
-_ANSWER_IS = re.compile(r"(?:(?:the|my) )?(?:final )?answer(?: is)?(?: ?:| ) ?", re.IGNORECASE)
-_RESTRICTION = re.compile(
-    r"\b(?:but|however|except|although|though|unless|only|mostly|part(?:ly|ially)|wrong|not|nothing|\w+n't)\b",
-    re.IGNORECASE,
-)
 LETTERS = ascii_uppercase
 LETTERS_CAUTION = (
     "All choices are in one prompt, and FACTOR's contradictions are small edits of the true one:"
@@ -125,10 +116,6 @@ PROTOCOLS: Mapping[str, Protocol] = {
 }
 
 
-class NoClearAnswerError(ValueError):
-    """An answer names none of the words that may answer a question, or not clearly."""
-
-
 def word_probabilities(answer: WordAnswer, words: Sequence[str]) -> list[float]:
     """Return the probability of each word, given that the answer is one of them.
 
@@ -160,101 +147,6 @@ def word_probabilities(answer: WordAnswer, words: Sequence[str]) -> list[float]:
     weights = [math.exp(logprob - highest) for logprob in logprobs]
     total_weight = math.fsum(weights)
     return [weight / total_weight for weight in weights]
-
-
-def read_word(text: str, words: Sequence[str]) -> int:
-    """Find the word that a text answers with.
-
-    The word stands behind "answer", or else at the beginning, or alone on the last line. A stop or
-    a bracket must set it off from an explanation.
-
-    Example:
-        ``The answer is **False**.`` answers with ``False``. ``True, but not in 1990`` takes its
-        answer back and ``True or False`` gives none, so both raise the error.
-
-    Args:
-        text: What the model wrote.
-        words: The words that may answer the question.
-
-    Returns:
-        The index of the word.
-
-    Raises:
-        NoClearAnswerError: There is no clear answer. The message says why.
-    """
-    answer = plain_answer(text)
-    if answer is None:
-        raise NoClearAnswerError(UNFINISHED)
-    if not answer:
-        raise NoClearAnswerError("an empty answer")
-
-    # For example `True|False`.
-    any_word = "|".join(map(re.escape, words))
-    # A quote or a bracket may close the word. Then the line ends, or a stop sets the word off.
-    pattern = rf"""
-        (?P<word>{any_word})
-        (?=["')\]]* (?: $ | [ ]?[.,:;!)\]-] ))
-        (?P<explanation>.*)
-    """
-    lower_words = [word.lower() for word in words]
-    word_indices = set()
-    explanations = []
-    for line in _lines_with_answer(answer, any_word):
-        match = re.match(pattern, line.lstrip(_MARKS), re.IGNORECASE | re.VERBOSE)
-        if match:
-            word_indices.add(lower_words.index(match["word"].lower()))
-            explanations.append(match["explanation"])
-
-    if not word_indices:
-        raise NoClearAnswerError(f"none of {', '.join(words)} alone")
-    if len(word_indices) > 1:
-        raise NoClearAnswerError("two answers that differ")
-    (word_index,) = word_indices
-    # "True, but" means False, while "B, but A is close" still answers with B. So only answers to
-    # the two words True and False can be taken back.
-    if len(words) == 2 and any(_is_taken_back(word_index, rest) for rest in explanations):
-        raise NoClearAnswerError("an answer that is taken back")
-    return word_index
-
-
-def _lines_with_answer(answer: str, any_word: str) -> list[str]:
-    """Return the lines of a text that may begin with the answer.
-
-    Args:
-        answer: The text, without thoughts and markup.
-        any_word: A regular expression for any of the words that may answer.
-
-    Returns:
-        The rest of each line that begins with ``Answer:`` or the like. If no line does, the first
-        line, and the last one if it holds nothing but one of the words.
-    """
-    lines = [line.lstrip(_MARKS) for line in answer.split("\n")]
-    named_answers = []
-    for line in lines:
-        # "My final answer is: False" names its answer.
-        match = _ANSWER_IS.match(line)
-        if match:
-            named_answers.append(line[match.end() :])
-    if named_answers:
-        return named_answers
-
-    # Some models explain first and write the word below.
-    ends_with_word = re.fullmatch(rf"\W*(?:{any_word})\W*", lines[-1], re.IGNORECASE)
-    return [lines[0], lines[-1]] if ends_with_word else [lines[0]]
-
-
-def _is_taken_back(word_index: int, explanation: str) -> bool:
-    """Return whether an explanation of True or False speaks against the word.
-
-    Args:
-        word_index: 0 for True, 1 for False.
-        explanation: What follows the word. One of True may not restrict it anywhere, as in ``True,
-            but the date is wrong``. One of False naturally says what is not so, and may only not
-            begin with a restriction.
-    """
-    if word_index == 0:
-        return _RESTRICTION.search(explanation) is not None
-    return _RESTRICTION.match(explanation.lstrip(" ,;.-")) is not None
 
 
 POSITION = "position_"

@@ -21,6 +21,7 @@ from lm_factuality.benchmarks.verdict_words import (
     TAKEN_BACK,
     Verdict,
     first_verdict,
+    texts_behind,
     withdraws_answer,
 )
 from lm_factuality.ground.packages import load_patterns, load_yaml
@@ -400,18 +401,14 @@ def _find_mentions(text: str, num_units: int, is_statement: bool = False) -> lis
     matches = [
         match for match in _PATTERNS["mention"].finditer(text) if _names_units(match, num_units)
     ]
-    if not matches:
-        return []
-    ends = [*(match.start() for match in matches[1:]), len(text)]
     split_sentences = _PATTERNS["sentence_end"].split
 
     mentions = []
     end_of_last = 0
-    for match, end in zip(matches, ends, strict=True):
+    for match, remark in zip(matches, texts_behind(matches, text), strict=True):
         sentences_before = split_sentences(text[end_of_last : match.start()])
         # What stands before a unit is about it only if no other unit is named there.
         is_first = end_of_last == 0 or len(sentences_before) > 1
-        remark = text[match.end() : end]
         if not is_statement:
             remark = split_sentences(remark.lstrip(" .:"))[0]
         mentions.append(

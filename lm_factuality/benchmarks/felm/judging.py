@@ -192,7 +192,7 @@ class FelmTrial:
             )
 
         measured: JsonObject = {
-            "scores": report_detection_scores(responses, "paper"),
+            "scores": report_detection_scores(responses, "chat"),
             "intervals": _score_intervals(scored),
             "baselines": score_baselines(responses),
             # A judge that skips hard responses must be compared on the others alone.

@@ -231,7 +231,7 @@ def response_metrics(doc: Doc, texts: Sequence[str], protocol: str, mode: str) -
     Args:
         doc: The document of the response, as lm_eval's samples hold it.
         texts: The outputs of the model. If there are several, the majority decides.
-        protocol: The task's protocol, ``paper`` or ``code``.
+        protocol: The task's protocol (see `verdicts.read_verdict`).
         mode: The mode that the task asks for. A row without the references for it was asked in
             another mode, ``doc["mode"]``.
 
@@ -294,7 +294,7 @@ def read_judged_document(doc: Doc, texts: Sequence[str], protocol: str) -> Judge
     Args:
         doc: The document.
         texts: The outputs of the model.
-        protocol: How to read them, ``paper`` or ``code``.
+        protocol: How to read them (see `verdicts.read_verdict`).
     """
     return read_judged_response(
         domain=doc["domain"],

@@ -84,8 +84,9 @@ class FelmSettings:
     mode: Mode = "vanilla"
     """The kind of prompt."""
 
-    protocol: Literal["paper", "code"] = "paper"
-    """Whether to follow the paper's text, or the authors' script where it differs."""
+    protocol: Literal["chat", "paper", "code"] = "chat"
+    """How outputs are read (see `verdicts.read_verdict`). ``code`` also follows the authors' script where
+    its prompts differ from the paper's text."""
 
     chunk_tokenizer: str = WORDS
     """The tokenizer that measures chunks (see `make_token_finder`)."""

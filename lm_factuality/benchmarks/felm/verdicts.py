@@ -15,7 +15,14 @@ from typing import Annotated
 from pydantic import AliasChoices, AliasPath, BaseModel, BeforeValidator, Field
 
 from judges.answers import Answer
-from lm_factuality.benchmarks.felm.grammar import UnreadableAnswerError, find_flagged_units
+from lm_factuality.benchmarks.felm.grammar import (
+    CONTRADICTORY,
+    EMPTY_ANSWER,
+    MORE_THAN_IDS,
+    NO_ANSWER,
+    UnreadableAnswerError,
+    find_flagged_units,
+)
 from lm_factuality.benchmarks.felm.rows import FelmRow
 from lm_factuality.ground.errors import DataError
 from lm_factuality.ground.records import read_lines, to_model
@@ -27,6 +34,9 @@ _EXPECTED = "expected lm_eval's samples or lines with index and output"
 # The digits of a number that is read as the authors' script does. Python refuses to convert
 # numbers of more than 4,300 digits, on which that script would fail.
 _SCRIPT_DIGITS = 4000
+
+# Ids as the paper's prompts ask for them.
+_IDS = re.compile(r"\d{1,9}(?:, ?\d{1,9})*")
 
 
 @dataclass(frozen=True)
@@ -52,7 +62,7 @@ def read_judged_response(
     answers: Iterable[Answer] = (),
     segment_of_claim: Sequence[int] = (),
     problem: str = "",
-    protocol: str = "paper",
+    protocol: str = "chat",
 ) -> JudgedResponse:
     """Read a judge's verdict on one response from the judge's answers.
 
@@ -63,7 +73,7 @@ def read_judged_response(
         segment_of_claim: The 1-based number of the segment that each claim is from, such as ``[1,
             1, 2]``, if claims were judged. Otherwise empty.
         problem: Why the judge was not asked. Empty if it was.
-        protocol: ``paper``, or ``code`` to read the outputs as the authors' script does.
+        protocol: How to read the outputs (see `read_verdict`).
 
     Returns:
         The response with a flag for each segment, or with the reason why there is no verdict.
@@ -94,7 +104,7 @@ def combine_answers(answers: Sequence[Answer], num_units: int, protocol: str) ->
     Args:
         answers: The answers. Those without a text, such as failed requests, do not vote.
         num_units: The number of segments or claims that the judge was shown.
-        protocol: ``paper``, or ``code`` to read the outputs as the authors' script does.
+        protocol: How to read the outputs (see `read_verdict`).
 
     Returns:
         The 1-based numbers of the wrong units.
@@ -119,7 +129,7 @@ def combine_answers(answers: Sequence[Answer], num_units: int, protocol: str) ->
 
 
 def read_verdict(
-    output: str, num_units: int, protocol: str = "paper", is_cut_off: bool = False
+    output: str, num_units: int, protocol: str = "chat", is_cut_off: bool = False
 ) -> frozenset[int]:
     """Read from one output of a judge which units (segments or claims) contain errors.
 
@@ -129,7 +139,9 @@ def read_verdict(
     Args:
         output: The text that the judge wrote, which may begin with its thinking.
         num_units: The number of units that the judge was shown.
-        protocol: ``paper``, or ``code`` to read the outputs as the authors' script does.
+        protocol: ``chat`` to read any form that a careful person understands, ``paper`` to read
+            only the form that the paper's prompts ask for, or ``code`` to read the output as the
+            authors' script does.
         is_cut_off: Whether the judge reached its token limit. A complete answer still counts.
 
     Returns:
@@ -143,12 +155,45 @@ def read_verdict(
         raise UnreadableAnswerError(UNFINISHED)
     if protocol == "code":
         return _read_like_authors_script(answer, num_units)
+    if protocol == "paper":
+        return _read_form_of_paper(answer, num_units)
 
     # Bold print, code marks and unusual quotes would hide the answer from the grammar.
     plain_text = plain_answer(answer)
     if not plain_text:
         raise UnreadableAnswerError(EMPTY)
     return find_flagged_units(plain_text, num_units, is_cut_off)
+
+
+def _read_form_of_paper(output: str, num_units: int) -> frozenset[int]:
+    """Read an output that keeps to the form that the paper's prompts ask for.
+
+    It has one line ``Answer:`` with ids, separated by commas, or with ALL_CORRECT, and no more.
+
+    Example:
+        ``Answer: 1,3`` → ``{1, 3}``; ``Answer: segments 1 and 3`` cannot be read
+
+    Args:
+        output: The text that the judge wrote.
+        num_units: The number of units that the judge was shown.
+
+    Raises:
+        UnreadableAnswerError: The output has another form, or names a unit that does not exist.
+    """
+    lines = [line.strip() for line in output.split("\n")]
+    answers = {line.removeprefix("Answer:").strip() for line in lines if line[:7] == "Answer:"}
+    if len(answers) != 1:
+        raise UnreadableAnswerError(CONTRADICTORY if answers else NO_ANSWER)
+    (answer,) = answers
+    if answer == "ALL_CORRECT":
+        return frozenset()
+    if not _IDS.fullmatch(answer):
+        raise UnreadableAnswerError(MORE_THAN_IDS if answer else EMPTY_ANSWER)
+    ids = frozenset(map(int, answer.split(",")))
+    if not 1 <= min(ids) <= max(ids) <= num_units:
+        unknown_id = max(ids) if max(ids) > num_units else min(ids)
+        raise UnreadableAnswerError(f"id {unknown_id}; the last is {num_units}")
+    return ids
 
 
 def _read_like_authors_script(output: str, num_units: int) -> frozenset[int]:
@@ -272,7 +317,7 @@ def read_saved_outputs(path: Path, rows: Sequence[FelmRow], protocol: str) -> li
     Args:
         path: lm_eval's samples, or lines such as ``{"index": "0", "output": "Answer: 1"}``.
         rows: All rows of FELM that the outputs are about.
-        protocol: ``paper``, or ``code`` to read the outputs as the authors' script does.
+        protocol: How to read the outputs (see `read_verdict`).
 
     Returns:
         The verdict on each row, in the order of ``rows``. Rows without an output are unscored.
@@ -313,7 +358,7 @@ def _read_saved_line(row: FelmRow, line: JudgeOutput | None, protocol: str) -> J
     Args:
         row: The row.
         line: The line, or None if the file lacks the row.
-        protocol: ``paper``, or ``code`` to read the outputs as the authors' script does.
+        protocol: How to read the outputs (see `read_verdict`).
     """
     # A row that the file lacks must not count as "no errors".
     if line is None:

@@ -4,11 +4,8 @@ import math
 
 import pytest
 
-from lm_factuality.benchmarks.factor_chat.metrics import (
-    NoClearAnswerError,
-    read_word,
-    word_probabilities,
-)
+from lm_factuality.benchmarks.factor_chat.metrics import word_probabilities
+from lm_factuality.benchmarks.factor_chat.reading import NoClearAnswerError, read_word
 from lm_factuality.harness.outputs import WordAnswer
 
 TRUE_FALSE, LETTERS = ("True", "False"), ("A", "B", "C", "D")

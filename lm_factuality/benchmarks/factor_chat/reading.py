@@ -1,0 +1,258 @@
+"""Which of the words that may answer a question a model's text answers with.
+
+The words are True and False, or the letters of the choices. The reader takes these steps:
+
+1. It finds the statements that may decide: those behind "answer", or else the beginning of the
+   text, or else its last line.
+2. It reads the word in each of them.
+3. It checks that they agree, and that no explanation takes the answer back.
+"""
+
+import re
+from collections.abc import Sequence
+from typing import NamedTuple
+
+from lm_factuality.benchmarks.verdict_words import (
+    HEDGED,
+    TAKEN_BACK,
+    first_verdict,
+    texts_behind,
+    withdraws_answer,
+)
+from lm_factuality.ground.thinking import UNFINISHED, plain_answer
+
+DIFFERENT = "two answers that differ"
+
+_TRUE_FALSE = ("True", "False")
+_MARKS = " >#\"'(["
+"""The characters that may stand before an answer."""
+
+_LATEX = re.compile(r"\\(?:text|math)[a-z]{0,6} ?\{([^{}]*)\}")
+_BOX = re.compile(r"\\boxed ?\{([^{}]*)\}")
+_SIGNS = re.compile(r"[{}$]")
+_ANSWER_IS = re.compile(
+    r"(?:\b(?:answer|verdict|conclusion)|\b(?:true|correct|right|accurate) (?:version|option|choice"
+    r"|statement|sentence|letter|one))[\"']?(?: (?:is|would be)\b|(?= ?[:=])|(?= *$))(?: ?[:=])?\s*"
+    # "..., so: False" concludes a line.
+    r"|\b(?:so|thus|therefore|hence)[,:]? (?=(?:true|false)\W*$)",
+    re.IGNORECASE | re.MULTILINE,
+)
+_SENTENCE_END = re.compile(r"[.!?](?= |$)|\n")
+# What may follow a word that answers: the end of the line, a stop, a bracket or a reason.
+_BEHIND = r"(?=[\"')\]]*(?:$|\n| ?[.,:;!)\](-]| (?:because|since|as)\b))"
+_TRUTH = re.compile(
+    "(?:(?P<true>true|yes|correct|right|accurate)"
+    "|(?P<false>false|no|not true|untrue|incorrect|not correct|wrong|inaccurate))" + _BEHIND,
+    re.IGNORECASE,
+)
+# What a sentence may judge, as in "The statement is false" or "No detail of it is wrong".
+_SUBJECT = re.compile(
+    r"\b(?:(?:the|this|that|given|next) (?:statement|sentence|claim|assertion)\b"
+    r"|(?:everything|nothing|all|each|every|no|none|not all|not every)\b"
+    r"(?=[^.\n]{0,40}\b(?:it|this|that|here|sentence|statement|details?|parts?|facts?|claims?)\b)"
+    r"|(?:it|this|that)(?:'s| is)(?= (?:\w+ly |not |also |all ){0,3}"
+    r"(?:true|false|untrue|correct|incorrect|right|wrong|accurate|inaccurate)" + _BEHIND + "))",
+    re.IGNORECASE,
+)
+_RESERVATION = re.compile(
+    r"\b(?:but|however|except|although|though|unless|only|mostly|part(?:ly|ially)?|yet|if)\b",
+    re.IGNORECASE,
+)
+_OBJECTION = re.compile(r"\b(?:but|however|except|unless)\b", re.IGNORECASE)
+
+
+class NoClearAnswerError(ValueError):
+    """An answer names none of the words that may answer a question, or not clearly."""
+
+
+class _Reading(NamedTuple):
+    """The word in a statement, and what stands behind it."""
+
+    word: str
+    explanation: str
+
+
+def read_word(text: str, words: Sequence[str]) -> int:
+    """Find the word that a text answers with.
+
+    Example:
+        ``The answer is **False**.`` and ``The statement is wrong.`` answer with ``False``, and
+        ``Version B is true.`` with ``B``. ``True, but not in 1990`` takes its answer back, and
+        ``Mostly true`` is hedged, so both raise the error.
+
+    Args:
+        text: What the model wrote.
+        words: The words that may answer the question.
+
+    Returns:
+        The index of the word.
+
+    Raises:
+        NoClearAnswerError: There is no clear answer. The message says why.
+    """
+    answer = plain_answer(text)
+    if answer is None:
+        raise NoClearAnswerError(UNFINISHED)
+    # A box, such as \boxed{\text{B}}, holds an answer, and so may a JSON object.
+    answer = _BOX.sub(r"\nAnswer: \1\n", _LATEX.sub(r"\1", answer))
+    answer = _SIGNS.sub("", answer).strip()
+    if not answer:
+        raise NoClearAnswerError("an empty answer")
+
+    readings = _read_statements(_named_answers(answer), words)
+    if not readings:
+        last_line = answer.rpartition("\n")[2]
+        readings = _read_statements([answer], words)
+        is_word = re.fullmatch(rf"\W*(?:{'|'.join(words)})\W*", last_line, re.IGNORECASE)
+        # Some models explain first, and some write the word at both ends.
+        if is_word or not readings:
+            readings += _read_statements([last_line], words)
+    if not readings:
+        # Only a text without an answer is read for the doubts in its first sentence.
+        is_hedged = first_verdict(_SENTENCE_END.split(answer)[0]) == "unsure"
+        raise NoClearAnswerError(HEDGED if is_hedged else f"none of {', '.join(words)} alone")
+
+    if len({reading.word for reading in readings}) > 1:
+        raise NoClearAnswerError(DIFFERENT)
+    for reading in readings:
+        _check_explanation(reading, words)
+    return list(words).index(readings[0].word)
+
+
+def _named_answers(answer: str) -> list[str]:
+    """Return what follows each "Answer:", "The answer is" and the like, up to the next one."""
+    return texts_behind(list(_ANSWER_IS.finditer(answer)), answer)
+
+
+def _read_statements(statements: Sequence[str], words: Sequence[str]) -> list[_Reading]:
+    """Read the word in each statement, and leave out statements without one.
+
+    Raises:
+        NoClearAnswerError: A statement is hedged.
+    """
+    read = _read_truth if tuple(words) == _TRUE_FALSE else _read_letter
+    readings = []
+    for statement in statements:
+        reading = read(statement.lstrip(_MARKS), words)
+        if reading:
+            readings.append(reading)
+    return readings
+
+
+def _read_truth(statement: str, words: Sequence[str] = _TRUE_FALSE) -> _Reading | None:
+    """Read whether a statement begins with True or False, or judges the sentence in question.
+
+    Example:
+        ``False (the number is 19)``, ``No.`` and ``The sentence is not true: ...`` say False.
+
+    Args:
+        statement: The statement.
+        words: Words for True and False.
+
+    Returns:
+        The word and what stands behind it, or None if the statement does not say.
+
+    Raises:
+        NoClearAnswerError: The statement is hedged.
+    """
+    match = _TRUTH.match(statement)
+    if match:
+        word = words[0] if match["true"] else words[1]
+        return _Reading(word, statement[match.end() :])
+
+    sentence = _SENTENCE_END.split(statement)[0]
+    if first_verdict(sentence) == "unsure":
+        raise NoClearAnswerError(HEDGED)
+    subject = _SUBJECT.search(sentence)
+    if subject is None:
+        return None
+    # "Nothing in it is wrong": the denial is a part of the subject.
+    verdict = first_verdict(sentence[subject.start() :])
+    is_question = statement[len(sentence) : len(sentence) + 1] == "?"
+    if verdict == "unsure" or (verdict and is_question):
+        raise NoClearAnswerError(HEDGED)
+    if verdict is None:
+        return None
+    return _Reading(words[0] if verdict == "right" else words[1], statement[subject.end() :])
+
+
+def _read_letter(statement: str, words: Sequence[str]) -> _Reading | None:
+    """Read the letter that a statement begins with, or that its first line chooses.
+
+    Example:
+        ``B. The keeper`` and ``I would choose option B`` choose B. ``A and B`` chooses none.
+
+    Args:
+        statement: The statement.
+        words: The letters.
+
+    Returns:
+        The letter and what stands behind it, or None if the statement does not say.
+
+    Raises:
+        NoClearAnswerError: The statement is hedged.
+    """
+    letter = f"[{words[0]}-{words[-1]}]"
+    # "A, B and C" is a list.
+    list_goes_on = rf"(?!,? ?(?:(?:and|or|&) )?{letter}\b)"
+    opening = re.match(rf"({letter})\b{list_goes_on}{_BEHIND}", statement, re.IGNORECASE)
+    if opening:
+        return _Reading(opening[1].upper(), statement[opening.end() :])
+
+    line, _, further_lines = statement.partition("\n")
+    if first_verdict(line) == "unsure" or re.search(rf"\b{letter} or {letter}\b", line):
+        raise NoClearAnswerError(HEDGED)
+    # A letter behind such a word is one, and no article.
+    named = re.compile(
+        r"(?i:\b(?:versions?|options?|choices?|letter|statement|sentence|pick|choose|select|with"
+        rf"|it is|it's|is|be))[ :]{{1,2}}[\"'(\[]*({letter})\b{list_goes_on}[\"')\]]*"
+        r"(?= *(?:$|[.,:;!(-])| (?i:because|since|as|is|was|has|contains|states)\b)"
+    )
+    matches = list(named.finditer(line))
+    remarks = texts_behind(matches, line)
+    chosen = {
+        match[1]: first_verdict(remark)
+        for match, remark in zip(matches, remarks, strict=True)
+        if first_verdict(remark) != "wrong"
+    }
+    # Of several letters, the one that is called right is chosen.
+    if len(chosen) > 1:
+        chosen = {name: verdict for name, verdict in chosen.items() if verdict == "right"}
+    if len(chosen) != 1:
+        return None
+    (word,) = chosen
+    return _Reading(word, remarks[-1] + "\n" + further_lines)
+
+
+def _check_explanation(reading: _Reading, words: Sequence[str]) -> None:
+    """Check that the text behind an answer does not take the answer back.
+
+    Example:
+        ``, but the date is wrong`` behind True takes it back. Behind False, it explains it.
+
+    Args:
+        reading: The answer and the text.
+        words: The words that may answer the question.
+
+    Raises:
+        NoClearAnswerError: The text takes the answer back.
+    """
+    is_withdrawn = withdraws_answer(reading.explanation)
+    if tuple(words) != _TRUE_FALSE:
+        # "True, but" means False, while "B, but A is close" still answers with B.
+        another = rf"\b[Aa]ctually\b[^.\n]{{0,40}}\b[{words[0]}-{words[-1]}]\b"
+        if is_withdrawn or re.search(another, reading.explanation):
+            raise NoClearAnswerError(TAKEN_BACK)
+        return
+
+    for number, sentence in enumerate(_SENTENCE_END.split(reading.explanation)):
+        verdict = first_verdict(sentence)
+        if reading.word == "False":
+            is_contrary = bool(number) and verdict == "right" and _SUBJECT.match(sentence.strip())
+        elif number == 0:
+            is_contrary = verdict in ("wrong", "unsure") or _RESERVATION.search(sentence)
+        else:
+            objects = verdict != "right" and _OBJECTION.search(sentence)
+            is_contrary = verdict == "wrong" or objects
+        if is_withdrawn or is_contrary:
+            raise NoClearAnswerError(TAKEN_BACK)
