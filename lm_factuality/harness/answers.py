@@ -37,6 +37,7 @@ from lm_factuality.harness.requests import (
     scored_loglikelihood,
     server_is_gone,
 )
+from lm_factuality.harness.schema import check_takes_schema
 
 if TYPE_CHECKING:
     from lm_eval.models.api_models import TemplateAPI
@@ -44,9 +45,9 @@ if TYPE_CHECKING:
 logger = logging.getLogger(__name__)
 
 REQUEST_TYPE = "word_answers"
-AnswerMethod: TypeAlias = Literal["auto", "logprobs", "words"]
-"""How to read answers: from log-probabilities, from the words that the model writes, or ``auto``:
-from log-probabilities if the model has them."""
+AnswerMethod: TypeAlias = Literal["auto", "logprobs", "words", "schema"]
+"""How to read answers: from log-probabilities, from the words that the model writes, from the words
+in a JSON object (`schema`), or ``auto``: from log-probabilities if the model has them."""
 
 _LEADS = ("", " ")  # a template may leave the space before an answer to the model
 _TOO_LONG = "the prompt is longer than the model's window"
@@ -292,7 +293,9 @@ class _AnswerServer:
         is_plain_text = any(isinstance(question.args[0], str) for question in questions)
         if self._endpoint == "chat" and is_plain_text:
             raise ModelError(f"{client}: a chat model is sent messages; pass --apply_chat_template")
-        if method == "words" or (method == "auto" and not self._has_openai_format):
+        if method == "schema":
+            check_takes_schema(self._lm)
+        if method in ("words", "schema") or (method == "auto" and not self._has_openai_format):
             return self._answers_by_text(questions, [])
         if not self._has_openai_format:
             raise ModelError(f"{client} reads no log-probabilities; pass --metadata answers=words")

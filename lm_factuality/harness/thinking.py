@@ -25,6 +25,7 @@ from lm_factuality.ground.thinking import (
 )
 from lm_factuality.harness.internals import internal
 from lm_factuality.harness.requests import answer_with_cache, request_like, seed_samples
+from lm_factuality.harness.schema import FIELD, check_takes_schema
 
 REQUEST_TYPE = "answers_until"
 SETTING = "thinking_tokens"
@@ -44,8 +45,11 @@ def answers_until(lm: LM, requests: Sequence[Instance]) -> list[str]:
         The texts in the order of the requests, thoughts included, up to where the answer ends.
 
     Raises:
-        ModelError: Thoughts and answer together do not fit into the model's window.
+        ModelError: Thoughts and answer together do not fit into the model's window, or the model
+            takes no JSON schema, which the requests ask for.
     """
+    if any(FIELD in request.args[1] for request in requests):
+        check_takes_schema(lm)
     # Seeds come before the keys of the cache, so that each sample has a key of its own.
     generate_requests = seed_samples(lm, [_as_generate_until(lm, request) for request in requests])
     # Sampled answers are drawn anew each time, so they have an empty key and are never cached.

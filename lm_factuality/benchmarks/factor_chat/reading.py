@@ -245,14 +245,18 @@ def _check_explanation(reading: _Reading, words: Sequence[str]) -> None:
             raise NoClearAnswerError(TAKEN_BACK)
         return
 
+    if is_withdrawn:
+        raise NoClearAnswerError(TAKEN_BACK)
     for number, sentence in enumerate(_SENTENCE_END.split(reading.explanation)):
         verdict = first_verdict(sentence)
         if reading.word == "False":
-            is_contrary = bool(number) and verdict == "right" and _SUBJECT.match(sentence.strip())
+            judges_again = number > 0 and bool(_SUBJECT.match(sentence.strip()))
+            is_contrary = verdict == "right" and judges_again
         elif number == 0:
-            is_contrary = verdict in ("wrong", "unsure") or _RESERVATION.search(sentence)
+            is_restricted = bool(_RESERVATION.search(sentence))
+            is_contrary = verdict in ("wrong", "unsure") or is_restricted
         else:
-            objects = verdict != "right" and _OBJECTION.search(sentence)
+            objects = verdict != "right" and bool(_OBJECTION.search(sentence))
             is_contrary = verdict == "wrong" or objects
-        if is_withdrawn or is_contrary:
+        if is_contrary:
             raise NoClearAnswerError(TAKEN_BACK)

@@ -27,6 +27,7 @@ from lm_factuality.harness import answers
 from lm_factuality.harness.answers import AnswerMethod
 from lm_factuality.harness.generation import JsonObject
 from lm_factuality.harness.outputs import WordAnswer
+from lm_factuality.harness.schema import FIELD, MIN_TOKENS, ask_for_json, response_format
 from lm_factuality.harness.suite_task import TaskSettings, without_chat
 
 
@@ -37,7 +38,7 @@ class ChatMetadata(FactorMetadata):
     """Whether each choice is asked about by itself, or all are shown with letters."""
 
     answers: AnswerMethod = "auto"
-    """Whether answers are read from log-probabilities or from words."""
+    """Whether answers are read from log-probabilities, from words or from JSON objects."""
 
     caution: str = ""
 
@@ -163,6 +164,9 @@ class FactorChatTask(FactorTask):
         prompts = []
         for subject in self._protocol.subjects(doc["prefix"], doc["choices"]):
             question = self._prompts.render(self._protocol.prompt, subject)
+            if self._metadata.answers == "schema":
+                words = self._protocol.answer_words(len(doc["choices"]))
+                question = ask_for_json(question, [{"answer": word} for word in words])
             # In this task, lm_eval takes the text of a prompt from the field "prefix" of a document
             # (`doc_to_text`). So a copy of the document gets the question there.
             prompt_document = {**doc, "prefix": question}
@@ -179,13 +183,14 @@ class FactorChatTask(FactorTask):
             ctx: The prompts, as `fewshot_context` returns them.
             **kwargs: The other arguments of lm_eval's requests.
         """
+        words = self._protocol.answer_words(len(doc["choices"]))
+        generation = dict(self.config.generation_kwargs or {})
+        if self._metadata.answers == "schema":
+            # A JSON object takes more tokens than its word.
+            generation["max_gen_toks"] = max(MIN_TOKENS, generation.get("max_gen_toks", 0))
+            generation[FIELD] = response_format({"type": "string", "enum": list(words)})
         # These are the same for all questions of a row.
-        question_arguments = (
-            self._protocol.answer_words(len(doc["choices"])),
-            self._metadata.answers,
-            dict(self.config.generation_kwargs or {}),
-            *self.room_to_think(),
-        )
+        question_arguments = (words, self._metadata.answers, generation, *self.room_to_think())
         arguments = without_chat(kwargs)
         return [
             Instance(answers.REQUEST_TYPE, doc, (prompt, *question_arguments), index, **arguments)
@@ -195,7 +200,8 @@ class FactorChatTask(FactorTask):
     def row_metrics(self, doc: JsonObject, results: Sequence[Sequence[Any]]) -> JsonObject:
         """Return the metrics of one row, and note in the metadata how answers were read.
 
-        Results show the note: ``answers_read`` is ``words`` (the model's text) or ``logprobs``.
+        Results show the note: ``answers_read`` is ``words`` (the model's text), ``schema`` or
+        ``logprobs``.
 
         Args:
             doc: The document of the row.
@@ -206,7 +212,8 @@ class FactorChatTask(FactorTask):
         has_answer = any(not answer.problem for answer in answers_to_row)
         if has_answer:
             only_words = all(answer.logprobs is None for answer in answers_to_row)
-            self.config.metadata["answers_read"] = "words" if only_words else "logprobs"
+            from_words = "schema" if self._metadata.answers == "schema" else "words"
+            self.config.metadata["answers_read"] = from_words if only_words else "logprobs"
         return metrics.row_metrics(doc, answers_to_row, self._metadata.protocol)
 
     def families(self) -> dict[str, Sequence[str]]:

@@ -191,6 +191,11 @@ def _find_answer_marks(text: str) -> list[_AnswerMark]:
     They are the word "Answer:", boxes such as ``\boxed{2, 3}``, and JSON objects with the key
     ``answer``.
     """
+    # Texts in a whole JSON object may hold braces.
+    values = _answers_in_json(text) if text.startswith("{") else []
+    if values:
+        return [_AnswerMark(0, len(text), value) for value in values]
+
     marks = [_AnswerMark(*match.span()) for match in _PATTERNS["answer_word"].finditer(text)]
     for match in _PATTERNS["boxed_or_json"].finditer(text):
         boxed = match["boxed"]
@@ -254,11 +259,11 @@ def _split_answer(body: str) -> _Answer:
     is_bare = _PATTERNS["bare_line"].match(first_line)
     is_whole = is_bare and not (is_below_heading and len(_numbers_in(first_line)) == 1)
     items = [] if is_whole else _items_of_list(body)
-    if len(items) > 1 and body.startswith(items[0]):
-        # Behind "2 because the year is wrong", another line that begins with a unit explains.
-        if is_below_heading or first_verdict(items[0]):
-            end = sum(map(len, items[:-1])) + len(items[-1].split("\n")[0])
-            return _Answer(body[:end], body[end:], is_list=True)
+    is_list = len(items) > 1 and body.startswith(items[0])
+    # Behind "2 because the year is wrong", another line that begins with a unit explains.
+    if is_list and (is_below_heading or first_verdict(items[0])):
+        end = sum(map(len, items[:-1])) + len(items[-1].split("\n")[0])
+        return _Answer(body[:end], body[end:], is_list=True)
 
     sentence_end = _PATTERNS["sentence_end"].search(first_line)
     end = sentence_end.start() if sentence_end else len(first_line)
@@ -586,15 +591,25 @@ def _check_explanation(explanation: str, flagged: frozenset[int], num_units: int
         for line in _PATTERNS[pattern].finditer(explanation):
             if not first_verdict(line[0]) and not _numbers_in(line["ids"], num_units) <= flagged:
                 raise UnreadableAnswerError(TAKEN_BACK)
-    # Behind ALL_CORRECT, any error is one too many, even without the number of its unit.
-    for sentence in _PATTERNS["sentence_end"].split(explanation):
-        verdict = first_verdict(sentence)
-        if flagged:
-            is_contrary = verdict == "right" and _PATTERNS["clears"].match(sentence)
-        else:
-            objects = verdict is None and _PATTERNS["objection"].match(sentence)
-            is_contrary = verdict == "wrong" or objects
-        if is_contrary:
-            raise UnreadableAnswerError(TAKEN_BACK)
     if flagged and _PATTERNS["all_correct_name"].search(explanation):
         raise UnreadableAnswerError(CONTRADICTORY)
+    for sentence in _PATTERNS["sentence_end"].split(explanation):
+        if _is_contrary(sentence, bool(flagged)):
+            raise UnreadableAnswerError(TAKEN_BACK)
+
+
+def _is_contrary(sentence: str, has_errors: bool) -> bool:
+    """Return whether a sentence contradicts an answer without the numbers of units.
+
+    Example:
+        Behind ALL_CORRECT, ``The date is wrong`` does; behind ``2``, ``It is correct``.
+
+    Args:
+        sentence: A sentence of the explanation.
+        has_errors: Whether the answer calls any unit wrong.
+    """
+    verdict = first_verdict(sentence)
+    if has_errors:
+        return verdict == "right" and bool(_PATTERNS["clears"].match(sentence))
+    objects = verdict is None and bool(_PATTERNS["objection"].match(sentence))
+    return verdict == "wrong" or objects

@@ -238,13 +238,18 @@ def response_metrics(doc: Doc, texts: Sequence[str], protocol: str, mode: str) -
     Returns:
         The counts of the response under the name of each score, and zeros under the names of the
         other domains. ``unscored`` and ``unscored_math`` (or another domain) hold the reason if
-        there is no verdict.
+        there is no verdict. ``flagged`` holds the numbers of the segments that were read.
     """
     response = read_judged_document(doc, texts, protocol)
     # lm_eval wants the same metrics of every row, so those of other domains are None.
     metrics: JsonObject = {f"unscored{suffix}": None for suffix in SUFFIXES}
     for suffix in _suffixes_of(response):
         metrics[f"unscored{suffix}"] = response.reason
+
+    metrics["flagged"] = None
+    if response.flagged is not None:
+        numbers = enumerate(response.flagged, start=1)
+        metrics["flagged"] = [number for number, is_flagged in numbers if is_flagged]
 
     if mode in MODES_WITH_REFERENCES:
         # Math and reasoning have no references in any mode, so they lack nothing.
@@ -311,6 +316,11 @@ def measure_from_totals(measure: str) -> Callable[[Sequence[float]], float]:
     return lambda totals: detection_scores(totals)[measure]
 
 
+def _count_flagged(rows: Sequence[Sequence[int] | None]) -> float:
+    """Count the segments that the model flags. A response without a verdict is None."""
+    return float(sum(len(flagged) for flagged in rows if flagged is not None))
+
+
 def _declare_scores() -> Iterator[Score]:
     """Yield every score of a FELM task.
 
@@ -342,6 +352,8 @@ def _declare_scores() -> Iterator[Score]:
     for level in LEVELS:
         yield from Score(f"{level}_f1", aggregations["f1"]).worst_and_best()
     yield Score("without_references", TOTAL, higher_is_better=False)
+    # Samples show which segments were read, and results how many.
+    yield Score("flagged", Aggregation(_count_flagged), higher_is_better=False)
 
 
 SCORES = tuple(_declare_scores())

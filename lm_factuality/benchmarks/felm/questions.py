@@ -85,8 +85,13 @@ class FelmSettings:
     """The kind of prompt."""
 
     protocol: Literal["chat", "paper", "code"] = "chat"
-    """How outputs are read (see `verdicts.read_verdict`). ``code`` also follows the authors' script where
-    its prompts differ from the paper's text."""
+    """How outputs are read (see `verdicts.read_verdict`).
+
+    ``code`` also follows the authors' script where its prompts differ from the paper's text.
+    """
+
+    answers: Literal["auto", "words", "schema"] = "auto"
+    """``schema`` to have a server make the model answer in JSON. The others read its words."""
 
     chunk_tokenizer: str = WORDS
     """The tokenizer that measures chunks (see `make_token_finder`)."""

@@ -9,6 +9,8 @@ from itertools import chain
 from pathlib import Path
 from typing import Any
 
+from lm_eval.api.instance import Instance
+
 from judges.templates import Prompts
 from lm_factuality.benchmarks.felm.benchmark import BENCHMARK
 from lm_factuality.benchmarks.felm.metrics import response_metrics
@@ -33,6 +35,7 @@ from lm_factuality.ground.settings import read_settings
 from lm_factuality.harness.generation import JsonObject
 from lm_factuality.harness.own_data import find_data, own_data_file
 from lm_factuality.harness.samples import flatten_responses
+from lm_factuality.harness.schema import FIELD, ask_for_json, response_format
 from lm_factuality.harness.suite_task import SuiteTask, TaskSettings
 
 
@@ -77,6 +80,8 @@ class FelmTask(SuiteTask):
             "doc_to_target": "index",
         }
         recorded_settings: dict[str, str] = {"protocol": self._settings.protocol}
+        if self._settings.answers == "schema":
+            recorded_settings["answers"] = "schema"
         if self._settings.mode == "doc":
             # The tokenizer may be a folder. Only its last part is the same on every machine.
             recorded_settings["chunk_tokenizer"] = Path(self._settings.chunk_tokenizer).name
@@ -153,6 +158,8 @@ class FelmTask(SuiteTask):
         question = self._settings.make_question(row, claims, reference_texts)
         if question is not None:
             text = self._render(row, question)
+            if self._settings.answers == "schema":
+                text = ask_for_json(text, [{"answer": [2, 3]}, {"answer": []}])
             problem = ""
         else:
             text = row.prompt
@@ -227,6 +234,25 @@ class FelmTask(SuiteTask):
             " asked as vanilla (without_references). Fetch the pages: lm-factuality data"
             " fetch-references, then --metadata references=DIR."
         )
+
+    def generation(self, doc: JsonObject, ctx: str, number: int, **arguments: Any) -> Instance:
+        """Build a request as the base class does, with a JSON schema if answers are to be JSON.
+
+        Args:
+            doc: The document of the row.
+            ctx: The prompt.
+            number: The position of the request among those of the row, from 0.
+            **arguments: Further fields of the request.
+        """
+        request = super().generation(doc, ctx, number, **arguments)
+        if self._settings.answers == "schema":
+            num_units = len(doc["claims"] or doc["segments"])
+            unit = {"type": "integer", "enum": list(range(1, num_units + 1))}
+            fields_before = ("thought",) if doc["mode"] == "cot" else ()
+            request.args[1][FIELD] = response_format(
+                {"type": "array", "items": unit}, fields_before
+            )
+        return request
 
     def row_metrics(self, doc: JsonObject, results: Sequence[Any]) -> JsonObject:
         """Return what one row adds to each score (see `response_metrics`).
