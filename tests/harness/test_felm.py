@@ -221,7 +221,7 @@ def test_fetched_references_replace_the_published_ones(detect_errors, rows, refe
 @pytest.mark.parametrize(
     ("metadata", "message"),
     [
-        ({"protocol": "both"}, "metadata: protocol is 'both'; expected 'paper' or 'code'"),
+        ({"protocol": "both"}, "metadata: protocol is 'both'; expected 'chat', 'paper' or 'code'"),
         ({"prompts": "/nowhere"}, "expected a checkout"),
         ({"claims": "/nowhere.jsonl"}, "claims extract"),
         ({"data_dir": "/nowhere"}, "no such file"),

@@ -385,9 +385,11 @@ def _combine_mentions(mentions: Sequence[_Mention], num_units: int) -> frozenset
         raise UnreadableAnswerError(CONTRADICTORY)
     # Beside "1: fine", the item "2: built in 1990" may say either. Notes on the first units that
     # call none right or wrong, such as "1 (a tower), 2 (a bridge)", only repeat them.
-    has_notes = any(mention.remark.strip(" .,;\n") for mention in mentions)
+    has_unclear_note = any(
+        mention.verdict is None and mention.remark.strip(" .,;:(-\n") for mention in mentions
+    )
     repeats_units = len(mentions) > 1 and wrong == set(range(1, len(wrong) + 1))
-    if has_notes and None in verdicts and (right or ("wrong" not in verdicts and repeats_units)):
+    if has_unclear_note and (right or ("wrong" not in verdicts and repeats_units)):
         raise UnreadableAnswerError(MORE_THAN_IDS)
     if not wrong and right != all_units:
         raise UnreadableAnswerError(MORE_THAN_IDS)

@@ -353,7 +353,7 @@ def _declare_scores() -> Iterator[Score]:
         yield from Score(f"{level}_f1", aggregations["f1"]).worst_and_best()
     yield Score("without_references", TOTAL, higher_is_better=False)
     # Samples show which segments were read, and results how many.
-    yield Score("flagged", Aggregation(_count_flagged), higher_is_better=False)
+    yield Score("flagged", Aggregation(_count_flagged), higher_is_better=None)
 
 
 SCORES = tuple(_declare_scores())

@@ -17,6 +17,7 @@ from pydantic import AliasChoices, AliasPath, BaseModel, BeforeValidator, Field
 from judges.answers import Answer
 from lm_factuality.benchmarks.felm.grammar import (
     CONTRADICTORY,
+    CUT_OFF_WITHIN,
     EMPTY_ANSWER,
     MORE_THAN_IDS,
     NO_ANSWER,
@@ -156,7 +157,7 @@ def read_verdict(
     if protocol == "code":
         return _read_like_authors_script(answer, num_units)
     if protocol == "paper":
-        return _read_form_of_paper(answer, num_units)
+        return _read_form_of_paper(answer.strip(), num_units, is_cut_off)
 
     # Bold print, code marks and unusual quotes would hide the answer from the grammar.
     plain_text = plain_answer(answer)
@@ -165,7 +166,7 @@ def read_verdict(
     return find_flagged_units(plain_text, num_units, is_cut_off)
 
 
-def _read_form_of_paper(output: str, num_units: int) -> frozenset[int]:
+def _read_form_of_paper(output: str, num_units: int, is_cut_off: bool) -> frozenset[int]:
     """Read an output that keeps to the form that the paper's prompts ask for.
 
     It has one line ``Answer:`` with ids, separated by commas, or with ALL_CORRECT, and no more.
@@ -176,11 +177,16 @@ def _read_form_of_paper(output: str, num_units: int) -> frozenset[int]:
     Args:
         output: The text that the judge wrote.
         num_units: The number of units that the judge was shown.
+        is_cut_off: Whether the judge reached its token limit.
 
     Raises:
         UnreadableAnswerError: The output has another form, or names a unit that does not exist.
     """
+    if not output:
+        raise UnreadableAnswerError(EMPTY)
     lines = [line.strip() for line in output.split("\n")]
+    if is_cut_off and lines[-1].startswith("Answer:"):
+        raise UnreadableAnswerError(CUT_OFF_WITHIN)
     answers = {line.removeprefix("Answer:").strip() for line in lines if line[:7] == "Answer:"}
     if len(answers) != 1:
         raise UnreadableAnswerError(CONTRADICTORY if answers else NO_ANSWER)

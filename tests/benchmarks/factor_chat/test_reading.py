@@ -10,6 +10,7 @@ from lm_factuality.harness.outputs import WordAnswer
 
 TRUE_FALSE, LETTERS = ("True", "False"), ("A", "B", "C", "D")
 NONE = "none of True, False alone"
+HEDGED = "hedged"
 
 
 def read(text, words):
@@ -43,12 +44,21 @@ def read(text, words):
         ("", "an empty answer"),
         (" \n ", "an empty answer"),
         ("<think>True", "thinking without an end"),
-        ("I'm sorry, but I cannot tell.", NONE),
-        ("Maybe", NONE),
-        ("Yes", NONE),
-        ("Not true", NONE),
+        ("I'm sorry, but I cannot tell.", HEDGED),
+        ("Maybe", HEDGED),
+        ("Yes", 0),
+        ("Not true", 1),
         ("Truest", NONE),
-        ("True or False", NONE),
+        ("True or False", HEDGED),
+        ("Mostly true", HEDGED),
+        ("Cannot be determined", HEDGED),
+        ("The statement is false.", 1),
+        ("False (the number is 19)", 1),
+        ("\\boxed{False}", 1),
+        ("**Answer:** True", 0),
+        ('{"answer": "False"}', 1),
+        ("The team was right to leave.", NONE),
+        ("True\n\nActually, false.", "an answer that is taken back"),
         ("True / False", NONE),
         ("It is true that the keeper was a baker", NONE),
         ("True\nFalse", "two answers that differ"),
@@ -75,6 +85,11 @@ def test_true_and_false_are_read_strictly(text, expected):
         ("E", "none of A, B, C, D alone"),
         ("A and B", "none of A, B, C, D alone"),
         ("A\nB", "two answers that differ"),
+        ("Version C is true.", 2),
+        ("The correct answer is B", 1),
+        ("Option C", 2),
+        ("A, B and C have the wrong year, so the answer is D.", 3),
+        ("Either A or C", HEDGED),
     ],
 )
 def test_letters_are_read_strictly(text, expected):
@@ -101,7 +116,7 @@ def test_probabilities_are_those_of_the_words_alone(answer, expected):
     ("answer", "reason"),
     [
         (WordAnswer(None, "", "HTTP 500"), "HTTP 500"),
-        (WordAnswer(None, "Perhaps"), NONE),
+        (WordAnswer(None, "Perhaps"), HEDGED),
         (WordAnswer((None, None)), "no probability of any of True, False"),
         (WordAnswer((math.nan, -1.0)), "no probability of any of True, False"),
         (WordAnswer((-1.0, math.nan)), "no probability of any of True, False"),

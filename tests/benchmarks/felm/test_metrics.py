@@ -65,7 +65,7 @@ def list_counts(scores):
 
 
 @pytest.mark.parametrize("kind", ["plain", "cot"])
-@pytest.mark.parametrize("protocol", ["paper", "code"])
+@pytest.mark.parametrize("protocol", ["chat", "paper", "code"])
 def test_the_scores_equal_those_of_the_reference(shared, rows, kind, protocol):
     folder = shared / "reference" / "felm_scoring"
     expected = json.loads((folder / f"{kind}_expected.json").read_text())

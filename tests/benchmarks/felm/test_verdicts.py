@@ -125,7 +125,44 @@ CHAT = {
     "Let me restate it.\nQuestion: Who built it?\nSegment 2 names the wrong man.\nAnswer: 2": {2},
     "Sure! Here's my assessment:\n\nAnswer: 2": {2},
     "Answer: 2\nAnswer: 2": {2},
-    "Answer: 2\n\nWait, segment 3 too.\n\nAnswer: 2, 3": {2, 3},
+}
+
+# What a careful reader takes verdicts and sentences for.
+VERDICTS = {
+    "Answer: All segments contain errors.": {1, 2, 3, 4},
+    "The answer is 2.": {2},
+    "1. Correct\n2. Wrong\n3. Correct\n4. Correct": {2},
+    "The second segment is wrong.": {2},
+    "Answer: 1 is wrong, 2 is right": {1},
+    "Answer: 2, others ALL_CORRECT": {2},
+    "Answer:\n1\n2, 3 are wrong too": {1, 2, 3},
+    "Answer: 1 (wrong date, 3 (wrong name)": {1, 3},
+    "Answer: 2 because it was 4 years later": {2},
+    "Answer: 1 - wrong date, 3 - wrong name": {1, 3},
+    "Answer: 1: wrong date; 3: wrong name": {1, 3},
+    "Answer: 1 because the date is wrong, 3 because the name is wrong": {1, 3},
+    "Answer: 1, 2: wrong dates, 4: wrong name": {1, 2, 4},
+    "Answer:\n1. The date is wrong\n3. The name is wrong": {1, 3},
+    "Answer:\nSegment 1: wrong date\nSegment 3: wrong name": {1, 3},
+    "Answer: 2\n1: correct\n2: wrong\n3: correct": {2},
+    "Answer: 2. It was May 4, 1990.": {2},
+    "Answer: 1: correct, 2: incorrect, 3: correct": {2},
+    "Answer: 1 (correct), 2 (not correct)": {2},
+    "Answer: 1: 正确, 2: 错误": {2},
+    "Answer:\n1. Correct.\n2. Incorrect.\n3. Correct\n4. Correct": {2},
+    "Answer: the second one": {2},
+    "Answer: Segment 1: no error; Segment 2: error": {2},
+    "Answer: 1: correct, 2: correct, 3: no error, 4: true": set(),
+    "Answer:\n1) The date is wrong\n3) The name is wrong\nThat is all.": {1, 3},
+    "Answer: S2": {2},
+    "Answer: {2, 3}": {2, 3},
+    "Answer: 2 (segment 1 is imprecise but acceptable)": {2},
+    "Answer: 2, 3 are incorrect; 1 and 4 are correct": {2, 3},
+    "Answer: ALL_CORRECT\n\n3 of the 4 parties signed it.": set(),
+    "Answer: 1\n3-5 days is roughly the limit.": {1},
+    "| Segment | Verdict |\n| 1 | ok |\n| 2 | wrong |\n| 3 | ok |\n| 4 | ok |": {2},
+    "Answer: 2\n\nSegments 1, 3 and 4 are correct.": {2},
+    "Answer: 2\n\nActually, the bridge opened in 1937.": {2},
 }
 
 # What chat models write of which there is no one reading.
@@ -135,6 +172,10 @@ AMBIGUOUS_CHAT = [
     '{"answer": [2.0]}',
     '{"answer": [2], "answer": [3]}',
     "Answer: 2\n\nAnswer: 3",
+    "Answer: 2\n\nWait, segment 3 too.\n\nAnswer: 2, 3",
+    "Answer: 2\n\nActually, segment 2 is right.",
+    "Answer: 2\n3: it was Rome",
+    "Answer: 3 or 4 of them",
     "Answer: 2\nSegment 3 is wrong as well.",
     "Answer: 2\nThe third segment is wrong as well.",
     "Answer: 2 or 3",
@@ -142,13 +183,10 @@ AMBIGUOUS_CHAT = [
     "Answer: 2?",
     "Answer: 2 (possibly)",
     "Answer: all",
-    "Answer: All segments contain errors.",
     "Answer: Yes",
     "Answer: ALL_CORRECT\n\nSegment 3 gets the year wrong, though.",
     "Answer: ALL_CORRECT (except for segment 3)",
     "Answer: [numbers of the segments]",
-    "The answer is 2.",
-    "1. Correct\n2. Wrong\n3. Correct\n4. Correct",
     "| Segment | Verdict |\n| 1 | ok |\n| 2 | wrong |",
     "1. The tower was built in 1889.",
 ]
@@ -159,7 +197,6 @@ UNREADABLE = {
     "  \n ": "empty output",
     "Answer:": "nothing after",
     "Thought: For segment 2, the number of reac": "no answer line",
-    "The second segment is wrong.": "no answer line",
     "Thought: not everything is ALL_CORRECT here, I would say": "no answer line",
     "第二段有错误。": "no answer line",
     "El segundo segmento es incorrecto.": "no answer line",
@@ -174,61 +211,40 @@ UNREADABLE = {
     "Answer: 1, 2 and": "more than ids",
     "Answer: 1 2": "more than ids",
     "Answer: 1.5": "more than ids",
-    "Answer: 1 is wrong, 2 is right": "more than ids",
     "Answer: ALL_CORRECT, 2": "more than ids",
-    "Answer: 2, others ALL_CORRECT": "more than ids",
-    "Answer: ALL_CORRECT\n2": "more than ids",
+    "Answer: ALL_CORRECT\n2": "taken back",
     "Answer: 2\nALL_CORRECT": "two answers",
     "Answer: ALL_CORRECT except the third segment": "more than ids",
     "ALL_CORRECT, but the second segment is wrong": "more than ids",
-    "Answer: All segments are correct except the last one": "more than ids",
+    "Answer: All segments are correct except the last one": "hedged",
     "Answer: ALL_CORRECT is false": "more than ids",
     "Answer: ALL_CORRECT?": "more than ids",
-    "Answer: ALL_CORRECT. However, the third is wrong.": "more than ids",
+    "Answer: ALL_CORRECT. However, the third is wrong.": "taken back",
     "Answer: ALL_CORRECT (only the date is wrong)": "more than ids",
-    "Answer: ALL_CORRECT\nHowever, the date differs.": "more than ids",
-    "Answer: ALL_CORRECT\nSegment 2 has an error.": "more than ids",
-    "Answer: none\nBut the second is wrong.": "more than ids",
+    "Answer: ALL_CORRECT\nHowever, the date differs.": "taken back",
+    "Answer: ALL_CORRECT\nSegment 2 has an error.": "taken back",
+    "Answer: none\nBut the second is wrong.": "taken back",
     # ids that are named only later
-    "Answer: 2\n\n4": "more than ids",
-    "Answer: 1\n3. The name is wrong": "more than ids",
-    "Answer: 1\nSegments 2 and 3 are also wrong.": "more than ids",
-    "Answer:\n1, 3\n4": "more than ids",
-    "Answer:\n1\n2, 3 are wrong too": "more than ids",
+    "Answer: 2\n\n4": "taken back",
+    "Answer: 1\n3. The name is wrong": "taken back",
+    "Answer: 1\nSegments 2 and 3 are also wrong.": "taken back",
+    "Answer:\n1, 3\n4": "taken back",
     "Answer:\n1\n3,": "more than ids",
-    "Answer: 2\n2: correct": "more than ids",
-    "Answer: 1. 2": "more than ids",
-    "Answer: 1 (wrong date, 3 (wrong name)": "more than ids",
+    "Answer: 2\n2: correct": "taken back",
+    "Answer: 1. 2": "taken back",
     # notes that leave open what they say, or of which unit
     "Answer: 1: correct": "more than ids",
     "Answer: 1: correct, but the name differs": "more than ids",
     "Answer: 2, 3 (correct)": "more than ids",
-    "Answer: 1: yes, 2: no": "more than ids",
-    "Answer: 1. Segment 2 is wrong": "more than ids",
+    "Answer: 1: yes, 2: no": "hedged",
+    "Answer: 1. Segment 2 is wrong": "taken back",
     "Answer:\n1. Segment 2 is wrong\n2. Segment 4 is wrong": "more than ids",
     "Answer:\n1. Ada was born in 1990.\n2. She won.\n3. She left.": "more than ids",
-    # notes on the ids are no part of the grammar, but in brackets
-    "Answer: 2 because it was 4 years later": "more than ids",
     "Thought: I first wrote Answer: 1 but no.\nAnswer: 1\nOn reflection:\nAnswer: 2": "two answers",
-    "Answer: 1 - wrong date, 3 - wrong name": "more than ids",
-    "Answer: 1: wrong date; 3: wrong name": "more than ids",
-    "Answer: 1. The date is wrong. 3. The name is wrong.": "more than ids",
-    "Answer: 1 because the date is wrong, 3 because the name is wrong": "more than ids",
-    "Answer: 1, 2: wrong dates, 4: wrong name": "more than ids",
-    "Answer:\n1. The date is wrong\n3. The name is wrong": "more than ids",
-    "Answer:\n1) The date is wrong\n3) The name is wrong\nThat is all.": "more than ids",
-    "Answer:\nSegment 1: wrong date\nSegment 3: wrong name": "more than ids",
-    "Answer: 2\n1: correct\n2: wrong\n3: correct": "more than ids",
-    "Answer: 2. It was May 4, 1990.": "more than ids",
-    "Answer: 1: correct, 2: incorrect, 3: correct": "more than ids",
-    "Answer: Segment 1: no error; Segment 2: error": "more than ids",
-    "Answer: 1 (correct), 2 (not correct)": "more than ids",
-    "Answer: 1: 正确, 2: 错误": "more than ids",
-    "Answer:\n1. Correct.\n2. Incorrect.\n3. Correct\n4. Correct": "more than ids",
-    "Answer: 1: correct, 2: correct, 3: no error, 4: true": "more than ids",
+    "Answer: 1. The date is wrong. 3. The name is wrong.": "taken back",
     "Answer: 2 (this one is accurate)": "more than ids",
-    "Answer: 2. It is accurate.": "more than ids",
-    "Answer: 2\nThe segment is factually correct.": "more than ids",
+    "Answer: 2. It is accurate.": "taken back",
+    "Answer: 2\nThe segment is factually correct.": "taken back",
     "Answer: 2 and 3 are correct": "more than ids",
     "Answer: 1 (Ada wrote it), 2 (she won), 3 (she left), 4 (she died)": "more than ids",
     "Answer: 2/4": "more than ids",
@@ -236,10 +252,9 @@ UNREADABLE = {
     "Answer: No. 2 and 3 are fine.": "more than ids",
     "Answer: none of 1, 2": "more than ids",
     "Answer: No errors in segment 1": "more than ids",
-    "Answer: ALL_CORRECT\nThe third one has the year off.": "more than ids",
+    "Answer: ALL_CORRECT\nThe third one has the year off.": "taken back",
     "1.": "no answer line",
-    "Answer: the second one": "more than ids",
-    "Answer: I cannot tell": "more than ids",
+    "Answer: I cannot tell": "hedged",
     "I'm sorry, but I can't help with that.": "no answer line",
     "I’m sorry, I cannot judge this.": "no answer line",
     "As an AI language model, I have no access to sources.": "no answer line",
@@ -253,7 +268,7 @@ def test_a_readable_output_flags_the_ids_in_it(output, flagged):
     assert read_verdict(output, NUM_UNITS) == frozenset(flagged)
 
 
-@pytest.mark.parametrize(("output", "flagged"), CHAT.items(), ids=CHAT)
+@pytest.mark.parametrize(("output", "flagged"), [*CHAT.items(), *VERDICTS.items()])
 def test_a_chat_output_is_read_as_a_careful_reader_does(output, flagged):
     """Chat models rarely keep to the format that the prompt asks for."""
     assert read_verdict(output, NUM_UNITS) == flagged
@@ -278,8 +293,9 @@ def test_an_unreadable_output_is_refused_with_a_reason(output, reason):
     [
         ("Answer: 1, 2", "cut off in the answer"),
         ("Answer: 1 (wrong da", "cut off in the answer"),
-        ("Answer: 1 - wrong date, 3 - wro", "more than ids"),
-        ("Answer:\n1. Wrong\n3. Wro", "more than ids"),
+        ("Answer: 1 - wrong date, 3 - wro", "cut off in the answer"),
+        ("Answer:\n1. Wrong\n3. Wro", "cut off in the answer"),
+        ("Answer: 2 because it was", "cut off in the answer"),
         ("Answer:", "cut off"),
         ("Thought: hm", "cut off before the answer"),
     ],
@@ -294,7 +310,6 @@ def test_an_output_that_is_cut_off_in_its_answer_is_unreadable(output, reason):
     ("output", "flagged"),
     [
         ("Answer: 1, 2\nIt means that", {1, 2}),
-        ("Answer: 2 because it was", {2}),
         ("Answer:\n1\n3\nThese are", {1, 3}),
     ],
 )
@@ -322,6 +337,34 @@ def test_an_output_that_is_cut_off_behind_its_answer_is_read(output, flagged):
 def test_protocol_code_reads_outputs_like_the_authors_script(output, flagged):
     """The script finds a verdict in every output."""
     assert read_verdict(output, NUM_UNITS, "code") == frozenset(flagged)
+
+
+@pytest.mark.parametrize(
+    ("output", "flagged"),
+    [
+        ("Answer: 1,3", {1, 3}),
+        ("Thought: both dates are wrong.\nAnswer: 2, 4", {2, 4}),
+        ("Answer: ALL_CORRECT", set()),
+    ],
+)
+def test_protocol_paper_reads_the_form_that_the_prompts_ask_for(output, flagged):
+    assert read_verdict(output, NUM_UNITS, "paper") == flagged
+
+
+@pytest.mark.parametrize(
+    ("output", "reason"),
+    [
+        ("Answer: segments 1 and 3", "more than ids"),
+        ("**Answer:** 2", "no answer line"),
+        ("Answer: 2\nAnswer: 3", "two answers"),
+        ("Answer: 5", "id 5; the last is 4"),
+        ("Answer:", "nothing after"),
+    ],
+)
+def test_protocol_paper_refuses_any_other_form(output, reason):
+    """The paper's prompts ask for ids and no more details."""
+    with pytest.raises(UnreadableAnswerError, match=reason):
+        read_verdict(output, NUM_UNITS, "paper")
 
 
 # Any notation of ids in any frame, which is what stands around an answer, is read as these ids.
