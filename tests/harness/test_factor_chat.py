@@ -225,7 +225,7 @@ def test_an_unreadable_word_leaves_its_row_unscored(evaluate, oracle):
     output = run_task(evaluate, started.server, metadata={"answers": "words"})
 
     results = results_of(output)
-    assert unscored_reasons(output) == ["question 0: none of True, False alone"]
+    assert unscored_reasons(output) == ["question 0: hedged"]
     assert results["unscored,none"] == 1
     assert results["unreadable,none"] == pytest.approx(1 / NUM_QUESTIONS)
     assert results["chat_acc,none"] == 1
@@ -240,6 +240,36 @@ def test_requests_for_words_ask_for_no_log_probabilities(evaluate, oracle):
     run_task(evaluate, server, metadata={"answers": "words"})
 
     assert not any("logprobs" in body for body in server.bodies)
+
+
+def test_answers_in_a_schema_are_asked_for_and_read(evaluate, oracle):
+    server = oracle().server
+    correct_reply = server.script
+
+    def reply_in_json(prompt: str, attempt: int) -> Act:
+        return Act(text=json.dumps({"answer": correct_reply(prompt, attempt).text}))
+
+    server.script = reply_in_json
+
+    output = run_task(evaluate, server, metadata={"answers": "schema"})
+
+    assert results_of(output)["chat_acc,none"] == 1
+    assert metadata_of(output)["answers_read"] == "schema"
+    schemas = [body["response_format"]["json_schema"]["schema"] for body in server.bodies]
+    assert {tuple(schema["properties"]["answer"]["enum"]) for schema in schemas} == {
+        ("True", "False")
+    }
+
+
+def test_a_local_model_takes_no_schema(evaluate):
+    with pytest.raises(ModelError, match="takes no JSON schema"):
+        evaluate(
+            "constant-answer",
+            [TASK],
+            model_args={"answer": "True"},
+            metadata={"answers": "schema"},
+            limit=1,
+        )
 
 
 def test_a_failed_request_leaves_only_its_row_unscored(evaluate, oracle):
@@ -465,7 +495,7 @@ def test_the_clean_task_has_no_spaces_before_punctuation(evaluate, published_dat
         ),
         (
             {"answers": "both"},
-            "metadata.answers is 'both'; expected 'auto', 'logprobs' or 'words'",
+            "metadata.answers is 'both'; expected 'auto', 'logprobs', 'words' or 'schema'",
         ),
         ({"spacing": "none"}, "spacing"),
     ],

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import shutil
+from contextlib import closing
 from pathlib import Path
 
 import pytest
@@ -15,6 +16,7 @@ from lm_factuality.ground.errors import ConfigError, DataError
 from lm_factuality.harness.context import EvaluationRun, begin_run
 from lm_factuality.harness.run import run
 from tests.conftest import TASKS
+from tests.judges.server import Act, JudgeServer
 
 SAMPLE = TASKS / "sample" / "sample_felm.jsonl"
 NUM_ROWS = 10
@@ -257,3 +259,37 @@ def test_several_samples_are_refused_with_a_response_cache(self_consistency_argu
 
 def test_several_samples_run_without_a_response_cache(self_consistency_arguments):
     run(self_consistency_arguments)
+
+
+def test_answers_in_a_schema_are_asked_for_and_read(evaluate, data_dir, monkeypatch):
+    monkeypatch.setenv("OPENAI_API_KEY", "not-a-real-key")
+    reply = {"thought": "In {1}, the year is wrong.", "answer": [1]}
+    with closing(JudgeServer(lambda prompt, attempt: Act(text=json.dumps(reply)))) as server:
+        output = evaluate(
+            "local-chat-completions",
+            ["felm_segment_cot"],
+            model_args={
+                "model": "m",
+                "base_url": f"{server.base_url}/chat/completions",
+                "tokenizer_backend": None,
+            },
+            metadata={"data_dir": str(data_dir), "answers": "schema"},
+            apply_chat_template=True,
+            limit=2,
+        )
+
+    samples = output["samples"]["felm_segment_cot"]
+    assert [sample["flagged"] for sample in samples] == [[1], [1]]
+    assert output["configs"]["felm_segment_cot"]["metadata"]["answers"] == "schema"
+    for body, sample in zip(server.bodies, samples, strict=True):
+        schema = body["response_format"]["json_schema"]["schema"]
+        num_segments = len(sample["doc"]["segments"])
+        assert list(schema["properties"]) == ["thought", "answer"]
+        assert schema["properties"]["answer"]["items"]["enum"][-1] == num_segments
+
+
+def test_samples_hold_the_segments_that_were_read(detect_errors):
+    output = detect_errors(["felm_segment_vanilla"], answer="Answer: 1")
+
+    flagged = [sample["flagged"] for sample in output["samples"]["felm_segment_vanilla"]]
+    assert flagged == [[1]] * NUM_ROWS
