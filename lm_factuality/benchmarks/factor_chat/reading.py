@@ -33,6 +33,7 @@ _SIGNS = re.compile(r"[{}$]")
 _ANSWER_IS = re.compile(
     r"(?:\b(?:answer|verdict|conclusion)|\b(?:true|correct|right|accurate) (?:version|option|choice"
     r"|statement|sentence|letter|one))[\"']?(?: (?:is|would be)\b|(?= ?[:=])|(?= *$))(?: ?[:=])?\s*"
+    r"|\bi(?:'d| would)? (?:say|think|believe|pick|choose|select|go with|answer)(?: that)?:? "
     # "..., so: False" concludes a line.
     r"|\b(?:so|thus|therefore|hence)[,:]? (?=(?:true|false)\W*$)",
     re.IGNORECASE | re.MULTILINE,
@@ -40,14 +41,17 @@ _ANSWER_IS = re.compile(
 _SENTENCE_END = re.compile(r"[.!?](?= |$)|\n")
 # What may follow a word that answers: the end of the line, a stop, a bracket or a reason.
 _BEHIND = r"(?=[\"')\]]*(?:$|\n| ?[.,:;!)\](-]| (?:because|since|as)\b))"
+_IS_TRUE = r"(?= (?:is|would be) (?:the )?(?:only )?(?:true|correct|right|accurate|answer)\b)"
 _TRUTH = re.compile(
     "(?:(?P<true>true|yes|correct|right|accurate)"
-    "|(?P<false>false|no|not true|untrue|incorrect|not correct|wrong|inaccurate))" + _BEHIND,
+    "|(?P<false>false|no|untrue|incorrect|wrong|inaccurate"
+    r"|not (?:\w+ly )?(?:true|correct|accurate)))" + _BEHIND,
     re.IGNORECASE,
 )
 # What a sentence may judge, as in "The statement is false" or "No detail of it is wrong".
 _SUBJECT = re.compile(
     r"\b(?:(?:the|this|that|given|next) (?:statement|sentence|claim|assertion)\b"
+    r"|there (?:is|are)\b"
     r"|(?:everything|nothing|all|each|every|no|none|not all|not every)\b"
     r"(?=[^.\n]{0,40}\b(?:it|this|that|here|sentence|statement|details?|parts?|facts?|claims?)\b)"
     r"|(?:it|this|that)(?:'s| is)(?= (?:\w+ly |not |also |all ){0,3}"
@@ -195,7 +199,9 @@ def _read_letter(statement: str, words: Sequence[str]) -> _Reading | None:
     letter = f"[{words[0]}-{words[-1]}]"
     # "A, B and C" is a list.
     list_goes_on = rf"(?!,? ?(?:(?:and|or|&) )?{letter}\b)"
-    opening = re.match(rf"({letter})\b{list_goes_on}{_BEHIND}", statement, re.IGNORECASE)
+    opening = re.match(
+        rf"({letter})\b{list_goes_on}(?:{_BEHIND}|{_IS_TRUE})", statement, re.IGNORECASE
+    )
     if opening:
         return _Reading(opening[1].upper(), statement[opening.end() :])
 

@@ -408,20 +408,20 @@ def _find_mentions(text: str, num_units: int, is_statement: bool = False) -> lis
     matches = [
         match for match in _PATTERNS["mention"].finditer(text) if _names_units(match, num_units)
     ]
-    split_sentences = _PATTERNS["sentence_end"].split
+    split_clauses = _PATTERNS["clause_end"].split
 
     mentions = []
     end_of_last = 0
     for match, remark in zip(matches, texts_behind(matches, text), strict=True):
-        sentences_before = split_sentences(text[end_of_last : match.start()])
+        clauses_before = split_clauses(text[end_of_last : match.start()])
         # What stands before a unit is about it only if no other unit is named there.
-        is_first = end_of_last == 0 or len(sentences_before) > 1
+        is_first = end_of_last == 0 or len(clauses_before) > 1
         if not is_statement:
-            remark = split_sentences(remark.lstrip(" .:"))[0]
+            remark = split_clauses(remark.lstrip(" .:"))[0]
         mentions.append(
             _Mention(
                 units=_units_of(match, num_units),
-                verdict=_verdict_on(match, remark, sentences_before[-1] if is_first else ""),
+                verdict=_verdict_on(match, remark, clauses_before[-1] if is_first else ""),
                 is_opening=match.start() == 0,
                 remark=remark,
             )
