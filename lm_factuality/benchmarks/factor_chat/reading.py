@@ -199,9 +199,8 @@ def _read_letter(statement: str, words: Sequence[str]) -> _Reading | None:
     letter = f"[{words[0]}-{words[-1]}]"
     # "A, B and C" is a list.
     list_goes_on = rf"(?!,? ?(?:(?:and|or|&) )?{letter}\b)"
-    opening = re.match(
-        rf"({letter})\b{list_goes_on}(?:{_BEHIND}|{_IS_TRUE})", statement, re.IGNORECASE
-    )
+    is_set_off = f"(?:{_BEHIND}|{_IS_TRUE})"
+    opening = re.match(rf"({letter})\b{list_goes_on}{is_set_off}", statement, re.IGNORECASE)
     if opening:
         return _Reading(opening[1].upper(), statement[opening.end() :])
 
