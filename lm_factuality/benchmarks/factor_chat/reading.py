@@ -43,8 +43,8 @@ _SENTENCE_END = re.compile(r"[.!?](?= |$)|\n")
 _BEHIND = r"(?=[\"')\]]*(?:$|\n| ?[.,:;!)\](-]| (?:because|since|as)\b))"
 _IS_TRUE = r"(?= (?:is|would be) (?:the )?(?:only )?(?:true|correct|right|accurate|answer)\b)"
 _TRUTH = re.compile(
-    "(?:(?P<true>true|yes|correct|right|accurate)"
-    "|(?P<false>false|no|untrue|incorrect|wrong|inaccurate"
+    "(?:(?P<true>true|yes|correct|right|accurate|verdadero|verdadeiro|vrai|wahr|vero)"
+    "|(?P<false>false|falso|faux|falsch|no|untrue|incorrect|wrong|inaccurate"
     r"|not (?:\w+ly )?(?:true|correct|accurate)))" + _BEHIND,
     re.IGNORECASE,
 )
@@ -59,7 +59,7 @@ _SUBJECT = re.compile(
     re.IGNORECASE,
 )
 _RESERVATION = re.compile(
-    r"\b(?:but|however|except|although|though|unless|only|mostly|part(?:ly|ially)?|yet|if)\b",
+    r"\b(?:but|however|except|although|though|unless|only|mostly|part(?:ly|ially)?|yet|if|provided|assuming)\b",
     re.IGNORECASE,
 )
 _OBJECTION = re.compile(r"\b(?:but|however|except|unless)\b", re.IGNORECASE)

@@ -320,10 +320,16 @@ def _read_statement(answer: _Answer, num_units: int) -> frozenset[int]:
 
 
 def _without_introduction(statement: str) -> str:
-    """Remove words such as "The segments with errors are" from the beginning of a statement."""
-    match = _PATTERNS["introduction"].match(statement)
-    if match and first_verdict(match[0]) == "wrong":
-        return statement[match.end() :]
+    """Remove words that say that the units behind them are wrong from the beginning.
+
+    Example:
+        ``The segments with errors are 2 and 3`` → ``2 and 3``; ``All segments are correct except
+        segment 2`` → ``segment 2``
+    """
+    for pattern, verdict in (("introduction", "wrong"), ("exception", "right")):
+        match = _PATTERNS[pattern].match(statement)
+        if match and first_verdict(match[0]) == verdict:
+            return statement[match.end() :]
     return statement
 
 
