@@ -374,7 +374,7 @@ def evaluate(
     manager = TaskManager(
         include_path=with_suite(include_path), include_defaults=False, metadata=dict(metadata or {})
     )
-    begin_run(EvaluationRun(has_response_cache=bool(options.get("use_cache"))))
+    begin_run(EvaluationRun())
     lm = open_model(pretrained=model) if isinstance(model, str) else model
     with _without_event_loop():
         content = simple_evaluate(lm, tasks=list(tasks), task_manager=manager, **options)

@@ -38,7 +38,7 @@ _ANY_ARGUMENTS = {
 }
 _RUN_HELP = """\
 lm-factuality run takes the options of lm-eval's own run, which are described below. It knows the
-suite's tasks and models.
+suite's tasks and models. The same command continues an interrupted run, and --fresh begins anew.
 
 Examples:
   lm-factuality run --model hf --model_args pretrained=gpt2 --tasks factor --output_path results \

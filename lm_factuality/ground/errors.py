@@ -81,12 +81,11 @@ def run_with_exit_code(program: str, command: Callable[[], int]) -> int:
     except (FactualityError, OSError) as error:
         sys.stderr.write(f"{program}: {message_of(error)}\n")
         return 1
-    except KeyboardInterrupt:
+    except KeyboardInterrupt as interrupt:
         command_line = shlex.join([program, *sys.argv[1:]])
-        sys.stderr.write(
-            f"\n{program}: interrupted; judges' answers and finished parts are kept. To continue:"
-            f" {command_line}\n"
-        )
+        # A command may say where it keeps what it has done.
+        kept = str(interrupt) or "judges' answers and finished parts are kept"
+        sys.stderr.write(f"\n{program}: interrupted; {kept}. To continue: {command_line}\n")
         return _INTERRUPTED
 
 

@@ -24,13 +24,14 @@ from judges.answers import BLANKS, Answer
 from judges.backends.server import UnusableReplyError, answer_from_reply
 from lm_factuality.ground.errors import ModelError
 from lm_factuality.ground.packages import replaced
+from lm_factuality.ground.records import to_model
 from lm_factuality.harness import thinking
 from lm_factuality.harness.internals import internal
+from lm_factuality.harness.kept_answers import answer_kept
 from lm_factuality.harness.outputs import ScoredContinuation, WordAnswer
 from lm_factuality.harness.requests import (
     MAX_FAILURES,
     Encoder,
-    answer_with_cache,
     is_a,
     is_refusal,
     request_like,
@@ -394,7 +395,7 @@ class _AnswerServer:
     def _send(
         self, questions: Sequence[Instance], extra_arguments: Mapping[str, Any]
     ) -> list[Answer]:
-        """Get a reply to each question, from lm_eval's response cache where it has one.
+        """Get a reply to each question, one that is kept where there is one.
 
         Args:
             questions: The questions, of which the prompts are sent.
@@ -410,13 +411,14 @@ class _AnswerServer:
         generation = {**self._generation, **extra_arguments}
         if self._thinking_tokens and not extra_arguments:
             generation = thinking.room_to_think(generation, self._thinking_tokens)
-        # lm_eval caches generated texts by prompt and arguments alone. The third part of these keys
-        # tells whole replies, with log-probabilities, from such texts.
+        # The third part of these keys tells whole replies, with log-probabilities, from texts.
         cache_keys = [(question.args[0], generation, "whole reply") for question in questions]
         send_uncached = partial(self._send_uncached, cache_keys, generation)
-        replies: list[Answer] = answer_with_cache(
-            self._lm, "generate_until", cache_keys, send_uncached
-        )
+        replies = [
+            # Kept replies are what JSON makes of an answer.
+            reply if isinstance(reply, Answer) else to_model(Answer, reply)
+            for reply in answer_kept(self._lm, "generate_until", cache_keys, send_uncached)
+        ]
         if self._last_failure is not None:
             raise server_is_gone(self._last_failure)
         return replies
@@ -433,10 +435,10 @@ class _AnswerServer:
         meanwhile by `_send_one` and `_parse`.
 
         Args:
-            cache_keys: The key of every question in the response cache. It begins with the prompt.
+            cache_keys: What names the reply to every question. It begins with the prompt.
             generation: The generation arguments of all questions.
-            indices: The positions of the questions that are to be sent, because the cache lacks
-                them.
+            indices: The positions of the questions that are to be sent, because their replies are
+                not kept.
 
         Returns:
             The replies in the order of the indices.
@@ -495,7 +497,7 @@ class _AnswerServer:
 
         Args:
             amodel_call: The client's own method, which sends the prompt.
-            cache_keys: The request's key in the response cache, in a list of one.
+            cache_keys: What names the reply, in a list of one.
             **arguments: The client's other arguments.
 
         Returns:

@@ -20,6 +20,8 @@ from lm_factuality.harness.outputs import Rows
 if TYPE_CHECKING:
     from lm_eval.api.task import Task
 
+    from lm_factuality.harness.kept_answers import AnswerFile
+
 
 @dataclass
 class EvaluationRun:
@@ -31,8 +33,8 @@ class EvaluationRun:
     only_predicts: bool = False
     """Whether the run has ``--predict_only``, so that nothing is scored and no judge is asked."""
 
-    has_response_cache: bool = False
-    """Whether the run has ``--use_cache``."""
+    answers: AnswerFile | None = None
+    """The file in which the model's answers are kept; None keeps none."""
 
     tasks: dict[str, Task] = field(default_factory=dict)
     """The suite's tasks that were built, by name."""

@@ -7,8 +7,8 @@ when a task of the suite is imported, wraps the evaluator. While it runs:
 - the model has the suite's request types as methods;
 - an `Aggregation` brings its own standard error, and its interval with it;
 - identical greedy requests for text are asked once, whichever tasks they come from. Of the 6,776
-  requests of FELM's nine tasks, 2,946 repeat another. The response cache lies above and the model's
-  own batches below, and neither notices.
+  requests of FELM's nine tasks, 2,946 repeat another;
+- each answer is kept as it arrives (`kept_answers`).
 """
 
 from __future__ import annotations
@@ -27,7 +27,9 @@ from lm_eval.api.model import LM, CachingLM
 
 from lm_factuality.ground.packages import replaced
 from lm_factuality.harness import answers, requests, rolling, thinking
+from lm_factuality.harness.context import current_run
 from lm_factuality.harness.internals import internal
+from lm_factuality.harness.kept_answers import keep_answers
 from lm_factuality.harness.requests import is_a, is_greedy, no_prompt_logprobs, seed_samples
 from lm_factuality.scores.statistics import Aggregation, ClusterInterval, NotDefined
 
@@ -59,11 +61,13 @@ def extend_evaluate() -> None:
 
     @wraps(evaluate)
     def evaluate_with_suite(lm: LM | CachingLM, *arguments: Any, **options: Any) -> object:
-        # With --use_cache, lm_eval wraps the model.
-        model = lm.lm if isinstance(lm, CachingLM) else lm
+        model, store = lm, current_run().answers
+        # With --use_cache, ``lm_eval run`` wraps the model.
+        if isinstance(lm, CachingLM):
+            model, store = lm.lm, lm.dbdict
         # lm_eval passes its groups and tasks by name.
         _refuse_chat_servers(model, options.get("task_dict", {}).get("tasks", {}))
-        with _with_request_types(model), _with_stderrs():
+        with keep_answers(model, store), _with_request_types(model), _with_stderrs():
             results = evaluate(lm, *arguments, **options)
         # In a run of several processes, only the first one has results.
         if results is not None:

@@ -10,23 +10,20 @@ context and continuation together, where the continuation starts after as many t
 alone has.
 """
 
-import hashlib
 import json
 import logging
 import math
 from collections import Counter, deque
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass
-from pathlib import Path
 from typing import Any, TypeAlias
 
 from lm_eval.api.instance import Instance
 from lm_eval.api.model import LM, TemplateLM
 from tqdm import tqdm
 
-from lm_factuality.ground.errors import ModelError
+from lm_factuality.ground.errors import FactualityError, ModelError
 from lm_factuality.harness.context import current_run
-from lm_factuality.harness.internals import internal
 from lm_factuality.harness.outputs import ScoredContinuation
 
 logger = logging.getLogger(__name__)
@@ -44,7 +41,6 @@ for each.
 MAX_FAILURES = 8  # in a row, after which the server counts as gone
 _SERVER_CHUNK = 64  # requests that are sent again one by one if one of them fails
 _REFUSALS = (400, 413, 422)  # HTTP: bad request, content too large, unprocessable
-_WEIGHTS = (".safetensors", ".bin", ".gguf")
 
 Answer: TypeAlias = tuple[float | None, bool] | str
 """A log-probability and whether the continuation is the likeliest, or the reason why there is
@@ -54,9 +50,6 @@ none."""
 @dataclass(frozen=True)
 class Encoded:
     """A request in tokens."""
-
-    key: tuple[str, str]
-    """Its name in lm_eval's response cache."""
 
     context: list[int]
     continuation: list[int]
@@ -156,7 +149,7 @@ class Encoder:
     """
 
     def __init__(self, lm: TemplateLM) -> None:
-        """Read the model's longest input, its identity, and the first token to add to texts.
+        """Read the model's longest input and the first token to add to texts.
 
         Args:
             lm: The model. If the user set ``add_bos_token``, texts start with its BOS token.
@@ -164,7 +157,6 @@ class Encoder:
         self._lm = lm
         self._context_tokens: dict[str, list[int]] = {}
         self.longest = _longest_input(lm)
-        self._fingerprint = _fingerprint(lm)
         # lm_eval's clients of servers do not add it, so `tokens` does.
         adds_bos = bool(getattr(lm, "add_bos_token", False))
         self._bos: int | None = getattr(lm.tokenizer, "bos_token_id", None) if adds_bos else None
@@ -200,46 +192,11 @@ class Encoder:
         truncated = len(context_ids) + num_tokens > longest
         if window is not None:
             context_ids = context_ids[-(window - num_tokens) :]
-        return self.make_request(
-            context_ids,
-            continuation_ids,
-            source=request,
-            window=window,
-            text=continuation,
-            truncated=truncated,
-        )
+        return Encoded(context_ids, continuation_ids, truncated, request, window)
 
     def input_limit(self, window: int | None) -> int:
         """Return how many tokens the model sees at once: the request's window or its own limit."""
         return self.longest if window is None else min(window, self.longest)
-
-    def make_request(
-        self,
-        context: list[int],
-        continuation: list[int],
-        *,
-        source: Instance,
-        window: int | None,
-        text: str = "",
-        truncated: bool = False,
-    ) -> Encoded:
-        """Make a request in tokens, with the key by which lm_eval's response cache knows it.
-
-        Args:
-            context: The tokens before the continuation.
-            continuation: The tokens to score.
-            source: The request that they were made from.
-            window: How many tokens the model may see; None for as many as it can.
-            text: The text of the continuation, empty if unknown.
-            truncated: Whether the context has lost its beginning.
-        """
-        # The scores of a model with retrieval also depend on the document and the window, so equal
-        # tokens of two documents must not share an entry of the cache.
-        sources = (window, source.doc) if hasattr(self._lm, SOURCES_METHOD) else ()
-        hashed_text = repr((context, continuation, *sources))
-        digest = hashlib.sha256(hashed_text.encode()).hexdigest()
-        key = (f"{self._fingerprint}, tokens {digest}", text)
-        return Encoded(key, context, continuation, truncated, source, window)
 
     def tokens(self, text: str) -> list[int]:
         """Return the tokens of a text, with the first token that the user asked for.
@@ -277,7 +234,7 @@ class Encoder:
 
 
 def score(lm: TemplateLM, encoded: Sequence[Encoded], disable_tqdm: bool) -> list[Answer]:
-    """Score requests in tokens, with answers from lm_eval's response cache where it has them.
+    """Score requests in tokens.
 
     Args:
         lm: A model that tokenizes.
@@ -290,51 +247,15 @@ def score(lm: TemplateLM, encoded: Sequence[Encoded], disable_tqdm: bool) -> lis
     Raises:
         ModelError: The model's server is gone.
     """
-    score_uncached = _score_on_server if is_a(lm, "TemplateAPI") else _score_tokens
     # Some versions give log-probabilities of other positions there (vLLM's issues 42019, 42245).
     if is_a(lm, "VLLM") and getattr(lm, "model_args", {}).get("enable_prefix_caching") is not False:
         logger.warning(
             "vLLM's prefix cache changes log-probabilities in some versions; pass"
             " enable_prefix_caching=False in --model_args"
         )
-    return answer_with_cache(
-        lm,
-        "loglikelihood",
-        [request.key for request in encoded],
-        lambda indices: score_uncached(lm, [encoded[index] for index in indices], disable_tqdm),
-    )
-
-
-def answer_with_cache(
-    lm: LM,
-    method: str,
-    keys: Sequence[object],
-    answer_uncached: Callable[[list[int]], Sequence[Any]],
-) -> list[Any]:
-    """Answer requests from lm_eval's response cache, and have the model answer the others.
-
-    Args:
-        lm: The model.
-        method: The model's method that answers these requests, by which lm_eval names them.
-        keys: The arguments that name each request in the cache; empty for a sampled request,
-            which is never in it.
-        answer_uncached: Answers the requests with the given indices, in their order.
-
-    Returns:
-        The answers in the order of the keys.
-    """
-    cache = getattr(lm.cache_hook, "dbdict", None)
-    answers: dict[int, Any] = {}
-    if cache is not None:
-        hash_args = internal("lm_eval.api.model:hash_args")
-        for index, key in enumerate(keys):
-            cache_name = hash_args(method, key)
-            if cache_name in cache:
-                answers[index] = cache[cache_name]
-
-    missing = [index for index in range(len(keys)) if index not in answers]
-    answers.update(zip(missing, answer_uncached(missing), strict=True))
-    return [answers[index] for index in range(len(keys))]
+    if is_a(lm, "TemplateAPI"):
+        return _score_on_server(lm, encoded, disable_tqdm)
+    return _score_tokens(lm, encoded, disable_tqdm)
 
 
 def logprob_of(answer: Answer) -> tuple[float | None, str]:
@@ -442,43 +363,6 @@ def _longest_input(lm: TemplateLM) -> int:
     return int(lm.max_length)
 
 
-def _fingerprint(lm: TemplateLM) -> str:
-    """Return a text that tells a model from others in a response cache.
-
-    It holds the model's arguments and dtype. Of a local checkpoint it also holds the sizes and
-    modification times of the weights, which may be replaced under the same name.
-
-    Example:
-        ``HFLM(gpt2, main, 1024, torch.float32)``
-    """
-    attributes = (
-        "pretrained",
-        "model",
-        "model_args",
-        "base_url",
-        "revision",
-        "peft",
-        "delta",
-        "max_length",
-        "cache_identity",
-    )
-    values = [getattr(lm, attribute, None) for attribute in attributes]
-    # Other kinds of objects have texts that differ from run to run.
-    parts = [str(value) for value in values if isinstance(value, str | int | dict)]
-
-    model_args = getattr(lm, "model_args", None) or {}
-    checkpoint = getattr(lm, "pretrained", None) or model_args.get("model")
-    if isinstance(checkpoint, str) and Path(checkpoint).is_dir():
-        for path in sorted(Path(checkpoint).iterdir()):
-            if path.suffix in _WEIGHTS:
-                status = path.stat()
-                parts.append(f"{status.st_size}@{status.st_mtime_ns}")
-
-    dtype = getattr(getattr(lm, "model", None), "dtype", None)
-    parts.append(str(dtype))
-    return f"{type(lm).__name__}({', '.join(parts)})"
-
-
 def _score_tokens(lm: TemplateLM, encoded: Sequence[Encoded], disable_tqdm: bool) -> list[Any]:
     """Have a model score requests in tokens.
 
@@ -493,7 +377,7 @@ def _score_tokens(lm: TemplateLM, encoded: Sequence[Encoded], disable_tqdm: bool
     """
     if not encoded:
         return []
-    tokens = [(request.key, request.context, request.continuation) for request in encoded]
+    tokens = [(None, request.context, request.continuation) for request in encoded]
 
     score_sources = getattr(lm, SOURCES_METHOD, None)
     if score_sources is not None:
@@ -554,6 +438,9 @@ def _score_on_server(
             try:
                 answers += _score_tokens(lm, chunk, True)
                 failures_in_a_row = 0
+            except FactualityError:
+                # The answers cannot be kept, which is no fault of the server.
+                raise
             except Exception as error:  # any fault of the transport or of an answer
                 if len(chunk) > 1:
                     logger.warning(
@@ -582,7 +469,7 @@ def server_is_gone(reason: str) -> ModelError:
     """
     return ModelError(
         f"{MAX_FAILURES} requests in a row failed, the last with {reason}; is the server still"
-        " there? With --use_cache a new run continues where this one ended."
+        " there? The same command continues where this run ended."
     )
 
 

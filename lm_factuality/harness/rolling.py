@@ -130,7 +130,7 @@ def _cut_into_windows(lm: TemplateLM, encoder: Encoder, instance: Instance) -> l
     # A window needs at least one token of context, which bounds the stride.
     step = longest // 2 if stride is None else min(stride, longest - 1)
     return [
-        encoder.make_request(context, scored_tokens, source=instance, window=window)
+        Encoded(context, scored_tokens, truncated=False, source=instance, window=window)
         for context, scored_tokens in windows(lm.prefix_token_id, tokens, longest, step)
     ]
 

@@ -1,14 +1,14 @@
 """The command ``lm-factuality run``: lm_eval's own ``run`` with the suite's tasks and models.
 
 It closes three traps of lm_eval: credentials in the model's arguments, which lm_eval would write to
-the results file; a response cache that does not know which model answered; and an output folder
-that cannot be written, which lm_eval passes over with a warning.
+the results file; a response cache that does not know which model answered, in place of which it
+keeps answers itself (`kept_answers`); and an output folder that cannot be written, which lm_eval
+passes over with a warning.
 """
 
 import argparse
 import functools
-import hashlib
-import json
+import logging
 import sys
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import AbstractContextManager, contextmanager, nullcontext
@@ -35,6 +35,9 @@ if TYPE_CHECKING:
     from lm_eval.api.task import Task
 
 _YAML = (".yaml", ".yml")
+_FRESH = "--fresh"
+# Options that can change the model's answer to a request. Others change the requests.
+_OPTIONS_OF_ANSWERS = ("model", "model_args", "seed", "trust_remote_code")
 
 
 @dataclass(frozen=True)
@@ -70,7 +73,7 @@ def run(
         DataError: Data cannot be read, or results cannot be written.
         BackendDownError: A judge could not be asked. Results and generations are saved.
     """
-    parsed = _parse_command_line(arguments)
+    parsed = _parse_command_line([word for word in arguments if word != _FRESH])
     options = _read_options(parsed)
     # Mistakes that are quick to find are reported before the slow imports.
     _check_options(options)
@@ -79,7 +82,10 @@ def run(
     from lm_factuality.harness.judging import raise_failures
 
     internal("lm_eval.utils:setup_logging")()
-    current = _begin_run_with(options)
+    # lm_eval would keep answers in a cache of its own.
+    parsed.use_cache = None
+    parsed.model_args = _with_real_path(options["model_args"])
+    current = _begin_run_with(options, is_fresh=_FRESH in arguments)
     is_suite_only = _prepare_tasks(parsed, options)
     # The check has built each task once, and lm_eval builds them again.
     current.tasks.clear()
@@ -92,6 +98,7 @@ def run(
         _without_lm_eval_tasks() if is_suite_only else nullcontext(),
         _memory_errors_explained(),
         _with_suite_clients(),
+        _named_when_interrupted(current),
     ):
         # lm_eval sets `func` to the function that carries out its command ``run``.
         parsed.func(parsed)
@@ -111,6 +118,10 @@ def run(
     raise_failures()
     if output and not saved and is_first_process():
         raise DataError(f"{output}: lm_eval saved no results; its log above says why")
+    if current.answers is not None:
+        current.answers.finish()
+        # This process may evaluate other models, without keeping their answers.
+        current.answers = None
     return saved
 
 
@@ -136,15 +147,19 @@ def _parse_command_line(arguments: Sequence[str]) -> argparse.Namespace:
     return parsed
 
 
-def _begin_run_with(options: Mapping[str, Any]) -> EvaluationRun:
+def _begin_run_with(options: Mapping[str, Any], is_fresh: bool) -> EvaluationRun:
     """Begin a run with lm_eval's options, after checking that its output folder can be written.
 
     Args:
         options: The options from `_read_options`.
+        is_fresh: Whether the run begins anew instead of continuing an interrupted one.
 
     Raises:
-        DataError: The folder cannot be written.
+        DataError: The folder or the file of kept answers cannot be written.
     """
+    # This module imports lm_eval's models, which takes long.
+    from lm_factuality.harness.kept_answers import AnswerFile
+
     output = options.get("output_path")
     folder = Path(output) if output else None
     # lm_eval also accepts the path of a results file.
@@ -152,10 +167,15 @@ def _begin_run_with(options: Mapping[str, Any]) -> EvaluationRun:
         folder = folder.parent
     if folder:
         check_writable(folder, "results")
+    cache = options.get("use_cache")
     run = EvaluationRun(
         folder=folder,
         only_predicts=bool(options.get("predict_only")),
-        has_response_cache=bool(options.get("use_cache")),
+        answers=AnswerFile(
+            Path(f"{cache}.sqlite") if cache else None,
+            {name: options.get(name) for name in _OPTIONS_OF_ANSWERS},
+            is_fresh=is_fresh,
+        ),
     )
     return begin_run(run)
 
@@ -163,12 +183,11 @@ def _begin_run_with(options: Mapping[str, Any]) -> EvaluationRun:
 def _prepare_tasks(parsed: argparse.Namespace, options: Mapping[str, Any]) -> bool:
     """Check the tasks of the run, and change lm_eval's options so that it can run them.
 
-    lm_eval gets the suite's folder of tasks, a response cache that no other model uses, and the
-    folder of a task's YAML.
+    lm_eval gets the suite's folder of tasks, and the folder of a task's YAML.
 
     Args:
-        parsed: lm_eval's parsed command line, of which ``include_path``, ``use_cache`` and
-            ``metadata`` are changed.
+        parsed: lm_eval's parsed command line, of which ``include_path`` and ``metadata`` are
+            changed.
         options: The options from `_read_options`.
 
     Returns:
@@ -188,7 +207,6 @@ def _prepare_tasks(parsed: argparse.Namespace, options: Mapping[str, Any]) -> bo
     is_suite_only = check_tasks(tasks, include_path, options["model_args"], options["metadata"])
 
     parsed.include_path = with_suite(include_path)
-    parsed.use_cache = _cache_path_for_model(options)
     yaml_folders = {str(Path(task).resolve().parent) for task in tasks if task.endswith(_YAML)}
     # lm_eval forgets the folder of a YAML, which relative paths in it start from. All tasks of a
     # run share the metadata, so YAMLs of several folders cannot each be given their own.
@@ -256,28 +274,22 @@ def _read_options(parsed: argparse.Namespace) -> dict[str, Any]:
     return options
 
 
+def _with_real_path(model_args: Mapping[str, Any]) -> dict[str, Any]:
+    """Return a model's arguments, with the real path of a checkpoint that is a folder.
+
+    Results name a model by this path, so a checkpoint has one name whichever path the user gives.
+    """
+    checkpoint = model_args.get("pretrained")
+    if not isinstance(checkpoint, str) or not Path(checkpoint).expanduser().is_dir():
+        return dict(model_args)
+    return {**model_args, "pretrained": str(Path(checkpoint).expanduser().resolve())}
+
+
 def _as_texts(options: Mapping[str, Any], name: str) -> list[str]:
     """Return the values of an option that may be given once or as a list; empty if it is not."""
     value = options.get(name) or []
     values = value if isinstance(value, list) else [value]
     return [str(item) for item in values]
-
-
-def _cache_path_for_model(options: Mapping[str, Any]) -> str | None:
-    """Return a path for lm_eval's response cache that no other model uses.
-
-    Returns:
-        The value of ``--use_cache`` with a hash of the model and its arguments, such as
-        ``cache-0123456789ab``; None without that option.
-    """
-    cache = options.get("use_cache")
-    if not cache:
-        return None
-    model = [str(options["model"]), options["model_args"]]
-    # The same arguments in another order are the same model.
-    identity = json.dumps(model, sort_keys=True, default=str)
-    digest = hashlib.sha256(identity.encode()).hexdigest()
-    return f"{cache}-{digest[:12]}"
 
 
 def _check_options(options: Mapping[str, Any]) -> None:
@@ -383,6 +395,31 @@ def _memory_errors_explained() -> Iterator[None]:
             " which makes its passes smaller by itself, dtype=bfloat16 in --model_args, or a device"
             " with more memory that is free"
         ) from error
+
+
+@contextmanager
+def _named_when_interrupted(current: EvaluationRun) -> Iterator[None]:
+    """Say where the answers are kept if the user presses Ctrl-C within a ``with`` block.
+
+    Raises:
+        KeyboardInterrupt: The user pressed Ctrl-C. Its text names the file.
+    """
+    # lm_eval would log an error for each request that Ctrl-C cancels.
+    client_logger = logging.getLogger("lm_eval.models.api_models")
+    client_logger.addFilter(_is_no_cancellation)
+    try:
+        yield
+    except KeyboardInterrupt as interrupt:
+        if current.answers is None:
+            raise
+        raise KeyboardInterrupt(f"answers are kept in {current.answers.path}") from interrupt
+    finally:
+        client_logger.removeFilter(_is_no_cancellation)
+
+
+def _is_no_cancellation(record: logging.LogRecord) -> bool:
+    """Tell whether a log record is about something else than a cancelled request."""
+    return "CancelledError" not in record.getMessage()
 
 
 def _save_retrieved(

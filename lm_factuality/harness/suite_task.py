@@ -130,7 +130,6 @@ class SuiteTask(ConfigurableTask):  # type: ignore[misc]
         # The base class reads the task's rows, by calling `download`.
         super().__init__(config=self._lm_eval_config(yaml, settings))
 
-        self._check_repeats()
         caution = self.config.metadata.get("caution")
         if caution:
             one_line = " ".join(str(caution).split())
@@ -167,20 +166,6 @@ class SuiteTask(ConfigurableTask):  # type: ignore[misc]
         unchanged_keys = (*self.passed_keys, *_ALWAYS_PASSED)
         unchanged_config = {key: yaml[key] for key in unchanged_keys if key in yaml}
         return {**defaults, **settings.config, **unchanged_config}
-
-    def _check_repeats(self) -> None:
-        """Refuse several samples per prompt in a run with lm_eval's response cache.
-
-        Raises:
-            ConfigError: The task asks for several samples and the run has ``--use_cache``.
-        """
-        repeats = self.config.repeats or 1
-        if repeats > 1 and current_run().has_response_cache:
-            raise ConfigError(
-                f"{self.config.task}: takes {repeats} samples of each prompt, but"
-                " lm_eval's response cache keeps one answer per prompt, so a second run would"
-                " count the same answer several times; leave out --use_cache"
-            )
 
     def finish_construction(self) -> None:
         """Finish the task at the end of its construction.

@@ -24,7 +24,7 @@ from lm_factuality.ground.thinking import (
     trailing_opening_mark,
 )
 from lm_factuality.harness.internals import internal
-from lm_factuality.harness.requests import answer_with_cache, request_like, seed_samples
+from lm_factuality.harness.requests import request_like, seed_samples
 from lm_factuality.harness.schema import FIELD, check_takes_schema
 
 REQUEST_TYPE = "answers_until"
@@ -50,31 +50,10 @@ def answers_until(lm: LM, requests: Sequence[Instance]) -> list[str]:
     """
     if any(FIELD in request.args[1] for request in requests):
         check_takes_schema(lm)
-    # Seeds come before the keys of the cache, so that each sample has a key of its own.
+    # Seeds come before answers are kept, so that each sample is kept by itself.
     generate_requests = seed_samples(lm, [_as_generate_until(lm, request) for request in requests])
-    # Sampled answers are drawn anew each time, so they have an empty key and are never cached.
-    cache_keys = [
-        () if request.args[1].get("do_sample") else request.args for request in generate_requests
-    ]
-
-    def generate_uncached(indices: list[int]) -> list[str]:
-        """Generate texts that the response cache lacks, and add them to it.
-
-        Args:
-            indices: The positions of their requests among all requests.
-
-        Returns:
-            The texts in the order of the indices.
-        """
-        texts = _generate(lm, [generate_requests[index] for index in indices])
-        for index, text in zip(indices, texts, strict=True):
-            # An empty key means that the text was sampled.
-            if cache_keys[index]:
-                lm.cache_hook.add_partial("generate_until", cache_keys[index], text)
-        return texts
-
     with thoughts_kept(lm) as use_known_mark:
-        texts = answer_with_cache(lm, "generate_until", cache_keys, generate_uncached)
+        texts = _generate(lm, generate_requests)
 
     answers = []
     for text, request in zip(texts, requests, strict=True):

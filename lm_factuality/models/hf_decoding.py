@@ -91,7 +91,7 @@ class HFDecoding(HFTree):
 
     @property
     def cache_identity(self) -> str:
-        """The method's settings as text, so that each has its own lm_eval response cache."""
+        """The method's settings as text, which tell kept answers apart."""
         return repr(sorted(self.method.model_dump().items()))
 
     def get_model_info(self) -> JsonObject:

@@ -98,7 +98,7 @@ class HFRALM(HFTree):
 
     @property
     def cache_identity(self) -> str:
-        """The retrieval settings as text, so that each has its own lm_eval response cache."""
+        """The retrieval settings as text, which tell kept answers apart."""
         return repr(sorted(self.ralm_info().items()))
 
     def ralm_info(self) -> JsonObject:
@@ -194,7 +194,7 @@ class HFRALM(HFTree):
 
         Returns:
             For each request, the log-likelihood of its continuation in nats and whether greedy
-            decoding would generate it. The answers also go into lm_eval's response cache.
+            decoding would generate it.
 
         Raises:
             ConfigError: The passages would leave no room for the text.
@@ -205,12 +205,11 @@ class HFRALM(HFTree):
 
         windows = cut_windows(requests, self.options.retrieval_stride)
         contexts = self.augment_windows(windows, sources, limits)
-        # A window has no cache key, because only whole answers are cached.
         window_requests: list[TokenRequest] = [
             (None, context, window.targets)
             for context, window in zip(contexts, windows, strict=True)
         ]
-        window_answers = super()._loglikelihood_tokens(window_requests, disable_tqdm)
+        window_answers = self.score_tokens(window_requests, disable_tqdm)
 
         # Log-likelihoods add up, and a continuation is greedy if all of its windows are.
         logprobs = [0.0] * len(requests)
@@ -218,9 +217,7 @@ class HFRALM(HFTree):
         for window, (logprob, is_window_greedy) in zip(windows, window_answers, strict=True):
             logprobs[window.request] += logprob
             is_greedy[window.request] &= is_window_greedy
-        answers = list(zip(logprobs, is_greedy, strict=True))
-        self._keep_answers(requests, answers)
-        return answers
+        return list(zip(logprobs, is_greedy, strict=True))
 
     def augment_windows(
         self,

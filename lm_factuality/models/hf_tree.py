@@ -32,7 +32,7 @@ from lm_factuality.models.tree.trie import TokenTrie, build_trie
 logger = logging.getLogger(__name__)
 
 TokenRequest = tuple[tuple[str, str] | None, list[int], list[int]]
-"""The key in lm_eval's response cache or None, then context and continuation as token ids."""
+"""A key of lm_eval's, which is not used, then context and continuation as token ids."""
 
 Answer = tuple[float, bool]
 """A log-likelihood in nats, and whether greedy decoding would generate the continuation."""
@@ -40,6 +40,10 @@ Answer = tuple[float, bool]
 # Tokens of the first forward pass under batch_size=auto.
 _AUTO_TOKENS = 4096
 _AUTO_TOKENS_OF_ACCELERATORS = 65536
+# Answers are kept after so many passes. Each time, what later requests share is computed again.
+_PASSES_PER_BATCH = 8
+# Requests of one document begin with so many equal tokens.
+_TOKENS_OF_DOCUMENT = 32
 # On a CPU, one of so many positions may need logits. In most tasks, fewer tokens are scored.
 _TOKENS_PER_TARGET = 8
 # On accelerators, all positions of a pass together may need so many logits (4 GiB in float32).
@@ -145,7 +149,18 @@ class HFTree(HFLM):  # type: ignore[misc]
         disable_tqdm: bool = False,
         override_bs: int | None = None,
     ) -> list[Answer]:
+        """Score the continuation of each request given its context, as `score_tokens` does."""
+        return self.score_tokens(requests, disable_tqdm, override_bs=override_bs)
+
+    def score_tokens(
+        self,
+        requests: Sequence[TokenRequest],
+        disable_tqdm: bool = False,
+        override_bs: int | None = None,
+    ) -> list[Answer]:
         """Score the continuation of each request given its context.
+
+        A run replaces this method by one that keeps the answers (`harness.kept_answers`).
 
         Args:
             requests: The cache key, the context and the continuation of each request. Context and
@@ -192,17 +207,40 @@ class HFTree(HFLM):  # type: ignore[misc]
             logprob = float(scores.logprobs[targets].sum())
             is_greedy = bool(scores.greedy[targets].all())
             answers.append((logprob, is_greedy))
-        self._keep_answers(requests, answers)
         return answers
 
-    def _keep_answers(self, requests: Sequence[TokenRequest], answers: Sequence[Answer]) -> None:
-        """Add the answers to lm_eval's response cache, in the order of the requests.
+    def split_into_batches(self, requests: Sequence[TokenRequest]) -> list[list[int]] | None:
+        """Divide requests into batches of several forward passes, whose answers are kept together.
 
-        Requests whose key is None are not cached.
+        Requests that begin alike share what is computed, so they stay together where they can.
+
+        Args:
+            requests: As in `score_tokens`.
+
+        Returns:
+            The indices of the requests in each batch; None if HFLM scores the requests.
         """
-        for (key, _, _), answer in zip(requests, answers, strict=True):
-            if key is not None:
-                self.cache_hook.add_partial("loglikelihood", key, answer)
+        if self.engine is None or not requests:
+            return None
+        sequences = [[*context, *continuation] for _, context, continuation in requests]
+        max_tokens = _PASSES_PER_BATCH * self._max_tokens(max(map(len, sequences)))
+
+        batches: list[list[int]] = [[]]
+        num_tokens = 0
+        previous: list[int] = []
+        for index in sorted(range(len(requests)), key=sequences.__getitem__):
+            sequence = sequences[index]
+            # The whole common beginning would take long to find, and is hardly longer than this.
+            shares_document = sequence[:_TOKENS_OF_DOCUMENT] == previous[:_TOKENS_OF_DOCUMENT]
+            if num_tokens >= max_tokens and not shares_document:
+                batches.append([])
+                num_tokens = 0
+            context = requests[index][1]
+            is_same_context = previous[: len(context)] == context
+            num_tokens += len(sequence) - (len(context) if is_same_context else 0)
+            batches[-1].append(index)
+            previous = sequence
+        return batches
 
     def _join_and_truncate(self, requests: Sequence[TokenRequest]) -> list[list[int]]:
         """Join context and continuation of each request and cut long sequences from the left.
@@ -252,21 +290,21 @@ class HFTree(HFLM):  # type: ignore[misc]
         Args:
             trie: The tokens of all requests, which tell the length of the longest input.
         """
-        is_cpu = self.device.type == "cpu"
-        if self.batch_size == "auto":
-            max_tokens = _AUTO_TOKENS if is_cpu else _AUTO_TOKENS_OF_ACCELERATORS
-        else:
-            # The first token of an input has depth 0.
-            longest = int(trie.depths.max(initial=0)) + 1
-            max_tokens = int(self.batch_size) * longest
-
-        if is_cpu:
+        # The first token of an input has depth 0.
+        max_tokens = self._max_tokens(int(trie.depths.max(initial=0)) + 1)
+        if self.device.type == "cpu":
             max_targets = max_tokens // _TOKENS_PER_TARGET
         else:
             # An accelerator is fastest with as many targets as its memory allows.
             vocab_size = len(self.model.get_input_embeddings().weight)
             max_targets = _MAX_LOGITS_OF_ACCELERATORS // vocab_size
         return PassBudget(max_tokens, max(_MIN_TARGETS, max_targets))
+
+    def _max_tokens(self, longest: int) -> int:
+        """Return how many tokens a forward pass may hold, if the longest input has so many."""
+        if self.batch_size != "auto":
+            return int(self.batch_size) * longest
+        return _AUTO_TOKENS if self.device.type == "cpu" else _AUTO_TOKENS_OF_ACCELERATORS
 
     @contextlib.contextmanager
     def _forward_context(self) -> Iterator[None]:
@@ -289,8 +327,7 @@ class HFTree(HFLM):  # type: ignore[misc]
             disable_tqdm: Whether to hide the progress bar.
 
         Returns:
-            One sum of token log-probabilities per request, in order. It also goes into lm_eval's
-            response cache.
+            One sum of token log-probabilities per request, in order.
         """
         windows: list[TokenRequest] = []
         # The index of the request that each window was cut from.
@@ -306,8 +343,6 @@ class HFTree(HFLM):  # type: ignore[misc]
         totals = [0.0] * len(requests)
         for request_index, (logprob, _) in zip(request_indices, answers, strict=True):
             totals[request_index] += logprob
-        for request, total in zip(requests, totals, strict=True):
-            self.cache_hook.add_partial("loglikelihood_rolling", request.args, total)
         return totals
 
     def _split_text(self, text: str) -> list[TokenRequest]:

@@ -252,13 +252,8 @@ def self_consistency_arguments(data_dir):
     ]
 
 
-def test_several_samples_are_refused_with_a_response_cache(self_consistency_arguments, tmp_path):
-    with pytest.raises(ConfigError, match="leave out --use_cache"):
-        run([*self_consistency_arguments, "--use_cache", str(tmp_path / "cache")])
-
-
-def test_several_samples_run_without_a_response_cache(self_consistency_arguments):
-    run(self_consistency_arguments)
+def test_several_samples_run_with_kept_answers(self_consistency_arguments, tmp_path):
+    run([*self_consistency_arguments, "--use_cache", str(tmp_path / "kept")])
 
 
 def test_answers_in_a_schema_are_asked_for_and_read(evaluate, data_dir, monkeypatch):

@@ -355,10 +355,8 @@ RECITED_REASONING = "<think>a\nb</think>"
 
 @pytest.fixture
 def reciter():
-    """Return a model that reasons, then writes twenty words, with an empty response cache."""
-    model = Reciter(RECITED_REASONING + "word " * 20)
-    model.cache_hook.dbdict = {}
-    return model
+    """Return a model that reasons, then writes twenty words."""
+    return Reciter(RECITED_REASONING + "word " * 20)
 
 
 def test_a_text_without_a_tokenizer_is_cut_at_four_bytes_a_token(reciter):
@@ -371,15 +369,6 @@ def test_a_text_without_a_tokenizer_is_cut_at_four_bytes_a_token(reciter):
     # The model itself gets room for reasoning and answer, and no stop text.
     options = {"max_gen_toks": 14, "until": [], "do_sample": False, "temperature": 0.0}
     assert reciter.requests == [("p", options)]
-
-
-def test_a_greedy_answer_is_asked_for_once(reciter):
-    request = Instance("", {}, ("p", GREEDY, 9), 0)
-
-    texts = [answers_until(reciter, [request]) for _ in range(2)]
-
-    assert texts[0] == texts[1]
-    assert len(reciter.requests) == 1
 
 
 def test_each_sampled_answer_is_asked_for(reciter):

@@ -18,7 +18,6 @@ from transformers import AutoTokenizer, LlamaConfig, LlamaForCausalLM
 
 from lm_factuality.cli.main import main
 from lm_factuality.ground.errors import ConfigError
-from lm_factuality.harness.requests import Encoder
 from lm_factuality.models.hf_ralm import HFRALM
 from lm_factuality.models.hf_tree import HFTree
 from lm_factuality.models.ralm import EvaluatedDocument, Exclusion, Query, Search
@@ -262,13 +261,13 @@ def long_model(tmp_path_factory) -> str:
 def input_lengths(monkeypatch) -> list[int]:
     """Return the list of the numbers of tokens in the requests that ``hf-tree`` scores."""
     lengths = []
-    score = HFTree._loglikelihood_tokens
+    score = HFTree.score_tokens
 
     def record_and_score(self, requests, *arguments, **options):
         lengths.extend(len(context) + len(targets) for _, context, targets in requests)
         return score(self, requests, *arguments, **options)
 
-    monkeypatch.setattr(HFTree, "_loglikelihood_tokens", record_and_score)
+    monkeypatch.setattr(HFTree, "score_tokens", record_and_score)
     return lengths
 
 
@@ -442,30 +441,3 @@ def test_the_record_of_a_row_has_the_text_that_each_query_was_made_for(run_folde
             predicted_texts[choice] += text
 
     assert [text.strip() for text in predicted_texts] == list(COMPLETIONS.values())
-
-
-def cache_key(lm, doc: dict, window: int | None) -> tuple:
-    """Return the key under which the answer to a request of a document is cached."""
-    request = Instance("scored", doc, ("A keeper", " slept.", window), 0)
-    return Encoder(lm).encode(request).key
-
-
-def cache_keys(lm) -> set[tuple]:
-    """Return the keys of a request, of one with another window, and of one of another row."""
-    return {
-        cache_key(lm, {"doc_id": 1}, window=100),
-        cache_key(lm, {"doc_id": 1}, window=None),
-        cache_key(lm, {"doc_id": 2}, window=100),
-    }
-
-
-def test_with_retrieval_cached_answers_are_of_the_same_window_and_row(tmp_path):
-    """Both decide which passages the model is shown."""
-    make_index(tmp_path, PASSAGES)
-    ralm = HFRALM(index=str(tmp_path / "index"), document_length=32, **OPTIONS)
-
-    assert len(cache_keys(ralm)) == 3
-
-
-def test_without_retrieval_cached_answers_are_of_the_same_text():
-    assert len(cache_keys(HFTree(**OPTIONS))) == 1

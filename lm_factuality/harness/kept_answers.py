@@ -1,0 +1,663 @@
+"""Keeps each answer of the evaluated model on disk until the results of the run are saved.
+
+The same command then continues an interrupted run. `keep_answers` replaces the methods of a model
+through which lm_eval and the suite get all answers. An answer is found again under a hash of
+everything that can change it: the model with its weights and settings (`identity_of`), the request,
+and, if it is sampled, its number among the samples of the request.
+
+Clients of servers announce each answer as it arrives. Other models are asked batch by batch, and
+the answers of a batch are stored together. A continued run makes the same batches, so its answers
+are those of a run without interruption to the last digit.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import inspect
+import json
+import logging
+import os
+import sqlite3
+import sys
+import threading
+import time
+from array import array
+from collections import Counter, defaultdict, deque
+from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
+from contextlib import AbstractContextManager, contextmanager, suppress
+from dataclasses import asdict
+from importlib.metadata import PackageNotFoundError, version
+from pathlib import Path
+from typing import Any, NamedTuple, Protocol, TypeAlias
+
+from lm_eval.api.instance import Instance
+from lm_eval.api.model import LM, TemplateLM
+from tqdm import tqdm
+
+from judges.answers import Answer
+from lm_factuality.ground.packages import replaced
+from lm_factuality.ground.published import cache_folder
+from lm_factuality.ground.sqlite import exclusive_access
+from lm_factuality.harness.internals import LmEvalPart
+from lm_factuality.harness.requests import is_a
+
+# In a run lm_eval shows the lines of its own loggers alone.
+logger = logging.getLogger("lm_eval.evaluator")
+
+SPLIT_METHOD = "split_into_batches"
+"""The name of a method that models have if they choose the batches of their requests in tokens."""
+
+_DAYS_KEPT = 30
+_BUSY_SECONDS = 60.0
+_LOCAL_BATCH = 512  # requests at once to a local model that chooses its batches by itself
+_SAMPLE = ", sample "  # stands before the number of a sample in its key
+
+# Arguments of models that do not change an answer.
+_WITHOUT_EFFECT = frozenset(
+    {
+        "batch_size",
+        "max_batch_size",
+        "num_concurrent",
+        "max_retries",
+        "timeout",
+        "device",
+        "parallelize",
+        "tensor_parallel_size",
+        "data_parallel_size",
+        "gpu_memory_utilization",
+    }
+)
+# Attributes that tell models of one class apart. lm_eval's own command gives no arguments.
+_ATTRIBUTES = (
+    "pretrained",
+    "model",
+    "model_args",
+    "base_url",
+    "revision",
+    "peft",
+    "delta",
+    "max_length",
+    "add_bos_token",
+    "softmax_dtype",
+    "think_end_token",
+    "chat_template_args",
+    "_seed",
+    "cache_identity",
+)
+_PACKAGES = ("lm_eval", "lm-factuality", "torch", "transformers", "vllm")
+_CONFIGS = ("config.json", "tokenizer_config.json", "adapter_config.json")
+
+
+TokenRequest: TypeAlias = tuple[Any, list[int], list[int]]
+"""A key of lm_eval's response cache, and the token ids of context and continuation."""
+
+
+class Batches(NamedTuple):
+    """The batches in which a model is asked."""
+
+    indices: Sequence[Sequence[int]]
+    """The indices of the requests of each batch."""
+
+    found_size: int | None = None
+    """The batch size that fits into memory, if it was tried out."""
+
+
+class AnswerStore(Protocol):
+    """Texts by key. lm_eval's response cache (``--use_cache``) is one as well."""
+
+    def get(self, key: str) -> str | None:
+        """Return the text of a key, or None."""
+
+    def update(self, texts: Mapping[str, str]) -> None:
+        """Store texts."""
+
+
+class AnswerFile:
+    """The SQLite file with the answers of runs whose results are not saved yet.
+
+    Attributes:
+        path: The file.
+        settings: The settings of the run that can change an answer, such as its seeds.
+    """
+
+    def __init__(
+        self,
+        path: Path | None = None,
+        settings: Mapping[str, Any] | None = None,
+        *,
+        is_fresh: bool = False,
+    ) -> None:
+        """Open the file, and delete answers that nobody has come back for in 30 days.
+
+        Args:
+            path: The file. By default it is in the user's cache folder, and `finish` deletes the
+                answers of the run.
+            settings: The settings of the run.
+            is_fresh: Whether the run asks for all answers again, and so deletes what it finds.
+
+        Raises:
+            DataError: The file cannot be used.
+        """
+        self.path = path or cache_folder() / "model_answers.sqlite"
+        self.settings = settings or {}
+        self._is_shared = path is None
+        self._lock = threading.Lock()
+        # Keys of answers that the run has asked for or found.
+        self._used: set[str] = set()
+
+        with self._exclusive_access():
+            self.path.parent.mkdir(parents=True, exist_ok=True)
+            self._database = sqlite3.connect(
+                self.path, timeout=_BUSY_SECONDS, isolation_level=None, check_same_thread=False
+            )
+            # With the write-ahead log, a killed process loses no answer, and storing one is fast.
+            self._database.execute("PRAGMA journal_mode = WAL")
+            self._database.execute("PRAGMA synchronous = NORMAL")
+            self._database.execute(
+                "CREATE TABLE IF NOT EXISTS answers (key TEXT PRIMARY KEY, answer TEXT NOT NULL,"
+                " time INTEGER NOT NULL) WITHOUT ROWID"
+            )
+            if self._is_shared:
+                oldest = int(time.time()) - _DAYS_KEPT * 24 * 60 * 60
+                self._database.execute("DELETE FROM answers WHERE time < ?", (oldest,))
+            # Most keys have no answer, and are known not to without a query.
+            self._keys = {key for (key,) in self._database.execute("SELECT key FROM answers")}
+        # Keys whose answers are deleted when they are asked for.
+        self._stale_keys = set(self._keys) if is_fresh else set()
+
+    def get(self, key: str) -> str | None:
+        """Return the answer under a key, or None if there is none."""
+        self._used.add(key)
+        if key not in self._keys:
+            return None
+        if key in self._stale_keys:
+            self._delete([key])
+            return None
+        with self._exclusive_access():
+            query = "SELECT answer FROM answers WHERE key = ?"
+            row = self._database.execute(query, (key,)).fetchone()
+        return row[0] if row else None
+
+    def update(self, texts: Mapping[str, str]) -> None:
+        """Store answers by key, all or none of them."""
+        now = int(time.time())
+        rows = [(key, text, now) for key, text in texts.items()]
+        with self._exclusive_access(), self._database:
+            self._database.execute("BEGIN IMMEDIATE")
+            self._database.executemany("INSERT OR REPLACE INTO answers VALUES (?, ?, ?)", rows)
+        self._keys.update(texts)
+
+    def finish(self) -> None:
+        """Delete the answers of this run, whose results are saved, and close the file.
+
+        A file that the user has named keeps its answers.
+        """
+        if self._is_shared:
+            self._delete(self._used)
+            with self._exclusive_access():
+                # Give the room back to the disk. Another run may have answers in the file.
+                if not self._database.execute("SELECT 1 FROM answers LIMIT 1").fetchone():
+                    self._database.execute("VACUUM")
+        self._database.close()
+
+    def _delete(self, keys: Iterable[str]) -> None:
+        """Delete the answers under some keys."""
+        with self._exclusive_access(), self._database:
+            self._database.execute("BEGIN IMMEDIATE")
+            self._database.executemany(
+                "DELETE FROM answers WHERE key = ?", [(key,) for key in keys]
+            )
+        self._keys.difference_update(keys)
+        self._stale_keys.difference_update(keys)
+
+    def _exclusive_access(self) -> AbstractContextManager[None]:
+        """Return the context in which one thread at a time uses the file."""
+        return exclusive_access(self._lock, self.path, "models' answers")
+
+
+@contextmanager
+def keep_answers(lm: LM, store: AnswerStore | None) -> Iterator[None]:
+    """Let a model keep its answers, and reuse those that are kept, within a ``with`` block.
+
+    Args:
+        lm: Any model of lm_eval.
+        store: Where answers are kept. None keeps none.
+    """
+    # In several processes, some models need the same number of requests in each, or they wait for
+    # ever. Those of lm_eval's HFLM do not wait for each other.
+    is_alone = getattr(lm, "world_size", 1) == 1 or is_a(lm, "HFLM")
+    if store is None or not is_alone:
+        yield
+        return
+
+    keeper = Keeper(lm, store)
+    methods: dict[str, Any] = {"cache_hook": keeper, "generate_until": keeper.generate_until}
+    if isinstance(lm, TemplateLM):
+        # All scores of such a model come from one method, which takes tokens.
+        methods[_method_of_tokens(lm)] = keeper.score_tokens
+    else:
+        methods["loglikelihood"] = keeper.loglikelihood
+    with replaced(lm, **methods):
+        yield
+
+
+def answer_kept(
+    lm: LM,
+    method: str,
+    requests: Sequence[Sequence[Any]],
+    ask: Callable[[list[int]], Sequence[Any]],
+) -> list[Any]:
+    """Answer the requests of a server's client with kept answers, and have it ask the others.
+
+    Args:
+        lm: The client. It is asked for everything outside of `keep_answers`.
+        method: The client's method, by which it announces an answer.
+        requests: The arguments by which the client announces each answer.
+        ask: Asks the requests with the given indices, and returns their answers.
+
+    Returns:
+        The answers in the order of the requests. Kept answers consist of JSON's types.
+    """
+    keeper = lm.cache_hook
+    if not isinstance(keeper, Keeper):
+        return list(ask(list(range(len(requests)))))
+    return keeper.answer(method, requests, ask)
+
+
+def _method_of_tokens(lm: LM) -> str:
+    """Return the name of the method by which a model scores tokens. `HFTree` has one of its own."""
+    return "score_tokens" if hasattr(lm, "score_tokens") else "_loglikelihood_tokens"
+
+
+class Keeper:
+    """Answers requests to a model with answers that are kept, and keeps new ones.
+
+    It takes the place of the model's ``cache_hook``, so that it learns of answers as they arrive.
+    """
+
+    dbdict = None
+    """lm_eval's response cache, which this replaces."""
+
+    def __init__(self, lm: LM, store: AnswerStore) -> None:
+        """Read the model's identity, and remember its own methods.
+
+        Args:
+            lm: The model.
+            store: Where answers are kept.
+        """
+        self._lm = lm
+        self._store = store
+        self._identity = _digest(identity_of(lm, getattr(store, "settings", {})).encode())
+        self._is_client = is_a(lm, "TemplateAPI")
+        self._generate_until = lm.generate_until
+        self._loglikelihood = lm.loglikelihood
+        self._score_tokens: Callable[..., list[Any]]
+        # `score_tokens` of this class is called only for models that have one of these methods.
+        self._score_tokens = getattr(lm, _method_of_tokens(lm), lm.loglikelihood)
+        # How many samples of each request the run has asked for.
+        self._num_samples: Counter[str] = Counter()
+        # The keys of the answers that a client has been asked for, by the hash of the request.
+        self._expected: dict[str, deque[str]] = defaultdict(deque)
+
+    def generate_until(self, requests: Sequence[Instance], disable_tqdm: bool = False) -> list[str]:
+        """Generate texts as the model does, or take those that are kept."""
+        return self._ask_model("generate_until", self._generate_until, requests, disable_tqdm)
+
+    def loglikelihood(
+        self, requests: Sequence[Instance], disable_tqdm: bool = False
+    ) -> list[tuple[float, bool]]:
+        """Score continuations as a model without tokenizer does, or take scores that are kept."""
+        answers = self._ask_model("loglikelihood", self._loglikelihood, requests, disable_tqdm)
+        return [tuple(answer) for answer in answers]
+
+    def score_tokens(
+        self,
+        requests: Sequence[TokenRequest],
+        disable_tqdm: bool = False,
+        **options: Any,
+    ) -> list[tuple[float, bool]]:
+        """Score requests in tokens as the model does, or take scores that are kept.
+
+        Args:
+            requests: A key of lm_eval's response cache, which is replaced, and the tokens of
+                context and continuation.
+            disable_tqdm: Whether to hide the progress bar.
+            **options: Further options of the model's own method.
+        """
+        keys = []
+        for _, context, continuation in requests:
+            # The last number tells where the continuation begins.
+            tokens = array("i", context)
+            tokens.extend(continuation)
+            tokens.append(len(context))
+            keys.append((_digest(tokens.tobytes()),))
+
+        def ask(indices: Sequence[int]) -> Sequence[Any]:
+            asked = [(keys[index], *requests[index][1:]) for index in indices]
+            hides_bar = disable_tqdm or not self._is_client
+            return self._score_tokens(asked, disable_tqdm=hides_bar, **options)
+
+        batches = None if self._is_client else self._token_batches(requests)
+        answers = self.answer("loglikelihood", keys, ask, batches, disable_tqdm)
+        return [tuple(answer) for answer in answers]
+
+    def answer(
+        self,
+        method: str,
+        requests: Sequence[Sequence[Any]],
+        ask: Callable[[list[int]], Sequence[Any]],
+        batches: Batches | None = None,
+        disable_tqdm: bool = True,
+    ) -> list[Any]:
+        """Answer requests with answers that are kept, and ask the model the others.
+
+        Args:
+            method: The kind of request.
+            requests: The arguments of each request.
+            ask: Asks the requests with the given indices, and returns their answers.
+            batches: The batches, whose answers are stored together. None for a client, which
+                announces each answer.
+            disable_tqdm: Whether to hide the progress bar of the batches.
+
+        Returns:
+            The answers in the order of the requests.
+        """
+        hashes = [self._hash(method, request) for request in requests]
+        keys = [self._key(text, request) for text, request in zip(hashes, requests, strict=True)]
+        # Equal requests are asked once, except for those that cannot be told apart.
+        indices_by_key: dict[str | int, list[int]] = defaultdict(list)
+        for index, key in enumerate(keys):
+            indices_by_key[key or index].append(index)
+
+        answers = self._find_kept(method, indices_by_key)
+        missing = [indices[0] for indices in indices_by_key.values() if indices[0] not in answers]
+        if batches is not None:
+            with tqdm(
+                total=len(indices_by_key),
+                initial=len(answers),
+                desc=f"Running {method} requests",
+                disable=disable_tqdm or self._lm.rank != 0,
+            ) as bar:
+                answers.update(self._ask_in_batches(keys, set(missing), ask, batches, bar))
+        elif missing:
+            for index in missing:
+                if keys[index]:
+                    self._expected[hashes[index]].append(keys[index])
+            answers.update(zip(missing, ask(missing), strict=True))
+            self._expected.clear()
+
+        for indices in indices_by_key.values():
+            for index in indices:
+                answers[index] = answers[indices[0]]
+        return [answers[index] for index in range(len(requests))]
+
+    def _find_kept(
+        self, method: str, indices_by_key: Mapping[str | int, Sequence[int]]
+    ) -> dict[int, Any]:
+        """Return the answers that are kept, by the first index of their key.
+
+        Args:
+            method: The kind of request.
+            indices_by_key: The indices of the requests with each key. Numbers are no keys of the
+                store.
+        """
+        answers = {}
+        for key, indices in indices_by_key.items():
+            text = self._store.get(key) if isinstance(key, str) else None
+            if text is not None:
+                answers[indices[0]] = json.loads(text)
+        if answers:
+            logger.info(
+                "%s of %s answers (%s) were kept and are reused; --fresh asks for all again",
+                f"{len(answers):,}",
+                f"{len(indices_by_key):,}",
+                method,
+            )
+        return answers
+
+    def add_partial(self, method: str, request: Sequence[Any], answer: object) -> None:
+        """Keep an answer that a client has just received.
+
+        Args:
+            method: The kind of request.
+            request: Its arguments.
+            answer: The answer.
+        """
+        expected_keys = self._expected.get(self._hash(method, request))
+        # Models that are asked in batches announce answers as well.
+        if expected_keys:
+            # Samples of one request are alike, so it does not matter which of them this one is.
+            self._store.update({expected_keys.popleft(): _to_json(answer)})
+
+    def _hash(self, method: str, request: Sequence[Any]) -> str:
+        """Return a hash of the model and a request; empty if it has parts such as images."""
+        try:
+            text = json.dumps([self._identity, method, request], sort_keys=True)
+        except TypeError:
+            return ""
+        return _digest(text.encode())
+
+    def _key(self, request_hash: str, request: Sequence[Any]) -> str:
+        """Return the key of the next answer to a request; empty if it cannot be kept.
+
+        Example:
+            ``"1f...a9"`` for a greedy request, ``"1f...a9, sample 2"`` for the third sample.
+        """
+        generation = request[1] if len(request) > 1 else None
+        if not request_hash or not isinstance(generation, dict):
+            return request_hash
+        # Servers go by the temperature alone, transformers by ``do_sample`` where it is given.
+        if not (generation.get("do_sample") or generation.get("temperature")):
+            return request_hash
+        number = self._num_samples[request_hash]
+        self._num_samples[request_hash] += 1
+        return f"{request_hash}{_SAMPLE}{self._lm.rank}.{number}"
+
+    def _ask_model(
+        self,
+        method: str,
+        ask_model: Callable[..., Sequence[Any]],
+        requests: Sequence[Instance],
+        disable_tqdm: bool,
+    ) -> list[Any]:
+        """Ask a model requests of lm_eval by its own method, except for answers that are kept."""
+        options = {}
+        if "disable_tqdm" in inspect.signature(ask_model).parameters:
+            options["disable_tqdm"] = disable_tqdm or not self._is_client
+
+        def ask(indices: Sequence[int]) -> Sequence[Any]:
+            return ask_model([requests[index] for index in indices], **options)
+
+        arguments = [request.args for request in requests]
+        batches = None if self._is_client else self._text_batches(arguments)
+        return self.answer(method, arguments, ask, batches, disable_tqdm)
+
+    def _ask_in_batches(
+        self,
+        keys: Sequence[str],
+        missing: Collection[int],
+        ask: Callable[[list[int]], Sequence[Any]],
+        batches: Batches,
+        bar: tqdm[Any],
+    ) -> dict[int, Any]:
+        """Ask a model batch by batch, and store the answers after each.
+
+        Args:
+            keys: The key of each request; empty if its answer is not kept.
+            missing: The indices of the requests to ask.
+            ask: As in `answer`.
+            batches: As in `answer`.
+            bar: The progress bar, which counts requests.
+
+        Returns:
+            The answers by index.
+        """
+        answers: dict[int, Any] = {}
+        # Otherwise the model would find out the batch size anew for each batch.
+        fixed = {"batch_size_per_gpu": batches.found_size} if batches.found_size else {}
+        with replaced(self._lm, **fixed):
+            for batch in batches.indices:
+                asked = [index for index in batch if index in missing]
+                if not asked:
+                    continue
+                if _SAMPLE in keys[asked[0]]:
+                    _seed_torch(keys[asked[0]])
+                batch_answers = dict(zip(asked, ask(asked), strict=True))
+                answers.update(batch_answers)
+                texts = {
+                    keys[index]: _to_json(answer)
+                    for index, answer in batch_answers.items()
+                    if keys[index]
+                }
+                self._store.update(texts)
+                bar.update(len(asked))
+        return answers
+
+    def _token_batches(self, requests: Sequence[TokenRequest]) -> Batches:
+        """Divide requests in tokens into batches as the model itself would, the longest first."""
+        split = getattr(self._lm, SPLIT_METHOD, None)
+        split_indices: list[list[int]] | None = split(requests) if split else None
+        if split_indices is not None:
+            return Batches(split_indices)
+
+        # HFLM computes requests once whose tokens but the last are equal, and counts them as one.
+        shares_inputs = getattr(self._lm, "logits_cache", False)
+        indices_by_input: dict[Any, list[int]] = defaultdict(list)
+        for index, (_, context, continuation) in enumerate(requests):
+            model_input = (*context, *continuation[:-1]) if shares_inputs else index
+            indices_by_input[model_input].append(index)
+
+        def order(indices: list[int]) -> tuple[int, list[int]]:
+            _, context, continuation = requests[indices[0]]
+            return -len(context) - len(continuation), [*context, *continuation]
+
+        groups = sorted(indices_by_input.values(), key=order)
+        if not groups:
+            return Batches([])
+        size, is_found = self._batch_size([requests[groups[0][0]]])
+        batches = []
+        for start in range(0, len(groups), size):
+            batches.append([index for group in groups[start : start + size] for index in group])
+        return Batches(batches, size if is_found else None)
+
+    def _text_batches(self, requests: Sequence[Sequence[Any]]) -> Batches:
+        """Divide requests in text into batches with the same options, the longest first."""
+        if not requests:
+            return Batches([])
+        indices_by_options: dict[str, list[int]] = defaultdict(list)
+        for index, request in enumerate(requests):
+            indices_by_options[repr(request[1:])].append(index)
+        size, is_found = self._batch_size()
+        batches = []
+        for indices in indices_by_options.values():
+            indices.sort(key=lambda index: -len(str(requests[index][0])))
+            batches += [indices[start : start + size] for start in range(0, len(indices), size)]
+        return Batches(batches, size if is_found else None)
+
+    def _batch_size(self, longest: Sequence[TokenRequest] | None = None) -> tuple[int, bool]:
+        """Return how many requests the model is asked at once, and whether it was found by trial.
+
+        Args:
+            longest: The longest request, in a list. None for requests in text.
+        """
+        size = getattr(self._lm, "batch_size", None)
+        with suppress(TypeError, ValueError):
+            return max(1, int(size)), False  # type: ignore[arg-type]
+        # HFLM tries how many of the longest requests fit into memory.
+        if hasattr(self._lm, "_detect_batch_size"):
+            return int(self._lm._detect_batch_size(longest)), True
+        return _LOCAL_BATCH, False
+
+
+def identity_of(lm: LM, settings: Mapping[str, Any]) -> str:
+    """Return a text with everything that can change the answers of a model to a request.
+
+    It holds the model's settings and data type, the versions of the packages that compute, and
+    what identifies the weights: the sizes and times of the files of a folder, or the commit of a
+    checkpoint on the Hub. A folder is named by its real path, however the user has named it. The
+    weights behind a server cannot be known.
+
+    Args:
+        lm: The model.
+        settings: The settings of the run that can change an answer. ``model_args`` are the model's
+            arguments.
+    """
+    arguments = {}
+    for name, value in (settings.get("model_args") or {}).items():
+        if name not in _WITHOUT_EFFECT:
+            arguments[name] = _identify(value)
+    attributes = {}
+    for name in _ATTRIBUTES:
+        value = getattr(lm, name, None)
+        # Other kinds of objects have texts that differ from run to run.
+        if isinstance(value, str | int):
+            attributes[name] = _identify(value)
+        elif isinstance(value, dict):
+            attributes[name] = {
+                key: _identify(part) for key, part in value.items() if key not in _WITHOUT_EFFECT
+            }
+    versions = {}
+    for package in _PACKAGES:
+        with suppress(PackageNotFoundError):
+            versions[package] = version(package)
+    identity = {
+        **settings,
+        "model_args": arguments,
+        "class": type(lm).__name__,
+        "attributes": attributes,
+        "dtype": [str(getattr(lm, "softmax_dtype", None)), str(_dtype_of(lm))],
+        "versions": versions,
+    }
+    return json.dumps(identity, sort_keys=True, default=str)
+
+
+def _dtype_of(lm: LM) -> object:
+    """Return the data type of a local model's weights, or None."""
+    return getattr(getattr(lm, "model", None), "dtype", None)
+
+
+def _identify(value: object) -> object:
+    """Return a setting, with the content that it names if it is a folder or a checkpoint.
+
+    Example:
+        ``"models/mine"`` becomes ``["/home/ann/models/mine", "config.json 512 1767225600", ...]``.
+    """
+    if not isinstance(value, str) or not value or "://" in value:
+        return value
+    folder = Path(value).expanduser()
+    # Unlike the method of Path, this function takes a text that is too long for a path.
+    if os.path.isdir(folder):  # noqa: PTH112
+        files = []
+        for path in sorted(folder.iterdir()):
+            status = path.stat()
+            files.append(f"{path.name} {status.st_size} {status.st_mtime_ns}")
+        return [str(folder.resolve()), *files]
+
+    from huggingface_hub import try_to_load_from_cache
+    from huggingface_hub.errors import HFValidationError
+
+    with suppress(HFValidationError):
+        # The path of a cached file holds the commit.
+        return [value, *(str(try_to_load_from_cache(value, name)) for name in _CONFIGS)]
+    return value
+
+
+def _digest(content: bytes) -> str:
+    """Return the SHA-256 of some bytes in hexadecimal."""
+    return hashlib.sha256(content).hexdigest()
+
+
+def _to_json(answer: object) -> str:
+    """Return an answer as JSON."""
+
+    def to_plain(part: LmEvalPart) -> object:
+        """Return a server's reply as an object, and a number of numpy or torch as a number."""
+        return asdict(part) if isinstance(part, Answer) else part.item()
+
+    return json.dumps(answer, default=to_plain)
+
+
+def _seed_torch(key: str) -> None:
+    """Make the samples of a batch depend on its first key alone, not on what came before."""
+    if "torch" in sys.modules:
+        sys.modules["torch"].manual_seed(int(_digest(key.encode())[:15], 16))

@@ -1,0 +1,232 @@
+"""Answers of a model are kept until the results are saved, and no wrong one is reused."""
+
+from __future__ import annotations
+
+import os
+import sqlite3
+from contextlib import closing
+from pathlib import Path
+
+import pytest
+from lm_eval.api.instance import Instance
+from lm_eval.api.model import LM
+
+from lm_factuality.harness.kept_answers import AnswerFile, identity_of, keep_answers
+
+GREEDY = {"max_gen_toks": 5}
+SAMPLED = {"max_gen_toks": 5, "do_sample": True}
+
+
+class CountingModel(LM):
+    """A model that numbers its texts, and that is interrupted at a request."""
+
+    batch_size = 2
+
+    def __init__(self, interrupted_at: int | None = None) -> None:
+        """Set the number of the request at which the user presses Ctrl-C."""
+        super().__init__()
+        self.prompts: list[str] = []
+        self._interrupted_at = interrupted_at
+
+    def generate_until(self, requests):
+        """Write a numbered text for each request."""
+        texts = []
+        for request in requests:
+            if len(self.prompts) == self._interrupted_at:
+                raise KeyboardInterrupt
+            self.prompts.append(request.args[0])
+            texts.append(f"text {len(self.prompts)}")
+        return texts
+
+    def loglikelihood(self, requests):
+        """Score each continuation by its length."""
+        self.prompts += [request.args[0] for request in requests]
+        return [(-float(len(request.args[1])), False) for request in requests]
+
+    loglikelihood_rolling = loglikelihood
+
+
+@pytest.fixture
+def path(tmp_path) -> Path:
+    """Return the path of a file of answers."""
+    return tmp_path / "kept.sqlite"
+
+
+def generate(model: LM, answers: AnswerFile, *prompts: str, generation=GREEDY) -> list[str]:
+    """Have a model write texts while its answers are kept in a file."""
+    requests = [Instance("", {}, (prompt, generation), 0) for prompt in prompts]
+    with keep_answers(model, answers):
+        return model.generate_until(requests)
+
+
+def test_a_continued_run_asks_only_what_was_not_answered(path):
+    interrupted = CountingModel(interrupted_at=3)
+    with pytest.raises(KeyboardInterrupt):
+        generate(interrupted, AnswerFile(path), "a", "b", "c", "d")
+    continued = CountingModel()
+
+    texts = generate(continued, AnswerFile(path), "a", "b", "c", "d")
+
+    # The batch of c and d was under way.
+    assert interrupted.prompts == ["a", "b", "c"]
+    assert continued.prompts == ["c", "d"]
+    assert texts == ["text 1", "text 2", "text 1", "text 2"]
+
+
+def test_equal_greedy_requests_are_asked_once(path):
+    model = CountingModel()
+
+    texts = generate(model, AnswerFile(path), "a", "a")
+
+    assert texts == ["text 1", "text 1"]
+    assert model.prompts == ["a"]
+
+
+def test_each_sample_of_a_prompt_is_kept(path):
+    texts = generate(CountingModel(), AnswerFile(path), "a", "a", "a", generation=SAMPLED)
+    continued = CountingModel()
+
+    kept_texts = generate(continued, AnswerFile(path), "a", "a", "a", "a", generation=SAMPLED)
+
+    assert texts == ["text 1", "text 2", "text 3"]
+    assert kept_texts == [*texts, "text 1"]
+    assert continued.prompts == ["a"]
+
+
+def test_scores_of_a_model_without_tokens_are_kept(path):
+    requests = [Instance("", {}, ("context", " word"), 0)]
+    model = CountingModel()
+
+    with keep_answers(model, AnswerFile(path)):
+        scores = [model.loglikelihood(requests) for _ in range(2)]
+
+    assert scores == [[(-5.0, False)]] * 2
+    assert model.prompts == ["context"]
+
+
+@pytest.mark.parametrize(
+    "generation", [{"max_gen_toks": 6}, {"max_gen_toks": 5, "until": ["."]}], ids=str
+)
+def test_other_generation_arguments_have_other_answers(path, generation):
+    generate(CountingModel(), AnswerFile(path), "a")
+    model = CountingModel()
+
+    generate(model, AnswerFile(path), "a", generation=generation)
+
+    assert model.prompts == ["a"]
+
+
+@pytest.mark.parametrize(
+    "settings",
+    [
+        {"model_args": {"model": "b"}},
+        {"model_args": {"model": "a", "dtype": "float16"}},
+        {"model_args": {"model": "a"}, "seed": [1]},
+    ],
+    ids=str,
+)
+def test_another_model_has_other_answers(path, settings):
+    generate(CountingModel(), AnswerFile(path, {"model_args": {"model": "a"}}), "a")
+    model = CountingModel()
+
+    generate(model, AnswerFile(path, settings), "a")
+
+    assert model.prompts == ["a"]
+
+
+def test_a_run_with_another_batch_size_continues(path):
+    arguments = {"model": "a", "batch_size": 8, "num_concurrent": 4}
+    generate(CountingModel(), AnswerFile(path, {"model_args": arguments}), "a")
+    model = CountingModel()
+
+    generate(model, AnswerFile(path, {"model_args": {"model": "a"}}), "a")
+
+    assert model.prompts == []
+
+
+def test_a_request_with_an_image_is_not_kept(path):
+    request = Instance("", {}, ("a", GREEDY, {"visual": [object()]}), 0)
+    model = CountingModel()
+
+    with keep_answers(model, AnswerFile(path)):
+        for _ in range(2):
+            model.generate_until([request])
+
+    assert model.prompts == ["a", "a"]
+
+
+def test_a_fresh_run_asks_for_all_answers_again(path):
+    generate(CountingModel(), AnswerFile(path), "a")
+    model = CountingModel()
+
+    generate(model, AnswerFile(path, is_fresh=True), "a")
+
+    assert model.prompts == ["a"]
+
+
+@pytest.fixture
+def home(tmp_path, monkeypatch) -> Path:
+    """Return the folder for files of the user, which is empty."""
+    monkeypatch.setenv("LM_FACTUALITY_HOME", str(tmp_path / "home"))
+    return tmp_path / "home"
+
+
+def test_a_run_whose_results_are_saved_leaves_the_answers_of_others(home):
+    generate(CountingModel(), AnswerFile(), "of another run")
+    answers = AnswerFile()
+    generate(CountingModel(), answers, "a")
+
+    answers.finish()
+
+    model = CountingModel()
+    generate(model, AnswerFile(), "of another run", "a")
+    assert model.prompts == ["a"]
+
+
+def test_answers_are_deleted_after_30_days(home):
+    generate(CountingModel(), AnswerFile(), "a")
+    with closing(sqlite3.connect(home / "model_answers.sqlite")) as database, database:
+        database.execute("UPDATE answers SET time = time - 31 * 24 * 60 * 60")
+    model = CountingModel()
+
+    generate(model, AnswerFile(), "a")
+
+    assert model.prompts == ["a"]
+
+
+def test_a_named_file_keeps_its_answers(path):
+    answers = AnswerFile(path)
+    generate(CountingModel(), answers, "a")
+
+    answers.finish()
+
+    model = CountingModel()
+    generate(model, AnswerFile(path), "a")
+    assert model.prompts == []
+
+
+@pytest.fixture
+def checkpoint(tmp_path, monkeypatch) -> Path:
+    """Return the folder of a checkpoint, which is in the working directory."""
+    folder = tmp_path / "checkpoint"
+    folder.mkdir()
+    (folder / "model.safetensors").write_bytes(b"weights")
+    monkeypatch.chdir(tmp_path)
+    return folder
+
+
+def identity(checkpoint: object) -> str:
+    """Return the identity of a model with a checkpoint."""
+    return identity_of(CountingModel(), {"model_args": {"pretrained": str(checkpoint)}})
+
+
+def test_a_checkpoint_is_the_same_by_a_relative_path(checkpoint):
+    assert identity("checkpoint") == identity(checkpoint)
+
+
+def test_a_checkpoint_with_new_weights_is_another_model(checkpoint):
+    before = identity(checkpoint)
+
+    os.utime(checkpoint / "model.safetensors", (0, 0))
+
+    assert identity(checkpoint) != before
