@@ -13,7 +13,7 @@ from typing import Any
 import yaml
 
 from bench.attack.state import State, read_state, read_state_of_index
-from bench.attack.world import PAGE_CACHE, STORE, World, read_errors
+from bench.attack.world import KEPT, PAGE_CACHE, STORE, World, read_errors
 from lm_factuality.retrieval.build import build_index
 from tests.conftest import TASKS
 from tests.factor_gen.corpora import write_corpus
@@ -35,6 +35,14 @@ _MODEL = (
     f"--model hf --model_args pretrained={SAMPLE / 'models' / 'smaller'},dtype=float32"
     " --device cpu --batch_size 32"
 )
+# The tasks of local models ask for scores, perplexities, and several samples of each text.
+_RUN_ARGUMENTS = f"--use_cache {KEPT} --output_path {OUT} --log_samples --limit 8"
+_LOCAL_RUN = (
+    f"--model_args pretrained={SAMPLE / 'models' / 'smaller'},dtype=float32"
+    " --tasks sample_factor,sample_factor_perplexity,sample_factor_generation"
+    f" --gen_kwargs max_gen_toks=20 {_RUN_ARGUMENTS}"
+)
+_GROWING_IN_RUNS = rf"{KEPT}\.sqlite.*|home/.*"
 _PACK = "leaderboard pack run --model example/smaller --certificate certificate.json --out"
 # Builds of factor-gen keep the work of each stage, and hidden files, until they are over.
 _BUILD_FILES = rf"{OUT}/(stages/.*|\..*)"
@@ -47,7 +55,7 @@ class AttackedCommand:
     command: str
     """The arguments of ``lm-factuality``, or a command line of ``factor-gen``.
 
-    ``PORT`` stands for the port of the web site.
+    ``PORT`` stands for the port of the web site, and ``SERVER`` for the URL of the judge's server.
     """
 
     prepare: Callable[[Path, World], None]
@@ -70,11 +78,16 @@ class AttackedCommand:
 
     def arguments(self, world: World) -> list[str]:
         """Return the program and its arguments."""
-        words = self.command.replace("PORT", str(world.site.server_port)).split()
+        command = self.command.replace("PORT", str(world.site.server_port))
+        words = command.replace("SERVER", world.judge.base_url).split()
         return words if words[0] == "factor-gen" else ["lm-factuality", *words]
 
 
 # What commands read. Each function writes into the command's folder.
+
+
+def _write_nothing(folder: Path, world: World) -> None:
+    """Write nothing, for commands that read the sample alone."""
 
 
 def _write_judge(folder: Path, world: World) -> None:
@@ -234,6 +247,28 @@ COMMANDS: Mapping[str, AttackedCommand] = {
         f' --metadata {{"judge":"{JUDGE}","judge_store":"{STORE}"}}',
         _write_judge,
         is_slow=True,
+    ),
+    "run hf": AttackedCommand(
+        f"run --model hf --batch_size 8 {_LOCAL_RUN}", _write_nothing, growing=_GROWING_IN_RUNS
+    ),
+    "run hf-tree": AttackedCommand(
+        f"run --model hf-tree --batch_size 1 {_LOCAL_RUN}",
+        _write_nothing,
+        growing=_GROWING_IN_RUNS,
+    ),
+    "run local-chat-completions": AttackedCommand(
+        "run --model local-chat-completions --apply_chat_template"
+        " --model_args model=m,base_url=SERVER/chat/completions,num_concurrent=4"
+        f" --tasks sample_felm,sample_factor_chat {_RUN_ARGUMENTS}",
+        _write_nothing,
+        growing=_GROWING_IN_RUNS,
+    ),
+    "run vllm": AttackedCommand(
+        f"run --model vllm --batch_size 8 {_LOCAL_RUN}"
+        " --model_args enforce_eager=True,enable_prefix_caching=False,max_model_len=512",
+        _write_nothing,
+        growing=_GROWING_IN_RUNS,
+        needs="vllm",
     ),
     "judge felm_gen": AttackedCommand(
         f"judge felm_gen --samples samples.jsonl --judge {JUDGE} --store {STORE} --out {OUT}",

@@ -69,10 +69,13 @@ class Outcome:
     """How often the command was stopped; up to three times at a point."""
 
     calls: int = 0
-    """The calls of an undisturbed run to the judge and the web site."""
+    """The calls of an undisturbed run to the judge, the web site and local models."""
 
     lost_calls: int = 0
     """The calls whose replies were lost because a stop came before they were saved."""
+
+    most_lost_calls: int = 0
+    """The most calls whose replies were lost at one stop."""
 
     repeated_calls: int = 0
     """The calls that were made again although their replies were on disk."""
@@ -250,7 +253,9 @@ class _Trial:
             self.outcome.stops += 1
             new_calls = self.world.count_calls() - calls_before
             new_replies = count_saved_replies(self.folder) - saved_before
-            self.outcome.lost_calls += new_calls - new_replies
+            lost_calls = new_calls - new_replies
+            self.outcome.lost_calls += lost_calls
+            self.outcome.most_lost_calls = max(self.outcome.most_lost_calls, lost_calls)
             if self._has_incomplete_files():
                 return
         self._run_to_end()
@@ -482,12 +487,14 @@ def main(arguments: Sequence[str] | None = None) -> int:
         "#stops",
         "#calls",
         "#lost",
+        "#most lost",
         "#asked again",
         "problems",
     )
     notes = (
         "calls: of an undisturbed run",
         "lost: replies that came, but were not saved before a stop, at all stops",
+        "most lost: at one stop; local models save the replies of a batch together",
     )
     print_table(f"{options.how}: stopped at random points", columns, rows, notes)
     if has_problem:
@@ -506,6 +513,7 @@ def _table_row(name: str, outcome: Outcome) -> tuple[str, ...]:
         str(outcome.stops),
         str(outcome.calls),
         str(outcome.lost_calls),
+        str(outcome.most_lost_calls),
         str(outcome.repeated_calls),
         "; ".join(problems) or "-",
     )

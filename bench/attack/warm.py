@@ -22,6 +22,8 @@ import tempfile
 from collections.abc import Callable, Mapping, Sequence
 from contextlib import suppress
 from dataclasses import asdict, dataclass, field
+from functools import wraps
+from importlib.util import find_spec
 from pathlib import Path
 from typing import IO, Any, NamedTuple, NoReturn
 
@@ -53,6 +55,15 @@ _FILE_CHANGES = frozenset(
         "shutil.rmtree",
     }
 )
+ASKED_MODELS = "ASKED_MODELS"
+"""The environment variable with the file to which each call of a local model adds a line."""
+
+# The methods by which local models answer requests, by module and class.
+_MODEL_METHODS = {
+    ("lm_eval.models.huggingface", "HFLM"): ("generate_until", "_loglikelihood_tokens"),
+    ("lm_eval.models.vllm_causallms", "VLLM"): ("generate_until", "_loglikelihood_tokens"),
+    ("lm_factuality.models.hf_tree", "HFTree"): ("score_tokens",),
+}
 _MOST_COUNTED = 1 << 20  # changes to files
 
 
@@ -173,6 +184,29 @@ def _import_suite() -> None:
             importlib.import_module(name)
 
 
+def _count_model_requests() -> None:
+    """Let local models add the number of requests to a file at the beginning of each call."""
+    for (module, name), methods in _MODEL_METHODS.items():
+        if name == "VLLM" and not find_spec("vllm"):
+            continue
+        model_class = getattr(importlib.import_module(module), name)
+        for method in methods:
+            setattr(model_class, method, _counting(getattr(model_class, method)))
+
+
+def _counting(method: Callable[..., Any]) -> Callable[..., Any]:
+    """Return a method of a model that counts its requests and then does what it did before."""
+
+    @wraps(method)
+    def count_and_answer(model: object, requests: Sequence[Any], *rest: Any, **options: Any) -> Any:
+        file = os.open(os.environ[ASKED_MODELS], os.O_WRONLY | os.O_CREAT | os.O_APPEND)
+        os.write(file, f"{len(requests)}\n".encode())
+        os.close(file)
+        return method(model, requests, *rest, **options)
+
+    return count_and_answer
+
+
 def _serve() -> Callable[[], int] | None:
     """Import the suite, and fork for each command that comes in.
 
@@ -193,6 +227,7 @@ def _serve() -> Callable[[], int] | None:
         importlib.import_module(module)
     if not modules:
         _import_suite()
+        _count_model_requests()
     gc.collect()
     # Otherwise the garbage collector of each fork would copy all memory.
     gc.freeze()

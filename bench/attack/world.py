@@ -11,11 +11,14 @@ from pathlib import Path
 from typing import Any
 
 from bench.attack.replies import ReplyingServer
-from bench.attack.warm import Ending, Task, WarmProcess
+from bench.attack.warm import ASKED_MODELS, Ending, Task, WarmProcess
 from tests.retrieval.references.conftest import Site
 
 STORE = "answers.sqlite"
 """The name of the store of a judge's answers in a command's folder."""
+
+KEPT = "kept"
+"""The name, without ``.sqlite``, of the file of a model's answers in a command's folder."""
 
 PAGE_CACHE = "pages"
 """The name of the folder with pages from the web in a command's folder."""
@@ -52,7 +55,12 @@ class World:
         # The name is short, because Ray makes sockets there, whose paths have a limit.
         temporary = self.folder / "t"
         temporary.mkdir(exist_ok=True)
-        environment = {"LM_FACTUALITY_HOME": str(folder / "home"), "TMPDIR": str(temporary)}
+        environment = {
+            "LM_FACTUALITY_HOME": str(folder / "home"),
+            "TMPDIR": str(temporary),
+            "OPENAI_API_KEY": "not-a-real-key",
+            ASKED_MODELS: str(self._asked_models),
+        }
         return Task(command, str(folder), environment, **disturbance)
 
     def run(self, command: Sequence[str], folder: Path, **disturbance: Any) -> Ending:
@@ -61,9 +69,17 @@ class World:
         return self.warm.end()
 
     def count_calls(self) -> int:
-        """Return how many calls the judge and the web site have got so far."""
+        """Return how many calls the judge, the web site and local models have got so far."""
         page_requests = [path for path, *_ in self.site.log if path != "/robots.txt"]
-        return len(self.judge.bodies) + len(page_requests)
+        model_requests = 0
+        if self._asked_models.is_file():
+            model_requests = sum(map(int, self._asked_models.read_text().split()))
+        return len(self.judge.bodies) + len(page_requests) + model_requests
+
+    @property
+    def _asked_models(self) -> Path:
+        """The file that has a line with the number of requests for each call of a local model."""
+        return self.folder / "asked.txt"
 
     def close(self) -> None:
         """End the process and both servers."""
@@ -79,9 +95,14 @@ def read_errors(folder: Path) -> str:
 
 
 def count_saved_replies(folder: Path) -> int:
-    """Return how many replies of the judge and the web site a command has saved in its folder."""
+    """Return how many replies of judges, models and the web site a command's folder has."""
     num_replies = len(list((folder / PAGE_CACHE).glob("*.json")))
-    for store in (folder / STORE, folder / "home" / STORE):
+    stores = [folder / STORE, folder / "home" / STORE]
+    # Runs that keep a model's answers there have judges that work offline and make no calls.
+    kept = folder / f"{KEPT}.sqlite"
+    if kept.is_file():
+        stores = [kept]
+    for store in stores:
         if store.is_file():
             num_replies += _count_answers(store)
     return num_replies

@@ -22,7 +22,20 @@ MODULES_OF_VERIFY = (
 )
 """What ``verify`` needs. It is imported once, before the processes that are stopped are forked."""
 
-QUICK_COMMANDS = [name for name, command in COMMANDS.items() if not command.is_slow]
+MODULES_OF_RUN = (
+    "lm_factuality.harness.run",
+    "lm_factuality.harness.tasks",
+    "lm_factuality.cli.outcome",
+    "lm_eval.evaluator",
+    "lm_eval._cli",
+    "lm_eval.models.openai_completions",
+    "factor_gen.cli",
+)
+"""What a run with a model behind a server needs."""
+
+QUICK_COMMANDS = [
+    name for name, command in COMMANDS.items() if not (command.is_slow or command.needs)
+]
 
 
 @pytest.fixture(scope="module")
@@ -30,6 +43,14 @@ def world_of_verify(tmp_path_factory) -> Iterator[World]:
     """Return the files and the judge of ``verify``, with few imports."""
     folder = tmp_path_factory.mktemp("verify")
     with closing(World(folder, warm=WarmProcess(MODULES_OF_VERIFY))) as world:
+        yield world
+
+
+@pytest.fixture(scope="module")
+def world_of_run(tmp_path_factory) -> Iterator[World]:
+    """Return the files and the server of a run with a model behind it, with few imports."""
+    folder = tmp_path_factory.mktemp("run")
+    with closing(World(folder, warm=WarmProcess(MODULES_OF_RUN))) as world:
         yield world
 
 
@@ -56,6 +77,16 @@ def test_a_stopped_judge_asks_no_question_again(how, world_of_verify):
     assert outcome.stops
     assert outcome.calls == 60  # as many as without a stop
     assert outcome.repeated_calls == 0
+
+
+@pytest.mark.parametrize("how", [KILL, INTERRUPT])
+def test_a_stopped_run_asks_the_model_no_request_again(how, world_of_run):
+    outcome = attack("run local-chat-completions", how, points=2, world=world_of_run)
+
+    assert not outcome.problems, outcome.notes
+    assert outcome.stops
+    assert outcome.repeated_calls == 0
+    assert outcome.most_lost_calls <= 4  # the requests on their way
 
 
 @pytest.mark.slow
