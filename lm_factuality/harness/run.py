@@ -25,6 +25,7 @@ from lm_factuality.ground.files import check_writable
 from lm_factuality.ground.packages import first_line, replaced
 from lm_factuality.ground.secrets import INSTEAD, secrets_within
 from lm_factuality.ground.suite import find_config, read_config
+from lm_factuality.harness import preflight
 from lm_factuality.harness.checkpoints import check_model
 from lm_factuality.harness.context import EvaluationRun, begin_run
 from lm_factuality.harness.internals import internal
@@ -167,6 +168,7 @@ def _begin_run_with(options: Mapping[str, Any], is_fresh: bool) -> EvaluationRun
         folder = folder.parent
     if folder:
         check_writable(folder, "results")
+        preflight.check_disk_space(folder)
     cache = options.get("use_cache")
     run = EvaluationRun(
         folder=folder,
@@ -197,14 +199,20 @@ def _prepare_tasks(parsed: argparse.Namespace, options: Mapping[str, Any]) -> bo
         ConfigError: A task is unknown, or a task cannot be built with these options.
         DataError: The data of a task cannot be read.
     """
-    from lm_factuality.harness.tasks import check_tasks, with_suite
+    from lm_factuality.harness.tasks import build_tasks, read_configs, with_suite
 
     tasks = []
     # On the command line, --tasks is one text with commas, and in a config file it may be a list.
     for names in _as_texts(options, "tasks"):
         tasks += [name for name in names.split(",") if name]
     include_path = _as_texts(options, "include_path")
-    is_suite_only = check_tasks(tasks, include_path, options["model_args"], options["metadata"])
+    model_args = options["model_args"]
+    configs = read_configs(tasks, include_path, options["metadata"])
+    suite_configs = [config for config in configs if config is not None]
+    scoring_tasks = [config["task"] for config in suite_configs if config["class"].scores_texts]
+    preflight.check_tasks_suit(options["model"], scoring_tasks)
+    preflight.check_server(options["model"], model_args, bool(scoring_tasks))
+    build_tasks(suite_configs, model_args, options["metadata"])
 
     parsed.include_path = with_suite(include_path)
     yaml_folders = {str(Path(task).resolve().parent) for task in tasks if task.endswith(_YAML)}
@@ -212,7 +220,7 @@ def _prepare_tasks(parsed: argparse.Namespace, options: Mapping[str, Any]) -> bo
     # run share the metadata, so YAMLs of several folders cannot each be given their own.
     if len(yaml_folders) == 1:
         parsed.metadata = {**options["metadata"], YAML_FOLDER: yaml_folders.pop()}
-    return is_suite_only
+    return len(suite_configs) == len(configs)
 
 
 def register_models() -> None:
@@ -308,7 +316,12 @@ def _check_options(options: Mapping[str, Any]) -> None:
             f"--{secret.key}: {secret.problem}, which lm_eval would write to the results file;"
             f" {INSTEAD}"
         )
-    check_model(options["model"], options["model_args"], str(options.get("device") or ""))
+    model = options["model"]
+    preflight.check_package(model)
+    check_model(model, options["model_args"], str(options.get("device") or ""))
+    preflight.check_chat_template(
+        model, options["model_args"], bool(options.get("apply_chat_template"))
+    )
     # A judge that cannot be loaded is reported here, before the tasks read their data.
     judge = options["metadata"].get("judge")
     if judge:

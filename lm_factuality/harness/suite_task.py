@@ -92,6 +92,9 @@ class SuiteTask(ConfigurableTask):  # type: ignore[misc]
     metadata_keys: ClassVar[tuple[str, ...]]
     """Keys of the metadata that this class reads, besides those of all tasks and of its bases."""
 
+    scores_texts: ClassVar[bool] = False
+    """Whether the model gives the log-likelihoods of texts, which no chat server does."""
+
     instructs: ClassVar[bool] = False
     """Whether prompts are instructions, which a chat model needs in its chat template."""
 

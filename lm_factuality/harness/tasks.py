@@ -94,43 +94,51 @@ def find_configs(
     yield from _ConfigFinder(include_path, may_import).find(target)
 
 
-def check_tasks(
-    tasks: Sequence[str],
-    include_path: Sequence[str],
-    model_args: Mapping[str, Any],
-    metadata: Mapping[str, Any],
-) -> bool:
-    """Check every task of a run by building the suite's ones, before the model is loaded.
+def read_configs(
+    tasks: Sequence[str], include_path: Sequence[str], metadata: Mapping[str, Any]
+) -> list[Config | None]:
+    """Read the config of every task of a run, before any data is read.
 
     Args:
         tasks: Paths and names, as `find_configs` takes them.
         include_path: Folders with more tasks.
-        model_args: The model's arguments, which lm_eval adds to the metadata of each task.
         metadata: The settings of the command line's ``--metadata``.
 
     Returns:
-        Whether all tasks are the suite's; tasks of lm_eval are not checked.
+        The config of each of the suite's tasks, and None for each task of lm_eval.
 
     Raises:
-        ConfigError: A task does not exist, no task reads a setting, or a task cannot be built with
-            its settings or its judge.
-        DataError: The data of a task cannot be read.
+        ConfigError: A task does not exist, or no task reads a setting.
     """
     configs = []
     for target in tasks:
         for name, config in find_configs(target, include_path, may_import=True):
             configs.append(_checked_suite_config(name, config))
+    # Tasks of lm_eval may read any setting.
+    if None not in configs:
+        _check_settings([config for config in configs if config is not None], metadata)
+    return configs
 
-    suite_configs = [config for config in configs if config is not None]
-    is_suite_only = len(suite_configs) == len(configs)
-    if is_suite_only:
-        _check_settings(suite_configs, metadata)
-    for config in suite_configs:
+
+def build_tasks(
+    configs: Sequence[Config], model_args: Mapping[str, Any], metadata: Mapping[str, Any]
+) -> None:
+    """Check the suite's tasks of a run by building them, before the model is loaded.
+
+    Args:
+        configs: The configs of the tasks.
+        model_args: The model's arguments, which lm_eval adds to the metadata of each task.
+        metadata: The settings of the command line's ``--metadata``.
+
+    Raises:
+        ConfigError: A task cannot be built with its settings or its judge.
+        DataError: The data of a task cannot be read.
+    """
+    for config in configs:
         all_metadata = {**config["metadata"], **model_args, **metadata}
         # The task warns when lm_eval builds it again for the run.
         with warnings_silenced():
             config["class"](config={**config, "metadata": all_metadata})
-    return is_suite_only
 
 
 def is_suite_task(config: Mapping[str, Any]) -> bool:

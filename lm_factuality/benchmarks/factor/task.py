@@ -35,6 +35,7 @@ class FactorTask(SuiteTask):
 
     declared = BENCHMARK
     problem_key = "problem"
+    scores_texts = True
     metadata_keys = METADATA_KEYS
     # Whether the model is shown prefix and completion as one text.
     joins: ClassVar[bool] = True

@@ -68,6 +68,7 @@ class FactorGenerationTask(JudgedTask):
 
     declared = BENCHMARK
     problem_key = "problem"
+    scores_texts = True
     metadata_keys = (*METADATA_KEYS, "contradiction")
 
     passed_keys = ("generation_kwargs", "repeats")

@@ -30,6 +30,7 @@ class PerplexityTask(SuiteTask):
 
     declared = BENCHMARK
     problem_key = "problem"
+    scores_texts = True
     metadata_keys = ("columns", "documents_of", "join", "delimiter", "stride", "window")
 
     def finish_construction(self) -> None:

@@ -1,0 +1,396 @@
+"""Checks what a run needs before any model or data is loaded: packages, disk, tasks and server.
+
+`lm-factuality run` makes all checks. With lm_eval's own command, `evaluation` makes those of the
+tasks, which need no network. Each failure is one line that says what is wrong, where, and what to
+do.
+"""
+
+import logging
+import os
+import shutil
+import ssl
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field
+from importlib.util import find_spec
+from pathlib import Path
+from typing import Any
+from urllib.parse import urlsplit
+
+import httpx
+
+from lm_factuality.ground.errors import ConfigError, DataError, ModelError, listed, printable
+from lm_factuality.ground.http import is_local, is_web_address
+from lm_factuality.ground.packages import first_line
+from lm_factuality.harness.thinking import chat_template_of
+
+logger = logging.getLogger(__name__)
+
+_CONNECT_SECONDS = 3.0
+_ANSWER_SECONDS = 300.0  # lm_eval's default for its clients
+_LEAST_FREE_BYTES = 20_000_000  # results with samples of all tasks of a benchmark take about this
+_LONGEST_MESSAGE = 200  # characters of a server's message that an error quotes
+_LEAST_KEY = 8  # characters; a shorter key would be found in ordinary words
+
+_CHAT_PATH = "/chat/completions"
+_COMPLETIONS_PATH = "/completions"
+_DEFAULT_URLS = {
+    "local-completions": "",
+    "local-chat-completions": "",
+    "openai-completions": f"https://api.openai.com/v1{_COMPLETIONS_PATH}",
+    "openai-chat-completions": f"https://api.openai.com/v1{_CHAT_PATH}",
+}
+"""The model classes of lm_eval that ask an OpenAI-compatible server, each with its address."""
+
+_PACKAGES = {
+    **dict.fromkeys(_DEFAULT_URLS, ("tenacity", "lm-factuality[api]")),
+    "vllm": ("vllm", "lm-factuality[vllm]"),
+    "vllm-vlm": ("vllm", "lm-factuality[vllm]"),
+    "sglang": ("sglang", "sglang"),
+}
+"""The module that a model class of lm_eval imports when it is made, and what installs it."""
+
+
+def check_package(model: str) -> None:
+    """Check that the package behind a model class is installed.
+
+    Args:
+        model: The model class, from lm_eval's ``--model``.
+
+    Raises:
+        ConfigError: It is not installed.
+    """
+    module, requirement = _PACKAGES.get(model, ("", ""))
+    if module and find_spec(module) is None:
+        raise ConfigError(
+            f"--model {model}: the package {module} is not installed; run pip install"
+            f" '{requirement}', or choose another --model"
+        )
+
+
+def check_disk_space(folder: Path) -> None:
+    """Check that a folder's disk has room for results.
+
+    Args:
+        folder: The folder, which exists.
+
+    Raises:
+        DataError: The disk is full, or nearly so.
+    """
+    free_bytes = shutil.disk_usage(folder).free
+    if free_bytes < _LEAST_FREE_BYTES:
+        raise DataError(
+            f"{folder}: the disk has only {free_bytes / 1e6:.1f} MB left, and a run needs"
+            f" {_LEAST_FREE_BYTES / 1e6:.0f}; free some space, or choose another folder"
+        )
+
+
+def check_chat_template(
+    model: str, arguments: Mapping[str, Any], applies_template: bool
+) -> None:
+    """Check that the run applies a chat template where the model needs one, and has one.
+
+    Args:
+        model: The model class, from lm_eval's ``--model``.
+        arguments: The model's arguments, from ``--model_args``.
+        applies_template: Whether the run has ``--apply_chat_template``.
+
+    Raises:
+        ConfigError: A chat server would be sent plain text, or a local model has no template.
+    """
+    if is_chat_client(model) and not applies_template:
+        raise ConfigError(
+            f"--model {model}: a chat server is sent messages, not plain text; add"
+            " --apply_chat_template"
+        )
+    tokenizer = arguments.get("tokenizer") or arguments.get("pretrained")
+    # A tokenizer of the model's own code is not loaded here, nor one within a GGUF file.
+    is_special = arguments.get("trust_remote_code") or arguments.get("gguf_file")
+    is_local_model = model.startswith("hf") and bool(tokenizer) and not is_special
+    if is_local_model and applies_template and not chat_template_of(str(tokenizer)):
+        raise ConfigError(
+            f"--apply_chat_template: {tokenizer} has no chat template, so it is no chat model;"
+            " leave the option out, or name an instruct model"
+        )
+
+
+def check_tasks_suit(model: str, scoring_tasks: Sequence[str]) -> None:
+    """Check that the model can do what the tasks ask for.
+
+    Args:
+        model: The model class, from lm_eval's ``--model``.
+        scoring_tasks: The names of those tasks whose texts the model has to score.
+
+    Raises:
+        ConfigError: A chat server would have to score texts.
+    """
+    if is_chat_client(model) and scoring_tasks:
+        raise ConfigError(
+            f"--tasks {listed(scoring_tasks)}: needs log-likelihoods of texts, which chat servers"
+            f" do not give; ask --model {model} the tasks named ..._chat instead, or use --model"
+            f" local-completions with the server's {_COMPLETIONS_PATH}"
+        )
+
+
+def check_server(model: str, arguments: Mapping[str, Any], needs_scores: bool) -> None:
+    """Check that a server answers at its URL, accepts the key and has the model.
+
+    The server is asked for one token. The check takes the time of its reply, and at most 3 s where
+    nothing answers. A server that is busy (HTTP 429) passes, because the run waits for it.
+
+    Args:
+        model: The model class, from lm_eval's ``--model``. Other classes than lm_eval's clients of
+            OpenAI-compatible servers are not checked.
+        arguments: The model's arguments, from ``--model_args``.
+        needs_scores: Whether a task needs the log-likelihoods of texts.
+
+    Raises:
+        ConfigError: The address, the key or the name of the model cannot be used.
+        ModelError: No server answers, or it does not answer as it should.
+    """
+    if model not in _DEFAULT_URLS:
+        return
+    server = _read_server(model, arguments)
+    _check_address(server)
+    _check_key(server)
+    with _open_client(server) as client:
+        reply = _ask_for_one_token(client, server, needs_scores)
+        served_models = _list_models(client, server)
+    problem = _problem_of(reply, server, served_models)
+    if problem:
+        raise ModelError(f"{server.url}: {problem}")
+    if reply.status_code == httpx.codes.OK:
+        _check_reply(reply, server, needs_scores)
+    if served_models and server.model not in served_models:
+        logger.warning(
+            "%s: lists the models %s, but not %s; see that the model that answers is the one that"
+            " you mean",
+            server.url,
+            listed(served_models),
+            server.model,
+        )
+
+
+def is_chat_client(model: str) -> bool:
+    """Tell whether a model class of lm_eval is the client of an OpenAI-compatible chat server."""
+    return _DEFAULT_URLS.get(model) is not None and "chat" in model
+
+
+@dataclass(frozen=True)
+class _Server:
+    """A server, as the arguments of lm_eval's client describe it."""
+
+    client: str
+    """The model class, such as ``local-chat-completions``."""
+
+    url: str
+    """Its address, such as ``http://localhost:8000/v1/chat/completions``."""
+
+    model: str
+    """The name of the model on the server."""
+
+    key_variable: str
+    """The environment variable that holds the key; empty if no key is sent."""
+
+    options: Mapping[str, Any] = field(default_factory=dict)
+    """All arguments, among which are the timeout and the certificates."""
+
+    @property
+    def key(self) -> str:
+        """The key; empty if there is none."""
+        return os.environ.get(self.key_variable, "") if self.key_variable else ""
+
+    @property
+    def path(self) -> str:
+        """How the path of the address has to end."""
+        return _CHAT_PATH if is_chat_client(self.client) else _COMPLETIONS_PATH
+
+
+def _read_server(model: str, arguments: Mapping[str, Any]) -> _Server:
+    """Read the arguments of lm_eval's client of a server."""
+    variable = str(arguments.get("api_key_env") or "OPENAI_API_KEY")
+    return _Server(
+        client=model,
+        url=str(arguments.get("base_url") or _DEFAULT_URLS[model]),
+        model=str(arguments.get("model") or arguments.get("pretrained") or ""),
+        key_variable="" if variable == "none" else variable,
+        options=arguments,
+    )
+
+
+def _check_address(server: _Server) -> None:
+    """Check that the address and the model are named, before anything is sent.
+
+    Raises:
+        ConfigError: One of them is missing, or the address is none.
+    """
+    example = f"http://localhost:8000/v1{server.path}"
+    if not server.url:
+        raise ConfigError(
+            f"--model {server.client}: at which address? Add base_url={example} to --model_args"
+        )
+    option = f"--model_args base_url={server.url}"
+    if not is_web_address(server.url):
+        raise ConfigError(f"{option}: not a web address; expected something like {example}")
+    if urlsplit(server.url).path.rstrip("/") in ("", "/v1"):
+        raise ConfigError(
+            f"{option}: lm_eval's clients need the whole address; write"
+            f" base_url={_api_root(server.url)}{server.path}"
+        )
+    if not server.model:
+        raise ConfigError(
+            f"--model {server.client}: which model of the server? Add model=NAME to --model_args"
+        )
+
+
+def _api_root(url: str) -> str:
+    """Return the address that the paths of the API are added to, such as ``https://host/v1``."""
+    root = url.rstrip("/")
+    for path in (_CHAT_PATH, _COMPLETIONS_PATH):
+        root = root.removesuffix(path)
+    return root if urlsplit(root).path else f"{root}/v1"
+
+
+def _check_key(server: _Server) -> None:
+    """Check that there is a key for OpenAI's own server, which answers nobody without one.
+
+    Raises:
+        ConfigError: There is none.
+    """
+    needs_key = "openai" in server.client or urlsplit(server.url).hostname == "api.openai.com"
+    if needs_key and not server.key:
+        variable = server.key_variable or "OPENAI_API_KEY"
+        raise ConfigError(
+            f"{server.url}: needs a key; set the environment variable {variable} to it"
+        )
+
+
+def _open_client(server: _Server) -> httpx.Client:
+    """Return an HTTP client with the headers, certificates and time limit of lm_eval's client."""
+    options = server.options
+    verify: ssl.SSLContext | bool = options.get("verify_certificate") is not False
+    if options.get("ca_cert_path"):
+        verify = ssl.create_default_context(cafile=str(options["ca_cert_path"]))
+    # httpx would log a line for every request.
+    logging.getLogger("httpx").setLevel(logging.WARNING)
+    return httpx.Client(
+        headers={"Authorization": f"Bearer {server.key}"} if server.key else None,
+        verify=verify,
+        timeout=httpx.Timeout(
+            float(options.get("timeout") or _ANSWER_SECONDS), connect=_CONNECT_SECONDS
+        ),
+        # A local server is not reached through the proxies of the environment.
+        trust_env=not is_local(server.url),
+    )
+
+
+def _ask_for_one_token(
+    client: httpx.Client, server: _Server, needs_scores: bool
+) -> httpx.Response:
+    """Ask the server for one token, and for the scores of a prompt if a task needs them.
+
+    Raises:
+        ModelError: No server answers.
+    """
+    body: dict[str, Any] = {"model": server.model, "max_tokens": 1}
+    if is_chat_client(server.client):
+        body["messages"] = [{"role": "user", "content": "Hello"}]
+    else:
+        body["prompt"] = "Hello world"
+    if needs_scores:
+        body |= {"echo": True, "logprobs": 1, "temperature": 0}
+    try:
+        return client.post(server.url, json=body)
+    except httpx.ReadTimeout as error:
+        seconds = client.timeout.read
+        raise ModelError(
+            f"{server.url}: the server gave no answer within {seconds:g} s; see what it is doing,"
+            " or raise timeout=SECONDS in --model_args"
+        ) from error
+    except httpx.HTTPError as error:
+        raise ModelError(
+            f"{server.url}: no server answers here ({first_line(error)}); start it, or correct"
+            " base_url in --model_args"
+        ) from error
+
+
+def _list_models(client: httpx.Client, server: _Server) -> list[str]:
+    """Return the names of the server's models; empty if it does not list them."""
+    try:
+        reply = client.get(f"{_api_root(server.url)}/models", timeout=_CONNECT_SECONDS)
+        return [str(entry["id"]) for entry in reply.json()["data"]]
+    except (httpx.HTTPError, ValueError, KeyError, TypeError):
+        # Many servers have no such list.
+        return []
+
+
+def _problem_of(reply: httpx.Response, server: _Server, served_models: Sequence[str]) -> str:
+    """Return why a server did not answer the request for one token, with what to do.
+
+    Args:
+        reply: Its reply.
+        server: The server.
+        served_models: The models that it lists, if it lists any.
+
+    Returns:
+        The problem, or an empty text if the run can begin.
+    """
+    status = reply.status_code
+    message = _message_of(reply, server.key)
+    problem = f"HTTP {status}: {message}"
+    # OpenAI also sends 429 when the account has no money, which waiting does not change.
+    if status == httpx.codes.TOO_MANY_REQUESTS and "insufficient_quota" in reply.text:
+        return f"{problem}; the account has no money left"
+    # Some models want another limit, which the server says only once everything else is right.
+    is_about_limit = reply.is_client_error and "max_tokens" in message
+    if reply.is_success or status == httpx.codes.TOO_MANY_REQUESTS or is_about_limit:
+        return ""
+    if reply.is_redirect:
+        target = printable(reply.headers.get("location", "nowhere"))
+        return f"the server redirects to {target}; write that address as base_url in --model_args"
+    if status in (httpx.codes.UNAUTHORIZED, httpx.codes.FORBIDDEN):
+        variable = server.key_variable or "OPENAI_API_KEY"
+        is_accepted = "is not accepted" if server.key else "is not set"
+        return f"{problem}; the key in the environment variable {variable} {is_accepted}"
+    if status in (httpx.codes.NOT_FOUND, httpx.codes.METHOD_NOT_ALLOWED):
+        if served_models and server.model not in served_models:
+            return f"{problem}; the server has {listed(served_models)}, not model={server.model}"
+        return f"{problem}; base_url in --model_args should mostly end in /v1{server.path}"
+    if reply.is_server_error:
+        return f"{problem}; see the server's log, and start the run when it is ready"
+    return f"the server refuses a request for one token: {problem}"
+
+
+def _message_of(reply: httpx.Response, key: str) -> str:
+    """Return the message in a server's reply, without the key, as a text that is safe to print."""
+    try:
+        content = reply.json()
+    except ValueError:
+        content = reply.text
+    for name in ("error", "message", "detail"):
+        if isinstance(content, dict):
+            content = content.get(name) or content
+    text = " ".join(str(content).split()) or reply.reason_phrase
+    if len(key) >= _LEAST_KEY:
+        text = text.replace(key, "***")
+    return printable(text[:_LONGEST_MESSAGE])
+
+
+def _check_reply(reply: httpx.Response, server: _Server, needs_scores: bool) -> None:
+    """Check that a reply has the form of an OpenAI-compatible server.
+
+    Raises:
+        ModelError: It has not, or it lacks the log-probabilities of the prompt.
+    """
+    try:
+        choice = reply.json()["choices"][0]
+        logprobs = choice.get("logprobs")
+    except (ValueError, KeyError, IndexError, TypeError, AttributeError) as error:
+        raise ModelError(
+            f"{server.url}: the reply is not that of an OpenAI-compatible server:"
+            f" {_message_of(reply, server.key)}; correct base_url in --model_args"
+        ) from error
+    if needs_scores and not logprobs:
+        raise ModelError(
+            f"{server.url}: the server gives no log-probabilities of prompts (echo with logprobs),"
+            " which the tasks need; vLLM's server gives them"
+        )
