@@ -5,6 +5,7 @@ reasons together, and show them with their cures, which are in `cures.yaml`.
 """
 
 import difflib
+import errno
 import io
 import re
 import shlex
@@ -97,6 +98,9 @@ def message_of(error: FactualityError | OSError) -> str:
     """
     if isinstance(error, FactualityError):
         return clip_lines(str(error))
+    if error.errno in (errno.ENOSPC, errno.EDQUOT):
+        file = clip_lines(str(error.filename or "a file"))
+        return f"{file}: the disk is full; free some space, and give the same command again"
     if error.filename is None:
         raise error
     file = clip_lines(str(error.filename))

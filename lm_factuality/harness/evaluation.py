@@ -17,24 +17,22 @@ import json
 import logging
 import math
 from collections.abc import Callable, Iterator, Mapping, Sequence
-from contextlib import contextmanager
+from contextlib import contextmanager, nullcontext
 from functools import partial, wraps
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 from lm_eval import evaluator, evaluator_utils
 from lm_eval.api.instance import Instance
 from lm_eval.api.model import LM, CachingLM
 
 from lm_factuality.ground.packages import replaced
-from lm_factuality.harness import answers, requests, rolling, thinking
+from lm_factuality.harness import answers, preflight, requests, rolling, thinking
 from lm_factuality.harness.context import current_run
+from lm_factuality.harness.failures import waits_for_busy_server
 from lm_factuality.harness.internals import internal
 from lm_factuality.harness.kept_answers import keep_answers
-from lm_factuality.harness.requests import is_a, is_greedy, no_prompt_logprobs, seed_samples
+from lm_factuality.harness.requests import is_a, is_greedy, seed_samples
 from lm_factuality.scores.statistics import Aggregation, ClusterInterval, NotDefined
-
-if TYPE_CHECKING:
-    from lm_eval.api.task import Task
 
 # In a run lm_eval shows the lines of its own loggers alone.
 logger = logging.getLogger("lm_eval.evaluator")
@@ -45,8 +43,6 @@ _REQUEST_TYPES: dict[str, Callable[..., list[Any]]] = {
     answers.REQUEST_TYPE: answers.word_answers,
     thinking.REQUEST_TYPE: thinking.answers_until,
 }
-# The types that need log-probabilities of prompts, which no chat server gives.
-_SCORING_TYPES = (requests.REQUEST_TYPE, rolling.REQUEST_TYPE)
 
 
 def extend_evaluate() -> None:
@@ -65,8 +61,7 @@ def extend_evaluate() -> None:
         # With --use_cache, ``lm_eval run`` wraps the model.
         if isinstance(lm, CachingLM):
             model, store = lm.lm, lm.dbdict
-        # lm_eval passes its groups and tasks by name.
-        _refuse_chat_servers(model, options.get("task_dict", {}).get("tasks", {}))
+        _check_chat_server(model, options)
         with keep_answers(model, store), _with_request_types(model), _with_stderrs():
             results = evaluate(lm, *arguments, **options)
         # In a run of several processes, only the first one has results.
@@ -79,21 +74,23 @@ def extend_evaluate() -> None:
     evaluator.evaluate = evaluate_with_suite
 
 
-def _refuse_chat_servers(model: LM, tasks: Mapping[str, Task]) -> None:
-    """Refuse tasks that score given texts on a chat server, before any request is sent.
+def _check_chat_server(model: LM, options: Mapping[str, Any]) -> None:
+    """Check what a chat server needs, for runs without `lm-factuality run`, which has checked it.
 
     Args:
         model: The model.
-        tasks: The tasks of the run, by name.
+        options: The options of lm_eval's ``evaluate``.
 
     Raises:
-        ModelError: The model is a chat server, and a task needs log-probabilities of prompts.
+        ConfigError: The run applies no chat template, or a task needs log-likelihoods.
     """
     if not is_a(model, "LocalChatCompletion"):
         return
-    scoring = [name for name, task in tasks.items() if task.OUTPUT_TYPE in _SCORING_TYPES]
-    if scoring:
-        raise no_prompt_logprobs(model, ", ".join(scoring))
+    client = "local-chat-completions"
+    preflight.check_chat_template(client, {}, bool(options.get("apply_chat_template")))
+    tasks = options.get("task_dict", {}).get("tasks", {})
+    scoring_tasks = [name for name, task in tasks.items() if getattr(task, "scores_texts", False)]
+    preflight.check_tasks_suit(client, scoring_tasks)
 
 
 def _record_refused_options(model: LM, configs: Mapping[str, Any]) -> None:
@@ -126,7 +123,9 @@ def _with_request_types(model: LM) -> Iterator[None]:
         methods["generate_until"] = partial(
             ask_once, lambda requests: generate(seed_samples(model, requests))
         )
-    with replaced(model, **methods):
+    # Only clients of servers may find them busy.
+    is_client = is_a(model, "TemplateAPI")
+    with waits_for_busy_server(model) if is_client else nullcontext(), replaced(model, **methods):
         yield
 
 

@@ -84,9 +84,7 @@ def check_disk_space(folder: Path) -> None:
         )
 
 
-def check_chat_template(
-    model: str, arguments: Mapping[str, Any], applies_template: bool
-) -> None:
+def check_chat_template(model: str, arguments: Mapping[str, Any], applies_template: bool) -> None:
     """Check that the run applies a chat template where the model needs one, and has one.
 
     Args:
@@ -283,9 +281,7 @@ def _open_client(server: _Server) -> httpx.Client:
     )
 
 
-def _ask_for_one_token(
-    client: httpx.Client, server: _Server, needs_scores: bool
-) -> httpx.Response:
+def _ask_for_one_token(client: httpx.Client, server: _Server, needs_scores: bool) -> httpx.Response:
     """Ask the server for one token, and for the scores of a prompt if a task needs them.
 
     Raises:

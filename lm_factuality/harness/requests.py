@@ -24,6 +24,7 @@ from tqdm import tqdm
 
 from lm_factuality.ground.errors import FactualityError, ModelError
 from lm_factuality.harness.context import current_run
+from lm_factuality.harness.failures import status_of
 from lm_factuality.harness.outputs import ScoredContinuation
 
 logger = logging.getLogger(__name__)
@@ -338,10 +339,7 @@ def is_refusal(error: Exception) -> bool:
 
     A missing key or a wrong address (401, 403, 404) fails all requests alike, and is no refusal.
     """
-    # aiohttp's errors have the status themselves, those of requests have it in the response.
-    response = getattr(error, "response", None)
-    status = getattr(error, "status", None) or getattr(response, "status_code", None)
-    return status in _REFUSALS
+    return status_of(error) in _REFUSALS
 
 
 def _to_result(answer: Answer, num_tokens: int | None, truncated: bool) -> ScoredContinuation:

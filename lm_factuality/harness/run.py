@@ -20,14 +20,15 @@ from typing import TYPE_CHECKING, Any
 from judges.backends.api_client import client_class
 from judges.config import load_judge_config
 from lm_factuality.ground.console import is_first_process
-from lm_factuality.ground.errors import ConfigError, DataError, ModelError
+from lm_factuality.ground.errors import ConfigError, DataError
 from lm_factuality.ground.files import check_writable
-from lm_factuality.ground.packages import first_line, replaced
+from lm_factuality.ground.packages import replaced
 from lm_factuality.ground.secrets import INSTEAD, secrets_within
 from lm_factuality.ground.suite import find_config, read_config
 from lm_factuality.harness import preflight
 from lm_factuality.harness.checkpoints import check_model
 from lm_factuality.harness.context import EvaluationRun, begin_run
+from lm_factuality.harness.failures import explained_failures
 from lm_factuality.harness.internals import internal
 from lm_factuality.harness.outputs import Rows, number_of, write_retrieved
 from lm_factuality.harness.own_data import YAML_FOLDER
@@ -97,7 +98,7 @@ def run(
     with (
         _readable_tables(current) as printed_results,
         _without_lm_eval_tasks() if is_suite_only else nullcontext(),
-        _memory_errors_explained(),
+        explained_failures(options["model"], str(options["model_args"].get("base_url") or "")),
         _with_suite_clients(),
         _named_when_interrupted(current),
     ):
@@ -388,26 +389,6 @@ def is_for_readers(key: str, value: object, task: "Task | None") -> bool:
     if number_of(value) is None:
         return False
     return task is None or task.is_shown(name.removesuffix("_stderr"))
-
-
-@contextmanager
-def _memory_errors_explained() -> Iterator[None]:
-    """Turn torch's error for lack of memory into one that says what to do.
-
-    Raises:
-        ModelError: The device ran out of memory within the block.
-    """
-    try:
-        yield
-    except RuntimeError as error:
-        # The class is compared by name, so that torch need not be imported here.
-        if type(error).__name__ != "OutOfMemoryError":
-            raise
-        raise ModelError(
-            f"{first_line(error)}; take a smaller --batch_size, --model hf-tree in place of hf,"
-            " which makes its passes smaller by itself, dtype=bfloat16 in --model_args, or a device"
-            " with more memory that is free"
-        ) from error
 
 
 @contextmanager
