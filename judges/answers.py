@@ -328,7 +328,7 @@ class TokenCounter:
 
     def expected_tokens(self, request: Request) -> int:
         """Return the tokens that the system message and the prompt probably have."""
-        return self._count(request.system) + self._count(request.prompt)
+        return self.count(request.system) + self.count(request.prompt)
 
     def max_tokens(self, request: Request) -> int:
         """Return the most tokens that the server may count for the system message and the prompt.
@@ -372,7 +372,7 @@ class TokenCounter:
             counted_by=self.counting_method,
         )
 
-    def _count(self, text: str) -> int:
+    def count(self, text: str) -> int:
         """Return the tokens of a text: by the tokenizer, or by its length in UTF-8 without one."""
         if self._tokenizer is None:
             return ceil(len(text.encode()) / BYTES_PER_TOKEN)

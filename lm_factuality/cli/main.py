@@ -4,7 +4,7 @@ These modules import what takes time when a command runs, so that ``--help`` is 
 """
 
 from collections.abc import Sequence
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Annotated
 
 import typer
 from typer.core import TyperCommand
@@ -44,6 +44,13 @@ Examples:
   lm-factuality run --model hf --model_args pretrained=gpt2 --tasks factor --output_path results \
 --log_samples
   lm-factuality run --model surface-baseline --model_args rule=spacing --tasks expert_factor
+  lm-factuality run --model local-chat-completions --model_args model=NAME,base_url=URL \
+--apply_chat_template --tasks felm --dry-run --prices 0.15,0.60
+
+Options besides lm-eval's own:
+  --dry-run              Print rows, requests, tokens, seconds and USD per task. Nothing is sent,
+                         and no model is loaded.
+  --prices PROMPT,ANSWER With --dry-run: USD for a million tokens of prompts and of answers.
 """
 
 
@@ -66,19 +73,31 @@ def root(version: Version = False) -> None:
 
 # A plain command, since lm_eval sets up logging by itself.
 @app.command("run", cls=TyperCommand, context_settings=_ANY_ARGUMENTS)
-def run_harness(context: typer.Context) -> None:
+def run_harness(
+    context: typer.Context,
+    dry_run: Annotated[bool, typer.Option("--dry-run")] = False,
+    prices: Annotated[str | None, typer.Option()] = None,
+) -> None:
     """Run lm_eval with the suite's tasks and models.
 
     \b
     Examples:
       lm-factuality run --model hf --model_args pretrained=gpt2 --tasks factor
       lm-factuality run --config configs/reproduce/factor.yaml
+      lm-factuality run --config configs/reproduce/factor.yaml --dry-run
     """
     from lm_factuality.harness.run import run
 
     arguments = context.args or ["--help"]
     if "-h" in arguments or "--help" in arguments:
         typer.echo(_RUN_HELP)
+    if dry_run:
+        from lm_factuality.cli.dry_run import print_run_plan
+
+        print_run_plan(arguments, prices)
+        return
+    if prices is not None:
+        raise typer.BadParameter("--prices is for --dry-run")
     # lm_eval's own run then parses these arguments, or prints its help below ours.
     run(arguments, _show_outcome)
 

@@ -55,7 +55,7 @@ _TOO_LONG = "the prompt is longer than the model's window"
 _FORBIDDEN = 403  # HTTP: OpenAI's reply if a model's log-probabilities are not available
 _REFUSED = "refused"  # the finish reason of a request that the server has turned down
 _NUM_TRIAL_QUESTIONS = 4  # by which a server shows whether it sends log-probabilities
-_FIRST_TOKENS = 4  # tokens to generate for one word, which may come after white space
+FIRST_TOKENS = 4  # tokens to generate for one word, which may come after white space
 # Clients of servers whose replies do not have OpenAI's format; they read the text themselves.
 _OTHER_FORMATS = ("AnthropicChat", "SGLANGGENERATEAPI")
 
@@ -305,7 +305,7 @@ class _AnswerServer:
         trial_questions = questions[:_NUM_TRIAL_QUESTIONS]
         replies, logprob_arguments = self._try_logprobs(trial_questions)
         if logprob_arguments is not None:
-            one_word = {**logprob_arguments, "max_gen_toks": _FIRST_TOKENS}
+            one_word = {**logprob_arguments, "max_gen_toks": FIRST_TOKENS}
             replies += self._send(questions[_NUM_TRIAL_QUESTIONS:], one_word)
             return list(map(_answer_by_first_token, replies, questions))
 

@@ -20,7 +20,9 @@ logger = logging.getLogger("lm_eval.evaluator")
 _BUSY_STATUSES = (429, 503)  # HTTP: too many requests, service unavailable
 _LONGEST_WAIT = 90.0  # seconds that one request waits for a busy server
 _LIBRARIES = ("requests", "urllib3", "aiohttp", "httpx")  # of lm_eval's clients of servers
-_LOGGED_TRIES = ("API request failed", "Exception:", "Retry attempt")  # how lm_eval's lines on failed tries begin
+
+_LOGGED_TRIES = ("API request failed", "Exception:", "Retry attempt")
+"""How the lines begin that lm_eval logs about a failed try."""
 
 
 @contextmanager

@@ -145,7 +145,7 @@ def check_server(model: str, arguments: Mapping[str, Any], needs_scores: bool) -
         ConfigError: The address, the key or the name of the model cannot be used.
         ModelError: No server answers, or it does not answer as it should.
     """
-    if model not in _DEFAULT_URLS:
+    if not is_client(model):
         return
     server = _read_server(model, arguments)
     _check_address(server)
@@ -168,9 +168,14 @@ def check_server(model: str, arguments: Mapping[str, Any], needs_scores: bool) -
         )
 
 
+def is_client(model: str) -> bool:
+    """Tell whether a model class of lm_eval is the client of an OpenAI-compatible server."""
+    return model in _DEFAULT_URLS
+
+
 def is_chat_client(model: str) -> bool:
     """Tell whether a model class of lm_eval is the client of an OpenAI-compatible chat server."""
-    return _DEFAULT_URLS.get(model) is not None and "chat" in model
+    return is_client(model) and "chat" in model
 
 
 @dataclass(frozen=True)

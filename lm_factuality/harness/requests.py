@@ -14,7 +14,7 @@ import json
 import logging
 import math
 from collections import Counter, deque
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any, TypeAlias
 
@@ -294,10 +294,12 @@ def is_greedy(request: Instance) -> bool:
 
     A request that is sampled, or that has more than a prompt and options, such as images, is not.
     """
-    if len(request.args) != 2:
-        return False
+    return len(request.args) == 2 and is_greedy_generation(request.args[1])
+
+
+def is_greedy_generation(generation: Mapping[str, Any]) -> bool:
+    """Tell whether lm_eval's generation arguments certainly give the same text each time."""
     # Servers go by the temperature alone, transformers by ``do_sample`` where it is given.
-    generation = request.args[1]
     return not (generation.get("do_sample") or generation.get("temperature"))
 
 

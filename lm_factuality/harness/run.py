@@ -36,6 +36,9 @@ from lm_factuality.harness.own_data import YAML_FOLDER
 if TYPE_CHECKING:
     from lm_eval.api.task import Task
 
+    from judges.answers import Prices
+    from lm_factuality.harness.dry_run import RunPlan
+
 _YAML = (".yaml", ".yml")
 _FRESH = "--fresh"
 # Options that can change the model's answer to a request. Others change the requests.
@@ -75,10 +78,7 @@ def run(
         DataError: Data cannot be read, or results cannot be written.
         BackendDownError: A judge could not be asked. Results and generations are saved.
     """
-    parsed = _parse_command_line([word for word in arguments if word != _FRESH])
-    options = _read_options(parsed)
-    # Mistakes that are quick to find are reported before the slow imports.
-    _check_options(options)
+    parsed, options = _read_command_line(arguments)
 
     # This module is imported only now, because it imports datasets and more, which takes long.
     from lm_factuality.harness.judging import raise_failures
@@ -88,7 +88,7 @@ def run(
     parsed.use_cache = None
     parsed.model_args = _with_real_path(options["model_args"])
     current = _begin_run_with(options, is_fresh=_FRESH in arguments)
-    is_suite_only = _prepare_tasks(parsed, options)
+    is_suite_only = _prepare_tasks(parsed, options, preflight.check_server)
     # The check has built each task once, and lm_eval builds them again.
     current.tasks.clear()
 
@@ -125,6 +125,43 @@ def run(
         # This process may evaluate other models, without keeping their answers.
         current.answers = None
     return saved
+
+
+def plan(arguments: Sequence[str], prices: "Prices | None" = None) -> "RunPlan":
+    """Estimate what a run would send and take. Nothing is sent, and no model is loaded.
+
+    Replaces ``sys.argv`` and the current run, as `run` does.
+
+    Args:
+        arguments: The command-line arguments that follow ``lm-factuality run``.
+        prices: The prices of the server; None if the cost is not of interest.
+
+    Raises:
+        ConfigError: A task is unknown or lm_eval's, or an option cannot be used.
+        DataError: Data cannot be read.
+    """
+    parsed, options = _read_command_line(arguments)
+    from lm_factuality.harness.dry_run import plan_run
+
+    # Texts alone are generated, so that tasks need no judge yet.
+    current = begin_run(EvaluationRun(only_predicts=True))
+    if not _prepare_tasks(parsed, options, lambda *_: None):
+        raise ConfigError("--dry-run: knows the suite's own tasks alone; leave out lm_eval's")
+    config = internal("lm_eval.config.evaluate_config:EvaluatorConfig.from_cli")(parsed)
+    return plan_run(current.tasks, config, prices)
+
+
+def _read_command_line(arguments: Sequence[str]) -> tuple[argparse.Namespace, dict[str, Any]]:
+    """Read and check the options of a run.
+
+    Returns:
+        lm_eval's parsed command line, and the options from `_read_options`.
+    """
+    parsed = _parse_command_line([word for word in arguments if word != _FRESH])
+    options = _read_options(parsed)
+    # Mistakes that are quick to find are reported before the slow imports.
+    _check_options(options)
+    return parsed, options
 
 
 def _parse_command_line(arguments: Sequence[str]) -> argparse.Namespace:
@@ -183,7 +220,11 @@ def _begin_run_with(options: Mapping[str, Any], is_fresh: bool) -> EvaluationRun
     return begin_run(run)
 
 
-def _prepare_tasks(parsed: argparse.Namespace, options: Mapping[str, Any]) -> bool:
+def _prepare_tasks(
+    parsed: argparse.Namespace,
+    options: Mapping[str, Any],
+    check_server: Callable[[str, Mapping[str, Any], bool], None],
+) -> bool:
     """Check the tasks of the run, and change lm_eval's options so that it can run them.
 
     lm_eval gets the suite's folder of tasks, and the folder of a task's YAML.
@@ -192,6 +233,7 @@ def _prepare_tasks(parsed: argparse.Namespace, options: Mapping[str, Any]) -> bo
         parsed: lm_eval's parsed command line, of which ``include_path`` and ``metadata`` are
             changed.
         options: The options from `_read_options`.
+        check_server: Checks the model's server before the tasks read their data.
 
     Returns:
         Whether all tasks are the suite's.
@@ -212,7 +254,7 @@ def _prepare_tasks(parsed: argparse.Namespace, options: Mapping[str, Any]) -> bo
     suite_configs = [config for config in configs if config is not None]
     scoring_tasks = [config["task"] for config in suite_configs if config["class"].scores_texts]
     preflight.check_tasks_suit(options["model"], scoring_tasks)
-    preflight.check_server(options["model"], model_args, bool(scoring_tasks))
+    check_server(options["model"], model_args, bool(scoring_tasks))
     build_tasks(suite_configs, model_args, options["metadata"])
 
     parsed.include_path = with_suite(include_path)

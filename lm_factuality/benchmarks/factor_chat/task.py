@@ -64,6 +64,8 @@ class FactorChatTask(FactorTask):
     declared = BENCHMARK
     metadata_keys = ("answers",)
     joins = False
+    # Questions are answered by words, where a model gives no log-likelihoods.
+    scores_texts = False
 
     def finish_construction(self) -> None:
         """Set the attribute that lm_eval's constructor would overwrite."""

@@ -1,0 +1,98 @@
+"""Prints what a run would send and take: ``lm-factuality run --dry-run``."""
+
+from collections.abc import Sequence
+
+from judges.answers import Prices
+from lm_factuality.ground.console import format_number, print_table
+from lm_factuality.ground.errors import ConfigError
+from lm_factuality.harness.dry_run import TaskPlan
+from lm_factuality.harness.run import plan
+
+# The sign # marks columns of numbers, which are flush right.
+_COLUMNS = (
+    "task",
+    "#rows",
+    "#requests",
+    "#prompt tokens",
+    "#answer tokens",
+    "#at most",
+    "#seconds",
+    "#USD",
+)
+
+
+def print_run_plan(arguments: Sequence[str], prices: str | None) -> None:
+    """Print the rows, requests, tokens, seconds and US dollars of each task of a run.
+
+    Args:
+        arguments: The command-line arguments that follow ``lm-factuality run``.
+        prices: The value of ``--prices``; None if it is not given.
+    """
+    run_plan = plan(arguments, parse_prices(prices) if prices else None)
+    rows = [_row(task) for task in run_plan.tasks]
+    if len(rows) > 1:
+        rows.append(_row(_total(run_plan.tasks)))
+    notes = [
+        f"Prompt tokens: {run_plan.counted_by}. Answer tokens: as long as measured answers"
+        " (docs/costs.md); thoughts of models that think come on top, at most as many as the column"
+        " 'at most' holds.",
+        f"Seconds: {run_plan.timed_by}.",
+        "Nothing was sent. Requests to a judge are not counted; once the model has written its"
+        " texts, 'lm-factuality judge TASK --dry-run' counts them.",
+    ]
+    if prices is None:
+        notes.append("USD: add --prices PROMPT,ANSWER, in USD for a million tokens.")
+    print_table("What this run would take", _COLUMNS, rows, notes)
+
+
+def parse_prices(text: str) -> Prices:
+    """Parse the value of ``--prices``.
+
+    Example:
+        ``0.15,0.60`` are 0.15 USD for a million tokens of prompts, and 0.60 for those of answers.
+
+    Raises:
+        ConfigError: The text is not two numbers.
+    """
+    try:
+        prompt, completion = (float(number) for number in text.split(","))
+        return Prices(prompt=prompt, completion=completion)
+    except ValueError as error:
+        raise ConfigError(
+            f"--prices {text}: expected the USD for a million tokens of prompts and of answers,"
+            " such as 0.15,0.60"
+        ) from error
+
+
+def _row(task: TaskPlan) -> tuple[str, ...]:
+    """Format the plan of a task as a row of the table."""
+    counts = (
+        task.rows,
+        task.requests,
+        task.prompt_tokens,
+        task.answer_tokens,
+        task.max_answer_tokens,
+    )
+    return (
+        task.task,
+        *(f"{count:,}" for count in counts),
+        format_number(task.seconds, ",.0f"),
+        format_number(task.cost, ",.4f"),
+    )
+
+
+def _total(tasks: Sequence[TaskPlan]) -> TaskPlan:
+    """Add the plans of all tasks up."""
+    seconds = [task.seconds for task in tasks if task.seconds is not None]
+    costs = [task.cost for task in tasks if task.cost is not None]
+    return TaskPlan(
+        task="all tasks",
+        rows=sum(task.rows for task in tasks),
+        requests=sum(task.requests for task in tasks),
+        prompt_tokens=sum(task.prompt_tokens for task in tasks),
+        answer_tokens=sum(task.answer_tokens for task in tasks),
+        max_answer_tokens=sum(task.max_answer_tokens for task in tasks),
+        # All tasks of a run are asked of one model, which has a speed and prices or not.
+        seconds=sum(seconds) if seconds else None,
+        cost=sum(costs) if costs else None,
+    )

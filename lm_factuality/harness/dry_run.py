@@ -1,0 +1,322 @@
+"""Estimates what a run would send and take, before its first request and without a model.
+
+`lm-factuality run --dry-run` prints it. The tasks build their requests as in a run. Their prompts
+are counted, and the lengths of answers are those that were measured (``answer_lengths.yaml``).
+"""
+
+import json
+import time
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from dataclasses import dataclass
+from functools import cache, partial
+from math import ceil
+from pathlib import Path
+from typing import Any, NamedTuple
+
+from lm_eval.api.instance import Instance
+
+from judges.answers import BYTES_PER_TOKEN, Prices, TokenCounter
+from lm_factuality.ground.packages import load_yaml
+from lm_factuality.harness import answers, preflight, requests, rolling
+from lm_factuality.harness.internals import LmEvalPart, internal
+from lm_factuality.harness.requests import is_greedy_generation
+from lm_factuality.harness.suite_task import SuiteTask
+
+SECONDS_PER_REQUEST = 0.5
+"""The assumed time of a server until its answer begins."""
+
+TOKENS_PER_SECOND = 50.0
+"""The assumed speed at which a server writes one answer."""
+
+_WINDOW = 2048  # tokens that a model sees at once if neither the task nor the user sets a limit
+_READ_ROWS = 512  # positions in a matrix product that stands for reading a prompt
+_MATRIX_SIZE = 2048  # rows and columns of the matrices whose products are timed
+_PRODUCT_SECONDS = 0.2  # how long products are timed
+
+
+@dataclass(frozen=True)
+class TaskPlan:
+    """What a task of a run would take. Requests that repeat an earlier one are not sent."""
+
+    task: str
+    rows: int
+    requests: int
+    prompt_tokens: int
+
+    answer_tokens: int
+    """The tokens of answers, if they are as long as those that were measured."""
+
+    max_answer_tokens: int
+    """The tokens of answers, if each is as long as it may be."""
+
+    seconds: float | None
+    """The estimated time; None if the model's checkpoint is not on this machine."""
+
+    cost: float | None
+    """The estimated cost in USD, with ``answer_tokens``; None without prices."""
+
+
+@dataclass(frozen=True)
+class RunPlan:
+    """What a run would take."""
+
+    tasks: Sequence[TaskPlan]
+
+    counted_by: str
+    """How tokens were counted, such as ``tokenizer gpt2``."""
+
+    timed_by: str
+    """How the seconds were estimated."""
+
+
+class _Work(NamedTuple):
+    """The tokens of one request."""
+
+    prompt: int
+    answer: int
+    max_answer: int
+
+
+def plan_run(tasks: Mapping[str, SuiteTask], config: LmEvalPart, prices: Prices | None) -> RunPlan:
+    """Estimate what the tasks of a run would take.
+
+    Args:
+        tasks: The tasks by name, whose requests are built here.
+        config: lm_eval's configuration of the run (``EvaluatorConfig``).
+        prices: The prices of the server; None if the cost is not of interest.
+    """
+    arguments = config.model_args
+    # A server's own tokenizer cannot be asked, because nothing is sent.
+    tokenizer = arguments.get("tokenizer") or arguments.get("pretrained")
+    counter = TokenCounter(str(tokenizer) if tokenizer else None)
+    speed = _speed_of(config)
+    count = _RequestCounter(config.model, counter)
+    plans = []
+    for name, task in tasks.items():
+        _build_requests(task, name, config)
+        work = list(count.count(task))
+        prompt_tokens = sum(request.prompt for request in work)
+        answer_tokens = sum(request.answer for request in work)
+        plan = TaskPlan(
+            task=name,
+            rows=len({instance.doc_id for instance in task.instances}),
+            requests=len(work),
+            prompt_tokens=prompt_tokens,
+            answer_tokens=answer_tokens,
+            max_answer_tokens=sum(request.max_answer for request in work),
+            seconds=speed.seconds(len(work), prompt_tokens, answer_tokens),
+            cost=prices.cost(prompt_tokens, answer_tokens) if prices else None,
+        )
+        plans.append(plan)
+    return RunPlan(plans, counter.counting_method, speed.description)
+
+
+def _build_requests(task: SuiteTask, name: str, config: LmEvalPart) -> None:
+    """Build the requests of a task as lm_eval does, with the options of the run."""
+    if task.generates and config.gen_kwargs:
+        task.set_config(key="generation_kwargs", value=config.gen_kwargs, update=True)
+    sample_size = internal("lm_eval.evaluator_utils:get_sample_size")
+    samples = config.samples or {}
+    task.build_all_requests(
+        limit=sample_size(task, config.limit),
+        samples=samples.get(name),
+        system_instruction=config.system_instruction,
+        apply_chat_template=bool(config.apply_chat_template),
+        fewshot_as_multiturn=bool(config.fewshot_as_multiturn),
+        chat_template=_join_messages if config.apply_chat_template else None,
+    )
+
+
+def _join_messages(messages: Sequence[Mapping[str, str]], **_: Any) -> str:
+    """Join the texts of a chat. The few tokens that a template puts around them are left out."""
+    return "\n".join(message["content"] for message in messages)
+
+
+class _RequestCounter:
+    """Counts the tokens of requests, each of which is sent once per run."""
+
+    def __init__(self, model: str, counter: TokenCounter) -> None:
+        """Remember how the model is asked: lm_eval's class of it, and its tokenizer's counter."""
+        self._count_tokens = cache(counter.count)
+        self._is_server = preflight.is_client(model)
+        self._shares_prefixes = model == "hf-tree"
+        self._sent: set[str] = set()
+
+    def count(self, task: SuiteTask) -> Iterator[_Work]:
+        """Yield the tokens of each request that a task sends."""
+        kinds: dict[str, Callable[[Instance], Iterator[_Work]]] = {
+            requests.REQUEST_TYPE: self._count_scored,
+            rolling.REQUEST_TYPE: self._count_rolling,
+            answers.REQUEST_TYPE: self._count_words,
+        }
+        generated = partial(self._count_generated, answer_tokens=_answer_tokens(task))
+        for instance in task.instances:
+            count_kind = kinds.get(instance.request_type, generated)
+            is_sampled = count_kind is generated and not is_greedy_generation(instance.args[1])
+            if is_sampled:
+                for _ in range(instance.repeats):
+                    yield from count_kind(instance)
+                continue
+            key = json.dumps([instance.request_type, instance.args], sort_keys=True, default=str)
+            if instance.repeats and key not in self._sent:
+                self._sent.add(key)
+                yield from count_kind(instance)
+
+    def _count_generated(self, instance: Instance, answer_tokens: int) -> Iterator[_Work]:
+        """Yield the tokens of a request for text, thoughts of a thinking model apart."""
+        prompt, generation, *thinking_tokens = instance.args
+        limit = generation.get("max_gen_toks", 256)
+        max_answer = limit + sum(thinking_tokens)
+        yield _Work(self._count_tokens(prompt), min(answer_tokens, limit), max_answer)
+
+    def _count_words(self, instance: Instance) -> Iterator[_Work]:
+        """Yield the tokens of a question whose answers are given words."""
+        prompt, words = instance.args[:2]
+        prompt_tokens = self._count_tokens(prompt)
+        if self._is_server:
+            # The reply is cut off behind the first word.
+            yield _Work(prompt_tokens, answers.FIRST_TOKENS, answers.FIRST_TOKENS)
+            return
+        # A local model scores each word, with and without a space before it.
+        for _ in range(2 * len(words)):
+            yield _Work(prompt_tokens + 1, 0, 0)
+
+    def _count_scored(self, instance: Instance) -> Iterator[_Work]:
+        """Yield the tokens of a continuation that is scored in its context."""
+        context, continuation, window = instance.args
+        context_tokens = self._count_tokens(context)
+        # `hf-tree` reads a context once for all its continuations.
+        if self._shares_prefixes and context in self._sent:
+            context_tokens = 0
+        self._sent.add(context)
+        tokens = context_tokens + self._count_tokens(continuation)
+        # A server writes one token after the text that it scores.
+        num_written = int(self._is_server)
+        yield _Work(min(tokens, window or _WINDOW), num_written, num_written)
+
+    def _count_rolling(self, instance: Instance) -> Iterator[_Work]:
+        """Yield the tokens of each window of a text."""
+        text, window, stride = instance.args
+        longest = window or _WINDOW
+        tokens = range(self._count_tokens(text))
+        for context, scored in rolling.windows(0, tokens, longest, stride or longest // 2):
+            num_written = int(self._is_server)
+            yield _Work(len(context) + len(scored), num_written, num_written)
+
+
+def _answer_tokens(task: SuiteTask) -> int:
+    """Return how many tokens an answer to a task usually has, as it was measured.
+
+    A kind of task that was not measured counts with its limit on generated tokens.
+    """
+    measured = load_yaml(__package__, "answer_lengths.yaml").get(task.declared.kind, [])
+    for entry in measured:
+        # One benchmark may have tasks with and without reasoning.
+        if entry.get("task", "") in str(task.config.task):
+            return ceil(float(entry["bytes"]) / BYTES_PER_TOKEN)
+    return int((task.config.generation_kwargs or {}).get("max_gen_toks", 256))
+
+
+@dataclass(frozen=True)
+class _Speed:
+    """How fast a model reads and writes."""
+
+    description: str
+    """How the speed was found, for the note below the table."""
+
+    per_request: float | None = None
+    """Seconds of a request, besides its tokens. None if the speed is unknown."""
+
+    per_prompt_token: float = 0.0
+    per_answer_token: float = 0.0
+
+    def seconds(self, num_requests: int, prompt_tokens: int, answer_tokens: int) -> float | None:
+        """Return the seconds that requests take; None if the speed is unknown."""
+        if self.per_request is None:
+            return None
+        return (
+            num_requests * self.per_request
+            + prompt_tokens * self.per_prompt_token
+            + answer_tokens * self.per_answer_token
+        )
+
+
+def _speed_of(config: LmEvalPart) -> _Speed:
+    """Estimate the speed of the model of a run, without loading or asking it."""
+    if preflight.is_client(config.model):
+        concurrency = max(1, int(config.model_args.get("num_concurrent") or 1))
+        return _Speed(
+            f"{SECONDS_PER_REQUEST} s per request and {TOKENS_PER_SECOND:g} tokens/s per answer"
+            f" (assumed), {concurrency} at once",
+            SECONDS_PER_REQUEST / concurrency,
+            0.0,
+            1 / TOKENS_PER_SECOND / concurrency,
+        )
+    num_parameters = _num_parameters(str(config.model_args.get("pretrained") or ""))
+    if not num_parameters:
+        return _Speed("unknown, because the checkpoint is not on this machine as .safetensors")
+    device = str(config.model_args.get("device") or config.device or "")
+    batch_size = str(config.batch_size or 1).partition(":")[0]
+    num_texts = int(batch_size) if batch_size.isdecimal() else 1
+    return _Speed(
+        f"matrix products on this machine, for {num_parameters / 1e6:,.0f} million parameters;"
+        " expect a factor of two",
+        0.0,
+        num_parameters * _seconds_per_parameter(_READ_ROWS, device),
+        num_parameters * _seconds_per_parameter(num_texts, device),
+    )
+
+
+def _num_parameters(checkpoint: str) -> int:
+    """Return the number of parameters of a checkpoint, from the headers of its weights.
+
+    Args:
+        checkpoint: A folder, or a name on the Hub. It is not downloaded.
+
+    Returns:
+        The number; 0 if the checkpoint is not on this machine as .safetensors.
+    """
+    from huggingface_hub import try_to_load_from_cache
+    from safetensors import safe_open
+
+    folder = Path(checkpoint).expanduser()
+    if not folder.is_dir():
+        cached_config = try_to_load_from_cache(checkpoint, "config.json") if checkpoint else None
+        if not isinstance(cached_config, str):
+            return 0
+        folder = Path(cached_config).parent
+    num_parameters = 0
+    for path in folder.glob("*.safetensors"):
+        with safe_open(path, "pt") as weights:
+            for name in weights.keys():  # noqa: SIM118  it is no mapping
+                num_values = 1
+                for length in weights.get_slice(name).get_shape():
+                    num_values *= length
+                num_parameters += num_values
+    return num_parameters
+
+
+def _seconds_per_parameter(num_rows: int, device: str) -> float:
+    """Measure how long this machine takes to pass one token through one parameter.
+
+    Args:
+        num_rows: The number of tokens that are computed at once.
+        device: The device, or empty for the GPU if there is one.
+    """
+    import torch
+
+    # lm_eval names a GPU by default, and takes the CPU if there is none.
+    if not device or (device.startswith("cuda") and not torch.cuda.is_available()):
+        device = "cuda" if torch.cuda.is_available() else "cpu"
+    rows = torch.rand(num_rows, _MATRIX_SIZE, device=device)
+    weights = torch.rand(_MATRIX_SIZE, _MATRIX_SIZE, device=device)
+    num_products = 0
+    # The first product also prepares the device.
+    (rows @ weights).sum().item()
+    start = time.monotonic()
+    while time.monotonic() - start < _PRODUCT_SECONDS:
+        # Reading a number waits for the device.
+        (rows @ weights).sum().item()
+        num_products += 1
+    elapsed = time.monotonic() - start
+    return elapsed / (num_products * num_rows * _MATRIX_SIZE * _MATRIX_SIZE)
