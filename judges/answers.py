@@ -259,7 +259,7 @@ class CostEstimate:
     """The tokens of the answers if each is as long as it may be."""
 
     estimated_cost: float | None
-    """The cost in USD of ``prompt_tokens`` and ``max_completion_tokens``. None without prices."""
+    """The cost in USD of ``prompt_tokens`` and ``completion_tokens``. None without prices."""
 
     max_cost: float | None
     """The cost in USD with the most tokens that the prompts can have. None without prices.
@@ -269,6 +269,9 @@ class CostEstimate:
 
     counted_by: str
     """How the tokens of the prompts were counted, such as ``tokenizer gpt2``."""
+
+    completion_tokens: int = 0
+    """The tokens that the answers typically have."""
 
     def __add__(self, other: CostEstimate) -> CostEstimate:
         """Return the estimate of both sets of requests together."""
@@ -281,6 +284,7 @@ class CostEstimate:
             max_cost=_add_costs(self.max_cost, other.max_cost),
             # Both come from one judge, which counts in one way.
             counted_by=self.counted_by,
+            completion_tokens=self.completion_tokens + other.completion_tokens,
         )
 
 
@@ -347,29 +351,34 @@ class TokenCounter:
         """Estimate the tokens and the cost of asking each request once.
 
         Args:
-            requests: The requests. Each answer is assumed to be as long as it may be.
+            requests: The requests.
             prices: The prices of the server. None leaves the costs of the estimate None.
 
         Returns:
             The estimate, with the cost that is expected and the highest that the server may charge.
         """
         prompt_tokens = sum(self.expected_tokens(request) for request in requests)
+        # The offline judge, whose answers are measured, uses the classes of this module.
+        from judges.estimates import typical_answer_tokens
+
+        completion_tokens = typical_answer_tokens(requests)
         # A model stops at `max_tokens`, so no answer is longer.
-        completion_tokens = sum(request.decoding.max_tokens for request in requests)
+        max_completion_tokens = sum(request.decoding.max_tokens for request in requests)
 
         estimated_cost: float | None = None
         max_cost: float | None = None
         if prices is not None:
             max_prompt_tokens = sum(self.max_tokens(request) for request in requests)
             estimated_cost = prices.cost(prompt_tokens, completion_tokens)
-            max_cost = prices.cost(max_prompt_tokens, completion_tokens)
+            max_cost = prices.cost(max_prompt_tokens, max_completion_tokens)
         return CostEstimate(
             calls=len(requests),
             prompt_tokens=prompt_tokens,
-            max_completion_tokens=completion_tokens,
+            max_completion_tokens=max_completion_tokens,
             estimated_cost=estimated_cost,
             max_cost=max_cost,
             counted_by=self.counting_method,
+            completion_tokens=completion_tokens,
         )
 
     def count(self, text: str) -> int:

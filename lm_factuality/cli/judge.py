@@ -52,6 +52,8 @@ MaxCost = Annotated[
 ]
 
 
+_SERVER = "openai"  # the backend that asks a server
+
 # The columns of a plan. The sign # marks those of numbers, which are flush right.
 _PLAN_COLUMNS = (
     "step",
@@ -60,7 +62,9 @@ _PLAN_COLUMNS = (
     "#to send",
     "#at most",
     "#prompt tokens",
+    "#answer tokens",
     "#generated at most",
+    "#seconds",
     "#USD estimated",
     "#USD at most",
 )
@@ -90,7 +94,6 @@ def judge(
         ),
     ],
     judge: JudgeName,
-    out: Annotated[Path, Option(help="Folder to write metrics.json and verdicts.jsonl to.")],
     samples: Annotated[
         list[Path] | None,
         Option(
@@ -118,6 +121,10 @@ def judge(
         Path | None,
         Option(help="Only longform: the YAML file of a search service, instead of documents."),
     ] = None,
+    out: Annotated[
+        Path | None,
+        Option(help="Folder to write metrics.json and verdicts.jsonl to. Not for --dry-run."),
+    ] = None,
     store: Store = None,
     dry_run: DryRun = False,
     metadata: Annotated[
@@ -143,7 +150,7 @@ def judge(
     \b
     Examples:
       lm-factuality judge felm_gen --samples samples_felm_gen_*.jsonl --judge lexical --out judged
-      lm-factuality judge felm_gen --samples FILE --judge my_judge.yaml --out judged --dry-run
+      lm-factuality judge felm_gen --samples FILE --judge my_judge.yaml --dry-run
       lm-factuality judge felm_gen --samples FILE --judge my_judge.yaml --out judged --max-cost 5
       lm-factuality judge ambigbio --generations FILE --judge lexical --out judged \\
         --knowledge wikipedia.db --metadata linking=hungarian
@@ -164,6 +171,9 @@ def judge(
     if not files or (samples and generations):
         raise typer.BadParameter("give either --samples or --generations")
 
+    if out is None and not dry_run:
+        raise typer.BadParameter("give --out, the folder to write to, or --dry-run")
+
     config = read_judge(judge, max_cost)
     with (
         _open_method(task, metadata, knowledge, search, bool(generations)) as method,
@@ -175,8 +185,9 @@ def judge(
         else:
             docs, responses = _read_texts(files, method, is_alce_format=bool(generations))
         if dry_run:
-            print_plans(task, config.name, method.plan_questions(opened_judge, docs, responses))
+            print_plans(task, config, method.plan_questions(opened_judge, docs, responses))
             return
+        assert out is not None, "checked above"
         # Certificates say how often this judge agreed with published labels.
         certificate = find_certificates(opened_judge)
         verdicts = method.judge(opened_judge, docs, responses)
@@ -451,7 +462,10 @@ def _notes_on_judging(
 def verify(
     pairs: Annotated[Path, Option(help="JSONL file with a claim and its passages per line.")],
     judge: JudgeName,
-    out: Annotated[Path, Option(help="JSONL file to write the verdicts to, as described below.")],
+    out: Annotated[
+        Path | None,
+        Option(help="JSONL file to write the verdicts to, as described below. Not for --dry-run."),
+    ] = None,
     store: Store = None,
     dry_run: DryRun = False,
     max_cost: MaxCost = None,
@@ -461,7 +475,7 @@ def verify(
     \b
     Examples:
       lm-factuality verify --pairs pairs.jsonl --judge lexical --out verdicts.jsonl
-      lm-factuality verify --pairs pairs.jsonl --judge openai-server --dry-run --out verdicts.jsonl
+      lm-factuality verify --pairs pairs.jsonl --judge openai-server --dry-run
       lm-factuality verify --pairs pairs.jsonl --judge my_judge.yaml --max-cost 2.50 --out verdicts
 
     \b
@@ -482,6 +496,8 @@ def verify(
     """
     from lm_factuality.cli.verify import verify_file
 
+    if out is None and not dry_run:
+        raise typer.BadParameter("give --out, the file to write to, or --dry-run")
     verify_file(pairs, read_judge(judge, max_cost), out, store, dry_run)
 
 
@@ -582,7 +598,7 @@ def certify(
     with Judge.open(config, store=store) as opened_judge:
         if dry_run:
             plan = opened_judge.plan(trial.ask)
-            print_plans(str(trial.data["file"]), config.name, [(certifiable.name, plan)])
+            print_plans(str(trial.data["file"]), config, [(certifiable.name, plan)])
             return
         certificate = make_certificate(
             opened_judge,
@@ -626,45 +642,59 @@ def _refuse_unused_options(
         )
 
 
-def print_plans(subject: str, judge: str, steps: Sequence[tuple[str, "Plan"]]) -> None:
-    """Print how many requests, tokens and US dollars a judge would take.
+def print_plans(subject: str, config: "JudgeConfig", steps: Sequence[tuple[str, "Plan"]]) -> None:
+    """Print how many requests, tokens, seconds and US dollars a judge would take.
 
     Args:
         subject: The file or task to judge, for the title of the table.
-        judge: The name of the judge.
+        config: The judge.
         steps: The name of each step, such as ``claims``, and its plan. Each is a row of the table.
     """
-    rows = [_plan_row(step, plan) for step, plan in steps]
+    from judges.estimates import ASSUMED_SPEED
+
+    rows = [_plan_row(step, plan, config) for step, plan in steps]
     plans = [plan for _, plan in steps]
     counted_by = ", ".join(sorted({plan.estimate.counted_by for plan in plans}))
     notes = [
-        f"Prompt tokens: {counted_by}. Nothing was sent.",
-        "At most: if as many answers as possible are requested twice, facts are as short as"
-        " possible, and the judge does not think longer.",
+        f"Prompt tokens: {counted_by}. Answer tokens: as long as the offline judge's answers."
+        " Nothing was sent.",
+        "At most: if as many answers as possible are requested twice and are as long as allowed,"
+        " facts are as short as possible, and the judge does not think longer.",
         _describe_total_cost(plans),
     ]
-    print_table(f"{subject}, judged by {judge}: planned requests", _PLAN_COLUMNS, rows, notes)
+    if config.backend == _SERVER:
+        notes.append(f"Seconds: {ASSUMED_SPEED} (assumed), {config.concurrency} at once.")
+    print_table(f"{subject}, judged by {config.name}: planned requests", _PLAN_COLUMNS, rows, notes)
 
 
-def _plan_row(step: str, plan: "Plan") -> list[str]:
-    """Format the planned requests, tokens and costs of a step as a row of `print_plans`.
+def _plan_row(step: str, plan: "Plan", config: "JudgeConfig") -> list[str]:
+    """Format the planned requests, tokens, seconds and costs of a step as a row of `print_plans`.
 
     Args:
         step: The name of the step, such as ``claims``.
         plan: What the judge would be asked. Its costs are None if the judge has no prices.
+        config: The judge. The speed of judges without a server is not known.
     """
+    from judges.estimates import seconds_of_server
+
+    answer_tokens = plan.estimate.completion_tokens
+    seconds: float | None = None
+    if config.backend == _SERVER:
+        seconds = seconds_of_server(plan.to_send, answer_tokens, config.concurrency)
     counts = (
         plan.stored + plan.to_send,
         plan.stored,
         plan.to_send,
         plan.estimate_with_retries.calls,
         plan.estimate.prompt_tokens,
+        answer_tokens,
         plan.estimate_with_retries.max_completion_tokens,
     )
     costs = (plan.estimate.estimated_cost, plan.estimate_with_retries.max_cost)
     return [
         step,
         *(f"{count:,}" for count in counts),
+        format_number(seconds, ",.0f"),
         *(format_number(cost, ".4f") for cost in costs),
     ]
 

@@ -278,7 +278,7 @@ def extract(
                 plan = opened_judge.plan(
                     lambda planning_judge: extract_claims(planning_judge, rows)
                 )
-                print_plans("FELM's claims", config.name, [("claims", plan)])
+                print_plans("FELM's claims", config, [("claims", plan)])
                 return
             row_claims = extract_claims(opened_judge, rows)
         _refuse_without_claims(row_claims, config)

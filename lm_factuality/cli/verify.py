@@ -61,14 +61,14 @@ class VerifyLine(BaseModel, strict=True):
 
 
 def verify_file(
-    path: Path, config: JudgeConfig, out: Path, store: Path | None, dry_run: bool
+    path: Path, config: JudgeConfig, out: Path | None, store: Path | None, dry_run: bool
 ) -> None:
     """Have a judge verify the claims of a file, write its verdicts and print a summary.
 
     Args:
         path: The JSONL file with a claim and its passages per line.
         config: The judge.
-        out: The JSONL file to write, with a verdict per line.
+        out: The JSONL file to write, with a verdict per line; None for a dry run.
         store: The folder that keeps the judge's answers. None means the shared store.
         dry_run: Whether to only print how many requests the judge would get.
 
@@ -88,8 +88,9 @@ def verify_file(
     with Judge.open(config, store=store) as judge:
         if dry_run:
             planned = judge.plan(lambda planning_judge: verify_pairs(planning_judge, pairs))
-            print_plans(path.name, config.name, [(PROMPT, planned)])
+            print_plans(path.name, config, [(PROMPT, planned)])
             return
+        assert out is not None, "the command requires it"
         if out.is_dir():
             raise ConfigError(f"--out {out}: is a folder, expected a file")
         check_writable(out.parent, "verdicts")

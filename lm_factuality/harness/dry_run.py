@@ -16,17 +16,12 @@ from typing import Any, NamedTuple
 from lm_eval.api.instance import Instance
 
 from judges.answers import BYTES_PER_TOKEN, Prices, TokenCounter
+from judges.estimates import ASSUMED_SPEED, SECONDS_PER_REQUEST, TOKENS_PER_SECOND
 from lm_factuality.ground.packages import load_yaml
 from lm_factuality.harness import answers, preflight, requests, rolling
 from lm_factuality.harness.internals import LmEvalPart, internal
 from lm_factuality.harness.requests import is_greedy_generation
 from lm_factuality.harness.suite_task import SuiteTask
-
-SECONDS_PER_REQUEST = 0.5
-"""The assumed time of a server until its answer begins."""
-
-TOKENS_PER_SECOND = 50.0
-"""The assumed speed at which a server writes one answer."""
 
 _WINDOW = 2048  # tokens that a model sees at once if neither the task nor the user sets a limit
 _READ_ROWS = 512  # positions in a matrix product that stands for reading a prompt
@@ -246,8 +241,7 @@ def _speed_of(config: LmEvalPart) -> _Speed:
     if preflight.is_client(config.model):
         concurrency = max(1, int(config.model_args.get("num_concurrent") or 1))
         return _Speed(
-            f"{SECONDS_PER_REQUEST} s per request and {TOKENS_PER_SECOND:g} tokens/s per answer"
-            f" (assumed), {concurrency} at once",
+            f"{ASSUMED_SPEED} (assumed), {concurrency} at once",
             SECONDS_PER_REQUEST / concurrency,
             0.0,
             1 / TOKENS_PER_SECOND / concurrency,
