@@ -10,6 +10,7 @@ import logging
 from contextvars import ContextVar
 from dataclasses import dataclass, field
 from pathlib import Path
+from threading import Event
 from typing import TYPE_CHECKING
 
 from judges.budget import SpendingLimit
@@ -47,6 +48,9 @@ class EvaluationRun:
 
     retrieved: Rows = field(default_factory=dict)
     """The passages that the model has retrieved for each row."""
+
+    is_evaluating: Event = field(default_factory=Event)
+    """Is set once the model is loaded and requests begin."""
 
     logged: set[str] = field(default_factory=set)
     """The texts that `log_once` has logged."""

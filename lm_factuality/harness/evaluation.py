@@ -31,6 +31,7 @@ from lm_factuality.harness.context import current_run
 from lm_factuality.harness.failures import waits_for_busy_server
 from lm_factuality.harness.internals import internal
 from lm_factuality.harness.kept_answers import keep_answers
+from lm_factuality.harness.progress import reported_requests
 from lm_factuality.harness.requests import is_a, is_greedy, seed_samples
 from lm_factuality.scores.statistics import Aggregation, ClusterInterval, NotDefined
 
@@ -61,6 +62,7 @@ def extend_evaluate() -> None:
         # With --use_cache, ``lm_eval run`` wraps the model.
         if isinstance(lm, CachingLM):
             model, store = lm.lm, lm.dbdict
+        current_run().is_evaluating.set()
         _check_chat_server(model, options)
         with keep_answers(model, store), _with_request_types(model), _with_stderrs():
             results = evaluate(lm, *arguments, **options)
@@ -72,6 +74,22 @@ def extend_evaluate() -> None:
 
     evaluate_with_suite.knows_suite = True  # type: ignore[attr-defined]
     evaluator.evaluate = evaluate_with_suite
+
+
+def _reporting(
+    model: LM, answer: Callable[[Sequence[Instance]], list[Any]]
+) -> Callable[[Sequence[Instance]], list[Any]]:
+    """Return a method of a model that also logs how far its requests are."""
+
+    def answer_and_report(instances: Sequence[Instance]) -> list[Any]:
+        distinct_requests = {json.dumps(request.args, default=str) for request in instances}
+        # Questions with given words as answers have their options in another place.
+        options = [request.args[1] for request in instances if isinstance(request.args[1], dict)]
+        longest = max((int(option.get("max_gen_toks", 0)) for option in options), default=0)
+        with reported_requests(model, len(distinct_requests), "texts", longest):
+            return answer(instances)
+
+    return answer_and_report
 
 
 def _check_chat_server(model: LM, options: Mapping[str, Any]) -> None:
@@ -119,12 +137,14 @@ def _with_request_types(model: LM) -> Iterator[None]:
     # Some models need the same number of requests in every process, or they wait for ever. The
     # processes of lm_eval's HFLM generate independently of each other.
     if getattr(model, "world_size", 1) == 1 or is_a(model, "HFLM"):
-        generate = model.generate_until
+        generate = _reporting(model, model.generate_until)
         methods["generate_until"] = partial(
             ask_once, lambda requests: generate(seed_samples(model, requests))
         )
     # Only clients of servers may find them busy.
     is_client = is_a(model, "TemplateAPI")
+    if is_client:
+        methods[answers.REQUEST_TYPE] = _reporting(model, methods[answers.REQUEST_TYPE])
     with waits_for_busy_server(model) if is_client else nullcontext(), replaced(model, **methods):
         yield
 

@@ -26,6 +26,7 @@ from lm_factuality.ground.errors import FactualityError, ModelError
 from lm_factuality.harness.context import current_run
 from lm_factuality.harness.failures import status_of
 from lm_factuality.harness.outputs import ScoredContinuation
+from lm_factuality.harness.progress import reported_requests
 
 logger = logging.getLogger(__name__)
 
@@ -254,9 +255,10 @@ def score(lm: TemplateLM, encoded: Sequence[Encoded], disable_tqdm: bool) -> lis
             "vLLM's prefix cache changes log-probabilities in some versions; pass"
             " enable_prefix_caching=False in --model_args"
         )
-    if is_a(lm, "TemplateAPI"):
-        return _score_on_server(lm, encoded, disable_tqdm)
-    return _score_tokens(lm, encoded, disable_tqdm)
+    with reported_requests(lm, len(encoded), "log-likelihoods"):
+        if is_a(lm, "TemplateAPI"):
+            return _score_on_server(lm, encoded, disable_tqdm)
+        return _score_tokens(lm, encoded, disable_tqdm)
 
 
 def logprob_of(answer: Answer) -> tuple[float | None, str]:

@@ -82,13 +82,15 @@ def run(
 
     # This module is imported only now, because it imports datasets and more, which takes long.
     from lm_factuality.harness.judging import raise_failures
+    from lm_factuality.harness.progress import reported_stage
 
     internal("lm_eval.utils:setup_logging")()
     # lm_eval would keep answers in a cache of its own.
     parsed.use_cache = None
     parsed.model_args = _with_real_path(options["model_args"])
     current = _begin_run_with(options, is_fresh=_FRESH in arguments)
-    is_suite_only = _prepare_tasks(parsed, options, preflight.check_server)
+    with reported_stage("reading the tasks and their data"):
+        is_suite_only = _prepare_tasks(parsed, options, preflight.check_server)
     # The check has built each task once, and lm_eval builds them again.
     current.tasks.clear()
 
@@ -98,6 +100,7 @@ def run(
     with (
         _readable_tables(current) as printed_results,
         _without_lm_eval_tasks() if is_suite_only else nullcontext(),
+        reported_stage(f"loading --model {options['model']}", current.is_evaluating),
         explained_failures(options["model"], str(options["model_args"].get("base_url") or "")),
         _with_suite_clients(),
         _named_when_interrupted(current),

@@ -1,0 +1,145 @@
+"""Reports how far a run is: the rate of its requests and the remaining time.
+
+The bars of lm_eval move only when a batch is finished, and say nothing while a model is loaded. A
+thread therefore logs a line after half a minute, and then less and less often.
+"""
+
+import logging
+import threading
+import time
+from collections.abc import Callable, Iterator
+from contextlib import ExitStack, contextmanager
+
+from lm_eval.api.model import LM
+
+from lm_factuality.ground.console import is_first_process, plural
+from lm_factuality.ground.packages import replaced
+
+# In a run lm_eval shows the lines of its own loggers alone.
+logger = logging.getLogger("lm_eval.evaluator")
+
+_FIRST_REPORT = 25.0  # seconds after the start
+_LONGEST_PAUSE = 300.0  # seconds between two reports; each is twice as long as the one before
+
+
+@contextmanager
+def reported_stage(stage: str, has_ended: threading.Event | None = None) -> Iterator[None]:
+    """Log that a stage of a run still goes on, while the ``with`` block runs.
+
+    Args:
+        stage: What the run does, such as ``loading the model gpt2``.
+        has_ended: Is set when the stage ends before the block does.
+    """
+    with _reports(lambda seconds: f"{stage}, for {_duration(seconds)}", has_ended):
+        yield
+
+
+@contextmanager
+def reported_requests(
+    lm: LM, num_requests: int, kind: str, longest_answer: int = 0
+) -> Iterator[None]:
+    """Log the rate and the remaining time of requests, while the ``with`` block answers them.
+
+    Args:
+        lm: The model. It tells lm_eval's response cache about each answer, which counts them.
+        num_requests: The number of requests, of which none is equal to another.
+        kind: What is asked for, such as ``log-likelihoods``.
+        longest_answer: The most tokens of an answer; 0 if no text is generated.
+    """
+    num_answered = 0
+    num_passes = 0
+    add_partial = lm.cache_hook.add_partial
+
+    def count_and_add(*arguments: object) -> None:
+        nonlocal num_answered
+        num_answered += 1
+        add_partial(*arguments)
+
+    def count_pass(*_: object) -> None:
+        nonlocal num_passes
+        num_passes += 1
+
+    def describe(seconds: float) -> str:
+        if num_answered or not num_passes:
+            return f"{kind}: {describe_progress(num_answered, num_requests, seconds)}"
+        num_batches = -(-num_requests // _batch_size(lm))
+        most_seconds = seconds * num_batches * longest_answer / num_passes
+        return (
+            f"{kind}: none of {plural(num_requests, 'request')} answered in {_duration(seconds)};"
+            f" {num_passes / seconds:.1f} tokens a second for each text of the first batch, at most"
+            f" {_duration(most_seconds - seconds)} left"
+        )
+
+    with ExitStack() as stack:
+        # A local model writes a whole batch before it gives any answer, one token per pass.
+        network = getattr(lm, "model", None)
+        if longest_answer and hasattr(network, "register_forward_hook"):
+            stack.callback(network.register_forward_hook(count_pass).remove)
+        stack.enter_context(replaced(lm.cache_hook, add_partial=count_and_add))
+        stack.enter_context(_reports(describe))
+        yield
+
+
+def _batch_size(lm: LM) -> int:
+    """Return the number of texts that a local model writes at once, 1 if that is not known."""
+    batch_size = getattr(lm, "batch_size", 1)
+    return batch_size if isinstance(batch_size, int) else 1
+
+
+def describe_progress(num_answered: int, num_requests: int, seconds: float) -> str:
+    """Describe how far requests are, with their rate and the time that remains.
+
+    Example:
+        ``describe_progress(30, 90, 60.0)`` is
+        ``30 of 90 requests answered in 60 s, 30.0 a minute, about 2 min left``.
+    """
+    if not num_answered:
+        return f"none of {plural(num_requests, 'request')} answered in {_duration(seconds)}"
+    # Some answers are announced twice, by the model and by the suite.
+    num_answered = min(num_answered, num_requests)
+    per_minute = 60 * num_answered / seconds
+    num_left = num_requests - num_answered
+    return (
+        f"{num_answered:,} of {plural(num_requests, 'request')} answered in {_duration(seconds)},"
+        f" {per_minute:,.1f} a minute, about {_duration(seconds * num_left / num_answered)} left"
+    )
+
+
+def _duration(seconds: float) -> str:
+    """Format a duration: ``25 s``, ``12 min`` or ``3.5 h``."""
+    if seconds < 100:
+        return f"{seconds:.0f} s"
+    if seconds < 6000:
+        return f"{seconds / 60:.0f} min"
+    return f"{seconds / 3600:.1f} h"
+
+
+@contextmanager
+def _reports(
+    describe: Callable[[float], str], has_ended: threading.Event | None = None
+) -> Iterator[None]:
+    """Log a description now and then, in a thread, until the ``with`` block ends.
+
+    Args:
+        describe: Returns the line to log, from the seconds since the start.
+        has_ended: Ends the reports before the block does, once it is set.
+    """
+    # Of several processes, only the first one logs.
+    if not is_first_process():
+        yield
+        return
+    start = time.monotonic()
+    has_ended = has_ended or threading.Event()
+
+    def log_reports() -> None:
+        pause = _FIRST_REPORT
+        while not has_ended.wait(pause):
+            logger.info("%s", describe(time.monotonic() - start))
+            pause = min(2 * pause, _LONGEST_PAUSE)
+
+    # A daemon thread does not keep the program alive.
+    threading.Thread(target=log_reports, daemon=True).start()
+    try:
+        yield
+    finally:
+        has_ended.set()
