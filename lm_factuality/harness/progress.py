@@ -9,6 +9,7 @@ import threading
 import time
 from collections.abc import Callable, Iterator
 from contextlib import ExitStack, contextmanager
+from typing import Any
 
 from lm_eval.api.model import LM
 
@@ -72,7 +73,7 @@ def reported_requests(
 
     with ExitStack() as stack:
         # A local model writes a whole batch before it gives any answer, one token per pass.
-        network = getattr(lm, "model", None)
+        network: Any = getattr(lm, "model", None)
         if longest_answer and hasattr(network, "register_forward_hook"):
             stack.callback(network.register_forward_hook(count_pass).remove)
         stack.enter_context(replaced(lm.cache_hook, add_partial=count_and_add))

@@ -1,0 +1,314 @@
+"""What a run checks before it loads a model or data, with the command as a user types it."""
+
+from __future__ import annotations
+
+import contextlib
+import http.server
+import json
+import os
+import subprocess
+import sys
+import threading
+import time
+from collections.abc import Callable, Iterator
+from typing import Any
+
+import pytest
+
+from lm_factuality.ground.errors import DataError
+from lm_factuality.harness import preflight
+from lm_factuality.harness.progress import describe_progress
+from tests.conftest import REPOSITORY, TASKS
+
+COMMAND = "import sys; from lm_factuality.cli import main; sys.exit(main())"
+CHAT = "/v1/chat/completions"
+KEY = "right-key-of-test"
+Status = Callable[[], int]
+
+
+class ChatServer(http.server.ThreadingHTTPServer):
+    """An OpenAI-compatible chat server that counts requests and keeps their bodies."""
+
+    def __init__(self, status: Status = lambda: 200, key: str = "") -> None:
+        """Start on a free port.
+
+        Args:
+            status: Returns the HTTP status of the next reply.
+            key: The key that requests need; empty if they need none.
+        """
+        self.status = status
+        self.key = key
+        self.bodies: list[dict[str, Any]] = []
+        super().__init__(("127.0.0.1", 0), _Handler)
+        self.url = f"http://127.0.0.1:{self.server_port}"
+
+
+class _Handler(http.server.BaseHTTPRequestHandler):
+    server: ChatServer
+
+    def do_GET(self) -> None:
+        models = [{"id": "m"}]
+        self.reply(200, {"data": models}) if self.path == "/v1/models" else self.reply(404, {})
+
+    def do_POST(self) -> None:
+        body = json.loads(self.rfile.read(int(self.headers["Content-Length"])))
+        self.server.bodies.append(body)
+        if self.path != CHAT:
+            self.reply(404, {"detail": "Not Found"})
+        elif self.server.key and self.headers.get("Authorization") != f"Bearer {self.server.key}":
+            self.reply(401, {"error": {"message": "Incorrect API key provided"}})
+        elif body["model"] != "m":
+            self.reply(404, {"error": {"message": "no such model"}})
+        elif (status := self.server.status()) != 200:
+            self.reply(status, {"error": {"message": "try later"}})
+        else:
+            message = {"role": "assistant", "content": "Answer: ALL_CORRECT"}
+            choice = {"index": 0, "message": message, "finish_reason": "stop"}
+            self.reply(200, {"choices": [choice]})
+
+    def reply(self, status: int, content: dict[str, Any]) -> None:
+        body = json.dumps(content).encode()
+        self.send_response(status)
+        self.send_header("Content-Type", "application/json")
+        self.send_header("Content-Length", str(len(body)))
+        self.end_headers()
+        self.wfile.write(body)
+
+    def log_message(self, *_: object) -> None:
+        """Print nothing about requests."""
+
+
+@contextlib.contextmanager
+def serving(**options: Any) -> Iterator[ChatServer]:
+    """Run a chat server until the context ends."""
+    with ChatServer(**options) as server:
+        threading.Thread(target=server.serve_forever, daemon=True).start()
+        yield server
+        server.shutdown()
+
+
+def run_command(*words: str, key: str = "") -> subprocess.CompletedProcess[str]:
+    """Run ``lm-factuality run`` in a process of its own, without a network."""
+    environment = {**os.environ, "HF_HUB_OFFLINE": "1", "OPENAI_API_KEY": key}
+    return subprocess.run(
+        [sys.executable, "-c", COMMAND, "run", *words],
+        cwd=REPOSITORY,
+        env=environment,
+        capture_output=True,
+        text=True,
+        timeout=300,
+        check=False,
+    )
+
+
+def chat_words(url: str, model: str = "m", task: str = "sample_felm") -> list[str]:
+    """Return the words of a run on a chat server."""
+    arguments = f"model={model}" + (f",base_url={url}" if url else "")
+    words = ["--model", "local-chat-completions", "--apply_chat_template", "--limit", "3"]
+    return [*words, "--tasks", task, "--model_args", arguments]
+
+
+@pytest.mark.parametrize(
+    ("words", "message"),
+    [
+        pytest.param(chat_words(""), "at which address? Add base_url=", id="no address"),
+        pytest.param(chat_words(f"host{CHAT}"), "not a web address", id="no web address"),
+        pytest.param(
+            chat_words("http://127.0.0.1:9/v1"),
+            "write base_url=http://127.0.0.1:9/v1/chat/completions",
+            id="address without its path",
+        ),
+        pytest.param(
+            chat_words(f"http://127.0.0.1:9{CHAT}"), "no server answers here", id="no server"
+        ),
+        pytest.param(
+            [word for word in chat_words("http://h/v1/x") if word != "--apply_chat_template"],
+            "add --apply_chat_template",
+            id="no chat template",
+        ),
+        pytest.param(
+            chat_words("http://h/v1/x", task="sample_factor"),
+            "needs log-likelihoods of texts, which chat servers do not give",
+            id="task for another kind of model",
+        ),
+        pytest.param(
+            ["--model", "vllm", "--model_args", "pretrained=x", "--tasks", "sample_factor"],
+            "the package vllm is not installed; run pip install 'lm-factuality[vllm]'",
+            id="vllm not installed",
+            marks=pytest.mark.skipif(
+                preflight.find_spec("vllm") is not None, reason="vllm is installed"
+            ),
+        ),
+        pytest.param(
+            ["--model", "hf", "--model_args", "pretrained=gpt2", "--tasks", "sample_factor"],
+            "pretrained=gpt2 cannot be loaded",
+            id="model not on disk and no network",
+        ),
+        pytest.param(
+            ["--model", "openai-chat-completions", *chat_words("")[2:]],
+            "set the environment variable OPENAI_API_KEY to it",
+            id="no key for OpenAI",
+        ),
+    ],
+)
+def test_a_run_that_cannot_work_ends_with_one_line(words, message):
+    completed = run_command(*words)
+
+    assert completed.returncode == 1
+    assert message in completed.stderr
+    assert completed.stderr.count("\n") == 1
+
+
+@pytest.mark.parametrize(
+    ("key", "message"),
+    [("", "OPENAI_API_KEY is not set"), ("wrong-key-of-test", "OPENAI_API_KEY is not accepted")],
+)
+def test_a_key_that_a_server_refuses_is_named_in_one_line(key, message):
+    with serving(key=KEY) as server:
+        completed = run_command(*chat_words(server.url + CHAT), key=key)
+
+    assert message in completed.stderr
+    assert completed.stderr.count("\n") == 1
+    assert "wrong-key-of-test" not in completed.stderr
+
+
+@pytest.mark.parametrize(
+    ("path", "model", "message"),
+    [
+        ("/v2/chat/completions", "m", "should mostly end in /v1/chat/completions"),
+        (CHAT, "mm", "the server has m, not model=mm"),
+    ],
+)
+def test_a_wrong_path_and_a_wrong_model_are_told_apart(path, model, message):
+    with serving() as server:
+        arguments = {"base_url": server.url + path, "model": model}
+        with pytest.raises(preflight.ModelError, match=message):
+            preflight.check_server("local-chat-completions", arguments, needs_scores=False)
+
+
+def test_a_server_that_fails_is_quoted():
+    with serving(status=lambda: 500) as server:
+        arguments = {"base_url": server.url + CHAT, "model": "m"}
+        with pytest.raises(preflight.ModelError, match="HTTP 500: try later; see the server's log"):
+            preflight.check_server("local-chat-completions", arguments, needs_scores=False)
+
+
+def test_a_server_costs_one_token_and_less_than_three_seconds():
+    with serving(key=KEY) as server:
+        arguments = {"base_url": server.url + CHAT, "model": "m", "api_key_env": "MY_TEST_KEY"}
+        os.environ["MY_TEST_KEY"] = KEY
+        start = time.monotonic()
+        preflight.check_server("local-chat-completions", arguments, needs_scores=False)
+        seconds = time.monotonic() - start
+
+    assert [body["max_tokens"] for body in server.bodies] == [1]
+    assert seconds < 3
+
+
+@pytest.mark.parametrize("concurrency", [1, 8])
+def test_a_run_waits_for_a_server_that_is_busy_for_ten_seconds(concurrency):
+    request_times: list[float] = []
+
+    def status() -> int:
+        request_times.append(time.monotonic())
+        # The first request is that of the check before the run.
+        is_busy = len(request_times) < 3 or request_times[-1] - request_times[1] < 10
+        return 429 if is_busy else 200
+
+    with serving(status=status) as server:
+        words = chat_words(server.url + CHAT)
+        words[-1] += f",num_concurrent={concurrency}"
+        completed = run_command(*words)
+
+    assert completed.returncode == 0, completed.stderr
+    assert "Traceback" not in completed.stderr
+    assert completed.stderr.count("HTTP 429 Too Many Requests; trying again") == 1
+
+
+@pytest.mark.parametrize("concurrency", [1, 8])
+def test_a_server_that_dies_during_a_run_ends_it_without_a_traceback(concurrency):
+    num_requests: list[int] = []
+
+    def status() -> int:
+        num_requests.append(1)
+        return 200 if len(num_requests) < 2 else 500
+
+    with serving(status=status) as server:
+        words = chat_words(server.url + CHAT)
+        words[-1] += f",num_concurrent={concurrency}"
+        completed = run_command(*words)
+
+    assert completed.returncode == 1
+    assert "no answer, after several tries: HTTP 500 Internal Server Error" in completed.stderr
+    assert "Traceback" not in completed.stderr
+
+
+def test_a_disk_without_room_for_results_is_named(tmp_path, monkeypatch):
+    monkeypatch.setattr(preflight, "_LEAST_FREE_BYTES", 10**18)
+
+    with pytest.raises(DataError, match="free some space, or choose another folder"):
+        preflight.check_disk_space(tmp_path)
+
+
+def test_a_file_on_a_full_disk_is_one_line(tmp_path):
+    script = "import sys; from lm_factuality.ground.errors import run_with_exit_code as run\n"
+    script += "def write():\n with open('/dev/full', 'w') as file: file.write('x' * 99999)\n"
+    script += "sys.exit(run('lm-factuality', write))"
+
+    completed = subprocess.run(
+        [sys.executable, "-c", script], capture_output=True, text=True, check=False
+    )
+
+    assert completed.returncode == 1
+    assert "the disk is full; free some space" in completed.stderr
+    assert completed.stderr.count("\n") == 1
+
+
+def test_a_dry_run_sends_nothing_and_comes_close_to_what_is_sent():
+    tasks = "sample_felm,sample_factor_chat"
+    with serving() as server:
+        words = chat_words(server.url + CHAT, task=tasks)
+        planned = run_command(*words, "--dry-run", "--prices", "1,2")
+        num_before = len(server.bodies)
+        run_command(*words)
+        # The first request is that of the check before the run.
+        sent = server.bodies[1:]
+
+    assert num_before == 0
+    total = next(line.split() for line in planned.stdout.splitlines() if "all tasks" in line)
+    num_requests, num_tokens = (int(cell.replace(",", "")) for cell in total[3:5])
+    # Without log-probabilities, a server is asked the first four questions twice at the most.
+    assert num_requests <= len(sent) <= num_requests + 8
+    sent_bytes = sum(
+        len(message["content"].encode()) for body in sent for message in body["messages"]
+    )
+    assert num_tokens == pytest.approx(sent_bytes / 3.5, rel=0.25)
+
+
+def test_a_dry_run_loads_no_model():
+    checkpoint = TASKS / "sample" / "models" / "smaller"
+    words = [
+        "--model",
+        "hf",
+        "--model_args",
+        f"pretrained={checkpoint}",
+        "--tasks",
+        "sample_factor",
+    ]
+
+    completed = run_command(*words, "--limit", "2", "--dry-run")
+
+    assert "sample_factor" in completed.stdout
+    assert "Loading weights" not in completed.stderr
+
+
+@pytest.mark.parametrize(
+    ("num_answered", "line"),
+    [
+        (0, "none of 90 requests answered in 60 s"),
+        (30, "30 of 90 requests answered in 60 s, 30.0 a minute, about 2 min left"),
+        (90, "90 of 90 requests answered in 60 s, 90.0 a minute, about 0 s left"),
+    ],
+)
+def test_progress_states_a_rate_and_the_remaining_time(num_answered, line):
+    assert describe_progress(num_answered, 90, 60.0) == line
