@@ -362,6 +362,11 @@ def _check_options(options: Mapping[str, Any]) -> None:
             f"--{secret.key}: {secret.problem}, which lm_eval would write to the results file;"
             f" {INSTEAD}"
         )
+    saves_samples = options.get("log_samples") or options.get("predict_only")
+    if saves_samples and not options.get("output_path"):
+        raise ConfigError(
+            "--log_samples and --predict_only write samples: to which folder? Add --output_path"
+        )
     model = options["model"]
     preflight.check_package(model)
     check_model(model, options["model_args"], str(options.get("device") or ""))
