@@ -18,6 +18,7 @@ from urllib.parse import urlsplit
 
 import httpx
 
+from judges.backends.server import OPENAI_KEY_VARIABLE
 from lm_factuality.ground.errors import ConfigError, DataError, ModelError, listed, printable
 from lm_factuality.ground.http import is_local, is_web_address
 from lm_factuality.ground.packages import first_line
@@ -210,12 +211,13 @@ class _Server:
 
 def _read_server(model: str, arguments: Mapping[str, Any]) -> _Server:
     """Read the arguments of lm_eval's client of a server."""
-    variable = str(arguments.get("api_key_env") or "OPENAI_API_KEY")
+    # lm_eval reads "none" on a command line as None.
+    variable = arguments.get("api_key_env", OPENAI_KEY_VARIABLE)
     return _Server(
         client=model,
         url=str(arguments.get("base_url") or _DEFAULT_URLS[model]),
         model=str(arguments.get("model") or arguments.get("pretrained") or ""),
-        key_variable="" if variable == "none" else variable,
+        key_variable="" if variable in (None, "none", "None") else str(variable),
         options=arguments,
     )
 
@@ -261,7 +263,7 @@ def _check_key(server: _Server) -> None:
     """
     needs_key = "openai" in server.client or urlsplit(server.url).hostname == "api.openai.com"
     if needs_key and not server.key:
-        variable = server.key_variable or "OPENAI_API_KEY"
+        variable = server.key_variable or OPENAI_KEY_VARIABLE
         raise ConfigError(
             f"{server.url}: needs a key; set the environment variable {variable} to it"
         )
@@ -349,7 +351,7 @@ def _problem_of(reply: httpx.Response, server: _Server, served_models: Sequence[
         target = printable(reply.headers.get("location", "nowhere"))
         return f"the server redirects to {target}; write that address as base_url in --model_args"
     if status in (httpx.codes.UNAUTHORIZED, httpx.codes.FORBIDDEN):
-        variable = server.key_variable or "OPENAI_API_KEY"
+        variable = server.key_variable or OPENAI_KEY_VARIABLE
         is_accepted = "is not accepted" if server.key else "is not set"
         return f"{problem}; the key in the environment variable {variable} {is_accepted}"
     if status in (httpx.codes.NOT_FOUND, httpx.codes.METHOD_NOT_ALLOWED):

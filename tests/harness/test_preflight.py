@@ -193,16 +193,25 @@ def test_a_server_that_fails_is_quoted():
             preflight.check_server("local-chat-completions", arguments, needs_scores=False)
 
 
-def test_a_server_costs_one_token_and_less_than_three_seconds():
+def test_a_server_costs_one_token_and_less_than_three_seconds(monkeypatch):
+    monkeypatch.setenv("MY_TEST_KEY", KEY)
     with serving(key=KEY) as server:
         arguments = {"base_url": server.url + CHAT, "model": "m", "api_key_env": "MY_TEST_KEY"}
-        os.environ["MY_TEST_KEY"] = KEY
         start = time.monotonic()
         preflight.check_server("local-chat-completions", arguments, needs_scores=False)
         seconds = time.monotonic() - start
 
     assert [body["max_tokens"] for body in server.bodies] == [1]
     assert seconds < 3
+
+
+@pytest.mark.parametrize("variable", [None, "none"])
+def test_a_key_that_is_not_to_be_sent_is_not_sent(variable, monkeypatch):
+    monkeypatch.setenv("OPENAI_API_KEY", KEY)
+    with serving(key=KEY) as server:
+        arguments = {"base_url": server.url + CHAT, "model": "m", "api_key_env": variable}
+        with pytest.raises(preflight.ModelError, match="HTTP 401"):
+            preflight.check_server("local-chat-completions", arguments, needs_scores=False)
 
 
 @pytest.mark.parametrize("concurrency", [1, 8])
