@@ -29,10 +29,26 @@ _ABBREVIATION_END = re.compile(
 _SENTENCE_END = re.compile(r"[.!?\u2026\u3002\uff01\uff1f][\"'\u201d\u2019)\]]*$")
 # Words before a statement that do not belong to it.
 _LEAD = re.compile(
-    r"(?:(?:sure|certainly|of course|absolutely|yes|no|well|overall|in (?:summary|conclusion|short)"
-    r"|to summari[sz]e|(?:important )?notes?|tip|important|warning|caution)[,!:]\s+"
+    r"^(?:(?:sure|certainly|of course|absolutely|yes|no|well|overall|to summari[sz]e"
+    r"|in (?:summary|conclusion|short)|(?:for )?example|(?:important )?notes?|tip|important|warning|caution)"
+    r"[,!:]\s+"
     r"|(?:(?:please )?note|keep in mind|remember) that\s+"
+    r"|it(?:'s| is) (?:worth (?:noting|mentioning)|important to (?:note|remember)) that\s+"
     r"|(?:here (?:are|is)|here's|below (?:are|is)|these are|let's look at) (?=.*:$))+",
+    re.IGNORECASE,
+)
+# Words that present a table, before what it is about, as in "Table 2:" or "The table shows".
+_TABLE_LEAD = re.compile(
+    r"^(?:an? |the |this )?(?:following )?(?:table|overview)(?: below)?(?: ?\d{1,3})?"
+    r"(?:[.:]| of| with| (?:shows|gives|lists|compares|contains|presents|summari[sz]es))"
+    r"\s+(?!that\b)",
+    re.IGNORECASE,
+)
+# Titles that do not tell what the text below them is about.
+_EMPTY_TITLE = re.compile(
+    r"(?:an? |the |short |quick |final |main |key )*(?:answers?|comparisons?|conclusions?"
+    r"|definitions?|details|examples?|facts|introduction|notes?|overview|points|summary|tables?"
+    r"|takeaways)",
     re.IGNORECASE,
 )
 # Sentences that state nothing about the world: greetings, offers, and opinions without content.
@@ -50,6 +66,9 @@ _NO_CLAIM = re.compile(
     r"|doesn't) (?:say|mention|state|specify|provide|contain|include)\b"
     r"|(?:it depends|that depends|this is (?:an? )?(?:\w+ )?(?:question|topic|point))\W*$"
     r"|this (?:table|list|overview|summary|answer|section) (?:shows|summari[sz]es|gives|compares)\b"
+    r"|(?:an?|the|these|some|several|many|both|two|three|four|five) (?:[\w-]+ ){1,3}"
+    r"(?:deserves?|merits?|(?:is|are) worth) (?:an? |some |special |closer |further )*"
+    r"(?:attention|comment|discussion|look|mention(?:ing)?|note|noting|remark)\W*$"
     r")",
     re.IGNORECASE,
 )
@@ -60,7 +79,10 @@ _NO_SUBJECT = re.compile(
     r"|Found|Became|Won|Led|Held|Began)\b"
 )
 _FIRST_PERSON = re.compile(r"\W*(?:[\w ]{1,40}, )?(?:but )?(?:I|[Mm]y|[Ss]orry|[Aa]pologies)\b")
-_PRONOUN = re.compile(r"(?:It|They|This|These|Its|Their)\b")
+# The first words of a sentence that may mean something in the title above it.
+_PRONOUN = re.compile(
+    r"(?:It|They|This|These|Its|Their|Both|Such|The (?:two|three|four|five|former|latter|same))\b"
+)
 # A sentence with one of these words is not split, since its parts mean something else alone.
 _CONDITION = re.compile(
     r"\b(?:if|unless|because|whether|either|neither|nor|not|although|so that|rather than"
@@ -84,7 +106,7 @@ _AUXILIARY_OF_ACTIVE = re.compile(
 _HAS_AUXILIARY = re.compile(r"\b(?:is|are|was|were|has|had|have|can|will|does|did)\b")
 _LABEL = re.compile(rf"[^:.!?]{{1,{_LONGEST_LABEL}}}:\s+(?=\S)")
 # The number of a heading, such as "2.1." or "Step 2:".
-_HEADING_NUMBER = re.compile(r"(?:(?:step|part|chapter) )?\d{1,3}(?:\.\d{1,3}){0,5}[.):]? ", re.I)
+_HEADING_NUMBER = re.compile(r"^(?:(?:step|part|chapter) )?\d{1,3}(?:\.\d{1,3}){0,5}[.):]? ", re.I)
 _EMPTY_CELL = re.compile(r"\W*(?:n/?a)?\W*", re.IGNORECASE)
 _SIGNS = str.maketrans({"\u2705": "Yes", "\u2714": "Yes", "\u2713": "Yes"}) | str.maketrans(
     {"\u274c": "No", "\u2718": "No", "\u2717": "No"}
@@ -168,8 +190,8 @@ class _Introduction:
 
     def joined(self, phrase: str) -> str:
         """Return a phrase with its introduction, such as ``The parts are the head``."""
-        if not self.text:
-            return phrase
+        if not self.text or not phrase:
+            return phrase or self.text
         is_continued = self.is_lead_in and _OPEN_END.search(self.text) is not None
         return f"{self.text} {phrase}" if is_continued else f"{self.text}: {phrase}"
 
@@ -190,10 +212,12 @@ class _Splitter:
                 continue
             self._enter(block)
             if block.kind == "row":
-                yield from _row_claims(block)
-                self._introductions[0] = self._heading
+                yield from _row_claims(block, self._introductions[block.depth])
+                # The introduction of a table is about all its rows, and ends with them.
+                if next_block is None or next_block.kind != "row":
+                    self._introductions[0] = self._heading
             elif self._is_title(block, previous_block, next_block):
-                self._introduce(block, _HEADING_NUMBER.sub("", block.plain.text, count=1))
+                self._introduce(block, _HEADING_NUMBER.sub("", block.plain.text))
             else:
                 yield from self._prose_claims(block, (previous_block, next_block))
             previous_block = block
@@ -208,8 +232,10 @@ class _Splitter:
 
     def _introduce(self, block: Block, text: str, is_lead_in: bool = False) -> None:
         """Note that a text introduces the blocks that follow at the same depth or deeper."""
-        text = text[-_LONGEST_INTRODUCTION:].rstrip(" :.")
-        if block.opens_item and (not is_lead_in or is_fragment(text)):
+        text = _TABLE_LEAD.sub("", text)[-_LONGEST_INTRODUCTION:].rstrip(" :.")
+        if _EMPTY_TITLE.fullmatch(text):
+            text = ""
+        if block.opens_item and (not text or not is_lead_in or is_fragment(text)):
             # The title of an item means little without the introduction of its list.
             text = self._introductions[block.depth].joined(text)[-_LONGEST_INTRODUCTION:]
         introduction = _Introduction(text, is_lead_in, block)
@@ -227,6 +253,8 @@ class _Splitter:
         text = block.plain.text
         if block.kind == "heading":
             return True
+        if next_block is not None and next_block.kind == "row" and _TABLE_LEAD.match(text):
+            return len(_sentences(text)) == 1
         if next_block is None or _SENTENCE_END.search(text):
             return block.emphasis == "all" and text.endswith("?")
         if block.depth:
@@ -254,32 +282,32 @@ class _Splitter:
             block: The line or paragraph.
             neighbours: The block before it and the one after it.
         """
-        introduction = self._introductions[block.depth]
         sentences = _sentences(block.plain.text)
         last_sentence = sentences[-1].text
+        # A bold title such as "Final selection." may begin a paragraph or an item.
+        may_have_title = len(sentences) > 1 and block.emphasis == "start"
+        has_title = may_have_title and _is_phrase(sentences[0].text.rstrip("."))
+        if has_title:
+            self._introduce(block, sentences.pop(0).text)
+        introduction = self._introductions[block.depth]
         lead_in = sentences.pop().text if last_sentence.endswith(":") else ""
 
+        follows_title = introduction.source is not None and introduction.source is neighbours[0]
+        may_continue_title = not block.opens_item and (block.depth > 0 or follows_title)
         for number, sentence in enumerate(sentences):
             span = block.plain.span(sentence.start, sentence.end)
-            follows_title = introduction.source is not None and introduction.source is neighbours[0]
+            is_first = number == 0
             place = _Place(
                 introduction,
                 is_in_list=block.depth > 0,
-                may_have_label=number == 0 and _may_have_label(block, neighbours),
-                continues_title=number == 0
-                and not block.opens_item
-                and (block.depth > 0 or follows_title),
+                may_have_label=is_first and not has_title and _may_have_label(block, neighbours),
+                continues_title=is_first and (has_title or may_continue_title),
             )
-            # A bold title such as "Final selection." may begin an item.
-            begins_bold = number == 0 and block.emphasis == "start"
-            is_label = begins_bold and _is_phrase(sentence.text.rstrip("."))
-            if is_label and len(sentences) > 1:
-                continue
             for text in _statements(sentence.text, place):
                 yield Claim(text, *span)
 
         if lead_in:
-            self._introduce(block, _LEAD.sub("", lead_in, count=1), is_lead_in=True)
+            self._introduce(block, _LEAD.sub("", lead_in), is_lead_in=True)
         elif block.depth == 0 and _SENTENCE_END.search(last_sentence):
             # The introduction was about the paragraph that ends here.
             self._introductions[0] = self._heading
@@ -351,7 +379,11 @@ def _statements(sentence: str, place: _Place) -> list[str]:
     """
     if _states_nothing(sentence):
         return []
-    sentence = _LEAD.sub("", sentence, count=1) if _LEAD.match(sentence) else sentence
+    lead = _LEAD.match(sentence)
+    if lead:
+        # With a capital, the rest is not taken for a phrase without a subject.
+        sentence = sentence[lead.end() :]
+        sentence = f"{sentence[:1].upper()}{sentence[1:]}"
     if len(sentence) > _LONGEST_SPLIT:
         return [sentence]
 
@@ -416,11 +448,16 @@ def _as_sentence(text: str) -> str:
     return f"{text[:1].upper()}{text[1:]}{ending}"
 
 
-def _row_claims(block: Block) -> Iterator[Claim]:
+def _row_claims(block: Block, introduction: _Introduction) -> Iterator[Claim]:
     """Yield a claim for each cell of a table's row, with the names of its row and column.
 
     Example:
-        In a table of countries, the cell ``Oslo`` gives ``Norway, Capital: Oslo.``
+        In a table below the heading ``Europe``, the cell ``Oslo`` gives ``Europe: Norway, Capital:
+        Oslo.``
+
+    Args:
+        block: The row.
+        introduction: What the table is about.
     """
     span = block.plain.span(0, len(block.plain.text))
     row_name = block.cells[0]
@@ -428,10 +465,12 @@ def _row_claims(block: Block) -> Iterator[Claim]:
     if not re.search(r"[^\W\d_]", row_name):
         row_name = f"{block.header[0]} {row_name}".strip()
     if len(block.header) == 1:
-        yield Claim(_as_sentence(f"{block.header[0]}: {block.cells[0]}"), *span)
+        text = f"{block.header[0]}: {block.cells[0]}"
+        yield Claim(_as_sentence(introduction.joined(text)), *span)
         return
     for column, cell in zip(block.header[1:], block.cells[1:], strict=False):
         cell = cell.translate(_SIGNS)
         if _EMPTY_CELL.fullmatch(cell):
             continue
-        yield Claim(_as_sentence(f"{row_name}, {column}: {cell}"), *span)
+        text = f"{row_name}, {column}: {cell}"
+        yield Claim(_as_sentence(introduction.joined(text)), *span)

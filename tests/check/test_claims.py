@@ -61,6 +61,7 @@ def texts(answer: str) -> list[str]:
         ),
         pytest.param("Ada sang.\n---\nBo sang.", ["Ada sang.", "Bo sang."], id="a rule"),
         pytest.param("Ada was\na singer.", ["Ada was a singer."], id="a wrapped line"),
+        pytest.param("*Example: Bo.*\n\nAda sang.", ["Ada sang."], id="a name of an example"),
         pytest.param("> Ada sang.", ["Ada sang."], id="a quotation"),
         pytest.param("Run:\n```\nAda was here.\n```\nBo sang.", ["Bo sang."], id="fenced code"),
         pytest.param("Bo sang.\n\n    x = is(1)\n", ["Bo sang."], id="indented code"),
@@ -132,6 +133,21 @@ def test_an_answer_has_these_claims(answer, claims):
             id="a pronoun after a heading",
         ),
         pytest.param(
+            "**Cats.** The two kinds differ. They are old.",
+            ["Cats: The two kinds differ.", "They are old."],
+            id="a pronoun after a bold title in the line",
+        ),
+        pytest.param(
+            "There are plants that learn, including:\n- moss\n- For example, some ferns can learn.",
+            ["There are plants that learn, including moss.", "Some ferns can learn."],
+            id="a lead within a word and one before a sentence",
+        ),
+        pytest.param("## Apollo 11 crew\n- Fever", ["Apollo 11 crew: Fever."], id="a number"),
+        pytest.param("## Illness\n### Summary\n- Fever", ["Fever."], id="an empty title"),
+        pytest.param(
+            "1. **Illness**\n   - **Examples**\n     - Fever", ["Illness: Fever."], id="in a list"
+        ),
+        pytest.param(
             "Rules:\n- No tanks\n",
             ["Rules: No tanks."],
             id="a negation is kept",
@@ -156,6 +172,29 @@ def test_a_cell_of_a_table_gets_the_names_of_its_row_and_column():
     ]
 
 
+@pytest.mark.parametrize(
+    ("text_above", "claims"),
+    [
+        ("## Europe", ["Europe: Norway, Capital: Oslo.", "Europe: Sweden, Capital: Stockholm."]),
+        ("Here are the kingdoms:", ["The kingdoms: Norway, Capital: Oslo."]),
+        ("Table 2: Kingdoms", ["Kingdoms: Norway, Capital: Oslo."]),
+        ("The table below lists some kingdoms.", ["Some kingdoms: Norway, Capital: Oslo."]),
+        ("The table shows that Ada sang.", ["The table shows that Ada sang."]),
+        ("## Summary", ["Norway, Capital: Oslo."]),
+    ],
+)
+def test_a_cell_of_a_table_gets_what_the_text_above_says_of_the_table(text_above, claims):
+    table = "| Country | Capital |\n|---|---|\n| Norway | Oslo |\n| Sweden | Stockholm |"
+
+    assert texts(f"{text_above}\n\n{table}")[: len(claims)] == claims
+
+
+def test_what_introduces_a_table_ends_with_it():
+    answer = "Kingdoms:\n\n| Country | Capital |\n|---|---|\n| Norway | Oslo |\n\n- Fever\n"
+
+    assert texts(answer) == ["Kingdoms: Norway, Capital: Oslo.", "Fever."]
+
+
 def test_a_year_in_a_table_gets_the_name_of_its_column():
     assert texts("| Year | Event |\n|--|--|\n| 1969 | Moon landing |") == [
         "Year 1969, Event: Moon landing."
@@ -177,6 +216,7 @@ def test_a_year_in_a_table_gets_the_name_of_its_column():
         "I'm sorry, but I cannot say when.",
         "The documents do not say when it opened.",
         "Please consult your doctor.",
+        "Two techniques deserve a note.",
     ],
 )
 def test_a_sentence_that_states_nothing_is_no_claim(sentence):
@@ -184,8 +224,9 @@ def test_a_sentence_that_states_nothing_is_no_claim(sentence):
     assert texts(sentence) == []
 
 
-def test_an_advice_to_the_reader_of_the_claim_is_removed():
-    assert texts("Please note that Ada was a singer.") == ["Ada was a singer."]
+@pytest.mark.parametrize("words", ["Please note that", "It's worth noting that", "For example,"])
+def test_an_advice_to_the_reader_of_the_claim_is_removed(words):
+    assert texts(f"{words} Ada was a singer.") == ["Ada was a singer."]
 
 
 @pytest.mark.parametrize("path", ANSWERS, ids=lambda path: path.stem)
