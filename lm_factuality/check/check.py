@@ -23,8 +23,8 @@ class FoundEvidence(NamedTuple):
     passages: tuple[Evidence, ...] = ()
     """The passages, the nearest to the claim first."""
 
-    scores: tuple[float, ...] = ()
-    """How near each passage is to the claim."""
+    scores: tuple[float | None, ...] = ()
+    """How near each passage is to the claim. None for one that was found for another claim."""
 
     problem: str = ""
     """Why nothing could be looked for, such as a search that failed. Empty if something could."""
@@ -121,13 +121,18 @@ def _share_evidence(
 
 def _merge(group: Sequence[FoundEvidence]) -> list[FoundEvidence]:
     """Merge the nearest passages of several claims, each of which gets all of them."""
-    scores: dict[Evidence, float] = {}
+    nearest: dict[Evidence, None] = {}
     for evidence in group:
-        nearest = zip(evidence.passages, evidence.scores, strict=True)
-        for passage, score in list(nearest)[:_SHARED_PASSAGES_PER_CLAIM]:
-            scores[passage] = max(score, scores.get(passage, score))
-    merged = FoundEvidence(tuple(scores), tuple(scores.values()))
-    return [merged if evidence.passages else evidence for evidence in group]
+        nearest |= dict.fromkeys(evidence.passages[:_SHARED_PASSAGES_PER_CLAIM])
+    passages = tuple(nearest)
+
+    merged = []
+    for evidence in group:
+        # A score tells how near a passage is to this claim, and not to any other.
+        scores = dict(zip(evidence.passages, evidence.scores, strict=True))
+        scores_of_claim = tuple(scores.get(passage) for passage in passages)
+        merged.append(FoundEvidence(passages, scores_of_claim) if scores else evidence)
+    return merged
 
 
 def _checked_claim(

@@ -30,8 +30,8 @@ _SENTENCE_END = re.compile(r"[.!?\u2026\u3002\uff01\uff1f][\"'\u201d\u2019)\]]*$
 # Words before a statement that do not belong to it.
 _LEAD = re.compile(
     r"^(?:(?:sure|certainly|of course|absolutely|yes|no|well|overall|to summari[sz]e"
-    r"|in (?:summary|conclusion|short)|(?:for )?example|(?:important )?notes?|tip|important|warning|caution)"
-    r"[,!:]\s+"
+    r"|in (?:summary|conclusion|short)|(?:for )?example|(?:important )?notes?|tip|important"
+    r"|warning|caution)[,!:]\s+"
     r"|(?:(?:please )?note|keep in mind|remember) that\s+"
     r"|it(?:'s| is) (?:worth (?:noting|mentioning)|important to (?:note|remember)) that\s+"
     r"|(?:here (?:are|is)|here's|below (?:are|is)|these are|let's look at) (?=.*:$))+",

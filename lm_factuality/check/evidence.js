@@ -53,11 +53,12 @@ function drawSiblings(chosen) {
         el("span", { dir: "auto" }, answer.claims[claim].text))))));
 }
 
-// The deciding passage is open and comes first. The others can be opened.
+// The deciding passage, or else the nearest, is open and comes first. The others can be opened.
 function drawPassages(claim) {
   if (!claim.evidence.length) return [el("p", { class: "quiet" }, "No passage was found for this claim.")];
   const order = claim.evidence.map((_, place) => place);
-  if (claim.deciding !== null) order.sort((one, two) => (two === claim.deciding) - (one === claim.deciding));
+  // Passages that were found for another claim have no score and come last.
+  order.sort((one, two) => (two === claim.deciding) - (one === claim.deciding) || (claim.scores[two] ?? 0) - (claim.scores[one] ?? 0));
   const [first, ...others] = order;
   const heading = claim.deciding === null ? "Nearest passage" : "Evidence";
   return [

@@ -118,7 +118,8 @@ def _nearest_passages(
 ) -> FoundEvidence:
     """Return the passages of a claim's search results that are nearest to it.
 
-    If some queries failed, the others are enough. If all failed, the first problem is the reason.
+    If some queries failed, what the others found is enough. If they found nothing, the claim has
+    the first problem as its reason, because nobody knows what the failed ones would have found.
     """
     passages: dict[Evidence, None] = {}
     problems = []
@@ -129,10 +130,8 @@ def _nearest_passages(
         for result in report.results.get(query, ()):
             for text in cut_into_passages(result.text):
                 passages[Evidence(result.url, result.title, text)] = None
-    if problems and len(problems) == len(queries):
-        return FoundEvidence(problem=problems[0])
     if not passages:
-        return FoundEvidence()
+        return FoundEvidence(problem=problems[0] if problems else "")
 
     candidates = list(passages)
     ranking = Searcher.from_texts([passage.passage for passage in candidates]).rank(claim, count)

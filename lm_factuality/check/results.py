@@ -40,10 +40,12 @@ class CheckedClaim:
     """The judge's reason, or why the claim is unscored."""
 
     evidence: tuple[Evidence, ...] = ()
-    """The passages that the judge saw, the nearest to the claim first."""
+    """The passages that the judge saw: the nearest to the claim first, or those of all claims that
+    it was asked about together.
+    """
 
-    scores: tuple[float, ...] = ()
-    """How near each passage is to the claim, by the search that found it."""
+    scores: tuple[float | None, ...] = ()
+    """How near each passage is to the claim. None for one that was found for another claim."""
 
     deciding: int | None = None
     """The index in ``evidence`` of the passage that decides. None if none does."""

@@ -160,6 +160,16 @@ def test_other_passages_are_named_by_their_document_if_they_have_no_title(opened
     assert text_of(opened, ".others figcaption") == "docs/ferry.md nearness 1.25"
 
 
+def test_a_passage_that_was_found_for_another_claim_is_not_the_nearest(open_page):
+    claim = ("Harrow Bridge is grey.", "not_found")
+    answer = answer_of("mixed", claim, scores=(None, 1.25))
+
+    opened = open_page(CheckResult((answer,)))
+    find(opened, ".claim.not_found[role]").click()
+
+    assert text_of(opened, "#evidence figcaption") == "docs/ferry.md nearness 1.25"
+
+
 def test_enter_leads_to_the_evidence_and_escape_back_to_the_claim(opened):
     opened.execute_script("document.querySelector('.claim.not_found[role]').focus()")
 
