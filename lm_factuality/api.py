@@ -279,13 +279,14 @@ def check(
         rows = to_dict("records") if hasattr(answers, "columns") and to_dict else answers
         answer_file = answers_of_rows(rows, columns or {})
     config = judge if isinstance(judge, JudgeConfig) else load_judge_config(str(judge))
+    # Damaged corrections are found before the judge costs anything.
+    people = [line for path in corrections for line in read_corrections(Path(path))]
     finished = run_check(
         answer_file,
         None if knowledge is None else Path(knowledge),
         None if search is None else Path(search),
         config,
     )
-    people = [line for path in corrections for line in read_corrections(Path(path))]
     return Check(apply_corrections(finished.result, people), finished.about)
 
 

@@ -33,8 +33,8 @@ def summarise(result: CheckResult) -> dict[str, Any]:
     Returns:
         The ``supported`` share of the scored claims with its ``interval``, the share
         ``supported_as_judged`` without people's corrections, the numbers of claims by verdict, of
-        ``corrected`` ones, of ``answers``, of ``refusals`` and of ``unread_answers``, and the
-        ``problems``. None stands for a figure that is not defined.
+        ``corrected`` or confirmed ones, of ``answers``, of ``refusals`` and of ``unread_answers``,
+        and the ``problems``. None stands for a figure that is not defined.
     """
     return {
         "supported": none_if_nan(result.share_supported),
@@ -43,7 +43,7 @@ def summarise(result: CheckResult) -> dict[str, Any]:
         "interval": result.interval,
         "claims": {verdict: result.count(verdict) for verdict in VERDICTS},
         "answers": len(result.answers),
-        "refusals": sum(answer.is_refusal for answer in result.answers),
+        "refusals": result.num_refusals,
         "unread_answers": len(result.unread_answers),
         "problems": list(result.problems),
     }

@@ -115,11 +115,10 @@ def _headline(result: CheckResult) -> list[Figure]:
     if result.unread_answers:
         num_unread = plural(len(result.unread_answers), "answer")
         unscored = unscored._replace(small=f"{unscored.small}, and {num_unread} not read")
-    num_refusals = sum(answer.is_refusal for answer in result.answers)
     refusals = Figure(
         verdict="refusal",
         label="Refusals",
-        value=f"{num_refusals:,}",
+        value=f"{result.num_refusals:,}",
         small=f"of {len(result.answers):,} answers",
     )
     return [

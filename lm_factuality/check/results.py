@@ -115,6 +115,11 @@ class CheckResult:
         return sum(claim.verdict == verdict for claim in self.claims)
 
     @property
+    def num_refusals(self) -> int:
+        """The number of answers that refuse to answer."""
+        return sum(answer.is_refusal for answer in self.answers)
+
+    @property
     def num_scored(self) -> int:
         """The number of claims with a verdict other than unscored."""
         return len(self.claims) - self.count("unscored")

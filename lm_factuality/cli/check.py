@@ -14,7 +14,7 @@ from typer import Argument, Option, echo
 from lm_factuality.cli.judge import MaxCost, Store, read_judge
 from lm_factuality.ground.command_line import App
 from lm_factuality.ground.console import format_interval, format_number, plural, print_table
-from lm_factuality.ground.errors import FactualityError, message_of
+from lm_factuality.ground.errors import ConfigError, FactualityError, message_of
 from lm_factuality.ground.files import check_writable, whole_files
 
 if TYPE_CHECKING:
@@ -109,11 +109,16 @@ def check(
     from lm_factuality.check.corrections import apply_corrections, read_corrections
     from lm_factuality.check.run import run_check
 
-    if answers is None:
-        # Without answers, the example shows what the command does.
-        answers = _EXAMPLE / "answers.csv"
-        knowledge = knowledge or _EXAMPLE / "documents"
+    is_example = answers is None
     try:
+        if answers is None:
+            if knowledge or search or against or corrections:
+                raise ConfigError(
+                    "name the answers, as in lm-factuality check answers.csv --knowledge docs/"
+                )
+            # Without answers, the example shows what the command does.
+            answers = _EXAMPLE / "answers.csv"
+            knowledge = _EXAMPLE / "documents"
         config = read_judge(judge, max_cost)
         names = parse_columns(columns or [])
         files = [answers] if against is None else [answers, against]
@@ -137,6 +142,11 @@ def check(
             _print_comparison(comparison, [str(file) for file in files])
             second = others[0]
             echo(f"{against}: {_unscored_note(second.result)}; {_cost_note(second.about)}")
+        if is_example:
+            echo(
+                "To check your own answers:"
+                " lm-factuality check answers.csv --knowledge docs/ --out checked"
+            )
     except (FactualityError, OSError) as error:
         echo(f"lm-factuality check: {message_of(error)}", err=True)
         raise typer.Exit(_UNUSABLE) from error
@@ -172,7 +182,6 @@ def _evidence_note(checked: "FinishedCheck") -> str:
 def _print_result(checked: "FinishedCheck", out: Path | None) -> None:
     """Print the figures of a check, the ten worst claims, and what to do next."""
     from lm_factuality.check.results import VERDICTS
-    from lm_factuality.scores.statistics import none_if_nan
 
     result = checked.result
     rows = []
@@ -180,7 +189,7 @@ def _print_result(checked: "FinishedCheck", out: Path | None) -> None:
         count = result.count(verdict)
         share = interval = ""
         if verdict == "supported":
-            share = format_number(none_if_nan(result.share_supported))
+            share = _format_share(result)
             interval = format_interval(result.interval)
         elif verdict != "unscored" and result.num_scored:
             share = format_number(count / result.num_scored)
@@ -196,6 +205,9 @@ def _print_result(checked: "FinishedCheck", out: Path | None) -> None:
     )
     for claim in result.worst_claims(_NUM_WORST):
         _print_claim(claim)
+    num_left = result.count("contradicted") + result.count("not_found") - _NUM_WORST
+    if num_left > 0:
+        echo(f"... and {plural(num_left, 'claim')} more that are contradicted or not found")
     if out is None:
         echo("To see every claim beside its evidence, add --out checked and open its index.html.")
     else:
@@ -204,18 +216,16 @@ def _print_result(checked: "FinishedCheck", out: Path | None) -> None:
 
 def _notes(checked: "FinishedCheck") -> Iterator[str]:
     """Yield the notes below the table: the evidence, corrections, refusals and problems."""
-    from lm_factuality.scores.statistics import none_if_nan
-
     result = checked.result
     yield f"{_evidence_note(checked)}. Claims of one answer are a cluster."
     yield f"The judge's verdicts: {checked.certification}."
     if result.num_corrected:
-        share = format_number(none_if_nan(result.as_judged().share_supported))
-        yield f"{plural(result.num_corrected, 'verdict')} corrected; as judged, {share} supported."
+        share = _format_share(result.as_judged())
+        num_corrected = plural(result.num_corrected, "verdict")
+        yield f"{num_corrected} corrected or confirmed; as judged, {share} supported."
     yield _cost_note(checked.about)
-    num_refusals = sum(answer.is_refusal for answer in result.answers)
-    if num_refusals:
-        yield f"{plural(num_refusals, 'refusal')}, not judged."
+    if result.num_refusals:
+        yield f"{plural(result.num_refusals, 'refusal')}, not judged."
     num_silent = sum(not (answer.claims or answer.is_refusal) for answer in result.answers)
     if num_silent:
         yield f"{plural(num_silent, 'answer')} without a claim, such as one of code alone."
@@ -225,6 +235,13 @@ def _notes(checked: "FinishedCheck") -> Iterator[str]:
     yield from result.problems[:_NUM_PROBLEMS]
     if len(result.problems) > _NUM_PROBLEMS:
         yield f"... and {len(result.problems) - _NUM_PROBLEMS:,} more that could not be used."
+
+
+def _format_share(result: "CheckResult") -> str:
+    """Return the share of the scored claims that are supported, such as ``81.2%``."""
+    from lm_factuality.scores.statistics import none_if_nan
+
+    return format_number(none_if_nan(result.share_supported))
 
 
 def _unscored_note(result: "CheckResult") -> str:
@@ -298,9 +315,15 @@ def _print_comparison(comparison: "Comparison", names: Sequence[str]) -> None:
 
 
 def _exit_code(result: "CheckResult", fail_under: float | None) -> int:
-    """Return 2 if more than half of the claims are unscored, 1 if too few are supported, or 0."""
+    """Return 2 if more than half of the claims are unscored, 1 if too few are supported, or 0.
+
+    A code other than 0 is explained on standard error.
+    """
     if result.is_mostly_unscored:
+        echo(f"lm-factuality check: too much has no verdict: {_unscored_note(result)}", err=True)
         return _UNUSABLE
     if fail_under is not None and not 100 * result.share_supported >= fail_under:
+        share = _format_share(result)
+        echo(f"lm-factuality check: supported: {share}, expected {fail_under:g}% or more", err=True)
         return _FAILED
     return 0

@@ -11,6 +11,7 @@ import pytest
 
 from lm_factuality import api
 from lm_factuality.cli import main
+from lm_factuality.ground.errors import DataError
 
 TRUE = "The mill at Grayport was built in 1402."
 WRONG_YEAR = "The mill at Grayport was built in 1502."
@@ -96,9 +97,22 @@ def test_the_screen_shows_the_worst_claims_with_the_sentence_that_contradicts_th
     assert f"mill.md: {TRUE}" in screen
 
 
-@pytest.mark.parametrize(("fail_under", "code"), [("50", 0), ("51", 1)])
-def test_the_exit_code_says_whether_enough_claims_are_supported(check, fail_under, code):
+def test_the_screen_says_how_many_claims_it_leaves_out(check, capsys):
+    check(" ".join(f"Queen Adela composed {number} songs." for number in range(12)))
+
+    assert "... and 2 claims more" in capsys.readouterr().out
+
+
+@pytest.mark.parametrize(
+    ("fail_under", "code", "reason"),
+    [("50", 0, ""), ("51", 1, "supported: 50.0%, expected 51% or more")],
+)
+def test_the_exit_code_says_whether_enough_claims_are_supported(
+    check, capsys, fail_under, code, reason
+):
     assert check(TRUE, WRONG_YEAR, options=["--fail-under", fail_under]) == code
+
+    assert reason in capsys.readouterr().err
 
 
 def test_knowledge_that_is_missing_is_an_error_with_exit_code_2(check, capsys, tmp_path):
@@ -155,7 +169,7 @@ def test_corrections_that_people_saved_count(check, tmp_path, capsys):
     options = ["--corrections", str(corrections), "--fail-under", "100", "--out", str(out)]
     assert check(TRUE, WRONG_YEAR, options=options) == 0
 
-    assert "1 verdict corrected; as judged, 50.0% supported" in capsys.readouterr().out
+    assert "1 verdict corrected or confirmed; as judged, 50.0% supported" in capsys.readouterr().out
     corrected = read_claims(out)[1]
     assert (corrected["verdict"], corrected["judged"]) == ("supported", "contradicted")
 
@@ -178,6 +192,14 @@ def test_without_answers_it_checks_the_example(capsys, tmp_path, monkeypatch):
     assert "6 answers" in screen
     assert "contradicted: A book can be kept for six weeks." in screen
     assert "1 refusal" in screen
+    assert screen.endswith("lm-factuality check answers.csv --knowledge docs/ --out checked\n")
+
+
+@pytest.mark.parametrize("option", ["--knowledge", "--search", "--against", "--corrections"])
+def test_the_example_is_not_checked_against_other_documents(capsys, tmp_path, option):
+    assert main(["check", option, str(tmp_path)]) == 2
+
+    assert "name the answers" in capsys.readouterr().err
 
 
 ROWS = [{"question": "When?", "answer": TRUE}, {"question": "When?", "answer": WRONG_YEAR}]
@@ -214,3 +236,11 @@ def test_python_counts_corrections(documents, tmp_path, monkeypatch):
     checked = api.check([WRONG_YEAR], knowledge=documents, corrections=[corrections])
 
     assert checked.claims["verdict"].tolist() == ["supported"]
+
+
+def test_python_finds_damaged_corrections_before_it_reads_documents(tmp_path):
+    corrections = tmp_path / "corrections.jsonl"
+    corrections.write_text('{"answer": "a0"}')
+
+    with pytest.raises(DataError, match="no correction is used"):
+        api.check([TRUE], knowledge=tmp_path / "nowhere", corrections=[corrections])
