@@ -4,6 +4,8 @@
 
 - ``words`` parses a text, and ``comparison`` compares a claim with its passages.
 - ``model`` makes a probability and a reason of the comparison.
+- ``contradiction`` finds numbers, dates, names and negations that differ, and ``verdicts`` decides
+  with it and ``model`` between supported, contradicted and not found.
 - ``facts`` takes a sentence apart into facts by rules, and groups facts by individual.
 - ``grades`` grades short answers.
 

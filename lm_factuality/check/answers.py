@@ -19,8 +19,8 @@ from typing import Any, Literal
 from lm_factuality.benchmarks.factor.rows import cell_text
 from lm_factuality.ground.errors import ConfigError, DataError, did_you_mean, listed, short
 from lm_factuality.ground.files import parse_json
-from lm_factuality.ground.records import every_line, read_text
-from lm_factuality.ground.tables import TableRow, csv_rows, jsonl_rows, parquet_rows
+from lm_factuality.ground.records import read_text
+from lm_factuality.ground.tables import TableRow, csv_rows, jsonl_rows, parquet_rows, separated_rows
 from lm_factuality.harness.samples import prompt_text, responses_of
 
 STANDARD_INPUT: Literal["-"] = "-"
@@ -408,15 +408,8 @@ def _list_in(content: Mapping[str, Any]) -> object:
     return lists[0] if len(lists) == 1 else [content]
 
 
-def _csv_table_rows(path: Path) -> Rows:
-    """Yield the rows of a CSV file, with semicolons between cells if its header has no comma."""
-    _, header = next(every_line(path, _TEXT_ADVICE), (0, ""))
-    is_semicolon = ";" in header and "," not in header
-    yield from csv_rows(path, ";" if is_semicolon else ",")
-
-
 _TABLE_READERS: Mapping[str, Callable[[Path], Rows]] = {
-    ".csv": _csv_table_rows,
+    ".csv": separated_rows,
     ".tsv": partial(csv_rows, delimiter="\t"),
     ".jsonl": jsonl_rows,
     ".ndjson": jsonl_rows,

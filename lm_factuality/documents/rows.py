@@ -24,7 +24,6 @@ from lm_factuality.ground.files import parse_json
 _TITLE_COLUMNS = ("title", "name", "id")
 # A row that has only these columns is a passage, whose text needs no header.
 _PASSAGE_COLUMNS = frozenset({"text", "id", "title", "name"})
-_DELIMITERS = (",", ";", "\t")
 
 
 def read_rows(path: Path, ending: str, document_id: str) -> Iterator[Document | UnreadDocument]:
@@ -109,20 +108,6 @@ def _cell_text(value: object) -> str:
     return str(value)
 
 
-def _csv_rows(path: Path) -> Iterator[tables.TableRow | str]:
-    """Yield the rows of a CSV file, whose cells may also be separated by semicolons or tabs.
-
-    Spreadsheets write semicolons where the comma is the decimal point.
-    """
-    with path.open("rb") as file:
-        first_line = file.readline(1 << 16).decode("utf-8", "replace")
-    # Of two that are equally frequent, the comma comes first.
-    delimiter = max(_DELIMITERS, key=first_line.count)
-    # The compressed content of a gzipped file says nothing.
-    is_gzipped = path.suffix.lower() == ".gz"
-    return tables.csv_rows(path, delimiter="," if is_gzipped else delimiter)
-
-
 def _json_rows(path: Path) -> Iterator[tables.TableRow | str]:
     """Yield the objects of a JSON file: those of a list, or the only one.
 
@@ -156,8 +141,8 @@ def _checked(reader: tables.Reader, path: Path) -> Iterator[tables.TableRow | st
 
 
 _READERS: Mapping[str, tables.Reader] = {
-    ".csv": _csv_rows,
-    ".csv.gz": _csv_rows,
+    ".csv": tables.separated_rows,
+    ".csv.gz": tables.separated_rows,
     ".tsv": partial(tables.csv_rows, delimiter="\t"),
     ".tsv.gz": partial(tables.csv_rows, delimiter="\t"),
     ".jsonl": tables.jsonl_rows,

@@ -20,6 +20,8 @@ from lm_factuality.ground.records import every_line, utf8_problem
 
 _BATCH = 256  # rows of a Parquet file that are in memory at a time
 _EXPECTED = "fetch or write the file again"
+# The signs between cells. Of two that are equally frequent in a header, the first one counts.
+_DELIMITERS = {",": "commas", ";": "semicolons", "\t": "tabs"}
 
 
 @dataclass(frozen=True)
@@ -89,7 +91,7 @@ def csv_rows(path: Path, delimiter: str = ",") -> Iterator[TableRow | str]:
 
     Args:
         path: The file.
-        delimiter: The character between cells, a comma or a tab.
+        delimiter: The character between cells, a comma, a semicolon or a tab.
 
     Yields:
         A row, or a sentence that says why a row cannot be read. Reading stops at invalid CSV.
@@ -98,7 +100,7 @@ def csv_rows(path: Path, delimiter: str = ",") -> Iterator[TableRow | str]:
     csv.field_size_limit(sys.maxsize)
     lines = (line for _, line in every_line(path, _EXPECTED, newline=""))
     reader = csv.reader(lines, delimiter=delimiter, strict=True)
-    separators = "tabs" if delimiter == "\t" else "commas"
+    separators = _DELIMITERS[delimiter]
     header: list[str] = []
     last_line = 0
 
@@ -140,6 +142,19 @@ def csv_rows(path: Path, delimiter: str = ",") -> Iterator[TableRow | str]:
     except DataError as error:
         # `every_line` cannot read on, for example because a gzipped file is damaged.
         yield str(error)
+
+
+def separated_rows(path: Path) -> Iterator[TableRow | str]:
+    """Yield the rows of a CSV file as `csv_rows` does, with the delimiter that its header has most.
+
+    Spreadsheets write semicolons where the comma is the decimal point.
+    """
+    try:
+        _, header = next(every_line(path, _EXPECTED), (0, ""))
+    except DataError as error:
+        yield str(error)
+        return
+    yield from csv_rows(path, max(_DELIMITERS, key=header.count))
 
 
 def _repeated_columns(header: Sequence[str]) -> str:

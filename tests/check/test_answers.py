@@ -162,6 +162,14 @@ def test_rows_that_cannot_be_used_are_problems_with_their_reason(tmp_path):
     ]
 
 
+def test_a_row_with_too_few_cells_names_the_sign_between_them(tmp_path):
+    path = write(tmp_path, "a.csv", "id;answer\n1;ok\n2\n")
+
+    (problem,) = read_answers(path).problems
+
+    assert problem.reason.endswith("with semicolons between them")
+
+
 @pytest.mark.parametrize(
     ("value", "reason"),
     [

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import gzip
 import json
 from pathlib import Path
 
@@ -227,6 +228,7 @@ def write_parquet(path: Path) -> None:
     [
         ("t.csv", "name,price\nRope,3\nHook,4\n"),
         ("t.csv", "name;price\nRope;3\nHook;4\n"),
+        ("t.csv.gz", gzip.compress(b"name;price\nRope;3\nHook;4\n")),
         ("t.tsv", "name\tprice\nRope\t3\nHook\t4\n"),
         ("t.jsonl", '{"name": "Rope", "price": 3}\n{"name": "Hook", "price": 4}\n'),
         ("t.json", '[{"name": "Rope", "price": 3}, {"name": "Hook", "price": 4}]'),
