@@ -5,7 +5,7 @@ import io
 import json
 from collections.abc import Mapping
 from pathlib import Path
-from typing import Any
+from typing import Any, NamedTuple
 
 from lm_factuality.check.results import VERDICTS, CheckedClaim, CheckResult
 from lm_factuality.ground.console import format_interval, format_number, plural
@@ -49,18 +49,51 @@ def summarise(result: CheckResult) -> dict[str, Any]:
     }
 
 
-def figures_text(result: CheckResult) -> str:
-    """Return the figures of a check as lines of text, such as ``supported  13  81.2%``."""
-    lines = [f"{plural(len(result.claims), 'claim')} of {plural(len(result.answers), 'answer')}"]
+class FigureRow(NamedTuple):
+    """A row of the table of a check. Its cells are texts, and empty where there is nothing."""
+
+    label: str
+    """The verdict, or ``answers not read``."""
+
+    number: str
+    """The number of claims, or of answers that could not be read."""
+
+    share: str = ""
+    """The share of the scored claims."""
+
+    interval: str = ""
+    """The 95% interval of the share of supported claims."""
+
+
+def figure_rows(result: CheckResult) -> list[FigureRow]:
+    """Return the figures of a check: a row for each verdict, and one for answers not read."""
+    rows = []
     for verdict in VERDICTS:
         count = result.count(verdict)
-        text = f"{verdict.replace('_', ' '):<13}{count:>6,}"
+        share = interval = ""
         if verdict == "supported":
             share = format_number(none_if_nan(result.share_supported))
-            text += f"  {share} (95% interval {format_interval(result.interval)})"
-        lines.append(text)
+            interval = format_interval(result.interval)
+        elif verdict != "unscored" and result.num_scored:
+            share = format_number(count / result.num_scored)
+        rows.append(FigureRow(verdict.replace("_", " "), f"{count:,}", share, interval))
     if result.unread_answers:
-        lines.append(f"{plural(len(result.unread_answers), 'answer')} not read")
+        rows.append(FigureRow("answers not read", f"{len(result.unread_answers):,}"))
+    return rows
+
+
+def figures_title(result: CheckResult) -> str:
+    """Return what the figures are of, such as ``13 claims of 4 answers``."""
+    num_answers = len(result.answers) + len(result.unread_answers)
+    return f"{plural(len(result.claims), 'claim')} of {plural(num_answers, 'answer')}"
+
+
+def figures_text(result: CheckResult) -> str:
+    """Return the figures of a check as lines of text, such as ``supported  13  81.2%``."""
+    lines = [figures_title(result)]
+    for row in figure_rows(result):
+        interval = f" (95% interval {row.interval})" if row.interval else ""
+        lines.append(f"{row.label:<16}{row.number:>6}  {row.share}{interval}".rstrip())
     return "\n".join(lines)
 
 

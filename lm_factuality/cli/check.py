@@ -181,26 +181,13 @@ def _evidence_note(checked: "FinishedCheck") -> str:
 
 def _print_result(checked: "FinishedCheck", out: Path | None) -> None:
     """Print the figures of a check, the ten worst claims, and what to do next."""
-    from lm_factuality.check.results import VERDICTS
+    from lm_factuality.check.outputs import figure_rows, figures_title
 
     result = checked.result
-    rows = []
-    for verdict in VERDICTS:
-        count = result.count(verdict)
-        share = interval = ""
-        if verdict == "supported":
-            share = _format_share(result)
-            interval = format_interval(result.interval)
-        elif verdict != "unscored" and result.num_scored:
-            share = format_number(count / result.num_scored)
-        rows.append((verdict.replace("_", " "), f"{count:,}", share, interval))
-    if result.unread_answers:
-        rows.append(("answers not read", f"{len(result.unread_answers):,}", "", ""))
-    num_answers = len(result.answers) + len(result.unread_answers)
     print_table(
-        f"{plural(len(result.claims), 'claim')} of {plural(num_answers, 'answer')}",
+        figures_title(result),
         ("verdict", "#number", "#of scored", "#95% interval"),
-        rows,
+        figure_rows(result),
         list(_notes(checked)),
     )
     for claim in result.worst_claims(_NUM_WORST):

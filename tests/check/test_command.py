@@ -227,6 +227,15 @@ def test_python_checks_answers_of_any_container(documents, tmp_path, monkeypatch
     assert supported.split()[:3] == ["supported", "1", "50.0%"]
 
 
+def test_python_shows_the_answers_that_were_not_read(documents, tmp_path, monkeypatch):
+    monkeypatch.setenv("LM_FACTUALITY_HOME", str(tmp_path / "cache"))
+
+    figures = repr(api.check([TRUE, ""], knowledge=documents)).splitlines()
+
+    assert figures[0] == "1 claim of 2 answers"
+    assert figures[-1].split() == ["answers", "not", "read", "1"]
+
+
 def test_python_counts_corrections(documents, tmp_path, monkeypatch):
     monkeypatch.setenv("LM_FACTUALITY_HOME", str(tmp_path / "cache"))
     corrections = tmp_path / "corrections.jsonl"
