@@ -74,7 +74,9 @@ class World:
         model_requests = 0
         if self._asked_models.is_file():
             model_requests = sum(map(int, self._asked_models.read_text().split()))
-        return len(self.judge.bodies) + len(page_requests) + model_requests
+        # A run asks the server of its model for one token before it begins.
+        answers = [body for body in self.judge.bodies if body.get("max_tokens") != 1]
+        return len(answers) + len(page_requests) + model_requests
 
     @property
     def _asked_models(self) -> Path:

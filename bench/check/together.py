@@ -125,7 +125,8 @@ def _items_of_answers(papers: Papers, judge: Judge) -> list[_Item]:
         wrong_statements[entry["id"]].append(_plain(entry["statement"]))
 
     knowledge = open_knowledge(papers.knowledge)
-    result = check_answers(read_answers(papers.answers), DocumentEvidence(knowledge), judge)
+    evidence = DocumentEvidence(papers.knowledge, knowledge)
+    result = check_answers(read_answers(papers.answers), evidence, judge)
     knowledge.close()
     items = []
     for answer in result.answers:

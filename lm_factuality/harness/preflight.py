@@ -22,7 +22,6 @@ from judges.backends.server import OPENAI_KEY_VARIABLE
 from lm_factuality.ground.errors import ConfigError, DataError, ModelError, listed, printable
 from lm_factuality.ground.http import is_local, is_web_address
 from lm_factuality.ground.packages import first_line
-from lm_factuality.harness.thinking import chat_template_of
 
 logger = logging.getLogger(__name__)
 
@@ -101,6 +100,9 @@ def check_chat_template(model: str, arguments: Mapping[str, Any], applies_templa
             f"--model {model}: a chat server is sent messages, not plain text; add"
             " --apply_chat_template"
         )
+    # This imports lm_eval, and submissions are checked without it.
+    from lm_factuality.harness.thinking import chat_template_of
+
     tokenizer = arguments.get("tokenizer") or arguments.get("pretrained")
     # A tokenizer of the model's own code is not loaded here, nor one within a GGUF file.
     is_special = arguments.get("trust_remote_code") or arguments.get("gguf_file")

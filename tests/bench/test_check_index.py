@@ -9,12 +9,13 @@ def test_each_step_has_a_row(monkeypatch):
     # A process for each step would take seconds, and its memory does not matter here.
     monkeypatch.setattr(index, "run_in_process", lambda work, *arguments: work(*arguments))
 
-    records = list(index.measure_index(num_documents=4))
+    records = list(index.measure_index(num_documents=8))
 
     assert [record["step"] for record in records] == [
         "index all documents",
         "open the index, no file changed",
-        "search 4 claims",
+        "search 8 claims",
+        "check 1 answers of 8 claims",
         "open the index, one file changed",
     ]
     assert all(record["seconds"] > 0 for record in records)

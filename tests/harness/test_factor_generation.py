@@ -20,7 +20,7 @@ from tests.judges.server import JudgeServer
 
 TASK = "sample_factor_generation"
 BASE_YAML = TASKS / "factor" / "_factor_generation.yaml"
-NUM_ROWS = 24
+NUM_ROWS = 36
 """How many rows of the sample the model continues.
 
 The model is tiny, and few of its sentences state or violate a fact. With half as many rows there

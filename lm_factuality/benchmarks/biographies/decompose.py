@@ -10,6 +10,7 @@ code shows the sentence alone. The judge replies with JSON, where the code split
 import re
 from collections.abc import Mapping
 from functools import cache
+from itertools import chain
 from typing import Any, NamedTuple
 
 from judges.lexical.facts import is_adverbial
@@ -35,6 +36,16 @@ _DECLINES = re.compile(
 )
 _NOTHING_FOUND = re.compile(_WORDS["nothing_found"], re.IGNORECASE)
 _ASKS_FOR_MORE = re.compile(rf"^\W*(?:{_WORDS['asks']})", re.IGNORECASE)
+_EMPHASIS = re.compile(r"\*{1,3}|__")
+# A subject is named with a capital letter, or an article comes before it.
+_UNKNOWN_SUBJECT = re.compile(
+    rf"(?i:{_OPENING.pattern}i(?:'m| am)? (?:{_WORDS['unknown']})) (?=(?:an?|any|the) |[A-Z\"])"
+)
+_LIST_ITEM = re.compile(r"\s*(?:[-+\u2022]|\d{1,3}[.)])\s")
+_WRITES_ANYWAY = re.compile(rf"^#|{_WORDS['writes_anyway']}", re.IGNORECASE | re.MULTILINE)
+_UNDECIDED = re.compile(
+    r"n't\b|\b(?:not|may|might|could|would|possibl\w+|perhaps|likely|if)\b", re.IGNORECASE
+)
 # Where a sentence may turn from an apology to a statement.
 _TURN = re.compile(
     r";\s*|,?\s+(?:but|although|though|however|yet|except|other than|apart"
@@ -62,14 +73,15 @@ def is_abstention(output: str) -> bool:
     In an abstention, every clause declines ("I'm sorry, I cannot ..."), says that nothing was
     found, or asks for more information. A clause that only asks does not suffice: at least one has
     to decline. A response that apologises and then states anything is not an abstention, since the
-    judge decides about what it states.
+    judge decides about what it states. If the first sentence says that the model does not know
+    whom or what the question is about, the rest may also guess what was meant, and offer help.
 
     Args:
         output: The response as the model wrote it.
     """
     # The patterns have the straight apostrophe, but models also write the curly one.
-    text = output.replace("\u2019", "'").strip()
-    if why_no_answer(text) == EMPTY:
+    text = _EMPHASIS.sub("", output.replace("\u2019", "'")).strip()
+    if why_no_answer(text) == EMPTY or _does_not_know_subject(text):
         return True
 
     has_declined = False
@@ -80,6 +92,30 @@ def is_abstention(output: str) -> bool:
             elif not _ASKS_FOR_MORE.match(clause):
                 return False
     return has_declined
+
+
+def _does_not_know_subject(text: str) -> bool:
+    """Return whether a response says that its subject is unknown, and nothing else about it.
+
+    Example:
+        ``I'm not aware of a town called Elby. You may be thinking of Selby, a town in Yorkshire.``
+        does. With the sentence ``Elby is in Kent.`` it does not.
+
+    Args:
+        text: The response without emphasis.
+    """
+    unknown = _UNKNOWN_SUBJECT.match(text)
+    # Lists hold guesses and offers.
+    lines = [line for line in text.splitlines() if not _LIST_ITEM.match(line)]
+    sentences = list(chain.from_iterable(map(split_sentences, lines)))
+    if unknown is None or _WRITES_ANYWAY.search(text) or len(_split_clauses(sentences[0])) > 1:
+        return False
+    # Words with a capital letter are the subject's name.
+    names = re.findall(r"[A-Z]\w+", sentences[0][unknown.end() :])
+    subject = re.compile(rf"\W*(?:{'|'.join(['he', 'she', 'they', 'it', *names])})\b", re.I)
+    return not any(
+        subject.match(sentence) and not _UNDECIDED.search(sentence) for sentence in sentences[1:]
+    )
 
 
 def _split_clauses(sentence: str) -> list[str]:

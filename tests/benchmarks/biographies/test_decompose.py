@@ -213,6 +213,16 @@ def test_the_rules_split_a_sentence_into_facts(sentence, facts):
         "Unfortunately, there is not enough information on Ada Lind.",
         "The documents do not contain information on Ada Lind. "
         "No person of this name is mentioned.",
+        pytest.param(
+            "I'm not aware of a town called **Elby**. It may be fictional, or you may mean:\n\n"
+            "- **Selby**, a town in Yorkshire.\n\nIf you tell me more, I'd be happy to help.",
+            id="guesses what is meant",
+        ),
+        pytest.param(
+            "I don't have any information about the Elby Library, so I can't write an article."
+            " Here's what I can offer: a template. Which would you prefer?",
+            id="offers something else",
+        ),
     ],
 )
 def test_a_response_that_says_nothing_about_anybody_is_an_abstention(output):
@@ -234,6 +244,13 @@ def test_a_response_that_says_nothing_about_anybody_is_an_abstention(output):
         "There are two people named Ada Lind.",
         "Ada Lind could not find a publisher until 1930 [1].",
         "Ada Lind was a painter. There is no information on her death.",
+        "I'm not familiar with Ada Lind, but she was a painter.",
+        "I don't have any information about the youth of Ada Lind. She was a painter.",
+        pytest.param(
+            "I'm not aware of a real Elby Library, so this is a fictional article.\n\nThe Elby"
+            " Library opened in 1902.",
+            id="writes fiction",
+        ),
     ],
 )
 def test_a_response_with_a_fact_is_no_abstention(output):
