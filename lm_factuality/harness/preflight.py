@@ -79,7 +79,7 @@ def check_disk_space(folder: Path) -> None:
     free_bytes = shutil.disk_usage(folder).free
     if free_bytes < _LEAST_FREE_BYTES:
         raise DataError(
-            f"{folder}: the disk has only {free_bytes / 1e6:.1f} MB left, and a run needs"
+            f"{folder}: the disk is full: {free_bytes / 1e6:.1f} MB are left, and a run needs"
             f" {_LEAST_FREE_BYTES / 1e6:.0f}; free some space, or choose another folder"
         )
 
