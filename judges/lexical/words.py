@@ -13,14 +13,14 @@ from itertools import chain
 
 import tantivy
 
-from lm_factuality.ground.packages import load_yaml
+from lm_factuality.ground.packages import Patterns, load_yaml
 from lm_factuality.ground.sentences import split_sentences
 
 # All capital letters, for a character class of a regular expression. U+2000 ends the alphabets.
 CAPITALS = "A-Z" + "".join(letter for letter in map(chr, range(0xC0, 0x2000)) if letter.isupper())
 
 
-def read_patterns(name: str) -> dict[str, re.Pattern[str]]:
+def read_patterns(name: str) -> Patterns:
     """Read the regular expressions in a YAML file of this package.
 
     An expression is a text, or a list of texts that are joined because they are too long for a
@@ -35,7 +35,7 @@ def read_patterns(name: str) -> dict[str, re.Pattern[str]]:
         name: The name of the file, without ``.yaml``.
 
     Returns:
-        The compiled expressions, by their keys in the file.
+        The expressions, by their keys in the file.
     """
     texts: dict[str, str] = {}
     # An expression may refer to those above it in the file.
@@ -43,7 +43,7 @@ def read_patterns(name: str) -> dict[str, re.Pattern[str]]:
         # Joining the characters of a text that is no list leaves it as it is.
         text = "".join(pieces)
         texts[key] = re.sub(r"\{\{(\w+)\}\}", lambda match: texts[match[1]], text)
-    return {key: re.compile(text.replace("A-Z", CAPITALS)) for key, text in texts.items()}
+    return Patterns({key: text.replace("A-Z", CAPITALS) for key, text in texts.items()})
 
 
 _PATTERNS = read_patterns("reading")

@@ -60,7 +60,11 @@ def _suite_configs() -> Iterator[dict[str, Any]]:
             yield _read_config(path)
 
 
-class _Loader(yaml.SafeLoader):
+# The loader in C is several times as fast, but not every build of PyYAML has it.
+_FastLoader: type[yaml.SafeLoader] = getattr(yaml, "CSafeLoader", yaml.SafeLoader)
+
+
+class _Loader(_FastLoader):
     """Reads the YAML of a task. It gives the name of a function, and does not import it."""
 
 

@@ -4,7 +4,7 @@ Modules of all areas call these functions, so that an error always says what to 
 """
 
 import re
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
 from importlib import import_module
 from importlib.resources import files
@@ -130,7 +130,25 @@ def load_words(package: str) -> dict[str, str]:
     return {name: "|".join(words) for name, words in word_lists.items()}
 
 
-def load_patterns(package: str) -> dict[str, re.Pattern[str]]:
+class Patterns(dict[str, re.Pattern[str]]):
+    """Regular expressions by name. Each is compiled when it is first used, since that takes long.
+
+    Only ``patterns[name]`` finds an expression.
+    """
+
+    def __init__(self, texts: Mapping[str, str]) -> None:
+        """Keep the expressions as texts, by name."""
+        super().__init__()
+        self._texts = texts
+
+    def __missing__(self, name: str) -> re.Pattern[str]:
+        """Compile the expression of a name."""
+        pattern = re.compile(self._texts[name])
+        self[name] = pattern
+        return pattern
+
+
+def load_patterns(package: str) -> Patterns:
     r"""Return the regular expressions in a package's ``patterns.yaml``, by name.
 
     A pattern may refer to a word list in ``words.yaml`` or to an earlier pattern.
@@ -140,14 +158,14 @@ def load_patterns(package: str) -> dict[str, re.Pattern[str]]:
         ``(May|June) \d+``.
     """
     texts = load_words(package)
-    patterns = {}
+    pattern_texts = {}
     for name, template in load_yaml(package, "patterns.yaml").items():
         # Each reference is replaced by the text with that name.
         text = re.sub("@([a-z_]+)@", lambda reference: texts[reference[1]], template)
-        patterns[name] = re.compile(text)
+        pattern_texts[name] = text
         # A word list has precedence over a pattern of the same name.
         texts.setdefault(name, text)
-    return patterns
+    return Patterns(pattern_texts)
 
 
 def commit_of(dataset: str, where: str, revision: str | None = None) -> str:

@@ -11,9 +11,8 @@ from contextlib import AbstractContextManager
 from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
-from xml.sax.saxutils import escape
 
-from markupsafe import Markup
+from markupsafe import Markup, escape
 
 from lm_factuality.ground.model_names import OTHER, size_label
 

@@ -17,13 +17,14 @@ from lm_factuality.ground.errors import ConfigError, did_you_mean, short
 
 Model = TypeVar("Model")
 
-STRICT = ConfigDict(extra="forbid", frozen=True, strict=True)
+# A model is built at its first use (``defer_build``), since most commands use few of them.
+STRICT = ConfigDict(extra="forbid", frozen=True, strict=True, defer_build=True)
 """The configuration of `Strict`: unknown keys are refused, and a text is no number.
 
 A field that takes a list for a tuple needs ``Field(strict=False)``.
 """
 
-FORBID = ConfigDict(extra="forbid")
+FORBID = ConfigDict(extra="forbid", defer_build=True)
 """The configuration of dataclasses, ``__pydantic_config__ = FORBID``: unknown keys are refused.
 
 A strict dataclass would refuse a mapping, so the types below make its fields strict instead.

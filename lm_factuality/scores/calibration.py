@@ -17,7 +17,6 @@ from typing import NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
-from scipy.special import ndtr, stdtrit
 
 from lm_factuality.scores.intervals import Floats, Interval, mean_of_counts, wilson_interval
 
@@ -108,6 +107,9 @@ def calibration_interval(
     # As for all scores, clusters that are all alike count as one trial each.
     if observed.has_equal_clusters:
         return wilson_interval(min(1.0, error), observed.num_clusters)
+
+    # scipy takes long to import.
+    from scipy.special import stdtrit
 
     t = float(stdtrit(observed.degrees, 0.975))
     calibrated = _measured_error(np.zeros_like(observed.gaps), observed)
@@ -260,6 +262,9 @@ def _measured_error(true_gaps: Floats, observed: _Gaps) -> _Measured:
         true_gaps: The true gap of each bin.
         observed: The observed gaps, of which the covariance counts.
     """
+    # scipy takes long to import.
+    from scipy.special import ndtr
+
     stderrs = observed.stderrs
     z = true_gaps / stderrs
     slopes = 2 * ndtr(z) - 1

@@ -23,7 +23,6 @@ from typing import NamedTuple
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
-from scipy.special import stdtrit
 
 Floats = NDArray[np.float64]
 ScoreOfSums = Callable[[Sequence[float]], float]
@@ -78,6 +77,9 @@ class ClusteredMean(NamedTuple):
 
     def quantile(self, probability: float) -> float:
         """Return a quantile of Student's t with the degrees of freedom, such as that of 0.975."""
+        # scipy takes long to import, and many commands compute no interval.
+        from scipy.special import stdtrit
+
         return float(stdtrit(self.degrees, probability))
 
 

@@ -11,7 +11,6 @@ from fractions import Fraction
 
 import numpy as np
 from numpy.typing import NDArray
-from scipy.special import ndtr
 
 from lm_factuality.scores.intervals import Floats, ScoreOfSums, score_gradient
 
@@ -157,6 +156,9 @@ def _saddlepoint_p(sizes: Floats, total: float) -> float:
     if target >= scaled.sum() * (1 - _ROUNDING):
         # Only the choices in which all signs agree reach the total.
         return float(2.0 ** (1 - len(sizes)))
+
+    # scipy takes long to import.
+    from scipy.special import ndtr
 
     saddlepoint = _saddlepoint(scaled, target)
     arguments = saddlepoint * scaled
