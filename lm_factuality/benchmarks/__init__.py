@@ -4,6 +4,7 @@ Each folder of this package declares one benchmark, and other packages add their
 the group ``lm_factuality.benchmarks``. Importing this package registers the judges' prompts.
 """
 
+import logging
 import pkgutil
 from collections.abc import Iterator, Mapping
 from functools import cache
@@ -20,6 +21,8 @@ from lm_factuality.ground.published import Source
 
 if TYPE_CHECKING:
     from lm_factuality.benchmarks.judged import JudgedMethod
+
+logger = logging.getLogger(__name__)
 
 __all__ = [
     "all_benchmarks",
@@ -41,8 +44,10 @@ def all_benchmarks() -> tuple[Benchmark, ...]:
     Returns:
         The benchmarks in the order in which lists show them.
 
+    A plugin that cannot be loaded is left out with a warning.
+
     Raises:
-        ConfigError: Two benchmarks have the same kind, or an entry point names no `Benchmark`.
+        ConfigError: Two benchmarks have the same kind.
     """
     benchmark_by_kind: dict[str, Benchmark] = {}
     for benchmark in _load_benchmarks():
@@ -69,7 +74,13 @@ def _load_benchmarks() -> Iterator[Benchmark]:
             declaration = import_module(f"{__name__}.{module.name}.benchmark")
             yield declaration.BENCHMARK
     for entry_point in entry_points(group=ENTRY_POINTS):
-        yield _load_plugin(entry_point)
+        try:
+            benchmark = _load_plugin(entry_point)
+        # The other benchmarks do not need this one.
+        except ConfigError as error:
+            logger.warning("%s", error)
+            continue
+        yield benchmark
 
 
 def _load_plugin(entry_point: EntryPoint) -> Benchmark:
@@ -89,11 +100,13 @@ def _load_plugin(entry_point: EntryPoint) -> Benchmark:
     # The code of another package can raise anything.
     except Exception as error:
         raise ConfigError(
-            f"{location}: cannot be loaded: {type(error).__name__}: {error}; fix or uninstall the"
-            " package that brings it"
+            f"{location}: cannot be loaded: {type(error).__name__}: {error}; its benchmark is left"
+            " out until you fix or uninstall the package that brings it"
         ) from error
     if not isinstance(benchmark, Benchmark):
-        raise ConfigError(f"{location}: found a {type(benchmark).__name__}, expected a Benchmark")
+        raise ConfigError(
+            f"{location}: found a {type(benchmark).__name__}, expected a Benchmark; it is left out"
+        )
     return benchmark
 
 

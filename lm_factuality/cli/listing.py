@@ -61,10 +61,7 @@ def _suite_configs() -> Iterator[dict[str, Any]]:
 
 
 # The loader in C is several times as fast, but not every build of PyYAML has it.
-_FastLoader: type[yaml.SafeLoader] = getattr(yaml, "CSafeLoader", yaml.SafeLoader)
-
-
-class _Loader(_FastLoader):
+class _Loader(getattr(yaml, "CSafeLoader", yaml.SafeLoader)):  # type: ignore[misc]
     """Reads the YAML of a task. It gives the name of a function, and does not import it."""
 
 

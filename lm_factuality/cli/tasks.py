@@ -1,4 +1,4 @@
-"""The commands ``quickstart``, ``ls`` and ``validate``, which run, list and check tasks.
+"""The commands ``quickstart``, ``ls``, ``path`` and ``validate``, which run, list and check tasks.
 
 ``lm_factuality.cli.main`` registers them.
 """
@@ -8,13 +8,13 @@ from collections import defaultdict
 from collections.abc import Iterable
 from pathlib import Path
 from textwrap import fill
-from typing import TYPE_CHECKING, Annotated
+from typing import TYPE_CHECKING, Annotated, Literal
 
 from typer import Argument, Option, echo
 
 from lm_factuality.ground.command_line import App
 from lm_factuality.ground.console import format_interval, format_number, plural, print_table
-from lm_factuality.ground.suite import tasks_folder
+from lm_factuality.ground.suite import configs_folder, tasks_folder
 
 if TYPE_CHECKING:
     from lm_factuality.harness.suite_task import TaskReport
@@ -146,6 +146,24 @@ def ls() -> None:
 
 
 @app.command()
+def path(
+    what: Annotated[
+        Literal["tasks", "configs", "sample"],
+        Argument(help="The folder: of task YAMLs, of configs, or of the sample's data and models."),
+    ],
+) -> None:
+    """Print where the suite's files are, in a checkout or in an installed package.
+
+    \b
+    Examples:
+      lm-factuality path tasks
+      lm_eval run --include_path "$(lm-factuality path tasks)" --tasks sample_factor --model dummy
+    """
+    sample = tasks_folder() / "sample"
+    echo({"tasks": tasks_folder(), "configs": configs_folder(), "sample": sample}[what])
+
+
+@app.command()
 def validate(
     targets: Annotated[
         list[str],
@@ -163,6 +181,13 @@ def validate(
         str | None,
         Option(help="Folder with the published files (default: they are downloaded)."),
     ] = None,
+    judge: Annotated[
+        str | None,
+        Option(
+            help="Judge of the tasks that need one: a YAML file or a name (default: that of the"
+            " task's YAML, or the offline judge)."
+        ),
+    ] = None,
 ) -> int:
     """Check tasks and data files for mistakes that lm_eval does not report.
 
@@ -174,10 +199,18 @@ def validate(
       lm-factuality validate my_corpus.yaml
       lm-factuality validate my_rows.csv
       lm-factuality validate factor --data-dir my_folder
+      lm-factuality validate --run-code my_benchmark.yaml --judge my_judge.yaml
     """
+    from judges.config import load_judge_config
     from lm_factuality.cli.validation import check_targets
 
-    reports = check_targets(targets, data_dir, run_code)
+    settings = {}
+    if judge is not None:
+        load_judge_config(judge)
+        settings["judge"] = judge
+    if data_dir is not None:
+        settings["data_dir"] = data_dir
+    reports = check_targets(targets, settings, run_code)
     for report in reports:
         for line in _describe_report(report):
             echo(line)

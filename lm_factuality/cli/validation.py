@@ -16,39 +16,41 @@ from lm_factuality.harness.tasks import find_configs, is_suite_task, misspelt_ke
 
 
 def check_targets(
-    targets: Sequence[str], data_dir: str | None = None, run_code: bool = False
+    targets: Sequence[str], settings: Mapping[str, str] | None = None, run_code: bool = False
 ) -> list[TaskReport]:
     """Check tasks and data files for what lm_eval does not check.
 
     Args:
         targets: Task YAMLs; data files in the columns of FACTOR's authors; and names of tasks,
             groups or tags.
-        data_dir: A folder with the published files, instead of downloads.
+        settings: Settings that replace those in the metadata of every task, such as ``judge``, or
+            ``data_dir`` with the published files.
         run_code: Whether to import the Python that a YAML of others names. Otherwise such a YAML
             is refused.
 
     Returns:
         A report on every task and file.
     """
+    settings = settings or {}
     reports = []
     for target in targets:
         if Path(target).suffix.lower() in FORMATS:
-            reports.append(_check_data_file(target, data_dir))
+            reports.append(_check_data_file(target, settings))
             continue
         for name, config in find_configs(target, (), run_code):
             if isinstance(config, FactualityError):
                 reports.append(_report_error(name, config))
             else:
-                reports.append(_check_task(name, config, data_dir))
+                reports.append(_check_task(name, config, settings))
     return reports
 
 
-def _check_data_file(target: str, data_dir: str | None) -> TaskReport:
+def _check_data_file(target: str, settings: Mapping[str, str]) -> TaskReport:
     """Check a data file as if a task YAML named it.
 
     Args:
         target: The path of the file, such as ``my_rows.csv``.
-        data_dir: A folder with the published files, instead of downloads.
+        settings: Settings that replace those in the metadata.
     """
     path = Path(target)
     config = {
@@ -56,16 +58,16 @@ def _check_data_file(target: str, data_dir: str | None) -> TaskReport:
         "dataset_path": str(path.absolute()),
         "metadata": {"config_source": target},
     }
-    return _build_task(FactorTask, target, config, data_dir)
+    return _build_task(FactorTask, target, config, settings)
 
 
-def _check_task(name: str, config: dict[str, Any], data_dir: str | None) -> TaskReport:
+def _check_task(name: str, config: dict[str, Any], settings: Mapping[str, str]) -> TaskReport:
     """Check a task's YAML for misspelt keys and a missing class, and then build the task.
 
     Args:
         name: The name of the task in the report.
         config: The content of the task's YAML file.
-        data_dir: A folder with the published files, instead of downloads.
+        settings: Settings that replace those in the metadata.
     """
     problems = list(misspelt_keys(name, config)) if is_suite_task(config) else []
     task_class = config.get("class")
@@ -77,12 +79,15 @@ def _check_task(name: str, config: dict[str, Any], data_dir: str | None) -> Task
         problems.insert(0, problem)
         # Its data is still worth checking.
         task_class = FactorTask
-    report = _build_task(task_class, name, config, data_dir)
+    report = _build_task(task_class, name, config, settings)
     return replace(report, problems=(*problems, *report.problems))
 
 
 def _build_task(
-    task_class: type[ConfigurableTask], name: str, config: dict[str, Any], data_dir: str | None
+    task_class: type[ConfigurableTask],
+    name: str,
+    config: dict[str, Any],
+    settings: Mapping[str, str],
 ) -> TaskReport:
     """Build a task and report the problems of its rows and requests.
 
@@ -90,23 +95,15 @@ def _build_task(
         task_class: The class of the task.
         name: The name of the task in the report.
         config: The content of the task's YAML file.
-        data_dir: A folder with the published files. None means the task's own, or downloads.
+        settings: Settings that replace those in the metadata.
     """
-    config = _with_judge(config)
-    data_dir = data_dir or config["metadata"].get("data_dir")
+    # Users name a judge only when they run a task, but the task cannot be built without one.
+    metadata = {"judge": LEXICAL, **(config.get("metadata") or {}), **settings}
+    config = {**config, "metadata": metadata}
     try:
-        return build_and_check(task_class, name, config, data_dir)
+        return build_and_check(task_class, name, config, metadata.get("data_dir"))
     except FactualityError as error:
         return _report_error(name, error)
-
-
-def _with_judge(config: Mapping[str, Any]) -> dict[str, Any]:
-    """Add the offline judge to a task's configuration, unless it names a judge.
-
-    Users name a judge only when they run a task, but the task cannot be built without one.
-    """
-    metadata = {"judge": LEXICAL, **(config.get("metadata") or {})}
-    return {**config, "metadata": metadata}
 
 
 def _report_error(target: str, error: FactualityError) -> TaskReport:

@@ -7,12 +7,14 @@ import re
 from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
 from importlib import import_module
+from importlib.metadata import PackageNotFoundError, distribution, requires
 from importlib.resources import files
 from pathlib import Path
 from types import ModuleType
 from typing import TYPE_CHECKING, Any
 
 import yaml
+from packaging.requirements import Requirement
 
 from lm_factuality.ground.errors import ConfigError, DataError, ModelError
 from lm_factuality.ground.files import Json
@@ -54,10 +56,38 @@ def missing_package(name: str, what: str, extra: str, error: ImportError) -> Con
         extra: The extra of ``lm-factuality`` that installs it.
         error: The reason why it cannot be imported.
     """
+    missing = sorted(_missing_requirements(extra))
+    all_packages = f", which installs {', '.join(missing)}" if missing else ""
     return ConfigError(
         f"{what} needs {name}, which cannot be imported ({first_line(error)}): pip install"
-        f" 'lm-factuality[{extra}]'"
+        f" 'lm-factuality[{extra}]'{all_packages}"
     )
+
+
+def _missing_requirements(extra: str) -> Iterator[str]:
+    """Yield the packages of an extra of ``lm-factuality`` that are not installed."""
+    try:
+        declared = requires("lm-factuality") or []
+    except PackageNotFoundError:
+        # A source tree that was never installed declares nothing.
+        return
+    for line in declared:
+        requirement = Requirement(line)
+        marker = requirement.marker
+        # What is installed without an extra is no part of one.
+        if marker is None or marker.evaluate({"extra": ""}):
+            continue
+        if not marker.evaluate({"extra": extra}):
+            continue
+        # An extra may name other extras, as in "lm-factuality[generate]".
+        if requirement.name == "lm-factuality":
+            for name in requirement.extras:
+                yield from _missing_requirements(name)
+            continue
+        try:
+            distribution(requirement.name)
+        except PackageNotFoundError:
+            yield requirement.name
 
 
 def first_line(error: BaseException) -> str:

@@ -7,9 +7,10 @@ import hashlib
 import logging
 import os
 from dataclasses import dataclass
+from glob import escape
 from pathlib import Path
 
-from lm_factuality.ground.errors import DataError
+from lm_factuality.ground.errors import DataError, listed
 from lm_factuality.ground.files import whole_file
 from lm_factuality.ground.packages import first_line
 
@@ -99,27 +100,22 @@ def locate(source: Source, data_dir: str | Path | None = None) -> Located:
 
     Args:
         source: The published file.
-        data_dir: The folder with the copy. None takes the folder in ``LM_FACTUALITY_DATA`` or, if
-            that is not set, the cache, to which the file is downloaded if necessary.
+        data_dir: The folder with the copy, which may be in a subfolder. None takes the folder in
+            ``LM_FACTUALITY_DATA`` or, if that is not set, the cache, to which the file is
+            downloaded if necessary.
 
     Returns:
         The copy.
 
     Raises:
-        DataError: The folder has no such file, or the file cannot be downloaded.
+        DataError: The folder has no such file or several, or the file cannot be downloaded.
     """
     folder = data_dir or os.environ.get("LM_FACTUALITY_DATA")
     if not folder:
         # `fetch` has compared the content, so its id is that of the source.
         return Located(source, fetch(source), source.blob)
 
-    path = Path(folder).expanduser() / source.filename
-    if not path.is_file():
-        raise DataError(
-            f"{path}: no such file; the data folder must hold {source.filename} of"
-            f" {source.repository}, or leave data_dir and LM_FACTUALITY_DATA unset to download it"
-        )
-
+    path = find_copy(source, Path(folder).expanduser())
     located = Located(source, path, blob_id(path))
     if not located.is_published:
         logger.warning(
@@ -131,6 +127,40 @@ def locate(source: Source, data_dir: str | Path | None = None) -> Located:
             source.blob,
         )
     return located
+
+
+def find_copy(source: Source, folder: Path) -> Path:
+    """Find the copy of a published file in a folder of the user.
+
+    Args:
+        source: The published file.
+        folder: The folder. Its subfolders are searched if the file is not directly in it.
+
+    Returns:
+        The copy, whose content may differ from the published one.
+
+    Raises:
+        DataError: There is no copy, or there are several and none has the published content.
+    """
+    path = folder / source.filename
+    if path.is_file():
+        return path
+
+    copies = sorted(file for file in folder.rglob(escape(source.filename)) if file.is_file())
+    if not copies:
+        raise DataError(
+            f"{path}: no such file, nor in a subfolder; the data folder must hold"
+            f" {source.filename} of {source.repository}, or leave data_dir and LM_FACTUALITY_DATA"
+            " unset to download it"
+        )
+    # Another data set may have a file of the same name.
+    published = [copy for copy in copies if blob_id(copy) == source.blob]
+    if not published and len(copies) > 1:
+        raise DataError(
+            f"{folder}: found {listed(copies)}, none of which is {source.filename} of"
+            f" {source.repository} as published; name the folder of the right one"
+        )
+    return (published or copies)[0]
 
 
 def fetch(source: Source) -> Path:

@@ -5,12 +5,14 @@
 
 import re
 from collections.abc import Mapping
+from inspect import signature
 from pathlib import Path
 
 from lm_factuality.ground.errors import ConfigError, ModelError, did_you_mean
 from lm_factuality.ground.packages import loading
 from lm_factuality.harness.internals import internal
 
+_MISSPELT_SIMILARITY = 0.85  # difflib's ratio from which a key counts as a misspelt option
 _PATH_STARTS = ("/", "./", "../", "~")  # no name on the Hub begins so
 _CHECKPOINT_CLASSES = ("hf", "vllm", "sglang")  # their names begin so; they load a checkpoint
 
@@ -24,7 +26,8 @@ def check_model(name: str, arguments: Mapping[str, object], device: str) -> None
         device: The value of ``--device``, or empty. A device among the arguments wins.
 
     Raises:
-        ConfigError: lm_eval has no such class, or no checkpoint is named.
+        ConfigError: lm_eval has no such class, a key of the arguments is misspelt, or no checkpoint
+            is named.
         ModelError: The checkpoint or the device does not exist.
     """
     names = sorted(internal("lm_eval.api.registry:model_registry").keys())
@@ -32,6 +35,7 @@ def check_model(name: str, arguments: Mapping[str, object], device: str) -> None
         hint = did_you_mean(name, names)
         raise ConfigError(f"--model {name}: no such model class{hint}; known: {', '.join(names)}")
 
+    _check_keys(name, arguments)
     checkpoint = arguments.get("pretrained")
     if name.startswith("hf") and not checkpoint:
         raise ConfigError(
@@ -43,6 +47,30 @@ def check_model(name: str, arguments: Mapping[str, object], device: str) -> None
     if name.startswith(_CHECKPOINT_CLASSES) and isinstance(checkpoint, str) and has_config:
         _check_checkpoint(checkpoint, arguments)
     _check_device(str(arguments.get("device") or device))
+
+
+def _check_keys(name: str, arguments: Mapping[str, object]) -> None:
+    """Check that no argument is a misspelt option of the model class.
+
+    Classes pass unknown arguments on, or ignore them, so only keys that resemble an option of the
+    class are refused.
+
+    Args:
+        name: The model class.
+        arguments: The model's arguments.
+
+    Raises:
+        ConfigError: A key resembles an option.
+    """
+    options: set[str] = set()
+    # The options of the base classes are passed on to them.
+    for base in internal("lm_eval.api.registry:get_model")(name).__mro__:
+        if "__init__" in vars(base):
+            options.update(signature(vars(base)["__init__"]).parameters)
+    for key in arguments:
+        hint = did_you_mean(key, options, cutoff=_MISSPELT_SIMILARITY)
+        if key not in options and hint:
+            raise ConfigError(f"--model_args {key}: --model {name} has no such option{hint}")
 
 
 def _check_checkpoint(name: str, arguments: Mapping[str, object]) -> None:

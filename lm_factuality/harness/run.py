@@ -100,6 +100,7 @@ def run(
     with (
         _readable_tables(current) as printed_results,
         _without_lm_eval_tasks() if is_suite_only else nullcontext(),
+        _without_git() if not _is_in_checkout(Path.cwd()) else nullcontext(),
         reported_stage(f"loading --model {options['model']}", current.is_evaluating),
         explained_failures(options["model"], str(options["model_args"].get("base_url") or "")),
         _with_suite_clients(),
@@ -245,13 +246,27 @@ def _prepare_tasks(
         ConfigError: A task is unknown, or a task cannot be built with these options.
         DataError: The data of a task cannot be read.
     """
-    from lm_factuality.harness.tasks import build_tasks, read_configs, with_suite
+    from lm_factuality.harness.tasks import (
+        build_tasks,
+        read_configs,
+        with_suite,
+        write_yamls_of_tables,
+    )
 
-    tasks = []
+    targets = []
     # On the command line, --tasks is one text with commas, and in a config file it may be a list.
     for names in _as_texts(options, "tasks"):
-        tasks += [name for name in names.split(",") if name]
+        targets += [name for name in names.split(",") if name]
+    tasks = write_yamls_of_tables(targets)
+    if tasks != targets:
+        parsed.tasks = ",".join(tasks)
     include_path = _as_texts(options, "include_path")
+    for folder in include_path:
+        if not Path(folder).is_dir():
+            raise ConfigError(
+                f"--include_path {folder}: no such folder; the suite's own tasks are found without"
+                " this option"
+            )
     model_args = options["model_args"]
     configs = read_configs(tasks, include_path, options["metadata"])
     suite_configs = [config for config in configs if config is not None]
@@ -261,7 +276,7 @@ def _prepare_tasks(
     build_tasks(suite_configs, model_args, options["metadata"])
 
     parsed.include_path = with_suite(include_path)
-    yaml_folders = {str(Path(task).resolve().parent) for task in tasks if task.endswith(_YAML)}
+    yaml_folders = {str(Path(task).resolve().parent) for task in targets if task.endswith(_YAML)}
     # lm_eval forgets the folder of a YAML, which relative paths in it start from. All tasks of a
     # run share the metadata, so YAMLs of several folders cannot each be given their own.
     if len(yaml_folders) == 1:
@@ -387,6 +402,17 @@ def _without_lm_eval_tasks() -> Iterator[None]:
     init_without_defaults = functools.partialmethod(task_manager.__init__, include_defaults=False)
     with replaced(task_manager, __init__=init_without_defaults):
         yield
+
+
+def _is_in_checkout(folder: Path) -> bool:
+    """Tell whether a folder is in a checkout of a git repository."""
+    return any((parent / ".git").exists() for parent in (folder, *folder.parents))
+
+
+def _without_git() -> AbstractContextManager[None]:
+    """Keep lm_eval from asking git for a commit, which prints an error outside a checkout."""
+    internal("lm_eval.evaluator:get_git_commit_hash")
+    return replaced(internal("lm_eval.evaluator"), get_git_commit_hash=lambda: None)
 
 
 @contextmanager

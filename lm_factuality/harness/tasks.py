@@ -3,12 +3,15 @@
 The commands `run`, `validate` and `ls` and the Python API call it. Its errors say what to do.
 """
 
+import atexit
 import logging
 import os
 from collections.abc import Iterator, Mapping, Sequence
 from functools import cached_property
+from glob import escape
 from importlib.metadata import entry_points
 from pathlib import Path
+from tempfile import TemporaryDirectory
 from typing import Any, TypeAlias
 
 import yaml
@@ -17,6 +20,7 @@ from lm_eval.tasks import TaskManager
 from lm_factuality.ground.errors import ConfigError, FactualityError, did_you_mean
 from lm_factuality.ground.packages import ENTRY_POINTS, replaced
 from lm_factuality.ground.suite import check_size, tasks_folder
+from lm_factuality.ground.tables import FORMATS
 from lm_factuality.harness.context import current_run
 from lm_factuality.harness.internals import internal
 from lm_factuality.harness.suite_task import SuiteTask, warnings_silenced
@@ -92,6 +96,44 @@ def find_configs(
     if _is_path(target):
         include_path = [str(Path(os.path.realpath(target)).parent), *include_path]
     yield from _ConfigFinder(include_path, may_import).find(target)
+
+
+def write_yamls_of_tables(targets: Sequence[str]) -> list[str]:
+    """Write a task's YAML for each data file among the tasks of a run.
+
+    lm_eval reads no tasks but YAMLs. These YAMLs last as long as the process.
+
+    Args:
+        targets: Paths and names of tasks, and paths of files in the columns of FACTOR's authors.
+
+    Returns:
+        The targets, with the path of a YAML in place of each data file.
+
+    Raises:
+        ConfigError: The file has the name of a task of the suite, whose results it would have.
+    """
+    tasks = []
+    for target in targets:
+        table = Path(target)
+        if table.suffix.lower() not in FORMATS:
+            tasks.append(target)
+            continue
+        if any(tasks_folder().rglob(escape(f"{table.stem}.yaml"))):
+            raise ConfigError(
+                f"{target}: the suite has a task {table.stem}; rename the file, or run --tasks"
+                f" {table.stem} --metadata data_dir={table.parent}"
+            )
+        config = {
+            "include": str(tasks_folder().resolve() / "factor" / "_factor.yaml"),
+            "task": table.stem,
+            "dataset_path": str(table.absolute()),
+        }
+        folder = TemporaryDirectory(prefix="lm-factuality-")
+        atexit.register(folder.cleanup)
+        yaml_path = Path(folder.name, f"{table.stem}.yaml")
+        yaml_path.write_text(yaml.safe_dump(config), encoding="utf-8")
+        tasks.append(str(yaml_path))
+    return tasks
 
 
 def read_configs(

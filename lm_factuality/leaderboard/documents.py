@@ -14,8 +14,8 @@ from typing import Any
 
 from judges import LEXICAL
 from lm_factuality.benchmarks import all_sources
-from lm_factuality.ground.errors import FactualityError, run_with_exit_code
-from lm_factuality.ground.published import blob_id, cached_path
+from lm_factuality.ground.errors import DataError, FactualityError, run_with_exit_code
+from lm_factuality.ground.published import blob_id, cached_path, find_copy
 from lm_factuality.leaderboard.rules import TaskRules
 
 
@@ -86,11 +86,14 @@ def published_digest(rules: TaskRules) -> str | None:
     for source in all_sources().values():
         if source.blob != rules.git_blob:
             continue
-        folder = Path(data_dir) if data_dir else cached_path(source).parent
-        path = folder / source.filename
+        folder = Path(data_dir).expanduser() if data_dir else cached_path(source).parent
+        try:
+            path = find_copy(source, folder)
+        except DataError:
+            continue
         # The user's folder may hold an edited file of the same name.
-        if path.is_file() and blob_id(path) == source.blob:
-            return digest_tasks([rules.task], folder)[rules.task].hexdigest()
+        if blob_id(path) == source.blob:
+            return digest_tasks([rules.task], path.parent)[rules.task].hexdigest()
     return None
 
 

@@ -105,17 +105,24 @@ def fail_to_import():
             id="cannot be imported",
         ),
         pytest.param(lambda: "text", "found a str, expected a Benchmark", id="no benchmark"),
-        pytest.param(
-            lambda: replace(FACTOR, title="Another"),
-            "two benchmarks are called 'factor'",
-            id="the name of another benchmark",
-        ),
     ],
 )
-def test_a_package_whose_benchmark_cannot_be_used_is_named(install, load, message):
+def test_a_package_whose_benchmark_cannot_be_loaded_is_named_and_left_out(
+    install, caplog, load, message
+):
     install(load)
 
-    with pytest.raises(ConfigError, match=message):
+    kinds = [benchmark.kind for benchmark in all_benchmarks()]
+
+    assert message in caplog.text
+    assert "felm" in kinds
+    assert "capitals" not in kinds
+
+
+def test_a_second_benchmark_of_the_same_name_is_refused(install):
+    install(lambda: replace(FACTOR, title="Another"))
+
+    with pytest.raises(ConfigError, match="two benchmarks are called 'factor'"):
         all_benchmarks()
 
 

@@ -68,6 +68,20 @@ def test_a_command_line_that_cannot_be_read_is_refused_with_a_suggestion(words, 
     assert message in capsys.readouterr().err
 
 
+@pytest.mark.parametrize(
+    ("what", "file"),
+    [
+        ("tasks", "factor/_factor.yaml"),
+        ("configs", "reproduce/factor.yaml"),
+        ("sample", "sample_factor.csv"),
+    ],
+)
+def test_path_prints_a_folder_of_the_suite(what, file, capsys):
+    assert main(["path", what]) == 0
+
+    assert (Path(capsys.readouterr().out.strip()) / file).is_file()
+
+
 def test_an_option_takes_several_values(tmp_path, capsys):
     """Both files of labels are values of one option, as a shell writes them for ``*.csv``."""
     write_run(tmp_path)

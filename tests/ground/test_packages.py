@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import pytest
 
+from lm_factuality.ground import packages
 from lm_factuality.ground.errors import ConfigError
 from lm_factuality.ground.packages import need
 
@@ -19,6 +20,25 @@ def test_a_missing_package_is_named_with_the_command_that_installs_it():
         match=r"a rule needs wordcount_x, .*No module named 'wordcount_x'\): pip install",
     ):
         need_counter()
+
+
+def test_a_missing_extra_is_one_line_with_all_its_missing_packages(monkeypatch):
+    declared = [
+        "wordcount_x>=1; extra == 'generate'",
+        "lm-factuality[small]; extra == 'generate'",
+        "sentence_x; extra == 'small'",
+        "pytest; extra == 'generate'",
+        "another_x; extra == 'ray'",
+        "base_x",
+    ]
+    monkeypatch.setattr(packages, "requires", lambda name: declared)
+
+    with pytest.raises(ConfigError) as raised:
+        need_counter()
+
+    assert str(raised.value).endswith(
+        "pip install 'lm-factuality[generate]', which installs sentence_x, wordcount_x"
+    )
 
 
 @pytest.mark.parametrize(

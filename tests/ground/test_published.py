@@ -200,6 +200,30 @@ def test_a_file_of_the_user_with_another_content_is_taken_with_a_warning(
     assert server.requested_paths == []
 
 
+def test_a_file_in_a_subfolder_replaces_the_download(source, server, data_folder):
+    located_file = locate(source, data_folder.parent)
+
+    assert located_file.path == data_folder / "rows.csv"
+    assert server.requested_paths == []
+
+
+def test_of_several_files_in_subfolders_the_published_one_is_taken(source, data_folder):
+    other_folder = data_folder.parent / "another"
+    other_folder.mkdir()
+    (other_folder / "rows.csv").write_bytes(CONTENT[:100])
+
+    assert locate(source, data_folder.parent).path == data_folder / "rows.csv"
+
+
+def test_several_files_in_subfolders_that_all_differ_are_refused(source, tmp_path):
+    for name in ("one", "two"):
+        (tmp_path / name).mkdir()
+        (tmp_path / name / "rows.csv").write_bytes(CONTENT[:100])
+
+    with pytest.raises(DataError, match="name the folder of the right one"):
+        locate(source, tmp_path)
+
+
 def test_a_data_folder_without_the_file_is_refused(source, server, tmp_path):
     with pytest.raises(DataError, match="the data folder must hold rows.csv"):
         locate(source, tmp_path)

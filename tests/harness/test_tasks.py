@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import subprocess
 import sys
 
 import pytest
@@ -15,7 +16,7 @@ from lm_factuality.cli.validation import check_targets
 from lm_factuality.ground.errors import ModelError
 from lm_factuality.harness.checkpoints import check_model
 from lm_factuality.harness.tasks import find_configs
-from tests.conftest import REPOSITORY, TASKS
+from tests.conftest import REPOSITORY, TASKS, example_row
 
 CHECKPOINT = str(TASKS / "sample" / "models" / "larger")
 
@@ -107,6 +108,72 @@ def test_a_misspelt_model_class_is_refused(error_of_run):
     message = error_of_run("--tasks", "sample_factor", model="hff")
 
     assert "--model hff: no such model class; did you mean hf?" in message
+
+
+@pytest.mark.parametrize(
+    ("model", "key", "option"),
+    [
+        pytest.param("hf-tree", "pretraned", "pretrained", id="option of a base class"),
+        pytest.param("surface-baseline", "rul", "rule", id="option of the class"),
+    ],
+)
+def test_a_misspelt_key_of_the_models_arguments_is_refused(error_of_run, model, key, option):
+    message = error_of_run(
+        "--tasks", "sample_factor", "--model_args", f"{key}=x", model=model, pretrained=None
+    )
+
+    assert f"no such option; did you mean {option}?" in message
+
+
+def test_an_argument_that_transformers_takes_is_accepted():
+    check_model("hf", {"pretrained": CHECKPOINT, "attn_implementation": "eager"}, "")
+
+
+def test_a_table_of_rows_is_run_as_validate_takes_it(write_rows, monkeypatch, capsys):
+    monkeypatch.setattr(sys, "argv", list(sys.argv))
+    rows = write_rows([example_row()], "my_rows.jsonl")
+    assert main(["validate", str(rows)]) == 0
+
+    exit_code = main(
+        ["run", "--model", "surface-baseline", "--model_args", "rule=random", "--tasks", str(rows)]
+    )
+
+    assert exit_code == 0
+    assert "my_rows" in capsys.readouterr().out
+
+
+def test_a_table_with_the_name_of_a_task_of_the_suite_is_refused(
+    error_of_run, write_rows, tmp_path
+):
+    rows = write_rows([example_row()], "news_factor.jsonl")
+
+    message = error_of_run("--tasks", str(rows))
+
+    assert f"--tasks news_factor --metadata data_dir={tmp_path}" in message
+
+
+def test_an_include_path_that_does_not_exist_is_refused(error_of_run):
+    message = error_of_run("--tasks", "sample_factor", "--include_path", "no_such_folder")
+
+    assert "--include_path no_such_folder: no such folder" in message
+
+
+def test_outside_a_checkout_a_run_calls_no_git(tmp_path, monkeypatch):
+    monkeypatch.setattr(sys, "argv", list(sys.argv))
+    monkeypatch.chdir(tmp_path)
+    commands = []
+    monkeypatch.setattr(subprocess, "check_output", lambda command, **_: commands.append(command))
+
+    baseline = ["--model", "surface-baseline", "--model_args", "rule=random"]
+    main(["run", *baseline, "--tasks", "sample_factor", "--limit", "2"])
+
+    assert commands == []
+
+
+def test_validate_builds_a_task_with_the_judge_that_is_named(tmp_path):
+    (report,) = check_targets(["sample_felm_gen"], {"judge": "no-such-judge"})
+
+    assert "no judge is called 'no-such-judge'" in report.problems[0]
 
 
 def test_a_model_class_without_a_checkpoint_is_refused(error_of_run):
