@@ -62,9 +62,14 @@ def _check_keys(name: str, arguments: Mapping[str, object]) -> None:
     Raises:
         ConfigError: A key resembles an option.
     """
+    try:
+        model_class = internal("lm_eval.api.registry:get_model")(name)
+    except ImportError:
+        # lm_eval itself says which package the class needs.
+        return
     options: set[str] = set()
     # The options of the base classes are passed on to them.
-    for base in internal("lm_eval.api.registry:get_model")(name).__mro__:
+    for base in model_class.__mro__:
         if "__init__" in vars(base):
             options.update(signature(vars(base)["__init__"]).parameters)
     for key in arguments:

@@ -217,16 +217,17 @@ def test_of_several_files_in_subfolders_the_published_one_is_taken(source, data_
 
 def test_several_files_in_subfolders_that_all_differ_are_refused(source, tmp_path):
     for name in ("one", "two"):
-        (tmp_path / name).mkdir()
-        (tmp_path / name / "rows.csv").write_bytes(CONTENT[:100])
+        folder = tmp_path / "mine" / name
+        folder.mkdir(parents=True)
+        (folder / "rows.csv").write_bytes(CONTENT[:100])
 
     with pytest.raises(DataError, match="name the folder of the right one"):
-        locate(source, tmp_path)
+        locate(source, tmp_path / "mine")
 
 
 def test_a_data_folder_without_the_file_is_refused(source, server, tmp_path):
     with pytest.raises(DataError, match="the data folder must hold rows.csv"):
-        locate(source, tmp_path)
+        locate(source, tmp_path / "mine")
 
 
 @pytest.fixture

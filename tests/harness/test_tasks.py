@@ -82,7 +82,7 @@ def test_an_unknown_task_is_refused(error_of_run, task, message):
         pytest.param(
             "sample_felm",
             "protocol=papr",
-            "protocol is 'papr'; expected 'paper' or 'code'",
+            "protocol is 'papr'; expected 'chat', 'paper' or 'code'",
             id="misspelt value",
         ),
         pytest.param("sample_felm_gen", "judge=lexicl", "did you mean lexical?", id="judge"),
