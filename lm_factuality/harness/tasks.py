@@ -28,6 +28,7 @@ from lm_factuality.harness.suite_task import SuiteTask, warnings_silenced
 logger = logging.getLogger(__name__)
 
 _YAML = (".yaml", ".yml")
+_TABLE_BASE = "factor/_factor.yaml"  # the YAML that tasks of a table without a YAML include
 _MISSPELT_SIMILARITY = 0.8  # difflib's ratio from which a key counts as a misspelt setting
 
 # The keys of metadata that all tasks of the suite read.
@@ -124,7 +125,7 @@ def write_yamls_of_tables(targets: Sequence[str]) -> list[str]:
                 f" {table.stem} --metadata data_dir={table.parent}"
             )
         config = {
-            "include": str(tasks_folder().resolve() / "factor" / "_factor.yaml"),
+            "include": str(tasks_folder().resolve() / _TABLE_BASE),
             "task": table.stem,
             "dataset_path": str(table.absolute()),
         }
