@@ -52,6 +52,35 @@ def client_class(model_class: type[LM]) -> type[LM]:
     return type(model_class.__name__, (_Client, model_class), {})
 
 
+def find_client_key(base_url: str, variable: str | None = "") -> str:
+    """Return the key that a client sends to a server, empty for none.
+
+    Args:
+        base_url: The address of the server.
+        variable: The environment variable that holds the key, from ``api_key_env``. Empty stands
+            for OPENAI_API_KEY; None and ``none`` send no key.
+
+    Raises:
+        ConfigError: The environment variable that the user named is not set, or OpenAI's own
+            server has no key.
+    """
+    # lm_eval reads "none" on a command line as None.
+    if variable in (None, "none", "None"):
+        return ""
+    name = str(variable) or OPENAI_KEY_VARIABLE
+    try:
+        key = os.environ.get(check_variable_name(name), "").strip()
+    except ValueError as error:
+        raise ConfigError(f"api_key_env in --model_args {error}") from None
+    is_needed = name != OPENAI_KEY_VARIABLE or is_openai(base_url)
+    if not key and is_needed:
+        raise ConfigError(
+            f"{base_url}: needs a key, but the environment variable {name} is not set; set it, or"
+            " pass api_key_env=NAME in --model_args, where none sends no key"
+        )
+    return key
+
+
 class _Client:
     """What the suite changes in a client: its key, its seed, and what it does if refused.
 
@@ -78,42 +107,22 @@ class _Client:
         Raises:
             ConfigError: The environment variable is not set.
         """
-        # lm_eval reads "none" on a command line as None.
-        self._key_variable = OPENAI_KEY_VARIABLE if api_key_env == "" else api_key_env
+        self._key_variable = api_key_env or OPENAI_KEY_VARIABLE
         self.refused_options: set[str] = set()
         super().__init__(**arguments)
         self._seed = None if seed is None else int(seed)
-        self._key = self._find_key()
+        self._key = find_client_key(self.base_url, api_key_env)
+        self._warn_of_host()
 
-    def _find_key(self) -> str:
-        """Return the server's key, empty for none, and say which server gets it.
-
-        Raises:
-            ConfigError: The environment variable that the user named is not set, or OpenAI's own
-                server has no key.
-        """
-        variable = self._key_variable
-        if variable in (None, "none", "None"):
-            return ""
-        try:
-            key = os.environ.get(check_variable_name(str(variable)), "").strip()
-        except ValueError as error:
-            raise ConfigError(f"api_key_env in --model_args {error}") from None
-
-        is_needed = variable != OPENAI_KEY_VARIABLE or is_openai(self.base_url)
-        if not key and is_needed:
-            raise ConfigError(
-                f"{self.base_url} wants a key, but the environment variable {variable} is not set;"
-                " set it, or pass api_key_env=NAME in --model_args, where none sends no key"
-            )
-        if key and not self._header and not is_openai(self.base_url):
+    def _warn_of_host(self) -> None:
+        """Say which server gets the key, unless it is OpenAI's own."""
+        if self._key and not self._header and not is_openai(self.base_url):
             logger.warning(
                 "the key in %s is sent to %s (api_key_env=NAME in --model_args takes the key of"
                 " another variable, api_key_env=none sends none)",
-                variable,
+                self._key_variable,
                 urlsplit(self.base_url).netloc,
             )
-        return key
 
     @cached_property
     def header(self) -> dict[str, str]:

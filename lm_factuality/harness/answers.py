@@ -29,6 +29,7 @@ from lm_factuality.harness import thinking
 from lm_factuality.harness.internals import internal
 from lm_factuality.harness.kept_answers import answer_kept
 from lm_factuality.harness.outputs import ScoredContinuation, WordAnswer
+from lm_factuality.harness.progress import reported_requests
 from lm_factuality.harness.requests import (
     MAX_FAILURES,
     Encoder,
@@ -116,7 +117,8 @@ def _answer_group(
     # All questions have these arguments alike; their prompts and words differ.
     _, _, method, *generation_arguments = questions[0].args
     if is_a(lm, "TemplateAPI"):
-        return _AnswerServer(lm, *generation_arguments).answer(questions, method)
+        with reported_requests(lm, len(questions), "texts"):
+            return _AnswerServer(lm, *generation_arguments).answer(questions, method)
 
     # A model must split texts into tokens to score a given word.
     can_score = isinstance(lm, TemplateLM) and getattr(lm, "tokenizer", None) is not None

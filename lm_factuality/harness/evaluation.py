@@ -59,9 +59,14 @@ def extend_evaluate() -> None:
     @wraps(evaluate)
     def evaluate_with_suite(lm: LM | CachingLM, *arguments: Any, **options: Any) -> object:
         model, store = lm, current_run().answers
-        # With --use_cache, ``lm_eval run`` wraps the model.
+        # With --use_cache, lm_eval wraps the model.
         if isinstance(lm, CachingLM):
-            model, store = lm.lm, lm.dbdict
+            model = lm.lm
+            if store is None:
+                store = lm.dbdict
+            else:
+                # `lm-factuality run` keeps answers itself, also if a config file has the option.
+                lm = model
         current_run().is_evaluating.set()
         _check_chat_server(model, options)
         with keep_answers(model, store), _with_request_types(model), _with_stderrs():
@@ -76,20 +81,13 @@ def extend_evaluate() -> None:
     evaluator.evaluate = evaluate_with_suite
 
 
-def _reporting(
-    model: LM, answer: Callable[[Sequence[Instance]], list[Any]]
-) -> Callable[[Sequence[Instance]], list[Any]]:
-    """Return a method of a model that also logs how far its requests are."""
-
-    def answer_and_report(instances: Sequence[Instance]) -> list[Any]:
-        distinct_requests = {json.dumps(request.args, default=str) for request in instances}
-        # Questions with given words as answers have their options in another place.
-        options = [request.args[1] for request in instances if isinstance(request.args[1], dict)]
-        longest = max((int(option.get("max_gen_toks", 0)) for option in options), default=0)
-        with reported_requests(model, len(distinct_requests), "texts", longest):
-            return answer(instances)
-
-    return answer_and_report
+def _generate_and_report(
+    model: LM, generate: Callable[[Sequence[Instance]], list[str]], instances: Sequence[Instance]
+) -> list[str]:
+    """Generate texts with a seed for each sample, and log how far they are."""
+    longest = max((int(request.args[1].get("max_gen_toks", 0)) for request in instances), default=0)
+    with reported_requests(model, len(instances), "texts", longest):
+        return generate(seed_samples(model, instances))
 
 
 def _check_chat_server(model: LM, options: Mapping[str, Any]) -> None:
@@ -137,15 +135,11 @@ def _with_request_types(model: LM) -> Iterator[None]:
     # Some models need the same number of requests in every process, or they wait for ever. The
     # processes of lm_eval's HFLM generate independently of each other.
     if getattr(model, "world_size", 1) == 1 or is_a(model, "HFLM"):
-        generate = _reporting(model, model.generate_until)
-        methods["generate_until"] = partial(
-            ask_once, lambda requests: generate(seed_samples(model, requests))
-        )
+        generate = partial(_generate_and_report, model, model.generate_until)
+        methods["generate_until"] = partial(ask_once, generate)
     # Only clients of servers may find them busy.
-    is_client = is_a(model, "TemplateAPI")
-    if is_client:
-        methods[answers.REQUEST_TYPE] = _reporting(model, methods[answers.REQUEST_TYPE])
-    with waits_for_busy_server(model) if is_client else nullcontext(), replaced(model, **methods):
+    waits = waits_for_busy_server(model) if is_a(model, "TemplateAPI") else nullcontext()
+    with waits, replaced(model, **methods):
         yield
 
 

@@ -39,7 +39,7 @@ from lm_factuality.ground.packages import replaced
 from lm_factuality.ground.published import cache_folder
 from lm_factuality.ground.sqlite import exclusive_access
 from lm_factuality.harness.internals import LmEvalPart
-from lm_factuality.harness.requests import is_a
+from lm_factuality.harness.requests import is_a, is_greedy_generation
 
 # In a run lm_eval shows the lines of its own loggers alone.
 logger = logging.getLogger("lm_eval.evaluator")
@@ -60,6 +60,9 @@ _WITHOUT_EFFECT = frozenset(
         "num_concurrent",
         "max_retries",
         "timeout",
+        "api_key_env",
+        "verify_certificate",
+        "ca_cert_path",
         "device",
         "parallelize",
         "tensor_parallel_size",
@@ -278,6 +281,9 @@ class Keeper:
     dbdict = None
     """lm_eval's response cache, which this replaces."""
 
+    num_kept: int
+    """The number of requests that were answered with answers that are kept."""
+
     def __init__(self, lm: LM, store: AnswerStore) -> None:
         """Read the model's identity, and remember its own methods.
 
@@ -294,6 +300,12 @@ class Keeper:
         self._score_tokens: Callable[..., list[Any]]
         # `score_tokens` of this class is called only for models that have one of these methods.
         self._score_tokens = getattr(lm, _method_of_tokens(lm), lm.loglikelihood)
+        self.num_kept = 0
+        # A run whose answers are kept does not ask for what the server refused before.
+        self._refused_key = self._hash("refused options", [])
+        refused = store.get(self._refused_key)
+        if refused and hasattr(lm, "remember_refused"):
+            lm.remember_refused(json.loads(refused))
         # How many samples of each request the run has asked for.
         self._num_samples: Counter[str] = Counter()
         # The keys of the answers that a client has been asked for, by the hash of the request.
@@ -406,6 +418,7 @@ class Keeper:
             text = self._store.get(key) if isinstance(key, str) else None
             if text is not None:
                 answers[indices[0]] = json.loads(text)
+        self.num_kept += len(answers)
         if answers:
             logger.info(
                 "%s of %s answers (%s) were kept and are reused; --fresh asks for all again",
@@ -425,9 +438,14 @@ class Keeper:
         """
         expected_keys = self._expected.get(self._hash(method, request))
         # Models that are asked in batches announce answers as well.
-        if expected_keys:
-            # Samples of one request are alike, so it does not matter which of them this one is.
-            self._store.update({expected_keys.popleft(): _to_json(answer)})
+        if not expected_keys:
+            return
+        # Samples of one request are alike, so it does not matter which of them this one is.
+        texts = {expected_keys.popleft(): _to_json(answer)}
+        refused = getattr(self._lm, "refused_options", None)
+        if refused:
+            texts[self._refused_key] = json.dumps(sorted(refused))
+        self._store.update(texts)
 
     def _hash(self, method: str, request: Sequence[Any]) -> str:
         """Return a hash of the model and a request; empty if it has parts such as images."""
@@ -444,10 +462,8 @@ class Keeper:
             ``"1f...a9"`` for a greedy request, ``"1f...a9, sample 2"`` for the third sample.
         """
         generation = request[1] if len(request) > 1 else None
-        if not request_hash or not isinstance(generation, dict):
-            return request_hash
-        # Servers go by the temperature alone, transformers by ``do_sample`` where it is given.
-        if not (generation.get("do_sample") or generation.get("temperature")):
+        is_sampled = isinstance(generation, dict) and not is_greedy_generation(generation)
+        if not request_hash or not is_sampled:
             return request_hash
         number = self._num_samples[request_hash]
         self._num_samples[request_hash] += 1

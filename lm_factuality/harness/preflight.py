@@ -6,11 +6,10 @@ do.
 """
 
 import logging
-import os
 import shutil
 import ssl
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from importlib.util import find_spec
 from pathlib import Path
 from typing import Any
@@ -18,6 +17,7 @@ from urllib.parse import urlsplit
 
 import httpx
 
+from judges.backends.api_client import find_client_key
 from judges.backends.server import OPENAI_KEY_VARIABLE
 from lm_factuality.ground.errors import ConfigError, DataError, ModelError, listed, printable
 from lm_factuality.ground.http import is_local, is_web_address
@@ -152,7 +152,6 @@ def check_server(model: str, arguments: Mapping[str, Any], needs_scores: bool) -
         return
     server = _read_server(model, arguments)
     _check_address(server)
-    _check_key(server)
     with _open_client(server) as client:
         reply = _ask_for_one_token(client, server, needs_scores)
         served_models = _list_models(client, server)
@@ -194,16 +193,13 @@ class _Server:
     model: str
     """The name of the model on the server."""
 
-    key_variable: str
-    """The environment variable that holds the key; empty if no key is sent."""
-
-    options: Mapping[str, Any] = field(default_factory=dict)
+    options: Mapping[str, Any]
     """All arguments, among which are the timeout and the certificates."""
 
     @property
     def key(self) -> str:
-        """The key; empty if there is none."""
-        return os.environ.get(self.key_variable, "") if self.key_variable else ""
+        """The key; empty if none is sent."""
+        return find_client_key(self.url, self.options.get("api_key_env", ""))
 
     @property
     def path(self) -> str:
@@ -213,13 +209,10 @@ class _Server:
 
 def _read_server(model: str, arguments: Mapping[str, Any]) -> _Server:
     """Read the arguments of lm_eval's client of a server."""
-    # lm_eval reads "none" on a command line as None.
-    variable = arguments.get("api_key_env", OPENAI_KEY_VARIABLE)
     return _Server(
         client=model,
         url=str(arguments.get("base_url") or _DEFAULT_URLS[model]),
         model=str(arguments.get("model") or arguments.get("pretrained") or ""),
-        key_variable="" if variable in (None, "none", "None") else str(variable),
         options=arguments,
     )
 
@@ -255,20 +248,6 @@ def _api_root(url: str) -> str:
     for path in (_CHAT_PATH, _COMPLETIONS_PATH):
         root = root.removesuffix(path)
     return root if urlsplit(root).path else f"{root}/v1"
-
-
-def _check_key(server: _Server) -> None:
-    """Check that there is a key for OpenAI's own server, which answers nobody without one.
-
-    Raises:
-        ConfigError: There is none.
-    """
-    needs_key = "openai" in server.client or urlsplit(server.url).hostname == "api.openai.com"
-    if needs_key and not server.key:
-        variable = server.key_variable or OPENAI_KEY_VARIABLE
-        raise ConfigError(
-            f"{server.url}: needs a key; set the environment variable {variable} to it"
-        )
 
 
 def _open_client(server: _Server) -> httpx.Client:
@@ -353,9 +332,13 @@ def _problem_of(reply: httpx.Response, server: _Server, served_models: Sequence[
         target = printable(reply.headers.get("location", "nowhere"))
         return f"the server redirects to {target}; write that address as base_url in --model_args"
     if status in (httpx.codes.UNAUTHORIZED, httpx.codes.FORBIDDEN):
-        variable = server.key_variable or OPENAI_KEY_VARIABLE
-        is_accepted = "is not accepted" if server.key else "is not set"
-        return f"{problem}; the key in the environment variable {variable} {is_accepted}"
+        variable = server.options.get("api_key_env", OPENAI_KEY_VARIABLE)
+        if server.key:
+            return f"{problem}; the key in the environment variable {variable} is not accepted"
+        return (
+            f"{problem}; no key was sent: set {OPENAI_KEY_VARIABLE}, or name another variable with"
+            " api_key_env=NAME in --model_args"
+        )
     if status in (httpx.codes.NOT_FOUND, httpx.codes.METHOD_NOT_ALLOWED):
         if served_models and server.model not in served_models:
             return f"{problem}; the server has {listed(served_models)}, not model={server.model}"

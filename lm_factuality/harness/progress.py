@@ -49,7 +49,9 @@ def reported_requests(
     """
     num_answered = 0
     num_passes = 0
-    add_partial = lm.cache_hook.add_partial
+    hook: Any = lm.cache_hook
+    add_partial = hook.add_partial
+    num_kept_before = getattr(hook, "num_kept", 0)
 
     def count_and_add(*arguments: object) -> None:
         nonlocal num_answered
@@ -61,12 +63,15 @@ def reported_requests(
         num_passes += 1
 
     def describe(seconds: float) -> str:
+        # Answers that are kept take no time.
+        num_kept = getattr(hook, "num_kept", 0) - num_kept_before
+        num_asked = max(1, num_requests - num_kept)
         if num_answered or not num_passes:
-            return f"{kind}: {describe_progress(num_answered, num_requests, seconds)}"
-        num_batches = -(-num_requests // _batch_size(lm))
+            return f"{kind}: {describe_progress(num_answered, num_asked, seconds)}"
+        num_batches = -(-num_asked // _batch_size(lm))
         most_seconds = seconds * num_batches * longest_answer / num_passes
         return (
-            f"{kind}: none of {plural(num_requests, 'request')} answered in {_duration(seconds)};"
+            f"{kind}: none of {plural(num_asked, 'request')} answered in {_duration(seconds)};"
             f" {num_passes / seconds:.1f} tokens a second for each text of the first batch, at most"
             f" {_duration(most_seconds - seconds)} left"
         )
@@ -76,7 +81,7 @@ def reported_requests(
         network: Any = getattr(lm, "model", None)
         if longest_answer and hasattr(network, "register_forward_hook"):
             stack.callback(network.register_forward_hook(count_pass).remove)
-        stack.enter_context(replaced(lm.cache_hook, add_partial=count_and_add))
+        stack.enter_context(replaced(hook, add_partial=count_and_add))
         stack.enter_context(_reports(describe))
         yield
 

@@ -117,7 +117,11 @@ def encoder_of(lm: LM) -> "Encoder | None":
             a tokenizer that the user has not named.
     """
     if is_a(lm, "LocalChatCompletion"):
-        raise no_prompt_logprobs(lm)
+        raise ModelError(
+            f"{type(lm).__name__}: chat servers give no log-probabilities of prompts; use"
+            " local-completions with the server's /v1/completions, or a task that asks questions,"
+            " such as factor_chat (docs/factor_chat.md)"
+        )
     if isinstance(lm, TemplateLM) and getattr(lm, "tokenizer", None) is not None:
         _warn_of_missing_bos(lm)
         return Encoder(lm)
@@ -127,21 +131,6 @@ def encoder_of(lm: LM) -> "Encoder | None":
             " tokenizer=PATH_OR_NAME and tokenizer_backend=huggingface in --model_args"
         )
     return None
-
-
-def no_prompt_logprobs(lm: LM, tasks: str = "") -> ModelError:
-    """Return the error for a client of a chat server that is to score given texts.
-
-    Args:
-        lm: The client.
-        tasks: The tasks that need it, for the error.
-    """
-    needed_for = f", which {tasks} needs" if tasks else ""
-    return ModelError(
-        f"{type(lm).__name__}: chat servers give no log-probabilities of prompts{needed_for}; use"
-        " local-completions with the server's /v1/completions, or a task that asks questions, such"
-        " as factor_chat (docs/factor_chat.md)"
-    )
 
 
 class Encoder:

@@ -8,7 +8,6 @@ passes over with a warning.
 
 import argparse
 import functools
-import logging
 import sys
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import AbstractContextManager, contextmanager, nullcontext
@@ -474,22 +473,12 @@ def _named_when_interrupted(current: EvaluationRun) -> Iterator[None]:
     Raises:
         KeyboardInterrupt: The user pressed Ctrl-C. Its text names the file.
     """
-    # lm_eval would log an error for each request that Ctrl-C cancels.
-    client_logger = logging.getLogger("lm_eval.models.api_models")
-    client_logger.addFilter(_is_no_cancellation)
     try:
         yield
     except KeyboardInterrupt as interrupt:
         if current.answers is None:
             raise
         raise KeyboardInterrupt(f"answers are kept in {current.answers.path}") from interrupt
-    finally:
-        client_logger.removeFilter(_is_no_cancellation)
-
-
-def _is_no_cancellation(record: logging.LogRecord) -> bool:
-    """Tell whether a log record is about something else than a cancelled request."""
-    return "CancelledError" not in record.getMessage()
 
 
 def _save_retrieved(

@@ -24,7 +24,7 @@ from lm_factuality.ground.thinking import (
     trailing_opening_mark,
 )
 from lm_factuality.harness.internals import internal
-from lm_factuality.harness.requests import request_like, seed_samples
+from lm_factuality.harness.requests import request_like
 from lm_factuality.harness.schema import FIELD, check_takes_schema
 
 REQUEST_TYPE = "answers_until"
@@ -50,8 +50,7 @@ def answers_until(lm: LM, requests: Sequence[Instance]) -> list[str]:
     """
     if any(FIELD in request.args[1] for request in requests):
         check_takes_schema(lm)
-    # Seeds come before answers are kept, so that each sample is kept by itself.
-    generate_requests = seed_samples(lm, [_as_generate_until(lm, request) for request in requests])
+    generate_requests = [_as_generate_until(lm, request) for request in requests]
     with thoughts_kept(lm) as use_known_mark:
         texts = _generate(lm, generate_requests)
 

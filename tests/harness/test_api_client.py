@@ -12,7 +12,7 @@ import pytest
 import yaml
 
 from lm_factuality import api
-from lm_factuality.ground.errors import ConfigError, ModelError
+from lm_factuality.ground.errors import ConfigError
 from tests.conftest import TASKS
 from tests.judges.server import Act, JudgeServer
 
@@ -214,7 +214,7 @@ def test_an_answer_lost_to_hidden_thoughts_says_what_to_set(server):
 def test_a_task_that_no_chat_server_can_do_is_refused_before_anything_is_sent(server, task):
     client = open_client(server)
 
-    with pytest.raises(ModelError, match=f"{task} needs"):
+    with pytest.raises(ConfigError, match=f"--tasks {task}: needs log-likelihoods"):
         evaluate(client, ["sample_felm", task], metadata={"judge": "lexical"})
 
     assert server.bodies == []

@@ -146,7 +146,7 @@ def chat_words(url: str, model: str = "m", task: str = "sample_felm") -> list[st
         ),
         pytest.param(
             ["--model", "openai-chat-completions", *chat_words("")[2:]],
-            "set the environment variable OPENAI_API_KEY to it",
+            "needs a key, but the environment variable OPENAI_API_KEY is not set",
             id="no key for OpenAI",
         ),
     ],
@@ -161,7 +161,10 @@ def test_a_run_that_cannot_work_ends_with_one_line(words, message):
 
 @pytest.mark.parametrize(
     ("key", "message"),
-    [("", "OPENAI_API_KEY is not set"), ("wrong-key-of-test", "OPENAI_API_KEY is not accepted")],
+    [
+        ("", "no key was sent: set OPENAI_API_KEY"),
+        ("wrong-key-of-test", "OPENAI_API_KEY is not accepted"),
+    ],
 )
 def test_a_key_that_a_server_refuses_is_named_in_one_line(key, message):
     with serving(key=KEY) as server:
