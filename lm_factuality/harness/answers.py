@@ -79,8 +79,8 @@ def word_answers(
         The answers in the order of the requests.
 
     Raises:
-        ModelError: The model has no log-probabilities and they are asked for, its server stops
-            answering, or a chat model is sent prompts without roles.
+        ModelError: The model has no log-probabilities and they are asked for, or its server stops
+            answering.
     """
     # Equal questions have the same key. Their arguments hold mappings, so they cannot be the key.
     keys = [json.dumps(request.args, sort_keys=True) for request in requests]
@@ -288,14 +288,9 @@ class _AnswerServer:
             The answers in the order of the questions.
 
         Raises:
-            ModelError: Prompts of a chat model have no roles, log-probabilities are required and
-                the server has none, or the server is gone.
+            ModelError: Log-probabilities are required and the server has none, or it is gone.
         """
         client = type(self._lm).__name__
-        # With --apply_chat_template, prompts are messages, each with the role of its author.
-        is_plain_text = any(isinstance(question.args[0], str) for question in questions)
-        if self._endpoint == "chat" and is_plain_text:
-            raise ModelError(f"{client}: a chat model is sent messages; pass --apply_chat_template")
         if method == "schema":
             check_takes_schema(self._lm)
         if method in ("words", "schema") or (method == "auto" and not self._has_openai_format):

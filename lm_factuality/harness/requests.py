@@ -113,15 +113,8 @@ def encoder_of(lm: LM) -> "Encoder | None":
         The encoder, or None if the model has no tokenizer and scores texts itself.
 
     Raises:
-        ModelError: The model is the client of a server that cannot score texts, or the client needs
-            a tokenizer that the user has not named.
+        ModelError: The client of a server needs a tokenizer that the user has not named.
     """
-    if is_a(lm, "LocalChatCompletion"):
-        raise ModelError(
-            f"{type(lm).__name__}: chat servers give no log-probabilities of prompts; use"
-            " local-completions with the server's /v1/completions, or a task that asks questions,"
-            " such as factor_chat (docs/factor_chat.md)"
-        )
     if isinstance(lm, TemplateLM) and getattr(lm, "tokenizer", None) is not None:
         _warn_of_missing_bos(lm)
         return Encoder(lm)

@@ -187,6 +187,31 @@ def test_several_options_may_be_refused(server):
     assert Counter(server.attempts.values())[1] == 1
 
 
+@pytest.mark.parametrize("num_concurrent", [1, 4])
+def test_a_continued_run_knows_what_was_refused(server, tmp_path, num_concurrent):
+    refuse(server, "seed")
+    arguments = {
+        "tasks": ["sample_felm"],
+        "model": "local-chat-completions",
+        "model_args": {
+            "model": "m",
+            "base_url": f"{server.base_url}/chat/completions",
+            "num_concurrent": num_concurrent,
+        },
+        "limit": 2,
+        "apply_chat_template": True,
+        "use_cache": str(tmp_path / "kept"),
+    }
+    api.run(output_path=tmp_path / "first", **arguments)
+    num_requests = len(server.bodies)
+
+    continued = api.run(output_path=tmp_path / "second", **arguments)
+
+    # The one request is that of the check before the run.
+    assert len(server.bodies) == num_requests + 1
+    assert continued.files[0].tasks[0].metadata["refused_options"] == ["seed"]
+
+
 def test_thoughts_of_a_server_are_kept_apart_from_what_is_scored(server):
     message = {"content": "Answer: ALL_CORRECT", "reasoning_content": "Answer: 1"}
     choice = {"index": 0, "message": message, "finish_reason": "stop"}

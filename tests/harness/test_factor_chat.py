@@ -298,7 +298,7 @@ def test_a_server_that_always_fails_ends_the_run(evaluate, oracle, answers, mess
 
 
 def test_a_chat_server_without_a_chat_template_is_an_error(evaluate, oracle):
-    with pytest.raises(ModelError, match="pass --apply_chat_template"):
+    with pytest.raises(ConfigError, match="add --apply_chat_template"):
         run_task(evaluate, oracle().server, apply_chat_template=False)
 
 

@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
+import logging
 import os
 import sqlite3
+import time
 from contextlib import closing
 from pathlib import Path
 
@@ -11,6 +13,7 @@ import pytest
 from lm_eval.api.instance import Instance
 from lm_eval.api.model import LM
 
+from lm_factuality.harness import progress
 from lm_factuality.harness.kept_answers import AnswerFile, identity_of, keep_answers
 
 GREEDY = {"max_gen_toks": 5}
@@ -162,6 +165,37 @@ def test_a_fresh_run_asks_for_all_answers_again(path):
     generate(model, AnswerFile(path, is_fresh=True), "a")
 
     assert model.prompts == ["a"]
+
+
+def test_a_run_with_another_key_continues(path):
+    generate(CountingModel(), AnswerFile(path, {"model_args": {"api_key_env": "A"}}), "a")
+    model = CountingModel()
+
+    generate(model, AnswerFile(path, {"model_args": {"api_key_env": "B"}}), "a")
+
+    assert model.prompts == []
+
+
+def test_progress_leaves_out_answers_that_are_kept(path, monkeypatch, caplog):
+    class SlowModel(CountingModel):
+        def generate_until(self, requests):
+            time.sleep(0.3)
+            return super().generate_until(requests)
+
+    generate(SlowModel(), AnswerFile(path), "a", "b")
+    monkeypatch.setattr(progress, "_FIRST_REPORT", 0.1)
+    monkeypatch.setattr(progress, "logger", logging.getLogger("test"))
+    model = SlowModel()
+    requests = [Instance("", {}, (prompt, GREEDY), 0) for prompt in "abc"]
+
+    with (
+        caplog.at_level(logging.INFO, "test"),
+        keep_answers(model, AnswerFile(path)),
+        progress.reported_requests(model, len(requests), "texts"),
+    ):
+        model.generate_until(requests)
+
+    assert "texts: none of 1 request answered" in caplog.text
 
 
 @pytest.fixture

@@ -15,7 +15,7 @@ from typing import Any
 
 import pytest
 
-from lm_factuality.ground.errors import DataError
+from lm_factuality.ground.errors import ConfigError, DataError
 from lm_factuality.harness import preflight
 from lm_factuality.harness.progress import describe_progress
 from tests.conftest import REPOSITORY, TASKS
@@ -175,6 +175,17 @@ def test_a_key_that_a_server_refuses_is_named_in_one_line(key, message):
     assert "wrong-key-of-test" not in completed.stderr
 
 
+@pytest.mark.parametrize("name", ["UNSET_KEY_OF_TEST", "not-a-name-1234567890abcdef"])
+def test_a_variable_without_a_key_is_refused_before_anything_is_sent(name):
+    with serving() as server:
+        arguments = {"base_url": server.url + CHAT, "model": "m", "api_key_env": name}
+        with pytest.raises(ConfigError, match="environment variable") as refusal:
+            preflight.check_server("local-chat-completions", arguments, needs_scores=False)
+
+    assert server.bodies == []
+    assert "1234567890abcdef" not in str(refusal.value)
+
+
 @pytest.mark.parametrize(
     ("path", "model", "message"),
     [
@@ -295,6 +306,19 @@ def test_a_dry_run_sends_nothing_and_comes_close_to_what_is_sent():
         len(message["content"].encode()) for body in sent for message in body["messages"]
     )
     assert num_tokens == pytest.approx(sent_bytes / 3.5, rel=0.25)
+
+
+def test_a_cache_named_in_a_config_file_knows_the_model(tmp_path):
+    config = {"model": "constant-answer", "tasks": ["sample_felm"], "limit": 2, "batch_size": 1}
+    config |= {"use_cache": str(tmp_path / "kept"), "output_path": str(tmp_path / "results")}
+    for answer in ("ALL_CORRECT", "1"):
+        config["model_args"] = {"answer": answer}
+        (tmp_path / "run.yaml").write_text(json.dumps(config))
+        run_command("--config", str(tmp_path / "run.yaml"), "--log_samples")
+
+    newest = max((tmp_path / "results").rglob("samples_*.jsonl"), key=lambda path: path.name)
+    answers = [json.loads(line)["resps"] for line in newest.read_text().splitlines()]
+    assert answers == [[["1"]]] * 2
 
 
 def test_a_dry_run_loads_no_model():

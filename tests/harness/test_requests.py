@@ -10,7 +10,7 @@ import pytest
 import torch
 from transformers import AutoModelForCausalLM, AutoTokenizer
 
-from lm_factuality.ground.errors import ModelError
+from lm_factuality.ground.errors import ConfigError, ModelError
 from tests.conftest import example_row
 from tests.tiny_models import CompletionsServer, save_gpt2, save_opt, save_t5
 
@@ -328,8 +328,8 @@ def test_a_client_without_a_tokenizer_is_refused(serve, gpt2_folder, task, evalu
 def test_a_chat_server_is_refused(serve, gpt2_folder, task, evaluate):
     arguments = client_arguments(serve(), gpt2_folder)
 
-    with pytest.raises(ModelError, match="use local-completions"):
-        evaluate("local-chat-completions", ["t"], task(), arguments)
+    with pytest.raises(ConfigError, match="or use --model local-completions"):
+        evaluate("local-chat-completions", ["t"], task(), arguments, apply_chat_template=True)
 
 
 @pytest.fixture
