@@ -307,6 +307,9 @@ class Run:
         """The protocol, or an empty text if it gives the benchmark's main scores."""
         # Tasks without protocols follow the paper.
         protocol = str(self.task.metadata.get("protocol", "paper"))
+        # Answers in a JSON schema are not comparable with others.
+        if self.task.metadata.get("answers") == "schema":
+            return f"{protocol} with a JSON schema"
         return "" if protocol in _MAIN_PROTOCOLS else protocol
 
 

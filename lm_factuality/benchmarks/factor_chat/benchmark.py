@@ -79,8 +79,6 @@ def notes_on_run(file: ResultsFile, task: TaskResult) -> Iterator[str]:
         A note, such as ``without a chat template``.
     """
     answers_read = task.metadata.get("answers_read")
-    if answers_read == "schema":
-        yield "answers in a JSON schema"
     if answers_read in ("words", "schema"):
         yield "by words: each probability is 0 or 1, and choices are often equal"
     # If the server applies the template, the value is an empty text.
