@@ -332,7 +332,7 @@ def _problem_of(reply: httpx.Response, server: _Server, served_models: Sequence[
         target = printable(reply.headers.get("location", "nowhere"))
         return f"the server redirects to {target}; write that address as base_url in --model_args"
     if status in (httpx.codes.UNAUTHORIZED, httpx.codes.FORBIDDEN):
-        variable = server.options.get("api_key_env", OPENAI_KEY_VARIABLE)
+        variable = server.options.get("api_key_env") or OPENAI_KEY_VARIABLE
         if server.key:
             return f"{problem}; the key in the environment variable {variable} is not accepted"
         return (

@@ -6,6 +6,7 @@ import contextlib
 import http.server
 import json
 import os
+import signal
 import subprocess
 import sys
 import threading
@@ -264,6 +265,40 @@ def test_a_server_that_dies_during_a_run_ends_it_without_a_traceback(concurrency
     assert completed.returncode == 1
     assert "no answer, after several tries: HTTP 500 Internal Server Error" in completed.stderr
     assert "Traceback" not in completed.stderr
+
+
+def test_ctrl_c_ends_a_run_with_the_command_that_continues_it(tmp_path):
+    interrupted = threading.Event()
+
+    def status() -> int:
+        if len(server.bodies) > 8:
+            interrupted.wait(60)
+        return 200
+
+    environment = {**os.environ, "LM_FACTUALITY_HOME": str(tmp_path), "OPENAI_API_KEY": ""}
+    with serving(status=status) as server:
+        words = [*chat_words(server.url + CHAT), "--limit", "20", "--fresh"]
+        words[words.index("--model_args") + 1] += ",num_concurrent=4"
+        process = subprocess.Popen(
+            [sys.executable, "-c", COMMAND, "run", *words],
+            cwd=REPOSITORY,
+            env=environment,
+            stderr=subprocess.PIPE,
+            text=True,
+        )
+        # The first request is that of the check before the run.
+        while len(server.bodies) < 12 and process.poll() is None:
+            time.sleep(0.1)
+        process.send_signal(signal.SIGINT)
+        _, log = process.communicate(timeout=60)
+        interrupted.set()
+
+    assert process.returncode == 130
+    assert f"answers are kept in {tmp_path / 'model_answers.sqlite'}. To continue:" in log
+    # This option would delete what is kept.
+    assert "--fresh" not in log.rpartition("To continue:")[2]
+    assert "CancelledError" not in log
+    assert "Traceback" not in log
 
 
 def test_a_disk_without_room_for_results_is_named(tmp_path, monkeypatch):

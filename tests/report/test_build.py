@@ -178,6 +178,19 @@ def test_the_newest_run_of_a_model_counts_and_the_report_says_so(runs, out):
     assert "50.0" not in text
 
 
+def test_a_run_with_a_json_schema_does_not_replace_one_without(runs, out):
+    plain_task = felm_task(["Answer: 2"])
+    schema_task = felm_task(["Answer: 2"])
+    schema_task["metadata"]["answers"] = "schema"
+    write_results(runs, {"my_felm": plain_task}, date="2025-01-02T03-04-05.000001")
+    write_results(runs, {"my_felm": schema_task}, date="2026-01-02T03-04-05.000002")
+
+    notes = build_report([runs], out).notes
+
+    assert not any("using newest" in note for note in notes)
+    assert "with a JSON schema" in text_of_page(out, "index.html")
+
+
 def test_a_run_without_samples_is_named_with_the_option_that_keeps_them(runs, out):
     write_results(runs, {"my_factor": factor_task(RIGHT)}, with_samples=False)
 
