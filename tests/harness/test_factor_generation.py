@@ -12,7 +12,7 @@ import yaml
 
 from lm_factuality.benchmarks.factor_generation.judging import FACTOR_GENERATION
 from lm_factuality.cli.main import main
-from lm_factuality.ground.errors import ConfigError, DataError, ModelError
+from lm_factuality.ground.errors import ConfigError, DataError
 from lm_factuality.harness.samples import verdict_of
 from tests.benchmarks.factor_generation.rule import mark_by_wording
 from tests.conftest import TASKS, example_row, run_command
@@ -473,7 +473,7 @@ def test_a_chat_server_is_refused_before_it_generates(evaluate, server):
     # The task scores completions too, and chat servers cannot score a given text.
     server_args = {"model": "any", "base_url": f"{server.base_url}/chat/completions"}
 
-    with pytest.raises(ModelError, match="chat servers give no log-probabilities"):
+    with pytest.raises(ConfigError, match="which chat servers do not give"):
         evaluate(
             "local-chat-completions",
             [TASK],
