@@ -11,7 +11,7 @@ from itertools import chain, islice
 from pathlib import Path
 from typing import Any
 
-from tqdm import tqdm
+from tqdm.auto import tqdm
 
 from factor_gen.language import ENGLISH
 from factor_gen.recipe import document_text, reason_to_leave_out, required_columns

@@ -13,7 +13,7 @@ from typing import Any, NamedTuple
 
 import torch
 from torch.nn.functional import cross_entropy
-from tqdm import tqdm
+from tqdm.auto import tqdm
 from transformers import AutoModelForCausalLM, AutoTokenizer, PreTrainedTokenizerBase
 
 from factor_gen.settings import FluencySettings, NliSettings

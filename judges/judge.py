@@ -14,7 +14,7 @@ from pathlib import Path
 from pkgutil import resolve_name
 from typing import TYPE_CHECKING, Any, TypeAlias, TypeVar
 
-from tqdm import tqdm
+from tqdm.auto import tqdm
 
 from judges.answers import Answer, CostEstimate, Decoding, Request, Usage
 from judges.backends import Backend, NumberedAnswer

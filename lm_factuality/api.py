@@ -1,7 +1,7 @@
 """The Python API of the suite. The names in ``__all__`` keep their meaning from release to release.
 
 Scripts and notebooks import it; see ``docs/python.md``. The import is cheap, since functions import
-what they need. Scores and rows are plain dictionaries for ``pandas.DataFrame``.
+what they need. Scores and rows are lists of dictionaries with a method ``to_pandas``.
 """
 
 from __future__ import annotations
@@ -51,6 +51,7 @@ __all__ = [
     "ModelError",
     "Pair",
     "Results",
+    "Rows",
     "build",
     "check",
     "evaluate",
@@ -74,6 +75,19 @@ _LAZY_MODULES = {
 }
 # The keys of a score that are attributes of its figure.
 _FIGURE_KEYS = ("value", "low", "high", "stderr", "unscored", "worst", "best", "guess_baseline")
+# The keys of a headline that a notebook shows.
+_HEADLINE_KEYS = (
+    "model",
+    "task",
+    "score",
+    "value",
+    "low",
+    "high",
+    "guess_baseline",
+    "rows",
+    "unscored",
+)
+_MOST_SHOWN = 10  # rows, and columns, of a table in a notebook
 # The keys of a score that are attributes of the corrected figure.
 _CORRECTED_KEYS = {"corrected_low": "low", "corrected_high": "high", "corrected": "value"}
 
@@ -94,14 +108,71 @@ def __getattr__(name: str) -> object:
     return getattr(import_module(_LAZY_MODULES[name]), name)
 
 
-@dataclass(frozen=True)
+class Rows(list[dict[str, Any]]):
+    """A list of dictionaries with the same keys. A notebook shows it as a table."""
+
+    def to_pandas(self) -> DataFrame:
+        """Return a pandas DataFrame with a column for each key."""
+        import pandas
+
+        return pandas.DataFrame(list(self))
+
+    def __repr__(self) -> str:
+        """Return the number of rows and their keys, since the rows can be long."""
+        if not self:
+            return "no rows"
+        return f"{len(self):,} rows with {', '.join(self[0])} (all: .to_pandas())"
+
+    def _repr_html_(self) -> str:
+        """Return the first and the last rows as a small table, which Jupyter calls for."""
+        table: str = self.to_pandas().to_html(max_rows=_MOST_SHOWN, max_cols=_MOST_SHOWN)
+        return table
+
+
+@dataclass(frozen=True, repr=False)
 class Results:
-    """The results of one or more runs of lm_eval."""
+    """The results of one or more runs of lm_eval. A notebook shows a table of the headlines."""
 
     files: tuple[ResultsFile, ...]
     """The results files, with their ``tasks`` and their ``content`` as lm_eval writes it."""
 
-    def scores(self) -> list[dict[str, Any]]:
+    def to_pandas(self) -> DataFrame:
+        """Return the scores as a pandas DataFrame, with the columns of `scores`."""
+        return self.scores().to_pandas()
+
+    def __repr__(self) -> str:
+        """Return the headline of each model and task as a line of a table."""
+        headlines = self._headlines()
+        if not headlines:
+            return f"Results of {len(self.files)} runs, without scores of the suite"
+        text: str = headlines.to_pandas().to_string(index=False, float_format="{:.3f}".format)
+        return text
+
+    def _repr_html_(self) -> str:
+        """Return the headlines as a small table, which Jupyter calls for."""
+        headlines = self._headlines()
+        if not headlines:
+            return repr(self)
+        table: str = headlines.to_pandas().to_html(
+            index=False, float_format="{:.3f}".format, max_rows=_MOST_SHOWN
+        )
+        return table
+
+    def _headlines(self) -> Rows:
+        """Return the main score of each model and task, with the model's short name."""
+        from lm_factuality.ground.model_names import display_name
+
+        scores = self.scores()
+        models = {score["model"] for score in scores}
+        headlines: dict[tuple[str, str], dict[str, Any]] = {}
+        for score in scores:
+            headline = {key: score[key] for key in _HEADLINE_KEYS}
+            headline["model"] = display_name(score["model"], models)
+            # The first score of a task is its headline.
+            headlines.setdefault((score["model"], score["task"]), headline)
+        return Rows(headlines.values())
+
+    def scores(self) -> Rows:
         """Return a dictionary for each score of each of the suite's tasks, the headline first.
 
         Returns:
@@ -119,7 +190,7 @@ class Results:
             suite_runs,
         )
 
-        rows = []
+        rows = Rows()
         runs, _ = suite_runs(self.files)
         for run in runs:
             task = run.task
@@ -146,7 +217,7 @@ class Results:
                 rows.append(row)
         return rows
 
-    def rows(self) -> list[dict[str, Any]]:
+    def rows(self) -> Rows:
         """Return a dictionary for each row of each task whose samples were kept.
 
         Returns:
@@ -157,7 +228,7 @@ class Results:
         Raises:
             DataError: A file of samples is damaged.
         """
-        rows = []
+        rows = Rows()
         for file in self.files:
             for task in file.tasks:
                 for sample in _samples(file, task):
@@ -168,7 +239,7 @@ class Results:
                     rows.append(row)
         return rows
 
-    def unscored(self) -> list[dict[str, Any]]:
+    def unscored(self) -> Rows:
         """Return a dictionary for each reason why rows of a task have no score.
 
         Returns:
@@ -184,7 +255,7 @@ class Results:
             if isinstance(reason, str):
                 reasons_by_run[row["model"], row["task"]].append(reason)
 
-        counts = []
+        counts = Rows()
         for (model, task), reasons in reasons_by_run.items():
             for reason in reasons_of(reasons):
                 counts.append(
@@ -230,17 +301,24 @@ class Check:
     @property
     def claims(self) -> DataFrame:
         """The claims as a pandas DataFrame, with the columns of ``claims.jsonl``."""
-        import pandas
+        return self.to_pandas()
 
+    def to_pandas(self) -> DataFrame:
+        """Return the claims, as `claims` does."""
         from lm_factuality.check.outputs import claim_object
 
-        return pandas.DataFrame([claim_object(claim) for claim in self.result.claims])
+        return Rows(claim_object(claim) for claim in self.result.claims).to_pandas()
 
     def __repr__(self) -> str:
         """Return the figures as a small table."""
         from lm_factuality.check.outputs import figures_text
 
         return figures_text(self.result)
+
+    def _repr_html_(self) -> str:
+        """Return the figures and a small table of claims, which Jupyter calls for."""
+        claims = self.to_pandas().reindex(columns=["answer", "claim", "verdict", "reason"])
+        return f"<pre>{self!r}</pre>{claims.to_html(index=False, max_rows=_MOST_SHOWN)}"
 
 
 def check(

@@ -8,7 +8,7 @@ import random
 from collections import Counter
 from collections.abc import Sequence
 
-from tqdm import tqdm
+from tqdm.auto import tqdm
 
 from factor_gen.audit.baselines import classifier_scores, similarity_scores, surface_scores
 from factor_gen.audit.evaluate import (

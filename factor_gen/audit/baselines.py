@@ -8,7 +8,7 @@ from collections.abc import Iterator, Sequence
 from typing import TYPE_CHECKING, NamedTuple
 
 import numpy as np
-from tqdm import tqdm
+from tqdm.auto import tqdm
 
 from factor_gen.audit.records import COMPARES, LEARNED, SURFACE, ChoiceScores
 from factor_gen.audit.words import word_edit_distance

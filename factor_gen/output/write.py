@@ -17,7 +17,7 @@ from typing import Any, TextIO, TypeAlias
 
 import pyarrow
 import pyarrow.parquet
-from tqdm import tqdm
+from tqdm.auto import tqdm
 
 from factor_gen.audit.audit import audit_rows
 from factor_gen.audit.read import read_benchmark

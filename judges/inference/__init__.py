@@ -15,7 +15,7 @@ from functools import cache, partial
 from typing import TYPE_CHECKING, Any, Literal, Protocol
 
 from pydantic import TypeAdapter
-from tqdm import tqdm
+from tqdm.auto import tqdm
 
 from judges.lexical.model import LexicalModel, load_lexical_model
 from judges.lexical.words import ParsedPassage

@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, NamedTuple
 
 import torch
 import transformers
-from tqdm import tqdm
+from tqdm.auto import tqdm
 from transformers import (
     AutoConfig,
     AutoModelForSeq2SeqLM,

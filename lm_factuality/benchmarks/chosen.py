@@ -188,7 +188,9 @@ class Entry:
         factor = score.display_factor
         low = None if figure.low is None else factor * figure.low
         high = None if figure.high is None else factor * figure.high
-        return Dot(factor * figure.value, low, high)
+        guess = figure.guess_baseline
+        baseline = None if guess is None else factor * guess
+        return Dot(factor * figure.value, low, high, baseline)
 
     @property
     def unscored_of(self) -> str:

@@ -4,7 +4,7 @@ Leaderboards and plots call it to group models and to order them by size.
 """
 
 import re
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 from typing import Any
 
 from lm_factuality.ground.packages import load_yaml
@@ -25,6 +25,26 @@ def short_name(model: str) -> str:
         ``EleutherAI/pythia-1.4B`` becomes ``pythia-1.4b``.
     """
     return model.rstrip("/").rsplit("/", 1)[-1].lower()
+
+
+def display_name(name: str, names: Iterable[str]) -> str:
+    """Shorten the path of a model's folder to its last part, if no other model has the same.
+
+    Args:
+        name: The name of a model on the Hub, which stays as it is, or a path.
+        names: The names of all models of the report.
+
+    Example:
+        ``/data/models/pythia`` gives ``pythia``, and ``EleutherAI/pythia-70m`` stays.
+    """
+    # A name on the Hub has at most one slash, between the organisation and the model.
+    is_path = name.count("/") > 1 or name.startswith((".", "/"))
+    if not is_path:
+        return name
+    # Readers know a folder by its last part.
+    last_part = name.rsplit("/", 1)[-1]
+    last_parts = [model_name.rsplit("/", 1)[-1] for model_name in names]
+    return last_part if last_parts.count(last_part) == 1 else name
 
 
 def family(model: str) -> str:

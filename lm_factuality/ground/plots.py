@@ -22,6 +22,8 @@ if TYPE_CHECKING:
 
 MOST_ROWS = 40  # rows that `dots` draws; the table under the plot has all
 MOST_SERIES = 8  # series with different colours
+PERCENT = (0, 100)  # the ends of an axis of shares, which are equal in all plots
+BASELINE = "guess baseline"  # the label of the score of a guess, in legends and at lines
 
 _STYLE = Path(__file__).with_name("plots.mplstyle")
 _WIDTH = 4.8  # inches; text is readable on a phone and in half a page
@@ -48,6 +50,9 @@ class Dot:
 
     high: float | None = None
     """The upper end of the interval, or None if the value has no interval."""
+
+    baseline: float | None = None
+    """The score of a guess, which plots mark, or None if it is not known."""
 
     @property
     def interval(self) -> str:
@@ -138,6 +143,8 @@ def scatter(
 ) -> Plot:
     """Plot points with their intervals. Labels that would overlap are left out.
 
+    The y axis reaches from 0 to 100%, so that equal distances in two plots mean the same.
+
     Args:
         title: The title of the plot.
         x_label: The label of the x axis, with its unit.
@@ -162,9 +169,9 @@ def scatter(
 
         if by_size:
             _set_size_axis(axes)
-        axes.set(xlabel=x_label, ylabel=y_label)
-        # The labels of the outermost points need room, a share of the width and of the height.
-        axes.margins(0.16)
+        # The labels of the outermost points need room, a share of the width.
+        axes.margins(x=0.16)
+        axes.set(xlabel=x_label, ylabel=y_label, ylim=PERCENT)
         if reference is not None:
             name, height = reference
             axes.axhline(height, **_REFERENCE_STYLE)
@@ -191,9 +198,10 @@ def dots(
     x_label: str,
     rows: Sequence[tuple[str, Mapping[str, Dot]]],
     series: Sequence[str],
-    reference: Reference = None,
 ) -> Plot:
     """Plot a horizontal row of dots for each label, with one dot per series.
+
+    The x axis reaches from 0 to 100%. A dashed line marks the guess baseline of each row.
 
     Args:
         title: The title of the plot.
@@ -201,7 +209,6 @@ def dots(
         rows: The label of each row, and its dots by series. Only the first `MOST_ROWS` rows are
             drawn.
         series: The names of the series, in the order of the legend.
-        reference: A label and a value on the x axis that gets a dashed line.
 
     Returns:
         The plot, with a table of all rows and a column per series.
@@ -218,19 +225,12 @@ def dots(
         figure, axes = _new_figure(height)
         axes.grid(visible=False, axis="y")
         axes.spines.left.set_visible(False)
-        if reference is not None:
-            name, value = reference
-            axes.axvline(value, **_REFERENCE_STYLE)
-            # With the transform below, 1 is the top of the axes, whatever the data are.
-            top = (value, 1)
-            transform = axes.get_xaxis_transform()
-            axes.annotate(name, top, xycoords=transform, ha="center", va="bottom")
-
+        has_baselines = _draw_baselines(axes, drawn_rows)
         _draw_rows(axes, drawn_rows, series)
         axes.set_yticks(range(len(drawn_rows)), [_plain_label(label) for label, _ in drawn_rows])
         # The y axis points downwards, so that the first row is on top.
-        axes.set(xlabel=x_label, ylim=(len(drawn_rows) - 0.5, -0.5))
-        if len(series) > 1:
+        axes.set(xlabel=x_label, xlim=PERCENT, ylim=(len(drawn_rows) - 0.5, -0.5))
+        if has_baselines or len(series) > 1:
             _add_legend(figure)
 
     return Plot(figure, title, ("", *series), table)
@@ -261,6 +261,26 @@ def _new_figure(height: float) -> "tuple[Figure, Axes]":
 
     figure = Figure(figsize=(_WIDTH, height))
     return figure, figure.add_subplot()
+
+
+def _draw_baselines(axes: "Axes", rows: Sequence[tuple[str, Mapping[str, Dot]]]) -> bool:
+    """Draw the guess baseline of each row as a vertical dashed line, and tell whether any is known.
+
+    Args:
+        axes: The axes to draw on.
+        rows: The label of each row, and its dots by series.
+    """
+    has_baselines = False
+    for height, (_, dot_by_series) in enumerate(rows):
+        # The models of a task score the same rows, so they share a baseline.
+        baselines = {dot.baseline for dot in dot_by_series.values() if dot.baseline is not None}
+        for baseline in sorted(baselines):
+            # The legend lists each line with a label, so only the first one of all has one.
+            label = "" if has_baselines else BASELINE
+            line = axes.vlines(baseline, height - 0.45, height + 0.45, label=label)
+            line.set(**_REFERENCE_STYLE)
+            has_baselines = True
+    return has_baselines
 
 
 def _draw_rows(
@@ -306,6 +326,8 @@ def _draw_series(axes: "Axes", name: str, points: Sequence[Point], linestyle: st
         yerr=_error_bars(y_dots),
         label=_plain_label(name),
         linestyle=linestyle,
+        # Dots at 0 and at 100% are drawn whole.
+        clip_on=False,
     )
 
 

@@ -32,7 +32,7 @@ from typing import Any, NamedTuple, Protocol, TypeAlias
 
 from lm_eval.api.instance import Instance
 from lm_eval.api.model import LM, TemplateLM
-from tqdm import tqdm
+from tqdm.auto import tqdm
 
 from judges.answers import Answer
 from lm_factuality.ground.packages import replaced

@@ -20,7 +20,7 @@ from typing import Any, TypeAlias
 
 from lm_eval.api.instance import Instance
 from lm_eval.api.model import LM, TemplateLM
-from tqdm import tqdm
+from tqdm.auto import tqdm
 
 from lm_factuality.ground.errors import FactualityError, ModelError
 from lm_factuality.harness.context import current_run

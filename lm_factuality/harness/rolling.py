@@ -12,7 +12,7 @@ from collections.abc import Iterator, Sequence
 
 from lm_eval.api.instance import Instance
 from lm_eval.api.model import LM, TemplateLM
-from tqdm import tqdm
+from tqdm.auto import tqdm
 
 from lm_factuality.ground.errors import ModelError
 from lm_factuality.ground.packages import replaced

@@ -13,7 +13,7 @@ from typing import Any, TypeVar
 import torch
 from lm_eval.api.instance import Instance
 from lm_eval.models.huggingface import HFLM
-from tqdm import tqdm
+from tqdm.auto import tqdm
 
 from lm_factuality.ground.errors import ConfigError, ModelError
 from lm_factuality.ground.settings import Strict, read_settings

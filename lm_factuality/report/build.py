@@ -19,7 +19,9 @@ from lm_factuality.benchmarks.chosen import (
     Entry,
     Model,
     ReportRuns,
+    ScoreFigure,
     newest_runs,
+    reported_scores,
     scores_section,
     suite_runs,
 )
@@ -27,7 +29,7 @@ from lm_factuality.benchmarks.declaration import SHARE, Benchmark, Run
 from lm_factuality.ground.errors import DataError, listed
 from lm_factuality.ground.files import whole_folder, write_json, write_text
 from lm_factuality.ground.html import SCRIPT, STYLE, Link, read_asset, read_file, render
-from lm_factuality.ground.model_names import family, size_in_name
+from lm_factuality.ground.model_names import display_name, family, size_in_name
 from lm_factuality.ground.packages import need
 from lm_factuality.ground.plots import MOST_SERIES, Dot, Plot, dots
 from lm_factuality.harness.outputs import ResultsFile
@@ -44,6 +46,12 @@ from lm_factuality.results.settings import settings_of
 
 MARK = "report.json"
 """The file that marks a folder as a report, which a new report may replace."""
+
+_TOO_FEW = (
+    f"Too few documents: scores of fewer than {ScoreFigure.least} are left out (–), and their"
+    " intervals are shown"
+)
+"""The note on runs that have such scores, which is said once on a page."""
 
 _SHARED_ASSETS = (STYLE, SCRIPT, "elements.js")
 """The styles and scripts that leaderboards use as well."""
@@ -170,7 +178,7 @@ def _make_model(model_id: str, key: ModelKey, newest_file: ResultsFile, names: s
         newest_file: The newest results file of the model, which may tell its size.
         names: The names of all models of the report.
     """
-    label = _short_name(key.name, names)
+    label = display_name(key.name, names)
     if key.variant:
         label = f"{label} ({key.variant})"
     return Model(
@@ -182,26 +190,6 @@ def _make_model(model_id: str, key: ModelKey, newest_file: ResultsFile, names: s
         size=newest_file.num_parameters or size_in_name(key.name),
         family=family(key.name),
     )
-
-
-def _short_name(name: str, names: Iterable[str]) -> str:
-    """Shorten the path of a model's folder to its last part, if no other model has the same.
-
-    Args:
-        name: The name of a model on the Hub, which stays as it is, or a path.
-        names: The names of all models of the report.
-
-    Example:
-        ``/data/models/pythia`` gives ``pythia``, and ``EleutherAI/pythia-70m`` stays.
-    """
-    # A name on the Hub has at most one slash, between the organisation and the model.
-    is_path = name.count("/") > 1 or name.startswith((".", "/"))
-    if not is_path:
-        return name
-    # Readers know a folder by its last part.
-    last_part = name.rsplit("/", 1)[-1]
-    last_parts = [model_name.rsplit("/", 1)[-1] for model_name in names]
-    return last_part if last_parts.count(last_part) == 1 else name
 
 
 def _write_site(report_runs: ReportRuns, folder: Path, title: str) -> None:
@@ -300,6 +288,9 @@ def _entries_by_note(entries: Iterable[Entry]) -> dict[str, list[Entry]]:
     for entry in entries:
         for note in notes_of(entry.benchmark, entry.file, entry.result):
             entries_by_note[note].append(entry)
+        figures = [entry.figure(score) for score in reported_scores([entry])]
+        if any(figure is not None and figure.is_few for figure in figures):
+            entries_by_note[_TOO_FEW].append(entry)
     return entries_by_note
 
 
@@ -334,7 +325,9 @@ def _overview_plot(report_runs: ReportRuns) -> Plot | None:
             rows.append((row_label, dots_by_model))
     if not rows:
         return None
-    return dots("The score of each task", "%; ↓: lower is better", rows, labels)
+    has_arrow = any(row_label.endswith("↓") for row_label, _ in rows)
+    x_label = "%; ↓: lower is better" if has_arrow else "%"
+    return dots("The score of each task", x_label, rows, labels)
 
 
 @dataclass(frozen=True)

@@ -9,7 +9,7 @@ from dataclasses import replace
 from pathlib import Path
 
 from pydantic import BaseModel
-from tqdm import tqdm
+from tqdm.auto import tqdm
 
 from lm_factuality.benchmarks import all_benchmarks
 from lm_factuality.benchmarks.certifiable import as_mapping
@@ -38,7 +38,7 @@ from lm_factuality.benchmarks.pairs import (
 )
 from lm_factuality.benchmarks.rows import SampleRow, collect_scored_rows
 from lm_factuality.ground.errors import ConfigError, did_you_mean
-from lm_factuality.ground.model_names import short_name
+from lm_factuality.ground.model_names import display_name, short_name
 from lm_factuality.ground.packages import load_yaml
 from lm_factuality.ground.settings import read_settings
 from lm_factuality.ground.suite import read_config
@@ -244,23 +244,37 @@ def headline_table(benchmark: Benchmark, runs: Iterable[Run], name: str) -> Comp
     """
     # How the score is printed.
     score = displayed_score(benchmark.kind, name)
-    rows = []
+    sorted_runs = sorted(runs, key=lambda run: (run.task.task, run.label, run.file.date))
+    models = {run.file.model for run in sorted_runs}
+    rows: list[tuple[str, ...]] = []
     labels_by_note: dict[str, list[str]] = defaultdict(list)
-    for run in sorted(runs, key=lambda run: (run.task.task, run.label, run.file.date)):
+    for run in sorted_runs:
         result = run.task
+        # The path of a checkpoint would take half of the screen.
+        model = run.file.model
+        label = display_name(model, models) + run.label.removeprefix(model)
         # A run can lack the score, for example if all of its items are unscored.
-        cells = score_cells(score_figure(result, name), score)
-        rows.append((result.task, run.label, *cells, str(result.effective), str(result.unscored)))
+        measured = score_figure(result, name)
+        baseline = ""
+        if measured is not None and measured.guess_baseline is not None:
+            baseline = score.format_value(measured.guess_baseline)
+        counts = (str(result.effective), str(result.unscored))
+        rows.append((result.task, label, *score_cells(measured, score), baseline, *counts))
         for note in _headline_notes(benchmark, run, name):
-            labels_by_note[note].append(f"{result.task}, {run.label}")
+            labels_by_note[note].append(f"{result.task}, {label}")
 
+    columns = ["task", "model", f"#{name}", "#95% interval", "#guess baseline"]
+    # Many benchmarks have no score of a guess.
+    if not any(row[4] for row in rows):
+        columns.remove("#guess baseline")
+        rows = [(*row[:4], *row[5:]) for row in rows]
     unit = benchmark.scoring.unit
     # Scores without a unit, such as perplexity, are printed as they are.
     percent = " in percent" if score.unit == "%" else ""
     # A heading that starts with # is of a column of numbers.
     return ComparisonTable(
         title=f"{benchmark.title} {_uncapitalized(score.label)}{percent}",
-        columns=("task", "model", f"#{name}", "#95% interval", f"#{unit}", "#unscored"),
+        columns=(*columns, f"#{unit}", "#unscored"),
         rows=rows,
         notes=[f"{'; '.join(labels)}: {note}" for note, labels in labels_by_note.items()],
     )
@@ -294,8 +308,8 @@ def _headline_notes(benchmark: Benchmark, run: Run, name: str) -> Iterator[str]:
         name: The name of the score.
 
     Yields:
-        The score that people's labels correct, the notes on the run, the score of a guess, and the
-        number of unscored items, as far as the run has them.
+        The score that people's labels correct, the notes on the run, and the number of unscored
+        items, as far as the run has them.
     """
     task = run.task
     score = displayed_score(benchmark.kind, name)
@@ -306,10 +320,6 @@ def _headline_notes(benchmark: Benchmark, run: Run, name: str) -> Iterator[str]:
         yield f"corrected {value} [{interval}] {correction.how}"
     yield from run.notes
 
-    measured = score_figure(task, name)
-    if measured is not None and measured.guess_baseline is not None:
-        guess_baseline = f"{score.format_value(measured.guess_baseline)}{score.unit}"
-        yield f"guess baseline on these rows: {guess_baseline}"
     if task.unscored:
         scoring = benchmark.scoring
         # What can be unscored may have a name of its own, such as "facts". If it is only called

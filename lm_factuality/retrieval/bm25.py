@@ -18,7 +18,7 @@ from typing import Any, ClassVar, Literal
 
 import tantivy
 from tantivy import Filter, Occur, Query
-from tqdm import tqdm
+from tqdm.auto import tqdm
 
 from lm_factuality.ground.errors import ConfigError, DataError
 from lm_factuality.retrieval.index import Index, Manifest, Ranking, sort_ranking

@@ -12,7 +12,7 @@ from functools import cached_property
 from pathlib import Path
 from typing import Any, Literal
 
-from tqdm import tqdm
+from tqdm.auto import tqdm
 
 from lm_factuality.ground.errors import ConfigError, DataError
 from lm_factuality.ground.files import parse_json, sha256_of

@@ -11,7 +11,7 @@ from functools import partial
 from itertools import chain
 from pathlib import Path
 
-from tqdm import tqdm
+from tqdm.auto import tqdm
 
 from lm_factuality.documents import ENDINGS, list_files, read_documents
 from lm_factuality.documents.markdown import split_front_matter

@@ -13,7 +13,7 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING, TypeVar
 
 import numpy as np
-from tqdm import tqdm
+from tqdm.auto import tqdm
 
 from lm_factuality.scores.intervals import ClusteredMean, Interval, interval_of_mean
 from lm_factuality.scores.statistics import none_if_nan, ratio

@@ -1,4 +1,4 @@
-"""FACTOR (Muhlgay et al., 2024): is the true sentence likelier than minimally edited false ones?
+"""FACTOR (Muhlgay et al., 2024): is a true sentence more likely than edited false ones?
 
 ``corpus`` checks a task's YAML, ``joining`` joins prefixes and completions, ``load`` reads the file
 that the YAML names, and ``rows`` makes examples of it. ``scoring`` scores one row (equation 1) and

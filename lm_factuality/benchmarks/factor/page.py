@@ -28,7 +28,7 @@ from lm_factuality.benchmarks.factor.rows import named_error_types
 from lm_factuality.benchmarks.factor.scoring import ACCURACIES
 from lm_factuality.benchmarks.rows import Counts, SampleRow, mean_counts, row_key, snippet
 from lm_factuality.ground.html import render
-from lm_factuality.ground.plots import Dot, Plot, Point, scatter
+from lm_factuality.ground.plots import BASELINE, Dot, Plot, Point, scatter
 from lm_factuality.ground.records import to_model
 from lm_factuality.harness.generation import JsonObject
 from lm_factuality.harness.outputs import ScoredContinuation, TaskResult
@@ -166,7 +166,7 @@ def _guess_baseline_line(entries: Sequence[Entry]) -> tuple[str, float] | None:
         figure = entry.figure(entry.headline)
         # All runs score the same rows, so the first one that has a guess baseline stands for all.
         if figure and figure.guess_baseline is not None:
-            return "guess baseline", 100 * figure.guess_baseline
+            return BASELINE, 100 * figure.guess_baseline
     return None
 
 

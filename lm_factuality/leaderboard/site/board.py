@@ -15,6 +15,7 @@ from lm_factuality import __version__
 from lm_factuality.benchmarks import all_benchmarks
 from lm_factuality.benchmarks.chosen import displayed_score
 from lm_factuality.ground.html import Link, render
+from lm_factuality.ground.model_names import display_name
 from lm_factuality.leaderboard.rules import Rules, read_rules
 from lm_factuality.leaderboard.site.entries import (
     RANK_RULE,
@@ -347,7 +348,8 @@ def _table_values(table: LeaderboardTable) -> dict[str, Any]:
         table: The leaderboard.
 
     Returns:
-        The table, the metric and the judges of each task, and the rule of the ranks.
+        The table, the metric and the judges of each task, the rule of the ranks, and the names that
+        models are shown by.
     """
     metrics = {}
     judges = {}
@@ -357,7 +359,15 @@ def _table_values(table: LeaderboardTable) -> dict[str, Any]:
         metrics[task] = displayed_score(scores[0].kind, scores[0].figure.metric)
         # Models can have been judged by different judges.
         judges[task] = " or ".join(sorted({score.judge or "" for score in scores}))
-    return {"table": table, "metrics": metrics, "judges": judges, "rule": RANK_RULE}
+    models = [row.model for row in table.rows]
+    names = {model: display_name(model, models) for model in models}
+    return {
+        "table": table,
+        "metrics": metrics,
+        "judges": judges,
+        "rule": RANK_RULE,
+        "names": names,
+    }
 
 
 def _model_values(board: Board, entries: Sequence[LeaderboardEntry]) -> dict[str, Any]:

@@ -13,7 +13,7 @@
   const pText = (p) => (p === null ? "–" : p < 0.001 ? "< 0.001" : p.toFixed(3));
 
   function verdict(metric, difference, p, clusters) {
-    if (clusters < LEAST) return el("span", { class: "badge" }, "too few documents");
+    if (clusters < LEAST) return "–";
     if (p === null) return el("span", { class: "badge" }, "not known");
     if (p >= 0.05) return el("span", { class: "badge" }, "no clear difference");
     if (metric.higher === null) return el("span", { class: "badge open" }, difference > 0 ? "A higher" : "B higher");
@@ -47,23 +47,27 @@
         low === null ? null : el("small", {}, `${signed(metric.scale * low, metric.digits)} to ${signed(metric.scale * high, metric.digits)}`)),
       el("td", { class: "bar-cell" }, bar(low, difference, high, reach),
         el("small", { class: "axis" }, [-1, 0, 1].map((end) => el("span", {}, signed(end * metric.scale * reach, metric.scale * reach >= 1 ? 0 : metric.digits))))),
-      el("td", { class: "number" }, pText(adjusted), el("small", {}, `alone ${pText(p)}`)),
+      el("td", { class: "number" }, pText(adjusted), el("small", {}, `uncorrected ${pText(p)}`)),
       el("td", {}, verdict(metric, difference, adjusted, clusters)),
       el("td", { class: "number" }, least === null ? "–" : write(least)),
       el("td", { class: "number" }, n.toLocaleString("en")));
   }
 
-  function taskTable(task, found) {
-    const rows = task.metrics.map((metric) => [metric, found.find(([name]) => name === metric.name)?.slice(1)]).filter(([, each]) => each);
+  const scored = (task, found) => task.metrics.map((metric) => [metric, found.find(([name]) => name === metric.name)?.slice(1)]).filter(([, each]) => each);
+
+  // All charts of a page have one axis for shares, which ends at 100 points.
+  function taskTable(task, rows, all) {
     if (!rows.length) return el("p", { class: "quiet" }, "No row has a score of both models.");
     const reach = (metric) => {
-      const ends = (few) => rows.filter(([each, found_]) => each.scale === metric.scale && (few || found_[9] >= LEAST))
+      const alike = metric.unit === "%" ? all : rows;
+      const ends = (few) => alike.filter(([each, found_]) => each.scale === metric.scale && (few || metric.unit === "%" || found_[9] >= LEAST))
         .flatMap(([, [, , value, low, high]]) => [value, low ?? value, high ?? value].map(Math.abs));
       const most = metric.scale * Math.max(...(ends(false).length ? ends(false) : ends(true)), 1e-6);
       const step = 10 ** Math.floor(Math.log10(most));
-      return [1, 2, 5, 10].find((times) => times * step >= most * 0.999) * step / metric.scale;
+      const end = [1, 2, 5, 10].find((times) => times * step >= most * 0.999) * step;
+      return (metric.unit === "%" ? Math.min(end, 100) : end) / metric.scale;
     };
-    const head = ["Score", "A", "B", "A minus B", "", "p, Holm", "", "Detectable", "Rows"];
+    const head = ["Score", "A", "B", "A minus B", "Difference", "p, Holm", "Verdict", "Detectable", "Rows"];
     return el("div", { class: "scroll", tabindex: "0", role: "region", "aria-label": task.task }, el("table", { class: "data" },
       el("thead", {}, el("tr", {}, head.map((label, place) => el("th", { scope: "col", class: [1, 2, 3, 5, 7, 8, 9, 10].includes(place) ? "number" : null }, label)))),
       el("tbody", {}, rows.map(([metric, each]) => metricRow(metric, each, reach(metric))))));
@@ -107,10 +111,11 @@
     const found = (await lmf.get(`pairs.${first}`))[second] ?? {};
     const flip = ([name, x, y, difference, low, high, p, adjusted, least, n, clusters]) =>
       [name, y, x, -difference, high === null ? null : -high, low === null ? null : -low, p, adjusted, least, n, clusters];
-    const sections = await Promise.all(shared.map(async (task) => {
-      const each = (found[task.id] ?? []).map((row) => (isFlipped ? flip(row) : row));
-      return el("section", {}, el("h2", {}, task.task), taskTable(task, each), await disagreements(task, a, b));
-    }));
+    const pairs = shared.map((task) => scored(task, (found[task.id] ?? []).map((row) => (isFlipped ? flip(row) : row))));
+    const sections = await Promise.all(shared.map(async (task, place) =>
+      el("section", {}, el("h2", {}, task.task), taskTable(task, pairs[place], pairs.flat()), await disagreements(task, a, b))));
+    const few = shared.filter((_, place) => pairs[place].some(([, each]) => each[9] < LEAST)).map((task) => task.task);
+    if (few.length) sections.unshift(el("p", { class: "note" }, `Too few documents for a verdict on some scores of ${few.join(", ")}; ${LEAST} are needed.`));
     if (a === one.value && b === other.value) {
       root.replaceChildren(el("p", { class: "pair" }, el("span", { class: "named" }, el("span", { class: "badge a" }, "A"), el("span", { dir: "auto" }, labels[a])), el("span", { class: "named" }, el("span", { class: "badge b" }, "B"), el("span", { dir: "auto" }, labels[b]))), ...sections);
       dispatchEvent(new Event("drawn"));

@@ -140,6 +140,7 @@
     const sides = [el("div", { class: "side" }, view(state.model, row, details[place]))];
     if (other) sides.push(el("div", { class: "side" }, view(state.beside, other, others[place])));
     detail.replaceChildren(
+      el("h2", { class: "hidden-text" }, "The row"),
       el("p", { class: "quiet place" }, `${task.task} #${place} · ${doc.id}`, el("span", {}, ` · ${(chosen() + 1).toLocaleString("en")} of ${shown.length.toLocaleString("en")}`)),
       el("div", { class: sides.length > 1 ? "sides" : "one" }, sides));
   }

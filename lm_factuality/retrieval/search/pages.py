@@ -10,7 +10,7 @@ from concurrent.futures import ThreadPoolExecutor, as_completed
 
 import anyio
 import httpx
-from tqdm import tqdm
+from tqdm.auto import tqdm
 
 from lm_factuality.retrieval.references.cache import CachedReference
 from lm_factuality.retrieval.references.connection import Network

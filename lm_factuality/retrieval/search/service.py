@@ -9,7 +9,7 @@ from collections.abc import Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor, as_completed
 from dataclasses import dataclass
 
-from tqdm import tqdm
+from tqdm.auto import tqdm
 
 from lm_factuality.ground.errors import BackendDownError, short
 from lm_factuality.ground.http import retry_delay

@@ -177,6 +177,6 @@ def test_a_score_of_too_few_documents_is_not_shown():
     table_page = pages["index.html"]
     model_page = pages[f"models/{entry.slug}.html"]
     assert "<b>80.0</b>" not in table_page
-    assert "of 4 documents" in table_page
+    assert "4 documents, a score needs 5" in table_page
     assert "<b>80.0</b>" not in model_page
     assert "too few of 4 documents" in model_page

@@ -74,7 +74,7 @@ function evidence(response, group, fact) {
     const rank = (entity) => (entity === link ? 0 : response.matrix[fact][entity]?.outcome === "supported" ? 1 : 2);
     return rank(a) - rank(b) || a - b;
   });
-  if (!order.length) return [el("p", { class: "quiet" }, "There is no page to hold it against.")];
+  if (!order.length) return [el("p", { class: "quiet" }, "There is no page to check it against.")];
   return order.map((entity) => {
     const { outcome, score, reason, evidence: passages } = response.matrix[fact][entity];
     const title = response.entities[entity];

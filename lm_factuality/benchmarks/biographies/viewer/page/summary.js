@@ -1,16 +1,16 @@
 // The head of the page: means over the set with their intervals.
 function showSummary(title, summary, settings, responses, toggle) {
   const shares = [
-    ["factscore", "FActScore", "each fact by any page"],
-    ["d_factscore", "D-FActScore", "each fact by its individual’s page"],
+    ["d_factscore", "D-FActScore", "checked against that person’s page"],
+    ["factscore", "FActScore", "checked against any page"],
     ["difference", "Difference", "what merging people hides"],
   ];
   const numbers = [
     ["num_biographies", "Biographies", "people a reader would count"],
     ["num_entities", "Entities", "people told of"],
   ];
-  const tiles = [
-    ...shares.map(([key, name, note]) => tile(name, note, summary[key], (value) => (100 * value).toFixed(1), key === "difference" ? "" : "%", key)),
+  const headlines = shares.map(([key, name, note]) => tile(name, note, summary[key], (value) => (100 * value).toFixed(1), key === "difference" ? "" : "%", key));
+  const others = [
     ...numbers.map(([key, name, note]) => tile(name, note, summary[key], (value) => value.toFixed(2), "", key)),
     tile("People merged", "one biography, several entities", summary.one_bio_many_entities, (value) => (100 * value).toFixed(1), "%", "one_bio_many_entities"),
     tile("Answered", "the rest abstained", summary.respond_ratio, (value) => (100 * value).toFixed(1), "%", "respond_ratio"),
@@ -29,7 +29,8 @@ function showSummary(title, summary, settings, responses, toggle) {
   return [
     el("div", { class: "bar-top" }, el("h1", { dir: "auto" }, title),
       el("button", { type: "button", class: "theme", on: { click: toggle }, title: "Light or dark" }, svg("M8 2a6 6 0 1 0 0 12V2z M8 2a6 6 0 0 1 0 12", "icon half"), el("span", { class: "hidden-text" }, "Light or dark"))),
-    responses.length > 1 ? el("dl", { class: "tiles" }, tiles) : null,
+    responses.length > 1 ? el("dl", { class: "tiles" }, headlines) : null,
+    responses.length > 1 ? el("details", {}, el("summary", {}, "More scores"), el("dl", { class: "tiles" }, others)) : null,
     responses.length > 1 ? el("p", { class: "quiet" }, notes.join(" ")) : null,
   ];
 }
