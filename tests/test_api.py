@@ -123,6 +123,26 @@ def test_the_headline_comes_first_and_has_an_interval(task_results):
     assert 0 < headline["guess_baseline"] < 0.5
 
 
+def test_a_notebook_shows_a_small_table_of_the_headlines(task_results):
+    html = task_results._repr_html_()
+
+    assert html.startswith("<table")
+    assert "factor_acc" in html
+    assert "pairwise_acc" not in html
+    assert len(html) < 2_000
+    assert len(repr(task_results)) < 500
+
+
+@pytest.mark.parametrize("name", ["scores", "rows"])
+def test_rows_become_a_data_frame_and_are_shown_in_short(task_results, name):
+    rows = getattr(task_results, name)()
+
+    assert rows.to_pandas().to_dict("list").keys() == rows[0].keys()
+    assert len(rows.to_pandas()) == len(rows)
+    assert len(repr(rows)) < 600
+    assert len(rows._repr_html_()) < 20_000
+
+
 def test_counts_and_bounds_are_fields_of_a_score_and_no_scores(task_results):
     names = {score["score"] for score in task_results.scores()}
 

@@ -147,6 +147,16 @@ def test_pages_fit_the_screen_and_are_legible(visit, page, width, scheme):
 
 
 @on_all_screens
+def test_pages_of_biographies_are_legible(visit, site, width, scheme):
+    page = next(site.glob("biographies/*.html"))
+
+    browser = visit(page.relative_to(site).as_posix(), width, scheme)
+
+    assert browser.execute_script("return document.documentElement.scrollWidth") <= width
+    assert browser.execute_script(CONTRAST) == []
+
+
+@on_all_screens
 @pytest.mark.parametrize("page", PAGES)
 def test_pages_have_no_errors_and_ask_nothing_of_the_network(visit, page, width, scheme):
     browser = visit(page, width, scheme)

@@ -10,7 +10,7 @@
   const LEAST = content.least;
 
   const signed = (value, digits) => `${value > 0 ? "+" : value < 0 ? "−" : ""}${Math.abs(value).toFixed(digits)}`;
-  const pText = (p) => (p === null ? "–" : p < 0.001 ? "< 0.001" : p.toFixed(3));
+  const pText = (p) => (p === null ? "–" : p < 0.001 ? "<\u00a00.001" : p.toFixed(3));
 
   function verdict(metric, difference, p, clusters) {
     if (clusters < LEAST) return "–";

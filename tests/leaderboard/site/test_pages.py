@@ -52,6 +52,10 @@ def test_each_leaderboard_links_to_all_pages(two_leaderboards, path, target):
     assert f'href="{target}"' in two_leaderboards[path]
 
 
+RANK_CELL = r'<td class="number" data-value="(\d*)">([^<]+)</td>\n<th scope="row"'
+"""The cell of a model's rank, which comes before its name."""
+
+
 def test_a_score_is_shown_with_its_interval_rank_and_unscored_rows():
     score = make_score(0.8123, unscored=3, score_if_unscored_wrong=0.79)
 
@@ -59,7 +63,7 @@ def test_a_score_is_shown_with_its_interval_rank_and_unscored_rows():
 
     assert "<b>81.2</b>" in page
     assert "79.2 – 83.2" in page
-    assert "rank 1" in page
+    assert re.findall(RANK_CELL, page) == [("1", "1")]
     assert "3 unscored" in page
     assert 'data-value="0.8123"' in page  # by which the browser sorts
 
@@ -70,7 +74,21 @@ def test_a_score_without_an_interval_has_no_rank():
     page = render(make_entry("a/one", score))["index.html"]
 
     assert "<b>80.0</b>" in page
-    assert "rank 1" not in page
+    assert re.findall(RANK_CELL, page) == [("", "–")]
+
+
+def test_ranks_in_later_tasks_stand_under_their_scores():
+    scores = [make_score(0.8), make_score(0.7, task="news_factor")]
+
+    page = render(make_entry("a/one", *scores))["index.html"]
+
+    assert page.count("rank 1") == 1
+
+
+def test_a_path_is_shown_by_its_last_part_and_whole_in_a_tooltip():
+    page = render(make_entry("/data/models/pythia", make_score(0.8)))["index.html"]
+
+    assert 'title="/data/models/pythia">pythia</a>' in page
 
 
 @pytest.fixture
