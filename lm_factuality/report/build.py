@@ -274,7 +274,7 @@ def _overview_page(report_runs: ReportRuns, title: str) -> ReportPage:
         "chosen": report_runs,
         "notes": _entries_by_note(entries),
         "without": [entry for entry in entries if entry.result.samples is None],
-        "picture": _overview_plot(report_runs),
+        "picture": _headline_plot(report_runs, report_runs.tasks),
         "settings": _compare_settings(entries),
         "listed": _list_entries,
         "most_series": MOST_SERIES,
@@ -294,12 +294,13 @@ def _entries_by_note(entries: Iterable[Entry]) -> dict[str, list[Entry]]:
     return entries_by_note
 
 
-def _overview_plot(report_runs: ReportRuns) -> Plot | None:
+def _headline_plot(report_runs: ReportRuns, tasks: Iterable[str]) -> Plot | None:
     """Plot the main score of each task, with one row of dots per task and one dot per model.
 
     Args:
         report_runs: The runs of the report. Only the first models are drawn, as many as have
             a colour.
+        tasks: The tasks to plot.
 
     Returns:
         The plot. It is None if no task has a main score from 0 to 1, since others fit no common
@@ -308,7 +309,7 @@ def _overview_plot(report_runs: ReportRuns) -> Plot | None:
     # Each model has its own colour, and there are only so many.
     labels = [model.label for model in report_runs.models[:MOST_SERIES]]
     rows = []
-    for task in report_runs.tasks:
+    for task in tasks:
         entries = report_runs.of_task(task)
         score = entries[0].headline
         # Perplexity and differences do not fit on an axis of shares.
@@ -436,12 +437,15 @@ def _benchmark_content(
     # Notes and reasons on the page are those of its own benchmarks.
     kinds = {benchmark.kind for benchmark in benchmarks}
     entries = [entry for entry in report_runs.entries if entry.result.kind in kinds]
+    # A dictionary keeps each task once, in order.
+    tasks_of_page = dict.fromkeys(entry.result.task for entry in entries)
     # The keys are the variables of benchmark.html, which calls the function "listed".
     return {
         "sections": sections + _judges_section(report_runs, benchmarks),
         "unscored": _unscored_rows(tasks, kinds),
         "listed": _list_entries,
         "notes": _entries_by_note(entries),
+        "picture": _headline_plot(report_runs, tasks_of_page),
     }
 
 

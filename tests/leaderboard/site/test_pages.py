@@ -52,7 +52,7 @@ def test_each_leaderboard_links_to_all_pages(two_leaderboards, path, target):
     assert f'href="{target}"' in two_leaderboards[path]
 
 
-RANK_CELL = r'<td class="number" data-value="(\d*)">([^<]+)</td>\n<th scope="row"'
+RANK_CELL = r'<td class="number" data-value="(\d*)">([^<]+)</td>\s+<th scope="row"'
 """The cell of a model's rank, which comes before its name."""
 
 
