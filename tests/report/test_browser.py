@@ -195,7 +195,8 @@ def test_a_table_that_fits_is_not_marked_as_wide(visit):
 def test_plots_are_labelled_by_their_title(visit):
     browser = visit("factor.html")
 
-    (plot,) = browser.find_elements("css selector", "svg[role=img]")  # by size, not perplexity
+    # The headlines and the accuracy by size. The runs have no perplexity.
+    _, plot = browser.find_elements("css selector", "svg[role=img]")
     label_id = plot.get_attribute("aria-labelledby")
     label = browser.find_element("id", label_id).get_attribute("textContent")
     assert label.startswith("my_factor")
@@ -204,9 +205,9 @@ def test_plots_are_labelled_by_their_title(visit):
 def test_plots_have_their_numbers_in_a_table(visit):
     browser = visit("factor.html")
 
-    browser.find_element("css selector", ".plot summary").click()
+    browser.find_element("css selector", ".plots .plot summary").click()
 
-    assert "1B 70.0 59.4 – 78.8" in " ".join(texts(browser, ".plot:first-child tbody tr"))
+    assert "1B 70.0 59.4 – 78.8" in " ".join(texts(browser, ".plots .plot tbody tr"))
 
 
 def test_ids_of_a_page_are_unique(visit):

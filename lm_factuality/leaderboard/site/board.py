@@ -359,7 +359,7 @@ def _table_values(table: LeaderboardTable) -> dict[str, Any]:
         metrics[task] = displayed_score(scores[0].kind, scores[0].figure.metric)
         # Models can have been judged by different judges.
         judges[task] = " or ".join(sorted({score.judge or "" for score in scores}))
-    models = [row.model for row in table.rows]
+    models = {row.model for row in table.rows}
     names = {model: display_name(model, models) for model in models}
     return {
         "table": table,
