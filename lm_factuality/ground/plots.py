@@ -228,6 +228,8 @@ def dots(
         has_baselines = _draw_baselines(axes, drawn_rows)
         _draw_rows(axes, drawn_rows, series)
         axes.set_yticks(range(len(drawn_rows)), [_plain_label(label) for label, _ in drawn_rows])
+        # The mark of a score of 0 would otherwise cover the end of a label.
+        axes.tick_params(axis="y", pad=10)
         # The y axis points downwards, so that the first row is on top.
         axes.set(xlabel=x_label, xlim=PERCENT, ylim=(len(drawn_rows) - 0.5, -0.5))
         if has_baselines or len(series) > 1:
