@@ -18,7 +18,7 @@ from typer.core import TyperCommand, TyperGroup
 from typer.main import get_command
 
 from factor_gen.cli import app as factor_gen_app
-from lm_factuality.cli.main import app
+from lm_factuality.cli.main import _RUN_HELP, app
 from tests.conftest import REPOSITORY, TASKS
 from tests.test_project import PROJECT
 
@@ -107,12 +107,13 @@ def all_options_of(command: TyperCommand | TyperGroup) -> set[str]:
 
 
 @cache
-def options_of_lm_eval() -> frozenset[str]:
-    """Return the options of ``lm_eval run``, which ``lm-factuality run`` has as well."""
+def options_of_run() -> frozenset[str]:
+    """Return the options of ``lm-factuality run``: those of ``lm_eval run``, and its own."""
     from lm_eval._cli import HarnessCLI
 
     (subparsers,) = [action for action in HarnessCLI()._parser._actions if action.choices]
-    return frozenset(subparsers.choices["run"]._option_string_actions)
+    own_options = re.findall(r"^  (--[a-z-]+)", _RUN_HELP, re.MULTILINE)
+    return frozenset({*subparsers.choices["run"]._option_string_actions, *own_options})
 
 
 def command_in(line: str) -> list[str]:
@@ -160,7 +161,7 @@ def test_commands_and_their_options_exist(page):
     for words in commands_of(page):
         program, subcommand, *_ = words
         if subcommand == "run" and program != "factor-gen":
-            known_options = options_of_lm_eval()
+            known_options = options_of_run()
         else:
             assert program in PROGRAMS, words
             known_options = options_of(PROGRAMS[program], words[1:])
@@ -173,7 +174,7 @@ def test_commands_and_their_options_exist(page):
 
 @every_page
 def test_options_named_alone_are_options_of_some_command(page):
-    known_options = set(options_of_lm_eval())
+    known_options = set(options_of_run())
     for program in PROGRAMS.values():
         known_options |= all_options_of(program)
 

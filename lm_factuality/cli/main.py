@@ -48,6 +48,7 @@ Examples:
 --apply_chat_template --tasks felm --dry-run --prices 0.15,0.60
 
 Options besides lm-eval's own:
+  --fresh                Ask the model everything again, also what an interrupted run has asked.
   --dry-run              Print rows, requests, tokens, seconds and USD per task. Nothing is sent,
                          and no model is loaded.
   --prices PROMPT,ANSWER With --dry-run: USD for a million tokens of prompts and of answers.

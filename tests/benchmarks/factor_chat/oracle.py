@@ -48,6 +48,9 @@ class Oracle:
 
 def answer_with_chance(prompt):
     """Return the words that can answer a prompt, the best first, and the chance of the first."""
+    # A run asks for one token before it begins.
+    if "Next sentence:" not in prompt and "Which version is true?" not in prompt:
+        return ["True", "False"], 0.9
     if "Which version is true?" in prompt:
         # The versions are lines such as "A. It opened in 1870."
         versions = dict(line.split(". ", 1) for line in prompt.split("\n\n")[-2].splitlines())

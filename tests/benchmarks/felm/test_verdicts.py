@@ -438,7 +438,7 @@ def test_a_megabyte_of_one_repeated_text_is_read_in_seconds(repeated):
         read_verdict(output, NUM_UNITS)
     seconds = time.process_time() - start
 
-    assert seconds < 10
+    assert seconds < 30
 
 
 @pytest.mark.parametrize(
