@@ -17,7 +17,7 @@ from lm_factuality.ground.console import print_table
 from lm_factuality.ground.errors import reasons_of
 from lm_factuality.harness.outputs import TaskResult
 from lm_factuality.harness.run import Finished
-from lm_factuality.results.compare import headline_table, notes_of
+from lm_factuality.results.compare import headline_table, notes_of, with_display_names
 from lm_factuality.results.read import to_results_file
 
 # The screen names at most this many reasons for unscored items per task.
@@ -65,7 +65,7 @@ def _print_scores(runs: Iterable[Run]) -> None:
         # All tasks of a table have the same benchmark.
         benchmark = benchmark_of(table_runs[0].task)
         echo()
-        print_table(*headline_table(benchmark, table_runs, score_name))
+        print_table(*headline_table(benchmark, with_display_names(table_runs), score_name))
 
 
 def _describe_reasons(item_reasons: Iterable[str | None]) -> list[str]:

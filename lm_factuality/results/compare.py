@@ -86,7 +86,20 @@ def read_runs(paths: Sequence[Path]) -> tuple[list[Run], list[str]]:
         notes = tuple(notes_of(benchmark, run.file, run.task))
         run_with_rows = replace(run, notes=notes, scored_rows=collect_scored_rows(rows))
         runs_with_rows.append(run_with_rows)
-    return runs_with_rows, left_out
+    return with_display_names(runs_with_rows), left_out
+
+
+def with_display_names(runs: Sequence[Run]) -> list[Run]:
+    """Return runs in which the path of a checkpoint is its last part, if no other has the same.
+
+    A path would take half of the screen.
+    """
+    models = {run.file.model for run in runs}
+    named_runs = []
+    for run in runs:
+        file = replace(run.file, model=display_name(run.file.model, models))
+        named_runs.append(replace(run, file=file))
+    return named_runs
 
 
 def notes_of(benchmark: Benchmark, file: ResultsFile, task: TaskResult) -> Iterator[str]:
@@ -245,23 +258,19 @@ def headline_table(benchmark: Benchmark, runs: Iterable[Run], name: str) -> Comp
     # How the score is printed.
     score = displayed_score(benchmark.kind, name)
     sorted_runs = sorted(runs, key=lambda run: (run.task.task, run.label, run.file.date))
-    models = {run.file.model for run in sorted_runs}
     rows: list[tuple[str, ...]] = []
     labels_by_note: dict[str, list[str]] = defaultdict(list)
     for run in sorted_runs:
         result = run.task
-        # The path of a checkpoint would take half of the screen.
-        model = run.file.model
-        label = display_name(model, models) + run.label.removeprefix(model)
         # A run can lack the score, for example if all of its items are unscored.
         measured = score_figure(result, name)
         baseline = ""
         if measured is not None and measured.guess_baseline is not None:
             baseline = score.format_value(measured.guess_baseline)
         counts = (str(result.effective), str(result.unscored))
-        rows.append((result.task, label, *score_cells(measured, score), baseline, *counts))
+        rows.append((result.task, run.label, *score_cells(measured, score), baseline, *counts))
         for note in _headline_notes(benchmark, run, name):
-            labels_by_note[note].append(f"{result.task}, {label}")
+            labels_by_note[note].append(f"{result.task}, {run.label}")
 
     columns = ["task", "model", f"#{name}", "#95% interval", "#guess baseline"]
     # Many benchmarks have no score of a guess.

@@ -41,7 +41,10 @@ IN_PAGE = {
             "--generations alce.json.gz --nli lexical --out cited",
         ),
     ),
-    "docs/check.md": (("--judge gpt.yaml --max-cost 5", "--judge lexical"),),
+    "docs/check.md": (
+        ("--judge gpt.yaml --max-cost 5", "--judge lexical"),
+        ("certify --judge gpt.yaml", "certify --judge lexical"),
+    ),
     "docs/factor.md": (
         ("--include_path FOLDER", "--include_path ."),
         ("compare results --with", "compare results/reproduce --with"),
