@@ -4,6 +4,8 @@ from __future__ import annotations
 
 import json
 import os
+import signal
+import threading
 from collections.abc import Callable, Sequence
 from pathlib import Path
 from typing import Any
@@ -28,6 +30,16 @@ def pytest_make_parametrize_id(val: object, argname: str) -> str | None:
     Bytes that gzip packed hold the time, and all processes of pytest must give a test one name.
     """
     return argname if isinstance(val, bytes) else None
+
+
+def pytest_configure() -> None:
+    """Let Ctrl-C end the commands of tests.
+
+    A shell that starts the tests in the background has them ignore it, and their commands too.
+    """
+    is_main_thread = threading.current_thread() is threading.main_thread()
+    if is_main_thread and signal.getsignal(signal.SIGINT) is signal.SIG_IGN:
+        signal.signal(signal.SIGINT, signal.default_int_handler)
 
 
 @pytest.fixture(scope="session", autouse=True)

@@ -293,7 +293,9 @@ class Keeper:
         """
         self._lm = lm
         self._store = store
-        self._identity = _digest(identity_of(lm, getattr(store, "settings", {})).encode())
+        settings = getattr(store, "settings", {})
+        self._identity = _digest(identity_of(lm, settings).encode())
+        self._seeds = settings.get("seed")
         self._is_client = is_a(lm, "TemplateAPI")
         self._generate_until = lm.generate_until
         self._loglikelihood = lm.loglikelihood
@@ -390,7 +392,8 @@ class Keeper:
                 desc=f"Running {method} requests",
                 disable=disable_tqdm or self._lm.rank != 0,
             ) as bar:
-                answers.update(self._ask_in_batches(keys, set(missing), ask, batches, bar))
+                new_answers = self._ask_in_batches(requests, keys, set(missing), ask, batches, bar)
+                answers.update(new_answers)
         elif missing:
             for index in missing:
                 if keys[index]:
@@ -490,6 +493,7 @@ class Keeper:
 
     def _ask_in_batches(
         self,
+        requests: Sequence[Sequence[Any]],
         keys: Sequence[str],
         missing: Collection[int],
         ask: Callable[[list[int]], Sequence[Any]],
@@ -499,6 +503,7 @@ class Keeper:
         """Ask a model batch by batch, and store the answers after each.
 
         Args:
+            requests: The arguments of each request.
             keys: The key of each request; empty if its answer is not kept.
             missing: The indices of the requests to ask.
             ask: As in `answer`.
@@ -517,7 +522,7 @@ class Keeper:
                 if not asked:
                     continue
                 if _SAMPLE in keys[asked[0]]:
-                    _seed_torch(keys[asked[0]])
+                    self._seed_torch(requests[asked[0]], keys[asked[0]])
                 batch_answers = dict(zip(asked, ask(asked), strict=True))
                 answers.update(batch_answers)
                 texts = {
@@ -528,6 +533,22 @@ class Keeper:
                 self._store.update(texts)
                 bar.update(len(asked))
         return answers
+
+    def _seed_torch(self, request: Sequence[Any], key: str) -> None:
+        """Make the samples of a batch depend on its first request, not on what came before.
+
+        They also depend on the seeds of the run. They are the same on every machine, so the
+        identity of the model, with its folder, is left out.
+
+        Args:
+            request: The first request.
+            key: Its key, which ends with the number of the sample.
+        """
+        if "torch" not in sys.modules:
+            return
+        sample = key.partition(_SAMPLE)[2]
+        text = json.dumps([self._seeds, request, sample], sort_keys=True)
+        sys.modules["torch"].manual_seed(int(_digest(text.encode())[:15], 16))
 
     def _token_batches(self, requests: Sequence[TokenRequest]) -> Batches:
         """Divide requests in tokens into batches as the model itself would, the longest first."""
@@ -671,9 +692,3 @@ def _to_json(answer: object) -> str:
         return asdict(part) if isinstance(part, Answer) else part.item()
 
     return json.dumps(answer, default=to_plain)
-
-
-def _seed_torch(key: str) -> None:
-    """Make the samples of a batch depend on its first key alone, not on what came before."""
-    if "torch" in sys.modules:
-        sys.modules["torch"].manual_seed(int(_digest(key.encode())[:15], 16))
