@@ -10,6 +10,7 @@ from contextlib import closing
 from pathlib import Path
 
 import pytest
+import torch
 from lm_eval.api.instance import Instance
 from lm_eval.api.model import LM
 
@@ -83,6 +84,32 @@ def test_equal_greedy_requests_are_asked_once(path):
 
     assert texts == ["text 1", "text 1"]
     assert model.prompts == ["a"]
+
+
+class DrawingModel(CountingModel):
+    """A model that draws its texts, in a folder of its own."""
+
+    def __init__(self, folder: str) -> None:
+        """Name the folder of the checkpoint."""
+        super().__init__()
+        self.pretrained = folder
+
+    def generate_until(self, requests):
+        """Draw a number for each request."""
+        return [str(torch.rand(1).item()) for _ in requests]
+
+
+def test_samples_do_not_depend_on_the_folder_of_the_checkpoint(tmp_path):
+    prompts = ("a", "a", "b")
+    here = generate(
+        DrawingModel("here"), AnswerFile(tmp_path / "a.sqlite"), *prompts, generation=SAMPLED
+    )
+    there = generate(
+        DrawingModel("there"), AnswerFile(tmp_path / "b.sqlite"), *prompts, generation=SAMPLED
+    )
+
+    assert here == there
+    assert len(set(here)) == 3
 
 
 def test_each_sample_of_a_prompt_is_kept(path):
