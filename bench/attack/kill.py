@@ -309,7 +309,8 @@ class _Trial:
             return True
         errors = read_errors(self.folder)
         # Python drops an interrupt that comes while it removes an object.
-        is_interrupt_lost = code == 0 and "__del__" in errors
+        removes_object = "__del__" in errors or "weakref.py" in errors
+        is_interrupt_lost = code == 0 and removes_object
         # Python reports an interrupt that comes while the process ends by this exit code.
         ended_during_interrupt = self.how == INTERRUPT and code == -signal.SIGINT
         if code != 0 and not ended_during_interrupt:
