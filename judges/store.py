@@ -4,11 +4,10 @@
 """
 
 import json
-import sqlite3
 import threading
 import uuid
 from collections.abc import Collection, Iterable, Iterator
-from contextlib import AbstractContextManager, contextmanager, suppress
+from contextlib import AbstractContextManager, contextmanager
 from dataclasses import asdict
 from datetime import datetime, timezone
 from pathlib import Path
@@ -20,10 +19,10 @@ from lm_factuality.ground.errors import DataError
 from lm_factuality.ground.files import parse_json
 from lm_factuality.ground.published import cache_folder
 from lm_factuality.ground.records import to_model
-from lm_factuality.ground.sqlite import exclusive_access
+from lm_factuality.ground.sqlite import exclusive_access, open_store
 
-# Seconds to wait for the transaction of another process.
-_BUSY_SECONDS = 60.0
+# What the store keeps, for error messages.
+_CONTENTS = "judges' answers"
 
 # The number in the file's header ("lmfa" in ASCII) that marks an SQLite file as an answer store.
 _APPLICATION_ID = 0x6C6D6661
@@ -78,14 +77,8 @@ class AnswerStore:
         self._thread_lock = threading.RLock()
 
         with self._exclusive_access():
-            self.path.parent.mkdir(parents=True, exist_ok=True)
-            # No isolation level: `_transaction` begins transactions itself. Threads may share the
-            # connection, since `_exclusive_access` lets them use it one at a time.
-            self._database = sqlite3.connect(
-                self.path, timeout=_BUSY_SECONDS, isolation_level=None, check_same_thread=False
-            )
+            self._database = open_store(self.path, _APPLICATION_ID, _TABLES, _CONTENTS)
             try:
-                self._create_tables()
                 self._delete_stale_lock_files()
             except BaseException:
                 # The caller gets no store that it could close.
@@ -196,33 +189,6 @@ class AnswerStore:
                 [(key, self._owner) for key in keys],
             )
 
-    def _create_tables(self) -> None:
-        """Create the tables in a new file, and set how SQLite writes.
-
-        Raises:
-            DataError: The file is an SQLite database of another program.
-        """
-        with self._transaction():
-            (application_id,) = self._database.execute("PRAGMA application_id").fetchone()
-            (num_tables,) = self._database.execute("SELECT COUNT(*) FROM sqlite_master").fetchone()
-            # A new file has no tables and no application id yet.
-            is_answer_store = application_id == _APPLICATION_ID
-            if num_tables and not is_answer_store:
-                raise DataError(
-                    f"{self.path}: an SQLite database, but not of judges' answers; name another"
-                    " file"
-                )
-            if not is_answer_store:
-                for statement in _TABLES:
-                    self._database.execute(statement)
-                self._database.execute(f"PRAGMA application_id = {_APPLICATION_ID}")
-
-        # The write-ahead log lets processes read while another writes. The file keeps this mode.
-        # Setting it fails only while another process sets it, and then nothing is left to do.
-        with suppress(sqlite3.OperationalError):
-            self._database.execute("PRAGMA journal_mode = WAL")
-        self._database.execute("PRAGMA synchronous = NORMAL")
-
     def _delete_stale_lock_files(self) -> None:
         """Delete the lock files of processes that were killed.
 
@@ -289,4 +255,4 @@ class AnswerStore:
 
     def _exclusive_access(self) -> AbstractContextManager[None]:
         """Return the context in which one thread at a time uses the file."""
-        return exclusive_access(self._thread_lock, self.path, "judges' answers")
+        return exclusive_access(self._thread_lock, self.path, _CONTENTS)

@@ -17,7 +17,6 @@ import inspect
 import json
 import logging
 import os
-import sqlite3
 import sys
 import threading
 import time
@@ -37,7 +36,7 @@ from tqdm.auto import tqdm
 from judges.answers import Answer
 from lm_factuality.ground.packages import replaced
 from lm_factuality.ground.published import cache_folder
-from lm_factuality.ground.sqlite import exclusive_access
+from lm_factuality.ground.sqlite import exclusive_access, open_store
 from lm_factuality.harness.internals import LmEvalPart
 from lm_factuality.harness.requests import is_a, is_greedy_generation
 
@@ -48,7 +47,12 @@ SPLIT_METHOD = "split_into_batches"
 """The name of a method that models have if they choose the batches of their requests in tokens."""
 
 _DAYS_KEPT = 30
-_BUSY_SECONDS = 60.0
+_CONTENTS = "models' answers"
+_APPLICATION_ID = 0x6C6D666B  # "lmfk", by which the file is told from other SQLite databases
+_TABLE = (
+    "CREATE TABLE answers (key TEXT PRIMARY KEY, answer TEXT NOT NULL, time INTEGER NOT NULL)"
+    " WITHOUT ROWID"
+)
 _LOCAL_BATCH = 512  # requests at once to a local model that chooses its batches by itself
 _SAMPLE = ", sample "  # stands before the number of a sample in its key
 
@@ -149,17 +153,7 @@ class AnswerFile:
         self._used: set[str] = set()
 
         with self._exclusive_access():
-            self.path.parent.mkdir(parents=True, exist_ok=True)
-            self._database = sqlite3.connect(
-                self.path, timeout=_BUSY_SECONDS, isolation_level=None, check_same_thread=False
-            )
-            # With the write-ahead log, a killed process loses no answer, and storing one is fast.
-            self._database.execute("PRAGMA journal_mode = WAL")
-            self._database.execute("PRAGMA synchronous = NORMAL")
-            self._database.execute(
-                "CREATE TABLE IF NOT EXISTS answers (key TEXT PRIMARY KEY, answer TEXT NOT NULL,"
-                " time INTEGER NOT NULL) WITHOUT ROWID"
-            )
+            self._database = open_store(self.path, _APPLICATION_ID, (_TABLE,), _CONTENTS)
             if self._is_shared:
                 oldest = int(time.time()) - _DAYS_KEPT * 24 * 60 * 60
                 self._database.execute("DELETE FROM answers WHERE time < ?", (oldest,))
@@ -215,7 +209,7 @@ class AnswerFile:
 
     def _exclusive_access(self) -> AbstractContextManager[None]:
         """Return the context in which one thread at a time uses the file."""
-        return exclusive_access(self._lock, self.path, "models' answers")
+        return exclusive_access(self._lock, self.path, _CONTENTS)
 
 
 @contextmanager

@@ -14,6 +14,7 @@ import torch
 from lm_eval.api.instance import Instance
 from lm_eval.api.model import LM
 
+from lm_factuality.ground.errors import DataError
 from lm_factuality.harness import progress
 from lm_factuality.harness.kept_answers import AnswerFile, identity_of, keep_answers
 
@@ -110,6 +111,14 @@ def test_samples_do_not_depend_on_the_folder_of_the_checkpoint(tmp_path):
 
     assert here == there
     assert len(set(here)) == 3
+
+
+def test_the_database_of_another_program_is_refused(path):
+    with closing(sqlite3.connect(path)) as database:
+        database.execute("CREATE TABLE notes (text TEXT)")
+
+    with pytest.raises(DataError, match="but not of models' answers; name another file"):
+        AnswerFile(path)
 
 
 def test_each_sample_of_a_prompt_is_kept(path):

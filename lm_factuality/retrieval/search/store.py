@@ -5,10 +5,9 @@ nothing again. The file holds no keys of services.
 """
 
 import json
-import sqlite3
 import threading
 from collections.abc import Iterable, Sequence
-from contextlib import AbstractContextManager, suppress
+from contextlib import AbstractContextManager
 from dataclasses import asdict, dataclass
 from datetime import datetime, timezone
 from pathlib import Path
@@ -18,12 +17,12 @@ from lm_factuality.ground.errors import DataError
 from lm_factuality.ground.files import Json, parse_json
 from lm_factuality.ground.published import cache_folder
 from lm_factuality.ground.records import to_model
-from lm_factuality.ground.sqlite import exclusive_access
+from lm_factuality.ground.sqlite import exclusive_access, open_store
 from lm_factuality.retrieval.references.cache import CachedReference
 from lm_factuality.retrieval.search.response import FoundPage
 
-# Seconds to wait for the transaction of another process.
-_BUSY_SECONDS = 60.0
+# What the store keeps, for error messages.
+_CONTENTS = "searches"
 # The number in the header ("lmfs" in ASCII) that marks an SQLite file as a store of searches.
 _APPLICATION_ID = 0x6C6D6673
 _TABLES = (
@@ -72,18 +71,7 @@ class SearchStore:
         self.path = Path(path) if path is not None else default_store()
         self._lock = threading.Lock()
         with self._exclusive_access():
-            self.path.parent.mkdir(parents=True, exist_ok=True)
-            # Threads may share the connection, since `_exclusive_access` lets them use it one at
-            # a time. Without an isolation level, each statement is committed at once.
-            self._database = sqlite3.connect(
-                self.path, timeout=_BUSY_SECONDS, isolation_level=None, check_same_thread=False
-            )
-            try:
-                self._create_tables()
-            except BaseException:
-                # The caller gets no store that it could close.
-                self._database.close()
-                raise
+            self._database = open_store(self.path, _APPLICATION_ID, _TABLES, _CONTENTS)
 
     def close(self) -> None:
         """Close the file."""
@@ -173,31 +161,6 @@ class SearchStore:
                 (page.url, encodable_text, page.fetched_at or ""),
             )
 
-    def _create_tables(self) -> None:
-        """Create the tables in a new file, and set how SQLite writes.
-
-        Raises:
-            DataError: The file is an SQLite database of another program.
-        """
-        with self._database:
-            # The write lock is taken now, so that no other process writes in between.
-            self._database.execute("BEGIN IMMEDIATE")
-            (application_id,) = self._database.execute("PRAGMA application_id").fetchone()
-            (num_tables,) = self._database.execute("SELECT COUNT(*) FROM sqlite_master").fetchone()
-            if num_tables and application_id != _APPLICATION_ID:
-                raise DataError(
-                    f"{self.path}: an SQLite database, but not of searches; name another file"
-                )
-            for statement in _TABLES:
-                self._database.execute(statement)
-            self._database.execute(f"PRAGMA application_id = {_APPLICATION_ID}")
-
-        # The write-ahead log lets processes read while another writes. Setting it fails only while
-        # another process sets it, and then nothing is left to do.
-        with suppress(sqlite3.OperationalError):
-            self._database.execute("PRAGMA journal_mode = WAL")
-        self._database.execute("PRAGMA synchronous = NORMAL")
-
     def _select(self, statement: str, keys: Iterable[str]) -> list[tuple[Any, ...]]:
         """Run a statement whose only value is a JSON list of keys, and return its rows."""
         with self._exclusive_access():
@@ -234,4 +197,4 @@ class SearchStore:
 
     def _exclusive_access(self) -> AbstractContextManager[None]:
         """Return the context in which one thread at a time uses the file."""
-        return exclusive_access(self._lock, self.path, "searches")
+        return exclusive_access(self._lock, self.path, _CONTENTS)
