@@ -5,6 +5,7 @@ from __future__ import annotations
 from typing import Any
 
 from judges.claims import Evidence
+from lm_factuality.check.corrections import Correction
 from lm_factuality.check.results import CheckedAnswer, CheckedClaim, CheckResult
 
 BRIDGE = Evidence(
@@ -13,6 +14,17 @@ BRIDGE = Evidence(
     "A ferry crossed the river until 1850. 🌉 Harrow Bridge opened in 1871. It has four arches.",
 )
 FERRY = Evidence("docs/ferry.md", "", "The ferry was sold in 1872.")
+
+WRONG_YEAR = Correction(
+    answer="mixed",
+    start=0,
+    end=29,
+    claim="Harrow Bridge opened in 1875.",
+    verdict="supported",
+    person="Ana",
+    note="a typing error",
+)
+"""What a person says about a claim of `bridge_result`."""
 
 
 def claim_of(answer: str, text: str, start: int, verdict: str, **changes: Any) -> CheckedClaim:

@@ -17,21 +17,18 @@ from selenium.webdriver.support.ui import WebDriverWait
 from lm_factuality.check.corrections import Correction, apply_corrections, read_corrections
 from lm_factuality.check.page import write_page
 from lm_factuality.check.results import CheckResult
-from tests.check.checked import answer_of, bridge_result, claim_of
-from tests.report.conftest import HOSTILE, requested_urls
+from tests.check.checked import WRONG_YEAR, answer_of, bridge_result, claim_of
+from tests.report.conftest import (
+    HOSTILE,
+    requested_urls,
+    reset_screen,
+    save_downloads_to,
+    set_up_screen,
+)
 from tests.report.test_browser import CONTRAST
 
 CONTRADICTED = ".claim.contradicted[role]"
 PHONE = 375
-CORRECTION = Correction(
-    answer="mixed",
-    start=0,
-    end=29,
-    claim="Harrow Bridge opened in 1875.",
-    verdict="supported",
-    person="Ana",
-    note="a typing error",
-)
 
 
 @pytest.fixture
@@ -42,22 +39,14 @@ def open_page(browser, tmp_path):
     def write_and_open(result, width=1300, scheme="light"):
         page = tmp_path / f"page{next(pages)}.html"
         write_page(result, page, title=HOSTILE, note=HOSTILE)
-        screen = {"width": width, "height": 800, "deviceScaleFactor": 1, "mobile": width < 500}
-        media = {"features": [{"name": "prefers-color-scheme", "value": scheme}]}
-        download = {"behavior": "allow", "downloadPath": str(tmp_path)}
-        browser.execute_cdp_cmd("Emulation.setDeviceMetricsOverride", screen)
-        browser.execute_cdp_cmd("Emulation.setEmulatedMedia", media)
-        browser.execute_cdp_cmd("Browser.setDownloadBehavior", download)
-        # Reading a log empties it.
-        browser.get_log("performance")
-        browser.get_log("browser")
+        set_up_screen(browser, width, 800, scheme)
+        save_downloads_to(browser, tmp_path)
         browser.get(page.as_uri())
         WebDriverWait(browser, 10).until(opens_without_corrections)
         return browser
 
     yield write_and_open
-    browser.execute_cdp_cmd("Emulation.clearDeviceMetricsOverride", {})
-    browser.execute_cdp_cmd("Emulation.setEmulatedMedia", {"features": []})
+    reset_screen(browser)
 
 
 def opens_without_corrections(browser):
@@ -368,7 +357,7 @@ def test_a_correction_that_is_taken_back_restores_the_figures(opened):
 
 
 def test_corrections_that_the_command_counted_are_shown_with_their_person(open_page):
-    result = apply_corrections(bridge_result(), [CORRECTION])
+    result = apply_corrections(bridge_result(), [WRONG_YEAR])
 
     browser = open_page(result)
     find(browser, ".claim.corrected[role]").click()
@@ -380,8 +369,8 @@ def test_corrections_that_the_command_counted_are_shown_with_their_person(open_p
 
 def test_a_saved_file_can_be_loaded_and_names_what_belongs_to_no_claim(opened, tmp_path):
     path = tmp_path / "saved.jsonl"
-    unknown = replace(CORRECTION, claim="Nobody says this.")
-    path.write_text("\n".join(json.dumps(vars(line)) for line in (CORRECTION, unknown)))
+    unknown = replace(WRONG_YEAR, claim="Nobody says this.")
+    path.write_text("\n".join(json.dumps(vars(line)) for line in (WRONG_YEAR, unknown)))
 
     find(opened, "#file").send_keys(str(path))
 

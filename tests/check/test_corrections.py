@@ -12,7 +12,7 @@ from lm_factuality.check.corrections import Correction, apply_corrections, read_
 from lm_factuality.check.results import CheckResult
 from lm_factuality.ground.errors import DataError
 from lm_factuality.people.labels import COLUMNS
-from tests.check.checked import answer_of, bridge_result
+from tests.check.checked import WRONG_YEAR, answer_of, bridge_result
 
 CORRECTION_COLUMNS = [field.name for field in fields(Correction)]
 CORRECTION = Correction(
@@ -120,16 +120,6 @@ def test_a_file_without_corrections_is_refused(tmp_path):
 
 
 # ---- what corrections change ----
-
-WRONG_YEAR = Correction(
-    answer="mixed",
-    start=0,
-    end=29,
-    claim="Harrow Bridge opened in 1875.",
-    verdict="supported",
-    person="Ana",
-    note="a typing error",
-)
 
 
 def claim_of_text(result, text):

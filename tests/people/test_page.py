@@ -17,7 +17,13 @@ from selenium.webdriver.support.ui import WebDriverWait
 
 from lm_factuality.people.labels import read_key, read_labels
 from lm_factuality.people.sheet import make_sheet, read_pool, write_sheet
-from tests.report.conftest import HOSTILE, requested_urls
+from tests.report.conftest import (
+    HOSTILE,
+    requested_urls,
+    reset_screen,
+    save_downloads_to,
+    set_up_screen,
+)
 from tests.report.test_browser import CONTRAST
 
 ANSWERS_BY_KEY = {
@@ -56,22 +62,14 @@ def visit(browser, tmp_path):
     downloads.mkdir()
 
     def visit_page(page, width=1200, scheme="light"):
-        screen = {"width": width, "height": 800, "deviceScaleFactor": 1, "mobile": width < 500}
-        media = {"features": [{"name": "prefers-color-scheme", "value": scheme}]}
-        download = {"behavior": "allow", "downloadPath": str(downloads)}
-        browser.execute_cdp_cmd("Emulation.setDeviceMetricsOverride", screen)
-        browser.execute_cdp_cmd("Emulation.setEmulatedMedia", media)
-        browser.execute_cdp_cmd("Browser.setDownloadBehavior", download)
-        # Reading a log empties it.
-        browser.get_log("performance")
-        browser.get_log("browser")
+        set_up_screen(browser, width, 800, scheme)
+        save_downloads_to(browser, downloads)
         browser.get(page.as_uri())
         WebDriverWait(browser, 10).until(lambda browser: opens_without_answers(browser, page))
         return browser
 
     yield visit_page
-    browser.execute_cdp_cmd("Emulation.clearDeviceMetricsOverride", {})
-    browser.execute_cdp_cmd("Emulation.setEmulatedMedia", {"features": []})
+    reset_screen(browser)
 
 
 def opens_without_answers(browser, page):

@@ -124,6 +124,36 @@ def browser() -> Iterator[Any]:
     chromium.quit()
 
 
+def set_up_screen(browser: Any, width: int, height: int, scheme: str) -> None:
+    """Give the browser a screen and an empty log.
+
+    Args:
+        browser: The browser. `reset_screen` takes the screen back.
+        width: The width in pixels; less than 500 is a phone.
+        height: The height in pixels.
+        scheme: ``light`` or ``dark``.
+    """
+    screen = {"width": width, "height": height, "deviceScaleFactor": 1, "mobile": width < 500}
+    media = {"features": [{"name": "prefers-color-scheme", "value": scheme}]}
+    browser.execute_cdp_cmd("Emulation.setDeviceMetricsOverride", screen)
+    browser.execute_cdp_cmd("Emulation.setEmulatedMedia", media)
+    # Reading a log empties it.
+    browser.get_log("performance")
+    browser.get_log("browser")
+
+
+def reset_screen(browser: Any) -> None:
+    """Give the browser its own screen again."""
+    browser.execute_cdp_cmd("Emulation.clearDeviceMetricsOverride", {})
+    browser.execute_cdp_cmd("Emulation.setEmulatedMedia", {"features": []})
+
+
+def save_downloads_to(browser: Any, folder: Path) -> None:
+    """Let the browser save files to a folder."""
+    download = {"behavior": "allow", "downloadPath": str(folder)}
+    browser.execute_cdp_cmd("Browser.setDownloadBehavior", download)
+
+
 def requested_urls(browser: Any) -> list[str]:
     """Return the URL of every request that the browser has sent since its log was last read."""
     events = [json.loads(entry["message"])["message"] for entry in browser.get_log("performance")]

@@ -7,7 +7,7 @@ import time
 import pytest
 
 from lm_factuality.report.build import build_report
-from tests.report.conftest import HOSTILE, requested_urls
+from tests.report.conftest import HOSTILE, requested_urls, reset_screen, set_up_screen
 from tests.report.results import ambigbio_task, factor_task, felm_task, write_results
 
 PAGES = ("index.html", "factor.html", "felm.html", "ambigbio.html", "compare.html", "samples.html")
@@ -77,13 +77,7 @@ def visit(browser, site):
     """Return a function that opens a page of the report, and waits until its data is shown."""
 
     def visit_page(page, width=1300, scheme="light"):
-        screen = {"width": width, "height": 900, "deviceScaleFactor": 1, "mobile": width < 500}
-        media = {"features": [{"name": "prefers-color-scheme", "value": scheme}]}
-        browser.execute_cdp_cmd("Emulation.setDeviceMetricsOverride", screen)
-        browser.execute_cdp_cmd("Emulation.setEmulatedMedia", media)
-        # Reading a log empties it.
-        browser.get_log("performance")
-        browser.get_log("browser")
+        set_up_screen(browser, width, 900, scheme)
         browser.get("about:blank")
         browser.get(f"{site.as_uri()}/{page}")
         browser.execute_script("try { localStorage.clear() } catch { }")
@@ -92,8 +86,7 @@ def visit(browser, site):
         return browser
 
     yield visit_page
-    browser.execute_cdp_cmd("Emulation.clearDeviceMetricsOverride", {})
-    browser.execute_cdp_cmd("Emulation.setEmulatedMedia", {"features": []})
+    reset_screen(browser)
 
 
 def wait(browser, condition, seconds=5):
