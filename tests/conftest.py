@@ -8,6 +8,7 @@ import signal
 import threading
 from collections.abc import Callable, Sequence
 from pathlib import Path
+from tempfile import TemporaryDirectory
 from typing import Any
 
 import pytest
@@ -18,6 +19,11 @@ from lm_factuality.harness.outputs import TaskResult
 
 os.environ.setdefault("HF_HUB_OFFLINE", "1")
 os.environ.setdefault("TOKENIZERS_PARALLELISM", "false")
+# The stores of judges' and models' answers start empty, and the user's own stay as they are. The
+# processes of pytest get the folder of the first one, which removes it.
+if "PYTEST_XDIST_WORKER" not in os.environ:
+    _cache = TemporaryDirectory(prefix="lm-factuality-tests-")
+    os.environ["XDG_CACHE_HOME"] = _cache.name
 
 REPOSITORY = Path(__file__).resolve().parent.parent
 SHARED = REPOSITORY.parent / "shared"
