@@ -170,7 +170,8 @@ class Entry:
     @property
     def headline(self) -> Score:
         """The main score of the task."""
-        return displayed_score(self.result.kind, headline_name(self.result))
+        score = displayed_score(self.result.kind, headline_name(self.result))
+        return score.of_runs([self.result.metadata])
 
     def figure(self, score: Score) -> ScoreFigure | None:
         """Return a score of the run with its interval, or None if it is missing or undefined."""
@@ -271,7 +272,12 @@ def reported_scores(entries: Sequence[Entry]) -> list[Score]:
     if not entries:
         return []
     metric_names = set().union(*(entry.result.metrics for entry in entries))
-    return [score for score in entries[0].benchmark.table_scores if score.name in metric_names]
+    settings = [entry.result.metadata for entry in entries]
+    return [
+        score.of_runs(settings)
+        for score in entries[0].benchmark.table_scores
+        if score.name in metric_names
+    ]
 
 
 def scores_section(report_runs: ReportRuns, kind: str, title: str = "", note: str = "") -> Markup:

@@ -175,7 +175,7 @@ class JudgedMethod(abc.ABC):
             if isinstance(entry, Mapping) and "value" in entry:
                 score = find_score(self.scores, name) or undeclared_score(name)
                 # Scores that no other table shows have no label. Here they are shown by name.
-                labelled_score = replace(score, label=score.label or name)
+                labelled_score = replace(score, label=score.label or name).of_runs([summary])
                 rows.append(_format_score(labelled_score, entry))
             elif entry:
                 # An empty count, such as {} for no unscored responses, needs no note.

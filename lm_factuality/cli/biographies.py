@@ -49,9 +49,25 @@ def page(
     records = _read_page_records(verdicts)
     # The page is called after the folder, such as the name of a run.
     title = f"Biographies: {verdicts.parent.resolve().name}"
-    write_text(out, build_page(records, title))
+    write_text(out, build_page(records, title, _read_provenance(verdicts)))
     mebibytes = out.stat().st_size / 2**20
     echo(f"{len(records)} responses in {out} ({mebibytes:.1f} MiB)")
+
+
+def _read_provenance(verdicts: Path) -> dict[str, Any]:
+    """Return the names of the judge and of its knowledge, which stand beside the verdicts.
+
+    Args:
+        verdicts: A file ``verdicts.jsonl``. Without ``metrics.json`` beside it, nothing is known.
+    """
+    from lm_factuality.benchmarks.certifiable import as_mapping
+    from lm_factuality.ground.records import read_model
+
+    metrics = verdicts.with_name("metrics.json")
+    if not metrics.is_file():
+        return {}
+    about = as_mapping(read_model(metrics, dict, "expected a JSON object").get("about"))
+    return {**about, "judge": as_mapping(about.get("judge")).get("name")}
 
 
 def _read_page_records(verdicts: Path) -> list[dict[str, Any]]:

@@ -277,11 +277,12 @@ def _task_content(task_data: TaskData, custom_pages: Mapping[str, str]) -> dict[
     display = task_data.display
     # Pages compare models only in scores of which higher or lower is better.
     scores = comparable_scores(task_data.benchmark, list(task_data.scored_rows))
+    settings = [entry.result.metadata for entry in task_data.entries]
     return {
         "id": task_data.id,
         "task": task_data.task,
         "models": task_data.model_ids,
-        "metrics": [_metric_content(score) for score in scores],
+        "metrics": [_metric_content(score.of_runs(settings)) for score in scores],
         "rows": len(task_data.first_rows),
         "facets": task_data.facets,
         "kind": task_data.benchmark.kind,

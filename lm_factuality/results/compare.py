@@ -256,7 +256,7 @@ def headline_table(benchmark: Benchmark, runs: Iterable[Run], name: str) -> Comp
         The table. Below it, each note lists the runs that it is true of.
     """
     # How the score is printed.
-    score = displayed_score(benchmark.kind, name)
+    score = displayed_score(benchmark.kind, name).of_runs([run.task.metadata for run in runs])
     sorted_runs = sorted(runs, key=lambda run: (run.task.task, run.label, run.file.date))
     rows: list[tuple[str, ...]] = []
     labels_by_note: dict[str, list[str]] = defaultdict(list)

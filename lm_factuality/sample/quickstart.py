@@ -188,7 +188,9 @@ def judge_sample(output: Path) -> JudgedSample:
         records = AMBIGBIO.judge(judge, docs, responses)
 
     write_lines(output / VERDICTS, (json.dumps(record, ensure_ascii=False) for record in records))
-    write_text(output / PAGE, build_page(records, "Biographies of the sample, judged offline"))
+    about = {"judge": LEXICAL, **AMBIGBIO.recorded_settings}
+    page = build_page(records, "Biographies of the sample, judged offline", about)
+    write_text(output / PAGE, page)
     judged = [biography_from_record(record) for record in records]
     truth = read_truth(sample / "sample_ambigbio_truth.jsonl")
     return JudgedSample(len(judged), compare_with_truth(judged, truth))

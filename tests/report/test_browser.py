@@ -308,9 +308,9 @@ def test_a_comparison_links_to_rows_on_which_the_models_differ(visit):
 
 def test_verdicts_on_sentences_are_not_told_by_colour_alone(visit):
     browser = visit("samples.html#task=t0&model=m0&row=0")
-    wait_for(browser, ".judged .sentence")
+    wait_for(browser, ".judged .words-of-fact")
 
-    sentences = browser.find_elements("css selector", ".sentence")
+    sentences = browser.find_elements("css selector", ".words-of-fact")
     styles = [sentence.value_of_css_property("text-decoration-style") for sentence in sentences]
     assert styles == ["solid", "dashed"]
     assert texts(browser, ".facts .badge") == ["supported", "true of another"]
@@ -318,7 +318,7 @@ def test_verdicts_on_sentences_are_not_told_by_colour_alone(visit):
 
 def test_a_biography_links_to_its_evidence(visit):
     browser = visit("samples.html#task=t0&model=m0&row=0")
-    wait_for(browser, ".judged .sentence")
+    wait_for(browser, ".judged .words-of-fact")
 
     browser.find_element("link text", "With individuals, passages and evidence").click()
 

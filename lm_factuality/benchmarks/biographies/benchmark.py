@@ -13,7 +13,7 @@ from lm_factuality.benchmarks.biographies.method import AmbigBio, method_from_me
 from lm_factuality.benchmarks.biographies.people import OPTIONAL_QUESTION, people_questions
 from lm_factuality.benchmarks.biographies.scores import SCORES
 from lm_factuality.benchmarks.biographies.types import JudgedBiography, biography_from_record
-from lm_factuality.benchmarks.biographies.viewer import align_sentences, build_page, fact_statuses
+from lm_factuality.benchmarks.biographies.viewer import build_page, fact_statuses, mark_facts
 from lm_factuality.benchmarks.declaration import (
     Checks,
     Data,
@@ -36,6 +36,8 @@ LEAD = (
     " true of the person they are about; the gap is what merging hides."
 )
 
+ROW_SCRIPT = Path(__file__).with_name("page.js")
+"""The script that draws a response, which long form shares."""
 
 _SMALLEST_DIFFERENCE = 1e-9
 """A difference of two scores that is smaller than this comes from rounding."""
@@ -113,7 +115,7 @@ def report_detail(judged: JudgedBiography, unscored: str | None) -> JsonObject:
         unscored: Why scores are missing, or None.
     """
     return {
-        "pieces": align_sentences(judged.generation.output, judged.sentences),
+        "pieces": mark_facts(judged),
         "facts": [[fact.text, fact.sentence] for fact in judged.facts],
         "statuses": fact_statuses(judged),
         "abstained": judged.abstained,
@@ -131,7 +133,7 @@ def _judged_texts(result: TaskResult, title: str) -> str:
     # The report offers the page only for runs with samples.
     assert result.samples is not None
     records = [verdict_of(sample) for sample in read_samples(result.samples)]
-    return build_page(records, title)
+    return build_page(records, title, result.metadata)
 
 
 BENCHMARK = judged_benchmark(
@@ -156,7 +158,7 @@ BENCHMARK = judged_benchmark(
             ("no gap", "people merged", "unscored", "nothing supported"),
             margin_label="gap",
             right_count_label="Responses without a gap",
-            script=Path(__file__).with_name("page.js"),
+            script=ROW_SCRIPT,
             custom_page=SamplePages("biographies", _judged_texts),
         ),
     ),

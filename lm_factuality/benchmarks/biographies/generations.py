@@ -21,6 +21,7 @@ from lm_factuality.ground.errors import DataError
 from lm_factuality.ground.packages import load_yaml
 from lm_factuality.ground.published import Source
 from lm_factuality.ground.records import lines_of, read_model, to_model
+from lm_factuality.ground.sentences import split_sentences
 from lm_factuality.ground.thinking import answer_or_thoughts
 from lm_factuality.retrieval.bm25 import Searcher
 
@@ -33,6 +34,9 @@ _QUESTION_START = "Tell me a bio of "
 # The end of each line that is followed by a line "Title: ...".
 _BEFORE_TITLE = re.compile(r"\n(?=Title: [^\n]+\n)")
 _TITLED_PASSAGE = re.compile(r"Title: (?P<title>[^\n]+)\n(?P<text>.*)", re.DOTALL)
+
+_CITED_NUMBER = re.compile(r"\[(\d{1,3})")
+_MAX_LOGGED_CITATIONS = 3  # of a sentence, as ALCE's scorer takes
 
 # The published files. Each file of generations (ChatGPT, Llama-2-13b-chat) comes before the file of
 # decisions on it. The last one has the names.
@@ -71,7 +75,9 @@ def read_generations(paths: Sequence[Path], *, with_outputs: bool = True) -> lis
     """
     generations: list[GeneratedText] = []
     for path in paths:
-        for number, row in enumerate(read_model(path, _AlceFile, _EXPECTED).data):
+        rows = read_model(path, _AlceFile, _EXPECTED).data
+        has_cited_passages_alone = any(map(_has_joined_passages, rows))
+        for number, row in enumerate(rows):
             if with_outputs and row.output is None:
                 raise DataError(
                     f"{path}: data[{number}] has no output, the text that a model wrote;"
@@ -80,6 +86,10 @@ def read_generations(paths: Sequence[Path], *, with_outputs: bool = True) -> lis
             output = row.output if with_outputs else None
             # Some files state the name. In others, it is taken from the question.
             name = name_in_question(row.name or row.question)
+            passages = _split_documents(row)
+            numbers = None
+            if has_cited_passages_alone and output is not None:
+                numbers = _citation_numbers(output, row, passages)
             generation = GeneratedText(
                 # All files together are numbered on.
                 index=str(len(generations)),
@@ -88,26 +98,72 @@ def read_generations(paths: Sequence[Path], *, with_outputs: bool = True) -> lis
                 # A thought before the biography is dropped. A thought that never ends is kept
                 # whole: the judge then reports it.
                 output=answer_or_thoughts(output or ""),
-                passages=_split_documents(row.docs),
+                passages=passages,
+                citation_numbers=numbers,
             )
             generations.append(generation)
     return generations
 
 
-def _split_documents(docs: Sequence[RetrievedPassage]) -> tuple[RetrievedPassage, ...]:
+def _has_joined_passages(row: _AlceRow) -> bool:
+    """Return whether a document of a row joins several passages.
+
+    Files that were made from citation logs have such documents, and only the passages that the
+    output cites.
+    """
+    return any(len(split_document(doc)) > 1 for doc in row.docs)
+
+
+def _split_documents(row: _AlceRow) -> tuple[RetrievedPassage, ...]:
     """Return the passages of a row.
 
-    In files that were made from citation logs, a document may join several passages. They are
-    split, and repeated passages of the row are dropped. If no document joins passages, repeated
-    ones are kept, since a citation such as [3] refers to the third document.
+    Documents that join passages are split, and repeated passages of the row are dropped. If no
+    document joins passages, repeated ones are kept, since a citation such as [3] refers to the
+    third document.
+    """
+    passages = tuple(chain.from_iterable(map(split_document, row.docs)))
+    return tuple(dict.fromkeys(passages)) if _has_joined_passages(row) else passages
+
+
+def _citation_numbers(
+    output: str, row: _AlceRow, passages: Sequence[RetrievedPassage]
+) -> tuple[int, ...]:
+    """Find the numbers by which an output cites passages, in a file made from citation logs.
+
+    Each document of such a row has the passages that a sentence cites, up to three. Sentences that
+    cite the same passages share a document.
+
+    Example:
+        The output "A [1][3]. B [5]." and two documents, of two passages and of one, give 1, 3, 5.
 
     Args:
-        docs: The documents of the row.
+        output: The output with its citations.
+        row: The row with its documents.
+        passages: The distinct passages of the row.
+
+    Returns:
+        The number of each passage. Empty if the documents do not fit the citations.
     """
-    passages_by_document = [split_document(doc) for doc in docs]
-    passages = list(chain.from_iterable(passages_by_document))
-    has_joined_passages = any(len(split) > 1 for split in passages_by_document)
-    return tuple(dict.fromkeys(passages)) if has_joined_passages else tuple(passages)
+    cited_by_sentence = [
+        tuple(dict.fromkeys(map(int, _CITED_NUMBER.findall(sentence))))[:_MAX_LOGGED_CITATIONS]
+        for sentence in split_sentences(output)
+    ]
+    citations = [numbers for numbers in dict.fromkeys(cited_by_sentence) if numbers]
+    documents = [split_document(doc) for doc in row.docs]
+    if list(map(len, citations)) != list(map(len, documents)):
+        return ()
+
+    passage_by_number: dict[int, RetrievedPassage] = {}
+    number_by_passage: dict[RetrievedPassage, int] = {}
+    cited_passages = zip(
+        chain.from_iterable(citations), chain.from_iterable(documents), strict=True
+    )
+    for number, passage in cited_passages:
+        if passage_by_number.setdefault(number, passage) != passage:
+            return ()
+        # A retriever may return a passage twice. The page then shows it under its first number.
+        number_by_passage.setdefault(passage, number)
+    return tuple(number_by_passage[passage] for passage in passages)
 
 
 def split_document(doc: RetrievedPassage) -> list[RetrievedPassage]:
@@ -148,6 +204,9 @@ def generation_to_doc(generation: GeneratedText) -> dict[str, Any]:
     doc = asdict(generation)
     # lm_eval shows documents before a model answers.
     del doc["output"]
+    # A model cites passages by their places, so only read responses have other numbers.
+    if generation.citation_numbers is None:
+        del doc["citation_numbers"]
     return {**doc, "passages": list(doc["passages"])}
 
 

@@ -1,5 +1,5 @@
 "use strict";
-// A row of AmbigBio: the response in sentences, and its facts.
+// A row of AmbigBio or of long form: the response with the words of its facts, and the verdicts on them.
 (() => {
   const { mark, part, text, tiles } = rowViews;
 
@@ -8,22 +8,23 @@
 
   function view(doc, detail, page) {
     const scores = detail.scores;
-    const worst = (sentence) => WORST.find((status) => detail.facts.some(([, own], fact) => own === sentence && detail.statuses[fact] === status));
+    const worst = (facts) => WORST.find((status) => facts.some((fact) => detail.statuses[fact] === status));
     return [
-      scores ? tiles([["FActScore", percent(scores.factscore)], ["D-FActScore", percent(scores.d_factscore)], ["Biographies", scores.num_biographies ?? "–"], ["Entities", scores.num_entities]]) : null,
-      part("What the model wrote", el("p", { class: "text judged", dir: "auto" }, detail.pieces.map(([piece, sentence]) => {
-        const status = sentence < 0 ? null : worst(sentence);
-        return status ? el("span", { class: `sentence ${status}`, title: STATUS[status][1] }, piece) : piece;
+      scores ? tiles([["FActScore", percent(scores.factscore)], ["D-FActScore", percent(scores.d_factscore)], ["Biographies", scores.num_biographies ?? "–"], ["Entities", scores.num_entities]]) : part("Prompt", text(doc.question)),
+      part("What the model wrote", el("p", { class: "text judged", dir: "auto" }, detail.pieces.map(([piece, , facts]) => {
+        const status = worst(facts);
+        return status ? el("span", { class: `words-of-fact ${status}`, title: STATUS[status][1] }, piece) : piece;
       }))),
       detail.facts.length ? part("Facts", el("ul", { class: "facts" }, detail.facts.map(([fact], place) => {
         const [kind, label] = STATUS[detail.statuses[place]];
-        return el("li", {}, mark(kind, label), el("span", { dir: "auto" }, fact));
+        const reason = detail.reasons?.[place];
+        return el("li", {}, mark(kind, label), el("span", { dir: "auto" }, fact), reason ? el("small", { class: "quiet", dir: "auto" }, ` ${reason}`) : null);
       }))) : null,
       detail.abstained ? el("p", { class: "quiet" }, "The model declined to answer.") : null,
       page ? el("p", {}, el("a", { href: page }, "With individuals, passages and evidence")) : null,
-      el("details", {}, el("summary", {}, `The ${doc.passages.length} passages`), doc.passages.map(({ title, text: passage }) => el("div", { class: "part" }, el("h4", { dir: "auto" }, title), text(passage, "text prefix")))),
+      doc.passages.length ? el("details", {}, el("summary", {}, counted(doc.passages.length, "passage")), doc.passages.map(({ title, text: passage }, place) => el("div", { class: "part" }, el("h4", { dir: "auto" }, `[${place + 1}] ${title}`), text(passage, "text prefix")))) : null,
     ];
   }
 
-  rowViews.add("ambigbio", { view });
+  for (const kind of ["ambigbio", "longform"]) rowViews.add(kind, { view });
 })();

@@ -62,6 +62,12 @@ class GeneratedText:
     passages: tuple[RetrievedPassage, ...]
     """The passages that the model was given. The citation [1] refers to the first."""
 
+    citation_numbers: tuple[int, ...] | None = None
+    """The number by which the text cites each passage, or None if that is the passage's place.
+
+    Files that keep only the cited passages lose their places. It is empty if it cannot be told.
+    """
+
     @property
     def entities(self) -> tuple[str, ...]:
         """The candidates for entity linking: the distinct titles, in the order of retrieval."""

@@ -11,7 +11,7 @@ from dataclasses import asdict, dataclass, replace
 from pathlib import Path
 from typing import Any, ClassVar, NamedTuple, Protocol
 
-from lm_factuality.benchmarks.biographies.benchmark import report_detail
+from lm_factuality.benchmarks.biographies.benchmark import ROW_SCRIPT, report_detail
 from lm_factuality.benchmarks.biographies.generations import (
     DOCUMENTS,
     MAX_PASSAGES,
@@ -490,7 +490,7 @@ BENCHMARK = judged_benchmark(
             margin_label="F1@K",
             facet_label="Topic",
             right_count_label="Responses without an unsupported fact",
-            script=Path(__file__).with_name("page.js"),
+            script=ROW_SCRIPT,
         ),
     ),
     comparing=Comparing(notes=note_k),

@@ -2,7 +2,7 @@
 
 import pytest
 
-from lm_factuality.benchmarks.biographies.viewer import align_sentences
+from lm_factuality.benchmarks.biographies.viewer import Piece, align_sentences
 
 NO_SENTENCE = -1
 """The number of a piece of text that belongs to no sentence."""
@@ -57,5 +57,5 @@ def test_the_text_is_cut_into_sentences_with_their_citations(output, sentences, 
     """The judge sees sentences without citations, and the page shows the text as written."""
     aligned = align_sentences(output, sentences)
 
-    assert aligned == pieces
+    assert aligned == [Piece(*piece) for piece in pieces]
     assert "".join(text for text, _number in aligned) == output

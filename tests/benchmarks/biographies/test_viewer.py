@@ -23,6 +23,7 @@ UNSCORED = biography(
 FALSE = biography(
     "3", "Di Falk", outcomes=(("supported", "not_supported"), ("not_supported", "not_supported"))
 )
+JUDGED_BY = {"judge": "a-judge", "knowledge": "some-pages"}
 ABSTENTION = abstention("4", "Eve Gran")
 
 
@@ -30,10 +31,10 @@ ABSTENTION = abstention("4", "Eve Gran")
 def open_page(browser, tmp_path):
     """Return a function that shows the page of some biographies in the browser."""
 
-    def show_page(*biographies, title="A set"):
+    def show_page(*biographies, title="A set", about=JUDGED_BY):
         path = tmp_path / "page.html"
         records = [AMBIGBIO.make_record(judged) for judged in biographies]
-        path.write_text(build_page(records, title), encoding="utf-8")
+        path.write_text(build_page(records, title, about), encoding="utf-8")
         # Reading a log empties it, so that it holds nothing of earlier tests.
         browser.get_log("performance")
         browser.get_log("browser")

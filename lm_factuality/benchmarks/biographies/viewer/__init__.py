@@ -4,7 +4,9 @@
 for nothing. Texts that models wrote are inserted as text only, never as HTML.
 """
 
-from collections.abc import Sequence
+from collections import defaultdict
+from collections.abc import Mapping, Sequence
+from itertools import chain
 from typing import Any, NamedTuple
 
 from lm_factuality.benchmarks.biographies.decompose import CITATION
@@ -21,6 +23,7 @@ from lm_factuality.benchmarks.biographies.types import (
     Outcome,
     biography_from_record,
 )
+from lm_factuality.benchmarks.biographies.viewer.fact_words import find_fact_words
 from lm_factuality.benchmarks.judged import score_figures
 from lm_factuality.ground.html import one_file, read_asset, read_file
 from lm_factuality.harness.generation import JsonObject, Verdict
@@ -36,7 +39,36 @@ class Piece(NamedTuple):
     """The text with its citations."""
 
     sentence: int
-    """The number of the sentence that the text is, or -1 for text between sentences."""
+    """The number of the sentence that the text is in, or -1 for text between sentences."""
+
+    facts: tuple[int, ...] = ()
+    """The numbers of the facts that the text states."""
+
+
+def mark_facts(judged: JudgedBiography) -> list[Piece]:
+    """Cut a response into pieces, so that a page can mark its sentences and the words of each fact.
+
+    Returns:
+        The pieces, whose texts together are the response.
+    """
+    facts_by_sentence = defaultdict(list)
+    for number, fact in enumerate(judged.facts):
+        facts_by_sentence[fact.sentence].append(number)
+
+    pieces = []
+    for piece in align_sentences(judged.generation.output, judged.sentences):
+        facts = facts_by_sentence[piece.sentence]
+        texts = [judged.facts[fact].text for fact in facts]
+        # The numbers of citations are no words of facts.
+        spans = find_fact_words(_without_citations(piece.text), texts) if facts else []
+        ends = {len(piece.text), *chain.from_iterable(spans)} - {0}
+        start = 0
+        for end in sorted(ends):
+            covering = zip(facts, spans, strict=True)
+            stated = tuple(fact for fact, span in covering if span.start <= start < span.end)
+            pieces.append(Piece(piece.text[start:end], piece.sentence, stated))
+            start = end
+    return pieces
 
 
 def align_sentences(output: str, sentences: Sequence[str]) -> list[Piece]:
@@ -138,10 +170,14 @@ def _letters_of(text: str) -> _Letters:
     Args:
         text: A response or one of its sentences.
     """
-    # Each citation is replaced by as many spaces, so that positions do not change.
-    blanked = CITATION.sub(lambda match: " " * len(match[0]), text)
+    blanked = _without_citations(text)
     positions = [position for position, letter in enumerate(blanked) if not letter.isspace()]
     return _Letters("".join(blanked.split()), positions)
+
+
+def _without_citations(text: str) -> str:
+    """Replace each citation by as many spaces, so that positions do not change."""
+    return CITATION.sub(lambda match: " " * len(match[0]), text)
 
 
 def fact_statuses(judged: JudgedBiography) -> list[str]:
@@ -196,7 +232,7 @@ def _fact_status(
     return "elsewhere" if is_grouped else "ungrouped"
 
 
-def build_page(records: Sequence[Verdict], title: str) -> str:
+def build_page(records: Sequence[Verdict], title: str, about: Mapping[str, Any]) -> str:
     """Return the HTML page that shows judged biographies.
 
     The page states the protocol and the linking of the first record as settings of all.
@@ -205,12 +241,17 @@ def build_page(records: Sequence[Verdict], title: str) -> str:
         records: The records of the biographies, at least one. All have the same protocol and
             linking.
         title: The title of the page.
+        about: How the scores came about: the name of the ``judge`` and the ``knowledge`` source.
+            Other keys are not shown, and missing ones are said to be unknown.
     """
     # The summary is computed as that of a run is, so that both have the same numbers.
     rows = [row_metrics(record) for record in records]
     content: dict[str, Any] = {
         "title": title,
-        "settings": {name: records[0][name] for name in ("protocol", "linking")},
+        "settings": {
+            **{name: about.get(name) or "unknown" for name in ("judge", "knowledge")},
+            **{name: records[0][name] for name in ("protocol", "linking")},
+        },
         "summary": {**score_figures(rows, SCORES), **count_responses(records)},
         "responses": [{**record, **_computed_values(record)} for record in records],
     }
@@ -233,7 +274,7 @@ def _computed_values(record: Verdict) -> JsonObject:
     """
     judged = biography_from_record(record)
     return {
-        "pieces": align_sentences(judged.generation.output, judged.sentences),
+        "pieces": mark_facts(judged),
         "statuses": fact_statuses(judged),
         "attributed": attributed_entities(judged, record["protocol"]),
     }

@@ -39,7 +39,7 @@ function candidates(response, group, facts) {
         el("span", { class: "meter", "aria-hidden": "true" }, fill),
         el("span", { class: "number" }, `supports ${count} of ${facts.length}`));
     }),
-    hidden ? el("p", { class: "quiet" }, `${counted(hidden, "other entity", "other entities")} of the passages: no fact supported.`) : null);
+    hidden ? el("p", { class: "quiet" }, `${counted(hidden, shown.length ? "other entity" : "entity", shown.length ? "other entities" : "entities")} of the passages: no fact supported.`) : null);
 }
 
 function factRow(response, select, group, fact) {
@@ -86,7 +86,8 @@ function evidence(response, group, fact) {
     return el("details", { class: "judgement", open: entity === link || outcome === "supported" },
       el("summary", {}, icon(outcome), entityMark(entity, title, entity === link ? "solid" : "hollow"),
         el("span", { class: "title" }, title),
-        el("span", { class: "outcome" }, `${STATUSES[outcome].label}${score === null ? "" : `, ${score.toFixed(2)}`}`)),
+        // A judge that gives no probability is recorded as certain.
+        el("span", { class: "outcome" }, `${STATUSES[outcome].label}${score > 0 && score < 1 ? `, ${score.toFixed(2)}` : ""}`)),
       inner);
   });
 }

@@ -53,32 +53,39 @@ function verdict(response) {
       el("div", {}, el("b", {}, scores.num_entities), el("span", {}, scores.num_entities === 1 ? "entity told of" : "entities told of"))));
 }
 
-// Sentences are tinted by individual, underlined by their worst status, and followed by the entities their facts are from.
+const worstOf = (response, facts) => SEVERITY.find((status) => facts.some((fact) => response.statuses[fact] === status));
+
+// Sentences are tinted by individual and followed by the entities their facts are from; the words of a fact are underlined by its status.
 function text(response, select) {
   const groupOf = new Map(response.groups.flatMap((facts, group) => facts.map((fact) => [fact, group])));
   const own = (sentence) => response.facts.flatMap((each, fact) => (each.sentence === sentence ? [fact] : []));
+  const sentenceAt = (place) => response.pieces[place]?.[1];
   const seen = new Set();
   const node = el("p", { class: "text", dir: "auto" });
-  for (const [piece, sentence] of response.pieces) {
+  let button;
+  for (const [place, [piece, sentence, stated]] of response.pieces.entries()) {
     const facts = sentence < 0 ? [] : own(sentence);
     if (!facts.length) {
       node.append(piece);
       continue;
     }
-    const groups = [...new Set(facts.map((fact) => groupOf.get(fact) ?? -1))];
-    const worst = SEVERITY.find((status) => facts.some((fact) => response.statuses[fact] === status));
-    for (const group of groups.filter((each) => each >= 0 && !seen.has(each))) {
-      seen.add(group);
-      node.append(el("span", { class: "swatch", "data-hue": hue(group), title: `Individual ${group + 1} begins` }, String(group + 1)));
-    }
-    const choose = () => select(sentence, true);
-    node.append(
-      el("span", {
-        class: `sentence ${worst}`, "data-hue": hue(groups[0]), "data-sentence": sentence, role: "button", tabindex: "0",
-        "aria-label": `${piece} (${STATUSES[worst].label})`,
+    if (sentenceAt(place - 1) !== sentence) {
+      const groups = [...new Set(facts.map((fact) => groupOf.get(fact) ?? -1))];
+      for (const group of groups.filter((each) => each >= 0 && !seen.has(each))) {
+        seen.add(group);
+        node.append(el("span", { class: "swatch", "data-hue": hue(group), title: `Individual ${group + 1} begins` }, String(group + 1)));
+      }
+      const whole = response.pieces.map(([words, each]) => (each === sentence ? words : "")).join("");
+      const choose = () => select(sentence, true);
+      button = el("span", {
+        class: "sentence", "data-hue": hue(groups[0]), "data-sentence": sentence, role: "button", tabindex: "0",
+        "aria-label": `${whole} (${STATUSES[worstOf(response, facts)].label})`,
         on: { click: choose, keydown: (event) => { if (event.key === "Enter" || event.key === " ") { event.preventDefault(); choose(); } } },
-      }, piece),
-      marks(response, facts));
+      });
+      node.append(button);
+    }
+    button.append(stated.length ? el("span", { class: `words-of-fact ${worstOf(response, stated)}` }, piece) : piece);
+    if (sentenceAt(place + 1) !== sentence) node.append(marks(response, facts));
   }
   if (!response.pieces.length) node.append(el("span", { class: "quiet" }, "An empty text."));
   return node;
@@ -103,16 +110,19 @@ function legend(response) {
   const told = [...new Set(response.attributed.filter((entity) => entity !== null))].sort((a, b) => a - b);
   if (!used.length) return null;
   return el("footer", { class: "legend" },
-    el("ul", {}, used.map((status) => el("li", {}, icon(status), el("span", { class: `sentence ${status}` }, STATUSES[status].label), el("span", { class: "quiet" }, ` ${STATUSES[status].note}`)))),
+    el("ul", {}, used.map((status) => el("li", {}, icon(status), el("span", { class: `words-of-fact ${status}` }, STATUSES[status].label), el("span", { class: "quiet" }, ` ${STATUSES[status].note}`)))),
     el("ul", {}, told.map((entity) => el("li", {}, entityMark(entity, response.entities[entity], response.links.includes(entity) ? "solid" : "hollow"), response.entities[entity],
       response.links.includes(entity) ? null : el("span", { class: "quiet" }, " linked to no individual")))));
 }
 
 function given(response) {
-  const { passages } = response.generation;
+  const { passages, citation_numbers: numbers } = response.generation;
+  // Files of released responses keep the cited passages alone, and their numbers cannot always be told.
+  const cited = (place) => (numbers ? numbers[place] : place + 1);
+  const order = passages.map((_, place) => place).sort((a, b) => (cited(a) ?? a) - (cited(b) ?? b));
   return el("section", { class: "card passages", "aria-label": "Passages" },
     el("header", {}, el("h3", {}, "Passages it was given"), el("span", { class: "count" }, String(passages.length))),
-    passages.map(({ title, text: passage }, place) => el("details", {},
-      el("summary", {}, el("span", { class: "cite" }, `[${place + 1}]`), el("span", { class: "title", dir: "auto" }, title)),
-      el("p", { dir: "auto" }, passage))));
+    order.map((place) => el("details", {},
+      el("summary", {}, cited(place) ? el("span", { class: "cite" }, `[${cited(place)}]`) : null, el("span", { class: "title", dir: "auto" }, passages[place].title)),
+      el("p", { dir: "auto" }, passages[place].text))));
 }
