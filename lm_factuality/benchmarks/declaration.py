@@ -130,19 +130,20 @@ class Score:
         return f"{self.format_value(low)} {separator} {self.format_value(high)}"
 
     def of_runs(self, metadata_of_runs: Iterable[Mapping[str, Any]]) -> Score:
-        """Return this score with the setting K of its runs in its label: ``F1@K`` becomes ``F1@64``.
+        """Return this score with the K of its runs in its label: ``F1@K`` becomes ``F1@64``.
 
         Args:
             metadata_of_runs: The metadata of each run. Its ``k`` lists the numbers K, of which the
                 first is that of this score. If runs differ, or do not say, the label stays.
         """
-        numbers = {
-            str(metadata.get("k")).strip("[]").split(",")[0] for metadata in metadata_of_runs
-        }
-        number = numbers.pop() if len(numbers) == 1 else ""
-        if not self.label.endswith("@K") or not number.isdecimal():
+        numbers = set()
+        for metadata in metadata_of_runs:
+            k_values = metadata.get("k")
+            # Files of others may hold something else under the key.
+            numbers.add(k_values[0] if isinstance(k_values, list) and k_values else None)
+        if not self.label.endswith("@K") or len(numbers) != 1 or None in numbers:
             return self
-        return replace(self, label=f"{self.label.removesuffix('K')}{number}")
+        return replace(self, label=f"{self.label.removesuffix('K')}{numbers.pop()}")
 
     def worst_and_best(self) -> tuple[Score, ...]:
         """Return two scores: this one if all unscored items were wrong, and if all were right.

@@ -9,6 +9,7 @@ from lm_factuality import benchmarks
 from lm_factuality.benchmarks import all_benchmarks, all_sources, find_benchmark
 from lm_factuality.benchmarks.declaration import Data, Page, Score
 from lm_factuality.ground.errors import ConfigError
+from lm_factuality.scores.statistics import MEAN
 
 FACTOR = find_benchmark("factor")
 
@@ -149,3 +150,17 @@ def test_prompts_are_unchanged_after_a_refused_replacement(tmp_path, prompt):
         register_prompts("biographies", tmp_path)
 
     assert Prompts().hash(prompt) == hash_before
+
+
+@pytest.mark.parametrize(
+    ("metadata", "label"),
+    [
+        pytest.param([{"k": [64, 178]}, {"k": [64]}], "F1@64", id="the first K of all runs"),
+        pytest.param([{"k": [64]}, {"k": [8]}], "F1@K", id="runs that differ"),
+        pytest.param([{"k": [64]}, {}], "F1@K", id="a run that does not say"),
+    ],
+)
+def test_the_label_of_a_score_names_the_k_of_its_runs(metadata, label):
+    score = Score("f1_at_k", MEAN, label="F1@K")
+
+    assert score.of_runs(metadata).label == label

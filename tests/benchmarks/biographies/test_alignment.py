@@ -58,4 +58,4 @@ def test_the_text_is_cut_into_sentences_with_their_citations(output, sentences, 
     aligned = align_sentences(output, sentences)
 
     assert aligned == [Piece(*piece) for piece in pieces]
-    assert "".join(text for text, _number in aligned) == output
+    assert "".join(text for text, _, _ in aligned) == output

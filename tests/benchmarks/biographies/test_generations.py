@@ -135,3 +135,36 @@ def test_a_document_of_another_task_is_refused(changes, message):
 
     with pytest.raises(ValueError, match=message):
         generation_from_doc(doc, "")
+
+
+JOINED = {
+    "title": "Ada Lind (painter)",
+    "text": "Born in 1900.\nTitle: Ada Lind (sailor)\nShe sailed.",
+}
+ONE = {"title": "Ada Lind (singer)", "text": "She sang."}
+
+
+@pytest.mark.parametrize(
+    ("output", "numbers"),
+    [
+        pytest.param("Born in 1900 [2][5]. She sang [4]. And so on [4].", (2, 5, 4), id="told"),
+        pytest.param("Born in 1900 [2]. She sang [4].", (), id="another number of citations"),
+        pytest.param("Born in 1900 [2][5]. She sang [2].", (), id="one number of two passages"),
+    ],
+)
+def test_passages_of_a_citation_log_have_the_numbers_that_the_text_cites(
+    write_rows_file, output, numbers
+):
+    """Such files keep only the cited passages, in the order of citation."""
+    row = {"question": "Tell me a bio of Ada Lind", "docs": [JOINED, ONE], "output": output}
+
+    (generation,) = read_generations([write_rows_file(row)])
+
+    assert generation.citation_numbers == numbers
+    assert generation_from_doc(generation_to_doc(generation), output) == generation
+
+
+def test_passages_that_a_model_was_given_have_the_numbers_of_their_places(write_rows_file):
+    (generation,) = read_generations([write_rows_file(ROW)])
+
+    assert generation.citation_numbers is None

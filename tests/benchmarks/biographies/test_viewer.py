@@ -2,10 +2,12 @@
 
 import json
 import time
+from dataclasses import replace
 
 import pytest
 
 from lm_factuality.benchmarks.biographies.method import AMBIGBIO, AmbigBio
+from lm_factuality.benchmarks.biographies.types import Fact, Judgement
 from lm_factuality.benchmarks.biographies.viewer import build_page
 from lm_factuality.ground.errors import DataError
 from tests.conftest import run_command
@@ -105,12 +107,64 @@ def test_sentences_of_one_individual_have_one_colour(merged_sentences):
 
 def test_a_sentence_shows_whether_its_facts_are_true_of_another_without_colour(merged_sentences):
     """Not everybody can tell colours apart."""
-    first, second = merged_sentences
+    first, second = (
+        sentence.find_element("css selector", ".words-of-fact") for sentence in merged_sentences
+    )
 
     assert "supported" in first.get_attribute("class")
     assert first.value_of_css_property("text-decoration-style") == "solid"
     assert "elsewhere" in second.get_attribute("class")
     assert second.value_of_css_property("text-decoration-style") == "dashed"
+
+
+def test_only_the_words_of_a_fact_are_marked(open_page):
+    sentence = "Ada Lind was a baker and died in 1872."
+    facts = (Fact("Ada Lind was a baker of bread.", 0), Fact("Ada Lind died in 1872.", 0))
+
+    browser = open_page(biography(output=sentence, sentences=(sentence,), facts=facts))
+
+    assert read_texts(browser, ".text .words-of-fact") == ["baker", "died in 1872"]
+
+
+def test_the_judge_and_its_knowledge_are_named(open_page):
+    browser = open_page(MERGED)
+
+    assert "Judge: a-judge; Knowledge: some-pages" in read_texts(browser, "#summary p")[0]
+
+
+def test_passages_have_the_numbers_by_which_the_text_cites_them(open_page):
+    generation = replace(MERGED.generation, citation_numbers=(5, 2))
+
+    browser = open_page(replace(MERGED, generation=generation))
+
+    assert read_texts(browser, ".passages .cite") == ["[2]", "[5]"]
+    assert read_texts(browser, ".passages .title") == ["Ada Lind (sailor)", "Ada Lind (baker)"]
+
+
+def test_passages_have_no_numbers_that_may_be_wrong(open_page):
+    generation = replace(MERGED.generation, citation_numbers=())
+
+    browser = open_page(replace(MERGED, generation=generation))
+
+    assert read_texts(browser, ".passages .cite") == []
+
+
+@pytest.mark.parametrize(("score", "text"), [(0.0, "not supported"), (0.25, "not supported, 0.25")])
+def test_a_probability_is_shown_only_if_the_judge_gave_one(open_page, score, text):
+    matrix = ((Judgement("not_supported", score), Judgement("not_supported", score)),) * 2
+    browser = open_page(replace(MERGED, matrix=matrix))
+
+    browser.find_element("css selector", "#fact-0").click()
+
+    assert read_texts(browser, "#evidence-0 .outcome") == [text, text]
+
+
+def test_entities_without_a_supported_fact_are_not_others_if_none_is_linked(open_page):
+    nothing_supported = (("not_supported", "not_supported"),) * 2
+
+    browser = open_page(biography(outcomes=nothing_supported))
+
+    assert "2 entities of the passages: no fact supported." in read_texts(browser, ".candidates p")
 
 
 def test_a_fact_that_is_true_of_another_is_said_to_be(open_page):
@@ -274,8 +328,18 @@ def test_the_page_names_the_protocol_and_the_linking_of_its_verdicts(tmp_path, c
 
     assert status == 0
     assert "2 responses" in capsys.readouterr().out
-    settings = '"settings":{"protocol":"code","linking":"greedy"}'
-    assert settings in page_path.read_text(encoding="utf-8")
+    assert '"protocol":"code","linking":"greedy"}' in page_path.read_text(encoding="utf-8")
+
+
+def test_the_page_names_the_judge_in_the_metrics_beside_its_verdicts(tmp_path):
+    write_verdicts(tmp_path / "verdicts.jsonl", [AMBIGBIO.make_record(MERGED)])
+    about = {"judge": {"name": "a-judge"}, "knowledge": "some-pages"}
+    (tmp_path / "metrics.json").write_text(json.dumps({"about": about}), encoding="utf-8")
+    page = tmp_path / "page.html"
+
+    run_command("page", "--verdicts", str(tmp_path / "verdicts.jsonl"), "--out", str(page))
+
+    assert '"judge":"a-judge","knowledge":"some-pages"' in page.read_text(encoding="utf-8")
 
 
 @pytest.mark.parametrize(

@@ -60,7 +60,8 @@ def mark_facts(judged: JudgedBiography) -> list[Piece]:
         facts = facts_by_sentence[piece.sentence]
         texts = [judged.facts[fact].text for fact in facts]
         # The numbers of citations are no words of facts.
-        spans = find_fact_words(_without_citations(piece.text), texts) if facts else []
+        sentence = _without_citations(piece.text)
+        spans = find_fact_words(sentence, texts, judged.generation.name) if facts else []
         ends = {len(piece.text), *chain.from_iterable(spans)} - {0}
         start = 0
         for end in sorted(ends):

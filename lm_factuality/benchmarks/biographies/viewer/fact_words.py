@@ -7,6 +7,7 @@ from typing import NamedTuple
 from judges.lexical.words import parse_text
 
 _WORD = re.compile(r"\w+")
+_ROOT_LENGTH = 5  # letters, since stems keep endings such as that of "painter"
 
 
 class Span(NamedTuple):
@@ -22,16 +23,16 @@ class Span(NamedTuple):
 class _SentenceWord(NamedTuple):
     """A content word of a sentence."""
 
-    stem: str
+    root: str
     span: Span
 
 
-def find_fact_words(sentence: str, facts: Sequence[str]) -> list[Span]:
+def find_fact_words(sentence: str, facts: Sequence[str], subject: str = "") -> list[Span]:
     """Find the words of each fact in the sentence that states it.
 
     Facts are often paraphrases. A fact is where the shortest part of the sentence stands that holds
-    the stems of all its content words that the sentence has. Words that all facts of the sentence
-    have, such as their subject, do not count.
+    all its content words that the sentence has, in whatever form. Words of the subject, and those
+    that all facts of the sentence have, do not count.
 
     Example:
         "Ada Lind (1850-1901) was a painter." with the facts "Ada was born in 1850." and "She
@@ -40,40 +41,46 @@ def find_fact_words(sentence: str, facts: Sequence[str]) -> list[Span]:
     Args:
         sentence: The sentence as it is written, without citations.
         facts: The facts that it states.
+        subject: The name of the person whom the response is about.
 
     Returns:
         The span of each fact. It is the whole sentence if no word of the fact is in it.
     """
     words = [
-        _SentenceWord(stem, Span(*match.span()))
+        _SentenceWord(root, Span(*match.span()))
         for match in _WORD.finditer(sentence)
-        for stem in parse_text(match[0]).stem_set
+        for root in _roots_in(match[0])
     ]
-    sentence_stems = {word.stem for word in words}
-    stems_by_fact = [parse_text(fact).stem_set & sentence_stems for fact in facts]
-    # With a single fact, nothing tells its words from those of the subject.
-    shared_stems = frozenset.intersection(*stems_by_fact) if len(facts) > 1 else frozenset()
+    sentence_roots = {word.root for word in words}
+    roots_by_fact = [_roots_in(fact) & sentence_roots for fact in facts]
+    ignored_roots = _roots_in(subject)
+    # With a single fact, nothing tells its words from those that facts share.
+    if len(facts) > 1:
+        ignored_roots |= frozenset.intersection(*roots_by_fact)
 
     whole_sentence = Span(0, len(sentence))
-    spans = []
-    for stems in stems_by_fact:
-        distinctive_stems = stems - shared_stems or stems
-        spans.append(_shortest_span(words, distinctive_stems) or whole_sentence)
-    return spans
+    return [
+        _shortest_span(words, roots - ignored_roots) or whole_sentence for roots in roots_by_fact
+    ]
 
 
-def _shortest_span(words: Sequence[_SentenceWord], stems: frozenset[str]) -> Span | None:
-    """Return the shortest part of a sentence that has all stems, or None if there are none."""
+def _roots_in(text: str) -> frozenset[str]:
+    """Return the beginnings of the content words of a text: ``painter`` and ``paints`` are one."""
+    return frozenset(stem[:_ROOT_LENGTH] for stem in parse_text(text).stem_set)
+
+
+def _shortest_span(words: Sequence[_SentenceWord], roots: frozenset[str]) -> Span | None:
+    """Return the shortest part of a sentence that has all roots, or None if there are none."""
     shortest = None
-    last_start_by_stem: dict[str, int] = {}
-    for stem, span in words:
-        if stem not in stems:
+    last_start_by_root: dict[str, int] = {}
+    for root, span in words:
+        if root not in roots:
             continue
-        last_start_by_stem[stem] = span.start
-        if len(last_start_by_stem) < len(stems):
+        last_start_by_root[root] = span.start
+        if len(last_start_by_root) < len(roots):
             continue
-        # All stems were read, so the part begins where the one that was read longest ago stands.
-        candidate = Span(min(last_start_by_stem.values()), span.end)
+        # All roots were read, so the part begins where the one that was read longest ago stands.
+        candidate = Span(min(last_start_by_root.values()), span.end)
         if shortest is None or candidate.end - candidate.start < shortest.end - shortest.start:
             shortest = candidate
     return shortest

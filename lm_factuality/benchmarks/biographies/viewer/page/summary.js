@@ -31,7 +31,7 @@ function showSummary(title, summary, settings, responses, toggle) {
       el("button", { type: "button", class: "theme", on: { click: toggle }, title: "Light or dark" }, svg("M8 2a6 6 0 1 0 0 12V2z M8 2a6 6 0 0 1 0 12", "icon half"), el("span", { class: "hidden-text" }, "Light or dark"))),
     responses.length > 1 ? el("dl", { class: "tiles" }, headlines) : null,
     responses.length > 1 ? el("details", {}, el("summary", {}, "More scores"), el("dl", { class: "tiles" }, others)) : null,
-    responses.length > 1 ? el("p", { class: "quiet" }, notes.join(" ")) : null,
+    el("p", { class: "quiet" }, (responses.length > 1 ? notes : notes.slice(-1)).join(" ")),
   ];
 }
 
