@@ -27,11 +27,12 @@ from judges.backends.classifier import (
 )
 from judges.capabilities import capabilities_of
 from judges.claims import CHECK, CheckReply, ClaimFinding
+from judges.lexical.contradiction import find_contradiction
 from judges.lexical.facts import group_by_individual, split_facts
 from judges.lexical.grades import grade_answer
 from judges.lexical.model import COEFFICIENTS, LexicalModel, load_lexical_model
 from judges.lexical.verdicts import SUPPORT_THRESHOLD, find_verdict
-from judges.lexical.words import parse_passage, parse_text
+from judges.lexical.words import ParsedPassage, parse_passage, parse_text
 from lm_factuality.ground.settings import FORBID, Number, read_settings
 
 if TYPE_CHECKING:
@@ -148,6 +149,8 @@ class LexicalBackend(Backend):
         # Only questions about atomic facts name an entity. Its whole page is the evidence, which
         # has coefficients of its own.
         model = self._fact_model if "entity" in subject else self._claim_model
+        if subject.get("tells_contradictions"):
+            return _verify_fact(model, subject["claim"], passages)
         replies = []
         for claim in claims_of_subject(subject):
             verdict = model.judge(claim, passages)
@@ -199,6 +202,21 @@ def _load_model(options: Options, default_coefficients: Path) -> LexicalModel:
     if options.threshold is None:
         return model
     return dataclasses.replace(model, threshold=options.threshold)
+
+
+def _verify_fact(model: LexicalModel, fact: str, passages: Sequence[ParsedPassage]) -> Answer:
+    """Judge an atomic fact, and say whether passages that do not support it contradict it.
+
+    The model alone decides on support, so scores do not depend on the rules of contradiction.
+    """
+    verdict = model.judge(fact, passages)
+    word = "supported"
+    reason = verdict.reason
+    if not verdict.is_supported:
+        contradiction = find_contradiction(fact, passages)
+        word = "not_found" if contradiction is None else "contradicted"
+        reason = reason if contradiction is None else contradiction.reason
+    return _json_answer(reason=reason, verdict=word, probability=round(verdict.probability, 4))
 
 
 def _group_facts(subject: Mapping[str, Any]) -> Answer:

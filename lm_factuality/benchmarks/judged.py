@@ -249,10 +249,11 @@ class JudgedMethod(abc.ABC):
         """
         verdict = row["verdict"]
         rebuilt = self.rebuild_record(row["doc"], row["responses"], verdict)
-        # A record may have further keys, which the judge's output does not determine.
+        # A record may have further keys, which the judge's output does not determine. Records of
+        # earlier versions lack newer ones.
         for key, value in rebuilt.items():
             # The first differing key is reported, because further differences often follow from it.
-            if verdict[key] != value:
+            if verdict.get(key, value) != value:
                 return f"its {key!r} does not follow from the response and what the judge wrote"
         return None
 

@@ -162,6 +162,8 @@ def _check_files(names: list[str] | None, find: Callable[["Source"], Path]) -> N
             continue
         if blob == source.blob:
             echo(f"{source.name}: {path}: git blob {blob}, as published")
+            if source.note:
+                echo(f"  {source.note}")
         else:
             problems.append(f"{source.name}: {path} has git blob {blob}, expected {source.blob}")
     if problems:

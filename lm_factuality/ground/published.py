@@ -42,6 +42,9 @@ class Source:
     rows: int
     """The number of examples in the file."""
 
+    note: str = ""
+    """What users need to know besides, such as what the file lacks."""
+
     @property
     def filename(self) -> str:
         """The file's name without its folders."""

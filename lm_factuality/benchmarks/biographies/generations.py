@@ -30,6 +30,8 @@ _QUESTION = re.compile(
     r"^\s*tell me (?:a |the )?(?:bio|biography) of\s+(?P<name>.+?)[\s.?!]*$", re.IGNORECASE
 )
 _DISAMBIGUATION = re.compile(r"\s*\(disambiguation\)\s*", re.IGNORECASE)
+_CITATION = re.compile(r"\[[\d\s,;\u2013-]+\]")
+_NUMBER = re.compile(r"\d+")
 _QUESTION_START = "Tell me a bio of "
 # The end of each line that is followed by a line "Title: ...".
 _BEFORE_TITLE = re.compile(r"\n(?=Title: [^\n]+\n)")
@@ -184,6 +186,17 @@ def split_document(doc: RetrievedPassage) -> list[RetrievedPassage]:
         if match is not None:
             passages.append(RetrievedPassage(match["title"].strip(), match["text"].strip()))
     return passages
+
+
+def has_only_cited_passages(text: GeneratedText) -> bool:
+    """Return whether a response cites as many different passages as its file has.
+
+    Files that were made from citation logs have no other passages, but keep the numbers that these
+    had in the prompt. The numbers of citations can therefore be larger than those of passages.
+    """
+    brackets = " ".join(_CITATION.findall(text.output))
+    numbers = set(_NUMBER.findall(brackets))
+    return len(numbers) >= len(text.passages)
 
 
 def name_in_question(question: str) -> str:

@@ -37,7 +37,8 @@ TOP_LOGPROBS = 5  # Servers of completions need not return more alternatives to 
 _PROGRESS = "verifying facts"
 _MARKS = " \t\r\n.*_\"'"  # may stand around a one-word answer
 
-FactVerdict = Literal["supported", "not_supported", "irrelevant"]
+# The prompts ask for the first four words. Classifiers, and users' own prompts, may say the last.
+FactVerdict = Literal["supported", "contradicted", "not_found", "irrelevant", "not_supported"]
 
 
 # The schema of a reply, with the docstring of its class, is part of the keys of stored answers.
@@ -92,6 +93,7 @@ class FactPair:
             "kind": "verify",
             "claim": self.fact,
             "passages": self.titled_passages(self.evidence),
+            "tells_contradictions": True,
             **self.page_variables,
         }
 
@@ -378,6 +380,11 @@ def reply_to_judgement(reply: ParsedReply[FactReply]) -> Judgement:
 def _to_judgement(verdict: FactVerdict, reason: str, probability: float | None = None) -> Judgement:
     """Make a judgement from a judge's verdict and, if it stated one, its probability of support."""
     support = score_and_reason(probability, verdict == SUPPORTED, reason)
+    if verdict == "contradicted" or verdict == "not_found":
+        is_contradicted = verdict == "contradicted"
+        return Judgement(
+            NOT_SUPPORTED, support.score, support.reason, is_contradicted=is_contradicted
+        )
     return Judgement(verdict, support.score, support.reason)
 
 

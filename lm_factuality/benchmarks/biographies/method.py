@@ -34,6 +34,7 @@ from lm_factuality.benchmarks.biographies.decompose import (
 from lm_factuality.benchmarks.biographies.generations import (
     DOCUMENTS,
     generation_from_doc,
+    has_only_cited_passages,
     passages_by_title,
 )
 from lm_factuality.benchmarks.biographies.link import link_groups
@@ -61,7 +62,7 @@ from lm_factuality.benchmarks.biographies.types import (
     biography_to_record,
 )
 from lm_factuality.benchmarks.declaration import Score
-from lm_factuality.benchmarks.judged import JudgedMethod
+from lm_factuality.benchmarks.judged import JudgedMethod, count_reasons
 from lm_factuality.ground.packages import load_yaml
 from lm_factuality.ground.settings import read_settings
 from lm_factuality.ground.thinking import UNFINISHED, without_thinking
@@ -72,6 +73,11 @@ NO_SENTENCES = "no sentences"
 NO_FACTS = "no facts in any sentence"
 # The score of a supported fact may differ by this much from 1, that of another fact from 0.
 _MAX_SCORE_DISTANCE = 0.9
+DOCUMENTS_CAUTION = (
+    "Facts were held against the passages of each response alone, so a true fact that they do not"
+    " state lowers both scores: the score no_evidence has the share of such facts, and knowledge="
+    "FILE takes whole pages instead."
+)
 _STEPS = ("decompose", "group", "verify", "verify_page", "verify_true_false")
 
 
@@ -271,6 +277,19 @@ class AmbigBio(JudgedMethod):
         """
         return {}
 
+    def evidence_kind(self, text: GeneratedText) -> str:
+        """Say what the facts of a response are held against.
+
+        Files that were made from citation logs hold no passage that the response does not cite.
+
+        Returns:
+            ``knowledge source``, or of the passages that the model was given ``cited passages`` or
+            ``retrieved passages``.
+        """
+        if self.pages is not None:
+            return "knowledge source"
+        return "cited passages" if has_only_cited_passages(text) else "retrieved passages"
+
     def prepare(self, text: GeneratedText) -> JudgedBiography:
         """Split a response into sentences before the judge is asked about it.
 
@@ -289,6 +308,7 @@ class AmbigBio(JudgedMethod):
             entities=text.entities,
             matrix=(),
             links=(),
+            judged_against=self.evidence_kind(text),
         )
         # The model was cut off before it began to answer.
         if without_thinking(text.output) is None:
@@ -522,11 +542,13 @@ class AmbigBio(JudgedMethod):
         Returns:
             The record with scores that follow from these decisions.
         """
+        judged = biography_from_record(verdict)
         prepared = self.prepare(generation_from_doc(doc, responses[0]))
+        # Whoever computes the record again may not have the knowledge source.
+        prepared = replace(prepared, judged_against=judged.judged_against)
         # The judge decides nothing about an abstention, whatever the record says.
         if not prepared.is_answer:
             return self.make_record(prepared)
-        judged = biography_from_record(verdict)
         with_decisions = replace(
             prepared,
             facts=judged.facts,
@@ -564,6 +586,11 @@ class AmbigBio(JudgedMethod):
         return {
             **super().summary_counts(docs, verdicts),
             **count_responses(verdicts),
+            # Records of earlier versions do not say it.
+            "judged_against": count_reasons(
+                verdict.get("judged_against") or None for verdict in verdicts
+            ),
+            "evidence": "" if self.pages is not None else DOCUMENTS_CAUTION,
             "settings": self.recorded_settings,
             "choices": load_yaml(__package__, "choices.yaml")["judged"][self.protocol],
         }

@@ -3,8 +3,8 @@
 (() => {
   const { mark, part, text, tiles } = rowViews;
 
-  const STATUS = { supported: ["good", "supported"], elsewhere: ["swap", "true of another"], ungrouped: ["open", "in no group"], not_supported: ["bad", "not supported"], irrelevant: ["", "irrelevant"], unscored: ["open", "unscored"] };
-  const WORST = ["not_supported", "elsewhere", "unscored", "ungrouped", "irrelevant", "supported"];
+  const STATUS = { supported: ["good", "supported"], elsewhere: ["swap", "true of another"], ungrouped: ["open", "in no group"], contradicted: ["bad", "contradicted"], not_supported: ["bad", "not supported"], irrelevant: ["", "irrelevant"], unscored: ["open", "unscored"] };
+  const WORST = ["contradicted", "not_supported", "elsewhere", "unscored", "ungrouped", "irrelevant", "supported"];
 
   function view(doc, detail, page) {
     const scores = detail.scores;

@@ -82,6 +82,22 @@ SCORES: tuple[Score, ...] = (
         False,
         note="responses with one biography of several entities",
     ),
+    Score(
+        "contradicted",
+        MEAN,
+        SHARE,
+        "Contradicted",
+        False,
+        note="facts that the page of their person contradicts",
+    ),
+    Score(
+        "no_evidence",
+        MEAN,
+        SHARE,
+        "No evidence",
+        None,
+        note="facts that no page supports, nor that of their person contradicts",
+    ),
     Score("facts_per_response", MEAN, None, "Facts a response", None, 1, 1),
     Score("respond_ratio", MEAN, SHARE, "Answered"),
     Score("factscore_penalised", MEAN, PRECISION),
@@ -91,6 +107,7 @@ SCORES: tuple[Score, ...] = (
 )
 MEANS = (  # in the order of tables
     *("factscore", "factscore_penalised", "d_factscore", "difference"),
+    *("contradicted", "no_evidence"),
     *("num_biographies", "num_entities", "facts_per_response", MERGED_METRIC),
 )
 # What a response without scores counts as, at worst and at best.
@@ -121,6 +138,7 @@ def score_biography(
         - ``factscore_penalised``: FActScore times the penalty for few facts
         - ``difference``: FActScore minus D-FActScore
         - ``num_biographies``, ``num_entities`` and ``kind``: see `_count_biographies_and_entities`
+        - ``contradicted`` and ``no_evidence``: see `_shares_without_support`
         - ``facts``: the number of facts; ``irrelevant``, ``unscored``, ``unscored_grouped``: how
           many are irrelevant, have no verdict in FActScore, and have none in D-FActScore
         - ``candidates``: the number of candidate entities; ``without_page``: how many have no page
@@ -161,6 +179,7 @@ def score_biography(
         "factscore_penalised": penalised,
         **d_factscores,
         "difference": difference,
+        **_shares_without_support(judged),
         **_count_biographies_and_entities(judged, protocol),
         "irrelevant": outcomes.count("irrelevant"),
         "unscored": outcomes.count("unscored"),
@@ -168,6 +187,58 @@ def score_biography(
         "candidates": len(judged.entities),
         "without_page": _count_entities_without_page(judged),
     }
+
+
+def _shares_without_support(judged: JudgedBiography) -> JsonObject:
+    """Tell facts that a page contradicts from facts of which no page says anything.
+
+    A namesake's page differs from a fact in any case. Only the page of the entity to which the
+    fact's group is linked can therefore contradict it.
+
+    Args:
+        judged: The response with its groups, matrix and links.
+
+    Returns:
+        Of the facts with a verdict, the share that is ``contradicted``, and the share with
+        ``no_evidence``, i.e. those that no page supports and the page of their entity does not
+        contradict. Empty if the judge does not tell contradicted facts, or no fact has a verdict.
+    """
+    outcomes = [outcome_by_any_page(row) for row in judged.matrix]
+    num_scored = len(outcomes) - outcomes.count("unscored")
+    if not num_scored or not _tells_contradictions(judged):
+        return {}
+    num_contradicted = 0
+    num_without_evidence = 0
+    for outcome, is_contradicted in zip(outcomes, contradicted_facts(judged), strict=True):
+        if outcome == "unscored":
+            continue
+        num_contradicted += is_contradicted
+        num_without_evidence += outcome == "not_supported" and not is_contradicted
+    return {
+        "contradicted": num_contradicted / num_scored,
+        "no_evidence": num_without_evidence / num_scored,
+    }
+
+
+def _tells_contradictions(judged: JudgedBiography) -> bool:
+    """Return whether the judge said of every unsupported fact whether the page contradicts it."""
+    return not any(
+        judgement.outcome == "not_supported"
+        and judgement.is_contradicted is None
+        and not is_without_page(judgement)
+        for row in judged.matrix
+        for judgement in row
+    )
+
+
+def contradicted_facts(judged: JudgedBiography) -> list[bool]:
+    """Return for each fact whether the page of the entity of its group contradicts it."""
+    entity_by_fact = linked_entity_by_fact(judged)
+    contradicted = []
+    for fact, row in enumerate(judged.matrix):
+        entity = entity_by_fact.get(fact)
+        contradicted.append(entity is not None and row[entity].is_contradicted is True)
+    return contradicted
 
 
 def _count_biographies_and_entities(judged: JudgedBiography, protocol: Protocol) -> JsonObject:

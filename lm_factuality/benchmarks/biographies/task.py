@@ -20,7 +20,7 @@ from lm_factuality.benchmarks.biographies.generations import (
     generation_to_doc,
     read_generations,
 )
-from lm_factuality.benchmarks.biographies.method import method_from_metadata
+from lm_factuality.benchmarks.biographies.method import DOCUMENTS_CAUTION, method_from_metadata
 from lm_factuality.benchmarks.biographies.types import RetrievedPassage
 from lm_factuality.benchmarks.judged import JudgedMethod
 from lm_factuality.ground.errors import ConfigError, DataError
@@ -110,6 +110,8 @@ class AmbigBioTask(JudgedTask):
         # gets, is used by no score.
         lm_eval_settings = {"doc_to_text": "text", "doc_to_target": "name"}
         recorded_settings = {**self._prompt.recorded, **method.recorded_settings}
+        if method.pages is None:
+            recorded_settings["caution"] = DOCUMENTS_CAUTION
         return method, TaskSettings(lm_eval_settings, recorded_settings)
 
     def read_documents(self) -> list[dict[str, Any]]:

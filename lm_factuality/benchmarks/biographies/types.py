@@ -102,6 +102,12 @@ class Judgement:
     evidence: tuple[str, ...] = ()
     """The passages of the page that the judge saw."""
 
+    is_contradicted: StrictBool | None = None
+    """Whether the page contradicts a fact that is not supported, or says nothing of it (False).
+
+    None for other outcomes, and if the judge does not tell.
+    """
+
 
 @dataclass(frozen=True)
 class JudgedBiography:
@@ -137,6 +143,9 @@ class JudgedBiography:
     ungrouped: str | None = None
     """Why there are no groups, although the facts have judgements."""
 
+    judged_against: str = ""
+    """What the facts were held against, such as ``cited passages``. Empty in older records."""
+
     @property
     def is_answer(self) -> bool:
         """Whether the response can be decomposed into facts."""
@@ -166,6 +175,11 @@ def biography_to_record(judged: JudgedBiography) -> JsonObject:
     # The judgements are those of the record's matrix, so this changes the record.
     for judgement in judgements:
         judgement["evidence"] = [number_by_passage[passage] for passage in judgement["evidence"]]
+        # Records of judges that do not tell are those of earlier versions.
+        if judgement["is_contradicted"] is None:
+            del judgement["is_contradicted"]
+    if not judged.judged_against:
+        del record["judged_against"]
     return {**record, "evidence": list(passages)}
 
 

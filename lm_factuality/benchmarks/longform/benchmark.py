@@ -173,6 +173,10 @@ class LongForm(AmbigBio):
             variables["entity_kind"] = self.kind
         return variables
 
+    def evidence_kind(self, text: GeneratedText) -> str:
+        """Say what the facts of a response are held against."""
+        return "knowledge source" if self.finder else "retrieved passages"
+
     def prepare(self, text: GeneratedText) -> JudgedBiography:
         """Split a response without its Markdown into sentences."""
         prepared = super().prepare(replace(text, output=strip_markdown(text.output)))

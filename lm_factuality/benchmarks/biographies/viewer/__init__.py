@@ -13,6 +13,7 @@ from lm_factuality.benchmarks.biographies.decompose import CITATION
 from lm_factuality.benchmarks.biographies.scores import (
     SCORES,
     attributed_entities,
+    contradicted_facts,
     count_responses,
     linked_entity_by_fact,
     outcome_by_any_page,
@@ -188,18 +189,23 @@ def fact_statuses(judged: JudgedBiography) -> list[str]:
         judged: The response after all steps.
 
     Returns:
-        The mark of each fact. It is a verdict, such as ``supported``, unless a page supports the
+        The mark of each fact. It is a verdict, such as ``supported``, or ``contradicted`` if the
+        page of the linked entity contradicts an unsupported fact, unless a page supports the
         fact and D-FActScore does not count it: ``elsewhere`` if that page is about an entity to
         which the fact's group is not linked, or ``ungrouped`` if the fact is in no group.
     """
     entity_by_fact = linked_entity_by_fact(judged)
+    contradicted = contradicted_facts(judged)
     statuses = []
     for fact, row in enumerate(judged.matrix):
         # The mapping has all facts in groups. The entity of a group can be None.
         is_grouped = fact in entity_by_fact
         entity = entity_by_fact.get(fact)
         outcome_by_entity = None if entity is None else row[entity].outcome
-        statuses.append(_fact_status(outcome_by_any_page(row), outcome_by_entity, is_grouped))
+        status = _fact_status(outcome_by_any_page(row), outcome_by_entity, is_grouped)
+        if status == "not_supported" and contradicted[fact]:
+            status = "contradicted"
+        statuses.append(status)
     return statuses
 
 

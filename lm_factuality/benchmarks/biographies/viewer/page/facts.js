@@ -87,9 +87,15 @@ function evidence(response, group, fact) {
       el("summary", {}, icon(outcome), entityMark(entity, title, entity === link ? "solid" : "hollow"),
         el("span", { class: "title" }, title),
         // A judge that gives no probability is recorded as certain.
-        el("span", { class: "outcome" }, `${STATUSES[outcome].label}${score > 0 && score < 1 ? `, ${score.toFixed(2)}` : ""}`)),
+        el("span", { class: "outcome" }, `${verdictWord(response.matrix[fact][entity])}${score > 0 && score < 1 ? `, ${score.toFixed(2)}` : ""}`)),
       inner);
   });
+}
+
+// Some judges say of an unsupported fact whether the page contradicts it.
+function verdictWord({ outcome, is_contradicted: isContradicted }) {
+  if (isContradicted === undefined) return STATUSES[outcome].label;
+  return isContradicted ? "contradicted" : "not found";
 }
 
 // The words of the fact, marked in the passage; not those of the name, which are everywhere.

@@ -10,7 +10,7 @@ const ORDERS = {
 const CONDITIONS = {
   all: ["All", () => true],
   differ: ["FActScore and D-FActScore differ", (each) => number(each, "difference") > 0.0005],
-  faulty: ["With facts not supported", (each) => each.statuses.includes("not_supported")],
+  faulty: ["With facts not supported", (each) => each.statuses.some((status) => ["contradicted", "not_supported"].includes(status))],
   unscored: ["With anything unscored", (each) => Boolean(each.unscored) || each.statuses.includes("unscored")],
 };
 

@@ -6,6 +6,7 @@ const STATUSES = {
     path: "M2 5.5h11M10 2.5l3 3-3 3M14 10.5H3M6 7.5l-3 3 3 3",
   },
   ungrouped: { label: "in no group", note: "some page supports it: FActScore alone counts it", path: "M8 2.5v5M8 13a2.2 2.2 0 1 1 0-4.4 2.2 2.2 0 0 1 0 4.4" },
+  contradicted: { label: "contradicted", note: "by the page of this individual’s entity", path: "M4 4l8 8M12 4l-8 8" },
   not_supported: { label: "not supported", note: "by any page", path: "M4 4l8 8M12 4l-8 8" },
   irrelevant: { label: "irrelevant", note: "not about the person", path: "M3 8h10" },
   unscored: {
@@ -13,7 +14,7 @@ const STATUSES = {
     path: "M5.2 6a2.8 2.8 0 1 1 4.2 2.4C8.4 9 8 9.4 8 10.4M8 13v.2",
   },
 };
-const SEVERITY = ["not_supported", "elsewhere", "unscored", "irrelevant", "ungrouped", "supported"];
+const SEVERITY = ["contradicted", "not_supported", "elsewhere", "unscored", "irrelevant", "ungrouped", "supported"];
 
 const KINDS = {
   one_bio_many_entities: { label: "People merged", note: "one biography, several entities" },

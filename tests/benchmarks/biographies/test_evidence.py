@@ -1,0 +1,149 @@
+"""What a response was judged against, and whether pages contradict its facts or do not state them."""
+
+import json
+from dataclasses import replace
+
+import pytest
+
+from judges.answers import Answer
+from judges.config import load_judge_config
+from judges.judge import Judge
+from judges.typed import read_reply
+from lm_factuality.benchmarks.biographies.generations import generation_to_doc
+from lm_factuality.benchmarks.biographies.matrix import FactReply, reply_to_judgement
+from lm_factuality.benchmarks.biographies.method import AmbigBio
+from lm_factuality.benchmarks.biographies.scores import score_biography
+from lm_factuality.benchmarks.biographies.types import (
+    GeneratedText,
+    Judgement,
+    RetrievedPassage,
+    biography_from_record,
+    biography_to_record,
+)
+from lm_factuality.benchmarks.biographies.viewer import fact_statuses
+from tests.benchmarks.biographies.recorded import make_biography
+
+JUDGEMENTS = {
+    "+": Judgement("supported"),
+    "x": Judgement("not_supported", is_contradicted=True),
+    "o": Judgement("not_supported", is_contradicted=False),
+    "-": Judgement("not_supported"),
+}
+PASSAGES = (
+    RetrievedPassage("Ada Lind (painter)", "Ada Lind was a painter. She was born in Oslo in 1901."),
+    RetrievedPassage("Ada Lind (sailor)", "Ada Lind was a sailor. She was born in Bergen in 1920."),
+)
+
+
+def make_judged(groups, *rows):
+    """Make a judged biography; each row has a sign of `JUDGEMENTS` for each of the entities."""
+    judged = make_biography(groups, *["+" * len(row) for row in rows])
+    matrix = tuple(tuple(JUDGEMENTS[sign] for sign in row) for row in rows)
+    return replace(judged, matrix=matrix, links=(0,) * len(groups))
+
+
+def make_text(output):
+    """Make a response with two passages."""
+    return GeneratedText("0", "Tell me a bio of Ada Lind", "Ada Lind", output, PASSAGES)
+
+
+@pytest.mark.parametrize(
+    ("word", "is_contradicted"),
+    [("contradicted", True), ("not_found", False), ("not_supported", None), ("irrelevant", None)],
+)
+def test_a_reply_says_whether_the_page_contradicts_the_fact(word, is_contradicted):
+    text = json.dumps({"reason": "The page says so.", "verdict": word})
+
+    judgement = reply_to_judgement(read_reply(Answer(text, "stop"), FactReply, {}))
+
+    assert judgement.is_contradicted is is_contradicted
+    assert judgement.outcome == ("irrelevant" if word == "irrelevant" else "not_supported")
+
+
+@pytest.mark.parametrize(
+    ("rows", "contradicted", "no_evidence"),
+    [
+        pytest.param(["+o", "xo", "oo", "oo"], 0.25, 0.5, id="of the linked page"),
+        pytest.param(["ox", "oo"], 0.0, 1.0, id="a namesake's page contradicts nothing"),
+        pytest.param(["x+", "o+"], 0.5, 0.0, id="a fact of a namesake can be contradicted"),
+    ],
+)
+def test_shares_of_facts_that_are_contradicted_or_not_found(rows, contradicted, no_evidence):
+    scores = score_biography(make_judged((tuple(range(len(rows))),), *rows))
+
+    assert scores["contradicted"] == contradicted
+    assert scores["no_evidence"] == no_evidence
+
+
+def test_a_judge_that_tells_support_alone_has_no_shares():
+    scores = score_biography(make_judged(((0, 1),), "+o", "--"))
+
+    assert not {"contradicted", "no_evidence"} & scores.keys()
+
+
+def test_pages_mark_contradicted_facts():
+    judged = make_judged(((0, 1, 2),), "+o", "xo", "ox")
+
+    assert fact_statuses(judged) == ["supported", "contradicted", "not_supported"]
+
+
+def test_records_of_earlier_versions_are_written_as_they_were():
+    record = biography_to_record(make_judged(((0,),), "+-"))
+
+    assert "is_contradicted" not in record["matrix"][0][0]
+    assert "judged_against" not in record
+    assert biography_to_record(biography_from_record(record)) == record
+
+
+@pytest.mark.parametrize(
+    ("output", "kind"),
+    [
+        pytest.param("She was born in Oslo [1, 5].", "cited passages", id="with old numbers"),
+        pytest.param("She was [1] born in Oslo [2].", "cited passages", id="all are cited"),
+        pytest.param("She was born in Oslo [1].", "retrieved passages", id="one is not cited"),
+    ],
+)
+def test_a_record_names_the_passages_that_it_was_judged_against(output, kind):
+    assert AmbigBio().prepare(make_text(output)).judged_against == kind
+
+
+@pytest.fixture
+def judged_by_rules(tmp_path):
+    """The document, the responses and the record of a response that the offline judge marked."""
+    text = make_text("Ada Lind was a painter [1]. Ada Lind was born in Oslo in 1902 [1][2].")
+    doc = generation_to_doc(text)
+    with Judge.open(load_judge_config("lexical"), tmp_path / "store.db") as judge:
+        (record,) = AmbigBio().judge(judge, [doc], [(text.output,)])
+    return doc, (text.output,), record
+
+
+def test_the_offline_judge_tells_contradicted_facts(judged_by_rules):
+    _, _, record = judged_by_rules
+
+    judgements = [judgement for row in record["matrix"] for judgement in row]
+    assert any(judgement.get("is_contradicted") for judgement in judgements)
+    assert record["scores"]["contradicted"] > 0
+
+
+def test_a_record_follows_from_its_decisions_without_the_knowledge_source(judged_by_rules):
+    doc, responses, record = judged_by_rules
+    row = {"doc": doc, "responses": responses, "verdict": {**record, "judged_against": "pages"}}
+
+    assert AmbigBio().record_problem(row) is None
+
+
+def test_a_record_of_an_earlier_version_follows_from_its_decisions(judged_by_rules):
+    doc, responses, record = judged_by_rules
+    old_record = {key: value for key, value in record.items() if key != "judged_against"}
+    row = {"doc": doc, "responses": responses, "verdict": old_record}
+
+    assert AmbigBio().record_problem(row) is None
+
+
+def test_results_count_what_responses_were_judged_against(judged_by_rules):
+    doc, _, record = judged_by_rules
+
+    summary = AmbigBio().summarise([doc], [record])
+
+    assert summary["judged_against"] == {"cited passages": 1}
+    assert summary["evidence"].startswith("Facts were held against the passages")
