@@ -3,6 +3,7 @@
 ``factor-gen audit`` calls it, and so does a build for the file that it has written.
 """
 
+import re
 from collections.abc import Mapping
 from dataclasses import replace
 from pathlib import Path
@@ -19,8 +20,8 @@ def read_benchmark(target: str) -> LoadedData:
     """Read all rows of a FACTOR benchmark.
 
     Args:
-        target: A table, such as ``my_factor.csv``, the YAML of a task, or the name of a task, such
-            as ``wiki_factor``.
+        target: The folder of a build, a table, such as ``my_factor.csv``, the YAML of a task, or
+            the name of a task, such as ``wiki_factor``.
 
     Returns:
         The rows. Their locations name the file without its folder.
@@ -39,24 +40,53 @@ def read_benchmark(target: str) -> LoadedData:
     return LoadedData(tuple(rows), provenance, table.problems)
 
 
+def read_generators(target: str) -> list[dict[int, str]]:
+    """Read by which generator and rule the contradictions of each row were made.
+
+    Args:
+        target: The benchmark, as `read_benchmark` takes it.
+
+    Returns:
+        For each row, the generator by the number of the choice, where the true completion is 0:
+        ``{1: "rules/number", 2: "llm"}``. Empty if the file does not say.
+    """
+    corpus = parse_corpus(_task_config(target))
+    table, _ = load_table(corpus, corpus.metadata.source)
+    generators = []
+    for record in table.records:
+        generators_of_row = {}
+        for column, cell in record.values.items():
+            match = re.fullmatch(r"contradiction_(\d+)_generator", column)
+            if match and cell:
+                generators_of_row[int(match[1]) + 1] = str(cell)
+        generators.append(generators_of_row)
+    return generators
+
+
+def find_table(target: str) -> Path:
+    """Return the table in the folder of a build, or the path that a user typed if it is none."""
+    path = Path(target)
+    return min(path.glob("*.csv"), default=path) if path.is_dir() else path
+
+
 def _task_config(target: str) -> Mapping[str, Any]:
     """Return the configuration of the lm_eval task that reads a benchmark.
 
     A file of rows needs no task, so that a configuration is made for it.
 
     Args:
-        target: The path of a file of rows, or the name or the YAML of a task.
+        target: The folder of a build, a file of rows, or the name or the YAML of a task.
 
     Returns:
         What the YAML of the task holds, such as its ``class`` and its ``dataset_path``.
     """
-    path = Path(target)
+    path = find_table(target)
     if path.suffix.lower() in FORMATS:
         return {
             "class": "FACTOR",
             "task": path.stem,
             "dataset_path": str(path.absolute()),
-            "metadata": {"config_source": target},
+            "metadata": {"config_source": str(path)},
         }
     # The three published benchmarks, such as "wiki_factor", are known by their names. Asking
     # lm_eval for them would take seconds.

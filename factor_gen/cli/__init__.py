@@ -7,6 +7,7 @@ from collections.abc import Sequence
 
 from factor_gen.cli.audit import audit
 from factor_gen.cli.build import build
+from factor_gen.cli.read import read
 from lm_factuality.ground.command_line import App, Version, run_program
 
 __all__ = ["PROGRAM", "app", "main"]
@@ -25,6 +26,7 @@ def root(version: Version = False) -> None:
       factor-gen build configs/corpora/sample.yaml --out my_benchmark
       factor-gen audit my_benchmark/sample_factor.csv
       factor-gen audit expert_factor
+      factor-gen read my_benchmark --beside news_factor
 
     Every command has its own --help.
     """
@@ -32,6 +34,7 @@ def root(version: Version = False) -> None:
 
 app.command()(build)
 app.command()(audit)
+app.command()(read)
 
 
 def main(arguments: Sequence[str] | None = None) -> int:

@@ -86,6 +86,9 @@ class Item:
     options: tuple[Option, ...] = ()
     """The possible answers, if they differ between the items of a question."""
 
+    groups: Mapping[str, str] = field(default_factory=dict)
+    """The groups that the item is in besides those of its unit: ``{"type": "entity"}``."""
+
 
 @dataclass(frozen=True)
 class Unit:

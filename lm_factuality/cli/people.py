@@ -25,7 +25,7 @@ app = App()
 KeyFile = Annotated[Path, Option(help="The sheet's NAME.key.json.")]
 LabelFiles = Annotated[
     list[Path],
-    Option(metavar="FILE...", help="The files that people exported or filled in: CSV or JSON."),
+    Option(metavar="FILE...", help="The files that people exported or filled in: CSV or JSONL."),
 ]
 
 
@@ -101,7 +101,7 @@ def sheet(
     table in FACTOR's columns; a folder that factor-gen built.
 
     Give annotators the page or the CSV file, and keep the key. The page works offline, by keyboard
-    and on phones, and exports labels as CSV or JSON. docs/people.md has an example from sheet to
+    and on phones, and exports labels as CSV or JSONL. docs/people.md has an example from sheet to
     corrected score.
     """
     from lm_factuality.people.sheet import make_sheet, read_pool, write_sheet
@@ -277,7 +277,7 @@ def agree(
 
     \b
     Examples:
-      lm-factuality people agree --key sheet.key.json --labels ann.csv ben.json --results results
+      lm-factuality people agree --key sheet.key.json --labels ann.csv ben.jsonl --results results
       lm-factuality people agree --key sheet.key.json --labels ann.csv --by domain
       lm-factuality people agree --key types.key.json --labels ann.csv --by error_type
 

@@ -12,7 +12,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import asdict, dataclass, replace
 from pathlib import Path
 from statistics import multimode
-from typing import Annotated, Literal
+from typing import Annotated, Any, Literal
 
 from pydantic import BaseModel, Field, StrictInt
 
@@ -216,7 +216,9 @@ def read_labels(paths: Sequence[Path], key: Key) -> Labels:
     """Read the answers of all annotators to one sheet, and find the majority answer of each item.
 
     Args:
-        paths: The label files, i.e. CSV files with the columns `COLUMNS`.
+        paths: The label files, i.e. tables with the columns `COLUMNS`, or lines of JSON with the
+            id of an item, a ``verdict`` and perhaps a ``reason``. The name of a file of such lines
+            is that of the person.
         key: The key of the sheet.
 
     Returns:
@@ -266,7 +268,7 @@ def _read_answers(paths: Sequence[Path], key: Key) -> dict[tuple[int, str], str]
         problems += table.problems
         for record in table.records:
             try:
-                label = to_model(LabelLine, record.values)
+                label = to_model(LabelLine, _complete_line(record.values, path, key))
                 answer = _checked_answer(label, key)
             except ValueError as error:
                 problems.append(f"{record.location}: {error}")
@@ -283,6 +285,32 @@ def _read_answers(paths: Sequence[Path], key: Key) -> dict[tuple[int, str], str]
             answers[label_id] = answer
     refuse(problems, "problems", "correct them and read the files again; no label is used")
     return answers
+
+
+def _complete_line(values: Mapping[str, Any], path: Path, key: Key) -> Mapping[str, Any]:
+    """Return a line that answers an item by its id with the columns of other label files.
+
+    Example:
+        ``{"id": "0a1b2c3d4e5f-7", "verdict": "yes"}`` in ``ann.jsonl`` becomes ``{"sheet":
+        "0a1b2c3d4e5f", "number": "7", "question": "fluent", "answer": "yes", "person": "ann"}``.
+
+    Args:
+        values: The cells of a line. Those without an id are returned as they are.
+        path: The file.
+        key: The key of the sheet, which tells the question.
+    """
+    if "id" not in values:
+        return values
+    sheet, _, number = str(values["id"]).rpartition("-")
+    item = next((item for item in key.items if str(item.number) == number), None)
+    return {
+        "sheet": sheet,
+        "number": number,
+        # A number that is not on the sheet is refused later.
+        "question": item.question if item else "",
+        "answer": values.get("verdict"),
+        "person": values.get("person", path.stem),
+    }
 
 
 class LabelLine(BaseModel, str_strip_whitespace=True):

@@ -4,6 +4,7 @@ The command `lm-factuality people sheet` makes sheets. `people correct` and lead
 same functions to find the samples of a sheet again.
 """
 
+import json
 import random
 from collections import defaultdict
 from collections.abc import Iterable, Iterator, Mapping, Sequence
@@ -16,7 +17,7 @@ from lm_factuality.benchmarks.asked import SKIP, Item, Option, People, Question,
 from lm_factuality.benchmarks.declaration import Run, SampleDisplay
 from lm_factuality.benchmarks.pairs import sample_errors, sample_row_of
 from lm_factuality.ground.errors import ConfigError, DataError, did_you_mean, listed
-from lm_factuality.ground.files import sha256_of, write_json, write_text
+from lm_factuality.ground.files import sha256_of, write_json, write_lines, write_text
 from lm_factuality.ground.html import one_file, read_asset, read_file
 from lm_factuality.ground.tables import write_table
 from lm_factuality.harness.outputs import ResultsFile, TaskResult
@@ -389,7 +390,7 @@ def _sheet_item(
         unit=unit.key,
         cluster=unit.cluster,
         stratum=stratum.name,
-        strata=dict(unit.strata),
+        strata={**unit.strata, **item.groups},
         probability=probability,
         weight=1 / probability,
         number=number,
@@ -476,12 +477,12 @@ def _order_items(count: int, repeat: float, rng: random.Random) -> list[int]:
 
 
 def write_sheet(sheet: Sheet, out: Path, csv_only: bool = False) -> list[Path]:
-    """Write a sheet as ``NAME.html`` and ``NAME.csv``, and its key as ``NAME.key.json``.
+    """Write a sheet as ``NAME.html``, ``NAME.csv`` and ``NAME.jsonl``, and its ``NAME.key.json``.
 
     Args:
         sheet: The sheet, i.e. a numbered list of questions for people.
         out: The path ``NAME``, with any ending.
-        csv_only: Whether to leave out the HTML page.
+        csv_only: Whether to write only the CSV file and the key.
 
     Returns:
         The files written. The last is the key.
@@ -507,7 +508,35 @@ def write_sheet(sheet: Sheet, out: Path, csv_only: bool = False) -> list[Path]:
     if csv_only:
         return [table, key_file]
     write_text(page, build_page(sheet))
-    return [page, table, key_file]
+    lines = out.with_suffix(".jsonl")
+    write_lines(lines, _jsonl_lines(sheet))
+    return [page, table, lines, key_file]
+
+
+def _jsonl_lines(sheet: Sheet) -> Iterator[str]:
+    """Yield the lines of a sheet for readers in a terminal, who answer in lines of JSON as well.
+
+    Yields:
+        The questions and how to answer, then each item: ``{"id": "0a1b2c3d4e5f-1", "question":
+        "fluent", "text": "...", "evidence": {"Text before": "..."}}``.
+    """
+    questions = {}
+    for name in sheet.key.questions:
+        question = sheet.questions[name]
+        options = {option.value: option.label for option in question.options}
+        questions[name] = {"ask": question.ask, "verdicts": {**options, SKIP: "cannot tell"}}
+    answer = {"id": "the id of a line", "verdict": "a verdict", "reason": "why, if it is not clear"}
+    yield json.dumps({"questions": questions, "answer with lines": answer}, ensure_ascii=False)
+    for number, item in enumerate(sheet.items, start=1):
+        line = {
+            "id": f"{sheet.key.sheet}-{number}",
+            "question": item.question,
+            "text": item.text,
+            "evidence": dict(item.context),
+        }
+        if item.options:
+            line["verdicts"] = {option.value: option.label for option in item.options}
+        yield json.dumps(line, ensure_ascii=False)
 
 
 def _csv_row(sheet: Sheet, number: int, item: Item) -> dict[str, object]:

@@ -23,7 +23,7 @@ def labels_path(tmp_path):
 @pytest.fixture
 def key_path(sheet, tmp_path):
     """Return the key file of the sheet."""
-    _, _, path = write_sheet(sheet, tmp_path / "sheet.html")
+    *_, path = write_sheet(sheet, tmp_path / "sheet.html")
     return path
 
 
@@ -187,7 +187,7 @@ def test_a_table_without_labels_is_refused(labels_path, sheet, text, message):
 
 
 def test_the_csv_file_of_the_sheet_can_be_filled_in(tmp_path, labels_path, sheet):
-    _, table_path, _ = write_sheet(sheet, tmp_path / "sheet.html")
+    _, table_path, *_ = write_sheet(sheet, tmp_path / "sheet.html")
     with table_path.open(encoding="utf-8", newline="") as file:
         rows = list(csv.DictReader(file))
     for row, label in zip(rows, answers(sheet.key), strict=True):
@@ -201,7 +201,7 @@ def test_the_csv_file_of_the_sheet_can_be_filled_in(tmp_path, labels_path, sheet
 
 
 def test_the_csv_file_of_the_sheet_is_refused_as_long_as_it_is_empty(tmp_path, sheet):
-    _, table_path, _ = write_sheet(sheet, tmp_path / "sheet.html")
+    _, table_path, *_ = write_sheet(sheet, tmp_path / "sheet.html")
 
     with pytest.raises(DataError, match=":2: answer is ''"):
         read_labels([table_path], sheet.key)
@@ -258,3 +258,10 @@ def test_a_key_with_a_repetition_of_no_earlier_item_is_refused(key_path, sheet):
 
     with pytest.raises(DataError, match="item 1 repeats item"):
         read_key(key_path)
+
+
+def test_lines_of_a_terminal_name_items_by_their_id(tmp_path, sheet):
+    path = tmp_path / "Di.jsonl"
+    path.write_text(f'{{"id": "{sheet.key.sheet}-1", "verdict": "factual", "reason": "seen"}}\n')
+
+    assert read_labels([path], sheet.key).answers == {1: {"Di": "factual"}}

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import csv
-import json
 import time
 from itertools import cycle
 
@@ -152,8 +151,7 @@ def test_all_items_are_answered_by_keyboard_and_exported(visit, page, key, tmp_p
     assert labels.people == ('Ana "A", b',)
     for item, answer in zip(key.items, given_answers, strict=True):
         assert answer in labels.answers[item.repeat_of or item.number].values()
-    exported = json.loads(download(browser, tmp_path, "json").read_text(encoding="utf-8"))
-    assert [label["answer"] for label in exported] == given_answers
+    assert read_labels([download(browser, tmp_path, "jsonl")], key) == labels
 
 
 def test_answers_are_shown_when_going_back_and_can_be_undone(visit, page):

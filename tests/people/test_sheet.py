@@ -132,9 +132,10 @@ def page_data(page):
 
 
 def test_annotators_cannot_see_judge_model_or_stratum(bio_sheet, runs, tmp_path):
-    page, table, key = write_sheet(bio_sheet, tmp_path / "sheet.html")
+    page, table, lines, key = write_sheet(bio_sheet, tmp_path / "sheet.html")
 
-    visible_text = page_data(page) + table.read_text(encoding="utf-8")
+    visible_text = page_data(page)
+    visible_text += table.read_text(encoding="utf-8") + lines.read_text(encoding="utf-8")
     models = [*MODELS, "secret", "hidden"]
     judgements = ["lexical", "judge", "verdict:0"]
     strata = ["people merged", "no gap", "stratum", "weight"]
@@ -164,7 +165,7 @@ def test_a_text_that_looks_like_a_formula_is_quoted_in_the_csv_file(pool, tmp_pa
     formula_unit = Unit(unit.key, unit.cluster, (Item("segment:0", "segment", text),), unit.strata)
     sheet = make_sheet(replace(pool, units=(formula_unit,)), 1)
 
-    _, table, _ = write_sheet(sheet, tmp_path / "sheet.html")
+    _, table, *_ = write_sheet(sheet, tmp_path / "sheet.html")
 
     with table.open(encoding="utf-8", newline="") as file:
         (row,) = csv.DictReader(file)

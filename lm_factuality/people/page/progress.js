@@ -1,4 +1,4 @@
-// What people have answered: kept in this browser for each sheet and person, exported as CSV and JSON, imported from JSON.
+// What people have answered: kept in this browser for each sheet and person, exported as CSV and JSONL, imported from JSONL.
 const data = JSON.parse(document.getElementById("data").textContent);
 const PLACE = `lm-factuality sheet ${data.sheet}`;
 
@@ -51,7 +51,7 @@ const lines = () => numbers.filter(isAnswered).map((number) =>
   ({ sheet: data.sheet, number, question: data.items[number - 1][0], answer: answerTo(number), person: kept.person, note: noteOn(number) }));
 const cell = (value) => (/[",\r\n]/.test(value) ? `"${String(value).replaceAll('"', '""')}"` : String(value));
 const asCsv = () => [data.columns, ...lines().map((line) => data.columns.map((name) => line[name]))].map((row) => `${row.map(cell).join(",")}\n`).join("");
-const asJson = () => `${JSON.stringify(lines(), null, 1)}\n`;
+const asJsonl = () => lines().map((line) => `${JSON.stringify(line)}\n`).join("");
 
 function download(ending, content) {
   const name = kept.person.replace(/[^\p{L}\p{N}]+/gu, "-").replace(/^-+|-+$/g, "") || "labels";
@@ -61,15 +61,14 @@ function download(ending, content) {
   isExported = true;
 }
 
-// Takes over the answers of an exported JSON file; says what it did, or why not.
+// Takes over the answers of an exported JSONL file; says what it did, or why not.
 function takeOver(text) {
   let found;
   try {
-    found = JSON.parse(text);
+    found = text.split("\n").filter((line) => line.trim()).map((line) => JSON.parse(line));
   } catch {
-    return "This file is not JSON. Choose the JSON file that this page exported.";
+    return "This file is not JSONL. Choose the JSONL file that this page exported.";
   }
-  if (!Array.isArray(found)) return "This file holds no labels. Choose the JSON file that this page exported.";
   if (found.some((label) => label?.sheet !== data.sheet)) return "These labels are of another sheet.";
   const sound = found.filter(({ number, answer }) => numbers.includes(number) && optionsOf(number).some(([value]) => value === answer));
   if (sound.length < found.length) return "Some of these labels answer what this sheet does not ask; none was taken over.";

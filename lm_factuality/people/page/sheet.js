@@ -93,13 +93,13 @@ function drawCover() {
     el("p", {}, `This sheet has ${counted(numbers.length, "item")}, one on each screen. Read the evidence and answer. The next item then appears. `,
       "Answer independently, without help. If you cannot tell, say so. Some items may come twice."),
     isKept ? el("p", { class: "quiet" }, "Your answers stay in this browser until you export them; nothing is sent anywhere.")
-      : el("p", { class: "warn", id: "unkept" }, "This browser does not let the page keep anything: export your answers before you close it, and import the JSON file to go on."),
+      : el("p", { class: "warn", id: "unkept" }, "This browser does not let the page keep anything: export your answers before you close it, and import the JSONL file to go on."),
     said ? el("p", { class: "warn", id: "said", role: "status" }, said) : null,
     el("label", { class: "name" }, "Your name or initials", name),
     button(left === numbers.length ? "Begin" : left ? `Go on, ${counted(left, "item")} left` : "Look through them again", go, { class: "button main", id: "go" }),
     answered() ? el("div", { class: "files" }, el("h2", {}, "Hand in"), el("p", { class: "quiet" }, left ? "You can export at any time; unanswered items are left out." : "Send one of these files back."),
-      el("div", { class: "moves" }, button("Export CSV", () => download("csv", asCsv()), { id: "csv" }), button("Export JSON", () => download("json", asJson()), { id: "json" }))) : null,
-    el("details", {}, el("summary", {}, "Go on from another device"), el("label", { class: "name" }, "JSON file that was exported there", el("input", { type: "file", id: "import", accept: ".json,application/json", on: { change: load } }))),
+      el("div", { class: "moves" }, button("Export CSV", () => download("csv", asCsv()), { id: "csv" }), button("Export JSONL", () => download("jsonl", asJsonl()), { id: "jsonl" }))) : null,
+    el("details", {}, el("summary", {}, "Go on from another device"), el("label", { class: "name" }, "JSONL file that was exported there", el("input", { type: "file", id: "import", accept: ".jsonl", on: { change: load } }))),
     el("details", {}, el("summary", {}, "Keys"), el("p", {}, "The key on each button gives that answer; ", keyHint("s"), " I cannot tell; ", keyHint("←"), " ", keyHint("→"), " back and on; ",
       keyHint("u"), " undo; ", keyHint("n"), " note, ", keyHint("Esc"), " leaves it; ", keyHint("m"), " this menu."))));
 }

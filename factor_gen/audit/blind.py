@@ -1,0 +1,178 @@
+"""Blind reading: people judge contradictions of several benchmarks without knowing their origin.
+
+``factor-gen read`` calls it. Sheets, pages and labels are those of `lm_factuality.people`.
+"""
+
+from __future__ import annotations
+
+from collections import defaultdict
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from dataclasses import replace
+from typing import NamedTuple
+
+from factor_gen.audit.read import find_table, read_benchmark, read_generators
+from factor_gen.audit.records import EstimatedShare
+from factor_gen.records import last_words
+from lm_factuality.benchmarks.asked import SKIP, Item, Unit, load_questions
+from lm_factuality.benchmarks.declaration import ComparisonTable
+from lm_factuality.benchmarks.factor.rows import Row, normalise_spacing
+from lm_factuality.ground.console import format_number
+from lm_factuality.ground.errors import ConfigError
+from lm_factuality.ground.files import sha256_of
+from lm_factuality.people.agreement import agreement_of, tables_of
+from lm_factuality.people.labels import Key, Labels, SheetItem, SheetSource
+from lm_factuality.people.sheet import Pool, Sheet, make_sheet
+
+QUESTION = "verdict"
+GOOD = "good"
+"""The answer about a contradiction that nothing is wrong with."""
+
+_SOURCE = "source"  # the stratum: as many rows of each benchmark are drawn
+_GROUPS = ("type", "generator")
+_CONTEXT_WORDS = 150  # words of the prefix that a reader sees
+
+
+def draw_blind_sheet(targets: Sequence[str], rows: int, seed: int) -> Sheet:
+    """Draw as many rows of each benchmark, and ask about all their contradictions.
+
+    Args:
+        targets: The benchmarks, as `read_benchmark` takes them.
+        rows: How many rows of each are drawn. If one has fewer, that many.
+        seed: Decides which rows are drawn, and their order.
+
+    Raises:
+        ConfigError: A benchmark is named twice, or does not exist.
+        DataError: A benchmark cannot be read, or has no rows.
+    """
+    if len(set(targets)) < len(targets):
+        raise ConfigError("--beside: names a benchmark twice; expected other ones than BUILD")
+    units: list[Unit] = []
+    sources = []
+    fewest = rows
+    for number, target in enumerate(targets):
+        units_of_target = list(_read_units(target, number))
+        fewest = min(fewest, len(units_of_target))
+        units += units_of_target
+        path = find_table(target)
+        sources.append(SheetSource(target, sha256_of(path) if path.is_file() else ""))
+
+    questions = tuple(load_questions(__package__).values())
+    pool = Pool("factor", questions, tuple(sources), tuple(units))
+    return make_sheet(pool, fewest * len(targets), (_SOURCE,), seed=seed)
+
+
+def _read_units(target: str, number: int) -> Iterator[Unit]:
+    """Yield the rows of a benchmark that can be scored, with a question for each contradiction.
+
+    Args:
+        target: The benchmark.
+        number: Its number among the benchmarks of the sheet.
+    """
+    rows = read_benchmark(target).rows
+    for index, (row, generators) in enumerate(zip(rows, read_generators(target), strict=True)):
+        if row.problem:
+            continue
+        # Equal names of documents in two benchmarks mean different documents.
+        cluster = f"{number}/{row.doc_id}"
+        items = tuple(_make_items(row, generators))
+        yield Unit(str(index), cluster, items, {_SOURCE: target}, number)
+
+
+def _make_items(row: Row, generators: Mapping[int, str]) -> Iterator[Item]:
+    """Yield a question about each contradiction of a row, beside the true completion and context.
+
+    Args:
+        row: The row.
+        generators: The generator of each contradiction by its number, where the file has it.
+    """
+    # In one of the published files, only true sentences have spaces before punctuation.
+    shown = normalise_spacing(row)
+    context = (
+        ("The true sentence", shown.choices[row.gold].strip()),
+        ("Text before", last_words(shown.prefix, _CONTEXT_WORDS).strip()),
+    )
+    for index, choice in enumerate(shown.choices):
+        if index == row.gold:
+            continue
+        groups = {"type": row.error_types[index], "generator": generators.get(index, "")}
+        item_id = f"{QUESTION}:{index}"
+        yield Item(item_id, QUESTION, choice.strip(), context, groups=groups)
+
+
+class _Reading(NamedTuple):
+    """What readers found about one contradiction."""
+
+    item: SheetItem
+    verdicts: Sequence[str]
+    """The answers of all readers who could tell."""
+
+    def share(self, verdict: str) -> float:
+        """Return the share of readers with this verdict."""
+        return self.verdicts.count(verdict) / len(self.verdicts)
+
+
+def tabulate_reading(key: Key, labels: Labels) -> Iterator[ComparisonTable]:
+    """Tabulate the share of bad contradictions by source, type and generator, and the agreement.
+
+    Args:
+        key: The key of the sheet.
+        labels: The answers of one or more readers. A contradiction that two readers call good and
+            bad counts as half a bad one.
+
+    Yields:
+        The shares with their intervals. With several readers, also how far they agree on what is
+        bad.
+    """
+    readings = list(_readings(key, labels))
+    groups: dict[tuple[str, str], list[_Reading]] = defaultdict(list)
+    for name in ("", *_GROUPS):
+        for reading in readings:
+            group = reading.item.strata.get(name, "")
+            if group or not name:
+                label = f"{name} {group}" if name else "all"
+                groups[reading.item.strata[_SOURCE], label].append(reading)
+
+    verdicts = list(dict.fromkeys(verdict for item in key.items for verdict in item.options))
+    lines = []
+    for (source, label), members in sorted(groups.items()):
+        bad = EstimatedShare.of(
+            [1 - reading.share(GOOD) for reading in members],
+            [reading.item.cluster for reading in members],
+        )
+        reasons = [
+            format_number(sum(reading.share(verdict) for reading in members) / len(members))
+            for verdict in verdicts
+            if verdict != GOOD
+        ]
+        lines.append(
+            (source, label, str(len(members)), format_number(bad.value), bad.interval, *reasons)
+        )
+    columns = ("source", "contradictions", "#read", "#bad", "#95% interval")
+    reason_columns = [f"#{verdict}" for verdict in verdicts if verdict != GOOD]
+    num_unread = len(key.items) - len(readings)
+    notes = [f"not read, or nobody could tell: {num_unread} of {len(key.items)}"]
+    title = f"sheet {key.sheet}, read by {', '.join(labels.people)}"
+    yield ComparisonTable(title, (*columns, *reason_columns), lines, notes)
+    if len(labels.people) > 1:
+        yield from _tabulate_agreement(key, labels)
+
+
+def _readings(key: Key, labels: Labels) -> Iterator[_Reading]:
+    """Yield each contradiction about which at least one reader could tell."""
+    for item in key.items:
+        answers = labels.answers.get(item.number, {})
+        verdicts = [answer for answer in answers.values() if answer != SKIP]
+        if verdicts:
+            yield _Reading(item, verdicts)
+
+
+def _tabulate_agreement(key: Key, labels: Labels) -> Iterable[ComparisonTable]:
+    """Tabulate how far readers agree on which contradictions are bad, whatever the reason."""
+    answers = {}
+    for number, answers_to_item in labels.answers.items():
+        answers[number] = {
+            person: answer if answer in (GOOD, SKIP) else "bad"
+            for person, answer in answers_to_item.items()
+        }
+    cells = agreement_of(key, replace(labels, answers=answers, majority_answers={}))
+    return tables_of([cell for cell in cells if cell.table == "people"], {})
