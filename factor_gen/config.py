@@ -16,7 +16,7 @@ from lm_factuality.ground.settings import adapter_of, read_settings
 from lm_factuality.ground.suite import find_config, read_config
 
 # These settings, named by their sections and their key, hold paths.
-_PATHS = ("corpus.path", "generate.prompts")
+_PATHS = ("corpus.path",)
 # These settings hold either a path or a name, such as that of a model on the Hub.
 _PATHS_OR_NAMES = (
     "corpus.dataset",
@@ -28,6 +28,8 @@ _PATHS_OR_NAMES = (
 # A section may be written as one value, which stands for that of this key: "corpus: a.txt" is
 # short for "corpus: {path: a.txt}".
 _KEY_OF_SINGLE_VALUE = {"corpus": "path", "types": "types", "generate": "generator"}
+# Each sentence that is tried costs a question to the model, which asks for all error types at once.
+_DEFAULTS_OF_LLM = {"select": {"draws": 3}, "generate": {"per_type": 2}}
 # These settings say where the build runs and how the work is shared out, not what is built.
 _NOT_DESCRIBED = {"folder", "yaml", "contexts", "engine", "workers", "shard"}
 
@@ -48,13 +50,11 @@ def load_build(path: str | Path) -> BuildSettings:
         A file needs two lines: ``corpus: my_texts/*.txt`` and ``generate: rules``.
     """
     file = find_config(Path(path))
+    content = _read_with_includes(file)
+    if _find_section("generate", content).get("generator", "llm") == "llm":
+        content = _merge_sections(_DEFAULTS_OF_LLM, content)
     # The file may name the benchmark; otherwise the benchmark is called like the file.
-    content = {
-        "name": file.stem,
-        **_read_with_includes(file),
-        "folder": file.parent,
-        "yaml": file,
-    }
+    content = {"name": file.stem, **content, "folder": file.parent, "yaml": file}
     return read_settings(BuildSettings, content, str(file))
 
 

@@ -137,7 +137,10 @@ class SelectSettings:
     """Which of the suitable sentences is tried first."""
 
     draws: Count = 40
-    """How many sentences are tried until one gives a row of two types; the paper's: 1."""
+    """How many sentences are tried until one gives a row of two types; the paper's: 1.
+
+    With the generator ``llm`` the default is 3, because the model is asked about each sentence.
+    """
 
     once: Truth = True
     """Whether only the first document with a sentence may use it; the paper's: false."""
@@ -168,13 +171,13 @@ class GenerateSettings:
     """For ``llm``: the YAML of a judge, or the name of one."""
 
     per_type: Count = 4
-    """How many contradictions a prompt asks for. The rules make as many of a type at most."""
+    """How many contradictions of each error type are made at most.
+
+    With the generator ``llm`` the default is 2, because its question asks for all types.
+    """
 
     context: Natural = 100
-    """How many words before the completion the model sees. For link errors it sees none."""
-
-    prompts: Text | None = None
-    """A folder with the user's templates, or a YAML file with prompts in the paper's form."""
+    """How many words before the completion the model sees."""
 
 
 @dataclass(frozen=True)

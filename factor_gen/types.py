@@ -3,6 +3,7 @@
 `factor_gen.stages.open_stage` opens it between the stages ``select`` and ``generate``.
 """
 
+import re
 from collections.abc import Mapping, Sequence
 from dataclasses import replace
 from functools import cached_property
@@ -24,8 +25,11 @@ from factor_gen.text.analysis import (
 from factor_gen.text.lists import DATA, hash_lists, read_first_column
 
 _CIRCUMSTANCE_KINDS = frozenset([PLACE, DATE, TIME, DURATION, NUMBER, MONEY, PERCENT])
-# These are the Penn Treebank's tags of "she" and "her".
-_PRONOUN_TAGS = ("PRP", "PRP$")
+# Pronouns that may stand for somebody or something in the text. "We" and "you" seldom do.
+_PRONOUNS = re.compile(
+    "(?:he|him|his|himself|she|hers?|herself|it|its|itself|they|them|theirs?|themselves)",
+    re.IGNORECASE,
+)
 _LINK_WORDS = read_first_column(DATA / "links.txt")
 
 
@@ -112,15 +116,20 @@ def editable_types(analysis: Analysis) -> frozenset[str]:
     """
     tokens = analysis.tokens
     has_circumstance = any(entity.kind in _CIRCUMSTANCE_KINDS for entity in analysis.entities)
-    # Most adverbs of manner and extent, such as "slowly" and "largely", end in -ly.
-    has_adverb = any(token.text.endswith("ly") for token in tokens)
+    # Most adverbs of manner and extent, such as "slowly" and "largely", end in -ly. So do "Italy"
+    # and "family", which have other tags.
+    has_adverb = any(token.text.endswith("ly") and token.tag == "RB" for token in tokens)
+    # In capital letters, "IT" and "HE" are abbreviations or headings.
+    has_pronoun = any(
+        _PRONOUNS.fullmatch(token.text) and not token.text.isupper() for token in tokens
+    )
     # Spaces around the text and the link word keep "as" from being found in "was".
     text = f" {' '.join(token.text.lower() for token in tokens)} "
 
     is_editable_by_type = {
         ENTITY: any(token.tag.startswith("NN") for token in tokens),
         PREDICATE: any(token.tag.startswith("VB") for token in tokens),
-        COREFERENCE: any(token.tag in _PRONOUN_TAGS for token in tokens),
+        COREFERENCE: has_pronoun,
         CIRCUMSTANCE: has_circumstance or has_adverb,
         LINK: any(f" {link} " in text for link in _LINK_WORDS),
     }

@@ -115,6 +115,22 @@ def test_the_other_keys_are_those_of_the_include(including_config: Path) -> None
     assert settings.corpus.license == "MIT"
 
 
+@pytest.mark.parametrize(
+    ("generator", "draws", "per_type"),
+    [
+        pytest.param("rules", 40, 4, id="rules"),
+        pytest.param("{generator: llm, judge: lexical}", 3, 2, id="a question for each sentence"),
+    ],
+)
+def test_the_defaults_fit_the_generator(
+    write: WriteYaml, generator: str, draws: int, per_type: int
+) -> None:
+    settings = load_build(write(f"corpus: a.txt\nfilter: none\ngenerate: {generator}\n"))
+
+    assert settings.select.draws == draws
+    assert settings.generate.per_type == per_type
+
+
 def test_a_path_starts_from_the_file_that_has_it(including_config: Path) -> None:
     assert load_build(including_config).corpus.path == "bases/in_base.txt"
 
@@ -284,7 +300,7 @@ def test_every_existing_path_of_an_include_starts_from_the_include(
 corpus: {dataset: data}
 filter: {nli: {model: nli}, fluency: {model: gpt}}
 types: {tagger: spacy, model: spacy}
-generate: {generator: llm, judge: judges/mine.yaml, prompts: my_prompts}
+generate: {generator: llm, judge: judges/mine.yaml}
 """
     write(base, "bases/base.yaml")
 
@@ -294,7 +310,6 @@ generate: {generator: llm, judge: judges/mine.yaml, prompts: my_prompts}
     assert settings.filter == FilterSettings(NliSettings("bases/nli"), FluencySettings("bases/gpt"))
     assert settings.types.model == "bases/spacy"
     assert settings.generate.judge == "bases/judges/mine.yaml"
-    assert settings.generate.prompts == "bases/my_prompts"
 
 
 @pytest.mark.parametrize("corpus_path", ["~/texts/*.jsonl", "/texts/*.jsonl"])

@@ -16,17 +16,14 @@ import yaml
 from factor_gen.cli import main
 from factor_gen.config import load_build
 from factor_gen.corpus import split_into_sentences
-from factor_gen.generate.llm.generator import PROMPTS_FOLDER, LLMGenerator
-from factor_gen.generate.llm.parse import Contradictions, candidates_of_reply
+from factor_gen.generate.llm.generator import LLMGenerator
 from factor_gen.generate.rules.edits import apply_replacements
 from factor_gen.generate.rules.listed import LANGUAGES, edit_by_word_lists, language_rules
 from factor_gen.language import LANGUAGES_WITH_RULES, check_language, identify_language
-from factor_gen.records import ERROR_TYPES, LINK, Example
+from factor_gen.records import ERROR_TYPES, Example
 from factor_gen.select import SelectStage
 from factor_gen.settings import GenerateSettings, SelectSettings
 from factor_gen.text.sentences import sentence_spans
-from judges.answers import Answer
-from judges.typed import read_reply
 from lm_factuality.ground.errors import ConfigError, DataError
 
 TEXTS = {
@@ -481,70 +478,12 @@ def test_the_rows_of_a_german_build_are_made_by_the_german_rules(german_build: P
         assert row["contradiction_0_generator"].startswith("rules/de/")
 
 
-def read_prompt_examples(path: Path) -> list[tuple[str, str]]:
-    """Return the completion and the good answer of each example that a prompt shows.
-
-    Args:
-        path: A template. Lines with ``##`` separate its instructions, its examples, and the
-            sentence to be edited.
-    """
-    label = "Sentence: " if path.stem == LINK else "Completion: "
-    _, *blocks, _ = path.read_text(encoding="utf-8").split("##\n")
-    examples = []
-    for block in blocks:
-        _, _, completion_and_answer = block.partition(label)
-        completion, _, answer = completion_and_answer.partition("\n")
-        examples.append((completion, answer))
-    return examples
-
-
-PROMPT_TEMPLATES = [
-    pytest.param(path, id=f"{path.parent.name}-{path.stem}")
-    for path in sorted(PROMPTS_FOLDER.rglob("*.jinja"))
-]
-
-
-@pytest.mark.parametrize("path", PROMPT_TEMPLATES)
-def test_the_good_answers_in_a_prompt_can_be_parsed(path: Path) -> None:
-    """Otherwise the prompt would teach models to write what the parser refuses."""
-    for completion, answer in read_prompt_examples(path):
-        reply = read_reply(Answer(answer, "stop"), Contradictions, {})
-        parsed = candidates_of_reply(reply, completion, path.stem)
-        assert len(parsed.candidates) == answer.count('"contradiction":'), parsed.lost
-
-
-@pytest.mark.parametrize("path", PROMPT_TEMPLATES)
-def test_the_examples_in_a_prompt_are_in_its_language(path: Path) -> None:
-    language = path.parent.name
-
-    for completion, _ in read_prompt_examples(path):
-        # The language of a short sentence may be uncertain.
-        assert identify_language(completion) in ("", language)
-
-
-@pytest.mark.parametrize("language", ["de", "en"])
-@pytest.mark.parametrize("error_type", [name for name in ERROR_TYPES if name != LINK])
-def test_each_example_in_a_prompt_has_one_context(language: str, error_type: str) -> None:
-    """A link is within the sentence, so that the prompt about links needs no context."""
-    path = PROMPTS_FOLDER / language / f"{error_type}.jinja"
-    _, *blocks, _ = path.read_text(encoding="utf-8").split("##\n")
-
-    assert [block.count("Context: ") for block in blocks] == [1] * len(blocks)
-
-
-@pytest.mark.parametrize(
-    "folder", [pytest.param(folder, id=folder.name) for folder in sorted(PROMPTS_FOLDER.iterdir())]
-)
-def test_every_language_with_prompts_has_one_for_each_error_type(folder: Path) -> None:
-    assert {path.stem for path in folder.glob("*.jinja")} == set(ERROR_TYPES)
-
-
 def test_every_word_list_is_of_a_language_with_rules() -> None:
     assert {path.stem for path in LANGUAGES.glob("*.tsv")} == set(LISTED_LANGUAGES)
 
 
-def render_prompts(folder: Path, language: str) -> dict[str, str]:
-    """Return the prompt for each error type that asks a model about a German sentence.
+def render_prompt(folder: Path, language: str) -> str:
+    """Return the prompt that asks a model about a German sentence.
 
     Args:
         folder: A folder for the YAML of a judge, which is asked nothing.
@@ -555,41 +494,13 @@ def render_prompts(folder: Path, language: str) -> dict[str, str]:
     settings = GenerateSettings(judge="judge.yaml")
     generator = LLMGenerator(settings, folder, folder / "answers", language)
     example = Example("one", "Vorher. ", TEXTS["de"], ERROR_TYPES)
-    prompts = {}
-    for error_type in ERROR_TYPES:
-        variables = generator._template_variables(example, error_type)
-        prompts[error_type] = generator._prompts.render(error_type, variables)
-    return prompts
+    return generator._prompts.render("edits", generator._template_variables(example))
 
 
-@pytest.mark.parametrize(
-    ("language", "beginning"),
-    [
-        pytest.param("de", "Gegeben sind ein Kontext", id="German"),
-        pytest.param("en", "You are given a context", id="English"),
-        pytest.param("it", "You are given a context", id="Italian, without prompts of its own"),
-    ],
-)
-def test_a_model_is_asked_in_the_language_of_the_corpus_or_in_english(
-    tmp_path: Path, language: str, beginning: str
-) -> None:
-    prompts = render_prompts(tmp_path, language)
-
-    # The prompt about links has no context.
-    del prompts[LINK]
-    for prompt in prompts.values():
-        assert prompt.startswith(beginning)
-
-
-@pytest.mark.parametrize("language", ["de", "en", "it"])
-def test_every_prompt_ends_with_the_sentence_to_edit(tmp_path: Path, language: str) -> None:
-    for prompt in render_prompts(tmp_path, language).values():
-        assert prompt.endswith(TEXTS["de"])
-
-
-@pytest.mark.parametrize(("language", "is_named"), [("de", False), ("en", False), ("it", True)])
-def test_a_prompt_names_the_language_only_if_it_is_not_written_in_it(
+@pytest.mark.parametrize(("language", "is_named"), [("de", True), ("en", False), ("it", True)])
+def test_the_prompt_names_a_language_other_than_english(
     tmp_path: Path, language: str, is_named: bool
 ) -> None:
-    for prompt in render_prompts(tmp_path, language).values():
-        assert (f"the ISO 639-1 code {language}" in prompt) is is_named
+    prompt = render_prompt(tmp_path, language)
+
+    assert (f"the ISO 639-1 code {language}" in prompt) is is_named

@@ -22,7 +22,9 @@ STAGE = TypesStage(TypesSettings())
         pytest.param("The mill sold nine boats.", {"circumstance"}, id="number"),
         pytest.param("The mill paid $400.", {"circumstance"}, id="amount of money"),
         pytest.param("The mill burned quickly.", {"circumstance"}, id="adverb"),
-        pytest.param("She owned the mill.", {"coreference"}, id="pronoun"),
+        pytest.param("The family sold the mill.", set(), id="no adverb"),
+        pytest.param("The family owned it.", {"coreference"}, id="pronoun"),
+        pytest.param("The US sold us the mill.", set(), id="no pronoun for anything in the text"),
         pytest.param("The mill burned because of the storm.", {"link"}, id="cause"),
     ],
 )

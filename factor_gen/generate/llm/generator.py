@@ -1,45 +1,42 @@
-"""The llm generator, a stage that asks a model for contradictions, with one prompt per error type.
+"""The llm generator, a stage that asks a model for contradictions, in one question per sentence.
 
 It asks about all sentences of a shard at once, and each answer is on disk before it is used.
 """
 
-import re
 from collections import Counter
 from collections.abc import Mapping, Sequence
 from dataclasses import replace
 from functools import cached_property
 from pathlib import Path
 
-from factor_gen.generate.llm.parse import (
+from factor_gen.generate.llm.edits import (
     REFUSED,
     REPEATED,
     Contradictions,
     candidates_of_reply,
-    parse_numbered_answer,
 )
 from factor_gen.language import ENGLISH
-from factor_gen.records import ERROR_TYPES, LINK, Candidate, Example, last_words
+from factor_gen.records import ERROR_TYPES, Candidate, Example, last_words
 from factor_gen.settings import GenerateSettings
 from judges.answers import Answer
 from judges.config import JudgeConfig, load_judge_config
 from judges.judge import Judge, open_backend
 from judges.store import AnswerStore
-from judges.templates import Prompts, prompt_names
+from judges.templates import Prompts
 from judges.typed import ParsedReply
 from lm_factuality.ground.errors import BackendDownError, ConfigError
-from lm_factuality.ground.suite import read_config
 
-Replies = Mapping[str, Mapping[str, Sequence[ParsedReply[Contradictions]]]]
-"""The replies of a model by error type, and then by the document's id, one for each sample."""
-
-PROMPTS_FOLDER = Path(__file__).resolve().parent.parent / "prompts"
-# The version of the parser. Raise it if other contradictions are read in the same answers.
-_PARSER_VERSION = 4
+_PROMPT = "edits"
+PROMPTS_FOLDER = Path(__file__).resolve().parent / "prompts"
+# The version of the code that makes the edits. Raise it if it makes others of the same answers.
+_VERSION = 5
+# An answer has so many tokens beside its contradictions, and so many for each of them.
+_ANSWER_TOKENS = 100
+_CONTRADICTION_TOKENS = 50
 # Errors of requests that would be refused again begin like this. All others may pass.
 _REFUSAL_STARTS = ("refused: ", "the prompt has ")
 # A greater share of a shard's requests that are refused is an error.
 _MAX_SHARE_REFUSED = 0.5
-_PLACEHOLDER = re.compile(r"\{(context|completion)\}")
 
 
 class LLMGenerator:
@@ -58,7 +55,7 @@ class LLMGenerator:
         store: Path | None = None,
         language: str = ENGLISH,
     ) -> None:
-        """Read the judge's YAML and the prompts. The model is opened when it is first needed.
+        """Read the judge's YAML and the prompt. The model is opened when it is first needed.
 
         Args:
             settings: The settings of the stage.
@@ -67,24 +64,16 @@ class LLMGenerator:
             language: The ISO 639-1 code of the texts' language.
 
         Raises:
-            ConfigError: No judge is named, or its YAML or a prompt cannot be used.
+            ConfigError: No judge is named, or its YAML or the prompt cannot be used.
         """
         self._settings = settings
         self._store = store
         self._config = _load_judge_with_model(settings.judge, folder)
-        user_prompts = _read_user_prompts(folder / settings.prompts) if settings.prompts else {}
-        # Prompts of a YAML file are texts, and those of a folder are paths of templates. Only the
-        # former have the form of the paper's prompts, which ask for numbered answers, not JSON.
-        self._numbered_types = {
-            error_type for error_type, prompt in user_prompts.items() if isinstance(prompt, str)
-        }
-
-        translated_prompts = PROMPTS_FOLDER / language
-        is_translated = translated_prompts.is_dir()
-        default_prompts = translated_prompts if is_translated else PROMPTS_FOLDER / ENGLISH
-        self._prompts = Prompts(user_prompts, default_prompts)
-        # The English prompts name the language that they ask for.
-        self._named_language = "" if is_translated else language
+        # The judge's YAML may replace prompts of benchmarks too, which this stage does not ask.
+        overrides = {name: path for name, path in self._config.prompts.items() if name == _PROMPT}
+        self._prompts = Prompts(overrides, PROMPTS_FOLDER)
+        # The prompt is in English. It names any other language that it asks about.
+        self._named_language = "" if language == ENGLISH else language
 
     @cached_property
     def _judge(self) -> Judge:
@@ -97,13 +86,13 @@ class LLMGenerator:
         """Everything that the candidates depend on, apart from the documents."""
         return {
             "generator": "llm",
-            "rules": _PARSER_VERSION,
+            "rules": _VERSION,
             "judge": self._judge.identity,
             "decoding": self._config.decoding.to_dict(),
             "schema": self._config.schema,
             "samples": self._config.samples,
             "system": self._config.system,
-            "prompts": self._prompts.hashes(ERROR_TYPES),
+            "prompts": self._prompts.hashes([_PROMPT]),
             "per_type": self._settings.per_type,
             "context": self._settings.context,
         }
@@ -123,94 +112,79 @@ class LLMGenerator:
                 Answers received so far stay in the store.
             ConfigError: A prompt of the user cannot be rendered.
         """
-        replies: Replies = {
-            error_type: self._ask(error_type, examples) for error_type in ERROR_TYPES
-        }
+        used_examples = [example for example in examples if not example.unused]
+        # A question to the judge loads its model, which takes long, so none is asked in vain.
+        if not used_examples:
+            return list(examples)
+
+        replies = self._ask(self._judge, used_examples)
         # A shard with failed requests must not count as finished.
-        _check_answers(_answers_of(replies))
+        _check_answers([reply.answer for samples in replies for reply in samples])
+        replies_in_order = iter(replies)
         return [
-            example if example.unused else self._add_candidates(example, replies)
+            example if example.unused else self._add_candidates(example, next(replies_in_order))
             for example in examples
         ]
 
     def _ask(
-        self, error_type: str, examples: Sequence[Example]
-    ) -> dict[str, list[ParsedReply[Contradictions]]]:
-        """Ask the model for contradictions of one error type, such as wrong entities.
+        self, judge: Judge, examples: Sequence[Example]
+    ) -> list[list[ParsedReply[Contradictions]]]:
+        """Ask a model for contradictions of each example.
 
         Args:
-            error_type: The error type.
-            examples: The examples of a shard. Those that allow no error of this type are skipped.
+            judge: The judge whose model is asked.
+            examples: Examples that are in use.
 
         Returns:
-            The replies by the document's id, one for each sample.
+            For each example the replies, one for each sample.
         """
-        variables_by_doc_id = {
-            example.doc_id: self._template_variables(example, error_type)
-            for example in examples
-            if not example.unused and error_type in example.types
-        }
-        # A question to the judge loads its model, which takes long, so none is asked in vain.
-        if not variables_by_doc_id:
-            return {}
+        num_contradictions = len(ERROR_TYPES) * self._settings.per_type
+        # A reply holds the edits alone, so that its length does not depend on the sentence.
+        max_tokens = _ANSWER_TOKENS + _CONTRADICTION_TOKENS * num_contradictions
+        return judge.ask_typed(
+            _PROMPT,
+            Contradictions,
+            [self._template_variables(example) for example in examples],
+            "contradictions",
+            max_tokens=max(max_tokens, self._config.decoding.max_tokens),
+        )
 
-        variables = list(variables_by_doc_id.values())
-        label = f"contradictions: {error_type}"
-        if error_type in self._numbered_types:
-            answers = self._judge.ask(error_type, variables, label)
-            replies = [list(map(parse_numbered_answer, samples)) for samples in answers]
-        else:
-            replies = self._judge.ask_typed(error_type, Contradictions, variables, label)
-        return dict(zip(variables_by_doc_id, replies, strict=True))
-
-    def _template_variables(self, example: Example, error_type: str) -> dict[str, object]:
-        """Return the variables that the template of an error type is rendered with.
-
-        Args:
-            example: The example with the completion and the text before it.
-            error_type: The error type that the model is asked for, such as ``entity``.
-        """
-        variables: dict[str, object] = {
+    def _template_variables(self, example: Example) -> dict[str, object]:
+        """Return the variables that the prompt about an example is rendered with."""
+        return {
+            "context": last_words(example.prefix, self._settings.context).strip(),
             "completion": example.completion,
+            "types": example.types,
             "count": self._settings.per_type,
             "language": self._named_language,
         }
-        # Asked for link errors, models would repeat the context (appendix D of the paper).
-        if error_type != LINK:
-            context = last_words(example.prefix, self._settings.context)
-            # The context becomes one line of the prompt.
-            variables["context"] = " ".join(context.split())
-        return variables
 
-    def _add_candidates(self, example: Example, replies: Replies) -> Example:
-        """Return an example with the candidates of all error types.
+    def _add_candidates(
+        self, example: Example, replies: Sequence[ParsedReply[Contradictions]]
+    ) -> Example:
+        """Return an example with the candidates of all its replies.
 
         Args:
             example: An example that is in use.
-            replies: The replies about all examples of the shard.
+            replies: The replies about it, one for each sample.
 
         Returns:
-            A copy of the example, which is dropped if no candidate could be read. A text that the
-            model wrote for two error types is a candidate of the first, and counts as lost for the
-            second.
+            A copy of the example, which is dropped if no candidate could be read.
         """
         lost: Counter[str] = Counter(example.lost)
         candidates: dict[str, Candidate] = {}
-        for error_type in example.types:
-            for reply in replies[error_type].get(example.doc_id, ()):
-                parsed = candidates_of_reply(
-                    reply, example.completion, error_type, self._settings.per_type
-                )
-                lost.update(parsed.lost)
-                for candidate in parsed.candidates:
-                    if candidate.text in candidates:
-                        lost[REPEATED] += 1
-                    else:
-                        candidates[candidate.text] = candidate
+        for reply in replies:
+            parsed = candidates_of_reply(reply, example, self._settings.per_type)
+            lost.update(parsed.lost)
+            for candidate in parsed.candidates:
+                if candidate.text in candidates:
+                    lost[REPEATED] += 1
+                else:
+                    candidates[candidate.text] = candidate
 
         # An example without candidates gives no row of the benchmark.
         if not candidates:
-            reason = "no contradiction could be read"
+            reason = "the model made no contradiction that can be used"
             # All contradictions were lost for the same reason.
             if set(lost) == {REFUSED}:
                 reason = "the server refused all requests"
@@ -225,15 +199,6 @@ class LLMGenerator:
         if "_judge" in self.__dict__:
             self._judge.close()
             del self._judge
-
-
-def _answers_of(replies: Replies) -> list[Answer]:
-    """Return the model's answers to all requests of a shard, from which the replies were read."""
-    answers: list[Answer] = []
-    for replies_of_type in replies.values():
-        for samples in replies_of_type.values():
-            answers += [reply.answer for reply in samples]
-    return answers
 
 
 def _load_judge_with_model(name: str | None, folder: Path) -> JudgeConfig:
@@ -293,59 +258,3 @@ def _check_answers(answers: Sequence[Answer]) -> None:
         f"{len(errors)} of {len(answers)} requests failed, the first because: {problem}; what was"
         " answered is kept"
     )
-
-
-def _read_user_prompts(path: Path) -> Mapping[str, Path | str]:
-    """Read the prompts of the user by error type.
-
-    Args:
-        path: A folder with templates such as ``entity.jinja``, or a YAML file with prompts in the
-            form of the paper.
-
-    Returns:
-        The path of each template in the folder, or the text of each prompt in the YAML file, as a
-        template too.
-
-    Raises:
-        ConfigError: The folder or the file is not there, or has no prompt that can be used.
-    """
-    if path.suffix in (".yaml", ".yml"):
-        return _read_paper_prompts(path)
-    # The name of a template is its error type.
-    templates = {template.stem: template for template in sorted(path.glob("*.jinja"))}
-    if not templates:
-        names = ", ".join(f"{name}.jinja" for name in prompt_names(PROMPTS_FOLDER / ENGLISH))
-        raise ConfigError(f"generate: prompts: {path}: no template there; expected some of {names}")
-    return templates
-
-
-def _read_paper_prompts(path: Path) -> Mapping[str, str]:
-    """Read prompts that are written like those of the paper (tables 7 to 12) as Jinja templates.
-
-    Example:
-        ``Completion: {completion}`` becomes ``Completion: {{ completion }}``.
-
-    Args:
-        path: A YAML file with a prompt for each error type.
-
-    Raises:
-        ConfigError: The file holds no mapping, a key is no error type, or a prompt does not have
-            ``{completion}``.
-    """
-    types = ", ".join(ERROR_TYPES)
-    # The end of both error messages.
-    expectation = f"expected one of {types} with a prompt that holds {{completion}}"
-    prompts: object = read_config(path)
-    if not isinstance(prompts, dict):
-        raise ConfigError(f"generate: prompts: {path}: holds no mapping; {expectation}")
-
-    templates = {}
-    for error_type, prompt in prompts.items():
-        # Without the sentence, the model would not know what to edit.
-        if error_type not in ERROR_TYPES or "{completion}" not in str(prompt):
-            raise ConfigError(
-                f"generate: prompts: {path}: found {error_type!r}: {prompt!r:.80}; {expectation}"
-            )
-        # Jinja has double braces: {{ completion }}.
-        templates[error_type] = _PLACEHOLDER.sub(r"{{ \1 }}", prompt)
-    return templates
