@@ -13,7 +13,7 @@ from typing import Annotated, Any, Generic, Literal, NamedTuple, TypeVar
 from pydantic import Field
 
 from judges.judge import Judge
-from judges.typed import ParsedReply, Reply, numbering_problem
+from judges.typed import ParsedReply, Reply, ReplyCheck, numbering_problem
 
 PROMPT = "verify"
 SUPPORTED: Literal["supported"] = "supported"
@@ -305,6 +305,7 @@ def ask_by_page(
     reply_type: type[PageReply],
     questions: Sequence[PageQuestion[KeyT]],
     description: str,
+    check: ReplyCheck[Any] | None = None,
 ) -> Iterator[PageVerdicts[KeyT]]:
     """Ask a judge about all claims on a page in one question per page.
 
@@ -315,6 +316,7 @@ def ask_by_page(
         questions: A question per page. Its ``keys`` are the caller's names for its claims, in the
             order of the claims in the prompt.
         description: The label of the progress bar.
+        check: Finds problems of a reply. By default `check_claim_numbers`.
 
     Yields:
         The verdicts on each claim that at least one sample mentions. Other claims are left out.
@@ -324,7 +326,12 @@ def ask_by_page(
     """
     subjects = [question.subject for question in questions]
     samples_by_question = judge.ask_typed(
-        prompt, reply_type, subjects, description, check_claim_numbers, max_tokens=PAGE_TOKENS
+        prompt,
+        reply_type,
+        subjects,
+        description,
+        check or check_claim_numbers,
+        max_tokens=PAGE_TOKENS,
     )
     for question, samples in zip(questions, samples_by_question, strict=True):
         verdicts_by_number = _group_by_number(samples)

@@ -62,8 +62,8 @@ class LexicalBackend(Backend):
     It verifies claims against passages (``verify``), tells contradicted claims from those that are
     not found (``check``), marks the units of a response (``segments``,
     ``claims``, ``marks``), splits sentences into atomic facts (``decompose``), groups facts by
-    individual (``group``) and grades short answers (``grade``). Any other kind of question, and a
-    claim without passages, gets an error.
+    individual (``group``), does both at once (``joint``) and grades short answers (``grade``). Any
+    other kind of question, and a claim without passages, gets an error.
     """
 
     reads_subject = True
@@ -123,6 +123,8 @@ class LexicalBackend(Backend):
             return _json_answer(facts=split_facts(subject["sentence"]))
         if kind == "group":
             return _group_facts(subject)
+        if kind == "joint":
+            return _take_apart(subject)
         if kind == "grade":
             return _json_answer(**grade_answer(subject["reference"], subject["answer"]))
         if kind == CHECK:
@@ -237,6 +239,68 @@ def _group_facts(subject: Mapping[str, Any]) -> Answer:
         # Prompts number the facts from 1.
         numbered_groups.append([position + 1 for position in group])
     return _json_answer(groups=numbered_groups)
+
+
+def _take_apart(subject: Mapping[str, Any]) -> Answer:
+    """Split a text into facts, group them, and name the page of each group.
+
+    Args:
+        subject: The question: the shared ``name``, the numbered ``sentences``, the titles and leads
+            of the ``pages``, the ``individuals`` of an earlier part, and under ``namesakes``
+            whether there are any.
+
+    Returns:
+        The facts and, if there are namesakes, the individuals.
+    """
+    sentences = subject["sentences"]
+    facts = []
+    positions = []
+    for position, sentence in enumerate(sentences):
+        for text in split_facts(sentence["text"]):
+            facts.append({"sentence": sentence["number"], "fact": text})
+            positions.append(position)
+    if not subject["namesakes"]:
+        return _json_answer(facts=facts)
+
+    texts = [str(fact["fact"]) for fact in facts]
+    groups = group_by_individual(
+        subject["name"], [sentence["text"] for sentence in sentences], texts, positions
+    )
+    # The rules cannot tell whether a later part returns to an individual of an earlier one.
+    first_number = len(subject["individuals"]) + 1
+    individuals = []
+    for number, group in enumerate(groups, first_number):
+        page, num_words = _most_similar_page(subject, " ".join(texts[fact] for fact in group))
+        individuals.append(
+            {
+                "number": number,
+                "who": texts[group[0]],
+                "reason": f"{num_words} words in common with the page",
+                "page": page,
+            }
+        )
+        for fact in group:
+            facts[fact]["individual"] = number
+    return _json_answer(
+        reason=f"by words: {len(groups)} individuals", individuals=individuals, facts=facts
+    )
+
+
+def _most_similar_page(subject: Mapping[str, Any], text: str) -> tuple[int | None, int]:
+    """Find the page whose title and lead have most content words in common with a text.
+
+    Returns:
+        The number of the page from 1, and the number of words. None if there are no such words.
+    """
+    # All pages have the words of the name.
+    words = set(parse_text(text).stem_sequence) - set(parse_text(subject["name"]).stem_sequence)
+    best: tuple[int | None, int] = (None, 0)
+    for number, page in enumerate(subject["pages"], start=1):
+        page_words = set(parse_text(f"{page['title']} {page['lead']}").stem_sequence)
+        num_common = len(words & page_words)
+        if num_common > best[1]:
+            best = (number, num_common)
+    return best
 
 
 def _json_answer(**fields: Any) -> Answer:

@@ -148,7 +148,7 @@ BENCHMARK = judged_benchmark(
         sources=SOURCES,
         settings=(
             *("protocol", "demonstrations", "prompts", "prompt", "prompt_hashes"),
-            *("knowledge", "knowledge_identity", "linking", "facts"),
+            *("method", "knowledge", "knowledge_identity", "linking", "facts"),
         ),
     ),
     page=Page(

@@ -53,9 +53,10 @@ _TURN = re.compile(
     re.I,
 )
 
+NO_FACTS = "no facts in any sentence"
 MAX_GROUPING_TOKENS = 2048  # of a reply with the numbers of all facts, with room for white space
 _NUM_FIXED_DEMONSTRATIONS = 7  # The first ones of the file are in every prompt.
-_LONGEST_QUOTATION = 80  # characters of a fact that a message quotes
+LONGEST_QUOTATION = 80  # characters of a fact that a message quotes
 
 # The lookbehind lets white space match from its beginning only. Without it, a long stretch of white
 # space takes quadratic time.
@@ -150,13 +151,17 @@ def response_sentences(output: str) -> tuple[str, ...]:
     Args:
         output: The response as the model wrote it.
     """
-    sentences = []
+    return tuple(chain.from_iterable(response_paragraphs(output)))
+
+
+def response_paragraphs(output: str) -> list[list[str]]:
+    """Split a response into paragraphs, i.e. lines, and these into sentences without citations."""
+    paragraphs = []
     # Headings and list items often have no full stop, but end with the line.
     for line in remove_citations(output).splitlines():
-        for sentence in split_sentences(line.strip()):
-            if len(words_in(sentence)) > 1:
-                sentences.append(sentence)
-    return tuple(sentences)
+        sentences = split_sentences(line.strip())
+        paragraphs.append([sentence for sentence in sentences if len(words_in(sentence)) > 1])
+    return paragraphs
 
 
 def remove_citations(text: str) -> str:
@@ -248,19 +253,19 @@ def problem_with_facts(reply: FactsReply, prompt_variables: Mapping[str, Any]) -
     if len(reply.facts) > num_words + 1:
         return f"{len(reply.facts)} facts of a sentence of {num_words} words"
     for text in reply.facts:
-        # `_clean_fact` returns an empty string for fewer than two words.
-        if not _clean_fact(text) or is_adverbial(text):
-            return f"not a whole sentence: {text[:_LONGEST_QUOTATION]!r}"
+        # `clean_fact` returns an empty string for fewer than two words.
+        if not clean_fact(text) or is_adverbial(text):
+            return f"not a whole sentence: {text[:LONGEST_QUOTATION]!r}"
     return ""
 
 
 def reply_to_facts(reply: FactsReply) -> tuple[str, ...]:
     """Return the distinct facts of a reply, in its order and without citations."""
     # A dict keeps the order and drops repeated facts.
-    return tuple(dict.fromkeys(_clean_fact(text) for text in reply.facts))
+    return tuple(dict.fromkeys(clean_fact(text) for text in reply.facts))
 
 
-def _clean_fact(text: str) -> str:
+def clean_fact(text: str) -> str:
     """Remove citations and repeated white space from a fact.
 
     Args:

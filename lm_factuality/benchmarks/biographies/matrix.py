@@ -7,12 +7,14 @@ are computed from the resulting matrix.
 import math
 from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
+from itertools import chain
 from statistics import multimode
 from typing import Annotated, Any, Literal, NamedTuple, TypeAlias
 
 from pydantic import Field
 
 from judges.answers import BLANKS, Answer
+from judges.capabilities import BACKENDS
 from judges.judge import Judge
 from judges.typed import ParsedReply, Reply
 from judges.verify import (
@@ -22,6 +24,7 @@ from judges.verify import (
     PageQuestion,
     PageReply,
     ask_by_page,
+    check_claim_numbers,
     page_subject,
     score_and_reason,
     split_by_page,
@@ -32,6 +35,7 @@ from lm_factuality.benchmarks.biographies.types import Fact, Judgement
 from lm_factuality.ground.thinking import UNFINISHED, without_thinking
 
 PROMPT_FOLDER = "biographies"
+OTHER_PAGES_PROMPT = "biographies/verify_other_pages"
 TRUE_FALSE = ("True", "False")
 TOP_LOGPROBS = 5  # Servers of completions need not return more alternatives to a token.
 _PROGRESS = "verifying facts"
@@ -62,6 +66,18 @@ class FactsOfPage(PageReply):
     """What a page says of the facts of a list."""
 
     verdicts: list[NumberedFact]
+
+
+class NumberedFactOfPages(NumberedFact):
+    """The verdict on one fact of a list, and the number of the page that supports it."""
+
+    page: int | None
+
+
+class FactsOfPages(PageReply):
+    """What several pages together say of the facts of a list."""
+
+    verdicts: list[NumberedFactOfPages]
 
 
 @dataclass(frozen=True)
@@ -131,6 +147,16 @@ class PairKey(NamedTuple):
     """The title of the page."""
 
 
+class FactKey(NamedTuple):
+    """Identifies a fact among those of several responses."""
+
+    response: int
+    """The number of the response, counted from 0."""
+
+    text: str
+    """The text of the fact."""
+
+
 FindPage: TypeAlias = Callable[[str], list[str] | None]
 """Returns the passages of the page with a title, or None if there is no such page."""
 
@@ -182,7 +208,10 @@ def _judgement_without_page(entity: str, page: Sequence[str] | None) -> Judgemen
 
 
 def judge_pairs(
-    judge: Judge, pairs: Mapping[PairKey, FactPair], folder: str = PROMPT_FOLDER
+    judge: Judge,
+    pairs: Mapping[PairKey, FactPair],
+    folder: str = PROMPT_FOLDER,
+    by_page: bool = False,
 ) -> dict[PairKey, Judgement]:
     """Ask a judge whether pages support facts, as the judge's configuration says.
 
@@ -193,6 +222,7 @@ def judge_pairs(
         judge: The judge.
         pairs: The pairs to judge. Those with a preset judgement are not asked about.
         folder: The folder of the prompts.
+        by_page: Whether to ask about all facts on a page at once, whatever ``verify`` says.
 
     Returns:
         The judgement of each pair.
@@ -212,11 +242,131 @@ def judge_pairs(
     # An answer of one word fits one pair only, so log-probabilities come before pages.
     if judge.config.verdicts == "logprobs":
         ask = _judge_pairs_by_logprobs
-    elif judge.config.verify == "page":
+    elif by_page or judge.config.verify == "page":
         ask = _judge_pairs_by_page
     else:
         ask = judge_pairs_singly
     return judgements | ask(judge, pairs_to_ask, folder)
+
+
+def judge_own_pages_first(
+    judge: Judge, pairs: Mapping[PairKey, FactPair], own: Collection[PairKey], folder: str
+) -> dict[PairKey, Judgement]:
+    """Verify facts against the page of their individual, and the others against all other pages.
+
+    FActScore asks whether any page supports a fact. A fact that its own page supports is therefore
+    not checked against the other pages.
+
+    Args:
+        judge: The judge.
+        pairs: All pairs of facts and pages.
+        own: The keys of those pairs whose page describes the individual of the fact.
+        folder: The folder of the prompts.
+
+    Returns:
+        The judgement of each pair that was judged. The other pairs are left out.
+    """
+    # Only a language model can be asked about several facts. It is a backend with `verify`.
+    reads_pages = "verify" in BACKENDS[judge.config.backend].keys
+    own_pairs = {key: pair for key, pair in pairs.items() if key in own}
+    judgements = judge_pairs(judge, own_pairs, folder, by_page=reads_pages)
+
+    supported = {
+        (key.response, key.fact)
+        for key, judgement in judgements.items()
+        if judgement.outcome == SUPPORTED
+    }
+    other_pairs = {}
+    for key, pair in pairs.items():
+        if key not in own and (key.response, key.fact) not in supported:
+            other_pairs[key] = pair
+    if not reads_pages or judge.config.verdicts == "logprobs":
+        return judgements | judge_pairs(judge, other_pairs, folder)
+    return judgements | _judge_other_pages(judge, other_pairs, folder)
+
+
+def _judge_other_pages(
+    judge: Judge, pairs: Mapping[PairKey, FactPair], folder: str
+) -> dict[PairKey, Judgement]:
+    """Ask one question per response: which of several pages supports each fact?
+
+    Args:
+        judge: The judge.
+        pairs: The facts, each with all pages that it is to be checked against.
+        folder: The folder of the prompts about single facts.
+
+    Returns:
+        The judgements. If a page supports a fact, the fact has none by the other pages.
+    """
+    judgements: dict[PairKey, Judgement] = {}
+    keys_by_fact: dict[FactKey, list[PairKey]] = {}
+    for key, pair in pairs.items():
+        if pair.preset_judgement is None:
+            keys_by_fact.setdefault(FactKey(key.response, key.fact), []).append(key)
+        else:
+            judgements[key] = pair.preset_judgement
+
+    questions = []
+    for facts in split_by_page(keys_by_fact, page_of=lambda fact: fact.response):
+        pairs_to_show = [pairs[key] for fact in facts for key in keys_by_fact[fact]]
+        questions.append(_question_about_other_pages(facts, pairs_to_show))
+
+    missing_keys = set(chain.from_iterable(keys_by_fact.values()))
+    for answer in ask_by_page(
+        judge, OTHER_PAGES_PROMPT, FactsOfPages, questions, _PROGRESS, problem_with_pages
+    ):
+        samples = [_to_judgement(sample.verdict, sample.reason) for sample in answer.verdicts]
+        judgement = majority_judgement((), samples)
+        supporting_title = None
+        for sample in answer.verdicts:
+            if sample.verdict == judgement.outcome == SUPPORTED:
+                supporting_title = answer.subject["pages"][sample.page - 1]["title"]
+                break
+        for key in keys_by_fact[answer.key]:
+            missing_keys.discard(key)
+            if supporting_title in (None, key.entity):
+                judgements[key] = replace(judgement, evidence=pairs[key].evidence)
+    missing_pairs = {key: pair for key, pair in pairs.items() if key in missing_keys}
+    return judgements | _judge_missing_pairs(judge, missing_pairs, folder)
+
+
+def _question_about_other_pages(
+    facts: Sequence[FactKey], pairs: Sequence[FactPair]
+) -> PageQuestion[FactKey]:
+    """Make the question which of several pages supports each fact of a response.
+
+    Args:
+        facts: The facts.
+        pairs: The facts with their pages, whose passages the question shows once.
+    """
+    passages_by_title: dict[str, list[str]] = {}
+    for pair in pairs:
+        passages = passages_by_title.setdefault(pair.entity, [])
+        passages += [passage for passage in pair.evidence if passage not in passages]
+    pages = [
+        {"title": title, "passages": passages} for title, passages in passages_by_title.items()
+    ]
+    claims = [fact.text for fact in facts]
+    return PageQuestion(facts, page_subject(claims, [], pages=pages, **pairs[0].prompt_variables))
+
+
+def problem_with_pages(reply: FactsOfPages, subject: Mapping[str, Any]) -> str:
+    """Say why a reply about several pages cannot be used: a page that supports a fact is missing.
+
+    Args:
+        reply: The reply.
+        subject: The subject of the question, with its ``pages``.
+
+    Returns:
+        The problem, such as "fact 2 is supported by page null of 3". Empty if there is none.
+    """
+    num_pages = len(subject["pages"])
+    for verdict in reply.verdicts:
+        is_on_page = verdict.page is not None and 1 <= verdict.page <= num_pages
+        if verdict.verdict == SUPPORTED and not is_on_page:
+            page = "null" if verdict.page is None else verdict.page
+            return f"fact {verdict.number} is supported by page {page} of {num_pages}"
+    return check_claim_numbers(reply, subject)
 
 
 def _judge_pairs_by_logprobs(
@@ -274,9 +424,16 @@ def _judge_pairs_by_page(
         judgements[answer.key] = majority_judgement(evidence, samples)
 
     missing_pairs = {key: pair for key, pair in pairs.items() if key not in judgements}
+    return judgements | _judge_missing_pairs(judge, missing_pairs, folder)
+
+
+def _judge_missing_pairs(
+    judge: Judge, pairs: Mapping[PairKey, FactPair], folder: str
+) -> dict[PairKey, Judgement]:
+    """Ask about each pair that a reply about several facts has left out."""
     if judge.is_offline:
-        return judgements | dict.fromkeys(missing_pairs, Judgement(UNSCORED))
-    return judgements | judge_pairs_singly(judge, missing_pairs, folder)
+        return dict.fromkeys(pairs, Judgement(UNSCORED))
+    return judge_pairs_singly(judge, pairs, folder)
 
 
 def _group_pairs_by_page(pairs: Mapping[PairKey, FactPair]) -> list[PageQuestion[PairKey]]:

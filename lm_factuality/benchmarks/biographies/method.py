@@ -17,9 +17,10 @@ from judges.lexical.facts import split_facts
 from judges.typed import ParsedReply
 from judges.verify import SUPPORTED, UNSCORED
 from lm_factuality.benchmarks.asked import Item
-from lm_factuality.benchmarks.biographies import people
+from lm_factuality.benchmarks.biographies import joint, people
 from lm_factuality.benchmarks.biographies.decompose import (
     MAX_GROUPING_TOKENS,
+    NO_FACTS,
     FactsReply,
     GroupsReply,
     grouping_variables,
@@ -39,8 +40,10 @@ from lm_factuality.benchmarks.biographies.generations import (
 )
 from lm_factuality.benchmarks.biographies.link import link_groups
 from lm_factuality.benchmarks.biographies.matrix import (
+    OTHER_PAGES_PROMPT,
     FactPair,
     PairKey,
+    judge_own_pages_first,
     judge_pairs,
     judge_pairs_singly,
     pair_facts_with_pages,
@@ -63,6 +66,7 @@ from lm_factuality.benchmarks.biographies.types import (
 )
 from lm_factuality.benchmarks.declaration import Score
 from lm_factuality.benchmarks.judged import JudgedMethod, count_reasons
+from lm_factuality.ground.errors import ConfigError
 from lm_factuality.ground.packages import load_yaml
 from lm_factuality.ground.settings import read_settings
 from lm_factuality.ground.thinking import UNFINISHED, without_thinking
@@ -70,7 +74,8 @@ from lm_factuality.harness.generation import Doc, Docs, JsonObject, Responses, V
 from lm_factuality.retrieval.knowledge import Knowledge
 
 NO_SENTENCES = "no sentences"
-NO_FACTS = "no facts in any sentence"
+# The judgement by a page of a fact that another page is known to support.
+NOT_ASKED = Judgement(UNSCORED, None, "not asked: another page supports the fact")
 # The score of a supported fact may differ by this much from 1, that of another fact from 0.
 _MAX_SCORE_DISTANCE = 0.9
 DOCUMENTS_CAUTION = (
@@ -78,7 +83,7 @@ DOCUMENTS_CAUTION = (
     " state lowers both scores: the score no_evidence has the share of such facts, and knowledge="
     "FILE takes whole pages instead."
 )
-_STEPS = ("decompose", "group", "verify", "verify_page", "verify_true_false")
+_VERIFYING = ("verify", "verify_page", "verify_true_false")
 
 
 @runtime_checkable
@@ -102,6 +107,9 @@ class AmbigBio(JudgedMethod):
     """
 
     __pydantic_config__ = ConfigDict(arbitrary_types_allowed=True)
+
+    method: Literal["joint", "stepwise"] = "stepwise"
+    """Whether one question covers facts, groups and links, or each step has its own questions."""
 
     pages: Pages | None = None
     """The pages that facts are verified against.
@@ -136,15 +144,27 @@ class AmbigBio(JudgedMethod):
     noun: ClassVar[str] = "person"
     """What people who answer in the judge's place call an entity."""
 
+    def __post_init__(self) -> None:
+        """Refuse settings that exclude each other."""
+        if self.method == "joint" and self.linking == "hungarian":
+            raise ConfigError(
+                "metadata: the joint method takes the pages that the judge names, but linking"
+                " hungarian chooses pages by support; use method=stepwise or linking=greedy"
+            )
+
     @property
     def prompt_names(self) -> Sequence[str]:
         """The names of all prompts that the judge may be asked with."""
-        return [f"{self.folder}/{step}" for step in _STEPS]
+        verifying = [f"{self.folder}/{step}" for step in _VERIFYING]
+        if self.method == "joint":
+            return [joint.PROMPT, OTHER_PAGES_PROMPT, *verifying]
+        return [f"{self.folder}/decompose", f"{self.folder}/group", *verifying]
 
     @property
     def recorded_settings(self) -> JsonObject:
         """The settings that can change a score, by their names in a task's metadata."""
         return {
+            "method": self.method,
             "knowledge": self.knowledge,
             "knowledge_identity": self.pages and self.pages.identity,
             "linking": self.linking,
@@ -188,8 +208,11 @@ class AmbigBio(JudgedMethod):
         """
         # Every step asks about all biographies at once, so that requests run in parallel.
         biographies = [self.prepare(text) for text in texts]
-        biographies = self.decompose(judge, biographies)
-        biographies = self.group(judge, biographies)
+        if self.method == "joint":
+            biographies = self.take_apart(judge, biographies)
+        else:
+            biographies = self.decompose(judge, biographies)
+            biographies = self.group(judge, biographies)
         biographies = self.verify(judge, biographies)
         return [self.link(biography) for biography in biographies]
 
@@ -212,6 +235,8 @@ class AmbigBio(JudgedMethod):
         prepared = [self.prepare(text) for text in self._join_responses(docs, responses)]
         # The judge is asked nothing about a response that declines.
         answered = [biography for biography in prepared if biography.is_answer]
+        if self.method == "joint":
+            return self._plan_joint_questions(judge, answered)
         decomposed = []
         # An offline judge answers from its store only, so it finds facts only where the judge has
         # been asked before.
@@ -221,6 +246,28 @@ class AmbigBio(JudgedMethod):
             ("decomposing", judge.plan(partial(self.decompose, biographies=answered))),
             ("grouping", judge.plan(partial(self.group, biographies=decomposed))),
             ("verifying", self._plan_verifying(judge, decomposed)),
+        ]
+
+    def _plan_joint_questions(
+        self, judge: Judge, answered: Sequence[JudgedBiography]
+    ) -> list[tuple[str, Plan]]:
+        """Estimate how many questions the joint method asks the judge, without asking it.
+
+        A response that has not been taken apart yet is assumed to be about the first entity.
+        """
+        taken_apart = []
+        for biography, stored in zip(
+            answered, self.take_apart(judge.offline_copy(), answered), strict=True
+        ):
+            if stored.facts:
+                taken_apart.append(stored)
+            else:
+                assumed = _join_all_facts(_add_facts_by_rules(biography))
+                links = (0 if assumed.entities else None,) * len(assumed.groups)
+                taken_apart.append(replace(assumed, links=links))
+        return [
+            ("taking apart", judge.plan(partial(self.take_apart, biographies=answered))),
+            ("verifying", judge.plan(partial(self.verify, biographies=taken_apart))),
         ]
 
     def _plan_verifying(self, judge: Judge, biographies: Sequence[JudgedBiography]) -> Plan:
@@ -317,6 +364,39 @@ class AmbigBio(JudgedMethod):
         abstained = is_abstention(text.output)
         problem = None if sentences or abstained else NO_SENTENCES
         return replace(prepared, sentences=sentences, abstained=abstained, problem=problem)
+
+    def take_apart(
+        self, judge: Judge, biographies: Sequence[JudgedBiography]
+    ) -> list[JudgedBiography]:
+        """Ask the judge for facts, individuals and pages together (the joint method).
+
+        Args:
+            judge: The judge to ask.
+            biographies: The prepared responses.
+
+        Returns:
+            The responses with their facts and groups. Their ``links`` are the pages that the judge
+            named.
+        """
+        reply_type = joint.JointReply if self.has_namesakes else joint.SplitReply
+        taken_apart = joint.take_apart(judge, biographies, reply_type, self.joint_variables)
+        if self.protocol == "code":
+            return [_drop_first_fact(biography) for biography in taken_apart]
+        return taken_apart
+
+    def joint_variables(self, text: GeneratedText) -> JsonObject:
+        """Return the variables of the joint question that do not depend on the response's text."""
+        return {
+            "standalone": self.facts == "standalone",
+            "namesakes": self.has_namesakes,
+            "noun": self.noun,
+            **self.prompt_variables(text),
+        }
+
+    @property
+    def has_namesakes(self) -> bool:
+        """Whether a response may be about several individuals, so that facts are grouped."""
+        return True
 
     def decompose(
         self, judge: Judge, biographies: Sequence[JudgedBiography]
@@ -426,14 +506,20 @@ class AmbigBio(JudgedMethod):
         Returns:
             The responses with their matrix of judgements.
         """
-        judgements = judge_pairs(judge, self.pairs_by_key(biographies), self.folder)
+        pairs = self.pairs_by_key(biographies)
+        if self.method == "joint":
+            own = _keys_of_linked_pages(biographies)
+            judgements = judge_own_pages_first(judge, pairs, own, self.folder)
+        else:
+            judgements = judge_pairs(judge, pairs, self.folder)
         verified = []
         for response_index, biography in enumerate(biographies):
             # The matrix has a row for each fact and a column for each entity.
             matrix = []
             for fact in biography.facts:
+                # Only the joint method leaves judgements out.
                 row = [
-                    judgements[PairKey(response_index, fact.text, entity)]
+                    judgements.get(PairKey(response_index, fact.text, entity), NOT_ASKED)
                     for entity in biography.entities
                 ]
                 matrix.append(tuple(row))
@@ -463,10 +549,19 @@ class AmbigBio(JudgedMethod):
         return pair_facts_with_pages(judged.facts, judged.entities, find_page)
 
     def link(self, judged: JudgedBiography) -> JudgedBiography:
-        """Link each fact group of a verified response to an entity (step 4)."""
+        """Link each fact group of a verified response to an entity (step 4).
+
+        The joint method keeps the entities that the judge has named. The paper's step links the
+        groups for which it named none.
+        """
         links = link_groups(
             judged.groups, judged.entities, judged.matrix, self.linking, self.protocol
         )
+        if self.method == "joint" and judged.links:
+            links = tuple(
+                by_support if named is None else named
+                for named, by_support in zip(judged.links, links, strict=True)
+            )
         return replace(judged, links=links)
 
     def make_record(self, judged: JudgedBiography) -> Verdict:
@@ -554,6 +649,7 @@ class AmbigBio(JudgedMethod):
             facts=judged.facts,
             groups=judged.groups,
             matrix=judged.matrix,
+            links=judged.links,
             problem=judged.problem,
             ungrouped=judged.ungrouped,
         )
@@ -615,6 +711,19 @@ def method_from_metadata(metadata: Mapping[str, Any]) -> AmbigBio:
     # Results name the file without its folder, which differs between machines.
     settings = {**metadata, "pages": pages, "knowledge": Path(source).name}
     return read_settings(AmbigBio, settings, "metadata")
+
+
+def _keys_of_linked_pages(biographies: Sequence[JudgedBiography]) -> set[PairKey]:
+    """Return the keys of facts with the page that the judge named for their individual."""
+    keys = set()
+    for response_index, biography in enumerate(biographies):
+        for group, link in zip(biography.groups, biography.links, strict=True):
+            if link is None:
+                continue
+            for fact in group:
+                text = biography.facts[fact].text
+                keys.add(PairKey(response_index, text, biography.entities[link]))
+    return keys
 
 
 def _add_facts(

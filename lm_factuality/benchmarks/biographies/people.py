@@ -237,9 +237,15 @@ def apply_answers(
     group_by_individual = _groups_from_answers(judged, answers, protocol)
     groups = tuple(group_by_individual.values())
     # Ties between links depend on the order of groups, so equal groups keep the judge's order.
+    links_of_judge = judged.links
     if set(groups) == set(judged.groups):
         groups = judged.groups
-    linked_by_verdicts = link(replace(with_verdicts, groups=groups, ungrouped=None))
+    else:
+        # The judge named no pages for these groups.
+        links_of_judge = ()
+    linked_by_verdicts = link(
+        replace(with_verdicts, groups=groups, links=links_of_judge, ungrouped=None)
+    )
 
     # People answered about individuals, but links are in the order of groups.
     page_answers = {}

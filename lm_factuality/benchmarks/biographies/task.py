@@ -59,7 +59,7 @@ class AmbigBioTask(JudgedTask):
     declared = BENCHMARK
     metadata_keys = (
         *("generations", "demonstrations", "prompts", "prompt"),
-        *("knowledge", "linking", "facts", "protocol"),
+        *("method", "knowledge", "linking", "facts", "protocol"),
     )
     instructs = True
 

@@ -138,6 +138,7 @@ class LongForm(AmbigBio):
     def recorded_settings(self) -> JsonObject:
         """The settings that can change a score, by their keys in a task's metadata."""
         return {
+            "method": self.method,
             "knowledge": self.knowledge,
             "knowledge_identity": self.finder.identity if self.finder else None,
             "k": list(self.k),
@@ -162,6 +163,15 @@ class LongForm(AmbigBio):
         if doc.get("evidence") == INDEX and self.finder is None:
             return _NO_INDEX
         return None
+
+    @property
+    def has_namesakes(self) -> bool:
+        """Whether entities share a name, so that facts are grouped and linked."""
+        return bool(self.kind)
+
+    def joint_variables(self, text: GeneratedText) -> JsonObject:
+        """Return the variables of the joint question that do not depend on the response's text."""
+        return {**super().joint_variables(text), "noun": self.kind}
 
     def prompt_variables(self, text: GeneratedText) -> JsonObject:
         """Return the variables that all of the judge's prompts about a response have.
@@ -351,6 +361,7 @@ def long_form_method(metadata: Mapping[str, Any]) -> LongForm:
     # If entities share a name, the index has been searched when the prompts were read.
     has_index = bool(settings.knowledge) and path.is_dir() and not settings.kind
     return LongForm(
+        method=settings.method,
         linking=settings.linking,
         # Only the name, so that results do not depend on this machine's folders.
         knowledge=path.name,

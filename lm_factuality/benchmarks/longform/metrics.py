@@ -11,7 +11,8 @@ from collections.abc import Sequence
 from dataclasses import dataclass, replace
 
 from lm_factuality.benchmarks.biographies import scores as biographies
-from lm_factuality.benchmarks.biographies.method import NO_FACTS, NO_SENTENCES
+from lm_factuality.benchmarks.biographies.decompose import NO_FACTS
+from lm_factuality.benchmarks.biographies.method import NO_SENTENCES
 from lm_factuality.benchmarks.biographies.scores import (
     D_FACTSCORE,
     clustered_outcomes,

@@ -107,6 +107,9 @@ class LongFormMetadata(TableMetadata):
 
     linking: Literal["greedy", "hungarian"] = "greedy"
 
+    method: Literal["joint", "stepwise"] = "stepwise"
+    """Whether one question covers facts, groups and links, or each step has its own questions."""
+
     @property
     def kind(self) -> str:
         """The word for entities that share a name, or an empty text for one subject."""

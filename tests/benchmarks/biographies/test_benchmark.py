@@ -130,6 +130,7 @@ def test_the_summary_has_the_means_over_responses_that_are_no_abstentions(summar
 
 def test_the_summary_names_the_settings(summary):
     assert summary["settings"] == {
+        "method": "stepwise",
         "knowledge": DOCUMENTS,
         "knowledge_identity": None,
         "linking": "greedy",

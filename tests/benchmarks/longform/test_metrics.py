@@ -5,7 +5,8 @@ import random
 
 import pytest
 
-from lm_factuality.benchmarks.biographies.method import NO_FACTS, NO_SENTENCES
+from lm_factuality.benchmarks.biographies.decompose import NO_FACTS
+from lm_factuality.benchmarks.biographies.method import NO_SENTENCES
 from lm_factuality.benchmarks.biographies.types import (
     Fact,
     GeneratedText,

@@ -1,0 +1,292 @@
+"""The joint method: one question about a response in place of steps 1, 2 and 4 of D-FActScore.
+
+The judge takes the response apart into facts, says which individual each fact is about, and names
+the page that describes the individual. Each fact is then verified against this page (see `matrix`).
+`method` asks with the functions of this module.
+"""
+
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass, field, replace
+from typing import Any
+
+from judges.judge import Judge
+from judges.lexical.facts import is_adverbial
+from judges.typed import ParsedReply, Reply, numbering_problem
+from lm_factuality.benchmarks.biographies.decompose import (
+    LONGEST_QUOTATION,
+    NO_FACTS,
+    clean_fact,
+    response_paragraphs,
+)
+from lm_factuality.benchmarks.biographies.generations import passages_by_title
+from lm_factuality.benchmarks.biographies.types import (
+    SINGLE_SUBJECT,
+    Fact,
+    GeneratedText,
+    JudgedBiography,
+)
+from lm_factuality.ground.sentences import words_in
+from lm_factuality.harness.generation import JsonObject
+
+PROMPT = "biographies/joint"
+
+# A reply repeats the text about two and a half times. With these limits, a question and its reply
+# fit into a context of 4,096 tokens.
+MAX_WORDS_PER_QUESTION = 400
+MAX_TOKENS = 3072
+
+# The words of a page that the question shows, to tell whom the page describes.
+_LEAD_WORDS = 18
+
+
+# The schemas of replies, with the docstrings of their classes, are part of the keys of answers.
+class SentenceFact(Reply):
+    """A fact of a numbered sentence."""
+
+    sentence: int
+    fact: str
+
+
+class IndividualFact(SentenceFact):
+    """A fact of a numbered sentence, and the number of the individual that it is about."""
+
+    individual: int
+
+
+class Individual(Reply):
+    """An individual of a text, and the number of the page about it, or null."""
+
+    number: int
+    who: str
+    reason: str
+    page: int | None
+
+
+class SplitReply(Reply):
+    """The facts of a text about one subject."""
+
+    facts: list[SentenceFact]
+
+
+class JointReply(Reply):
+    """The individuals and the facts of a text. The reason says where another one begins."""
+
+    reason: str
+    individuals: list[Individual]
+    facts: list[IndividualFact]
+
+
+@dataclass
+class _Draft:
+    """A response while it is taken apart, part by part."""
+
+    judged: JudgedBiography
+    """The prepared response."""
+
+    parts: Sequence[range]
+    """The numbers of the sentences of each part, counted from 0."""
+
+    individuals: dict[int, Individual] = field(default_factory=dict)
+    """The individuals that were found so far, by number."""
+
+    facts: dict[Fact, int] = field(default_factory=dict)
+    """The individual of each fact."""
+
+    problem: str | None = None
+    """Why the response cannot be taken apart."""
+
+    def prompt_variables(self, part: range) -> JsonObject:
+        """Return the variables of the question about a part of the response."""
+        text = self.judged.generation
+        sentences = [{"number": index + 1, "text": self.judged.sentences[index]} for index in part]
+        has_one_subject = self.judged.entities == SINGLE_SUBJECT
+        return {
+            "kind": "joint",
+            "name": text.name,
+            "sentences": sentences,
+            "pages": [] if has_one_subject else page_leads(text),
+            "individuals": [individual.model_dump() for individual in self.individuals.values()],
+        }
+
+    def add_reply(self, reply: ParsedReply[Any], part: range) -> None:
+        """Add the facts and individuals in the reply about a part, or its problem."""
+        if reply.value is None:
+            location = f"sentences {part.start + 1} to {part.stop} of {len(self.judged.sentences)}"
+            self.problem = f"not taken apart: {location}: {reply.problem}"
+            return
+        if isinstance(reply.value, JointReply):
+            for individual in reply.value.individuals:
+                # An earlier part has more of what describes this individual.
+                self.individuals.setdefault(individual.number, individual)
+        for fact in reply.value.facts:
+            number = fact.individual if isinstance(fact, IndividualFact) else 0
+            # A repeated fact of a sentence keeps its first individual.
+            self.facts.setdefault(Fact(clean_fact(fact.fact), fact.sentence - 1), number)
+
+    def finish(self) -> JudgedBiography:
+        """Return the response with its facts, its groups and the pages that the judge named."""
+        if self.problem or not self.facts:
+            return replace(self.judged, problem=self.problem or NO_FACTS)
+        facts = sorted(self.facts, key=lambda fact: fact.sentence)
+        facts_by_individual: dict[int, list[int]] = {}
+        for index, fact in enumerate(facts):
+            facts_by_individual.setdefault(self.facts[fact], []).append(index)
+
+        links: list[int | None] = []
+        for number in facts_by_individual:
+            if self.judged.entities == SINGLE_SUBJECT:
+                links.append(0)
+                continue
+            page = self.individuals[number].page
+            links.append(None if page is None else page - 1)
+        return replace(
+            self.judged,
+            facts=tuple(facts),
+            groups=tuple(map(tuple, facts_by_individual.values())),
+            links=tuple(links),
+        )
+
+
+def take_apart(
+    judge: Judge,
+    biographies: Sequence[JudgedBiography],
+    reply_type: type[JointReply] | type[SplitReply],
+    variables_of: Callable[[GeneratedText], JsonObject],
+) -> list[JudgedBiography]:
+    """Ask the judge for the facts, individuals and pages of each response in one question.
+
+    A long response is asked about in several parts, which begin with paragraphs. The later
+    questions show the individuals that were found before.
+
+    Args:
+        judge: The judge to ask.
+        biographies: The prepared responses. Those that are no answer are not asked about.
+        reply_type: `SplitReply` if each response is about one subject.
+        variables_of: Returns further variables of the prompt about a response.
+
+    Returns:
+        The responses with their facts and groups. Their ``links`` are the pages that the judge
+        named. A response without a usable reply has a ``problem``.
+    """
+    drafts = []
+    for judged in biographies:
+        parts = split_into_parts(judged.generation.output) if judged.is_answer else []
+        drafts.append(_Draft(judged, parts))
+
+    for part_number in range(max((len(draft.parts) for draft in drafts), default=0)):
+        asked = [
+            draft for draft in drafts if part_number < len(draft.parts) and draft.problem is None
+        ]
+        prompt_variables = []
+        for draft in asked:
+            variables = draft.prompt_variables(draft.parts[part_number])
+            prompt_variables.append({**variables, **variables_of(draft.judged.generation)})
+        replies = judge.ask_typed(
+            PROMPT,
+            reply_type,
+            prompt_variables,
+            "taking responses apart",
+            problem_with_reply,
+            samples=1,
+            max_tokens=MAX_TOKENS,
+        )
+        for draft, (reply,) in zip(asked, replies, strict=True):
+            draft.add_reply(reply, draft.parts[part_number])
+    return [draft.finish() if draft.parts else draft.judged for draft in drafts]
+
+
+def split_into_parts(output: str) -> list[range]:
+    """Split a response into parts of at most `MAX_WORDS_PER_QUESTION` words.
+
+    A part begins with a paragraph, unless a paragraph is longer than a part may be.
+
+    Args:
+        output: The response.
+
+    Returns:
+        The numbers of the sentences of each part, counted from 0.
+    """
+    # What stays together: a paragraph, or a sentence of a paragraph that is too long.
+    units: list[list[str]] = []
+    for paragraph in response_paragraphs(output):
+        fits = _count_words(paragraph) <= MAX_WORDS_PER_QUESTION
+        units += [paragraph] if fits else [[sentence] for sentence in paragraph]
+
+    parts: list[range] = []
+    start = 0
+    end = 0
+    num_words = 0
+    for unit in units:
+        if end > start and num_words + _count_words(unit) > MAX_WORDS_PER_QUESTION:
+            parts.append(range(start, end))
+            start = end
+            num_words = 0
+        end += len(unit)
+        num_words += _count_words(unit)
+    return [*parts, range(start, end)]
+
+
+def _count_words(sentences: Sequence[str]) -> int:
+    """Return the number of words of several sentences."""
+    return sum(len(words_in(sentence)) for sentence in sentences)
+
+
+def page_leads(text: GeneratedText) -> list[dict[str, str]]:
+    """Return the title of each candidate page, and the words with which it begins.
+
+    Passages may be from the middle of a page. In many datasets, a page begins with its title, so
+    the words behind the title are taken if a passage has it.
+
+    Args:
+        text: The response with its passages.
+    """
+    leads = []
+    for title, passages in passages_by_title(text).items():
+        # `partition` leaves nothing behind a title that the passage lacks.
+        beginnings = [passage.partition(title)[2] for passage in passages]
+        lead = next(filter(None, beginnings), passages[0])
+        leads.append({"title": title, "lead": " ".join(lead.split()[:_LEAD_WORDS])})
+    return leads
+
+
+def problem_with_reply(reply: JointReply | SplitReply, prompt_variables: Mapping[str, Any]) -> str:
+    """Say why the reply to the joint question cannot be used, for the judge to read.
+
+    Args:
+        reply: The reply.
+        prompt_variables: The variables of the question.
+
+    Returns:
+        The problem, such as "page 4 of 3" or "no individual 2". Empty if the reply is usable.
+    """
+    sentences = {sentence["number"] for sentence in prompt_variables["sentences"]}
+    num_words = _count_words([sentence["text"] for sentence in prompt_variables["sentences"]])
+    # A judge that lists more facts than the text has words repeats itself.
+    if len(reply.facts) > num_words:
+        return f"{len(reply.facts)} facts of a text of {num_words} words"
+    for fact in reply.facts:
+        if fact.sentence not in sentences:
+            return f"no sentence {fact.sentence}"
+        if not clean_fact(fact.fact) or is_adverbial(fact.fact):
+            return f"not a whole sentence: {fact.fact[:LONGEST_QUOTATION]!r}"
+    if isinstance(reply, SplitReply):
+        return ""
+    return _problem_with_individuals(reply, prompt_variables)
+
+
+def _problem_with_individuals(reply: JointReply, prompt_variables: Mapping[str, Any]) -> str:
+    """Say what is wrong with the numbers of individuals and pages in a reply."""
+    numbers = [individual.number for individual in reply.individuals]
+    problem = numbering_problem(
+        numbers, max(numbers, default=0), "individual", must_be_complete=False
+    )
+    known = {individual["number"] for individual in prompt_variables["individuals"]}
+    known.update(numbers)
+    num_pages = len(prompt_variables["pages"])
+    for individual in reply.individuals:
+        if individual.page is not None and not 1 <= individual.page <= num_pages:
+            problem = problem or f"page {individual.page} of {num_pages}"
+    for fact in reply.facts:
+        if fact.individual not in known:
+            problem = problem or f"no individual {fact.individual}"
+    return problem

@@ -1,0 +1,221 @@
+"""The joint method: one question takes a response apart, and a page is asked about its own facts."""
+
+import json
+
+import pytest
+
+from judges.answers import Answer
+from judges.config import JudgeConfig, load_judge_config
+from judges.judge import Judge
+from judges.templates import Prompts
+from judges.typed import read_reply
+from lm_factuality.benchmarks.biographies.joint import MAX_WORDS_PER_QUESTION, split_into_parts
+from lm_factuality.benchmarks.biographies.method import NOT_ASKED, AmbigBio
+from lm_factuality.benchmarks.biographies.scores import score_biography
+from lm_factuality.benchmarks.longform.benchmark import LongForm
+from lm_factuality.ground.errors import ConfigError
+from tests.benchmarks.biographies.recorded import make_generation
+
+JOINT = AmbigBio(method="joint", facts="as_written")
+JUDGE = "Tomas Reed (judge)"
+CYCLIST = "Tomas Reed (cyclist)"
+REED = make_generation(
+    "Tomas Reed",
+    "Tomas Reed was a judge in Eastmark [1]. Another Tomas Reed won the Round of the Lakes [2]. "
+    "He was born in Sill [2].",
+    [JUDGE, CYCLIST],
+)
+REED_REPLY = {
+    "reason": "Another begins the second.",
+    "individuals": [
+        {"number": 1, "who": "judge", "reason": "a judge", "page": 1},
+        {"number": 2, "who": "cyclist", "reason": "a cyclist", "page": 2},
+    ],
+    "facts": [
+        {"sentence": 1, "fact": "Tomas Reed was a judge.", "individual": 1},
+        {"sentence": 1, "fact": "Tomas Reed was in Eastmark.", "individual": 1},
+        {"sentence": 2, "fact": "Tomas Reed won the Round of the Lakes.", "individual": 2},
+        {"sentence": 3, "fact": "He was born in Sill.", "individual": 2},
+    ],
+}
+
+
+class ScriptedJudge:
+    """A judge that gives the replies of a script, and knows which facts each page supports.
+
+    Args:
+        replies: The replies to the joint questions, in order.
+        supported: Pairs of a fact and the title of a page that supports it.
+    """
+
+    config = JudgeConfig("scripted", "openai", model="m")
+    is_offline = False
+
+    def __init__(self, replies, supported=()):
+        """Set the script, and begin a list of the prompts."""
+        self.calls = []
+        """Pairs of the name of a template and the prompt that was made of it."""
+        self._replies = iter(replies)
+        self._supported = supported
+        self._prompts = Prompts()
+
+    def ask_typed(
+        self, prompt_name, reply, subjects, description, check=None, samples=None, **decoding
+    ):
+        """Read one answer to each question as the judge itself does."""
+        replies = []
+        for subject in subjects:
+            self.calls.append((prompt_name, self._prompts.render(prompt_name, subject)))
+            content = next(self._replies) if "sentences" in subject else self._verify(subject)
+            answer = Answer(json.dumps(content), "stop")
+            replies.append([read_reply(answer, reply, subject, check)])
+        return replies
+
+    def _verify(self, subject):
+        """Return the verdicts on all claims of a question about one page or several."""
+        titles = [page["title"] for page in subject.get("pages", [])] or [subject["entity"]]
+        verdicts = []
+        for number, claim in enumerate(subject["claims"], 1):
+            pages = [
+                page for page, title in enumerate(titles, 1) if (claim, title) in self._supported
+            ]
+            verdict = {
+                "number": number,
+                "reason": "as scripted",
+                "verdict": "supported" if pages else "not_supported",
+            }
+            if "pages" in subject:
+                verdict["page"] = next(iter(pages), None)
+            verdicts.append(verdict)
+        return {"verdicts": verdicts}
+
+
+def judge_text(judge, text=REED, method=JOINT):
+    """Judge one response."""
+    (judged,) = method.judge_texts(judge, [text])
+    return judged
+
+
+def test_a_reply_gives_facts_groups_and_links():
+    judged = judge_text(ScriptedJudge([REED_REPLY]))
+
+    assert [fact.sentence for fact in judged.facts] == [0, 0, 1, 2]
+    assert judged.groups == ((0, 1), (2, 3))
+    assert judged.links == (0, 1)
+
+
+def test_a_page_is_asked_about_the_facts_of_its_own_individual():
+    judge = ScriptedJudge([REED_REPLY], {("Tomas Reed was a judge.", JUDGE)})
+
+    judge_text(judge)
+
+    page_prompts = [prompt for name, prompt in judge.calls if name.endswith("verify_page")]
+    assert len(page_prompts) == 2
+    assert "He was born in Sill." not in page_prompts[0]
+
+
+def test_facts_that_their_page_does_not_support_are_checked_against_the_other_pages():
+    supported = {
+        ("Tomas Reed was a judge.", JUDGE),
+        ("Tomas Reed was in Eastmark.", JUDGE),
+        ("Tomas Reed won the Round of the Lakes.", CYCLIST),
+        ("He was born in Sill.", JUDGE),
+    }
+    judge = ScriptedJudge([REED_REPLY], supported)
+
+    judged = judge_text(judge)
+
+    scores = score_biography(judged)
+    assert [name for name, _ in judge.calls].count("biographies/verify_other_pages") == 1
+    assert judged.matrix[0][1] == NOT_ASKED
+    assert scores["factscore"] == 1
+    assert scores["d_factscore"] == 0.75
+
+
+def test_an_individual_without_a_page_is_linked_by_support():
+    reply = json.loads(json.dumps(REED_REPLY))
+    reply["individuals"][1]["page"] = None
+    judge = ScriptedJudge([reply], {("He was born in Sill.", CYCLIST)})
+
+    assert judge_text(judge).links == (0, 1)
+
+
+@pytest.mark.parametrize(
+    ("changes", "problem"),
+    [
+        pytest.param({"sentence": 4}, "no sentence 4", id="sentence"),
+        pytest.param({"individual": 3}, "no individual 3", id="individual"),
+        pytest.param({"fact": "In 1900."}, "not a whole sentence", id="fact"),
+    ],
+)
+def test_an_impossible_fact_makes_the_response_unscored(changes, problem):
+    reply = json.loads(json.dumps(REED_REPLY))
+    reply["facts"][0].update(changes)
+
+    assert problem in judge_text(ScriptedJudge([reply])).problem
+
+
+def test_a_page_that_does_not_exist_makes_the_response_unscored():
+    reply = json.loads(json.dumps(REED_REPLY))
+    reply["individuals"][0]["page"] = 3
+
+    assert "page 3 of 2" in judge_text(ScriptedJudge([reply])).problem
+
+
+def test_a_long_response_is_split_before_paragraphs():
+    paragraph = " ".join(["Ada wrote a poem."] * (MAX_WORDS_PER_QUESTION // 8))
+
+    parts = split_into_parts("\n\n".join([paragraph] * 3))
+
+    num_sentences = MAX_WORDS_PER_QUESTION // 8
+    assert [len(part) for part in parts] == [2 * num_sentences, num_sentences]
+
+
+def test_later_parts_show_the_individuals_that_were_found_before():
+    paragraph = " ".join(["Tomas Reed was a judge."] * (MAX_WORDS_PER_QUESTION // 5))
+    text = make_generation("Tomas Reed", f"{paragraph}\n\nHe was born in Sill.", [JUDGE])
+    first = {**REED_REPLY, "individuals": REED_REPLY["individuals"][:1]}
+    first["facts"] = REED_REPLY["facts"][:1]
+    fact = {"sentence": MAX_WORDS_PER_QUESTION // 5 + 1, "fact": "He was born in Sill."}
+    second = {"reason": "", "individuals": [], "facts": [{**fact, "individual": 1}]}
+    judge = ScriptedJudge([first, second])
+
+    judged = judge_text(judge, text)
+
+    assert "1. judge (page 1)" in judge.calls[1][1]
+    assert judged.groups == ((0, 1),)
+
+
+def test_the_instructions_of_all_responses_are_the_same():
+    other_text = make_generation("Ada Lind", "Ada Lind sang.", ["Ada Lind"])
+    judge = ScriptedJudge([REED_REPLY, {}])
+
+    JOINT.judge_texts(judge, [REED, other_text])
+
+    first, second = (prompt.split("Name: ")[0] for _, prompt in judge.calls[:2])
+    assert first == second
+
+
+def test_the_lexical_judge_takes_the_same_steps(tmp_path):
+    with Judge.open(load_judge_config("lexical"), tmp_path / "answers.sqlite") as judge:
+        judged = judge_text(judge)
+
+    assert judged.groups == ((0,), (1, 2))
+    assert judged.problem is None
+
+
+def test_a_long_answer_about_one_subject_is_only_split_into_facts():
+    method = LongForm(method="joint")
+    reply = {"facts": [{"sentence": 1, "fact": "Sill is a town."}]}
+    text = make_generation("", "Sill is a town.", ["Sill"])
+    judge = ScriptedJudge([reply], {("Sill is a town.", "")})
+
+    judged = judge_text(judge, text, method)
+
+    assert "individual" not in judge.calls[0][1]
+    assert judged.matrix[0][0].outcome == "supported"
+
+
+def test_the_joint_method_refuses_another_linking():
+    with pytest.raises(ConfigError, match="linking=greedy"):
+        AmbigBio(method="joint", linking="hungarian")
