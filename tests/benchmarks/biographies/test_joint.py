@@ -1,6 +1,7 @@
 """The joint method: one question takes a response apart, and a page is asked about its own facts."""
 
 import json
+from pathlib import Path
 
 import pytest
 
@@ -9,6 +10,7 @@ from judges.config import JudgeConfig, load_judge_config
 from judges.judge import Judge
 from judges.templates import Prompts
 from judges.typed import read_reply
+from lm_factuality.benchmarks.biographies import joint
 from lm_factuality.benchmarks.biographies.joint import MAX_WORDS_PER_QUESTION, split_into_parts
 from lm_factuality.benchmarks.biographies.method import NOT_ASKED, AmbigBio
 from lm_factuality.benchmarks.biographies.scores import score_biography
@@ -16,6 +18,8 @@ from lm_factuality.benchmarks.longform.benchmark import LongForm
 from lm_factuality.ground.errors import ConfigError
 from tests.benchmarks.biographies.recorded import make_generation
 
+PROMPTS = Path(joint.__file__).with_name("prompts")
+DOCS = Path(__file__).parents[3] / "docs"
 JOINT = AmbigBio(method="joint", facts="as_written")
 JUDGE = "Tomas Reed (judge)"
 CYCLIST = "Tomas Reed (cyclist)"
@@ -219,3 +223,14 @@ def test_a_long_answer_about_one_subject_is_only_split_into_facts():
 def test_the_joint_method_refuses_another_linking():
     with pytest.raises(ConfigError, match="linking=greedy"):
         AmbigBio(method="joint", linking="hungarian")
+
+
+@pytest.mark.parametrize("name", ["_individuals", "_pages", "_support"])
+def test_the_docs_state_the_rules_in_the_words_of_the_prompt(name):
+    template = (PROMPTS / f"{name}.jinja").read_text(encoding="utf-8")
+    docs = " ".join((DOCS / "biographies.md").read_text(encoding="utf-8").split())
+
+    rules = [line for line in template.splitlines() if line.startswith("- ")]
+
+    assert rules
+    assert [rule for rule in rules if rule not in docs] == []
