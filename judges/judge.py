@@ -12,7 +12,7 @@ from contextlib import AbstractContextManager, suppress
 from dataclasses import dataclass, field, replace
 from pathlib import Path
 from pkgutil import resolve_name
-from typing import TYPE_CHECKING, Any, TypeAlias, TypeVar
+from typing import TYPE_CHECKING, Any, Literal, TypeAlias, TypeVar
 
 from tqdm.auto import tqdm
 
@@ -230,6 +230,11 @@ class Judge(AbstractContextManager["Judge"]):
                 reply = replace(reply, problem=problem)
             final_replies[index] = reply
         return final_replies
+
+    def with_verify(self, verify: Literal["fact", "page"]) -> Judge:
+        """Return a judge that differs in how it verifies facts. It shares backend and store."""
+        config = replace(self.config, verify=verify)
+        return Judge(config, self._backend, self._store, self.prompts)
 
     def offline_copy(self) -> Judge:
         """Return a judge that answers from the store alone; other questions get an error."""

@@ -8,7 +8,8 @@ step.
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
 from pathlib import Path
-from typing import Any, Protocol
+from types import MappingProxyType
+from typing import Any, Literal, Protocol, TypeAlias, runtime_checkable
 
 from judges.config import CONFIG_FOLDER, JudgeConfig
 from judges.judge import Judge
@@ -70,6 +71,56 @@ class SettingTrial(Protocol):
         Args:
             certificate: The certificate that was made from the measured scores.
             judge: The name of the judge.
+        """
+
+
+@dataclass(frozen=True)
+class Disagreement:
+    """A decision of a judge that differs from its label."""
+
+    id: str
+    """The id among the decisions that a trial measures."""
+
+    cluster: str
+    """The name or document that the decision is about, as in the intervals."""
+
+    text: str
+    """What was decided about, such as a fact."""
+
+    label: str
+    """The label in words, such as ``supported``."""
+
+    verdict: str
+    """The judge's decision in words."""
+
+    reason: str = ""
+    """The judge's reason, or an empty text."""
+
+    evidence: tuple[tuple[str, str], ...] = ()
+    """What the judge saw: headings and texts."""
+
+
+Ruling: TypeAlias = Literal["judge", "label", "neither"]
+"""Who is right, as people say. A case in which neither is right measures nothing."""
+
+Rulings: TypeAlias = Mapping[str, Ruling]
+"""What people say about disagreements, by their ids."""
+
+NO_RULINGS: Rulings = MappingProxyType({})
+
+
+@runtime_checkable
+class AdjudicableTrial(SettingTrial, Protocol):
+    """A trial whose labels people can correct, case by case."""
+
+    def disagreements(self, judge: Judge) -> list[Disagreement]:
+        """Ask the judge, and return each decision that differs from its label."""
+
+    def measure(self, judge: Judge, rulings: Rulings = NO_RULINGS) -> dict[str, Any]:
+        """Measure the judge with the labels as people corrected them.
+
+        Where the judge is right, its decision becomes the label. A case in which neither is right
+        is left out.
         """
 
 

@@ -7,7 +7,7 @@ FACTOR, FELM and AmbigBio make the claims from their data. The judge is asked as
 import random
 from collections import Counter, defaultdict
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any, Literal, NamedTuple, TypeAlias, get_args
 
 from judges.claims import (
@@ -20,6 +20,7 @@ from judges.claims import (
     judge_claims,
 )
 from judges.judge import Judge
+from lm_factuality.benchmarks.certifiable import NO_RULINGS, Disagreement, Rulings
 from lm_factuality.ground.console import format_interval, format_number, plural
 from lm_factuality.ground.errors import BackendDownError
 from lm_factuality.harness.generation import JsonObject, Table
@@ -99,11 +100,33 @@ class ClaimTrial:
         """Ask the judge about all claims, up to eight with the same evidence at once."""
         return judge_claims(judge, self.questions, "certifying")
 
-    def measure(self, judge: Judge) -> JsonObject:
+    def disagreements(self, judge: Judge) -> list[Disagreement]:
+        """Return the verdicts of a judge that are not what is known."""
+        disagreements = []
+        for number, (claim, verdict) in enumerate(zip(self.claims, self.ask(judge), strict=True)):
+            if verdict.verdict == "unscored" or claim.is_judged_right(verdict.verdict):
+                continue
+            evidence = [
+                (item.title or item.document, item.text) for item in claim.question.evidence
+            ]
+            disagreement = Disagreement(
+                id=str(number),
+                cluster=claim.cluster,
+                text=claim.question.claim,
+                label=claim.truth.replace("_", " "),
+                verdict=verdict.verdict.replace("_", " "),
+                reason=verdict.reason,
+                evidence=tuple(evidence),
+            )
+            disagreements.append(disagreement)
+        return disagreements
+
+    def measure(self, judge: Judge, rulings: Rulings = NO_RULINGS) -> JsonObject:
         """Compare the verdicts of a judge with what is known.
 
         Args:
             judge: The judge.
+            rulings: What people say about `disagreements`.
 
         Returns:
             The ``scores`` of all claims and of each part, with the ``confusion`` table, and the
@@ -112,10 +135,14 @@ class ClaimTrial:
         Raises:
             BackendDownError: The judge has no verdict on any claim.
         """
-        judged = [
-            _JudgedClaim(claim, verdict)
-            for claim, verdict in zip(self.claims, self.ask(judge), strict=True)
-        ]
+        judged = []
+        for number, (claim, verdict) in enumerate(zip(self.claims, self.ask(judge), strict=True)):
+            ruling = rulings.get(str(number))
+            if ruling == "neither":
+                continue
+            if ruling == "judge" and verdict.verdict != "unscored":
+                claim = replace(claim, truth=verdict.verdict)
+            judged.append(_JudgedClaim(claim, verdict))
         unscored = _count_unscored(judged)
         if unscored["claims"] == len(judged):
             raise BackendDownError(

@@ -4,11 +4,12 @@
 """
 
 import json
+from collections import Counter
 from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
-from dataclasses import asdict, replace
+from dataclasses import asdict, dataclass, replace
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated, Any
+from typing import TYPE_CHECKING, Annotated, Any, Literal
 
 import typer
 from typer import Argument, Option, echo
@@ -21,8 +22,12 @@ from lm_factuality.ground.files import write_json, write_lines
 if TYPE_CHECKING:
     from judges.answers import Usage
     from judges.config import JudgeConfig
-    from judges.judge import Plan
-    from lm_factuality.benchmarks.certifiable import CertifiableSetting, CertifyOptions
+    from judges.judge import Judge, Plan
+    from lm_factuality.benchmarks.certifiable import (
+        CertifiableSetting,
+        CertifyOptions,
+        SettingTrial,
+    )
     from lm_factuality.benchmarks.judged import JudgedMethod
     from lm_factuality.harness.generation import Docs
 
@@ -51,6 +56,8 @@ MaxCost = Annotated[
     ),
 ]
 
+
+_VERIFYING_SETTINGS = ("biographies_linking", "biographies_verification")
 
 _SERVER = "openai"  # the backend that asks a server
 
@@ -550,6 +557,29 @@ def certify(
     out: Annotated[
         Path | None, Option(help="JSON file to write the certificate to as well.")
     ] = None,
+    cases: Annotated[
+        Path | None,
+        Option(
+            metavar="FOLDER",
+            help="Only biographies_... and check_...: write each disagreement of judge and label to"
+            " cases.jsonl, and to the page cases.html, on which people say who is right.",
+        ),
+    ] = None,
+    adjudicated: Annotated[
+        list[Path] | None,
+        Option(
+            metavar="FILE...",
+            help="CSV files that people exported from cases.html. The certificate then also has the"
+            " scores after their corrections.",
+        ),
+    ] = None,
+    also_verify: Annotated[
+        Literal["fact", "page"] | None,
+        Option(
+            help="Only biographies_verification and _linking: also measure the judge with this"
+            " 'verify', beside that of its YAML file."
+        ),
+    ] = None,
 ) -> None:
     """Measure how often a judge agrees with published labels.
 
@@ -562,6 +592,9 @@ def certify(
       lm-factuality certify --judge my_judge.yaml --setting biographies_verification --rows 200
       lm-factuality certify --judge lexical --setting biographies_grouping --data FILE FILE
       lm-factuality certify --judge my_judge.yaml --setting check_mutations --rows 40
+      lm-factuality certify --judge lexical --setting biographies_verification --cases cases
+      lm-factuality certify --judge lexical --setting biographies_verification \\
+        --adjudicated cases-Ann.csv
 
     The settings segment_... and claim_... measure how well a judge finds FELM's errors. The
     settings biographies_decomposition, _grouping, _linking and _verification measure how well it
@@ -580,41 +613,127 @@ def certify(
 
     config = load_judge_config(judge)
     settings = certifiable_settings()
-    if setting:
-        certifiable = settings[setting]
-    else:
-        certifiable = next(
-            candidate for candidate in settings.values() if candidate.is_default(config)
-        )
+    default = next(candidate for candidate in settings.values() if candidate.is_default(config))
+    certifiable = settings[setting] if setting else default
     if rows is not None and rows < 1:
         raise ConfigError(f"--rows: found {rows}, expected 1 or more")
     options = CertifyOptions(
         data_dir=data_dir, files=tuple(data or ()), sample=sample, rows=rows, claims=claims
     )
     _refuse_unused_options(options, certifiable, settings.values())
+    if also_verify and certifiable.name not in _VERIFYING_SETTINGS:
+        raise ConfigError(
+            f"--also-verify is not for --setting {certifiable.name}, but for"
+            f" {' and '.join(_VERIFYING_SETTINGS)}"
+        )
 
     # A trial is the setting with its data, which the judge is measured on.
     trial = certifiable.open_trial(options)
+    work = _CaseWork(cases, tuple(adjudicated or ()))
+    work.check(certifiable.name, trial)
     with Judge.open(config, store=store) as opened_judge:
+        other_judges = [opened_judge.with_verify(also_verify)] if also_verify else []
         if dry_run:
-            plan = opened_judge.plan(trial.ask)
-            print_plans(str(trial.data["file"]), config, [(certifiable.name, plan)])
+            plans = [
+                (f"verify: {also_verify}", other_judge.plan(trial.ask))
+                for other_judge in other_judges
+            ]
+            plans.insert(0, (certifiable.name, opened_judge.plan(trial.ask)))
+            print_plans(str(trial.data["file"]), config, plans)
             return
+        measured = trial.measure(opened_judge)
+        for other_judge in other_judges:
+            measured["also_measured"] = {"verify": also_verify, **trial.measure(other_judge)}
+        work.add_adjudicated(measured, opened_judge, trial, certifiable.name)
         certificate = make_certificate(
             opened_judge,
             certifiable.name,
-            trial.measure(opened_judge),
+            measured,
             prompt_hashes=trial.prompt_hashes(opened_judge),
             data=trial.data,
         )
 
-    columns, lines, notes = trial.table(certificate, config.name)
     title = f"{trial.data['file']}, {certifiable.name}: {certifiable.description}"
-    print_table(title, columns, lines, notes)
+    print_table(title, *trial.table(certificate, config.name))
+    for key, part_title in (
+        ("also_measured", f"With verify: {also_verify}"),
+        ("adjudicated", "After people corrected labels"),
+    ):
+        if key in certificate:
+            print_table(part_title, *trial.table({**certificate, **certificate[key]}, config.name))
     for path in save_certificate(certificate, out):
         echo(f"Written to {path}")
     if not trial.data["is_published"]:
         echo("Later runs will not attach this certificate: its data is not the data as published.")
+
+
+@dataclass(frozen=True)
+class _CaseWork:
+    """What ``certify`` does with the cases in which a judge disagrees with its label."""
+
+    folder: Path | None
+    """Where to write the cases. None writes none."""
+
+    adjudicated: tuple[Path, ...]
+    """The files in which people say who is right."""
+
+    @property
+    def is_asked_for(self) -> bool:
+        """Whether the user gave one of the options."""
+        return self.folder is not None or bool(self.adjudicated)
+
+    def check(self, setting: str, trial: "SettingTrial") -> None:
+        """Refuse the options for a setting without cases.
+
+        Raises:
+            ConfigError: The options are given, and the setting has no cases.
+        """
+        from lm_factuality.benchmarks.certifiable import AdjudicableTrial
+
+        if self.is_asked_for and not isinstance(trial, AdjudicableTrial):
+            raise ConfigError(
+                f"--cases and --adjudicated are not for --setting {setting}, but for"
+                " biographies_... and check_..."
+            )
+
+    def add_adjudicated(
+        self, measured: dict[str, Any], judge: "Judge", trial: "SettingTrial", setting: str
+    ) -> None:
+        """Write the cases, and measure the judge again with the labels as people corrected them.
+
+        Args:
+            measured: The measured scores, to which ``adjudicated`` is added.
+            judge: The judge.
+            trial: What it was measured on.
+            setting: The name of the setting.
+        """
+        from lm_factuality.benchmarks.certifiable import AdjudicableTrial
+        from lm_factuality.people.adjudicate import read_adjudication, write_cases
+
+        if not isinstance(trial, AdjudicableTrial):
+            return
+        if not self.is_asked_for:
+            echo("Add --cases FOLDER to read where judge and label disagree.")
+            return
+        disagreements = trial.disagreements(judge)
+        echo(f"Cases in which judge and label disagree: {len(disagreements)}.")
+        if not disagreements:
+            return
+        if self.folder is not None:
+            for path in write_cases(disagreements, setting, trial.data, self.folder):
+                echo(f"Written to {path}")
+        if not self.adjudicated:
+            return
+        people, rulings = read_adjudication(self.adjudicated, disagreements, setting, trial.data)
+        right = Counter(rulings.values())
+        counts = ", ".join(f"{who} in {count}" for who, count in right.items())
+        echo(f"Right according to {', '.join(people)}: {counts}.")
+        measured["adjudicated"] = {
+            "people": people,
+            "cases": len(disagreements),
+            "right": right,
+            **trial.measure(judge, rulings),
+        }
 
 
 def _refuse_unused_options(

@@ -28,10 +28,21 @@ from lm_factuality.benchmarks.biographies.decisions import (
     match_texts,
     read_decisions,
 )
-from lm_factuality.benchmarks.biographies.generations import SOURCES, read_generations
+from lm_factuality.benchmarks.biographies.generations import (
+    SOURCES,
+    passages_by_title,
+    read_generations,
+)
 from lm_factuality.benchmarks.biographies.method import AMBIGBIO
 from lm_factuality.benchmarks.biographies.types import Fact, JudgedBiography, Judgement
-from lm_factuality.benchmarks.certifiable import CertifiableSetting, CertifyOptions, JudgedStep
+from lm_factuality.benchmarks.certifiable import (
+    NO_RULINGS,
+    CertifiableSetting,
+    CertifyOptions,
+    Disagreement,
+    JudgedStep,
+    Rulings,
+)
 from lm_factuality.ground.console import format_interval, format_number
 from lm_factuality.ground.errors import BackendDownError, ConfigError, DataError
 from lm_factuality.ground.packages import load_yaml
@@ -85,6 +96,26 @@ class Case:
 
 
 @dataclass(frozen=True)
+class CaseText:
+    """What a person reads about one comparison."""
+
+    text: str
+    """What was decided about."""
+
+    verdict: str
+    """The judge's decision in words."""
+
+    label: str
+    """The released decision in words."""
+
+    reason: str = ""
+    """The judge's reason."""
+
+    evidence: tuple[tuple[str, str], ...] = ()
+    """Headings and texts."""
+
+
+@dataclass(frozen=True)
 class Step:
     """A step of the method that can be certified. ``steps.yaml`` describes it in words."""
 
@@ -99,6 +130,9 @@ class Step:
 
     compare: Callable[[JudgedBiography, Sequence[Any]], list[ComparisonOrReason]]
     """Compares the results of the judge with the released ones."""
+
+    describe: Callable[[JudgedBiography, Sequence[Any]], list[CaseText]]
+    """Describes each comparison of ``compare``, in the same order."""
 
 
 def _decomposition_cases(response: ReleasedResponse) -> list[Case]:
@@ -146,8 +180,33 @@ def compare_facts(judged: JudgedBiography, released: Sequence[str]) -> list[Comp
     ]
 
 
+def _describe_facts(judged: JudgedBiography, released: Sequence[str]) -> list[CaseText]:
+    """Describe the facts in both lists, those of the judge alone, and the released ones alone."""
+    facts = [fact.text for fact in judged.facts]
+    matches = match_facts(facts, released, judged.generation.name)
+    matched_released = set(matches.values())
+    response = (("Response", judged.generation.output),)
+    both = [CaseText(facts[fact], "a fact", "a fact", "", response) for fact in matches]
+    extra = [
+        CaseText(text, "a fact", "no such fact", "", response)
+        for fact, text in enumerate(facts)
+        if fact not in matches
+    ]
+    missing = [
+        CaseText(text, "no such fact", "a fact", "", response)
+        for fact, text in enumerate(released)
+        if fact not in matched_released
+    ]
+    return [*both, *extra, *missing]
+
+
 def count_matches(facts: Sequence[str], released: Sequence[str], name: str) -> int:
-    """Count the facts that occur in both lists, perhaps in slightly different words.
+    """Count the facts that occur in both lists; see `match_facts`."""
+    return len(match_facts(facts, released, name))
+
+
+def match_facts(facts: Sequence[str], released: Sequence[str], name: str) -> dict[int, int]:
+    """Match the facts that occur in both lists, perhaps in slightly different words.
 
     A fact is matched with at most one fact of the other list, and as many as possible are matched.
     Two facts match if the F1 of their content words is at least `MIN_SIMILARITY`.
@@ -157,6 +216,9 @@ def count_matches(facts: Sequence[str], released: Sequence[str], name: str) -> i
         released: The facts that the authors released.
         name: The name that the response is about. It is no content word, since a pronoun may stand
             for it.
+
+    Returns:
+        The index in ``released`` of each matched fact, by its index in ``facts``.
     """
     # The import is slow, and only certificates need it.
     from scipy.optimize import linear_sum_assignment
@@ -172,8 +234,12 @@ def count_matches(facts: Sequence[str], released: Sequence[str], name: str) -> i
             is_similar[row, column] = f1 >= MIN_SIMILARITY
     # Pairs each fact of the shorter list with another one of the longer list, so that as many pairs
     # as possible are similar. The others have to be left out of the count.
-    matching = linear_sum_assignment(is_similar, maximize=True)
-    return int(is_similar[matching].sum())
+    rows, columns = linear_sum_assignment(is_similar, maximize=True)
+    return {
+        int(row): int(column)
+        for row, column in zip(rows, columns, strict=True)
+        if is_similar[row, column]
+    }
 
 
 def _content_words(fact: str, name: str) -> set[str]:
@@ -230,6 +296,27 @@ def compare_groups(
         Comparison(
             judged=judged_group_by_fact[first] == judged_group_by_fact[second],
             released=released_group_by_fact[first] == released_group_by_fact[second],
+        )
+        for first, second in combinations(released_group_by_fact, 2)
+    ]
+
+
+def _describe_groups(judged: JudgedBiography, released: Sequence[Sequence[int]]) -> list[CaseText]:
+    """Describe each pair of facts in released groups."""
+    judged_group_by_fact = _group_by_fact(judged.groups)
+    released_group_by_fact = _group_by_fact(released)
+
+    def individuals(group_by_fact: Mapping[int, int], first: int, second: int) -> str:
+        """Say whether two facts are in one group."""
+        is_one = group_by_fact[first] == group_by_fact[second]
+        return "one individual" if is_one else "two individuals"
+
+    return [
+        CaseText(
+            text=f"1. {judged.facts[first].text}\n2. {judged.facts[second].text}",
+            verdict=individuals(judged_group_by_fact, first, second),
+            label=individuals(released_group_by_fact, first, second),
+            evidence=(("Response", judged.generation.output),),
         )
         for first, second in combinations(released_group_by_fact, 2)
     ]
@@ -312,6 +399,23 @@ def compare_links(judged: JudgedBiography, released: Sequence[str]) -> list[Comp
     return outcomes
 
 
+def _describe_links(judged: JudgedBiography, released: Sequence[str]) -> list[CaseText]:
+    """Describe each fact group with the pages that the judge and the labels link it to."""
+    pages = passages_by_title(judged.generation)
+    descriptions = []
+    for group, entity, title in zip(judged.groups, judged.links, released, strict=True):
+        verdict = "no entity" if entity is None else judged.entities[entity]
+        titles = dict.fromkeys([verdict, title])
+        description = CaseText(
+            text="\n".join(judged.facts[fact].text for fact in group),
+            verdict=verdict,
+            label=title,
+            evidence=tuple((name, "\n\n".join(pages.get(name, ()))) for name in titles),
+        )
+        descriptions.append(description)
+    return descriptions
+
+
 def _verification_cases(response: ReleasedResponse) -> list[Case]:
     """Make the cases that measure a judge in verifying facts against the page of an entity.
 
@@ -364,11 +468,45 @@ def compare_verdicts(judged: JudgedBiography, released: Sequence[bool]) -> list[
     return outcomes
 
 
+def _describe_verdicts(judged: JudgedBiography, released: Sequence[bool]) -> list[CaseText]:
+    """Describe the verdict on each fact with the passages that the judge saw."""
+    descriptions = []
+    for fact, is_supported, row in zip(judged.facts, released, judged.matrix, strict=True):
+        judgement = row[0]
+        title = judged.entities[0]
+        description = CaseText(
+            text=fact.text,
+            verdict=describe_outcome(judgement),
+            label="supported" if is_supported else "not supported",
+            reason=judgement.reason,
+            evidence=((title, "\n\n".join(judgement.evidence)),),
+        )
+        descriptions.append(description)
+    return descriptions
+
+
+def describe_outcome(judgement: Judgement) -> str:
+    """Return the verdict of a judgement in words: ``contradicted`` or ``not found`` if it tells."""
+    if judgement.is_contradicted is None:
+        return judgement.outcome.replace("_", " ")
+    return "contradicted" if judgement.is_contradicted else "not found"
+
+
 STEPS = {
-    "decomposition": Step(_decomposition_cases, AMBIGBIO.decompose, _guess_facts, compare_facts),
-    "grouping": Step(_grouping_cases, AMBIGBIO.group, _guess_groups, compare_groups),
-    "linking": Step(_linking_cases, _verify_and_link, _guess_links, compare_links),
-    "verification": Step(_verification_cases, AMBIGBIO.verify, _guess_verdicts, compare_verdicts),
+    "decomposition": Step(
+        _decomposition_cases, AMBIGBIO.decompose, _guess_facts, compare_facts, _describe_facts
+    ),
+    "grouping": Step(
+        _grouping_cases, AMBIGBIO.group, _guess_groups, compare_groups, _describe_groups
+    ),
+    "linking": Step(_linking_cases, _verify_and_link, _guess_links, compare_links, _describe_links),
+    "verification": Step(
+        _verification_cases,
+        AMBIGBIO.verify,
+        _guess_verdicts,
+        compare_verdicts,
+        _describe_verdicts,
+    ),
 }
 
 
@@ -535,11 +673,35 @@ class StepTrial:
         """
         return self.step.ask_judge(judge, self._biographies)
 
-    def measure(self, judge: Judge) -> JsonObject:
+    def disagreements(self, judge: Judge) -> list[Disagreement]:
+        """Ask a judge, and return each decision that is not the released one."""
+        disagreements = []
+        results = iter(self.ask(judge))
+        for number, cases in enumerate(self.cases_by_response):
+            for case_number, case in enumerate(cases):
+                result = next(results)
+                differing = [
+                    item
+                    for item, outcome in enumerate(self.step.compare(result, case.released))
+                    if isinstance(outcome, Comparison) and outcome.judged != outcome.released
+                ]
+                # Without a comparison, there may be nothing to describe either.
+                descriptions = self.step.describe(result, case.released) if differing else []
+                for item in differing:
+                    disagreement = Disagreement(
+                        id=_decision_id(number, case_number, item),
+                        cluster=result.generation.name,
+                        **vars(descriptions[item]),
+                    )
+                    disagreements.append(disagreement)
+        return disagreements
+
+    def measure(self, judge: Judge, rulings: Rulings = NO_RULINGS) -> JsonObject:
         """Measure how often a judge agrees with the released decisions.
 
         Args:
             judge: The judge to measure.
+            rulings: What people say about `disagreements`.
 
         Returns:
             The ``scores``, their 95% ``intervals``, clustered by name, and the scores of a
@@ -548,7 +710,7 @@ class StepTrial:
         Raises:
             BackendDownError: The judge cannot be reached, or has no decision at all.
         """
-        rows, unscored = self._count_comparisons(self.ask(judge))
+        rows, unscored = self._count_comparisons(self.ask(judge), rulings)
         if not rows:
             raise BackendDownError(
                 f"judge {judge.name}: no verdict on any of {unscored['responses']} responses:"
@@ -605,13 +767,16 @@ class StepTrial:
         """The input of every case, in order."""
         return [case.biography for cases in self.cases_by_response for case in cases]
 
-    def _count_comparisons(self, results: Iterable[JudgedBiography]) -> StepCounts:
+    def _count_comparisons(
+        self, results: Iterable[JudgedBiography], rulings: Rulings = NO_RULINGS
+    ) -> StepCounts:
         """Compare the decisions of a judge with the released ones, and count how often they agree.
 
         A decision that is missing has a reason in place of a comparison.
 
         Args:
             results: The biographies after the step, in the order of cases.
+            rulings: What people say about decisions.
 
         Returns:
             For each name that the responses are about, how many decisions are true positives, and
@@ -620,7 +785,7 @@ class StepTrial:
         counts_by_name: dict[str, Counter[Comparison]] = defaultdict(Counter)
         reasons: Counter[str] = Counter()
         num_unscored_responses = 0
-        outcomes_by_response = self._compare_by_response(results)
+        outcomes_by_response = self._compare_by_response(results, rulings)
         for cases, outcomes in zip(self.cases_by_response, outcomes_by_response, strict=True):
             comparisons = [outcome for outcome in outcomes if isinstance(outcome, Comparison)]
             reasons.update(outcome for outcome in outcomes if isinstance(outcome, str))
@@ -646,13 +811,14 @@ class StepTrial:
         return StepCounts(rows, unscored)
 
     def _compare_by_response(
-        self, results: Iterable[JudgedBiography]
+        self, results: Iterable[JudgedBiography], rulings: Rulings
     ) -> list[list[ComparisonOrReason]]:
         """Compare the result of every case with the released one, and sort them by response.
 
         Args:
             results: The biographies after the step. Those for the cases of the first response come
                 first, then those for the cases of the second, and so on.
+            rulings: What people say about decisions.
 
         Returns:
             For each response its comparisons, and the reasons (texts) where the judge has no
@@ -660,12 +826,18 @@ class StepTrial:
         """
         remaining_results = iter(results)
         outcomes_by_response = []
-        for cases in self.cases_by_response:
+        for number, cases in enumerate(self.cases_by_response):
             outcomes: list[ComparisonOrReason] = []
-            for case in cases:
+            for case_number, case in enumerate(cases):
                 # The results of a response follow those of the response before it.
                 result = next(remaining_results)
-                outcomes += self.step.compare(result, case.released)
+                for item, outcome in enumerate(self.step.compare(result, case.released)):
+                    ruling = rulings.get(_decision_id(number, case_number, item))
+                    if ruling == "neither":
+                        continue
+                    if ruling == "judge" and isinstance(outcome, Comparison):
+                        outcome = Comparison(outcome.judged, released=outcome.judged)
+                    outcomes.append(outcome)
             outcomes_by_response.append(outcomes)
         return outcomes_by_response
 
@@ -687,6 +859,11 @@ class StepTrial:
         for score_name in self.config["scores"]:
             result[score_name] = none_if_nan(scores[score_name])
         return result
+
+
+def _decision_id(response: int, case: int, item: int) -> str:
+    """Return the id of a decision: the numbers of its response, its case there, and its item."""
+    return f"{response}:{case}:{item}"
 
 
 def _certificate_notes(certificate: Mapping[str, Any]) -> list[str]:
