@@ -6,6 +6,7 @@ the file does not set has the defaults of :mod:`factor_gen.settings`.
 
 import os
 from collections.abc import Mapping
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -22,12 +23,18 @@ _PATHS_OR_NAMES = (
     "corpus.dataset",
     "types.model",
     "generate.judge",
-    "filter.nli.model",
     "filter.fluency.model",
+    "contradiction.judge",
+    "contradiction.model",
 )
 # A section may be written as one value, which stands for that of this key: "corpus: a.txt" is
 # short for "corpus: {path: a.txt}".
-_KEY_OF_SINGLE_VALUE = {"corpus": "path", "types": "types", "generate": "generator"}
+_KEY_OF_SINGLE_VALUE = {
+    "corpus": "path",
+    "types": "types",
+    "generate": "generator",
+    "contradiction": "kind",
+}
 # Each sentence that is tried costs a question to the model, which asks for all error types at once.
 _DEFAULTS_OF_LLM = {"select": {"draws": 3}, "generate": {"per_type": 2}}
 # These settings say where the build runs and how the work is shared out, not what is built.
@@ -68,6 +75,8 @@ def describe_settings(settings: BuildSettings) -> dict[str, Any]:
         The settings as :func:`load_build` reads them, without those that are None. Absolute paths
         are cut to their last part, because the folders of this machine mean nothing elsewhere.
     """
+    # The check that the settings lead to is described even if the YAML does not name it.
+    settings = replace(settings, contradiction=settings.contradiction_check)
     description: dict[str, Any] = adapter_of(BuildSettings).dump_python(
         settings, mode="json", exclude=_NOT_DESCRIBED, exclude_none=True
     )
@@ -80,8 +89,7 @@ def describe_settings(settings: BuildSettings) -> dict[str, Any]:
 
     # A filter that is off is None, and so is missing from the description. It must say "none",
     # because a YAML that does not name the filter would mean the default one.
-    filters = description["filter"]
-    description["filter"] = {name: filters.get(name, OFF) for name in ("nli", "fluency")}
+    description["filter"].setdefault("fluency", OFF)
     return description
 
 
@@ -89,14 +97,14 @@ def _find_section(name: str, content: dict[str, Any]) -> dict[str, Any]:
     """Return a section of a YAML, or an empty one if it is missing.
 
     Args:
-        name: The name of the section. That of a section in another one is ``filter.nli``.
+        name: The name of the section. That of a section in another one is ``filter.fluency``.
         content: The content of a YAML file.
 
     Returns:
         A section that exists itself, not a copy, so that a caller can change the content.
 
     Example:
-        The section ``filter.nli`` is ``content["filter"]["nli"]``.
+        The section ``filter.fluency`` is ``content["filter"]["fluency"]``.
     """
     section = content
     for part in name.split("."):
@@ -219,7 +227,7 @@ def _is_relative_path(setting: str, value: str, folder: Path) -> bool:
     if setting in _PATHS:
         return True
     # The name of a judge has no slash and no ending, unlike that of a model on the Hub.
-    if setting == "generate.judge" and ("/" in value or value.endswith((".yaml", ".yml"))):
+    if setting.endswith(".judge") and ("/" in value or value.endswith((".yaml", ".yml"))):
         return True
     # Anything else is a path if there is such a folder, for example one that holds a model.
     return bool(value) and (folder / value).is_dir()

@@ -15,30 +15,28 @@ from itertools import islice
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Literal
 
-from factor_gen.records import COREFERENCE, Candidate, Example, last_words
+from factor_gen.records import Candidate, Example, last_words
 from factor_gen.settings import OFF, FilterSettings, FluencySettings, NliSettings
 from judges.backends.lm_eval_model import fingerprint_checkpoint
 from lm_factuality.ground.packages import loading
 
 if TYPE_CHECKING:
-    from factor_gen.filter_models import FluencyModel, NliModel
+    from factor_gen.filter_models import FluencyModel
 
-NOT_CONTRADICTORY = "not contradictory"
 NOT_FLUENT = "not fluent"
 NOT_SCORED = "not scored"
 LESS_FLUENT = "less fluent than others of its type"
 
 # In another batch, the score of the same sentence differs in the sixth digit.
-_DIGITS = 4
+DIGITS = 4
 # The models compute in this type: see factor_gen.filter_models.
 _DTYPE = "float32"
 
 
 class FilterStage:
-    """The stage that rejects contradictions by two filters, each of which may be off.
+    """The stage that rejects contradictions that are less likely than the completion.
 
-    The NLI filter rejects sentences that do not contradict the completion, and the fluency filter
-    those that are less likely than the completion. The models are loaded when they are needed.
+    The model is loaded when it is needed.
     """
 
     name = "filter"
@@ -56,10 +54,8 @@ class FilterStage:
         Raises:
             ModelError: A model is not available.
         """
-        return {
-            "nli": _filter_fingerprint(self._settings.nli),
-            "fluency": _filter_fingerprint(self._settings.fluency),
-        }
+        fluency = self._settings.fluency
+        return {"fluency": OFF if fluency is None else model_fingerprint(fluency)}
 
     def run(self, examples: Sequence[Example]) -> list[Example]:
         """Set the scores of all candidates, and reject those with too low a score.
@@ -79,36 +75,9 @@ class FilterStage:
             return list(examples)
 
         filtered = list(examples)
-        if self._settings.nli is not None:
-            filtered = self._check_contradiction(self._settings.nli, filtered)
         if self._settings.fluency is not None:
             filtered = self._check_fluency(self._settings.fluency, filtered)
         return filtered
-
-    def _check_contradiction(self, nli: NliSettings, examples: Sequence[Example]) -> list[Example]:
-        """Reject candidates that the NLI model does not take for contradictions.
-
-        Args:
-            nli: The thresholds, and how much context precedes premise and hypothesis.
-            examples: Documents with their candidates, i.e. generated contradictions.
-
-        Returns:
-            The documents with the probability of a contradiction in each candidate.
-        """
-        from factor_gen.filter_models import ContradictionPair
-
-        pairs = []
-        for example in examples:
-            context = last_words(example.prefix, nli.context)
-            for candidate in example.candidates:
-                pairs.append(ContradictionPair(context, example.completion, candidate.text))
-
-        def nli_threshold(candidate: Candidate) -> float:
-            # The paper's threshold is lower for coreference errors (appendix A.2).
-            return nli.coreference if candidate.type == COREFERENCE else nli.threshold
-
-        scores = self._nli_model.contradiction_probabilities(pairs)
-        return _apply_scores(examples, scores, "contradiction", nli_threshold, NOT_CONTRADICTORY)
 
     def _check_fluency(
         self, fluency: FluencySettings, examples: Sequence[Example]
@@ -148,13 +117,6 @@ class FilterStage:
         return [_reject_less_fluent(example, fluency.best) for example in checked]
 
     @cached_property
-    def _nli_model(self) -> NliModel:
-        """The model of the NLI filter."""
-        from factor_gen.filter_models import NliModel
-
-        return NliModel(self._settings.nli or NliSettings())
-
-    @cached_property
     def _fluency_model(self) -> FluencyModel:
         """The language model of the fluency filter."""
         from factor_gen.filter_models import FluencyModel
@@ -165,7 +127,7 @@ class FilterStage:
 def _apply_scores(
     examples: Sequence[Example],
     scores: Iterable[float],
-    score_name: Literal["contradiction", "fluency"],
+    score_name: Literal["fluency"],
     threshold_of: Callable[[Candidate], float],
     reason_if_low: str,
 ) -> list[Example]:
@@ -187,7 +149,7 @@ def _apply_scores(
     for example in examples:
         candidates = []
         for candidate in example.candidates:
-            score = round(next(remaining_scores), _DIGITS)
+            score = round(next(remaining_scores), DIGITS)
             if math.isnan(score):
                 # JSON has no NaN: the field of the score stays None.
                 reason = NOT_SCORED
@@ -231,17 +193,15 @@ def _reject_less_fluent(example: Example, max_per_type: int) -> Example:
     return replace(example, candidates=tuple(candidates))
 
 
-def _filter_fingerprint(settings: NliSettings | FluencySettings | None) -> object:
-    """Return every setting that can change what a filter rejects, or ``none`` if it is off.
+def model_fingerprint(settings: NliSettings | FluencySettings) -> dict[str, Any]:
+    """Return every setting that can change what a model rejects, as a JSON object.
 
     Args:
-        settings: The settings of a filter. None if it is off.
+        settings: The settings of the model.
 
     Returns:
-        The settings as a JSON object, with the identity of the model.
+        The settings, with the identity of the model.
     """
-    if settings is None:
-        return OFF
     identity = model_identity(settings.model, settings.revision)
     fingerprint = {**asdict(settings), **identity, "dtype": _DTYPE}
     # The size of a batch is left out: since the models compute in float32, it changes only the last

@@ -29,7 +29,7 @@ _NAME = (
     "letters, digits, _ and - alone, for it becomes the name of an lm_eval task: name: my_factor"
 )
 _CORPUS = "files, corpus: my_texts/*.txt, or a dataset, corpus: {dataset: NAME}"
-_FILTER = "none, or a mapping with nli and fluency; leave the line out for the defaults"
+_KINDS = "offline, judge, nli or none, or a mapping with one of them as its kind: {kind: nli, ...}"
 
 Count = Annotated[Integer, Field(ge=1)]
 Natural = Annotated[Integer, Field(ge=0)]
@@ -59,8 +59,21 @@ def _read_filter(value: object) -> object:
 
 
 def _read_filters(value: object) -> object:
-    """Return settings without any filter for ``filter: none``, and any other value unchanged."""
-    return FilterSettings(None, None) if value == OFF else value
+    """Return settings without a filter for ``filter: none``, and any other value unchanged.
+
+    Raises:
+        ValueError: The value is no mapping, or has the NLI model that earlier versions had here.
+    """
+    if isinstance(value, dict) and "nli" in value:
+        raise ValueError(
+            "has nli, which is a check of contradictions now; write contradiction: {kind: nli,"
+            " threshold: 0.6}, or contradiction: none instead of nli: none"
+        )
+    if value == OFF:
+        return FilterSettings(None)
+    if isinstance(value, dict | FilterSettings):
+        return value
+    raise ValueError("expected none, or a mapping with fluency; leave the line out otherwise")
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -181,8 +194,38 @@ class GenerateSettings:
 
 
 @dataclass(frozen=True)
+class NoCheckSettings:
+    """No check of whether candidates contradict the completion."""
+
+    kind: Literal["none"] = "none"
+
+
+@dataclass(frozen=True)
+class OfflineSettings:
+    """Rules that find out whether the edited words exclude each other."""
+
+    kind: Literal["offline"] = "offline"
+
+
+@dataclass(frozen=True)
+class JudgeSettings:
+    """A judge that is asked whether both sentences can be true at the same time."""
+
+    judge: Text | None = None
+    """The YAML of a judge, or the name of one. None: the judge that wrote the candidates."""
+
+    candidates: Count = 6
+    """How many candidates of a sentence the judge is asked about at most."""
+
+    context: Natural = 40
+    """How many words before the completion the judge sees."""
+
+    kind: Literal["judge"] = "judge"
+
+
+@dataclass(frozen=True)
 class NliSettings:
-    """The filter that keeps only contradictions (section 3.2.3 and appendix A.2)."""
+    """A model of natural language inference (section 3.2.3 and appendix A.2)."""
 
     model: Text = "microsoft/deberta-large-mnli"
     """A sequence classifier with a label for contradiction."""
@@ -201,6 +244,13 @@ class NliSettings:
 
     batch_size: Count = 32
     """How many pairs the model reads at once."""
+
+    kind: Literal["nli"] = "nli"
+
+
+ContradictionSettings = Annotated[
+    OfflineSettings | JudgeSettings | NliSettings | NoCheckSettings, Field(discriminator="kind")
+]
 
 
 @dataclass(frozen=True)
@@ -231,18 +281,10 @@ class FluencySettings:
 
 @dataclass(frozen=True)
 class FilterSettings:
-    """The two filters. Each of them is None if the YAML turns it off with ``none``."""
-
-    nli: Annotated[NliSettings | None, BeforeValidator(_read_filter)] = NliSettings()
-    """The filter that keeps only contradictions."""
+    """The filter of sentences that are not fluent. It is None if the YAML says ``none``."""
 
     fluency: Annotated[FluencySettings | None, BeforeValidator(_read_filter)] = FluencySettings()
     """The filter that keeps only fluent sentences."""
-
-    @property
-    def is_on(self) -> bool:
-        """Whether at least one filter is on."""
-        return self.nli is not None or self.fluency is not None
 
 
 @dataclass(frozen=True)
@@ -316,16 +358,33 @@ class BuildSettings(WorkSettings):
     generate: GenerateSettings = GenerateSettings()
     """The stage that generates contradictions."""
 
-    filter: Annotated[
-        FilterSettings, BeforeValidator(_read_filters), Field(description=_FILTER)
-    ] = FilterSettings()
-    """The stage that rejects contradictions."""
+    filter: Annotated[FilterSettings, BeforeValidator(_read_filters)] = FilterSettings()
+    """The stage that rejects sentences that are not fluent."""
+
+    contradiction: Annotated[ContradictionSettings | None, Field(description=_KINDS)] = None
+    """The stage that rejects candidates that may be true. None: see `contradiction_check`."""
 
     choose: ChooseSettings = ChooseSettings()
     """The stage that chooses the contradictions of a row."""
 
     seed: Natural = 0
     """The seed of all random choices."""
+
+    @property
+    def contradiction_check(self) -> ContradictionSettings:
+        """The check of contradictions. By default a model is asked if a model wrote them."""
+        if self.contradiction is not None:
+            return self.contradiction
+        if self.generate.generator == "llm":
+            return JudgeSettings()
+        # The rules of the check know English words.
+        return OfflineSettings() if self.corpus.language == ENGLISH else NoCheckSettings()
+
+    @property
+    def runs_filter_model(self) -> bool:
+        """Whether a model reads the candidates after they are generated."""
+        check = self.contradiction_check.kind
+        return self.filter.fluency is not None or check in ("nli", "judge")
 
     @model_validator(mode="after")
     def _check_sections_together(self) -> BuildSettings:
@@ -342,7 +401,8 @@ class BuildSettings(WorkSettings):
                 f" choose.contradictions, which is {self.choose.contradictions}"
             )
         self._check_generator()
-        self._check_filter_languages()
+        self._check_judge()
+        self._check_languages_of_checks()
         return self
 
     def _check_generator(self) -> None:
@@ -359,23 +419,38 @@ class BuildSettings(WorkSettings):
                 f"there are rules for {languages} and not for {language!r}; {_NEEDS_JUDGE_ADVICE}"
             )
 
-    def _check_filter_languages(self) -> None:
-        """Check that each filter has a model for the language of the corpus.
+    def _check_judge(self) -> None:
+        """Check that there is a judge for the check of contradictions, if it asks one."""
+        check = self.contradiction_check
+        if isinstance(check, JudgeSettings) and not (check.judge or self.generate.judge):
+            raise ValueError(
+                "contradiction.judge is missing; expected the name or the YAML of a judge, since no"
+                " judge wrote the candidates"
+            )
 
-        The default models, which the paper uses, read only English. Whether another model reads
-        the language is not known, so that the user is trusted.
+    def _check_languages_of_checks(self) -> None:
+        """Check that the stages after the generator can read the language of the corpus.
+
+        The default models, which the paper uses, and the rules read only English. Whether another
+        model reads the language is not known, so that the user is trusted.
         """
         language = self.corpus.language
+        check = self.contradiction_check
         if language == ENGLISH:
             return
-        for filter_settings in (self.filter.nli, self.filter.fluency):
-            # The user turned this filter off.
-            if filter_settings is None:
-                continue
-            # The class of the settings holds the default of each field.
-            default_model = type(filter_settings).model
-            if filter_settings.model == default_model:
+        if check.kind == "offline":
+            raise ValueError(
+                f"contradiction: offline has rules for English, not for {language!r}; choose"
+                " judge, or none"
+            )
+        reads_with_default = {
+            NliSettings.model: isinstance(check, NliSettings) and check.model == NliSettings.model,
+            FluencySettings.model: self.filter.fluency is not None
+            and self.filter.fluency.model == FluencySettings.model,
+        }
+        for model, is_read in reads_with_default.items():
+            if is_read:
                 raise ValueError(
-                    f"filter: {default_model} reads English, not {language!r}; name a model of"
-                    " many languages, or none"
+                    f"{model} reads English, not {language!r}; name a model of many languages, or"
+                    " none"
                 )

@@ -1,8 +1,8 @@
 """The stages of a build by name: how each is opened, and how examples are taken through them.
 
-:mod:`factor_gen.engine` and :mod:`factor_gen.ray_engine` run the stages ``select`` to ``filter``
-in the processes that they start. Each of these stages works on a shard, a few hundred consecutive
-documents, without any knowledge of the other shards.
+:mod:`factor_gen.engine` and :mod:`factor_gen.ray_engine` run the stages ``select`` to
+``contradiction`` in the processes that they start. Each of these stages works on a shard, a few
+hundred consecutive documents, without any knowledge of the other shards.
 """
 
 from collections.abc import Callable, Mapping, Sequence
@@ -23,7 +23,7 @@ from lm_factuality.ground.errors import FactualityError
 from lm_factuality.ground.packages import missing_package
 
 READ = "read"
-STAGES = ("select", "types", "generate", "filter")
+STAGES = ("select", "types", "generate", "filter", "contradiction")
 CHOOSE = "choose"
 ALL_STAGES = (READ, *STAGES, CHOOSE)
 
@@ -84,13 +84,15 @@ def group_stages(settings: BuildSettings) -> list[StageGroup]:
 
     Example:
         With the generator ``rules`` and a filter, the groups are ``select``, ``types`` and
-        ``generate`` without a model, and ``filter`` with one.
+        ``generate`` without a model, and ``filter`` and ``contradiction`` with one.
     """
     stages_with_model = set()
     if settings.generate.generator == "llm":
         stages_with_model.add("generate")
-    if settings.filter.is_on:
-        stages_with_model.add("filter")
+    # Both read the same candidates. A group of its own for a check without a model would only cost
+    # time.
+    if settings.runs_filter_model:
+        stages_with_model.update(("filter", "contradiction"))
 
     # groupby puts consecutive stages with the same key, here whether they run a model, together.
     groups = groupby(STAGES, key=lambda name: name in stages_with_model)
@@ -218,14 +220,19 @@ def _import_and_open(settings: BuildSettings, name: str) -> Stage:
     if name == "filter":
         from factor_gen.filters import FilterStage
 
-        # Either filter may be off, in which case its settings are None.
-        nli = settings.filter.nli
-        if nli is not None:
-            nli = _with_model_path(nli, settings.folder)
+        # The filter may be off, in which case its settings are None.
         fluency = settings.filter.fluency
         if fluency is not None:
             fluency = _with_model_path(fluency, settings.folder)
-        return FilterStage(FilterSettings(nli, fluency))
+        return FilterStage(FilterSettings(fluency))
+
+    if name == "contradiction":
+        from factor_gen.contradiction.stage import open_contradiction_stage
+
+        check = settings.contradiction_check
+        if isinstance(check, NliSettings):
+            check = _with_model_path(check, settings.folder)
+        return open_contradiction_stage(check, settings)
 
     # The stage that is left is "generate".
     return _open_generator(settings)
@@ -257,7 +264,7 @@ def _open_generator(settings: BuildSettings) -> Stage:
         # The file of the corpus's collocations, i.e. words that occur side by side.
         settings.contexts,
         language,
-        filtered=settings.filter.is_on,
+        filtered=settings.runs_filter_model,
     )
 
 

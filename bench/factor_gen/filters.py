@@ -19,12 +19,9 @@ import yaml
 from transformers import AutoModelForCausalLM
 
 from bench.timing import Record, seconds_of, take_turns
-from factor_gen.filter_models import (
-    DTYPE,
-    ContradictionPair,
-    FluencyModel,
-    NliModel,
-)
+from factor_gen.contradiction.nli import ContradictionPair, NliCheck, NliModel
+from factor_gen.contradiction.stage import ContradictionStage
+from factor_gen.filter_models import DTYPE, FluencyModel
 from factor_gen.filters import FilterStage
 from factor_gen.records import ENTITY, Candidate, Example, last_words
 from factor_gen.settings import FilterSettings, FluencySettings, NliSettings
@@ -73,14 +70,14 @@ def measure_filters(models: ModelFolders, num_rows: int, runs: int) -> Iterator[
     fluency_settings = FluencySettings(models.fluency)
     yield _measure_filter(
         "nli",
-        FilterStage(FilterSettings(nli_settings, None)),
+        ContradictionStage(NliCheck(nli_settings)),
         _prepare_nli_model(nli_settings, examples),
         examples,
         runs,
     )
     yield _measure_filter(
         "fluency",
-        FilterStage(FilterSettings(None, fluency_settings)),
+        FilterStage(FilterSettings(fluency_settings)),
         _prepare_fluency_model(fluency_settings, examples),
         examples,
         runs,
@@ -88,7 +85,11 @@ def measure_filters(models: ModelFolders, num_rows: int, runs: int) -> Iterator[
 
 
 def _measure_filter(
-    name: str, stage: FilterStage, model: BareModel, examples: Sequence[Example], runs: int
+    name: str,
+    stage: FilterStage | ContradictionStage,
+    model: BareModel,
+    examples: Sequence[Example],
+    runs: int,
 ) -> Record:
     """Run one filter in turn with its model alone, and return the record of its speed."""
     ways = {

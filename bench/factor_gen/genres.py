@@ -325,7 +325,7 @@ def _make_config(name: str, genre: Genre, corpus: Path, model: str | None) -> di
         "name": name,
         "corpus": corpus_settings,
         "generate": "rules",
-        "filter": {"nli": "none", "fluency": fluency},
+        "filter": {"fluency": fluency},
     }
 
 

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 from collections.abc import Callable
+from dataclasses import replace
 from pathlib import Path
 
 import pytest
@@ -14,7 +15,10 @@ from factor_gen.settings import (
     ChooseSettings,
     FilterSettings,
     FluencySettings,
+    JudgeSettings,
     NliSettings,
+    NoCheckSettings,
+    OfflineSettings,
     SelectSettings,
     TypesSettings,
 )
@@ -56,35 +60,59 @@ def test_the_defaults_are_the_values_of_the_paper(write: WriteYaml) -> None:
     assert settings.select == SelectSettings(min_words=10)
     assert settings.types == TypesSettings()
     assert settings.choose == ChooseSettings(contradictions=3)
-    assert settings.filter.nli == NliSettings(threshold=0.6, coreference=0.3)
     assert settings.filter.fluency == FluencySettings(model="gpt2", margin=0.2)
 
 
 @pytest.mark.parametrize(
-    ("line", "nli", "fluency"),
+    ("line", "fluency"),
     [
-        pytest.param("filter: none", None, None, id="none at all"),
-        pytest.param("filter: {nli: none}", None, FluencySettings(), id="no NLI"),
+        pytest.param("filter: none", None, id="none"),
+        pytest.param("filter: {fluency: none}", None, id="no fluency"),
         pytest.param(
-            "filter: {fluency: none, nli: {threshold: 0.5}}",
-            NliSettings(threshold=0.5),
-            None,
-            id="no fluency",
-        ),
-        pytest.param(
-            "filter: {nli: {model: roberta-large-mnli, threshold: 1}}",
-            NliSettings("roberta-large-mnli", threshold=1.0),
-            FluencySettings(),
-            id="another model",
+            "filter: {fluency: {model: tiny}}", FluencySettings("tiny"), id="another model"
         ),
     ],
 )
 def test_a_filter_is_on_unless_it_is_none(
-    write: WriteYaml, line: str, nli: NliSettings | None, fluency: FluencySettings | None
+    write: WriteYaml, line: str, fluency: FluencySettings | None
 ) -> None:
     settings = load_build(write(f"{SHORT}{line}\n"))
 
-    assert settings.filter == FilterSettings(nli, fluency)
+    assert settings.filter == FilterSettings(fluency)
+
+
+LLM = "corpus: texts/*.txt\ngenerate: {generator: llm, judge: a-server}\n"
+"""A build in which a model writes the contradictions."""
+
+
+@pytest.mark.parametrize(
+    ("text", "check"),
+    [
+        pytest.param(SHORT, OfflineSettings(), id="rules by default"),
+        pytest.param(LLM, JudgeSettings(), id="the writer's judge by default"),
+        pytest.param(LLM + "contradiction: offline", OfflineSettings(), id="rules by name"),
+        pytest.param(SHORT + "contradiction: none", NoCheckSettings(), id="none"),
+        pytest.param(
+            SHORT + "contradiction: {kind: judge, judge: other, candidates: 3}",
+            JudgeSettings(judge="other", candidates=3),
+            id="another judge",
+        ),
+        pytest.param(
+            SHORT + "contradiction: {kind: nli, model: roberta-large-mnli, threshold: 1}",
+            NliSettings(model="roberta-large-mnli", threshold=1.0),
+            id="a model",
+        ),
+        pytest.param(
+            "corpus: {path: a, language: de}\ngenerate: rules\nfilter: none",
+            NoCheckSettings(),
+            id="a language without rules for the check",
+        ),
+    ],
+)
+def test_the_check_of_contradictions_fits_the_generator_unless_it_is_named(
+    write: WriteYaml, text: str, check: object
+) -> None:
+    assert load_build(write(text)).contradiction_check == check
 
 
 @pytest.fixture
@@ -111,7 +139,7 @@ def test_the_other_keys_are_those_of_the_include(including_config: Path) -> None
     settings = load_build(including_config)
 
     assert settings.generate.generator == "rules"
-    assert settings.filter.nli is None
+    assert settings.filter.fluency is None
     assert settings.corpus.license == "MIT"
 
 
@@ -197,18 +225,32 @@ def test_an_include_that_leads_back_is_refused(write: WriteYaml) -> None:
         ),
         (SHORT + "filter: off", "filter is False; expected none, or a mapping"),
         (
-            SHORT + "filter: {nli: {threshold: 1.5}}",
-            "filter.nli.threshold is 1.5; expected less than or equal to 1",
+            SHORT + "filter: {nli: none}",
+            r"filter has nli, .* write contradiction: \{kind: nli",
         ),
         (
-            SHORT + "filter: {nli: {threshold: .nan}}",
-            "filter.nli.threshold is nan; expected a finite number",
+            SHORT + "contradiction: {kind: nli, threshold: 1.5}",
+            "contradiction.nli.threshold is 1.5; expected less than or equal to 1",
+        ),
+        (
+            SHORT + "contradiction: {threshold: 0.5}",
+            r"contradiction is \{'threshold': 0.5\}; expected offline, judge, nli or none",
+        ),
+        (
+            SHORT + "contradiction: deberta",
+            r"contradiction is \{'kind': 'deberta'\}; expected offline, judge, nli or none",
+        ),
+        (SHORT + "contradiction: judge", "contradiction.judge is missing; expected the name"),
+        (
+            "corpus: {path: a, language: de}\ngenerate: rules\nfilter: none\n"
+            "contradiction: offline",
+            "offline has rules for English, not for 'de'; choose judge",
         ),
         (
             SHORT + "filter: {fluency: {margin: .inf}}",
             "filter.fluency.margin is inf; expected a finite number",
         ),
-        (SHORT + "filter: {nil: none}", "unknown key 'nil' of filter; did you mean nli?"),
+        (SHORT + "filter: {fluent: none}", "unknown key 'fluent' of filter; did you mean fluency?"),
         (
             SHORT + "choose: {min_types: 4}",
             "choose.min_types is 4; expected at most choose.contradictions, which is 3",
@@ -264,7 +306,7 @@ def config_with_absolute_paths(write: WriteYaml, tmp_path: Path) -> Path:
     text = f"""
 corpus: {tmp_path}/texts/news.jsonl
 generate: rules
-filter: {{nli: none, fluency: {{model: {tmp_path}/models/tiny}}}}
+filter: {{fluency: {{model: {tmp_path}/models/tiny}}}}
 """
     return write(text)
 
@@ -277,9 +319,9 @@ def test_described_settings_have_no_folder_of_this_machine(
     assert str(tmp_path) not in json.dumps(described)
     assert described["corpus"]["path"] == "news.jsonl"
     assert described["filter"] == {
-        "nli": "none",
         "fluency": {"model": "tiny", "margin": 0.2, "context": 0, "batch_size": 32},
     }
+    assert described["contradiction"] == {"kind": "offline"}
 
 
 def test_described_settings_lack_those_that_do_not_change_the_benchmark(
@@ -298,7 +340,8 @@ def test_every_existing_path_of_an_include_starts_from_the_include(
         (tmp_path / "bases" / name).mkdir(parents=True)
     base = """
 corpus: {dataset: data}
-filter: {nli: {model: nli}, fluency: {model: gpt}}
+filter: {fluency: {model: gpt}}
+contradiction: {kind: nli, model: nli}
 types: {tagger: spacy, model: spacy}
 generate: {generator: llm, judge: judges/mine.yaml}
 """
@@ -307,7 +350,8 @@ generate: {generator: llm, judge: judges/mine.yaml}
     settings = load_build(write("include: bases/base.yaml\n"))
 
     assert settings.corpus.dataset == "bases/data"
-    assert settings.filter == FilterSettings(NliSettings("bases/nli"), FluencySettings("bases/gpt"))
+    assert settings.filter == FilterSettings(FluencySettings("bases/gpt"))
+    assert settings.contradiction == NliSettings(model="bases/nli")
     assert settings.types.model == "bases/spacy"
     assert settings.generate.judge == "bases/judges/mine.yaml"
 
@@ -318,7 +362,8 @@ def test_names_and_absolute_paths_of_an_include_stay_unchanged(
 ) -> None:
     base = f"""
 corpus: {corpus_path}
-filter: {{nli: {{model: some/model}}, fluency: {{model: ~/gpt}}}}
+filter: {{fluency: {{model: ~/gpt}}}}
+contradiction: {{kind: nli, model: some/model}}
 generate: {{generator: llm, judge: a-server}}
 """
     write(base, "bases/base.yaml")
@@ -326,7 +371,8 @@ generate: {{generator: llm, judge: a-server}}
     settings = load_build(write("include: bases/base.yaml\n"))
 
     assert settings.corpus.path == corpus_path
-    assert settings.filter == FilterSettings(NliSettings("some/model"), FluencySettings("~/gpt"))
+    assert settings.filter == FilterSettings(FluencySettings("~/gpt"))
+    assert settings.contradiction == NliSettings(model="some/model")
     assert settings.generate.judge == "a-server"
 
 
@@ -335,8 +381,7 @@ generate: {{generator: llm, judge: a-server}}
     [
         pytest.param(SHORT, id="defaults"),
         pytest.param(
-            SHORT
-            + "filter: {nli: none, fluency: {model: tiny, margin: 0.05, best: 2, context: 60}}",
+            SHORT + "filter: {fluency: {model: tiny, margin: 0.05, best: 2, context: 60}}",
             id="fluency filter",
         ),
         pytest.param(
@@ -347,14 +392,14 @@ generate: {{generator: llm, judge: a-server}}
         ),
         pytest.param(
             "corpus: {path: a.jsonl, text: body, id: name, documents: 9, license: MIT,"
-            " source: '/s/'}\ngenerate: rules\nfilter: {nli: none}",
+            " source: '/s/'}\ngenerate: rules\ncontradiction: none",
             id="columns of a table",
         ),
         pytest.param(
             "corpus: {dataset: some/news, config: en, revision: v1}\n"
             "types: {tagger: spacy, types: [link, entity]}\n"
             "generate: {generator: llm, judge: a-server, context: 5}\n"
-            "filter: {nli: {revision: abc}}",
+            "contradiction: {kind: nli, revision: abc}",
             id="dataset and models",
         ),
     ],
@@ -366,5 +411,6 @@ def test_described_settings_can_be_loaded_again(write: WriteYaml, text: str) -> 
     described = describe_settings(settings)
     as_json = json.loads(json.dumps(described))
 
-    assert load_build(write(yaml.safe_dump(described), "described.yaml")) == settings
-    assert load_build(write(yaml.safe_dump(as_json), "from_json.yaml")) == settings
+    # The description names the check that the settings lead to.
+    expected = replace(settings, contradiction=settings.contradiction_check)
+    assert load_build(write(yaml.safe_dump(as_json), "described.yaml")) == expected

@@ -126,7 +126,7 @@ def test_ray_writes_the_same_files_with_the_filter_of_a_model(
 ) -> None:
     pytest.importorskip("ray", reason="needs the extra ray")
     fluency = {"model": str(checkpoint)}
-    settings = write_articles(tmp_path, documents=24, filter={"nli": "none", "fluency": fluency})
+    settings = write_articles(tmp_path, documents=24, filter={"fluency": fluency})
 
     built = build(replace(settings, workers=1), tmp_path / "local")
     build(replace(settings, engine="ray", workers=2), tmp_path / "ray")
@@ -146,7 +146,7 @@ def test_stages_with_models_have_workers_of_their_own(settings: BuildSettings) -
 
     assert group_stages(with_models) == [
         (False, ["select", "types"]),
-        (True, ["generate", "filter"]),
+        (True, ["generate", "filter", "contradiction"]),
     ]
 
 

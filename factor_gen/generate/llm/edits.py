@@ -12,7 +12,6 @@ from typing import NamedTuple
 
 from pydantic import ConfigDict
 
-from factor_gen.generate.compatible import compatible_reason
 from factor_gen.records import Candidate, ErrorType, Example
 from judges.typed import ParsedReply, Reply
 from lm_factuality.ground.sentences import SIGNS, spaced, words_in
@@ -230,11 +229,6 @@ def _check_edited_sentence(
     # Long sentences may be edited more, but not rewritten.
     if num_edited > max(_MOST_EDITED_WORDS, _MOST_EDITED_SHARE * _count_words(sentence)):
         raise EditError("too far from the sentence")
-
-    reasons = [compatible_reason(sentence, start, end, new) for start, end, new in replacements]
-    # One edit that contradicts the sentence, and so has no reason, is enough.
-    if all(reasons):
-        raise EditError(str(reasons[0]))
 
 
 def _comparable_words(text: str) -> list[str]:

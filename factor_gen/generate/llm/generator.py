@@ -68,7 +68,7 @@ class LLMGenerator:
         """
         self._settings = settings
         self._store = store
-        self._config = _load_judge_with_model(settings.judge, folder)
+        self._config = load_judge_with_model(settings.judge, folder)
         # The judge's YAML may replace prompts of benchmarks too, which this stage does not ask.
         overrides = {name: path for name, path in self._config.prompts.items() if name == _PROMPT}
         self._prompts = Prompts(overrides, PROMPTS_FOLDER)
@@ -119,7 +119,7 @@ class LLMGenerator:
 
         replies = self._ask(self._judge, used_examples)
         # A shard with failed requests must not count as finished.
-        _check_answers([reply.answer for samples in replies for reply in samples])
+        check_answers([reply.answer for samples in replies for reply in samples])
         replies_in_order = iter(replies)
         return [
             example if example.unused else self._add_candidates(example, next(replies_in_order))
@@ -201,7 +201,7 @@ class LLMGenerator:
             del self._judge
 
 
-def _load_judge_with_model(name: str | None, folder: Path) -> JudgeConfig:
+def load_judge_with_model(name: str | None, folder: Path) -> JudgeConfig:
     """Load the configuration of a judge, and check that the judge has a model that writes text.
 
     Args:
@@ -227,7 +227,7 @@ def _load_judge_with_model(name: str | None, folder: Path) -> JudgeConfig:
     return config
 
 
-def _check_answers(answers: Sequence[Answer]) -> None:
+def check_answers(answers: Sequence[Answer]) -> None:
     """Check that no request failed for a reason that may pass, and that most were not refused.
 
     A request that failed because the server was overloaded has to be sent again, so that its shard

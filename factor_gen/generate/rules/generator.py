@@ -13,8 +13,8 @@ from pathlib import Path
 from random import Random
 from typing import NamedTuple
 
-from factor_gen.generate import compatible
-from factor_gen.generate.compatible import compatible_reason
+from factor_gen.contradiction import places
+from factor_gen.contradiction.compatible import compatible_reason
 from factor_gen.generate.rules.asserted import unasserted_reason
 from factor_gen.generate.rules.collocations import Collocations, load_collocations
 from factor_gen.generate.rules.dates import change_dates
@@ -133,7 +133,7 @@ class RulesGenerator:
         return {
             "generator": "rules",
             "version": _VERSION,
-            "lists": hash_lists([DATA, compatible.DATA, LANGUAGES]),
+            "lists": hash_lists([DATA, places.DATA, LANGUAGES]),
             "wordfreq": version("wordfreq"),
             "tagger": dict(self._tagger.fingerprint),
             "per_type": self._settings.per_type,
@@ -257,11 +257,8 @@ def _why_no_contradiction(sentence: TaggedSentence, edit: SentenceEdit) -> str |
     Returns:
         The reason; None if the edit contradicts the sentence.
     """
-    reasons = [compatible_reason(sentence.text, *new) for new in edit.replacements]
-    # One replacement that contradicts the sentence is enough.
-    if all(reasons):
-        return reasons[0]
-    return unasserted_reason(sentence, edit)
+    edited = apply_replacements(sentence.text, edit.replacements)
+    return compatible_reason(sentence.text, edited) or unasserted_reason(sentence, edit)
 
 
 def _are_enough_for_row(edits: Sequence[SentenceEdit]) -> bool:

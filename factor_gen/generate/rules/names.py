@@ -7,7 +7,7 @@ import re
 from collections.abc import Iterable, Iterator
 from random import Random
 
-from factor_gen.generate.compatible import is_within
+from factor_gen.contradiction.places import is_within
 from factor_gen.generate.rules.edits import Replacement, SentenceEdit, make_edit
 from factor_gen.generate.rules.sentence import (
     NEWS_AGENCIES,

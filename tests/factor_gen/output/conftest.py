@@ -11,9 +11,15 @@ import pytest
 from factor_gen.choose import ChosenRow, DocumentOutcome
 from factor_gen.output.write import Provenance
 from factor_gen.records import CIRCUMSTANCE, ENTITY, PREDICATE, Candidate, Example
-from factor_gen.settings import BuildSettings, CorpusSettings, FilterSettings, GenerateSettings
+from factor_gen.settings import (
+    BuildSettings,
+    CorpusSettings,
+    FilterSettings,
+    GenerateSettings,
+    NoCheckSettings,
+)
 
-NO_FILTERS = FilterSettings(nli=None, fluency=None)
+NO_FILTERS = FilterSettings(fluency=None)
 
 
 def make_settings(**changes: Any) -> BuildSettings:
@@ -27,6 +33,7 @@ def make_settings(**changes: Any) -> BuildSettings:
         "folder": Path(),
         "seed": 7,
         "filter": NO_FILTERS,
+        "contradiction": NoCheckSettings(),
         "corpus": CorpusSettings(path="harbours.jsonl", license="MIT", source="the harbour master"),
         "generate": GenerateSettings(generator="rules"),
     }

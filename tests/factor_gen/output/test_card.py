@@ -19,7 +19,9 @@ from factor_gen.settings import (
     FilterSettings,
     FluencySettings,
     GenerateSettings,
+    JudgeSettings,
     NliSettings,
+    OfflineSettings,
 )
 from lm_factuality.benchmarks.factor import rows as factor_rows
 from tests.factor_gen.output.conftest import make_settings
@@ -155,31 +157,47 @@ def test_the_card_says_nothing_of_doubt_if_a_model_made_the_contradictions(
     assert "in other words" not in make_card(generate=GenerateSettings("llm", "lexical"))
 
 
-CONTRADICTION_FILTER_OFF = "**The contradiction filter was off**"
+NOTHING_CHECKED = "**Nothing checked that what was generated contradicts the original**"
 FLUENCY_FILTER_OFF = "**The fluency filter was off**"
 
 
 @pytest.mark.parametrize(
-    ("filters", "is_contradiction_off", "is_fluency_off"),
+    ("settings", "is_check_off", "is_fluency_off"),
     [
-        pytest.param(FilterSettings(None, None), True, True, id="both off"),
-        pytest.param(FilterSettings(nli=None), True, False, id="fluency on"),
-        pytest.param(FilterSettings(), False, False, id="both on"),
+        pytest.param({}, True, True, id="both off"),
+        pytest.param({"filter": FilterSettings()}, True, False, id="fluency on"),
+        pytest.param({"contradiction": OfflineSettings()}, False, True, id="check on"),
     ],
 )
 def test_the_card_says_that_a_filter_was_off(
-    make_card: MakeCard, filters: FilterSettings, is_contradiction_off: bool, is_fluency_off: bool
+    make_card: MakeCard, settings: dict[str, Any], is_check_off: bool, is_fluency_off: bool
 ) -> None:
-    card = make_card(filter=filters)
+    card = make_card(**settings)
 
-    assert (CONTRADICTION_FILTER_OFF in card) is is_contradiction_off
+    assert (NOTHING_CHECKED in card) is is_check_off
     assert (FLUENCY_FILTER_OFF in card) is is_fluency_off
 
 
-def test_the_card_says_which_model_filtered_at_which_threshold(make_card: MakeCard) -> None:
-    filters = FilterSettings(NliSettings(threshold=0.7), FluencySettings("tiny"))
+@pytest.mark.parametrize(
+    ("check", "expected"),
+    [
+        pytest.param(OfflineSettings(), "Check: `offline`. Rules let pass only", id="rules"),
+        pytest.param(JudgeSettings(), "Check: `judge`. `mine.yaml` was asked anew", id="writer"),
+        pytest.param(JudgeSettings(judge="/a/b.yaml"), "`b.yaml` was asked whether", id="judge"),
+    ],
+)
+def test_the_card_says_which_kind_of_check_there_was(
+    make_card: MakeCard, check: object, expected: str
+) -> None:
+    generate = GenerateSettings("llm", "/home/me/mine.yaml")
 
-    card = make_card(filter=filters)
+    assert expected in make_card(contradiction=check, generate=generate)
+
+
+def test_the_card_says_which_model_filtered_at_which_threshold(make_card: MakeCard) -> None:
+    filters = FilterSettings(FluencySettings("tiny"))
+
+    card = make_card(filter=filters, contradiction=NliSettings(threshold=0.7))
 
     expected = (
         "`microsoft/deberta-large-mnli` gives the contradiction more than 0.7 (coreference: 0.3)"
@@ -190,7 +208,7 @@ def test_the_card_says_which_model_filtered_at_which_threshold(make_card: MakeCa
 
 def test_the_card_names_a_model_without_its_folder(make_card: MakeCard) -> None:
     """A card is published, and must not show the folders of this machine."""
-    card = make_card(filter=FilterSettings(None, FluencySettings("/home/me/models/tiny")))
+    card = make_card(filter=FilterSettings(FluencySettings("/home/me/models/tiny")))
 
     assert "`tiny` gives a mean log-likelihood" in card
     assert "/home/me" not in card
@@ -199,7 +217,7 @@ def test_the_card_names_a_model_without_its_folder(make_card: MakeCard) -> None:
 def test_the_card_says_how_the_fluency_filter_read_sentences(make_card: MakeCard) -> None:
     fluency = FluencySettings("tiny", margin=0.05, best=2, context=60)
 
-    card = make_card(filter=FilterSettings(None, fluency))
+    card = make_card(filter=FilterSettings(fluency))
 
     expected = (
         "0.05 nats per token below that of the original, each read after the 60 words before it."
@@ -224,7 +242,7 @@ def test_the_card_says_nothing_of_two_edits_if_there_are_none(card: str) -> None
 
 
 def test_the_card_says_that_no_filter_saw_two_edits_together(make_card: MakeCard) -> None:
-    card = make_card(choose=HIDDEN, filter=FilterSettings(nli=None))
+    card = make_card(choose=HIDDEN, filter=FilterSettings())
 
     assert NOT_FILTERED_AS_A_WHOLE in card
 

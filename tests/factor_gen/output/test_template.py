@@ -3,7 +3,12 @@
 from __future__ import annotations
 
 from factor_gen.config import load_build
-from factor_gen.settings import BuildSettings, CorpusSettings, GenerateSettings
+from factor_gen.settings import (
+    BuildSettings,
+    CorpusSettings,
+    GenerateSettings,
+    OfflineSettings,
+)
 from tests.conftest import REPOSITORY
 
 
@@ -17,4 +22,6 @@ def test_the_template_sets_every_key_to_its_default_but_those_to_fill_in() -> No
         folder=folder,
         corpus=CorpusSettings(path="my_texts/*.txt"),
         generate=GenerateSettings(generator="rules"),
+        # What the rules get by default.
+        contradiction=OfflineSettings(),
     )

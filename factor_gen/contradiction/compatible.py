@@ -1,22 +1,17 @@
 """Edits that contradict nothing, because the sentence may be true before and after them.
 
-Both generators leave these out, since a word list, a language model or an NLI model takes many of
-them for contradictions: *over 200* and *over 300*, *in Wales* and *in Britain*.
+Every kind of check rejects these first, since a word list, a language model or an NLI model takes
+many of them for contradictions: *over 200* and *over 300*, *in Wales* and *in Britain*.
 """
 
 import re
-from collections import defaultdict
-from collections.abc import Iterable, Iterator, Mapping
-from functools import cache
-from pathlib import Path
 from typing import NamedTuple
 
+from factor_gen.contradiction.changes import TextChange, find_changes
+from factor_gen.contradiction.places import DATA, is_within
 from factor_gen.text.analysis import CARDINALS, TENS
 from factor_gen.text.conditions import Tables, TokenContext
 from factor_gen.text.lists import WORDS, read_rows
-from factor_gen.text.names import NATIONALITIES, aliases, countries, geonames
-
-DATA = Path(__file__).parent / "data"
 
 COMPATIBLE_REASONS = (
     "part of a name or reference",
@@ -36,20 +31,15 @@ _QUANTITY = re.compile(rf"(?<![\w.])[$€£¥]?({_NUMBER})", re.IGNORECASE)
 _VALUES = {word: float(value) for value, word in enumerate(CARDINALS, 1)}
 _VALUES |= {word: 10.0 * value for value, word in enumerate(TENS, 2)}
 _DATE_PARTS = {name: re.compile(pattern) for name, pattern in read_rows(DATA / "dates.tsv")}
+_DATE_WORD = (
+    r"(?:[A-Z][a-z]+day|(?:Jan|Feb|Mar|Apr|May|Jun|Jul|Aug|Sep|Oct|Nov|Dec)[a-z]*\.?"
+    r"|\d+(?:st|nd|rd|th)?)"
+)
+_DATE_BEFORE = re.compile(rf"(?:\b{_DATE_WORD},?\s)+\Z")
+_DATE_AFTER = re.compile(rf"\A(?:,?\s?{_DATE_WORD}\b)+")
 _NEAR = 60  # characters on either side of an edit
 _QUANTITY_NEAR = 40  # characters before or after an edit that are searched for a quantity
 _ALMOST_ZERO = 1e-9  # stands for 0: all multiples of 0 are equal, so "over 0" would be no range
-
-
-class TextChange(NamedTuple):
-    """An edit of a sentence: ``new`` in the place of ``old``."""
-
-    before: str
-    """The text before the edited words."""
-    old: str
-    new: str
-    after: str
-    """The text after the edited words."""
 
 
 class Comparator(NamedTuple):
@@ -108,25 +98,30 @@ def _read_comparators() -> list[Comparator]:
 _COMPARATORS = _read_comparators()
 
 
-def compatible_reason(text: str, start: int, end: int, new: str) -> str | None:
+def compatible_reason(sentence: str, edited: str) -> str | None:
     """Tell why an edit of a sentence contradicts nothing: the sentence may be true in both forms.
 
     Example:
-        The edit ``200 -> 300`` of *over 200 boats* gives ``quantities that may both hold``.
+        *over 300 boats* in the place of *over 200 boats* gives ``quantities that may both hold``.
 
     Args:
-        text: The sentence before the edit.
-        start: Where the edited words start.
-        end: Where they end.
-        new: The words that replace ``text[start:end]``.
+        sentence: The sentence before the edit.
+        edited: The sentence after it. It does not matter how wide the edit was thought to be.
 
     Returns:
-        One of `COMPATIBLE_REASONS`; None if nothing says that both may be true.
+        One of `COMPATIBLE_REASONS`, that of the first change. None if a change may contradict the
+        sentence.
     """
-    change = TextChange(before=text[:start], old=text[start:end], new=new, after=text[end:])
+    reasons = [veto_of_change(change) for change in find_changes(sentence, edited)]
+    # One change that contradicts the sentence, and so has no reason, is enough.
+    return reasons[0] if reasons and all(reasons) else None
+
+
+def veto_of_change(change: TextChange) -> str | None:
+    """Return the one of `COMPATIBLE_REASONS` for which a change contradicts nothing, or None."""
     features = {
         "old": [change.old],
-        "new": [new],
+        "new": [change.new],
         "before": [change.before[-_NEAR:]],
         "after": [change.after[:_NEAR]],
         "all before": [change.before],
@@ -238,9 +233,16 @@ def _dates_agree(change: TextChange) -> bool:
         Whether the dates are equal in each part that both state. Dates such as *Monday* and *1985*,
         which have no part in common, agree too. False if one of the texts is no date.
     """
+    # If only the year is left of "May 1985", the change is that of "May" into nothing. The whole
+    # dates have to be compared.
+    before = _DATE_BEFORE.search(change.before)
+    after = _DATE_AFTER.search(change.after)
+    start, end = before.group() if before else "", after.group() if after else ""
     # "May 1985" and "the 1980s" have the decade in common.
-    old_parts = _parts_of_date(change.old)
-    new_parts = _parts_of_date(change.new)
+    old_parts = _parts_of_date(start + change.old + end)
+    new_parts = _parts_of_date(start + change.new + end)
+    if old_parts == new_parts:
+        return False
     if not old_parts or not new_parts:
         return False
     common_parts = old_parts.keys() & new_parts.keys()
@@ -274,101 +276,6 @@ def _parts_of_date(date: str) -> dict[str, str]:
     if "decade" in parts:
         parts["century"] = str(int(parts["decade"][:2]) + 1)
     return parts
-
-
-def is_within(part: str, whole: str) -> bool:
-    """Whether a place lies within another one, or is the same.
-
-    Example:
-        *Houston* is within *Texas* and within *America*, and *Spanish* within *Europe*.
-
-    Args:
-        part: The name of a place, or a nationality, which stands for its country.
-        whole: The name of the place that may be larger.
-    """
-    names = _names_of_place(part)
-    regions = _regions_of(names)
-    # A city is in a country, which is in a continent.
-    larger_regions = _regions_of(regions)
-    return not _names_of_place(whole).isdisjoint(names | regions | larger_regions)
-
-
-def _names_of_place(name: str) -> frozenset[str]:
-    """Return a place with its aliases, or the country of a nationality: *Kyiv* and *Kiev*."""
-    country = NATIONALITIES.get(name) or name
-    place = country.removeprefix("the ")
-    return frozenset({place}).union(aliases().get(place, ()))
-
-
-def _regions_of(places: Iterable[str]) -> set[str]:
-    """Return the larger places that contain one of some places directly."""
-    regions: set[str] = set()
-    for place in places:
-        regions.update(_regions_by_place().get(place, ()))
-    return regions
-
-
-@cache
-def _regions_by_place() -> Mapping[str, set[str]]:
-    """Collect the larger places that contain each place directly.
-
-    Returns:
-        The larger places by name: *Texas* and *United States* for *Houston*.
-    """
-    regions: dict[str, set[str]] = defaultdict(set)
-    for country, continent in _continents_of_countries():
-        regions[country].add(continent)
-    # So far, only the countries have regions.
-    for state in geonames().get_us_states().values():
-        # The name of a state and a country, such as Georgia, means the country.
-        if state["name"] not in regions:
-            regions[state["name"]].add("United States")
-    for region, *members in read_rows(DATA / "regions.tsv"):
-        for member in members:
-            regions[member].add(region)
-    for city, region in _regions_of_cities():
-        regions[city].add(region)
-    return dict(regions)
-
-
-def _continents_of_countries() -> Iterator[tuple[str, str]]:
-    """Find the continent of each country.
-
-    Yields:
-        The names of a country and of its continent, such as *France* and *Europe*.
-    """
-    # Lines such as "EU  Europe" name a continent. All others begin with the name of a region, which
-    # is longer than the code of a continent.
-    rows = read_rows(DATA / "regions.tsv")
-    continents = {row[0]: row[1] for row in rows if len(row[0]) == 2}
-    for country, continent_code in countries().items():
-        # The list has no name for the continent Antarctica.
-        if continent_code in continents:
-            yield country, continents[continent_code]
-
-
-def _regions_of_cities() -> Iterator[tuple[str, str]]:
-    """Find the country of each city, and the state of each city of the United States.
-
-    Yields:
-        The name of a city and of one place in which it lies.
-    """
-    countries_by_code = {
-        country["iso"]: country["name"] for country in geonames().get_countries().values()
-    }
-    states_by_code = geonames().get_us_states()
-    for city in geonames().get_cities().values():
-        name = city["name"]
-        # The name of a city and a country, such as Singapore, means the country.
-        if name in countries():
-            continue
-        country = countries_by_code.get(city["countrycode"])
-        if country:
-            yield name, country
-        # The cities of other countries may have the codes of American states.
-        state = states_by_code.get(city["admin1code"])
-        if country == "United States" and state:
-            yield name, state["name"]
 
 
 _TABLES = Tables(

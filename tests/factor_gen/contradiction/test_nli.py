@@ -1,4 +1,4 @@
-"""The NLI filter's model, whose probabilities are compared with those of transformers."""
+"""The model of the check by NLI, whose probabilities are compared with those of transformers."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ import pytest
 import torch
 from transformers import AutoModelForSequenceClassification, AutoTokenizer
 
-from factor_gen.filter_models import ContradictionPair, NliModel
+from factor_gen.contradiction.nli import ContradictionPair, NliModel
 from factor_gen.settings import NliSettings
 from lm_factuality.ground.errors import ModelError
 from tests.factor_gen.tiny import save_deberta

@@ -1,0 +1,213 @@
+"""The check by a judge, which is asked whether both sentences can be true at the same time.
+
+One question covers several candidates of a sentence. It shows only their changes, since the rest of
+each sentence is that of the completion.
+"""
+
+from collections.abc import Mapping, Sequence
+from dataclasses import replace
+from functools import cached_property
+from itertools import zip_longest
+from pathlib import Path
+from typing import Any, Literal
+
+from factor_gen.contradiction.changes import find_changes
+from factor_gen.contradiction.stage import NOT_CONTRADICTORY, open_candidates, with_checked
+from factor_gen.filters import NOT_SCORED
+from factor_gen.generate.llm.generator import check_answers, load_judge_with_model
+from factor_gen.records import Candidate, Example, last_words
+from factor_gen.settings import JudgeSettings
+from judges.judge import Judge, open_backend
+from judges.store import AnswerStore
+from judges.templates import Prompts
+from judges.typed import Reply
+
+PROMPTS_FOLDER = Path(__file__).resolve().parent / "prompts"
+PROMPT = "exclude"
+NOT_ASKED = "not checked, as others of the sentence were"
+
+
+# The docstrings of the two types below are part of the JSON schema that a judge is asked with.
+class Decision(Reply):
+    """Whether a sentence can be true both before and after a change."""
+
+    number: int
+    words: str
+    both: Literal["yes", "no"]
+
+
+class Decisions(Reply):
+    """What a judge decided about each change of a sentence."""
+
+    changes: list[Decision]
+
+
+class JudgeCheck:
+    """The check that asks a judge about the candidates of each sentence."""
+
+    def __init__(
+        self, settings: JudgeSettings, judge: str | None, folder: Path, store: Path | None = None
+    ) -> None:
+        """Read the judge's YAML. The model is opened when it is first needed.
+
+        Args:
+            settings: The settings of the check.
+            judge: The name of the judge, or its YAML.
+            folder: The folder from which the path of the YAML starts.
+            store: Where the answers are kept. None: in the store that all judges share.
+
+        Raises:
+            ConfigError: The YAML cannot be used, or the judge has no model that writes text.
+        """
+        self._settings = settings
+        self._store = store
+        self._config = load_judge_with_model(judge, folder)
+        self._prompts = Prompts({}, PROMPTS_FOLDER)
+
+    @cached_property
+    def _judge(self) -> Judge:
+        """The judge whose model is asked."""
+        backend = open_backend(self._config)
+        return Judge(self._config, backend, AnswerStore(self._store), self._prompts)
+
+    @property
+    def fingerprint(self) -> Mapping[str, Any]:
+        """Everything that the decisions depend on, apart from the documents."""
+        return {
+            "kind": "judge",
+            "judge": self._judge.identity,
+            "decoding": self._config.decoding.to_dict(),
+            "schema": self._config.schema,
+            "system": self._config.system,
+            "prompts": self._prompts.hashes([PROMPT]),
+            "candidates": self._settings.candidates,
+            "context": self._settings.context,
+        }
+
+    def check(self, examples: Sequence[Example]) -> list[Example]:
+        """Reject the candidates that can be true together with the completion.
+
+        Args:
+            examples: Documents with their candidates.
+
+        Returns:
+            The documents. Candidates that the judge was not asked about are rejected, too.
+
+        Raises:
+            BackendDownError: The model cannot be reached, or gave no answer to some questions.
+                Answers received so far stay in the store.
+        """
+        asked = {example.doc_id: self._choose_candidates(example) for example in examples}
+        to_ask = [example for example in examples if asked[example.doc_id]]
+        # A question to the judge loads its model, which takes long, so none is asked in vain.
+        if not to_ask:
+            return list(examples)
+
+        variables = [self._template_variables(example, asked[example.doc_id]) for example in to_ask]
+        replies = self._judge.ask_typed(
+            PROMPT, Decisions, variables, "contradictory?", check=_find_problem, samples=1
+        )
+        # A shard with failed requests must not count as finished.
+        check_answers([reply.answer for [reply] in replies])
+
+        reasons_by_doc_id = {}
+        for example, [reply] in zip(to_ask, replies, strict=True):
+            candidates = asked[example.doc_id]
+            reasons = _reasons_of(reply.value, len(candidates))
+            reasons_by_doc_id[example.doc_id] = dict(zip(candidates, reasons, strict=True))
+        return [
+            _reject_candidates(example, reasons_by_doc_id.get(example.doc_id, {}))
+            for example in examples
+        ]
+
+    def _choose_candidates(self, example: Example) -> list[Candidate]:
+        """Choose the candidates of a document that the judge is asked about.
+
+        Args:
+            example: The document.
+
+        Returns:
+            At most as many candidates as the settings allow. The error types take turns, so that
+            each of them is among the first.
+        """
+        candidates = open_candidates(example)
+        by_type = [
+            [candidate for candidate in candidates if candidate.type == error_type]
+            for error_type in dict.fromkeys(candidate.type for candidate in candidates)
+        ]
+        chosen = []
+        # A type without further candidates contributes None to a turn.
+        for turn in zip_longest(*by_type):
+            chosen += [candidate for candidate in turn if candidate is not None]
+        return chosen[: self._settings.candidates]
+
+    def _template_variables(
+        self, example: Example, candidates: Sequence[Candidate]
+    ) -> dict[str, object]:
+        """Return the variables of the prompt about some candidates of a document."""
+        context = last_words(example.prefix, self._settings.context)
+        return {
+            # The context becomes one line of the prompt.
+            "context": " ".join(context.split()),
+            "completion": example.completion,
+            "changes": [
+                show_changes(example.completion, candidate.text) for candidate in candidates
+            ],
+        }
+
+    def close(self) -> None:
+        """Close the model and the store of its answers, if they were opened."""
+        # A cached property is in this dictionary once it was used.
+        if "_judge" in self.__dict__:
+            self._judge.close()
+            del self._judge
+
+
+def show_changes(sentence: str, edited: str) -> str:
+    """Show the changes of a sentence, each with a word on both sides.
+
+    Example:
+        ``sold [200 → 300] boats``; several changes are separated by ``; ``.
+    """
+    parts = []
+    for change in find_changes(sentence, edited):
+        before = change.before.split()[-1:]
+        after = change.after.split()[:1]
+        parts.append(" ".join([*before, f"[{change.old} → {change.new}]", *after]))
+    return "; ".join(parts)
+
+
+def _find_problem(reply: Decisions, subject: Mapping[str, Any]) -> str:
+    """Return what is wrong with the numbers of a reply; an empty text if nothing is."""
+    numbers = [decision.number for decision in reply.changes]
+    expected = list(range(1, len(subject["changes"]) + 1))
+    if sorted(numbers) == expected:
+        return ""
+    return f"numbers {numbers}; expected each of {expected} once"
+
+
+def _reasons_of(decisions: Decisions | None, count: int) -> list[str]:
+    """Return for each candidate in question why it is rejected; an empty text if it is not.
+
+    Args:
+        decisions: The reply of the judge. None if it could not be read.
+        count: The number of candidates.
+    """
+    if decisions is None:
+        return [NOT_SCORED] * count
+    in_order = sorted(decisions.changes, key=lambda decision: decision.number)
+    return [NOT_CONTRADICTORY if decision.both == "yes" else "" for decision in in_order]
+
+
+def _reject_candidates(example: Example, reasons: Mapping[Candidate, str]) -> Example:
+    """Reject candidates of a document.
+
+    Args:
+        example: The document.
+        reasons: Why each candidate that was checked is rejected; an empty text if it is not.
+    """
+    checked = {}
+    for candidate in open_candidates(example):
+        reason = reasons.get(candidate, NOT_ASKED)
+        checked[candidate] = replace(candidate, rejected=reason)
+    return with_checked(example, checked)

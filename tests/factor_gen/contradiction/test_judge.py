@@ -1,0 +1,180 @@
+"""The check by a judge, whose answers come from a real HTTP server."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Callable, Iterator
+from pathlib import Path
+from typing import Any
+
+import pytest
+import yaml
+
+from factor_gen.contradiction.judge import JudgeCheck, show_changes
+from factor_gen.contradiction.stage import ContradictionStage
+from factor_gen.records import ENTITY, PREDICATE, Candidate, Example
+from factor_gen.settings import JudgeSettings
+from lm_factuality.ground.errors import BackendDownError, ConfigError
+from tests.judges.server import Act, JudgeServer
+
+COMPLETION = "She sold the old ship in Selmouth in 1903 and left the valley."
+VESSEL = COMPLETION.replace("ship", "vessel")
+DUNWICK = COMPLETION.replace("Selmouth", "Dunwick")
+BOUGHT = COMPLETION.replace("sold", "bought")
+
+OpenStage = Callable[..., ContradictionStage]
+"""Opens the stage with a judge that asks the server of the test."""
+
+
+def make_example(*texts: str, doc_id: str = "a") -> Example:
+    """Return a document with these candidates. A candidate with another verb is of its own type."""
+    candidates = tuple(
+        Candidate(text, PREDICATE if "sold" not in text else ENTITY, "old -> new", "llm")
+        for text in texts
+    )
+    return Example(doc_id, "The mill was old. ", COMPLETION, (ENTITY,), candidates)
+
+
+def write_answer(*answers: str) -> str:
+    """Return a judge's answer to the changes of a sentence, in order."""
+    changes = [
+        {"number": number, "words": "the words", "both": answer}
+        for number, answer in enumerate(answers, 1)
+    ]
+    return json.dumps({"changes": changes})
+
+
+def answer_by_change(prompt: str, attempt: int) -> Act:
+    """Answer that a ship may be a vessel, and that every other change excludes the sentence."""
+    lines = [line for line in prompt.splitlines() if "→" in line]
+    return Act(text=write_answer(*("yes" if "vessel" in line else "no" for line in lines)))
+
+
+@pytest.fixture
+def server() -> Iterator[JudgeServer]:
+    """Return a server that decides about changes."""
+    server = JudgeServer(answer_by_change)
+    yield server
+    server.close()
+
+
+@pytest.fixture
+def open_stage(
+    server: JudgeServer, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> Iterator[OpenStage]:
+    """Return a function that opens the stage with settings of the check."""
+    monkeypatch.delenv("OPENAI_API_KEY", raising=False)
+    stages = []
+    content = {
+        "backend": "openai",
+        "model": "small-judge",
+        "base_url": server.base_url,
+        "max_retries": 0,
+    }
+    (tmp_path / "my_judge.yaml").write_text(yaml.safe_dump(content), encoding="utf-8")
+
+    def open_with(**settings: Any) -> ContradictionStage:
+        """Open the stage with some settings."""
+        check = JudgeCheck(
+            JudgeSettings(**settings), "my_judge.yaml", tmp_path, store=tmp_path / "answers"
+        )
+        stage = ContradictionStage(check)
+        stages.append(stage)
+        return stage
+
+    yield open_with
+    for stage in stages:
+        stage.close()
+
+
+def reasons_of(example: Example) -> list[str]:
+    """Return why each candidate of an example was rejected."""
+    return [candidate.rejected for candidate in example.candidates]
+
+
+def test_candidates_that_may_both_be_true_are_rejected(open_stage: OpenStage) -> None:
+    [example] = open_stage().run([make_example(VESSEL, DUNWICK)])
+
+    assert reasons_of(example) == ["not contradictory", ""]
+
+
+def test_one_question_shows_all_changes_of_a_sentence(
+    open_stage: OpenStage, server: JudgeServer
+) -> None:
+    open_stage().run([make_example(VESSEL, DUNWICK)])
+
+    [prompt] = server.attempts
+    assert prompt.rstrip().endswith(
+        f"Text: The mill was old.\nSentence: {COMPLETION}\n"
+        "1. old [ship → vessel] in\n2. in [Selmouth → Dunwick] in"
+    )
+
+
+def test_the_instructions_come_first_and_are_always_the_same(
+    open_stage: OpenStage, server: JudgeServer
+) -> None:
+    open_stage().run([make_example(VESSEL), make_example(DUNWICK, BOUGHT, doc_id="b")])
+
+    first, second = server.attempts
+    assert first.partition("Text:")[0] == second.partition("Text:")[0]
+
+
+def test_types_take_turns_until_enough_candidates_are_asked_about(open_stage: OpenStage) -> None:
+    [example] = open_stage(candidates=2).run([make_example(DUNWICK, VESSEL, BOUGHT)])
+
+    assert reasons_of(example) == ["", "not checked, as others of the sentence were", ""]
+
+
+def test_nothing_is_asked_about_what_rules_find_compatible(
+    open_stage: OpenStage, server: JudgeServer
+) -> None:
+    example = make_example(COMPLETION.replace("1903", "the 20th century"))
+
+    [checked] = open_stage().run([example])
+
+    assert reasons_of(checked) == ["a time within the other"]
+    assert not server.attempts
+
+
+def test_candidates_are_rejected_if_the_reply_does_not_name_each_of_them(
+    open_stage: OpenStage, server: JudgeServer
+) -> None:
+    server.script = lambda prompt, attempt: Act(text=write_answer("no"))
+
+    [example] = open_stage().run([make_example(VESSEL, DUNWICK)])
+
+    assert reasons_of(example) == ["not scored", "not scored"]
+
+
+def test_a_failed_request_stops_the_shard(open_stage: OpenStage, server: JudgeServer) -> None:
+    server.script = lambda prompt, attempt: Act(status=503)
+
+    with pytest.raises(BackendDownError):
+        open_stage().run([make_example(VESSEL)])
+
+
+def test_the_fingerprint_has_the_judge_and_the_prompt(open_stage: OpenStage) -> None:
+    fingerprint = open_stage().fingerprint
+
+    assert fingerprint["kind"] == "judge"
+    assert "small-judge" in fingerprint["judge"]
+    assert set(fingerprint["prompts"]) == {"exclude"}
+
+
+def test_a_judge_without_a_model_is_refused(tmp_path: Path) -> None:
+    with pytest.raises(ConfigError, match="the lexical judge writes no text"):
+        JudgeCheck(JudgeSettings(), "lexical", tmp_path)
+
+
+@pytest.mark.parametrize(
+    ("edited", "expected"),
+    [
+        (COMPLETION.replace("sold", "never sold"), "She [ → never] sold"),
+        (
+            COMPLETION.replace("She", "He").replace("valley", "city"),
+            "[She → He] sold; the [valley → city] .",
+        ),
+    ],
+)
+def test_changes_are_shown_with_a_word_on_both_sides(edited: str, expected: str) -> None:
+    assert show_changes(COMPLETION, edited) == expected
