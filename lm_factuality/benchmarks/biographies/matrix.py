@@ -344,10 +344,37 @@ def _question_about_other_pages(
         passages = passages_by_title.setdefault(pair.entity, [])
         passages += [passage for passage in pair.evidence if passage not in passages]
     pages = [
-        {"title": title, "passages": passages} for title, passages in passages_by_title.items()
+        {"title": title, "passages": without_repeated_beginning(title, passages)}
+        for title, passages in passages_by_title.items()
     ]
     claims = [fact.text for fact in facts]
     return PageQuestion(facts, page_subject(claims, [], pages=pages, **pairs[0].prompt_variables))
+
+
+def without_repeated_beginning(title: str, passages: Sequence[str]) -> list[str]:
+    """Return the passages of a page, without the beginning of the page that others repeat.
+
+    AmbigBio's passages have 100 words. The last one of a page is filled up from its beginning,
+    which starts with the title.
+
+    Example:
+        Of the passages "Ada Lind was born in Sill." and "She sang. Ada Lind was born in", the
+        second one becomes "She sang.".
+
+    Args:
+        title: The title of the page.
+        passages: The passages that are shown together.
+    """
+    if not title or not any(passage.startswith(title) for passage in passages):
+        return list(passages)
+    shortened = []
+    for passage in passages:
+        own, found_title, repeated = passage.rpartition(title)
+        is_filled_up = own.strip() and any(
+            other != passage and other.startswith(found_title + repeated) for other in passages
+        )
+        shortened.append(own.strip() if is_filled_up else passage)
+    return shortened
 
 
 def problem_with_pages(reply: FactsOfPages, subject: Mapping[str, Any]) -> str:
@@ -465,6 +492,7 @@ def _group_pairs_by_page(pairs: Mapping[PairKey, FactPair]) -> list[PageQuestion
             [pair.fact for pair in pairs_on_page],
             first_pair.titled_passages(evidence),
             evidence=evidence,
+            shown=without_repeated_beginning(first_pair.entity, evidence),
             **first_pair.page_variables,
         )
         questions.append(PageQuestion(keys, subject))
