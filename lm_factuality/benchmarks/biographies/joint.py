@@ -245,7 +245,8 @@ def page_leads(text: GeneratedText) -> list[dict[str, str]]:
         # `partition` leaves nothing behind a title that the passage lacks.
         beginnings = [passage.partition(title)[2] for passage in passages]
         lead = next(filter(None, beginnings), passages[0])
-        leads.append({"title": title, "lead": " ".join(lead.split()[:_LEAD_WORDS])})
+        words = lead.lstrip(" \n\"',.:").split()
+        leads.append({"title": title, "lead": " ".join(words[:_LEAD_WORDS])})
     return leads
 
 

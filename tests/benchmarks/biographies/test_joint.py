@@ -48,8 +48,9 @@ class ScriptedJudge:
     """A judge that gives the replies of a script, and knows which facts each page supports.
 
     Args:
-        replies: The replies to the joint questions, in order.
-        supported: Pairs of a fact and the title of a page that supports it.
+        replies: The replies to the joint questions, in order, as objects or as texts.
+        supported: Pairs of a fact and the title of a page that supports it. If None, the script has
+            the replies to questions about pages, too.
     """
 
     config = JudgeConfig("scripted", "openai", model="m")
@@ -70,10 +71,15 @@ class ScriptedJudge:
         replies = []
         for subject in subjects:
             self.calls.append((prompt_name, self._prompts.render(prompt_name, subject)))
-            content = next(self._replies) if "sentences" in subject else self._verify(subject)
-            answer = Answer(json.dumps(content), "stop")
+            content = self._verify(subject) if self._knows(subject) else next(self._replies)
+            text = content if isinstance(content, str) else json.dumps(content)
+            answer = Answer(text, "stop")
             replies.append([read_reply(answer, reply, subject, check)])
         return replies
+
+    def _knows(self, subject):
+        """Return whether the pages that the judge knows answer a question."""
+        return "claims" in subject and self._supported is not None
 
     def _verify(self, subject):
         """Return the verdicts on all claims of a question about one page or several."""
