@@ -223,6 +223,12 @@ class Usage:
     cost: float | None = None
     """The cost in USD. None if the judge has no prices."""
 
+    shared_prompt_tokens: int = 0
+    """An estimate of the tokens of prompts that stand in a beginning shared by all of a step.
+
+    Servers with a prefix cache process them once.
+    """
+
     refused_options: tuple[str, ...] = ()
     """The options, such as ``seed``, without which some answers were given, as the server refused
     them."""
@@ -242,6 +248,8 @@ class Usage:
     def __str__(self) -> str:
         """Return the tokens and the cost for a progress line: ``1,200 tokens, $0.0300``."""
         tokens = f"{self.prompt_tokens + self.completion_tokens:,} tokens"
+        if self.shared_prompt_tokens:
+            tokens += f" ({self.shared_prompt_tokens:,} of them in shared beginnings of prompts)"
         return tokens if self.cost is None else f"{tokens}, ${self.cost:.4f}"
 
 

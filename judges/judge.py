@@ -10,6 +10,7 @@ import time
 from collections.abc import Callable, Generator, Iterator, Mapping, Sequence
 from contextlib import AbstractContextManager, suppress
 from dataclasses import dataclass, field, replace
+from os.path import commonprefix
 from pathlib import Path
 from pkgutil import resolve_name
 from typing import TYPE_CHECKING, Any, Literal, TypeAlias, TypeVar
@@ -69,6 +70,7 @@ class Judge(AbstractContextManager["Judge"]):
         self._backend = backend
         self._store = store
         self._num_stored = 0  # distinct answers that came from the store
+        self._shared_prompt_tokens = 0
         self._refused_options: set[str] = set()
 
     @classmethod
@@ -117,6 +119,7 @@ class Judge(AbstractContextManager["Judge"]):
         return replace(
             self._backend.usage or Usage(),
             stored=self._num_stored,
+            shared_prompt_tokens=self._shared_prompt_tokens,
             refused_options=tuple(sorted(self._refused_options)),
         )
 
@@ -319,7 +322,10 @@ class Judge(AbstractContextManager["Judge"]):
             """Add to the number of answers that came from the store."""
             self._num_stored += count
 
+        tokens_before = self.usage.prompt_tokens
         answers = answer_requests(self._backend, self._store, requests, description, count_stored)
+        num_sent_tokens = self.usage.prompt_tokens - tokens_before
+        self._shared_prompt_tokens += round(num_sent_tokens * shared_share(requests))
         for answer in answers:
             # Stored answers count too: they were given without these options.
             self._refused_options.update(answer.left_out or ())
@@ -396,6 +402,22 @@ def is_cut_off_in_thought(answer: Answer) -> bool:
     if answer.text is None or not may_be_cut_off:
         return False
     return without_thinking(answer.text) is None
+
+
+def shared_share(requests: Sequence[Request]) -> float:
+    """Return the share of characters that stand in the common beginning of all prompts.
+
+    Example:
+        ``Is it true: A`` and ``Is it true: B`` have 12 of 13 characters in common, so it is 12/13.
+
+    Args:
+        requests: The requests of a step. The share is 0 if all have the same prompt.
+    """
+    prompts = {request.prompt for request in requests}
+    if len(prompts) < 2:
+        return 0.0
+    shared_beginning = commonprefix(list(prompts))  # noqa: RUF071  of characters, not of paths
+    return len(shared_beginning) * len(prompts) / sum(map(len, prompts))
 
 
 def _add_tokens(request: Request, tokens: int) -> Request:

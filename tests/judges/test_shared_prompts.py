@@ -1,0 +1,20 @@
+"""How much of the prompts of a step is a beginning that all of them share."""
+
+from judges.answers import Request, Usage
+from judges.judge import shared_share
+
+
+def test_prompts_share_their_common_beginning():
+    requests = [Request("Is it true: A"), Request("Is it true: B"), Request("Is it true: B")]
+
+    assert shared_share(requests) == 12 / 13
+
+
+def test_equal_prompts_are_asked_once_and_share_nothing():
+    assert shared_share([Request("Is it true?")] * 2) == 0
+
+
+def test_usage_states_the_shared_tokens():
+    usage = Usage(prompt_tokens=900, completion_tokens=100, shared_prompt_tokens=400)
+
+    assert str(usage) == "1,000 tokens (400 of them in shared beginnings of prompts)"
