@@ -13,7 +13,7 @@ vanishes.
 import math
 import random
 import re
-from collections import defaultdict
+from collections import Counter, defaultdict
 from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass
 from itertools import combinations, permutations, product
@@ -21,7 +21,7 @@ from typing import NamedTuple, TypeAlias
 
 import numpy as np
 
-from factor_gen.records import Candidate, Example
+from factor_gen.records import Candidate, Example, Refusal
 from factor_gen.settings import ChooseSettings
 from factor_gen.surface import BalanceLedger, Bools, Ints
 from lm_factuality.ground.packages import need
@@ -81,7 +81,7 @@ def choose_rows(
         usable = usable_candidates(example, settings)
         reason = _reason_for_no_row(usable, settings)
         if reason:
-            yield example.drop("choose", reason)
+            yield example.drop("choose", f"{reason}{_blame(example)}")
             continue
 
         # The random numbers of a document do not depend on the documents before it.
@@ -96,6 +96,21 @@ def _reason_for_no_row(candidates: Sequence[Candidate], settings: ChooseSettings
     if len({candidate.type for candidate in candidates}) < settings.min_types:
         return f"contradictions of fewer than {settings.min_types} types"
     return ""
+
+
+def _blame(example: Example) -> str:
+    """Name the stage that rejected the most contradictions of a document, to end its reason.
+
+    Example:
+        ``; most were rejected by filter``, or an empty text if no stage rejected any.
+    """
+    stages = [Refusal.parse(candidate.rejected).stage for candidate in example.candidates]
+    rejections = Counter(stage for stage in stages if stage)
+    if not rejections:
+        return ""
+    # Of two stages with as many, the one that rejected first is named.
+    [(stage, _)] = rejections.most_common(1)
+    return f"; most were rejected by {stage}"
 
 
 def usable_candidates(example: Example, settings: ChooseSettings) -> list[Candidate]:

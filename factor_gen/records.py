@@ -54,7 +54,7 @@ class Candidate:
     """The mean log-likelihood minus that of the completion, in nats per token."""
 
     rejected: str = ""
-    """The reason why a filter rejected the candidate. Empty if it may be chosen."""
+    """Why a stage rejected the candidate, as ``stage: reason``. Empty if it may be chosen."""
 
     doubtful: int = 0
     """How doubtful it is that the sentence is false.
@@ -92,10 +92,42 @@ class Draw:
 
 
 class Refusal(NamedTuple):
-    """The stage that gave a document up, and its reason. Both are empty if none did."""
+    """The stage that gave a document or a candidate up, and its reason. Both are empty if none did.
+
+    It is recorded as ``stage: reason``.
+    """
 
     stage: str
     reason: str
+
+    @classmethod
+    def parse(cls, text: str) -> Refusal:
+        """Return the refusal that a text such as ``filter: not fluent`` records."""
+        stage, _, reason = text.partition(": ")
+        return cls(stage, reason)
+
+
+class ModelUse(NamedTuple):
+    """The requests that a stage sent to a model, and the tokens that the server counted."""
+
+    requests: int = 0
+    prompt_tokens: int = 0
+    answer_tokens: int = 0
+    uncounted: int = 0
+    """The answers for which the server counted no tokens."""
+
+    def plus(self, more: ModelUse) -> ModelUse:
+        """Return the sum of both."""
+        sums = (first + second for first, second in zip(self, more, strict=True))
+        return ModelUse(*sums)
+
+
+def add_model_use(use: Mapping[str, ModelUse], more: Mapping[str, ModelUse]) -> dict[str, ModelUse]:
+    """Return the sum of what the stages, which are the keys, used of their models."""
+    total = dict(use)
+    for stage, stage_use in more.items():
+        total[stage] = total.get(stage, ModelUse()).plus(stage_use)
+    return total
 
 
 @dataclass(frozen=True, slots=True)
@@ -135,16 +167,18 @@ class Example:
     draw: Draw = Draw()
     """The attempt that the completion comes from."""
 
+    model_use: Mapping[str, ModelUse] = field(default_factory=dict)
+    """What was asked about the document and counted by a server, by the stage that asked."""
+
     @property
     def refusal(self) -> Refusal:
         """The stage that gave the document up, and the reason, as recorded in ``unused``."""
-        stage, _, reason = self.unused.partition(": ")
-        return Refusal(stage, reason)
+        return Refusal.parse(self.unused)
 
     def drop(self, stage: str, reason: str) -> Example:
         """Return a copy of the example that is marked as giving no row.
 
-        The copy has no texts. It keeps the candidates, so that they can be counted.
+        The copy has no texts. It keeps candidates and counts.
 
         Args:
             stage: The stage that gives the document up, such as ``"select"``.

@@ -23,7 +23,7 @@ from tqdm.auto import tqdm
 from factor_gen.choose import usable_candidates
 from factor_gen.engine import LocalEngine
 from factor_gen.ray_engine import RayEngine
-from factor_gen.records import Draw, Example
+from factor_gen.records import Draw, Example, add_model_use
 from factor_gen.settings import BuildSettings
 from factor_gen.stages import ALL_STAGES, READ, RESUME_ADVICE, StageError, describe_shard
 from lm_factuality.ground.errors import DataError
@@ -311,8 +311,8 @@ def _better_draw(best: Example | None, latest: Example, settings: BuildSettings)
         settings: The settings of the build, which say what a row needs.
 
     Returns:
-        The better draw. Its ``draw.total`` is the number of sentences that were drawn so far, and
-        its ``lost`` counts the unusable outputs of the generator for all of them.
+        The better draw. Its ``draw.total`` is the number of sentences that were drawn so far. Its
+        ``lost`` and ``model_use`` are those of all of them.
     """
     # A draw that found no sentence left in the document adds none.
     total = 1 if _has_sentence(latest) else 0
@@ -324,7 +324,12 @@ def _better_draw(best: Example | None, latest: Example, settings: BuildSettings)
     # The counts are those of all draws, whichever of them is kept.
     total += best.draw.total
     lost = Counter(best.lost) + Counter(latest.lost)
-    return replace(better, draw=replace(better.draw, total=total), lost=dict(lost))
+    return replace(
+        better,
+        draw=replace(better.draw, total=total),
+        lost=dict(lost),
+        model_use=add_model_use(best.model_use, latest.model_use),
+    )
 
 
 def run_shards(

@@ -11,7 +11,7 @@ from itertools import groupby
 from pathlib import Path
 from typing import Any, NamedTuple, Protocol, TypeVar
 
-from factor_gen.records import Example
+from factor_gen.records import Example, Refusal
 from factor_gen.settings import (
     BuildSettings,
     FilterSettings,
@@ -138,7 +138,7 @@ class StageRunner:
         for name in names:
             stage = self.open(name)
             try:
-                examples = stage.run(examples)
+                examples = [_name_rejections(example, name) for example in stage.run(examples)]
             except Exception as error:
                 # Our own errors are full sentences. Others need the name of their class.
                 is_expected = isinstance(error, FactualityError)
@@ -153,6 +153,17 @@ class StageRunner:
             # The stages that keep connections or files open have this method.
             if hasattr(stage, "close"):
                 stage.close()
+
+
+def _name_rejections(example: Example, stage: str) -> Example:
+    """Begin the reasons for which a stage has just rejected candidates with the stage's name."""
+    candidates = []
+    for candidate in example.candidates:
+        is_new = candidate.rejected and Refusal.parse(candidate.rejected).stage not in STAGES
+        if is_new:
+            candidate = replace(candidate, rejected=f"{stage}: {candidate.rejected}")
+        candidates.append(candidate)
+    return replace(example, candidates=tuple(candidates))
 
 
 def describe_shard(number: int, examples: Sequence[Example]) -> str:

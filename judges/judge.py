@@ -231,7 +231,7 @@ class Judge(AbstractContextManager["Judge"]):
             if answer.error:
                 problem = f"{replies[index].problem}; asked once more: {reply.problem}"
                 reply = replace(reply, problem=problem)
-            final_replies[index] = reply
+            final_replies[index] = replace(reply, earlier_answer=replies[index].answer)
         return final_replies
 
     def with_verify(self, verify: Literal["fact", "page"]) -> Judge:

@@ -89,6 +89,9 @@ class ParsedReply(Generic[ReplyT]):
     answer: Answer = _NO_ANSWER
     """The answer of the model."""
 
+    earlier_answer: Answer | None = None
+    """The answer that could not be used, so that the question was asked once more."""
+
 
 @cache
 def json_schema_of(reply_type: type[Reply]) -> str:

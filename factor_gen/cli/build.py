@@ -12,6 +12,7 @@ from typing import TYPE_CHECKING, Annotated, Literal
 
 from typer import Argument, Option
 
+from factor_gen.records import ERROR_TYPES
 from lm_factuality.ground.console import print_table
 
 if TYPE_CHECKING:
@@ -67,6 +68,9 @@ def build(
 
     built = pipeline.build(settings, out, restart=restart)
     _print_document_counts(settings.name, built)
+    _print_candidate_counts(built)
+    _print_chosen_types(built)
+    _print_model_use(built)
     _print_reasons("Rows that corpus.where left out", "#rows", built.filtered)
     _print_reasons("What was generated and could not be used", "#times", built.lost)
     sys.stdout.writelines(f"{path}\n" for path in built.files.values())
@@ -95,6 +99,48 @@ def _print_document_counts(name: str, built: "BuiltBenchmark") -> None:
         ("stage", "reason", "#documents", "#share"),
         rows,
     )
+
+
+def _print_candidate_counts(built: "BuiltBenchmark") -> None:
+    """Print how many generated contradictions are in rows, and which stage rejected how many."""
+    rows = []
+    for refusal, count in sorted(built.rejected.items()):
+        rows.append((refusal.stage, refusal.reason, f"{count:,}"))
+    num_chosen = built.chosen.total()
+    num_left = built.candidates - built.rejected.total() - num_chosen
+    rows.append(("choose", "not needed, or too few for a row", f"{num_left:,}"))
+    rows.append(("", "in the rows of the benchmark", f"{num_chosen:,}"))
+    print_table(
+        f"What became of {built.candidates:,} contradictions",
+        ("stage", "reason", "#contradictions"),
+        rows,
+    )
+
+
+def _print_chosen_types(built: "BuiltBenchmark") -> None:
+    """Print the share of each error type among the published contradictions."""
+    num_chosen = built.chosen.total()
+    rows = []
+    for error_type in ERROR_TYPES:
+        count = built.chosen[error_type]
+        rows.append((error_type, f"{count:,}", f"{count / num_chosen:.1%}"))
+    print_table("Error types in the rows", ("type", "#contradictions", "#share"), rows)
+
+
+def _print_model_use(built: "BuiltBenchmark") -> None:
+    """Print the requests and tokens of the stages that asked a model, or nothing if none did."""
+    if not built.model_use:
+        return
+    rows = []
+    notes = []
+    for stage, use in built.model_use.items():
+        tokens = use.prompt_tokens + use.answer_tokens
+        counts = (use.requests, use.prompt_tokens, use.answer_tokens, tokens / built.rows)
+        rows.append((stage, *(f"{count:,.0f}" for count in counts)))
+        if use.uncounted:
+            notes.append(f"{stage}: the server counted no tokens of {use.uncounted:,} answers.")
+    columns = ("stage", "#requests", "#prompt tokens", "#answer tokens", "#tokens a row")
+    print_table("What was asked of models", columns, rows, notes)
 
 
 def _print_reasons(title: str, count_column: str, counts: Mapping[str, int]) -> None:

@@ -14,8 +14,12 @@ from typing import Any, Literal
 from factor_gen.contradiction.changes import find_changes
 from factor_gen.contradiction.stage import NOT_CONTRADICTORY, open_candidates, with_checked
 from factor_gen.filters import NOT_SCORED
-from factor_gen.generate.llm.generator import check_answers, load_judge_with_model
-from factor_gen.records import Candidate, Example, last_words
+from factor_gen.generate.llm.generator import (
+    check_answers,
+    load_judge_with_model,
+    model_use_of,
+)
+from factor_gen.records import Candidate, Example, add_model_use, last_words
 from factor_gen.settings import JudgeSettings
 from judges.judge import Judge, open_backend
 from judges.store import AnswerStore
@@ -110,15 +114,14 @@ class JudgeCheck:
         # A shard with failed requests must not count as finished.
         check_answers([reply.answer for [reply] in replies])
 
-        reasons_by_doc_id = {}
+        checked_examples = {}
         for example, [reply] in zip(to_ask, replies, strict=True):
             candidates = asked[example.doc_id]
             reasons = _reasons_of(reply.value, len(candidates))
-            reasons_by_doc_id[example.doc_id] = dict(zip(candidates, reasons, strict=True))
-        return [
-            _reject_candidates(example, reasons_by_doc_id.get(example.doc_id, {}))
-            for example in examples
-        ]
+            checked = _reject_candidates(example, dict(zip(candidates, reasons, strict=True)))
+            use = add_model_use(example.model_use, {"contradiction": model_use_of([reply])})
+            checked_examples[example.doc_id] = replace(checked, model_use=use)
+        return [checked_examples.get(example.doc_id, example) for example in examples]
 
     def _choose_candidates(self, example: Example) -> list[Candidate]:
         """Choose the candidates of a document that the judge is asked about.

@@ -9,7 +9,7 @@ from pathlib import Path
 from typing import Any
 
 from factor_gen.choose import ChosenRow, DocumentOutcome
-from factor_gen.records import ERROR_TYPES, Example, Refusal
+from factor_gen.records import ERROR_TYPES, Example, ModelUse, Refusal, add_model_use
 from factor_gen.stages import ALL_STAGES
 
 
@@ -32,9 +32,11 @@ class BuiltBenchmark:
 
         # Generated contradictions by error type and generator, and rejected ones by reason.
         self._generated: Counter[tuple[str, str]] = Counter()
-        self._rejected: Counter[str] = Counter()
+        self.rejected: Counter[Refusal] = Counter()
+        # What each stage asked a model.
+        self.model_use: dict[str, ModelUse] = {}
         # Chosen contradictions by error type, and by how doubtful they are (0, 1 or 2).
-        self._chosen: Counter[str] = Counter()
+        self.chosen: Counter[str] = Counter()
         self._doubtful: Counter[int] = Counter()
         # Rows by how many error types their contradictions have.
         self._rows_by_num_types: Counter[int] = Counter()
@@ -46,6 +48,11 @@ class BuiltBenchmark:
     def documents(self) -> int:
         """The number of documents that were counted."""
         return self._documents_by_num_draws.total()
+
+    @property
+    def candidates(self) -> int:
+        """The number of contradictions that were generated, of the sentences that were kept."""
+        return self._generated.total()
 
     @property
     def rows(self) -> int:
@@ -61,11 +68,12 @@ class BuiltBenchmark:
         example = outcome.example if isinstance(outcome, ChosenRow) else outcome
         # The generator worked for documents without a row too.
         self.lost.update(example.lost)
+        self.model_use = add_model_use(self.model_use, example.model_use)
         self._documents_by_num_draws[example.draw.total] += 1
         for candidate in example.candidates:
             self._generated[candidate.type, candidate.generator] += 1
             if candidate.rejected:
-                self._rejected[candidate.rejected] += 1
+                self.rejected[Refusal.parse(candidate.rejected)] += 1
 
         if isinstance(outcome, Example):
             self.unused[outcome.refusal] += 1
@@ -76,7 +84,7 @@ class BuiltBenchmark:
         num_types = len({candidate.type for candidate in outcome.contradictions})
         self._rows_by_num_types[num_types] += 1
         for candidate in outcome.contradictions:
-            self._chosen[candidate.type] += 1
+            self.chosen[candidate.type] += 1
             self._doubtful[candidate.doubtful] += 1
 
     def to_json(self) -> dict[str, Any]:
@@ -104,15 +112,24 @@ class BuiltBenchmark:
             "stages": stages,
             "unused": self._count_unused(),
             "generated": generated,
-            # By reason: contradictions that a filter rejected, and outputs of no use.
-            "rejected": dict(sorted(self._rejected.items())),
+            # By reason: contradictions that a stage rejected, and outputs of no use.
+            "rejected": {
+                f"{stage}: {reason}": count
+                for (stage, reason), count in sorted(self.rejected.items())
+            },
             "lost": dict(sorted(self.lost.items())),
             # Types and degrees of doubt that no contradiction has are listed with 0.
-            "chosen": {error_type: self._chosen[error_type] for error_type in ERROR_TYPES},
+            "chosen": {error_type: self.chosen[error_type] for error_type in ERROR_TYPES},
             "doubtful": {str(degree): self._doubtful[degree] for degree in range(3)},
             # The keys of a JSON object are texts.
             "types_in_a_row": {str(num_types): count for num_types, count in rows_by_num_types},
             "draws": self._count_by_draw(),
+            # Requests and tokens of the stages that ask a model.
+            "model_use": {
+                stage: self.model_use[stage]._asdict()
+                for stage in ALL_STAGES
+                if stage in self.model_use
+            },
         }
 
     def _count_unused(self) -> list[dict[str, Any]]:

@@ -12,7 +12,7 @@ import pytest
 
 from factor_gen import pipeline
 from factor_gen.cli import app
-from factor_gen.records import Example
+from factor_gen.records import Example, ModelUse
 from factor_gen.settings import BuildSettings
 from factor_gen.stages import Stage
 from lm_factuality.ground.command_line import run_command_line
@@ -109,6 +109,61 @@ def test_a_build_prints_how_many_contradictions_were_lost_for_each_reason(
     # Each of the three documents loses five and two contradictions.
     assert ["no", "such", "words", "15"] in table_rows
     assert ["no", "edit", "6"] in table_rows
+
+
+class StrictStage(TinyStage):
+    """A stage that rejects a contradiction of each document, and asked a model about it."""
+
+    def _one(self, example: Example) -> Example:
+        first, *others = super()._one(example).candidates
+        rejected = replace(first, rejected="too bold")
+        return replace(
+            example,
+            candidates=(rejected, *others),
+            model_use={self.name: ModelUse(requests=1, prompt_tokens=900, answer_tokens=100)},
+        )
+
+
+def open_strict(settings: BuildSettings, name: str) -> Stage:
+    """Open a stage ``filter`` that rejects contradictions, or a tiny stage of another name."""
+    is_filter = name == "filter"
+    return StrictStage(name, settings.seed) if is_filter else open_tiny(settings, name)
+
+
+@pytest.fixture
+def strict_build(
+    tmp_path: Path,
+    open_build_with: Callable[[OpenStage], None],
+    capsys: pytest.CaptureFixture[str],
+) -> list[list[str]]:
+    """Return the words of each line that a build of three documents with such a stage prints."""
+    open_build_with(open_strict)
+    run_build(write_corpus(tmp_path, documents=3), tmp_path / "out")
+    return [line.split() for line in capsys.readouterr().out.splitlines()]
+
+
+def test_a_build_prints_which_stage_rejected_how_many_contradictions(
+    strict_build: list[list[str]],
+) -> None:
+    assert ["filter", "too", "bold", "3"] in strict_build
+    assert ["in", "the", "rows", "of", "the", "benchmark", "9"] in strict_build
+
+
+def test_a_build_prints_the_share_of_each_error_type(strict_build: list[list[str]]) -> None:
+    [predicate_line] = [words for words in strict_build if words[:1] == ["predicate"]]
+
+    assert predicate_line[-1].endswith("%")
+
+
+def test_a_build_prints_and_writes_what_was_asked_of_models(
+    strict_build: list[list[str]], tmp_path: Path
+) -> None:
+    manifest = json.loads((tmp_path / "out" / "manifest.json").read_text())
+
+    assert ["filter", "3", "2,700", "300", "1,000"] in strict_build
+    assert manifest["counts"]["model_use"] == {
+        "filter": {"requests": 3, "prompt_tokens": 2700, "answer_tokens": 300, "uncounted": 0}
+    }
 
 
 @pytest.mark.usefixtures("tiny_stages")

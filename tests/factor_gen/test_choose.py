@@ -223,13 +223,27 @@ def test_rejected_and_repeated_candidates_do_not_count() -> None:
         make_candidate("One."),
         make_candidate("One. "),
         make_candidate("Two."),
-        make_candidate("Three.", rejected="not fluent"),
+        make_candidate("Three.", rejected="filter: not fluent"),
     ]
 
     [outcome] = choose([make_example(candidates)])
 
     assert isinstance(outcome, Example)
-    assert outcome.unused == "choose: fewer than 3 contradictions"
+    assert outcome.unused.startswith("choose: fewer than 3 contradictions")
+
+
+def test_the_reason_names_the_stage_that_rejected_the_most_contradictions() -> None:
+    candidates = [
+        make_candidate("One.", rejected="contradiction: not contradictory"),
+        make_candidate("Two.", rejected="filter: not fluent"),
+        make_candidate("Three.", rejected="filter: not scored"),
+    ]
+
+    [outcome] = choose([make_example(candidates)])
+
+    assert isinstance(outcome, Example)
+    reason = "fewer than 3 contradictions; most were rejected by filter"
+    assert outcome.unused == f"choose: {reason}"
 
 
 def test_a_document_with_contradictions_of_too_few_types_gives_no_row() -> None:

@@ -8,6 +8,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import replace
 from functools import cached_property
 from pathlib import Path
+from typing import Any
 
 from factor_gen.generate.llm.edits import (
     REFUSED,
@@ -16,7 +17,14 @@ from factor_gen.generate.llm.edits import (
     candidates_of_reply,
 )
 from factor_gen.language import ENGLISH
-from factor_gen.records import ERROR_TYPES, Candidate, Example, last_words
+from factor_gen.records import (
+    ERROR_TYPES,
+    Candidate,
+    Example,
+    ModelUse,
+    add_model_use,
+    last_words,
+)
 from factor_gen.settings import GenerateSettings
 from judges.answers import Answer
 from judges.config import JudgeConfig, load_judge_config
@@ -190,7 +198,10 @@ class LLMGenerator:
                 reason = "the server refused all requests"
             example = example.drop(self.name, reason)
         return replace(
-            example, lost=dict(sorted(lost.items())), candidates=tuple(candidates.values())
+            example,
+            lost=dict(sorted(lost.items())),
+            candidates=tuple(candidates.values()),
+            model_use=add_model_use(example.model_use, {self.name: model_use_of(replies)}),
         )
 
     def close(self) -> None:
@@ -199,6 +210,29 @@ class LLMGenerator:
         if "_judge" in self.__dict__:
             self._judge.close()
             del self._judge
+
+
+def model_use_of(replies: Sequence[ParsedReply[Any]]) -> ModelUse:
+    """Count the requests and tokens of replies, with those of questions that were asked once more.
+
+    Answers that come from the store count as if they had been asked for now, so that a build that
+    was interrupted has the same counts.
+    """
+    use = ModelUse()
+    for reply in replies:
+        for answer in (reply.earlier_answer, reply.answer):
+            if answer is None:
+                continue
+            is_counted = answer.prompt_tokens is not None
+            use = use.plus(
+                ModelUse(
+                    requests=1,
+                    prompt_tokens=answer.prompt_tokens or 0,
+                    answer_tokens=answer.completion_tokens or 0,
+                    uncounted=0 if is_counted else 1,
+                )
+            )
+    return use
 
 
 def load_judge_with_model(name: str | None, folder: Path) -> JudgeConfig:

@@ -171,6 +171,23 @@ def test_an_answer_without_json_is_asked_for_once_more(
     assert example.lost == {"llm: no JSON object": 1}
 
 
+def test_requests_and_tokens_are_counted_with_those_of_a_second_try(
+    open_generator: OpenGenerator, server: JudgeServer
+) -> None:
+    def answer_at_second_try(prompt: str, attempt: int) -> Act:
+        """Answer without JSON until the prompt says that this cannot be used."""
+        return Act(text=ANSWER if "cannot be used" in prompt else "No.")
+
+    server.script = answer_at_second_try
+
+    [example] = open_generator().run([EXAMPLE])
+
+    use = example.model_use["generate"]
+    assert use.requests == 2
+    assert use.prompt_tokens > 0
+    assert use.uncounted == 0
+
+
 def test_a_request_has_the_json_schema_and_room_for_the_answer(
     open_generator: OpenGenerator, server: JudgeServer
 ) -> None:

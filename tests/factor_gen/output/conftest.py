@@ -73,7 +73,7 @@ def make_row(
         PREDICATE,
         edit="all -> nothing",
         generator="rules/verb",
-        rejected="not fluent",
+        rejected="filter: not fluent",
     )
     example = Example(
         f"d{number}",

@@ -107,7 +107,7 @@ def test_a_licence_that_the_hub_does_not_know_is_named(make_card: MakeCard) -> N
             ["predicate", "3", "33.3", "25.4", "31.3", "47.1"],
             id="error type beside the shares of the paper",
         ),
-        pytest.param(["not fluent", "3"], id="rejected contradictions"),
+        pytest.param(["filter: not fluent", "3"], id="rejected contradictions"),
         pytest.param(["no change", "3"], id="lost contradictions"),
         pytest.param(["left out", "4 rows: language is not en"], id="rows of the corpus left out"),
     ],

@@ -175,7 +175,7 @@ def test_the_manifest_counts_documents_without_a_row_by_reason(manifest: dict[st
 
 
 def test_the_manifest_counts_rejected_and_lost_contradictions(manifest: dict[str, Any]) -> None:
-    assert manifest["counts"]["rejected"] == {"not fluent": 3}
+    assert manifest["counts"]["rejected"] == {"filter: not fluent": 3}
     assert manifest["counts"]["lost"] == {"no change": 3}
 
 
