@@ -178,3 +178,10 @@ def test_a_judge_without_a_model_is_refused(tmp_path: Path) -> None:
 )
 def test_changes_are_shown_with_a_word_on_both_sides(edited: str, expected: str) -> None:
     assert show_changes(COMPLETION, edited) == expected
+
+
+def test_the_question_is_counted(open_stage: OpenStage) -> None:
+    [example] = open_stage().run([make_example(VESSEL, DUNWICK)])
+
+    assert example.model_use["contradiction"].requests == 1
+    assert example.model_use["contradiction"].prompt_tokens > 0
