@@ -4,7 +4,7 @@ VENV := .venv
 BIN := $(VENV)/bin
 PIP := $(BIN)/python -m pip --disable-pip-version-check
 
-.PHONY: help install install-dev dist quickstart chromium test test-all test-vllm real model lint format docs attack bench bench-judge bench-pages bench-gen bench-corrected bench-genres coverage sample clean
+.PHONY: help install install-dev dist quickstart demo chromium test test-all test-vllm real model lint format docs attack bench bench-judge bench-pages bench-gen bench-corrected bench-genres coverage sample clean
 
 help:  ## list the targets
 	@grep -E '^[a-z-]+:.*##' $(MAKEFILE_LIST) | sed -E 's/:.*## /\t/' | expand -t 14
@@ -24,6 +24,9 @@ install-dev: $(VENV)/installed-dev  ## the same with the tools for tests and lin
 
 quickstart: install  ## run the sample benchmark with two tiny checkpoints, offline
 	HF_HUB_OFFLINE=1 $(BIN)/lm-factuality quickstart
+
+demo: install  ## build the demo site of the sample into results/demo, for any static host (about three minutes)
+	PATH="$(CURDIR)/$(BIN):$$PATH" .ci/demo results/demo
 
 chromium:
 	@.ci/chromium

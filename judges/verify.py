@@ -8,12 +8,15 @@ import re
 from collections import defaultdict
 from collections.abc import Callable, Hashable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
-from typing import Annotated, Any, Generic, Literal, NamedTuple, TypeVar
+from typing import TYPE_CHECKING, Annotated, Any, Generic, Literal, NamedTuple, TypeVar
 
 from pydantic import Field
 
 from judges.judge import Judge
 from judges.typed import ParsedReply, Reply, ReplyCheck, numbering_problem
+
+if TYPE_CHECKING:
+    from pandas import DataFrame
 
 PROMPT = "verify"
 SUPPORTED: Literal["supported"] = "supported"
@@ -97,9 +100,17 @@ class Pair:
         return ""
 
 
-def verify(
-    judge: Judge, pairs: Sequence[Pair], description: str = "verifying"
-) -> list[Verification]:
+class Verifications(list[Verification]):
+    """Verdicts in the order of their pairs."""
+
+    def to_pandas(self) -> "DataFrame":
+        """Return a pandas DataFrame with a row for each verdict and a column for each field."""
+        import pandas
+
+        return pandas.DataFrame(list(self))
+
+
+def verify(judge: Judge, pairs: Sequence[Pair], description: str = "verifying") -> Verifications:
     """Ask a judge whether passages support claims.
 
     Args:
@@ -120,7 +131,7 @@ def verify(
     samples_by_question = judge.ask_typed(PROMPT, SupportReply, subjects, description)
 
     # Pairs with a problem stay unscored. The others get the verdicts of the judge.
-    verifications = [_unscored(pair.problem) for pair in pairs]
+    verifications = Verifications(_unscored(pair.problem) for pair in pairs)
     for index, samples in zip(asked_indices, samples_by_question, strict=True):
         verifications[index] = replace(combine_samples(samples), said=reply_texts(samples))
     return verifications

@@ -6,11 +6,14 @@
 from collections import Counter
 from collections.abc import Mapping
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from factor_gen.choose import ChosenRow, DocumentOutcome
 from factor_gen.records import ERROR_TYPES, Example, ModelUse, Refusal, add_model_use
 from factor_gen.stages import ALL_STAGES
+
+if TYPE_CHECKING:
+    from pandas import DataFrame
 
 
 class BuiltBenchmark:
@@ -58,6 +61,12 @@ class BuiltBenchmark:
     def rows(self) -> int:
         """The number of rows of the benchmark."""
         return self._rows_by_draw.total()
+
+    def to_pandas(self) -> "DataFrame":
+        """Return the rows of the benchmark as a pandas DataFrame, with the columns of its CSV."""
+        import pandas
+
+        return pandas.read_csv(self.files["csv"])
 
     def count(self, outcome: DocumentOutcome) -> None:
         """Add a document to the counts.

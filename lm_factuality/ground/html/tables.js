@@ -49,19 +49,21 @@
     const compare = (a, b) => {
       const [one, other] = [valueOf(a, column), valueOf(b, column)];
       if (!numeric) return sign * one.localeCompare(other, "en", { numeric: true });
-      if (one === "" || other === "") return (one === "") - (other === ""); // what has no number is last either way
-      return sign * (Number(one) - Number(other));
+      const [left, right] = [one, other].map((value) => (value === "" ? NaN : Number(value.replace("−", "-").replaceAll(",", ""))));
+      if (Number.isNaN(left) || Number.isNaN(right)) return Number.isNaN(left) - Number.isNaN(right); // what has no number is last either way
+      return sign * (left - right);
     };
     const body = table.tBodies[0];
     body.append(...[...body.rows].sort(compare)); // a stable sort: ties keep the order of before
   }
 
-  function makeSortable(table) {
-    for (const heading of table.tHead.rows[0].cells) {
+  function makeSortable() {
+    const headings = document.querySelectorAll("table[data-sortable] thead th:not(:has(button))");
+    for (const heading of headings) {
       const button = document.createElement("button");
       button.type = "button";
       button.append(...heading.childNodes);
-      button.addEventListener("click", () => sortBy(table, heading));
+      button.addEventListener("click", () => sortBy(heading.closest("table"), heading));
       heading.append(button);
     }
   }
@@ -97,7 +99,8 @@
     for (const event of ["resize", "toggle", "drawn"]) addEventListener(event, hint, true);
     hint();
     addThemeButton();
-    for (const table of document.querySelectorAll("table[data-sortable]")) makeSortable(table);
+    makeSortable();
+    addEventListener("drawn", makeSortable); // tables that scripts draw
     for (const field of document.querySelectorAll("[data-search], [data-filter]")) {
       const name = field.dataset.search ?? field.dataset.filter;
       for (const event of ["input", "change"]) field.addEventListener(event, () => narrow(name));

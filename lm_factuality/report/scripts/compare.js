@@ -21,12 +21,13 @@
     return el("span", { class: `badge ${first ? "a" : "b"}` }, first ? "A better" : "B better");
   }
 
-  // The difference with its interval on a line with zero in the middle; "reach" is what both ends of the line stand for.
+  // The difference with its interval on a line with zero in the middle; "reach" is what both ends of the line stand for. An interval
+  // that goes on beyond an end of the line has an arrow there.
   function bar(low, value, high, reach) {
     const place = (number) => `${50 + 50 * Math.max(-1, Math.min(1, number / reach))}%`;
     const line = el("span", { class: "forest", "aria-hidden": "true" });
     if (low !== null) {
-      const span = el("i", { class: "span" });
+      const span = el("i", { class: `span${low < -reach ? " on-left" : ""}${high > reach ? " on-right" : ""}` });
       span.style.left = place(low);
       span.style.right = `${100 - parseFloat(place(high))}%`;
       line.append(span);
@@ -43,11 +44,11 @@
     return el("tr", {},
       el("th", { scope: "row" }, metric.label, metric.unit ? el("small", {}, metric.unit) : null),
       el("td", { class: "number" }, write(a)), el("td", { class: "number" }, write(b)),
-      el("td", { class: "number" }, el("b", {}, signed(metric.scale * difference, metric.digits)),
+      el("td", { class: "number", "data-value": difference }, el("b", {}, signed(metric.scale * difference, metric.digits)),
         low === null ? null : el("small", {}, `${signed(metric.scale * low, metric.digits)} to ${signed(metric.scale * high, metric.digits)}`)),
-      el("td", { class: "bar-cell" }, bar(low, difference, high, reach),
+      el("td", { class: "bar-cell", "data-value": difference }, bar(low, difference, high, reach),
         el("small", { class: "axis" }, [-1, 0, 1].map((end) => el("span", {}, signed(end * metric.scale * reach, metric.scale * reach >= 1 ? 0 : metric.digits))))),
-      el("td", { class: "number" }, pText(adjusted), el("small", {}, `uncorrected ${pText(p)}`)),
+      el("td", { class: "number", "data-value": adjusted ?? "" }, pText(adjusted), el("small", {}, `uncorrected ${pText(p)}`)),
       el("td", {}, verdict(metric, difference, adjusted, clusters)),
       el("td", { class: "number" }, least === null ? "–" : write(least)),
       el("td", { class: "number" }, n.toLocaleString("en")));
@@ -68,8 +69,8 @@
       return (metric.unit === "%" ? Math.min(end, 100) : end) / metric.scale;
     };
     const head = ["Score", "A", "B", "A minus B", "Difference", "p, Holm", "Verdict", "Detectable", "Rows"];
-    return el("div", { class: "scroll", tabindex: "0", role: "region", "aria-label": task.task }, el("table", { class: "data" },
-      el("thead", {}, el("tr", {}, head.map((label, place) => el("th", { scope: "col", class: [1, 2, 3, 5, 7, 8, 9, 10].includes(place) ? "number" : null }, label)))),
+    return el("div", { class: "scroll", tabindex: "0", role: "region", "aria-label": task.task }, el("table", { class: "data", "data-sortable": true },
+      el("thead", {}, el("tr", {}, head.map((label, place) => el("th", { scope: "col", class: [1, 2, 3, 4, 5, 7, 8].includes(place) ? "number" : null }, label)))),
       el("tbody", {}, rows.map(([metric, each]) => metricRow(metric, each, reach(metric))))));
   }
 

@@ -197,4 +197,5 @@ def test_a_score_of_too_few_documents_is_not_shown():
     assert "<b>80.0</b>" not in table_page
     assert "4 documents, a score needs 5" in table_page
     assert "<b>80.0</b>" not in model_page
-    assert "too few of 4 documents" in model_page
+    assert "4 documents, a score needs 5" in model_page
+    assert model_page.count("A score of too few documents is left out") == 1
