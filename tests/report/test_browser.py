@@ -306,6 +306,18 @@ def test_a_comparison_links_to_rows_on_which_the_models_differ(visit):
     assert texts(browser, ".side > header .badge") == ["right", "wrong"]
 
 
+def test_a_comparison_is_sorted_by_keyboard(visit):
+    browser = visit("compare.html")
+    wait_for(browser, "#pairs thead button")
+
+    browser.find_element("css selector", "#pairs thead th:nth-child(2) button").send_keys("\n")
+
+    table = browser.find_element("css selector", "#pairs table")
+    values = [float(cell.text) for cell in table.find_elements("css selector", "td:nth-child(2)")]
+    assert len(values) > 1
+    assert values == sorted(values, reverse=True)
+
+
 def test_verdicts_on_sentences_are_not_told_by_colour_alone(visit):
     browser = visit("samples.html#task=t0&model=m0&row=0")
     wait_for(browser, ".judged .words-of-fact")

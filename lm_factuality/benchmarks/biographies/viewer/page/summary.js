@@ -36,7 +36,8 @@ function showSummary(title, summary, settings, responses, toggle) {
 }
 
 function tile(name, note, found, format, unit, key) {
-  const interval = found.interval ? `${format(found.interval[0])} – ${format(found.interval[1])}` : "";
+  const signed = (value) => format(value).replace("-", "−");
+  const interval = found.interval ? found.interval.map(signed).join(found.interval[0] < 0 ? " to " : " – ") : "";
   return el("div", { class: `tile ${key}` }, el("dt", {}, name, el("small", {}, note)),
-    el("dd", {}, el("b", {}, found.value === null ? "–" : `${format(found.value)}${unit}`), interval ? el("span", {}, `[${interval}]`) : null));
+    el("dd", {}, el("b", {}, found.value === null ? "–" : `${signed(found.value)}${unit}`), interval ? el("span", {}, `[${interval}]`) : null));
 }
