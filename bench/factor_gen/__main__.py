@@ -121,17 +121,11 @@ def _add_genre_options(parser: argparse.ArgumentParser) -> None:
         default=[],
         help="files with people's labels (default: labels_*.csv in bench/factor_gen)",
     )
-    group.add_argument(
-        "--sheet",
-        type=int,
-        metavar="N",
-        help="draw N contradictions from the builds of each kind for people to judge",
-    )
 
 
 def _measure_genres(arguments: argparse.Namespace) -> Iterator[Record]:
-    """Yield the records of the genres, and draw sheets if they are asked for."""
-    from bench.factor_gen.genres import GenreOptions, draw_sheets, measure_genres
+    """Yield the records of the genres."""
+    from bench.factor_gen.genres import GenreOptions, measure_genres
 
     options = GenreOptions(
         folder=arguments.folder,
@@ -142,8 +136,6 @@ def _measure_genres(arguments: argparse.Namespace) -> Iterator[Record]:
         most_documents=arguments.each,
     )
     yield from measure_genres(options, arguments.labels)
-    if arguments.sheet:
-        draw_sheets(options, arguments.sheet)
 
 
 def _measure_filters(arguments: argparse.Namespace) -> Iterator[Record]:

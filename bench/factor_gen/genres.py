@@ -1,8 +1,7 @@
 """Builds benchmarks by rules from texts of many genres, and measures how good the rows are.
 
-``python -m bench.factor_gen genres`` calls `measure_genres`, and `draw_sheets` for contradictions
-that people judge. Builds can be repeated with a model as the fluency filter, and with an earlier
-revision of this repository.
+``python -m bench.factor_gen genres`` calls `measure_genres`. Builds can be repeated with a model as
+the fluency filter, and with an earlier revision of this repository.
 """
 
 from __future__ import annotations
@@ -11,7 +10,6 @@ import csv
 import hashlib
 import json
 import os
-import random
 import subprocess
 import sys
 from collections import Counter
@@ -41,10 +39,7 @@ BAD = "bad"
 """What people answer about any other."""
 
 _LABELS_FOLDER = Path(__file__).parent
-_LABEL_COLUMNS = ("sheet", "number", "question", "answer", "person", "note")
 _KEY_LENGTH = 12  # hexadecimal digits
-_SHOWN_PREFIX = 240  # characters of the prefix that a sheet shows
-_SEED = 0  # of sheets
 # A cell holds a whole document, which is more than the csv module expects.
 csv.field_size_limit(sys.maxsize)
 
@@ -54,7 +49,7 @@ class GenreOptions:
     """What is measured."""
 
     folder: Path
-    """The folder for texts, builds and sheets."""
+    """The folder for texts and builds."""
 
     names: Sequence[str] = ()
     """The names of genres. If there are none, the genres of ``use`` are measured."""
@@ -78,9 +73,6 @@ class Contradiction:
 
     genre: str
     """The name of its genre."""
-
-    prefix: str
-    """The text before it."""
 
     completion: str
     """The true sentence in its place."""
@@ -135,16 +127,6 @@ class BlindFloor(NamedTuple):
     """The share of pairs in which the property tells which sentence is true. Chance is 0.5."""
 
 
-class Sheet(NamedTuple):
-    """The two files of a sheet."""
-
-    texts: Path
-    """What a person reads. It has texts of packages, so it must not be committed."""
-
-    labels: Path
-    """The labels to fill in."""
-
-
 def measure_genres(options: GenreOptions, labels: Sequence[Path]) -> Iterator[Record]:
     """Build a benchmark of each genre, and measure it.
 
@@ -196,8 +178,8 @@ def read_labels(paths: Sequence[Path]) -> dict[str, str]:
     """Read what people answered about contradictions.
 
     Args:
-        paths: Files of labels, as `write_sheet` prepares them. If there are none, the files
-            ``labels_*.csv`` beside this module are read.
+        paths: Files of labels. If there are none, the files ``labels_*.csv`` beside this module are
+            read. They are of readings before ``factor-gen read``, and serve to compare rules.
 
     Returns:
         `GOOD` or `BAD` by the key of the contradiction, which is the first word of a label's note.
@@ -342,7 +324,6 @@ def read_contradictions(genre: str, path: Path) -> Iterator[Contradiction]:
                 column = f"contradiction_{number}"
                 yield Contradiction(
                     genre=genre,
-                    prefix=row["full_prefix"],
                     completion=row["completion"],
                     text=row[column],
                     error_type=row[f"{column}_type"],
@@ -421,86 +402,3 @@ def blind_floor(contradictions: Sequence[Contradiction]) -> BlindFloor:
         if accuracy > floor.accuracy:
             floor = BlindFloor(name, accuracy)
     return floor
-
-
-def draw_sheets(options: GenreOptions, count: int) -> None:
-    """Draw contradictions from the builds that `measure_genres` left, and print the sheets' paths.
-
-    Args:
-        options: The genres, and whether there are builds with a model too. These have a sheet of
-            their own.
-        count: The number of contradictions on a sheet.
-    """
-    folder = options.folder / find_own_checkout().revision
-    for model in [None, options.model] if options.model else [None]:
-        contradictions: list[Contradiction] = []
-        for genre in _choose_genres(options):
-            name = _build_name(genre, model)
-            path = folder / name / f"{name}.csv"
-            # A build without rows left no file.
-            if path.is_file():
-                contradictions += read_contradictions(genre.name, path)
-        sheet_name = f"{options.use}_{'model' if model else 'bare'}"
-        sheet = write_sheet(options.folder, sheet_name, contradictions, count)
-        sys.stderr.write(f"{sheet.texts}\n{sheet.labels}\n")
-
-
-def write_sheet(
-    folder: Path, name: str, contradictions: Sequence[Contradiction], count: int
-) -> Sheet:
-    """Draw contradictions at random, and write what people read and the labels to fill in.
-
-    Args:
-        folder: The folder for ``NAME.txt`` and ``labels_NAME.csv``.
-        name: The name of the sheet, on which the draw depends.
-        contradictions: The contradictions to draw from.
-        count: How many are drawn, as many of each genre as possible.
-
-    Returns:
-        The paths of both files.
-    """
-    drawn = _draw_evenly(contradictions, count, random.Random(f"{_SEED}/{name}"))
-    sheet = Sheet(folder / f"{name}.txt", folder / f"labels_{name}.csv")
-    entries = []
-    labels = []
-    for number, contradiction in enumerate(drawn, start=1):
-        entries.append(_format_entry(number, contradiction))
-        note = f"{contradiction.key} {contradiction.genre}, {contradiction.error_type}:"
-        labels.append((name, number, "contradiction", "", "", note))
-    write_text(sheet.texts, "\n".join(entries))
-    with sheet.labels.open("w", newline="", encoding="utf-8") as file:
-        writer = csv.writer(file)
-        writer.writerow(_LABEL_COLUMNS)
-        writer.writerows(labels)
-    return sheet
-
-
-def _draw_evenly(
-    contradictions: Sequence[Contradiction], count: int, generator: random.Random
-) -> list[Contradiction]:
-    """Draw contradictions, as many of each genre as possible, in a random order."""
-    remaining: dict[str, list[Contradiction]] = {}
-    for contradiction in contradictions:
-        remaining.setdefault(contradiction.genre, []).append(contradiction)
-    for of_genre in remaining.values():
-        generator.shuffle(of_genre)
-
-    drawn: list[Contradiction] = []
-    while len(drawn) < count and any(remaining.values()):
-        for of_genre in remaining.values():
-            if of_genre:
-                drawn.append(of_genre.pop())
-    drawn = drawn[:count]
-    generator.shuffle(drawn)
-    return drawn
-
-
-def _format_entry(number: int, contradiction: Contradiction) -> str:
-    """Return what a person reads of a contradiction: the end of the prefix, then both sentences."""
-    end_of_prefix = " ".join(contradiction.prefix.split())[-_SHOWN_PREFIX:]
-    return (
-        f"[{number}] {contradiction.genre} | {contradiction.error_type} | {contradiction.edit}\n"
-        f"  ... {end_of_prefix}\n"
-        f"  T {contradiction.completion}\n"
-        f"  F {contradiction.text}\n"
-    )

@@ -31,7 +31,6 @@ from bench.factor_gen.genres import (
     build_genre,
     read_labels,
     summarise_builds,
-    write_sheet,
 )
 from lm_factuality.ground.errors import DataError
 
@@ -296,7 +295,6 @@ def make_contradictions(*texts: str, genre: str = "one") -> list[Contradiction]:
     return [
         Contradiction(
             genre=genre,
-            prefix="Before. ",
             completion="It is old.",
             text=text,
             error_type="entity",
@@ -306,46 +304,28 @@ def make_contradictions(*texts: str, genre: str = "one") -> list[Contradiction]:
     ]
 
 
-def fill_labels(path: Path, num_bad: int) -> None:
-    """Answer "bad" to the first contradictions of a sheet, and "good" to the others."""
-    with path.open(newline="", encoding="utf-8") as file:
-        rows = list(csv.DictReader(file))
-    for number, row in enumerate(rows):
-        row["answer"] = "bad" if number < num_bad else "good"
+def write_labels(path: Path, contradictions: list[Contradiction], num_bad: int) -> Path:
+    """Write labels that call the first contradictions bad, and the others good."""
     with path.open("w", newline="", encoding="utf-8") as file:
-        writer = csv.DictWriter(file, rows[0])
+        writer = csv.DictWriter(file, ["answer", "note"])
         writer.writeheader()
-        writer.writerows(rows)
+        for number, contradiction in enumerate(contradictions):
+            answer = "bad" if number < num_bad else "good"
+            writer.writerow({"answer": answer, "note": f"{contradiction.key} one, entity:"})
+    return path
 
 
-@pytest.fixture
-def contradictions() -> list[Contradiction]:
-    """Return nine contradictions of one genre and two of another."""
-    texts = [f"It is {number}." for number in range(9)]
-    return [
-        *make_contradictions(*texts, genre="one"),
-        *make_contradictions("It is new.", "It is no.", genre="two"),
-    ]
+def test_labels_that_are_not_filled_in_are_refused(tmp_path):
+    labels = tmp_path / "labels.csv"
+    labels.write_text("answer,note\n,0123456789ab one\n", encoding="utf-8")
 
-
-def test_a_sheet_has_as_many_contradictions_of_each_genre_as_possible(tmp_path, contradictions):
-    texts, _ = write_sheet(tmp_path, "trial", contradictions, 4)
-
-    sheet = texts.read_text(encoding="utf-8")
-    assert sheet.count(" one | ") == 2
-    assert sheet.count(" two | ") == 2
-
-
-def test_a_sheet_that_is_not_filled_in_is_refused(tmp_path, contradictions):
-    _, labels = write_sheet(tmp_path, "trial", contradictions, 4)
-
-    with pytest.raises(DataError, match=r"labels_trial.csv:2: expected a note"):
+    with pytest.raises(DataError, match=r"labels.csv:2: expected a note"):
         read_labels([labels])
 
 
-def test_labels_are_counted_for_the_contradictions_of_a_build(tmp_path, contradictions):
-    _, labels = write_sheet(tmp_path, "trial", contradictions, 4)
-    fill_labels(labels, num_bad=1)
+def test_labels_are_counted_for_the_contradictions_of_a_build(tmp_path):
+    contradictions = make_contradictions(*[f"It is {number}." for number in range(9)])
+    labels = write_labels(tmp_path / "labels.csv", contradictions[:4], num_bad=1)
     counts = {"documents": 9, "eligible": 8, "rows": 4, "several": 1}
 
     answers = read_labels([labels])
