@@ -63,9 +63,8 @@ class Collocations:
             start: Where the words that are replaced start.
             end: Where they end.
             substitute: The new words.
-            must_be_in_slot: Whether the corpus must have the substitute between the same two words,
-                such as *ship* between *the* and *sank*. Otherwise it is enough that it has the
-                substitute near a word of the sentence, or uses it like the words that are replaced.
+            must_be_in_slot: Whether the corpus must also have the substitute between the same two
+                words, such as *ship* between *the* and *sank*.
         """
         # Without collocations, there is no corpus that could rule a substitute out.
         if not self.companions:
@@ -78,7 +77,8 @@ class Collocations:
         if must_be_in_slot:
             # The substitute between its two new neighbours, such as "the ship sank".
             slot = [*before[-1:], *new_words, *after[:1]]
-            return _hash_companion(" ".join(slot)) in self._companions_of(stem(substitute))
+            if _hash_companion(" ".join(slot)) not in self._companions_of(stem(substitute)):
+                return False
         if self._has_companion(before, new_words, after):
             return True
         return self._are_used_alike(_split_words(text[start:end]), new_words)

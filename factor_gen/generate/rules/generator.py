@@ -76,7 +76,7 @@ DOUBTFUL: Mapping[str, int] = {
 
 _CONTRADICTIONS_OF_ROW = 3
 _TYPES_OF_ROW = 2
-_VERSION = 14  # raised when the operators make other edits
+_VERSION = 15  # raised when the operators make other edits
 
 
 class SentenceEdits(NamedTuple):

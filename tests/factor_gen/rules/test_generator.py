@@ -334,8 +334,8 @@ def test_most_published_sentences_get_enough_contradictions_for_a_row(
         types = {candidate.type for candidate in example.candidates}
         num_enough += len(example.candidates) >= 3 and len(types) >= 2
 
-    # It was 58% when the test was written.
-    assert num_enough >= 0.56 * len(generated_news)
+    # Of these sentences, 54% get enough by rules that readers find reliable.
+    assert num_enough >= 0.52 * len(generated_news)
 
 
 def test_the_contradictions_of_published_sentences_are_sound_and_small_edits(

@@ -47,6 +47,14 @@ def test_a_new_number_is_as_round_as_the_old_one(text: str, pattern: str) -> Non
         pytest.param("She sold these two boats.", id="these two"),
         pytest.param("The latter four boats were sold.", id="the latter four"),
         pytest.param("It runs between two points.", id="between two"),
+        pytest.param("It is a two's complement.", id="a possessive"),
+        pytest.param("The 0.14 release is new.", id="a release"),
+        pytest.param("See :pep:`646` for it.", id="a reference"),
+        pytest.param("See equation (3.12) for it.", id="an equation"),
+        pytest.param("It reads bases 2, 4 and 8.", id="one of a list"),
+        pytest.param("It reads bases 2 through 16.", id="the ends of a range"),
+        pytest.param("With two arguments, it sets the time.", id="a condition"),
+        pytest.param("Find the file by -inum 678 there.", id="an argument"),
     ],
 )
 def test_a_number_that_is_no_quantity_stays(text: str) -> None:
