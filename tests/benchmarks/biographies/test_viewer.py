@@ -127,9 +127,11 @@ def test_only_the_words_of_a_fact_are_marked(open_page):
 
 
 def test_the_judge_and_its_knowledge_are_named(open_page):
-    browser = open_page(MERGED)
+    browser = open_page(replace(MERGED, judged_against="cited passages"))
 
-    assert "Judge: a-judge; Knowledge: some-pages" in read_texts(browser, "#summary p")[0]
+    settings = "Judge: a-judge; Knowledge: some-pages; Judged against: cited passages"
+    assert settings in read_texts(browser, "#summary p")[0]
+    assert "judged against cited passages" in read_texts(browser, ".head p")[0]
 
 
 def test_passages_have_the_numbers_by_which_the_text_cites_them(open_page):

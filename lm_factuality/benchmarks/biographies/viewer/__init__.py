@@ -10,7 +10,6 @@ from itertools import chain
 from typing import Any, NamedTuple
 
 from lm_factuality.benchmarks.biographies.decompose import CITATION
-from lm_factuality.benchmarks.biographies.generations import DOCUMENTS
 from lm_factuality.benchmarks.biographies.scores import (
     SCORES,
     attributed_entities,
@@ -30,8 +29,6 @@ from lm_factuality.benchmarks.judged import score_figures
 from lm_factuality.ground.html import one_file, read_asset, read_file
 from lm_factuality.harness.generation import JsonObject, Verdict
 
-# What the page calls knowledge that results call otherwise.
-_KNOWLEDGE_WORDS = {DOCUMENTS: "the passages beside each response"}
 # The scripts of the page in their order. They run as one script after elements.js.
 _SCRIPTS = ("marks", "facts", "response", "summary", "list", "main")
 
@@ -254,14 +251,16 @@ def build_page(records: Sequence[Verdict], title: str, about: Mapping[str, Any])
         about: How the scores came about: the name of the ``judge`` and the ``knowledge`` source.
             Other keys are not shown, and missing ones are said to be unknown.
     """
-    knowledge = str(about.get("knowledge") or "unknown")
+    evidence = {str(record.get("judged_against") or "") for record in records} - {""}
     # The summary is computed as that of a run is, so that both have the same numbers.
     rows = [row_metrics(record) for record in records]
     content: dict[str, Any] = {
         "title": title,
         "settings": {
             "judge": about.get("judge") or "unknown",
-            "knowledge": _KNOWLEDGE_WORDS.get(knowledge, knowledge),
+            "knowledge": about.get("knowledge") or "unknown",
+            # Older records do not say.
+            "judged against": ", ".join(sorted(evidence)) or "unknown",
             **{name: records[0][name] for name in ("protocol", "linking")},
         },
         "summary": {**score_figures(rows, SCORES), **count_responses(records)},

@@ -14,7 +14,7 @@ function showResponse(response) {
   if (!response.facts.length) facts.append(el("section", { class: "card" }, el("p", { class: "quiet" }, "There are no facts to show.")));
   const root = el("article", { class: "response" },
     el("header", { class: "head" },
-      el("div", {}, el("h2", { dir: "auto" }, response.name), el("p", { class: "quiet", dir: "auto" }, `#${response.index} · ${response.generation.question}`)), kindMark(response)),
+      el("div", {}, el("h2", { dir: "auto" }, response.name), el("p", { class: "quiet", dir: "auto" }, [`#${response.index}`, response.generation.question, response.judged_against && `judged against ${response.judged_against}`].filter(Boolean).join(" · "))), kindMark(response)),
     notice(response),
     verdict(response),
     el("div", { class: "columns" },
