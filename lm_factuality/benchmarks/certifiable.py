@@ -187,6 +187,9 @@ class JudgedStep:
     They say nothing about runs with other values of these settings.
     """
 
+    method: str = ""
+    """The value of the setting ``method`` in runs that take this step. Empty if all runs do."""
+
     def certification_status(self, metadata: Mapping[str, Any]) -> CertificationStatus:
         """Look up whether the judge of a run is certified for this step.
 

@@ -598,7 +598,12 @@ class Benchmark:
         # Results of runs without a judge have no judge_config.
         if self.judging is None or not metadata.get("judge_config"):
             return []
-        return [step.certification_status(metadata) for step in self.judging.steps]
+        statuses = []
+        for step in self.judging.steps:
+            # Results without the setting are of versions that had one method.
+            if step.method in ("", metadata.get("method", "stepwise")):
+                statuses.append(step.certification_status(metadata))
+        return statuses
 
     @property
     def table_scores(self) -> tuple[Score, ...]:

@@ -10,7 +10,7 @@ from people. The judge sees the passages that the responses were written from.
 import math
 import random
 from collections import Counter, defaultdict
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from functools import partial
 from itertools import combinations
@@ -33,7 +33,8 @@ from lm_factuality.benchmarks.biographies.generations import (
     passages_by_title,
     read_generations,
 )
-from lm_factuality.benchmarks.biographies.method import AMBIGBIO
+from lm_factuality.benchmarks.biographies.method import AMBIGBIO, AmbigBio
+from lm_factuality.benchmarks.biographies.scores import linked_entity_by_fact
 from lm_factuality.benchmarks.biographies.types import Fact, JudgedBiography, Judgement
 from lm_factuality.benchmarks.certifiable import (
     NO_RULINGS,
@@ -57,6 +58,7 @@ MIN_SIMILARITY = 0.7
 F1 is twice the number of common words over the sum of both numbers of words.
 """
 
+JOINT = AmbigBio(method="joint")
 _PUBLISHED = SOURCES[:4]  # Each file of generations comes before the file of decisions on it.
 _BLOBS = ",".join(source.blob for source in _PUBLISHED)
 _STEP_CONFIGS = load_yaml(__package__, "steps.yaml")
@@ -279,7 +281,7 @@ def compare_groups(
     """Compare the fact groups of a judge with the released ones, pair by pair.
 
     Args:
-        judged: The biography with the groups of the judge. Every fact is in one of them.
+        judged: The biography with the groups of the judge.
         released: The numbers of the facts of each group that the authors released.
 
     Returns:
@@ -291,14 +293,23 @@ def compare_groups(
         return [judged.ungrouped]
     judged_group_by_fact = _group_by_fact(judged.groups)
     released_group_by_fact = _group_by_fact(released)
-    # Facts that are in no released group make no pair.
     return [
         Comparison(
             judged=judged_group_by_fact[first] == judged_group_by_fact[second],
             released=released_group_by_fact[first] == released_group_by_fact[second],
         )
-        for first, second in combinations(released_group_by_fact, 2)
+        for first, second in _grouped_pairs(judged_group_by_fact, released_group_by_fact)
     ]
+
+
+def _grouped_pairs(
+    judged_group_by_fact: Mapping[int, int], released_group_by_fact: Mapping[int, int]
+) -> Iterator[tuple[int, int]]:
+    """Return the pairs of facts that are in a group both of the judge and of the release.
+
+    The joint method does not find all released facts.
+    """
+    return combinations(filter(judged_group_by_fact.__contains__, released_group_by_fact), 2)
 
 
 def _describe_groups(judged: JudgedBiography, released: Sequence[Sequence[int]]) -> list[CaseText]:
@@ -318,7 +329,7 @@ def _describe_groups(judged: JudgedBiography, released: Sequence[Sequence[int]])
             label=individuals(released_group_by_fact, first, second),
             evidence=(("Response", judged.generation.output),),
         )
-        for first, second in combinations(released_group_by_fact, 2)
+        for first, second in _grouped_pairs(judged_group_by_fact, released_group_by_fact)
     ]
 
 
@@ -364,6 +375,66 @@ def _linking_cases(response: ReleasedResponse) -> list[Case]:
 def _verify_and_link(judge: Judge, judged: Sequence[JudgedBiography]) -> list[JudgedBiography]:
     """Ask a judge to verify the facts, and link their groups by its verdicts."""
     return [AMBIGBIO.link(biography) for biography in AMBIGBIO.verify(judge, judged)]
+
+
+def _take_apart(judge: Judge, biographies: Sequence[JudgedBiography]) -> list[JudgedBiography]:
+    """Ask a judge the joint question about responses, whatever facts they have."""
+    prepared = [AMBIGBIO.prepare(biography.generation) for biography in biographies]
+    return JOINT.take_apart(judge, prepared)
+
+
+def _group_jointly(judge: Judge, biographies: Sequence[JudgedBiography]) -> list[JudgedBiography]:
+    """Ask a judge the joint question, and express its groups in the released facts.
+
+    Args:
+        judge: The judge.
+        biographies: The responses with their released facts.
+
+    Returns:
+        The responses with the judge's groups of the released facts that it found.
+    """
+    grouped = []
+    for released, judged in zip(biographies, _take_apart(judge, biographies), strict=True):
+        if judged.problem is not None:
+            grouped.append(replace(released, groups=(), ungrouped=judged.problem))
+            continue
+        judged_facts = [fact.text for fact in judged.facts]
+        released_facts = [fact.text for fact in released.facts]
+        matches = match_facts(judged_facts, released_facts, released.generation.name)
+        groups = [
+            tuple(matches[fact] for fact in group if fact in matches) for group in judged.groups
+        ]
+        grouped.append(replace(released, groups=tuple(groups)))
+    return grouped
+
+
+def _link_jointly(judge: Judge, biographies: Sequence[JudgedBiography]) -> list[JudgedBiography]:
+    """Ask a judge the joint question, and take for each released group the page that it named.
+
+    It is the page of most facts that the judge found in the sentences of the group.
+
+    Args:
+        judge: The judge.
+        biographies: The responses with their released facts and groups.
+    """
+    linked = []
+    for released, judged in zip(biographies, _take_apart(judge, biographies), strict=True):
+        pages_by_sentence: dict[int, Counter[int | None]] = defaultdict(Counter)
+        for fact, page in linked_entity_by_fact(judged).items():
+            pages_by_sentence[judged.facts[fact].sentence][page] += 1
+        links = []
+        for group in released.groups:
+            pages: Counter[int | None] = Counter()
+            for sentence in {released.facts[fact].sentence for fact in group}:
+                pages += pages_by_sentence[sentence]
+            links.append(pages.most_common(1)[0][0] if pages else None)
+
+        verified = _guess_verdicts(released)
+        if judged.problem is not None:
+            unscored = (Judgement(UNSCORED, None, judged.problem),) * len(released.entities)
+            verified = replace(released, matrix=(unscored,) * len(released.facts))
+        linked.append(replace(verified, links=tuple(links)))
+    return linked
 
 
 def _guess_links(judged: JudgedBiography) -> JudgedBiography:
@@ -506,6 +577,15 @@ STEPS = {
         _guess_verdicts,
         compare_verdicts,
         _describe_verdicts,
+    ),
+    "joint_decomposition": Step(
+        _decomposition_cases, _take_apart, _guess_facts, compare_facts, _describe_facts
+    ),
+    "joint_grouping": Step(
+        _grouping_cases, _group_jointly, _guess_groups, compare_groups, _describe_groups
+    ),
+    "joint_linking": Step(
+        _linking_cases, _link_jointly, _guess_links, compare_links, _describe_links
     ),
 }
 
@@ -914,7 +994,11 @@ def _make_setting(step_name: str) -> CertifiableSetting:
 SETTINGS = {step_name: _make_setting(step_name) for step_name in STEPS}
 JUDGED_STEPS = tuple(
     JudgedStep(
-        name, (setting,), _STEP_CONFIGS[name]["behind"], _STEP_CONFIGS[name].get("measured", {})
+        name,
+        (setting,),
+        _STEP_CONFIGS[name]["behind"],
+        _STEP_CONFIGS[name].get("measured", {}),
+        _STEP_CONFIGS[name].get("method", ""),
     )
     for name, setting in SETTINGS.items()
 )

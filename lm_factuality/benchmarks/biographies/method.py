@@ -127,7 +127,7 @@ class AmbigBio(JudgedMethod):
     in no group.
     """
 
-    facts: Literal["standalone", "as_written"] = "standalone"
+    facts: Literal["standalone", "as_written"] = "as_written"
     """Whether facts name the person that they describe, or keep the words of the response."""
 
     knowledge: str = DOCUMENTS

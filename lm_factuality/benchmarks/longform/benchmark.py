@@ -9,7 +9,7 @@ from collections import Counter
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import asdict, dataclass, replace
 from pathlib import Path
-from typing import Any, ClassVar, NamedTuple, Protocol
+from typing import Any, ClassVar, Literal, NamedTuple, Protocol
 
 from lm_factuality.benchmarks.biographies.benchmark import ROW_SCRIPT, report_detail
 from lm_factuality.benchmarks.biographies.generations import (
@@ -116,6 +116,8 @@ class LongForm(AmbigBio):
     It takes the steps of D-FActScore. Without ``kind``, a response is about one subject, so facts
     are neither grouped nor linked, and each is verified against the passages nearest to it.
     """
+
+    facts: Literal["standalone", "as_written"] = "standalone"
 
     finder: PassageFinder | None = None
     """What finds the passages for each fact, if documents have none."""

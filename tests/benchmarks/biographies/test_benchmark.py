@@ -134,7 +134,7 @@ def test_the_summary_names_the_settings(summary):
         "knowledge": DOCUMENTS,
         "knowledge_identity": None,
         "linking": "greedy",
-        "facts": "standalone",
+        "facts": "as_written",
         "protocol": "paper",
     }
 

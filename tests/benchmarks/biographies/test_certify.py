@@ -457,3 +457,23 @@ def test_an_option_that_means_nothing_is_refused(options, message, capsys):
     assert main(["certify", "--judge", "lexical", *options]) == 1
 
     assert message in capsys.readouterr().err
+
+
+def test_a_joint_run_is_certified_by_the_joint_steps():
+    statuses = BENCHMARK.certification_statuses({"method": "joint", "judge_config": {"name": "j"}})
+
+    names = [status.step.split(" (")[0] for status in statuses]
+    assert names == ["verification", "joint_decomposition", "joint_grouping", "joint_linking"]
+
+
+def test_the_joint_question_is_measured_by_released_groups_and_links(tmp_path):
+    released = make_released(grouped=(WAS_PAINTER, BORN_IN_OSLO, WAS_SAILOR, SAILED))
+    with Judge.open(load_judge_config("lexical"), tmp_path / "answers.sqlite") as judge:
+        for name in ("joint_grouping", "joint_linking"):
+            step = STEPS[name]
+            (case,) = step.make_cases(released)
+            (result,) = step.ask_judge(judge, [case.biography])
+            comparisons = step.compare(result, case.released)
+
+            # The lexical judge takes this response apart without a mistake.
+            assert all(comparison.judged == comparison.released for comparison in comparisons), name
