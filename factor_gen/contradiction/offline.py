@@ -1,19 +1,267 @@
-"""The check without a model, by rules."""
+"""The check without a model: rules that accept a candidate only if its words exclude the old ones.
 
-from collections.abc import Mapping, Sequence
-from typing import Any
+The old and new words must be of the same kind: numbers, dates, names, words of a line of our lists,
+or words that WordNet calls opposites or kinds of the same thing. A denial excludes what it denies.
+Everything else is rejected, because it may be true as well.
+"""
 
+import re
+from collections import defaultdict
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import replace
+from functools import cache, lru_cache
+from itertools import permutations
+from typing import Any, Literal
+
+from factor_gen.contradiction.changes import TextChange, find_changes
+from factor_gen.contradiction.compatible import veto_of_change
+from factor_gen.contradiction.places import DATA
+from factor_gen.contradiction.stage import open_candidates, with_checked
+from factor_gen.contradiction.wordnet import (
+    ADJECTIVE,
+    ADVERB,
+    NOUN,
+    PARTS_OF_SPEECH,
+    VERB,
+    find_wordnet,
+)
+from factor_gen.generate.rules.words import entries_by_first_word
 from factor_gen.records import Example
+from factor_gen.text.lists import LISTS, WORDS, read_rows, read_word_lists
+from factor_gen.text.names import (
+    FIRST_NAMES,
+    NATIONALITIES,
+    ORGANISATION_WORDS,
+    is_common,
+    may_be_same,
+    places,
+)
+from lm_factuality.ground.packages import need
+
+NOT_EXCLUSIVE = "nothing shows that the words exclude each other"
+DENIED_TWICE = "an opposite that is denied"
+
+Relation = Literal["excludes", "equal", "unknown"]
+
+_WORD = re.compile(r"n['’]t\b|[^\W\d_]+?(?=n['’]t\b)|[^\s\w]?\d[\d.,]*\w*|[\w.'’-]+")
+_NUMBER = re.compile(
+    rf"[$€£¥]?\d+(?:[.,]\d+)*(?:st|nd|rd|th|s|%)?"
+    rf"|(?:{'|'.join((*LISTS['cardinals'], *LISTS['tens'], *LISTS['ordinals']))})(?:-\w+)?",
+    re.IGNORECASE,
+)
+_OPEN_LIST = re.compile(
+    r"\b(?:such as|including|for example|for instance|e\.g\.|among (?:them|others))[^.;:]*\Z"
+)
+_OWN_LISTS = read_word_lists(DATA)
+_NEGATIONS = frozenset(_OWN_LISTS["negations"])
+# They come and go with a denial: "did not sell" denies "sold".
+_AUXILIARIES = frozenset(_OWN_LISTS["auxiliaries"])
+# The rules that replace words of a line in ``substitutes.tsv`` by others of it.
+_LIST_OPERATORS = (
+    "antonym",
+    "noun",
+    "adverb",
+    "comparison",
+    "quantity",
+    "place and time",
+    "order",
+    "cause",
+)
+_DETERMINERS = frozenset(["a", "an", "the"])
+_UPOS = {NOUN: "NOUN", VERB: "VERB", ADJECTIVE: "ADJ", ADVERB: "ADV"}
 
 
 class OfflineCheck:
-    """The check that rejects what the stage's vetoes name."""
+    """The check that accepts candidates whose words exclude those of the completion."""
 
     @property
     def fingerprint(self) -> Mapping[str, Any]:
-        """The kind of check."""
-        return {"kind": "offline"}
+        """The kind of check, and whether it has WordNet."""
+        return {"kind": "offline", "wordnet": find_wordnet() is not None}
 
     def check(self, examples: Sequence[Example]) -> list[Example]:
-        """Return the examples as they are."""
-        return list(examples)
+        """Reject the candidates of which no rule shows that they contradict the completion.
+
+        Args:
+            examples: Documents with their candidates.
+        """
+        checked_examples = []
+        for example in examples:
+            checked = {}
+            for candidate in open_candidates(example):
+                reason = why_not_exclusive(example.completion, candidate.text)
+                checked[candidate] = replace(candidate, rejected=reason or "")
+            checked_examples.append(with_checked(example, checked))
+        return checked_examples
+
+
+def why_not_exclusive(sentence: str, edited: str) -> str | None:
+    """Tell why no rule shows that a sentence cannot be true both before and after an edit.
+
+    Example:
+        *ship* in the place of *boat* gives `NOT_EXCLUSIVE`; *1985* in that of *1987* gives None.
+
+    Args:
+        sentence: The sentence before the edit.
+        edited: The sentence after it.
+
+    Returns:
+        The reason; None if the words exclude each other.
+    """
+    changes = find_changes(sentence, edited)
+    num_denials = sum(_is_denial(change) for change in changes)
+    exclusive = [change for change in changes if not veto_of_change(change) and _excludes(change)]
+    # "Did not fall" in the place of "rose" says nothing new.
+    if num_denials and len(exclusive) > num_denials:
+        return DENIED_TWICE
+    return None if exclusive else NOT_EXCLUSIVE
+
+
+def _is_denial(change: TextChange) -> bool:
+    """Whether a change adds or removes a negation."""
+    return _count_negations(change.old) % 2 != _count_negations(change.new) % 2
+
+
+def _count_negations(text: str) -> int:
+    """Count the negations in a text, such as *not* and *never*."""
+    return sum(word in _NEGATIONS for word in _words_of(text))
+
+
+def _words_of(text: str) -> list[str]:
+    """Split a text into words in lower case: ``did`` and ``n't`` for *didn't*."""
+    return [word.lower() for word in _WORD.findall(text)]
+
+
+def _excludes(change: TextChange) -> bool:
+    """Whether the old and the new words of a change exclude each other."""
+    if _is_denial(change):
+        return _content_words(change.old) == _content_words(change.new)
+    # Other examples may be true as well.
+    if _OPEN_LIST.search(change.before):
+        return False
+    # Words are added or left out.
+    if not change.old or not change.new:
+        return False
+    if _are_listed(change.old.lower(), change.new.lower()):
+        return True
+    if _is_name(change.old, change.before) and _is_name(change.new, change.before):
+        return _are_different_names(change.old, change.new)
+
+    old_words = [word for word in _words_of(change.old) if word not in _DETERMINERS]
+    new_words = [word for word in _words_of(change.new) if word not in _DETERMINERS]
+    if len(old_words) != len(new_words):
+        # WordNet also has phrases, such as "look up".
+        return _relation_of_words("_".join(old_words), "_".join(new_words)) == "excludes"
+    relations = {
+        _relation_of_words(old, new) for old, new in zip(old_words, new_words, strict=True)
+    }
+    return "excludes" in relations and "unknown" not in relations
+
+
+def _content_words(text: str) -> set[str]:
+    """Return the base forms of the words of a text, without negations and auxiliaries."""
+    words = [word for word in _words_of(text) if word not in _NEGATIONS | _AUXILIARIES]
+    return {_base_forms(word, VERB)[0] for word in words}
+
+
+@lru_cache(maxsize=50_000)
+def _relation_of_words(old: str, new: str) -> Relation:
+    """Tell how two words of a sentence relate, one of which stands in the place of the other."""
+    if old == new:
+        return "equal"
+    if _NUMBER.fullmatch(old) and _NUMBER.fullmatch(new):
+        return "excludes"
+    if _are_listed(old, new):
+        return "excludes"
+    wordnet = find_wordnet()
+    if wordnet is None:
+        return "unknown"
+
+    pairs = list(_pairs_of_base_forms(old, new))
+    if any(wordnet.are_opposites(*pair) for pair in pairs):
+        return "excludes"
+    if any(wordnet.may_hold_together(*pair) for pair in pairs):
+        return "unknown"
+    for old_base, new_base, part_of_speech in pairs:
+        if part_of_speech == NOUN and wordnet.are_siblings(old_base, new_base):
+            return "excludes"
+    return "unknown"
+
+
+def _pairs_of_base_forms(old: str, new: str) -> Iterator[tuple[str, str, str]]:
+    """Yield the base forms of two words for each part of speech that both can be."""
+    for part_of_speech in PARTS_OF_SPEECH:
+        for old_base in _base_forms(old, part_of_speech):
+            for new_base in _base_forms(new, part_of_speech):
+                if old_base != new_base:
+                    yield old_base, new_base, part_of_speech
+
+
+def _base_forms(word: str, part_of_speech: str) -> tuple[str, ...]:
+    """Return the base forms of a word as a part of speech: *leaf* and *leave* for *leaves*."""
+    lemminflect = need("lemminflect", "the check offline", "generate")
+    upos = _UPOS[part_of_speech]
+    forms: tuple[str, ...] = lemminflect.getAllLemmas(word, upos=upos).get(upos, ())
+    # lemminflect does not know rare words, which may be base forms themselves.
+    return (*forms, word) if word not in forms else forms
+
+
+def _are_listed(old: str, new: str) -> bool:
+    """Whether words or phrases stand on the same line of our lists, in the same form."""
+    return new in _exclusive_words().get(old, ())
+
+
+@cache
+def _exclusive_words() -> Mapping[str, set[str]]:
+    """Collect the words and phrases of our lists that exclude each other.
+
+    Returns:
+        For each word or phrase, those that it excludes.
+    """
+    exclusive: dict[str, set[str]] = defaultdict(set)
+    lines = [*read_rows(DATA / "classes.tsv"), LISTS["month names"], LISTS["day names"]]
+    for line in lines:
+        for word, second_word in permutations(line, 2):
+            exclusive[word.lower()].add(second_word.lower())
+    for operator in _LIST_OPERATORS:
+        for entries in entries_by_first_word(operator).values():
+            for entry in entries:
+                for substitute in entry.substitutes:
+                    exclusive[entry.word.text].add(substitute.text)
+                    exclusive[substitute.text].add(entry.word.text)
+    return exclusive
+
+
+def _is_name(text: str, before: str) -> bool:
+    """Whether some words of a sentence are a name.
+
+    Args:
+        text: The words.
+        before: The text before them. A word that starts the sentence has a capital in any case.
+    """
+    words = [word for word in text.split() if word.lower() not in _DETERMINERS | WORDS["joints"]]
+    if not words or not all(word[0].isupper() for word in words):
+        return False
+    starts_sentence = not re.search(r"\w", before)
+    return not starts_sentence or any(
+        word in places() or not is_common(word.lower()) for word in words
+    )
+
+
+def _are_different_names(old: str, new: str) -> bool:
+    """Whether two names are of the same kind, and cannot stand for the same thing."""
+    kinds = {_kind_of_name(old), _kind_of_name(new)} - {""}
+    return len(kinds) < 2 and not may_be_same(old, new)
+
+
+def _kind_of_name(name: str) -> str:
+    """Return what a name stands for, as far as our lists tell; an empty text if they do not."""
+    bare_name = name.removeprefix("the ")
+    words = bare_name.split()
+    if bare_name in NATIONALITIES:
+        return "nationality"
+    if bare_name in places():
+        return "place"
+    if not ORGANISATION_WORDS.isdisjoint(words):
+        return "organisation"
+    return "person" if words and words[0] in FIRST_NAMES else ""
