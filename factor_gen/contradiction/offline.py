@@ -25,9 +25,11 @@ from factor_gen.contradiction.wordnet import (
     VERB,
     find_wordnet,
 )
+from factor_gen.generate.rules.words import DATA as RULES_DATA
 from factor_gen.generate.rules.words import entries_by_first_word
 from factor_gen.records import Example
-from factor_gen.text.lists import LISTS, WORDS, read_rows, read_word_lists
+from factor_gen.text.lists import DATA as TEXT_DATA
+from factor_gen.text.lists import LISTS, WORDS, hash_lists, read_rows, read_word_lists
 from factor_gen.text.names import (
     FIRST_NAMES,
     NATIONALITIES,
@@ -76,8 +78,12 @@ class OfflineCheck:
 
     @property
     def fingerprint(self) -> Mapping[str, Any]:
-        """The kind of check, and whether it has WordNet."""
-        return {"kind": "offline", "wordnet": find_wordnet() is not None}
+        """The kind of check, the lists that it shares, and whether it has WordNet."""
+        return {
+            "kind": "offline",
+            "wordnet": find_wordnet() is not None,
+            "shared lists": hash_lists([RULES_DATA, TEXT_DATA]),
+        }
 
     def check(self, examples: Sequence[Example]) -> list[Example]:
         """Reject the candidates of which no rule shows that they contradict the completion.
@@ -99,7 +105,7 @@ def why_not_exclusive(sentence: str, edited: str) -> str | None:
     """Tell why no rule shows that a sentence cannot be true both before and after an edit.
 
     Example:
-        *ship* in the place of *boat* gives `NOT_EXCLUSIVE`; *1985* in that of *1987* gives None.
+        *vessel* in the place of *ship* gives `NOT_EXCLUSIVE`; *1985* in that of *1987* gives None.
 
     Args:
         sentence: The sentence before the edit.
