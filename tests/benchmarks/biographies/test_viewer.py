@@ -151,7 +151,14 @@ def test_passages_have_no_numbers_that_may_be_wrong(open_page):
     assert read_texts(browser, ".passages .cite") == []
 
 
-@pytest.mark.parametrize(("score", "text"), [(0.0, "not supported"), (0.25, "not supported, 0.25")])
+@pytest.mark.parametrize(
+    ("score", "text"),
+    [
+        (0.0, "not supported"),
+        (0.25, "not supported, 0.25"),
+        (0.002, "not supported, below 0.01"),
+    ],
+)
 def test_a_probability_is_shown_only_if_the_judge_gave_one(open_page, score, text):
     matrix = ((Judgement("not_supported", score), Judgement("not_supported", score)),) * 2
     browser = open_page(replace(MERGED, matrix=matrix))

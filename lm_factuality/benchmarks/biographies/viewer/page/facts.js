@@ -86,10 +86,16 @@ function evidence(response, group, fact) {
     return el("details", { class: "judgement", open: entity === link || outcome === "supported" },
       el("summary", {}, icon(outcome), entityMark(entity, title, entity === link ? "solid" : "hollow"),
         el("span", { class: "title" }, title),
-        // A judge that gives no probability is recorded as certain.
-        el("span", { class: "outcome" }, `${verdictWord(response.matrix[fact][entity])}${score > 0 && score < 1 ? `, ${score.toFixed(2)}` : ""}`)),
+        el("span", { class: "outcome" }, `${verdictWord(response.matrix[fact][entity])}${probability(score)}`)),
       inner);
   });
+}
+
+// A judge that gives no probability is recorded as certain.
+function probability(score) {
+  if (score === null || score === 0 || score === 1) return "";
+  if (score < 0.01) return ", below 0.01";
+  return score > 0.99 ? ", above 0.99" : `, ${score.toFixed(2)}`;
 }
 
 // Some judges say of an unsupported fact whether the page contradicts it.
