@@ -4,7 +4,7 @@ VENV := .venv
 BIN := $(VENV)/bin
 PIP := $(BIN)/python -m pip --disable-pip-version-check
 
-.PHONY: help install install-dev dist quickstart demo chromium test test-all test-vllm real model lint format docs attack bench bench-judge bench-pages bench-gen bench-corrected bench-genres coverage sample clean
+.PHONY: help install install-dev dist quickstart demo chromium test test-all test-vllm test-lm-eval real model lint format docs attack bench bench-judge bench-pages bench-gen bench-corrected bench-genres coverage sample clean
 
 help:  ## list the targets
 	@grep -E '^[a-z-]+:.*##' $(MAKEFILE_LIST) | sed -E 's/:.*## /\t/' | expand -t 14
@@ -48,6 +48,17 @@ $(VENV)-vllm/installed: pyproject.toml
 
 test-vllm: $(VENV)-vllm/installed  ## the same tasks and judges through vLLM, a vLLM server and transformers serve
 	HF_HUB_OFFLINE=1 $(VENV)-vllm/bin/python -m pytest -m slow tests/test_vllm.py tests/test_servers.py tests/test_typed_servers.py
+
+# Releases of lm_eval, each in an environment of its own; main is the newest commit of its repository.
+LM_EVAL ?= 0.4.13 0.5.0.dev1 main
+$(VENV)-lm-eval-%/installed: pyproject.toml constraints.txt
+	test -x $(@D)/bin/python || $(PYTHON) -m venv $(@D)
+	$(@D)/bin/python -m pip --disable-pip-version-check install --quiet -c constraints.txt -e .
+	$(@D)/bin/python -m pip --disable-pip-version-check install --quiet --no-deps '$(if $(filter main,$*),git+https://github.com/EleutherAI/lm-evaluation-harness,lm_eval==$*)'
+	@touch $@
+
+test-lm-eval: install-dev $(LM_EVAL:%=$(VENV)-lm-eval-%/installed)  ## the sample tasks with each supported release of lm_eval (LM_EVAL="0.4.13" for one)
+	HF_HUB_OFFLINE=1 $(BIN)/python -m pytest tests/test_lm_eval_releases.py
 
 $(VENV)/installed-real: $(VENV)/installed
 	$(PIP) install --quiet -c constraints.txt -e '.[plots,real]'
@@ -113,4 +124,4 @@ dist:  ## build the wheel and the source archive into dist/, and check them in a
 	.ci/dist
 
 clean:  ## remove what the other targets made
-	rm -rf $(VENV) $(VENV)-vllm results dist .mypy_cache .ruff_cache .pytest_cache .hypothesis
+	rm -rf $(VENV) $(VENV)-vllm $(VENV)-lm-eval-* results dist .mypy_cache .ruff_cache .pytest_cache .hypothesis

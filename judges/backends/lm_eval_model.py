@@ -373,7 +373,9 @@ def _instances(
     instances = []
     for number, prompt in enumerate(prompts):
         # Models change the arguments that they are passed, so each instance has a copy.
-        instance = Instance("generate_until", {}, (prompt, dict(arguments)), number)
+        instance = Instance(
+            "generate_until", {}, (prompt, dict(arguments)), task_name="", doc_id=number, idx=number
+        )
         instances.append(instance)
     return instances
 

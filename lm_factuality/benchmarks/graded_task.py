@@ -40,7 +40,7 @@ class GradedTask(JudgedTask):
         """
         # lm_eval calls read_documents later, without these arguments.
         self._grading: GradedAnswers = self.declared.judging.make_method(metadata)
-        self._dataset = dict(config)
+        self._data_config = dict(config)
         lm_eval_config = {"doc_to_text": "text", "doc_to_target": "reference"}
         return self._grading, TaskSettings(lm_eval_config, self._grading.recorded_settings)
 
@@ -54,7 +54,7 @@ class GradedTask(JudgedTask):
             DataError: The data cannot be read, a row lacks a text, or rows are missing.
         """
         records, description = read_records(
-            self._dataset, "a table with a column of questions and one of answers"
+            self._data_config, "a table with a column of questions and one of answers"
         )
         # Results show the metadata, so that readers see which data was used.
         self.config.metadata["data"] = description

@@ -140,7 +140,7 @@ class ScoredTask(SuiteTask):
             config: The YAML.
             metadata: Its metadata, with those of the command line.
         """
-        self._dataset = dict(config)
+        self._data_config = dict(config)
         lm_eval_config = {
             "output_type": "generate_until",
             "doc_to_text": "text",
@@ -157,7 +157,7 @@ class ScoredTask(SuiteTask):
         Raises:
             DataError: The data cannot be read, or a column of the prompt is missing or empty.
         """
-        records, description = read_records(self._dataset, "a table")
+        records, description = read_records(self._data_config, "a table")
         # Results show the metadata, so that readers see which data was used.
         self.config.metadata["data"] = description
         columns = _column_names(self.prompt)

@@ -1,9 +1,11 @@
 """Finds evidence for claims, in people's documents or with a web search service."""
 
+from __future__ import annotations
+
 from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from judges.claims import Evidence
 from judges.judge import Judge
@@ -13,7 +15,9 @@ from lm_factuality.check.check import EvidenceSource, FoundEvidence
 from lm_factuality.check.knowledge import CheckKnowledge
 from lm_factuality.check.passages import cut_into_passages
 from lm_factuality.retrieval.bm25 import Searcher
-from lm_factuality.retrieval.search.service import SearchReport, SearchService
+
+if TYPE_CHECKING:
+    from lm_factuality.retrieval.search.service import SearchReport, SearchService
 
 
 class DocumentEvidence:

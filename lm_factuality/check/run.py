@@ -19,9 +19,6 @@ from lm_factuality.check.evidence import DocumentEvidence, SearchEvidence
 from lm_factuality.check.knowledge import open_knowledge
 from lm_factuality.check.results import CheckResult
 from lm_factuality.ground.errors import ConfigError
-from lm_factuality.retrieval.search.config import load_search_config
-from lm_factuality.retrieval.search.service import SearchService
-from lm_factuality.retrieval.search.store import SearchStore
 
 # The other settings know only two classes, or their data are not part of the suite.
 _VERDICTS = JudgedStep("verdicts", (SETTING,), "all figures")
@@ -107,6 +104,11 @@ def open_evidence(
         with closing(open_knowledge(knowledge)) as documents:
             yield DocumentEvidence(knowledge, documents)
     elif search is not None:
+        # A check against documents need not wait for the import of the HTTP client.
+        from lm_factuality.retrieval.search.config import load_search_config
+        from lm_factuality.retrieval.search.service import SearchService
+        from lm_factuality.retrieval.search.store import SearchStore
+
         config = load_search_config(search)
         with closing(SearchStore()) as store, closing(SearchService(config, store)) as service:
             yield SearchEvidence(search, service, judge)

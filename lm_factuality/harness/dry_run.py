@@ -110,7 +110,8 @@ def _build_requests(task: SuiteTask, name: str, config: LmEvalPart) -> None:
     """Build the requests of a task as lm_eval does, with the options of the run."""
     if task.generates and config.gen_kwargs:
         task.set_config(key="generation_kwargs", value=config.gen_kwargs, update=True)
-    sample_size = internal("lm_eval.evaluator_utils:get_sample_size")
+    module = "lm_eval.evaluator_utils"
+    sample_size = internal(f"{module}:get_sample_size", f"{module}:_get_sample_size")
     samples = config.samples or {}
     task.build_all_requests(
         limit=sample_size(task, config.limit),

@@ -21,7 +21,7 @@ from contextlib import contextmanager, nullcontext
 from functools import partial, wraps
 from typing import Any
 
-from lm_eval import evaluator, evaluator_utils
+from lm_eval import evaluator
 from lm_eval.api.instance import Instance
 from lm_eval.api.model import LM, CachingLM
 
@@ -29,7 +29,7 @@ from lm_factuality.ground.packages import replaced
 from lm_factuality.harness import answers, preflight, requests, rolling, thinking
 from lm_factuality.harness.context import current_run
 from lm_factuality.harness.failures import waits_for_busy_server
-from lm_factuality.harness.internals import internal
+from lm_factuality.harness.internals import StderrOfMetric, internal, with_stderrs
 from lm_factuality.harness.kept_answers import keep_answers
 from lm_factuality.harness.progress import reported_requests
 from lm_factuality.harness.requests import is_a, is_greedy, seed_samples
@@ -69,7 +69,11 @@ def extend_evaluate() -> None:
                 lm = model
         current_run().is_evaluating.set()
         _check_chat_server(model, options)
-        with keep_answers(model, store), _with_request_types(model), _with_stderrs():
+        with (
+            keep_answers(model, store),
+            _with_request_types(model),
+            with_stderrs(_know_suite_stderrs),
+        ):
             results = evaluate(lm, *arguments, **options)
         # In a run of several processes, only the first one has results.
         if results is not None:
@@ -143,18 +147,15 @@ def _with_request_types(model: LM) -> Iterator[None]:
         yield
 
 
-@contextmanager
-def _with_stderrs() -> Iterator[None]:
-    """Let lm_eval use the standard errors of the suite's aggregations within a ``with`` block."""
-    lm_eval_stderr = internal("lm_eval.evaluator_utils:stderr_for_metric")
+def _know_suite_stderrs(lm_eval_stderr: StderrOfMetric) -> StderrOfMetric:
+    """Return lm_eval's function for standard errors, which also knows the suite's aggregations."""
 
     def stderr_for_metric(metric: object, *arguments: Any, **options: Any) -> object:
         if isinstance(metric, Aggregation):
             return _stderr_function(metric)
         return lm_eval_stderr(metric, *arguments, **options)
 
-    with replaced(evaluator_utils, stderr_for_metric=stderr_for_metric):
-        yield
+    return stderr_for_metric
 
 
 def _stderr_function(aggregation: Aggregation) -> Callable[[Sequence[Any]], object] | None:

@@ -1,38 +1,61 @@
-"""Looks up the parts of lm_eval that its guides do not describe.
+"""Looks up the parts of lm_eval that its guides do not describe, and hides what releases changed.
 
-Other releases may have moved these parts, so the suite imports each by name, and a missing one is
-an error that says what to install. docs/development.md lists the parts and their uses.
+lm_eval 0.5 scores with ``scorers`` where 0.4 has filters alone. All code that differs between the
+two is here; the rest of the suite is written for both. Other releases may have moved further parts,
+so the suite imports each by name, and a missing one is an error that says what to install.
+docs/development.md lists the parts and their uses.
 """
 
+from __future__ import annotations
+
+import json
 import pkgutil
+from argparse import ArgumentParser
+from collections.abc import Callable, Mapping, Sequence
+from contextlib import AbstractContextManager
+from dataclasses import fields
 from importlib.metadata import version
-from typing import Any, TypeAlias
+from typing import TYPE_CHECKING, Any, TypeAlias
 
 from lm_factuality.ground.errors import ConfigError
+from lm_factuality.ground.packages import replaced
 
-SUPPORTED = "lm-eval>=0.4.13,<0.5"  # as in pyproject.toml
+if TYPE_CHECKING:
+    from lm_eval.api.filter import FilterEnsemble
+    from lm_eval.api.instance import Instance
+    from lm_eval.api.task import Task
+    from lm_eval.tasks import TaskManager
+
+SUPPORTED = "lm-eval>=0.4.13,<=0.5.0,!=0.5.0"  # as in pyproject.toml
 
 
 LmEvalPart: TypeAlias = Any
 """A module, class, function or value of lm_eval. Its type depends on the name that is looked up."""
 
+StderrOfMetric: TypeAlias = Callable[..., object]
+"""lm_eval's function that returns the function for the standard error of an aggregation."""
 
-def internal(name: str) -> LmEvalPart:
+
+def internal(*names: str) -> LmEvalPart:
     """Import a function, class or attribute of lm_eval that its guides do not describe.
 
     Example:
         ``internal("lm_eval.utils:make_table")`` returns the function ``make_table``.
 
     Args:
-        name: The part, as ``lm_eval.module:Class.attribute``.
+        *names: The part, as ``lm_eval.module:Class.attribute``, under its names in releases of
+            lm_eval. The first one that exists is imported.
 
     Raises:
         ConfigError: The installed lm_eval has no such part.
     """
-    try:
-        return pkgutil.resolve_name(name)
-    except (ImportError, AttributeError) as error:
-        raise missing_part(name) from error
+    problem: Exception | None = None
+    for name in names:
+        try:
+            return pkgutil.resolve_name(name)
+        except (ImportError, AttributeError) as error:
+            problem = error
+    raise missing_part(names[0]) from problem
 
 
 def missing_part(name: str) -> ConfigError:
@@ -41,3 +64,134 @@ def missing_part(name: str) -> ConfigError:
         f"lm_eval {version('lm_eval')} has no {name.replace(':', '.')}, which lm-factuality relies"
         f" on; install a version that has it: pip install '{SUPPORTED}'"
     )
+
+
+def has_scorers() -> bool:
+    """Tell whether lm_eval scores with scorers, as it does from 0.5 on."""
+    task_class = internal("lm_eval.api.task:Task")
+    return hasattr(task_class, "process_instances")
+
+
+def index_of(manager: TaskManager) -> Mapping[str, LmEvalPart]:
+    """Return lm_eval's entry of each task, group and tag, by name."""
+    name = "_task_index" if has_scorers() else "task_index"
+    internal(f"lm_eval.tasks:TaskManager.{name}")
+    entries: Mapping[str, LmEvalPart] = getattr(manager, name)
+    return entries
+
+
+def with_stderrs(
+    replace: Callable[[StderrOfMetric], StderrOfMetric],
+) -> AbstractContextManager[None]:
+    """Replace lm_eval's function for standard errors within a ``with`` block.
+
+    Args:
+        replace: Returns the new function for lm_eval's own.
+    """
+    module = internal("lm_eval.api.metrics" if has_scorers() else "lm_eval.evaluator_utils")
+    lm_eval_stderr = internal(f"{module.__name__}:stderr_for_metric")
+    return replaced(module, stderr_for_metric=replace(lm_eval_stderr))
+
+
+def request_arguments(task: Task, doc: Mapping[str, Any], **arguments: Any) -> dict[str, Any]:
+    """Return the arguments by which a request knows its row, for lm_eval's ``Instance``.
+
+    Args:
+        task: The task.
+        doc: The document of the row.
+        **arguments: The keyword arguments that lm_eval passes to ``construct_requests``. Those
+            about chat templates are left out, since ``Instance`` does not accept them.
+
+    Returns:
+        The arguments. ``metadata`` has the name of the task, the number of the row, and how often
+        the request is repeated.
+    """
+    metadata = arguments.get("metadata")
+    if metadata is None:
+        metadata = (task.config.task, arguments["doc_id"], task.config.repeats)
+    identity = {"metadata": metadata, "task_name": metadata[0], "doc_id": metadata[1]}
+    # Samples show the target of a row. From 0.5 on, they take it from the first request.
+    if any(field.name == "target" for field in fields(internal("lm_eval.api.instance:Instance"))):
+        identity["target"] = task.doc_to_target(doc)
+    return identity
+
+
+def filters_of(task: Task) -> list[FilterEnsemble]:
+    """Return the filters that lm_eval applies to a task's responses.
+
+    By default, they keep the first response to a request, as in lm_eval 0.4.
+    """
+    if not has_scorers():
+        return list(task._filters)
+    if any(steps["filter"] for steps in task.config.filter_list):
+        return [scorer.filter for scorer in task._scorers]
+    return first_response()
+
+
+def first_response() -> list[FilterEnsemble]:
+    """Return the filter that keeps the first response to each request."""
+    ensemble_class = internal("lm_eval.api.filter:FilterEnsemble")
+    take_first = internal("lm_eval.filters.selection:TakeFirstFilter")
+    return [ensemble_class("none", [take_first])]
+
+
+def set_filters(task: Task, filters: Sequence[FilterEnsemble]) -> None:
+    """Set the filters that lm_eval applies to a task's responses, which the task then scores."""
+    task._filters = list(filters)
+    if not has_scorers():
+        return
+    scorer_class = internal("lm_eval.scorers:GenScorer")
+    # A scorer without metrics of its own aggregates by the task's `aggregation`.
+    task._scorers = [
+        scorer_class(name=ensemble.name, filter=ensemble, metrics=[]) for ensemble in filters
+    ]
+
+
+def scored_rows(
+    task: Task, requests_by_row: Mapping[int, Sequence[Instance]], filter_name: str
+) -> dict[int, LmEvalPart]:
+    """Score each row by a task's ``process_results``, in the form that lm_eval 0.5 asks for.
+
+    Args:
+        task: The task.
+        requests_by_row: The requests of each row, by the number of the row.
+        filter_name: The name of the filter whose responses are scored.
+
+    Returns:
+        The values of each metric, by the number of the row.
+    """
+    scored_class = internal("lm_eval.scorers:ScoredDoc")
+    scored = {}
+    for row, requests in requests_by_row.items():
+        responses = []
+        for request in requests:
+            response = request.filtered_resps[filter_name]
+            # Filters of lm_eval 0.5 keep lists, also of one response. In samples and for the
+            # suite's tasks, the response stands alone, as in 0.4.
+            if isinstance(response, list) and len(response) == 1:
+                (response,) = response
+                request.filtered_resps[filter_name] = response
+            responses.append(response)
+        values = task.process_results(requests[0].doc, responses)
+        # lm_eval takes a list for the values of repetitions, and a row of ours has one value, which
+        # may be a list itself.
+        one_each = {metric: [value] for metric, value in values.items()}
+        scored[row] = scored_class(doc_id=row, reference=requests[0].target, scores=one_each)
+    return scored
+
+
+def accept_assignments(parser: ArgumentParser) -> None:
+    """Let ``--metadata`` take ``key=value,key=value`` in releases of lm_eval that take JSON alone.
+
+    Args:
+        parser: The parser of lm_eval's ``run``.
+    """
+    option = parser._option_string_actions["--metadata"]
+    if option.type is not json.loads:
+        return
+    parse_assignments = internal("lm_eval.utils:simple_parse_args_string")
+
+    def parse_metadata(text: str) -> object:
+        return json.loads(text) if text.lstrip().startswith("{") else parse_assignments(text)
+
+    option.type = parse_metadata

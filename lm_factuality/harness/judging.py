@@ -18,7 +18,6 @@ from pathlib import Path
 from typing import Any, ClassVar, NamedTuple, TypeVar
 
 from lm_eval.api.filter import Filter, FilterEnsemble
-from lm_eval.filters.selection import TakeFirstFilter
 
 from judges import LEXICAL
 from judges.backends.server import require_key
@@ -40,6 +39,7 @@ from lm_factuality.harness.generation import (
     require_capabilities,
     to_line,
 )
+from lm_factuality.harness.internals import first_response, set_filters
 from lm_factuality.harness.suite_task import SuiteTask, TaskSettings
 
 logger = logging.getLogger(__name__)
@@ -279,7 +279,7 @@ class JudgedTask(SuiteTask):
             settings=self._changed_settings,
         )
         # The name of the filter stands after the comma in the names of lm_eval's metrics.
-        self._filters = [FilterEnsemble(_FILTER, [lambda: judging])]
+        set_filters(self, [FilterEnsemble(_FILTER, [lambda: judging])])
 
     def process_results(self, doc: dict[str, Any], results: Sequence[str]) -> dict[str, Any]:
         """Return the metrics of a document, from the judge's verdict record.
@@ -391,7 +391,7 @@ class JudgedTask(SuiteTask):
         """
         super().override_metric(metric_name)
         if metric_name == "bypass":
-            self._filters = [FilterEnsemble("none", [TakeFirstFilter])]
+            set_filters(self, first_response())
 
 
 def load_named_judge(task: str, judge: str) -> JudgeConfig:

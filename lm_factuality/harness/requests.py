@@ -15,7 +15,7 @@ import logging
 import math
 from collections import Counter, deque
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any, TypeAlias
 
 from lm_eval.api.instance import Instance
@@ -270,7 +270,10 @@ def is_a(lm: LM, name: str) -> bool:
 
 def request_like(request: Instance, request_type: str, arguments: tuple[Any, ...]) -> Instance:
     """Make a request of another type, with other arguments, for the row of a request."""
-    return Instance(request_type, request.doc, arguments, request.idx, request.metadata)
+    # Releases of lm_eval have other fields, so the fields of the row are copied as they are.
+    return replace(
+        request, request_type=request_type, arguments=arguments, resps=[], filtered_resps={}
+    )
 
 
 def is_greedy(request: Instance) -> bool:

@@ -14,12 +14,12 @@ from contextlib import AbstractContextManager, contextmanager, nullcontext
 from dataclasses import dataclass
 from importlib.metadata import entry_points
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, NoReturn
 
 from judges.backends.api_client import client_class
 from judges.config import load_judge_config
 from lm_factuality.ground.console import is_first_process
-from lm_factuality.ground.errors import ConfigError, DataError
+from lm_factuality.ground.errors import ConfigError, DataError, did_you_mean
 from lm_factuality.ground.files import check_writable
 from lm_factuality.ground.packages import replaced
 from lm_factuality.ground.secrets import INSTEAD, secrets_within
@@ -28,7 +28,7 @@ from lm_factuality.harness import preflight
 from lm_factuality.harness.checkpoints import check_model
 from lm_factuality.harness.context import EvaluationRun, begin_run
 from lm_factuality.harness.failures import explained_failures
-from lm_factuality.harness.internals import internal
+from lm_factuality.harness.internals import accept_assignments, internal
 from lm_factuality.harness.outputs import Rows, number_of, write_retrieved
 from lm_factuality.harness.own_data import YAML_FOLDER
 
@@ -40,6 +40,7 @@ if TYPE_CHECKING:
 
 _YAML = (".yaml", ".yml")
 _FRESH = "--fresh"
+_OWN_OPTIONS = (_FRESH, "--dry-run", "--prices")  # those that lm_eval does not have
 # Options that can change the model's answer to a request. Others change the requests.
 _OPTIONS_OF_ANSWERS = ("model", "model_args", "seed", "trust_remote_code")
 
@@ -182,11 +183,33 @@ def _parse_command_line(arguments: Sequence[str]) -> argparse.Namespace:
     register_models()
     # lm_eval's parser takes no arguments, and reads the words of the command from here.
     sys.argv = ["lm-factuality", "run", *arguments]
-    parsed: argparse.Namespace = internal("lm_eval._cli:HarnessCLI")().parse_args()
+    harness = internal("lm_eval._cli:HarnessCLI")()
+    run_parser = harness._subparsers.choices["run"]
+    accept_assignments(run_parser)
+    # The parser of all commands of lm_eval reports words that the parser of `run` does not know.
+    suggest = functools.partial(_exit_with_suggestion, run_parser)
+    with replaced(harness._parser, error=suggest):
+        parsed: argparse.Namespace = harness.parse_args()
     if parsed.config:
         # The suite's own configs are also found outside of its repository.
         parsed.config = str(find_config(Path(parsed.config)))
     return parsed
+
+
+def _exit_with_suggestion(parser: argparse.ArgumentParser, message: str) -> NoReturn:
+    """End the program with an error about its command line, and suggest a similar option.
+
+    Args:
+        parser: The parser of lm_eval's ``run``.
+        message: argparse's message, such as ``unrecognized arguments: --modle hf``.
+    """
+    options = [*parser._option_string_actions, *_OWN_OPTIONS]
+    hint = ""
+    for word in message.split():
+        if word.startswith("--"):
+            hint = did_you_mean(word.partition("=")[0], options)
+            break
+    parser.exit(2, f"lm-factuality run: {message}{hint}\n")
 
 
 def _begin_run_with(options: Mapping[str, Any], is_fresh: bool) -> EvaluationRun:

@@ -20,7 +20,13 @@ from lm_factuality.ground.errors import ConfigError, DataError
 from lm_factuality.ground.secrets import without_secrets
 from lm_factuality.harness import evaluation, thinking
 from lm_factuality.harness.context import current_run
-from lm_factuality.harness.internals import internal
+from lm_factuality.harness.internals import (
+    filters_of,
+    internal,
+    request_arguments,
+    scored_rows,
+    set_filters,
+)
 from lm_factuality.harness.own_data import YAML_FOLDER
 from lm_factuality.scores.statistics import Aggregation
 
@@ -130,8 +136,12 @@ class SuiteTask(ConfigurableTask):  # type: ignore[misc]
         self._data_dir: str | None = metadata.get("data_dir") or data_dir
         settings = self.configure(yaml, metadata)
         self._check_yaml(yaml, settings.config)
-        # The base class reads the task's rows, by calling `download`.
         super().__init__(config=self._lm_eval_config(yaml, settings))
+        # lm_eval 0.4 has read the rows by now. Release 0.5 reads them when they are first used,
+        # but bad rows are reported before the model is loaded.
+        _ = self.dataset
+        set_filters(self, filters_of(self))
+        self.only_predicts = False
 
         caution = self.config.metadata.get("caution")
         if caution:
@@ -249,13 +259,19 @@ class SuiteTask(ConfigurableTask):  # type: ignore[misc]
             return {}
         return self.row_metrics(doc, results)
 
-    @property
-    def only_predicts(self) -> bool:
-        """Whether the run has ``--predict_only``, so that nothing is scored.
+    def _try_process_results(
+        self, instances: Mapping[int, Sequence[Instance]], filter_key: str
+    ) -> dict[int, Any]:
+        """Return the metrics of all rows to lm_eval, which calls this from 0.5 on."""
+        return scored_rows(self, instances, filter_key)
 
-        lm_eval then replaces all metrics of the task by one called ``bypass``.
-        """
-        return "bypass" in getattr(self, "_metric_fn_list", ())
+    def override_metric(self, metric_name: str) -> None:
+        """Set the only metric of the task, which lm_eval calls ``bypass`` with --predict_only."""
+        filters = list(self._filters)
+        super().override_metric(metric_name)
+        # lm_eval 0.5 replaces the filters together with the metrics.
+        set_filters(self, filters)
+        self.only_predicts = metric_name == "bypass"
 
     @property
     def generates(self) -> bool:
@@ -374,7 +390,7 @@ class SuiteTask(ConfigurableTask):  # type: ignore[misc]
             One request, or a list of them if lm_eval's output type needs several per row.
         """
         if self.generates:
-            return self.generation(doc, ctx, 0, **without_chat(kwargs))
+            return self.generation(doc, ctx, 0, **request_arguments(self, doc, **kwargs))
         requests: Instance | list[Instance] = super().construct_requests(doc, ctx, **kwargs)
         return requests
 
@@ -389,8 +405,8 @@ class SuiteTask(ConfigurableTask):  # type: ignore[misc]
         """
         # Models may change the generation arguments, so each request has its copy.
         generation_kwargs = deepcopy(self.config.generation_kwargs)
-        request_arguments = (ctx, generation_kwargs, *self.room_to_think())
-        return Instance(thinking.REQUEST_TYPE, doc, request_arguments, number, **arguments)
+        generation_arguments = (ctx, generation_kwargs, *self.room_to_think())
+        return Instance(thinking.REQUEST_TYPE, doc, generation_arguments, idx=number, **arguments)
 
     def room_to_think(self) -> tuple[int, ...]:
         """Return the last argument of a generation request, which only thinking models have.
@@ -528,13 +544,3 @@ def _end_of(text: str) -> str:
     if len(text) <= _LONGEST_EXAMPLE:
         return text
     return f"... {text[-_LONGEST_EXAMPLE:]}"
-
-
-def without_chat(arguments: Mapping[str, Any]) -> dict[str, Any]:
-    """Remove the arguments about chat templates, which lm_eval's ``Instance`` does not accept.
-
-    Args:
-        arguments: The keyword arguments that lm_eval passes to ``construct_requests``.
-    """
-    chat_arguments = ("apply_chat_template", "chat_template")
-    return {key: value for key, value in arguments.items() if key not in chat_arguments}

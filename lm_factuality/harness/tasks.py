@@ -22,7 +22,7 @@ from lm_factuality.ground.packages import ENTRY_POINTS, replaced
 from lm_factuality.ground.suite import check_size, tasks_folder
 from lm_factuality.ground.tables import FORMATS
 from lm_factuality.harness.context import current_run
-from lm_factuality.harness.internals import internal
+from lm_factuality.harness.internals import index_of, internal
 from lm_factuality.harness.suite_task import SuiteTask, warnings_silenced
 
 logger = logging.getLogger(__name__)
@@ -319,7 +319,7 @@ class _ConfigFinder:
             return
 
         config: ConfigOrError
-        if isinstance(entry, dict) and name not in self._manager.task_index:
+        if isinstance(entry, dict) and name not in index_of(self._manager):
             # A task that is written out within a group is lm_eval's, because the suite's tasks are
             # always named. Without a class, the task is not taken for one of the suite's.
             config = {**entry, "class": None}
@@ -346,9 +346,7 @@ class _ConfigFinder:
         if _is_path(target):
             return _load(Path(target), self._may_import)
 
-        # Fails with advice if another release of lm_eval has no such attribute.
-        internal("lm_eval.tasks:TaskManager.task_index")
-        entry = self._manager.task_index.get(target)
+        entry = index_of(self._manager).get(target)
         if entry is None:
             names = self._manager.all_tasks
             hint = did_you_mean(target, names, most=2) or f"; known: {', '.join(names)}"

@@ -417,7 +417,5 @@ def _without_contexts(requests: Sequence[Instance]) -> list[Instance]:
     for request in requests:
         # The context is the first argument.
         arguments = ("", *request.args[1:])
-        copies.append(
-            Instance(request.request_type, request.doc, arguments, request.idx, request.metadata)
-        )
+        copies.append(request_types.request_like(request, request.request_type, arguments))
     return copies

@@ -122,6 +122,22 @@ print({SLOW_MODULES} & sys.modules.keys())
     assert process.stdout.endswith("set()\n")  # the empty set
 
 
+@pytest.mark.parametrize(
+    ("misspelt", "suggestion"),
+    [
+        pytest.param("--modle", "--model", id="option of lm_eval"),
+        pytest.param("--tasks=x --modle_args=y", "--model_args", id="option with its value"),
+        pytest.param("--frehs", "--fresh", id="option of the suite"),
+    ],
+)
+def test_run_suggests_an_option_for_a_misspelt_one(misspelt, suggestion, capsys):
+    with pytest.raises(SystemExit) as exit_error:
+        main(["run", *misspelt.split(), "hf"])
+
+    assert exit_error.value.code == 2
+    assert f"did you mean {suggestion}?" in capsys.readouterr().err
+
+
 def test_run_has_every_option_of_lm_eval(capsys):
     with pytest.raises(SystemExit):
         main(["run", "--help"])

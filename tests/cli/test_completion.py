@@ -49,6 +49,30 @@ def test_bash_completes_commands_options_and_names(words, completion):
     assert complete_in_bash("lm_factuality", "lm-factuality", words) == [completion]
 
 
+@pytest.mark.parametrize(
+    ("shell", "completion"),
+    [
+        pytest.param("zsh", '"pack"', id="zsh"),
+        pytest.param("fish", "pack", id="fish"),
+    ],
+)
+def test_zsh_and_fish_complete_commands(shell, completion):
+    """These shells name what the user has typed in a variable of typer's."""
+    variables = {
+        "_LM_FACTUALITY_COMPLETE": f"complete_{shell}",
+        "_TYPER_COMPLETE_ARGS": "lm-factuality leaderboard pa",
+        "_TYPER_COMPLETE_FISH_ACTION": "get-args",
+    }
+    process = subprocess.run(
+        [sys.executable, "-c", "from lm_factuality.cli import main; main()"],
+        env={**os.environ, **variables},
+        capture_output=True,
+        text=True,
+    )
+
+    assert completion in process.stdout
+
+
 def test_bash_completes_options_of_factor_gen():
     assert complete_in_bash("factor_gen", "factor-gen", "build --eng") == ["--engine"]
 

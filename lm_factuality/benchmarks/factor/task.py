@@ -18,8 +18,9 @@ from lm_factuality.benchmarks.factor.load import load_corpus
 from lm_factuality.benchmarks.factor.rows import named_error_types, row_document
 from lm_factuality.harness import requests
 from lm_factuality.harness.generation import JsonObject
+from lm_factuality.harness.internals import request_arguments
 from lm_factuality.harness.outputs import ScoredContinuation
-from lm_factuality.harness.suite_task import SuiteTask, TaskSettings, without_chat
+from lm_factuality.harness.suite_task import SuiteTask, TaskSettings
 
 
 class FactorTask(SuiteTask):
@@ -119,17 +120,12 @@ class FactorTask(SuiteTask):
             # A chat template ends as its model expects it, so no delimiter is put behind it.
             join = replace(join, delimiter="")
 
-        # lm_eval's requests take no arguments about the chat template.
-        instance_arguments = without_chat(kwargs)
+        row = request_arguments(self, doc, **kwargs)
         instances = []
         for index, choice in enumerate(doc["choices"]):
             # What the model sees, what it scores, and the most tokens that it may see.
             request = (*join(ctx, choice), self._corpus.metadata.window)
-            instances.append(
-                Instance(
-                    requests.REQUEST_TYPE, doc, arguments=request, idx=index, **instance_arguments
-                )
-            )
+            instances.append(Instance(requests.REQUEST_TYPE, doc, request, idx=index, **row))
         return instances
 
     def row_metrics(self, doc: JsonObject, results: Sequence[Sequence[Any]]) -> JsonObject:

@@ -26,9 +26,10 @@ from lm_factuality.ground.errors import DataError
 from lm_factuality.harness import answers
 from lm_factuality.harness.answers import AnswerMethod
 from lm_factuality.harness.generation import JsonObject
+from lm_factuality.harness.internals import request_arguments
 from lm_factuality.harness.outputs import WordAnswer
 from lm_factuality.harness.schema import FIELD, MIN_TOKENS, ask_for_json, response_format
-from lm_factuality.harness.suite_task import TaskSettings, without_chat
+from lm_factuality.harness.suite_task import TaskSettings
 
 
 class ChatMetadata(FactorMetadata):
@@ -193,9 +194,9 @@ class FactorChatTask(FactorTask):
             generation[FIELD] = response_format({"type": "string", "enum": list(words)})
         # These are the same for all questions of a row.
         question_arguments = (words, self._metadata.answers, generation, *self.room_to_think())
-        arguments = without_chat(kwargs)
+        row = request_arguments(self, doc, **kwargs)
         return [
-            Instance(answers.REQUEST_TYPE, doc, (prompt, *question_arguments), index, **arguments)
+            Instance(answers.REQUEST_TYPE, doc, (prompt, *question_arguments), idx=index, **row)
             for index, prompt in enumerate(ctx)
         ]
 

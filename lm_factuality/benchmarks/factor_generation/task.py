@@ -35,9 +35,10 @@ from lm_factuality.benchmarks.judged import JudgedMethod
 from lm_factuality.ground.errors import ConfigError, DataError, did_you_mean
 from lm_factuality.harness import requests
 from lm_factuality.harness.generation import JsonObject
+from lm_factuality.harness.internals import request_arguments
 from lm_factuality.harness.judging import JudgedTask
 from lm_factuality.harness.outputs import ScoredContinuation
-from lm_factuality.harness.suite_task import TaskSettings, without_chat
+from lm_factuality.harness.suite_task import TaskSettings
 from lm_factuality.scores.statistics import Aggregation
 
 logger = logging.getLogger(__name__)
@@ -208,38 +209,26 @@ class FactorGenerationTask(JudgedTask):
         Args:
             doc: The document of the row. Nothing is generated if it has no minimal fact.
             ctx: The prompt of the generations, in the chat template if the run applies one.
-            **kwargs: The other arguments of lm_eval's requests. ``metadata`` are the name of the
-                task, the number of the row, and how often each of its requests is repeated.
+            **kwargs: The other arguments of lm_eval's requests.
 
         Returns:
             The requests, that of the generations last.
         """
-        task, doc_id, repeats = kwargs.pop("metadata")
+        row = request_arguments(self, doc, **kwargs)
+        task, doc_id, repeats = row["metadata"]
         # Only generations are repeated. A score is the same every time.
-        score_metadata = (task, doc_id, 1)
-        arguments = without_chat(kwargs)
+        row["metadata"] = (task, doc_id, 1)
         corpus = self._corpus
         instances = []
         for index, choice in enumerate(doc["choices"]):
             # What the model sees and what it scores, and the most tokens that it may see.
             request = (*corpus.join(doc["prefix"], choice), corpus.metadata.window)
-            instances.append(
-                Instance(
-                    requests.REQUEST_TYPE,
-                    doc,
-                    arguments=request,
-                    idx=index,
-                    metadata=score_metadata,
-                    **arguments,
-                )
-            )
+            instances.append(Instance(requests.REQUEST_TYPE, doc, request, idx=index, **row))
 
         # Without a minimal fact there is nothing to generate.
         num_generations = 0 if doc["no_fact"] else repeats
-        generation_metadata = (task, doc_id, num_generations)
-        instances.append(
-            self.generation(doc, ctx, len(instances), metadata=generation_metadata, **arguments)
-        )
+        row["metadata"] = (task, doc_id, num_generations)
+        instances.append(self.generation(doc, ctx, len(instances), **row))
         return instances
 
     def apply_filters(self) -> None:
@@ -254,24 +243,19 @@ class FactorGenerationTask(JudgedTask):
             if instance.request_type != requests.REQUEST_TYPE
         ]
         responses_by_row = self._choice_responses()
+        self._instances = generations
         for generation in generations:
             scores = self._score_choices(generation.doc, responses_by_row[generation.doc_id])
             self._scores_by_row[generation.doc_id] = scores
+            # The judge needs the scores, but a row of the data stays the same for every model.
+            generation.doc = generation.doc | scores
 
         if self.only_predicts:
             # Nothing is judged in a run with --predict_only.
             for generation in generations:
                 generation.filtered_resps["none"] = generation.resps
         else:
-            # The judge needs the scores, but the documents must stay the same for every model. So
-            # the base class, which judges ``_instances``, gets copies with the scores. It writes
-            # its verdicts into `filtered_resps`, a dictionary that copy and original share.
-            self._instances = [
-                replace(generation, doc=generation.doc | self._scores_by_row[generation.doc_id])
-                for generation in generations
-            ]
             super().apply_filters()
-        self._instances = generations
 
     def _choice_responses(self) -> Mapping[int, list[ScoredContinuation]]:
         """Return the model's scores of the choices of each row, by the number of the row.

@@ -13,8 +13,9 @@ from lm_factuality.benchmarks.perplexity.benchmark import BENCHMARK, document_me
 from lm_factuality.benchmarks.perplexity.documents import load_documents, parse_texts
 from lm_factuality.harness import rolling
 from lm_factuality.harness.generation import JsonObject
+from lm_factuality.harness.internals import request_arguments
 from lm_factuality.harness.outputs import ScoredText
-from lm_factuality.harness.suite_task import SuiteTask, TaskSettings, without_chat
+from lm_factuality.harness.suite_task import SuiteTask, TaskSettings
 
 
 class PerplexityTask(SuiteTask):
@@ -102,7 +103,8 @@ class PerplexityTask(SuiteTask):
         # Without a stride of its own, a model that holds less than the window advances by half of
         # what it holds. So the stride is not computed before the model is known.
         arguments = (doc["text"], metadata.window, metadata.stride)
-        return [Instance(rolling.REQUEST_TYPE, doc, arguments, 0, **without_chat(kwargs))]
+        row = request_arguments(self, doc, **kwargs)
+        return [Instance(rolling.REQUEST_TYPE, doc, arguments, idx=0, **row)]
 
     def row_metrics(self, doc: JsonObject, results: Sequence[Sequence[Any]]) -> JsonObject:
         """Compute the metrics of a document, and record the window that the model used.
