@@ -5,11 +5,16 @@ The plans of judges and of runs are made of them.
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+import json
+from collections import Counter
+from collections.abc import Mapping, Sequence
+from dataclasses import replace
+from functools import cache, lru_cache
 from math import ceil
+from typing import Any
 
 from judges import LEXICAL
-from judges.answers import BYTES_PER_TOKEN, Request
+from judges.answers import BYTES_PER_TOKEN, Answer, Request
 from judges.backends.lexical import LexicalBackend
 from judges.config import load_judge_config
 
@@ -18,6 +23,9 @@ SECONDS_PER_REQUEST = 0.5
 
 TOKENS_PER_SECOND = 50.0
 """The assumed speed at which a server writes one answer."""
+
+# Words of a response per fact. Released decisions have 4.7, and terser judges about twice as many.
+_WORDS_PER_FACT = 6.0
 
 ASSUMED_SPEED = f"{SECONDS_PER_REQUEST} s per request and {TOKENS_PER_SECOND:g} tokens/s per answer"
 
@@ -37,14 +45,76 @@ def seconds_of_server(num_requests: int, answer_tokens: int, concurrency: int) -
 def typical_answer_tokens(requests: Sequence[Request]) -> int:
     """Return how many tokens the answers of a model to some requests typically have.
 
-    The offline judge gives its answers in the same form, with one sentence as the reason, and they
-    are measured. An answer that it cannot give counts with the most tokens that it may have.
+    An answer that the offline judge cannot give counts with the most tokens that it may have.
     """
-    backend = LexicalBackend(load_judge_config(LEXICAL))
     num_tokens = 0
-    for request, arrival in zip(requests, backend.answer(requests), strict=True):
+    for request, answer in zip(requests, typical_answers(requests), strict=True):
         longest = request.decoding.max_tokens
-        text = arrival.answer.text
+        text = answer.text
         length = longest if text is None else ceil(len(text.encode()) / BYTES_PER_TOKEN)
         num_tokens += min(length, longest)
     return num_tokens
+
+
+def typical_answers(requests: Sequence[Request]) -> list[Answer]:
+    """Answer requests as the offline judge does, in the form and length of a model's answers."""
+    return [_typical_answer(request) for request in requests]
+
+
+# A plan needs each answer several times: for what follows from it, and for its length.
+@lru_cache(maxsize=100_000)
+def _typical_answer(request: Request) -> Answer:
+    """Answer one request."""
+    # A question with choices is answered by one word.
+    choices = request.subject.get("choices")
+    if choices:
+        return Answer(choices[0], "stop")
+    (arrival,) = _offline_judge().answer([request])
+    answer = arrival.answer
+    if answer.text is not None and request.subject.get("kind") in ("decompose", "joint"):
+        return replace(answer, text=_add_facts(answer.text, request.subject))
+    return answer
+
+
+def _add_facts(answer: str, subject: Mapping[str, Any]) -> str:
+    """Add facts to an answer of the offline judge, which finds fewer than language models do.
+
+    Args:
+        answer: The answer to a question that asks for the facts of one or several sentences.
+        subject: The subject of the question.
+
+    Returns:
+        The answer with a fact for each `_WORDS_PER_FACT` words of a sentence.
+    """
+    content = json.loads(answer)
+    if subject["kind"] == "decompose":
+        added_facts = _stand_ins(subject["sentence"], len(content["facts"]))
+        return json.dumps({**content, "facts": content["facts"] + added_facts})
+
+    num_found = Counter(fact["sentence"] for fact in content["facts"])
+    models = {fact["sentence"]: fact for fact in content["facts"]}
+    for sentence in subject["sentences"]:
+        model = models.get(sentence["number"])
+        # The added facts are about the individual of another fact of the sentence.
+        if model is not None:
+            added_facts = _stand_ins(sentence["text"], num_found[sentence["number"]])
+            content["facts"] += [{**model, "fact": fact} for fact in added_facts]
+    return json.dumps(content, ensure_ascii=False)
+
+
+def _stand_ins(sentence: str, num_found: int) -> list[str]:
+    """Return texts that stand for further facts of a sentence, of the length of released facts."""
+    words = sentence.split()
+    num_missing = round(len(words) / _WORDS_PER_FACT) - num_found
+    texts = []
+    for index in range(num_missing):
+        # Different sentences have different facts, which are verified by different questions.
+        start = index % len(words)
+        texts.append(f"{' '.join(words[start : start + 7])} ({index})")
+    return texts
+
+
+@cache
+def _offline_judge() -> LexicalBackend:
+    """Open the offline judge."""
+    return LexicalBackend(load_judge_config(LEXICAL))

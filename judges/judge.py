@@ -7,7 +7,7 @@ commands open a judge with `Judge.open`.
 from __future__ import annotations
 
 import time
-from collections.abc import Callable, Generator, Iterator, Mapping, Sequence
+from collections.abc import Callable, Generator, Mapping, Sequence
 from contextlib import AbstractContextManager, suppress
 from dataclasses import dataclass, field, replace
 from os.path import commonprefix
@@ -17,6 +17,7 @@ from typing import TYPE_CHECKING, Any, Literal, TypeAlias, TypeVar
 
 from tqdm.auto import tqdm
 
+from judges import LEXICAL
 from judges.answers import Answer, CostEstimate, Decoding, Request, Usage
 from judges.backends import Backend, NumberedAnswer
 from judges.capabilities import BACKENDS
@@ -239,41 +240,42 @@ class Judge(AbstractContextManager["Judge"]):
         config = replace(self.config, verify=verify)
         return Judge(config, self._backend, self._store, self.prompts)
 
-    def offline_copy(self) -> Judge:
-        """Return a judge that answers from the store alone; other questions get an error."""
-        return Judge(self.config, _OfflineBackend(self._backend), self._store, self.prompts)
-
-    @property
-    def is_offline(self) -> bool:
-        """Whether the judge answers from the store alone."""
-        return isinstance(self._backend, _OfflineBackend)
-
     def plan(self, ask: Callable[[Judge], object]) -> Plan:
         """Estimate how many requests a function would send and what they cost; nothing is sent.
 
         Args:
             ask: A function that asks all questions, such as ``lambda judge: verify(judge,
-                pairs)``. It gets a judge that answers from the store alone, so a question that
-                depends on a reply which is not stored yet is not foreseen.
+                pairs)``. It gets a judge whose answers come from the store or, if it has none, are
+                those of the offline judge. Questions that depend on an answer are thus foreseen.
 
         Returns:
             The estimate, with and without a second try of each request.
         """
-        backend = _OfflineBackend(self._backend)
-        offline_judge = Judge(self.config, backend, self._store, self.prompts)
-        ask(offline_judge)
+        steps = self.plan_steps(ask).values()
+        # The parts of an estimate add up.
+        return sum(steps, start=self._plan_step(_PlannedStep()))
 
-        # The backend of `offline_judge` records each request that the store cannot answer.
-        missing = backend.requests
+    def plan_steps(self, ask: Callable[[Judge], object]) -> dict[str, Plan]:
+        """Estimate requests as `plan` does, for each description of a progress bar."""
+        planner = _PlanningJudge(self.config, self._backend, self._store, self.prompts)
+        ask(planner)
+        return {
+            description: self._plan_step(step)
+            for description, step in planner.steps.items()
+            if step.num_stored or step.missing
+        }
+
+    def _plan_step(self, step: _PlannedStep) -> Plan:
+        """Estimate the cost of a step."""
         retries = []
         # A backend that does not read prompts is never asked once more.
         if self.config.capabilities.reads_prompts:
-            retries = [longest_retry_request(request) for request in missing]
+            retries = [longest_retry_request(request) for request in step.missing]
         return Plan(
-            stored=offline_judge.usage.stored,
-            to_send=len(missing),
-            estimate=self._backend.estimate(missing),
-            estimate_with_retries=self._backend.estimate([*missing, *retries]),
+            stored=step.num_stored,
+            to_send=len(step.missing),
+            estimate=self._backend.estimate(step.missing),
+            estimate_with_retries=self._backend.estimate([*step.missing, *retries]),
         )
 
     def close(self) -> None:
@@ -440,26 +442,60 @@ def _group_by_subject(items: Sequence[ItemT], num_subjects: int) -> list[list[It
     return [list(items[start : start + num_samples]) for start in range(0, len(items), num_samples)]
 
 
-class _OfflineBackend(Backend):
-    """A backend that sends nothing and records the requests that it would send.
+@dataclass
+class _PlannedStep:
+    """The requests of one step of a plan."""
+
+    num_stored: int = 0
+    """The number of distinct requests that have an answer in the store."""
+
+    missing: list[Request] = field(default_factory=list)
+    """The distinct requests that have none."""
+
+
+class _PlanningJudge(Judge):
+    """A judge that sends and stores nothing, and records what it would send.
 
     Attributes:
-        requests: The recorded requests.
+        steps: The recorded requests, by the description of their progress bar.
     """
 
-    identity = ""
+    def __init__(
+        self, config: JudgeConfig, backend: Backend, store: AnswerStore, prompts: Prompts
+    ) -> None:
+        """Take the place of a judge with this backend and store."""
+        super().__init__(config, backend, store, prompts)
+        self.steps: dict[str, _PlannedStep] = {}
+        self._answers: dict[str, Answer] = {}
 
-    def __init__(self, backend: Backend) -> None:
-        """Take the place of a backend, so that answers have the same keys in the store."""
-        self.identity = backend.identity
-        self.reads_subject = backend.reads_subject
-        self.requests: list[Request] = []
+    def _answer_once(self, requests: Sequence[Request], description: str) -> list[Answer]:
+        """Answer requests from the store or as the offline judge would, and record them."""
+        backend = self._backend
+        keys = [request.key(backend.identity, backend.reads_subject) for request in requests]
+        new_requests = dict(zip(keys, requests, strict=True))
+        # An earlier step may have asked the same.
+        for key in self._answers:
+            new_requests.pop(key, None)
+        stored_answers = self._store.get_many(new_requests)
+        missing = {
+            key: request for key, request in new_requests.items() if key not in stored_answers
+        }
+        step = self.steps.setdefault(description, _PlannedStep())
+        step.num_stored += len(stored_answers)
+        step.missing += missing.values()
+        self._answers.update(stored_answers)
+        self._answers.update(zip(missing, self._guess_answers(list(missing.values())), strict=True))
+        return [self._answers[key] for key in keys]
 
-    def answer(self, requests: Sequence[Request]) -> Iterator[NumberedAnswer]:
-        """Record the requests, and answer each with an error."""
-        self.requests += requests
-        error = Answer(None, error="not sent")
-        return (NumberedAnswer(number, error) for number in range(len(requests)))
+    def _guess_answers(self, requests: Sequence[Request]) -> list[Answer]:
+        """Answer requests without asking a model."""
+        # The offline judge itself is no model, so that its plan is exact.
+        if self.config.backend == LEXICAL:
+            return [arrival.answer for arrival in self._backend.answer(requests)]
+        # These answers are made with the classes of this module.
+        from judges.estimates import typical_answers
+
+        return typical_answers(requests)
 
 
 @dataclass(frozen=True)
@@ -477,6 +513,15 @@ class Plan:
 
     estimate_with_retries: CostEstimate
     """The tokens and the cost if each request is asked once more."""
+
+    def __add__(self, other: Plan) -> Plan:
+        """Return the plan of two pieces of work that share no request."""
+        return Plan(
+            stored=self.stored + other.stored,
+            to_send=self.to_send + other.to_send,
+            estimate=self.estimate + other.estimate,
+            estimate_with_retries=self.estimate_with_retries + other.estimate_with_retries,
+        )
 
 
 def answer_requests(

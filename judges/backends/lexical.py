@@ -129,6 +129,8 @@ class LexicalBackend(Backend):
             return _json_answer(**grade_answer(subject["reference"], subject["answer"]))
         if kind == CHECK:
             return self._check_claims(subject)
+        if kind == "verify_page":
+            return self._verify_facts(subject)
         # All other kinds ask whether passages support claims.
         return self._verify_claims(kind, subject)
 
@@ -152,7 +154,7 @@ class LexicalBackend(Backend):
         # has coefficients of its own.
         model = self._fact_model if "entity" in subject else self._claim_model
         if subject.get("tells_contradictions"):
-            return _verify_fact(model, subject["claim"], passages)
+            return _json_answer(**_verify_fact(model, subject["claim"], passages))
         replies = []
         for claim in claims_of_subject(subject):
             verdict = model.judge(claim, passages)
@@ -164,6 +166,29 @@ class LexicalBackend(Backend):
                 probability = 1.0
             replies.append(support_reply(probability, model.threshold, verdict.reason))
         return format_answer(kind, replies)
+
+    def _verify_facts(self, subject: Mapping[str, Any]) -> Answer:
+        """Judge each of several facts by the one page or the several pages of a question.
+
+        Plans of other judges ask for it. As a judge of its own, it is asked about single facts.
+        """
+        pages = subject.get("pages") or [subject]
+        parsed_pages = [passages_of_subject({"passages": page["passages"]}) for page in pages]
+        if not any(parsed_pages):
+            return NO_EVIDENCE
+        verdicts = []
+        for number, fact in enumerate(subject["claims"], start=1):
+            replies = [_verify_fact(self._fact_model, fact, passages) for passages in parsed_pages]
+            best = max(range(len(pages)), key=lambda index: replies[index]["probability"])
+            verdict = {"number": number, **replies[best]}
+            del verdict["probability"]
+            # Only a question about several pages asks which one supports the fact.
+            if "pages" in subject:
+                is_supported = verdict["verdict"] == "supported"
+                verdict["verdict"] = "supported" if is_supported else "not_found"
+                verdict["page"] = best + 1 if is_supported else None
+            verdicts.append(verdict)
+        return _json_answer(verdicts=verdicts)
 
     def _check_claims(self, subject: Mapping[str, Any]) -> Answer:
         """Judge what the passages of a question say about each of its claims.
@@ -206,7 +231,9 @@ def _load_model(options: Options, default_coefficients: Path) -> LexicalModel:
     return dataclasses.replace(model, threshold=options.threshold)
 
 
-def _verify_fact(model: LexicalModel, fact: str, passages: Sequence[ParsedPassage]) -> Answer:
+def _verify_fact(
+    model: LexicalModel, fact: str, passages: Sequence[ParsedPassage]
+) -> dict[str, Any]:
     """Judge an atomic fact, and say whether passages that do not support it contradict it.
 
     The model alone decides on support, so scores do not depend on the rules of contradiction.
@@ -218,7 +245,7 @@ def _verify_fact(model: LexicalModel, fact: str, passages: Sequence[ParsedPassag
         contradiction = find_contradiction(fact, passages)
         word = "not_found" if contradiction is None else "contradicted"
         reason = reason if contradiction is None else contradiction.reason
-    return _json_answer(reason=reason, verdict=word, probability=round(verdict.probability, 4))
+    return {"reason": reason, "verdict": word, "probability": round(verdict.probability, 4)}
 
 
 def _group_facts(subject: Mapping[str, Any]) -> Answer:

@@ -152,7 +152,6 @@ class GradedAnswers(JudgedMethod):
     protocol: str = PAPER
 
     required_kinds = ("grade",)
-    step_name = "grading"
     document_model: ClassVar[type] = GradedDocument
 
     def __post_init__(self) -> None:

@@ -62,9 +62,6 @@ class JudgedMethod(abc.ABC):
     required_kinds: Sequence[str] = ()
     """The kinds of questions that the judge must be able to answer."""
 
-    step_name: ClassVar[str] = "marking"
-    """The name of all questions together in the plan that a dry run prints."""
-
     document_model: ClassVar[type]
     """The pydantic model that documents have to match."""
 
@@ -128,11 +125,11 @@ class JudgedMethod(abc.ABC):
         """Plan the judge's questions for a dry run, without asking any.
 
         Returns:
-            The name and the plan of each step.
+            The name and the plan of each step that asks anything.
         """
         # A plan needs a function of the judge alone.
         ask = partial(self.judge, docs=docs, responses=responses)
-        return [(self.step_name, judge.plan(ask))]
+        return list(judge.plan_steps(ask).items())
 
     def summarise(self, docs: Docs, verdicts: Sequence[Verdict]) -> JsonObject:
         """Compute all scores of a run (see `score_figures`) and add its counts.

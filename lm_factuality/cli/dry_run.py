@@ -42,6 +42,11 @@ def print_run_plan(arguments: Sequence[str], prices: str | None) -> None:
     ]
     if prices is None:
         notes.append("USD: add --prices PROMPT,ANSWER, in USD for a million tokens.")
+    total = _total(run_plan.tasks)
+    notes.append(
+        f"Total: {total.requests:,} requests, {total.prompt_tokens:,} prompt tokens,"
+        f" {format_number(total.seconds, ',.0f')} s, {format_number(total.cost, ',.4f')} USD."
+    )
     print_table("What this run would take", _COLUMNS, rows, notes)
 
 

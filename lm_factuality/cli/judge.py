@@ -775,14 +775,14 @@ def print_plans(subject: str, config: "JudgeConfig", steps: Sequence[tuple[str, 
     plans = [plan for _, plan in steps]
     counted_by = ", ".join(sorted({plan.estimate.counted_by for plan in plans}))
     notes = [
-        f"Prompt tokens: {counted_by}. Answer tokens: as long as the offline judge's answers."
-        " Nothing was sent.",
-        "At most: if as many answers as possible are requested twice and are as long as allowed,"
-        " facts are as short as possible, and the judge does not think longer.",
-        _describe_total_cost(plans),
+        f"Prompt tokens: {counted_by or 'none'}. Facts and answer tokens: as in the offline judge's"
+        " answers. Nothing was sent.",
+        "At most: if every request is made twice, every answer is as long as allowed, and the judge"
+        " finds no more facts, leaves none out and does not think longer.",
     ]
     if config.backend == _SERVER:
         notes.append(f"Seconds: {ASSUMED_SPEED} (assumed), {config.concurrency} at once.")
+    notes.append(_describe_totals(plans, config))
     print_table(f"{subject}, judged by {config.name}: planned requests", _PLAN_COLUMNS, rows, notes)
 
 
@@ -794,44 +794,58 @@ def _plan_row(step: str, plan: "Plan", config: "JudgeConfig") -> list[str]:
         plan: What the judge would be asked. Its costs are None if the judge has no prices.
         config: The judge. The speed of judges without a server is not known.
     """
-    from judges.estimates import seconds_of_server
-
-    answer_tokens = plan.estimate.completion_tokens
-    seconds: float | None = None
-    if config.backend == _SERVER:
-        seconds = seconds_of_server(plan.to_send, answer_tokens, config.concurrency)
     counts = (
         plan.stored + plan.to_send,
         plan.stored,
         plan.to_send,
         plan.estimate_with_retries.calls,
         plan.estimate.prompt_tokens,
-        answer_tokens,
+        plan.estimate.completion_tokens,
         plan.estimate_with_retries.max_completion_tokens,
     )
     costs = (plan.estimate.estimated_cost, plan.estimate_with_retries.max_cost)
     return [
         step,
         *(f"{count:,}" for count in counts),
-        format_number(seconds, ",.0f"),
+        format_number(_seconds_of(plan, config), ",.0f"),
         *(format_number(cost, ".4f") for cost in costs),
     ]
 
 
-def _describe_total_cost(plans: Sequence["Plan"]) -> str:
-    """Return a sentence with the cost of all steps in US dollars, or why it is unknown.
+def _seconds_of(plan: "Plan", config: "JudgeConfig") -> float | None:
+    """Return the seconds that a server takes for a plan; None for a judge without a server."""
+    from judges.estimates import seconds_of_server
+
+    if config.backend != _SERVER:
+        return None
+    answer_tokens = plan.estimate.completion_tokens
+    return seconds_of_server(plan.to_send, answer_tokens, config.concurrency)
+
+
+def _describe_totals(plans: Sequence["Plan"], config: "JudgeConfig") -> str:
+    """Return the last line of a dry run: what all steps take, and what is stored already.
+
+    Example:
+        ``Total: 43 requests (12 more are stored), 51,000 prompt tokens, 130 s, $0.0421 (at most
+        $0.1010).``
 
     Args:
         plans: What the judge would be asked in each step. Without prices, costs are None.
+        config: The judge.
     """
-    estimated_cost = 0.0
-    highest_cost = 0.0
-    for plan in plans:
-        if plan.estimate.estimated_cost is None:
-            return "Cost: unknown, because the judge's YAML file names no prices."
-        estimated_cost += plan.estimate.estimated_cost
-        highest_cost += plan.estimate_with_retries.max_cost or 0
+    num_stored = sum(plan.stored for plan in plans)
+    num_requests = sum(plan.to_send for plan in plans)
+    prompt_tokens = sum(plan.estimate.prompt_tokens for plan in plans)
+    seconds = sum(_seconds_of(plan, config) or 0.0 for plan in plans)
+    duration = f"{seconds:,.0f} s" if config.backend == _SERVER else "unknown seconds"
+
+    costs = [plan.estimate.estimated_cost for plan in plans]
+    highest_costs = [plan.estimate_with_retries.max_cost for plan in plans]
+    if None in costs or None in highest_costs:
+        price = "unknown USD, because the judge's YAML file names no prices"
+    else:
+        price = f"${sum(filter(None, costs)):.4f} (at most ${sum(filter(None, highest_costs)):.4f})"
     return (
-        f"All steps: ${estimated_cost:.4f} estimated, at most ${highest_cost:.4f} if no call is"
-        " repeated or thinks longer, and the judge finds no more facts than the rules find."
+        f"Total: {num_requests:,} requests ({num_stored:,} more are stored),"
+        f" {prompt_tokens:,} prompt tokens, {duration}, {price}."
     )

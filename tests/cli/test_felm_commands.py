@@ -184,7 +184,7 @@ def test_a_dry_run_of_certify_asks_nobody(judge_yaml_and_server, data_dir, capsy
     assert main(["certify", "--judge", judge_yaml, "--data-dir", str(data_dir), "--dry-run"]) == 0
 
     assert not server.attempts
-    assert "All steps: $0.0" in capsys.readouterr().out
+    assert "Total: 12 requests (0 more are stored)" in capsys.readouterr().out
 
 
 def test_a_certificate_says_how_good_a_judge_is(certificate, data_dir):

@@ -135,7 +135,7 @@ def test_a_dry_run_tells_the_cost_of_each_step(judge_samples, capsys, text):
 def test_the_highest_cost_of_a_dry_run_is_enough(judge_samples, capsys):
     """A user can give this cost as the limit of the run."""
     judge_samples("--dry-run")
-    costs = re.search(r"\$([\d.]+) estimated, at most \$([\d.]+)", capsys.readouterr().out)
+    costs = re.search(r"\$([\d.]+) \(at most \$([\d.]+)\)", capsys.readouterr().out)
     estimated_cost = float(costs[1])
     highest_cost = float(costs[2])
     assert 0 < estimated_cost < highest_cost

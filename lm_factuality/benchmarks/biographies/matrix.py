@@ -327,7 +327,7 @@ def _judge_other_pages(
             if supporting_title in (None, key.entity):
                 judgements[key] = replace(judgement, evidence=pairs[key].evidence)
     missing_pairs = {key: pair for key, pair in pairs.items() if key in missing_keys}
-    return judgements | _judge_missing_pairs(judge, missing_pairs, folder)
+    return judgements | judge_pairs_singly(judge, missing_pairs, folder)
 
 
 def _question_about_other_pages(
@@ -428,10 +428,6 @@ def _judge_pairs_by_page(
 ) -> dict[PairKey, Judgement]:
     """Ask one question about all facts on the same page, and then about each fact that it misses.
 
-    A reply may leave out some of the facts, so the judge is asked about these one by one. An
-    offline judge, which only counts the questions of a planned run, is not: the plan estimates the
-    questions about single facts separately. Missing facts are unscored then.
-
     Args:
         judge: The judge.
         pairs: The pairs of a fact and the page of an entity, by their keys.
@@ -451,16 +447,7 @@ def _judge_pairs_by_page(
         judgements[answer.key] = majority_judgement(evidence, samples)
 
     missing_pairs = {key: pair for key, pair in pairs.items() if key not in judgements}
-    return judgements | _judge_missing_pairs(judge, missing_pairs, folder)
-
-
-def _judge_missing_pairs(
-    judge: Judge, pairs: Mapping[PairKey, FactPair], folder: str
-) -> dict[PairKey, Judgement]:
-    """Ask about each pair that a reply about several facts has left out."""
-    if judge.is_offline:
-        return dict.fromkeys(pairs, Judgement(UNSCORED))
-    return judge_pairs_singly(judge, pairs, folder)
+    return judgements | judge_pairs_singly(judge, missing_pairs, folder)
 
 
 def _group_pairs_by_page(pairs: Mapping[PairKey, FactPair]) -> list[PageQuestion[PairKey]]:

@@ -6,14 +6,12 @@ at once, and at most once about each sentence, each response, and each distinct 
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
-from functools import partial
 from pathlib import Path
 from typing import Any, ClassVar, Literal, Protocol, runtime_checkable
 
 from pydantic import ConfigDict
 
-from judges.judge import Judge, Plan
-from judges.lexical.facts import split_facts
+from judges.judge import Judge
 from judges.typed import ParsedReply
 from judges.verify import SUPPORTED, UNSCORED
 from lm_factuality.benchmarks.asked import Item
@@ -45,7 +43,6 @@ from lm_factuality.benchmarks.biographies.matrix import (
     PairKey,
     judge_own_pages_first,
     judge_pairs,
-    judge_pairs_singly,
     pair_facts_with_pages,
 )
 from lm_factuality.benchmarks.biographies.scores import (
@@ -215,85 +212,6 @@ class AmbigBio(JudgedMethod):
             biographies = self.group(judge, biographies)
         biographies = self.verify(judge, biographies)
         return [self.link(biography) for biography in biographies]
-
-    def plan_questions(
-        self, judge: Judge, docs: Docs, responses: Responses
-    ) -> list[tuple[str, Plan]]:
-        """Estimate how many questions each step asks the judge, without asking it.
-
-        The facts of a response are known only if the judge has already decomposed it. For other
-        responses the number of facts is estimated by rules. A judge may find more facts.
-
-        Args:
-            judge: The judge that would be asked.
-            docs: The documents of the task.
-            responses: For each document a list with its only response.
-
-        Returns:
-            The name of each step with its plan.
-        """
-        prepared = [self.prepare(text) for text in self._join_responses(docs, responses)]
-        # The judge is asked nothing about a response that declines.
-        answered = [biography for biography in prepared if biography.is_answer]
-        if self.method == "joint":
-            return self._plan_joint_questions(judge, answered)
-        decomposed = []
-        # An offline judge answers from its store only, so it finds facts only where the judge has
-        # been asked before.
-        for biography in self.decompose(judge.offline_copy(), answered):
-            decomposed.append(biography if biography.facts else _add_facts_by_rules(biography))
-        return [
-            ("decomposing", judge.plan(partial(self.decompose, biographies=answered))),
-            ("grouping", judge.plan(partial(self.group, biographies=decomposed))),
-            ("verifying", self._plan_verifying(judge, decomposed)),
-        ]
-
-    def _plan_joint_questions(
-        self, judge: Judge, answered: Sequence[JudgedBiography]
-    ) -> list[tuple[str, Plan]]:
-        """Estimate how many questions the joint method asks the judge, without asking it.
-
-        A response that has not been taken apart yet is assumed to be about the first entity.
-        """
-        taken_apart = []
-        for biography, stored in zip(
-            answered, self.take_apart(judge.offline_copy(), answered), strict=True
-        ):
-            if stored.facts:
-                taken_apart.append(stored)
-            else:
-                assumed = _join_all_facts(_add_facts_by_rules(biography))
-                links = (0 if assumed.entities else None,) * len(assumed.groups)
-                taken_apart.append(replace(assumed, links=links))
-        return [
-            ("taking apart", judge.plan(partial(self.take_apart, biographies=answered))),
-            ("verifying", judge.plan(partial(self.verify, biographies=taken_apart))),
-        ]
-
-    def _plan_verifying(self, judge: Judge, biographies: Sequence[JudgedBiography]) -> Plan:
-        """Estimate how many questions the judge is asked to verify the facts of responses.
-
-        A judge with ``verify: page`` is asked once about all facts on a page. It may leave facts
-        out, and is then asked about each of them. The estimate with retries assumes the worst case,
-        in which it leaves out all facts.
-
-        Args:
-            judge: The judge that would be asked.
-            biographies: The responses with their facts.
-        """
-        # `plan` calls the step with a judge that answers from its store only, and counts the
-        # questions that it cannot answer.
-        plan = judge.plan(partial(self.verify, biographies=biographies))
-        if judge.config.verify != "page":
-            return plan
-        # A fact without a page is never asked about, since its judgement is known.
-        pairs = self.pairs_by_key(biographies)
-        pairs_to_ask = {key: pair for key, pair in pairs.items() if pair.preset_judgement is None}
-        plan_by_fact = judge.plan(
-            partial(judge_pairs_singly, pairs=pairs_to_ask, folder=self.folder)
-        )
-        estimate = plan.estimate_with_retries + plan_by_fact.estimate_with_retries
-        return replace(plan, estimate_with_retries=estimate)
 
     def _join_responses(self, docs: Docs, responses: Responses) -> list[GeneratedText]:
         """Join each document with its only response."""
@@ -747,14 +665,6 @@ def _add_facts(
             return replace(judged, problem=f"not decomposed: {location}: {reply.problem}")
         facts += [Fact(text, sentence_index) for text in reply_to_facts(reply.value)]
     return replace(judged, facts=tuple(facts), problem=None if facts else NO_FACTS)
-
-
-def _add_facts_by_rules(judged: JudgedBiography) -> JudgedBiography:
-    """Add the facts that rules find in the sentences of a response, to estimate their number."""
-    facts: list[Fact] = []
-    for number, sentence in enumerate(judged.sentences):
-        facts += [Fact(text, number) for text in split_facts(sentence)]
-    return replace(judged, facts=tuple(facts))
 
 
 def _needs_grouping(judged: JudgedBiography) -> bool:

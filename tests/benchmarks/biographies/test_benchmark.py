@@ -164,10 +164,10 @@ def test_a_plan_counts_the_questions_of_each_step(lexical_judge):
 
     counts = [(step, plan.to_send) for step, plan in plans]
     assert counts == [
-        ("decomposing", 3 + 4),  # a question for each sentence
-        ("grouping", 2),
+        ("decomposing sentences", 3 + 4),  # a question for each sentence
+        ("grouping facts", 2),
         # Each of 3 + 4 facts is verified with 2 pages, and 2 of these pairs have the same words.
-        ("verifying", 12),
+        ("verifying facts", 12),
     ]
     assert sum(plan.stored for _step, plan in plans) == 0
 
@@ -188,8 +188,7 @@ def test_a_plan_after_judging_has_nothing_to_send(lexical_judge):
     [
         # Three facts are verified with two pages each, and a question is asked again if needed.
         pytest.param("fact", 12, id="a question for each fact"),
-        # A page whose reply cannot be read is asked about fact by fact.
-        pytest.param("page", 16, id="a question for each page"),
+        pytest.param("page", 4, id="a question for each page"),
     ],
 )
 def test_a_plan_estimates_the_calls_if_every_question_has_to_be_repeated(
@@ -198,7 +197,7 @@ def test_a_plan_estimates_the_calls_if_every_question_has_to_be_repeated(
     with Judge.open(config(verify=verify), tmp_path / "answers.sqlite") as judge:
         plans = dict(AMBIGBIO.plan_questions(judge, make_docs(MERGED), [[MERGED]]))
 
-    assert plans["verifying"].estimate_with_retries.calls == num_calls
+    assert plans["verifying facts"].estimate_with_retries.calls == num_calls
 
 
 @pytest.fixture

@@ -54,7 +54,6 @@ class ScriptedJudge:
     """
 
     config = JudgeConfig("scripted", "openai", model="m")
-    is_offline = False
 
     def __init__(self, replies, supported=()):
         """Set the script, and begin a list of the prompts."""

@@ -65,7 +65,7 @@ def test_the_lexical_judge_is_asked_about_both_wordings_of_each_sentence(lexical
     plans = FACTOR_GENERATION.plan_questions(lexical_judge, documents, [RESPONSES, []])
 
     ((step, plan),) = plans
-    assert step == "marking"
+    assert step == "marking generations"
     assert plan.to_send == 6  # two wordings of three sentences
 
 

@@ -549,12 +549,12 @@ def responses():
 
 
 def test_planning_tells_the_number_of_requests_and_sends_none(server, judge, docs, responses):
-    plans = dict(FELM_GEN.plan_questions(judge, docs, responses))
+    plans = FELM_GEN.plan_questions(judge, docs, responses)
 
     assert not server.bodies
     FELM_GEN.judge(judge, docs, responses)
     # One is to cut the response in math, and one to mark each response but the refusal.
-    assert plans["marking"].to_send == 1 + 4
+    assert [plan.to_send for _, plan in plans] == [1, 4]
     assert len(server.bodies) == 1 + 4
 
 

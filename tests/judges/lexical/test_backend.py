@@ -107,7 +107,7 @@ def test_a_question_without_passages_has_no_evidence(question, passages):
     "question", [{}, {"kind": "extract_claims", "units": []}], ids=["no kind", "another kind"]
 )
 def test_another_kind_of_question_gets_an_error_that_names_the_possible_kinds(question):
-    assert "only verify, check, segments, claims" in ask(question).error
+    assert "only verify, verify_page, check, segments, claims" in ask(question).error
 
 
 @pytest.fixture
