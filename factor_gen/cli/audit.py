@@ -26,8 +26,8 @@ def audit(
     file: Annotated[
         str,
         Argument(
-            help="A CSV, JSONL or Parquet file in the authors' columns, the YAML of a task, or the"
-            " name of one (wiki_factor, news_factor, expert_factor)."
+            help="The folder of a build, a CSV, JSONL or Parquet file in the authors' columns, the"
+            " YAML of a task, or the name of one (wiki_factor, news_factor, expert_factor)."
         ),
     ],
     judge: Annotated[
