@@ -14,14 +14,14 @@ import math
 import random
 import re
 from collections import Counter, defaultdict
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from itertools import combinations, permutations, product
 from typing import NamedTuple, TypeAlias
 
 import numpy as np
 
-from factor_gen.records import Candidate, Example, Refusal
+from factor_gen.records import ERROR_TYPES, Candidate, ErrorType, Example, Refusal
 from factor_gen.settings import ChooseSettings
 from factor_gen.surface import BalanceLedger, Bools, Ints
 from lm_factuality.ground.packages import need
@@ -72,6 +72,7 @@ def choose_rows(
         as unused, with the reason.
     """
     ledger = BalanceLedger(settings.contradictions)
+    num_by_type: Counter[str] = Counter()
     for example in examples:
         # An earlier stage gave the document up.
         if example.unused:
@@ -86,7 +87,9 @@ def choose_rows(
 
         # The random numbers of a document do not depend on the documents before it.
         rng = random.Random(f"{seed}/choose/{example.doc_id}")
-        yield _choose_row(example, usable, settings, rng, ledger)
+        row = _choose_row(example, usable, settings, rng, ledger, num_by_type)
+        num_by_type.update(candidate.type for candidate in row.contradictions)
+        yield row
 
 
 def _reason_for_no_row(candidates: Sequence[Candidate], settings: ChooseSettings) -> str:
@@ -150,6 +153,7 @@ def _choose_row(
     settings: ChooseSettings,
     rng: random.Random,
     ledger: BalanceLedger,
+    num_by_type: Mapping[str, int],
 ) -> ChosenRow:
     """Choose the contradictions of a document's row among its candidates.
 
@@ -162,6 +166,7 @@ def _choose_row(
         settings: How many contradictions to choose, and how.
         rng: The random numbers of this document.
         ledger: The rows so far. The row is added to it if the choice is balanced.
+        num_by_type: How many contradictions of each error type the rows so far have.
 
     Returns:
         The document and its contradictions, in the order of their columns.
@@ -170,7 +175,7 @@ def _choose_row(
     candidates = _limit_candidates(shuffled, settings.contradictions)
     num_plain = len(candidates)
     # A selection lists the indices of the candidates that would make a row together.
-    selections = _best_selections(example.completion, candidates, settings, rng)
+    selections = _best_selections(example.completion, candidates, settings, rng, num_by_type)
 
     # Each candidate is the true completion with one edit, so that all choices resemble the true
     # completion the most: it is in the centre of the row. A compound has the edits of two
@@ -229,23 +234,32 @@ class _SelectionRank(NamedTuple):
     num_overlaps: int
     """How many pairs of contradictions edit the same words."""
 
-    minus_num_types: int
-    """The number of its error types, negated because more are better."""
+    imbalance: float
+    """The number of its error types, negated because more are better.
+
+    With desired shares of the types, how far the rows so far and this one are from them.
+    """
 
 
 def _best_selections(
-    completion: str, candidates: Sequence[Candidate], settings: ChooseSettings, rng: random.Random
+    completion: str,
+    candidates: Sequence[Candidate],
+    settings: ChooseSettings,
+    rng: random.Random,
+    num_by_type: Mapping[str, int],
 ) -> Ints:
     """Return the selections, i.e. ways to choose the contradictions of a row, that are the best.
 
     The best ones have the fewest doubtful contradictions. Among these, as few contradictions as
-    possible edit the same words; among those, the row has as many error types as possible.
+    possible edit the same words; among those, the row has as many error types as possible, or comes
+    nearest to their desired shares.
 
     Args:
         completion: The true completion.
         candidates: The candidates, so few that all selections of them can be ranked.
         settings: How many contradictions and types a row has.
         rng: The random numbers of this document.
+        num_by_type: How many contradictions of each error type the rows so far have.
 
     Returns:
         An array (selections, contradictions) of indices of ``candidates``. Both the selections and
@@ -254,14 +268,17 @@ def _best_selections(
     overlaps = _overlapping_pairs(completion, candidates)
     selections_by_rank: defaultdict[_SelectionRank, list[tuple[int, ...]]] = defaultdict(list)
     for selection in combinations(range(len(candidates)), settings.contradictions):
-        num_types = len({candidates[index].type for index in selection})
+        types = [candidates[index].type for index in selection]
+        num_types = len(set(types))
         if num_types < settings.min_types:
             continue
+        imbalance = float(-num_types)
+        if settings.balance is not None:
+            imbalance = _distance_to_shares(settings.balance, Counter(types) + Counter(num_by_type))
         doubt = sum(candidates[index].doubtful for index in selection)
         pairs = combinations(selection, 2)
         num_overlaps = len(overlaps.intersection(pairs))
-        # The least rank is the best, but more types are better.
-        rank = _SelectionRank(doubt, num_overlaps, minus_num_types=-num_types)
+        rank = _SelectionRank(doubt, num_overlaps, imbalance)
         selections_by_rank[rank].append(selection)
 
     # Selections of the same rank are equally good. Comparing too many of them would take long.
@@ -269,6 +286,27 @@ def _best_selections(
     sample = rng.sample(best, min(len(best), _MAX_SELECTIONS))
     # The first index of a selection may become the centre of the row, which should be any of them.
     return np.array([rng.sample(selection, len(selection)) for selection in sample])
+
+
+def _distance_to_shares(
+    weights: Mapping[ErrorType, float], num_by_type: Mapping[str, int]
+) -> float:
+    """Return how far the shares of error types are from those that the weights ask for.
+
+    Args:
+        weights: The weight of each type. One that is missing has none.
+        num_by_type: How many contradictions there are of each type.
+
+    Returns:
+        The sum of the differences of all shares: 0 if they are equal, and at most 2.
+    """
+    total_weight = sum(weights.values())
+    num_contradictions = sum(num_by_type.values())
+    distance = 0.0
+    for error_type in ERROR_TYPES:
+        share = num_by_type.get(error_type, 0) / num_contradictions
+        distance += abs(share - weights.get(error_type, 0) / total_weight)
+    return distance
 
 
 def _overlapping_pairs(completion: str, candidates: Sequence[Candidate]) -> set[tuple[int, int]]:

@@ -6,6 +6,7 @@ that ``configs/corpora/_my_corpus.yaml`` marks with * or +.
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Annotated, Literal
@@ -304,6 +305,12 @@ class ChooseSettings:
     min_types: Annotated[Integer, Field(ge=1, le=len(ERROR_TYPES))] = 1
     """Documents whose contradictions have fewer error types give no row."""
 
+    balance: Mapping[ErrorType, Annotated[Number, Field(ge=0)]] | None = None
+    """The desired shares of the error types among the contradictions of all rows, as weights.
+
+    Types without a weight are avoided. None, as in the paper: each row has as many types as it can.
+    """
+
     hide_most_central: Truth = False
     """Whether the true completion is the most similar to the others no more often than they are."""
 
@@ -399,6 +406,12 @@ class BuildSettings(WorkSettings):
             raise ValueError(
                 f"choose.min_types is {self.choose.min_types}; expected at most"
                 f" choose.contradictions, which is {self.choose.contradictions}"
+            )
+        # Without a positive weight there are no shares.
+        if self.choose.balance is not None and not any(self.choose.balance.values()):
+            raise ValueError(
+                "choose.balance has no weight above 0; expected some, such as {predicate: 2,"
+                " entity: 2, circumstance: 1}"
             )
         self._check_generator()
         self._check_judge()

@@ -201,6 +201,25 @@ class Prices:
         return (prompt_tokens * self.prompt + completion_tokens * self.completion) / 1e6
 
 
+def parse_prices(text: str) -> Prices:
+    """Parse the value of ``--prices``.
+
+    Example:
+        ``0.15,0.60`` are 0.15 USD for a million tokens of prompts, and 0.60 for those of answers.
+
+    Raises:
+        ConfigError: The text is not two numbers.
+    """
+    try:
+        prompt, completion = (float(number) for number in text.split(","))
+        return Prices(prompt=prompt, completion=completion)
+    except ValueError as error:
+        raise ConfigError(
+            f"--prices {text}: expected the USD for a million tokens of prompts and of answers,"
+            " such as 0.15,0.60"
+        ) from error
+
+
 @dataclass(frozen=True)
 class Usage:
     """The calls, tokens and money that a judge has used."""

@@ -10,21 +10,22 @@ from dataclasses import replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Literal
 
-from typer import Argument, Option
+from typer import Argument, BadParameter, Option
 
 from factor_gen.records import ERROR_TYPES
-from lm_factuality.ground.console import print_table
+from lm_factuality.ground.console import format_number, print_table
 
 if TYPE_CHECKING:
     from factor_gen.output.counts import BuiltBenchmark
+    from factor_gen.settings import BuildSettings
 
 
 def build(
     config: Annotated[Path, Argument(help="YAML with the corpus and the settings.")],
     out: Annotated[
-        Path,
+        Path | None,
         Option(help="Folder for the benchmark; an interrupted build resumes in it."),
-    ],
+    ] = None,
     engine: Annotated[
         Literal["local", "ray"] | None,
         Option(help="Local processes, or Ray's on many machines (default: the YAML's)."),
@@ -39,6 +40,16 @@ def build(
     restart: Annotated[
         bool, Option("--restart", help="Discard what an earlier build left in the folder.")
     ] = False,
+    dry_run: Annotated[
+        bool, Option("--dry-run", help="Print what models would be asked; nothing is sent.")
+    ] = False,
+    prices: Annotated[
+        str | None,
+        Option(
+            help="With --dry-run: USD for a million tokens of prompts and of answers, such as"
+            " 0.15,0.60 (default: the judge's YAML)."
+        ),
+    ] = None,
 ) -> None:
     """Make a FACTOR benchmark from a corpus.
 
@@ -46,6 +57,7 @@ def build(
     Examples:
       factor-gen build my_corpus.yaml --out my_factor
       factor-gen build my_corpus.yaml --out trial --documents 50        a first look
+      factor-gen build my_corpus.yaml --dry-run                         questions, tokens and USD
       RAY_ADDRESS=auto factor-gen build my_corpus.yaml --out /shared/my_factor --engine ray
 
     \b
@@ -66,6 +78,14 @@ def build(
         workers=workers or settings.workers,
     )
 
+    if dry_run:
+        _print_plan(settings, prices)
+        return
+    if prices is not None:
+        raise BadParameter("--prices is for --dry-run")
+    if out is None:
+        raise BadParameter("--out names the folder for the benchmark")
+
     built = pipeline.build(settings, out, restart=restart)
     _print_document_counts(settings.name, built)
     _print_candidate_counts(built)
@@ -75,6 +95,33 @@ def build(
     _print_reasons("What was generated and could not be used", "#times", built.lost)
     sys.stdout.writelines(f"{path}\n" for path in built.files.values())
     _print_next_steps(settings.name, out)
+
+
+def _print_plan(settings: "BuildSettings", prices: str | None) -> None:
+    """Print what the stages of a build would ask of models.
+
+    Args:
+        settings: The settings of the build.
+        prices: The value of ``--prices``. None if it is not given.
+    """
+    from factor_gen.dry_run import plan_build
+    from judges.answers import parse_prices
+
+    rows = []
+    for plan in plan_build(settings, parse_prices(prices) if prices else None):
+        counts = (plan.documents, plan.questions, plan.prompt_tokens, plan.answer_tokens)
+        cells = [f"{count:,}" for count in counts]
+        rows.append((plan.stage, *cells, format_number(plan.cost, ",.4f")))
+    if not rows:
+        sys.stdout.write("No stage asks a model.\n")
+        return
+    notes = [
+        "One sentence of each document is counted. If it gives no good row, another one is asked"
+        f" about, up to {settings.select.draws} of a document (select.draws).",
+        "Tokens are estimates. Stored answers are not asked for again. Nothing was sent.",
+    ]
+    columns = ("stage", "#documents", "#questions", "#prompt tokens", "#answer tokens", "#USD")
+    print_table(f"{settings.name}: what would be asked of models", columns, rows, notes)
 
 
 def _print_document_counts(name: str, built: "BuiltBenchmark") -> None:

@@ -21,10 +21,11 @@ from factor_gen.generate.llm.generator import (
 )
 from factor_gen.records import Candidate, Example, add_model_use, last_words
 from factor_gen.settings import JudgeSettings
-from judges.judge import Judge, open_backend
+from judges.answers import Prices
+from judges.judge import Judge, Plan, open_backend
 from judges.store import AnswerStore
 from judges.templates import Prompts
-from judges.typed import Reply
+from judges.typed import ParsedReply, Reply
 
 PROMPTS_FOLDER = Path(__file__).resolve().parent / "prompts"
 PROMPT = "exclude"
@@ -101,27 +102,50 @@ class JudgeCheck:
             BackendDownError: The model cannot be reached, or gave no answer to some questions.
                 Answers received so far stay in the store.
         """
-        asked = {example.doc_id: self._choose_candidates(example) for example in examples}
-        to_ask = [example for example in examples if asked[example.doc_id]]
+        to_ask = [example for example in examples if open_candidates(example)]
         # A question to the judge loads its model, which takes long, so none is asked in vain.
         if not to_ask:
             return list(examples)
 
-        variables = [self._template_variables(example, asked[example.doc_id]) for example in to_ask]
-        replies = self._judge.ask_typed(
-            PROMPT, Decisions, variables, "contradictory?", check=_find_problem, samples=1
-        )
+        replies = self._ask(self._judge, to_ask)
         # A shard with failed requests must not count as finished.
         check_answers([reply.answer for [reply] in replies])
 
         checked_examples = {}
         for example, [reply] in zip(to_ask, replies, strict=True):
-            candidates = asked[example.doc_id]
+            candidates = self._choose_candidates(example)
             reasons = _reasons_of(reply.value, len(candidates))
             checked = _reject_candidates(example, dict(zip(candidates, reasons, strict=True)))
             use = add_model_use(example.model_use, {"contradiction": model_use_of([reply])})
             checked_examples[example.doc_id] = replace(checked, model_use=use)
         return [checked_examples.get(example.doc_id, example) for example in examples]
+
+    @property
+    def prices(self) -> Prices | None:
+        """The prices of the model. None if the judge's YAML has none."""
+        return self._config.prices
+
+    def plan(self, examples: Sequence[Example]) -> Plan:
+        """Estimate what would be asked about examples with candidates; nothing is sent."""
+        return self._judge.plan(lambda judge: self._ask(judge, examples))
+
+    def _ask(self, judge: Judge, examples: Sequence[Example]) -> list[list[ParsedReply[Decisions]]]:
+        """Ask a judge about the candidates of each example.
+
+        Args:
+            judge: The judge.
+            examples: Examples with candidates that nothing has rejected.
+
+        Returns:
+            For each example its only reply, in a list.
+        """
+        variables = [
+            self._template_variables(example, self._choose_candidates(example))
+            for example in examples
+        ]
+        return judge.ask_typed(
+            PROMPT, Decisions, variables, "contradictory?", check=_find_problem, samples=1
+        )
 
     def _choose_candidates(self, example: Example) -> list[Candidate]:
         """Choose the candidates of a document that the judge is asked about.

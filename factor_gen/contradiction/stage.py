@@ -77,14 +77,14 @@ class ContradictionStage:
 
     def __init__(self, check: Check | None) -> None:
         """Keep the check; None if nothing is checked."""
-        self._check = check
+        self.check = check
 
     @cached_property
     def fingerprint(self) -> Mapping[str, Any]:
         """The kind of check, and everything that decides what it rejects."""
-        if self._check is None:
+        if self.check is None:
             return {"kind": "none"}
-        return {**self._check.fingerprint, "version": _VERSION, "lists": hash_lists([DATA])}
+        return {**self.check.fingerprint, "version": _VERSION, "lists": hash_lists([DATA])}
 
     def run(self, examples: Sequence[Example]) -> list[Example]:
         """Reject the candidates that do not contradict the completion.
@@ -96,15 +96,15 @@ class ContradictionStage:
             One example for each of ``examples``, in the same order. ``rejected`` of a candidate has
             the reason. Candidates that were rejected before are not checked.
         """
-        if self._check is None:
+        if self.check is None:
             return list(examples)
         # These rules cost nothing, so that no model is asked about what they reject.
-        return self._check.check([_reject_compatible(example) for example in examples])
+        return self.check.check([_reject_compatible(example) for example in examples])
 
     def close(self) -> None:
         """Close the check, if it keeps anything open."""
         # The judge keeps connections and files open.
-        close = getattr(self._check, "close", None)
+        close = getattr(self.check, "close", None)
         if close is not None:
             close()
 

@@ -2,9 +2,8 @@
 
 from collections.abc import Sequence
 
-from judges.answers import Prices
+from judges.answers import parse_prices
 from lm_factuality.ground.console import format_number, print_table
-from lm_factuality.ground.errors import ConfigError
 from lm_factuality.harness.dry_run import TaskPlan
 from lm_factuality.harness.run import plan
 
@@ -48,25 +47,6 @@ def print_run_plan(arguments: Sequence[str], prices: str | None) -> None:
         f" {format_number(total.seconds, ',.0f')} s, {format_number(total.cost, ',.4f')} USD."
     )
     print_table("What this run would take", _COLUMNS, rows, notes)
-
-
-def parse_prices(text: str) -> Prices:
-    """Parse the value of ``--prices``.
-
-    Example:
-        ``0.15,0.60`` are 0.15 USD for a million tokens of prompts, and 0.60 for those of answers.
-
-    Raises:
-        ConfigError: The text is not two numbers.
-    """
-    try:
-        prompt, completion = (float(number) for number in text.split(","))
-        return Prices(prompt=prompt, completion=completion)
-    except ValueError as error:
-        raise ConfigError(
-            f"--prices {text}: expected the USD for a million tokens of prompts and of answers,"
-            " such as 0.15,0.60"
-        ) from error
 
 
 def _row(task: TaskPlan) -> tuple[str, ...]:

@@ -111,6 +111,56 @@ def test_a_build_prints_how_many_contradictions_were_lost_for_each_reason(
     assert ["no", "edit", "6"] in table_rows
 
 
+@pytest.fixture
+def config_with_writer(tmp_path: Path) -> Path:
+    """Return a YAML whose writer is a server that does not exist."""
+    (tmp_path / "judge.yaml").write_text(
+        "backend: openai\nmodel: writer\nbase_url: http://127.0.0.1:9/v1\n"
+        "prices: {prompt: 1000000, completion: 0}\n"
+    )
+    config = write_corpus(tmp_path, documents=5)
+    config.write_text(
+        "corpus: corpus.jsonl\nfilter: none\ngenerate: {generator: llm, judge: judge.yaml}\n"
+    )
+    return config
+
+
+def test_a_dry_run_prints_questions_and_cost_and_sends_nothing(
+    config_with_writer: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    arguments = ["build", str(config_with_writer), "--dry-run"]
+
+    exit_code = run_command_line(app, "factor-gen", arguments)
+
+    table_rows = [line.split() for line in capsys.readouterr().out.splitlines()]
+    [writer] = [words for words in table_rows if words[:1] == ["generate"]]
+    [check] = [words for words in table_rows if words[:1] == ["contradiction"]]
+    assert exit_code == 0
+    assert writer[1:3] == ["5", "5"]
+    assert check[1:3] == ["5", "5"]
+    # A token of a prompt costs a dollar.
+    assert writer[5] == f"{writer[3]}.0000"
+
+
+def test_the_prices_of_an_option_replace_those_of_the_judge(
+    config_with_writer: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    arguments = ["build", str(config_with_writer), "--dry-run", "--prices", "0,0"]
+
+    run_command_line(app, "factor-gen", arguments)
+
+    assert "0.0000" in capsys.readouterr().out
+
+
+def test_a_build_without_a_folder_is_refused(
+    config_with_writer: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    exit_code = run_command_line(app, "factor-gen", ["build", str(config_with_writer)])
+
+    assert exit_code == 2
+    assert "--out" in capsys.readouterr().err
+
+
 class StrictStage(TinyStage):
     """A stage that rejects a contradiction of each document, and asked a model about it."""
 

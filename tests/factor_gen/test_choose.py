@@ -253,6 +253,20 @@ def test_a_document_with_contradictions_of_too_few_types_gives_no_row() -> None:
     assert outcome.unused == "choose: contradictions of fewer than 2 types"
 
 
+def test_the_desired_shares_of_types_are_reached_over_the_rows() -> None:
+    candidates = [
+        make_candidate(f"{error_type} {number}.", error_type)
+        for error_type in ("entity", "predicate", "link")
+        for number in range(3)
+    ]
+    examples = [make_example(candidates) for _ in range(8)]
+
+    rows = choose_all_rows(examples, balance={"entity": 2, "predicate": 1})
+
+    types = Counter(candidate.type for row in rows for candidate in row.contradictions)
+    assert types == {"entity": 16, "predicate": 8}
+
+
 def test_a_document_that_an_earlier_stage_gave_up_passes_unchanged() -> None:
     unused = Example("a", unused="select: empty")
 

@@ -26,9 +26,9 @@ from factor_gen.records import (
     last_words,
 )
 from factor_gen.settings import GenerateSettings
-from judges.answers import Answer
+from judges.answers import Answer, Prices
 from judges.config import JudgeConfig, load_judge_config
-from judges.judge import Judge, open_backend
+from judges.judge import Judge, Plan, open_backend
 from judges.store import AnswerStore
 from judges.templates import Prompts
 from judges.typed import ParsedReply
@@ -133,6 +133,15 @@ class LLMGenerator:
             example if example.unused else self._add_candidates(example, next(replies_in_order))
             for example in examples
         ]
+
+    @property
+    def prices(self) -> Prices | None:
+        """The prices of the model. None if the judge's YAML has none."""
+        return self._config.prices
+
+    def plan(self, examples: Sequence[Example]) -> Plan:
+        """Estimate what would be asked about examples that are in use; nothing is sent."""
+        return self._judge.plan(lambda judge: self._ask(judge, examples))
 
     def _ask(
         self, judge: Judge, examples: Sequence[Example]
