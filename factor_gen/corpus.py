@@ -28,10 +28,10 @@ from lm_factuality.ground.packages import commit_of, stream_rows
 from lm_factuality.ground.tables import FORMATS, TableRow
 
 # The version of how documents are cleaned and kept. Raise it if either changes.
-CLEANING = 5
+CLEANING = 6
 
 # A file with one of these endings is one document.
-TEXT_ENDINGS = (".txt", ".text", ".md", ".rst", "")
+TEXT_ENDINGS = (".txt", ".text", "")
 
 
 def find_corpus_files(settings: BuildSettings) -> dict[str, Path]:

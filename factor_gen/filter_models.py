@@ -1,14 +1,16 @@
 """The causal language model of the fluency filter (section 3.2.3).
 
 :mod:`factor_gen.filters` calls it. It computes in float32. In bfloat16, a score can differ by 0.01
-and more from one batch to another, while the filter's margin is 0.2 nats. Which contradictions pass
-would then depend on the machine and on the other documents of the shard.
+and more from one batch to another. Which contradictions pass would then depend on the machine and
+on the other documents of the shard.
 """
 
 import math
 from collections.abc import Sequence
 from typing import Any, NamedTuple
 
+import numpy as np
+import numpy.typing as npt
 import torch
 from torch.nn.functional import cross_entropy
 from transformers import AutoModelForCausalLM, AutoTokenizer, PreTrainedTokenizerBase
@@ -21,6 +23,7 @@ from lm_factuality.models.tree.scorer import PassBudget, build_tested_engine, sc
 from lm_factuality.models.tree.trie import build_trie
 
 DTYPE = torch.float32
+Floats = npt.NDArray[np.float64]
 # The window of a model without a limit, greater than any text.
 _NO_WINDOW = 2**31
 # The engine is tested on at most so many tokens.
@@ -37,6 +40,16 @@ class EncodedText(NamedTuple):
 
     num_scored: int
     """How many tokens at the end are those of the text. 0 if the text cannot be scored."""
+
+
+class ScoredText(NamedTuple):
+    """The tokens of a text with their log-probabilities."""
+
+    tokens: list[int]
+    """The tokens of the text, without those of its context."""
+
+    logprobs: Floats
+    """The log-probability of each token in nats, shape [tokens]."""
 
 
 class FluencyModel:
@@ -79,11 +92,11 @@ class FluencyModel:
         with torch.inference_mode():
             self._engine = build_tested_engine(self.model, vocabulary, trial_length)
 
-    def mean_logprobs(self, texts: Sequence[str], contexts: Sequence[str]) -> list[float]:
-        """Return the mean log-probability of each text's tokens after its context.
+    def score(self, texts: Sequence[str], contexts: Sequence[str]) -> list[ScoredText | None]:
+        """Return the log-probability of each token of each text after its context.
 
-        This is log p(c) / |c| of a text c. A beginning that several texts share is computed only
-        once, because contradictions are edits of the same sentence.
+        A beginning that several texts share is computed only once, because contradictions are edits
+        of the same sentence.
 
         Args:
             texts: The texts to score.
@@ -91,18 +104,22 @@ class FluencyModel:
                 beginning of the context is cut.
 
         Returns:
-            The means in nats per token. NaN for a text without tokens, or longer than the window.
+            The tokens with their log-probabilities. None for a text without tokens, or longer than
+            the window.
         """
         encoded_texts = self.encode(texts, contexts)
         scorable = [encoded for encoded in encoded_texts if encoded.num_scored]
         with torch.inference_mode():
-            remaining_means = iter(self._mean_logprobs_of_tokens(scorable))
+            remaining = iter(self._logprobs_of_tokens(scorable))
 
-        # Texts that cannot be scored have no mean and get NaN.
-        means = []
+        scored_texts: list[ScoredText | None] = []
         for encoded in encoded_texts:
-            means.append(next(remaining_means) if encoded.num_scored else math.nan)
-        return means
+            if encoded.num_scored:
+                tokens = encoded.tokens[-encoded.num_scored :]
+                scored_texts.append(ScoredText(tokens, next(remaining)))
+            else:
+                scored_texts.append(None)
+        return scored_texts
 
     def encode(self, texts: Sequence[str], contexts: Sequence[str]) -> list[EncodedText]:
         """Encode each text after its context, whose beginning is cut if both exceed the window.
@@ -138,19 +155,19 @@ class FluencyModel:
             text, add_special_tokens=False, verbose=False
         )
 
-    def _mean_logprobs_of_tokens(self, encoded_texts: Sequence[EncodedText]) -> list[float]:
-        """Return the mean log-probability of each text's own tokens, without those of its context.
+    def _logprobs_of_tokens(self, encoded_texts: Sequence[EncodedText]) -> list[Floats]:
+        """Return the log-probabilities of each text's own tokens, without those of its context.
 
         Args:
             encoded_texts: The tokens of the texts after their contexts. Each text has at least one
                 token of its own.
 
         Returns:
-            The means in nats per token, in the order of the texts.
+            The log-probabilities in nats, in the order of the texts.
         """
         # Without an engine, the model computes a shared beginning again for each text.
         if self._engine is None:
-            return [self._mean_logprob_alone(encoded) for encoded in encoded_texts]
+            return [self._logprobs_alone(encoded) for encoded in encoded_texts]
 
         # The trie, a tree of tokens, stores a beginning that several texts share only once.
         trie = build_trie(
@@ -162,15 +179,16 @@ class FluencyModel:
         budget = PassBudget(tokens=self.budget, targets=self.budget)
         scores = score_trie(trie, self._engine, budget)
         # A text's targets are the positions of its tokens among all that were scored.
-        return [float(scores.logprobs[targets].mean()) for targets in trie.targets_by_request]
+        return [scores.logprobs[targets] for targets in trie.targets_by_request]
 
-    def _mean_logprob_alone(self, encoded: EncodedText) -> float:
-        """Return the mean log-probability of one text, by a model that cannot share beginnings."""
+    def _logprobs_alone(self, encoded: EncodedText) -> Floats:
+        """Return the log-probabilities of one text, by a model that cannot share beginnings."""
         ids = torch.tensor([encoded.tokens], device=self.model.device)
         targets = ids[0, -encoded.num_scored :]
         # The logits at a token are the predictions of the next one.
         logits = self.model(input_ids=ids[:, :-1], use_cache=False).logits
-        return -float(cross_entropy(logits[0, -encoded.num_scored :].float(), targets))
+        losses = cross_entropy(logits[0, -encoded.num_scored :].float(), targets, reduction="none")
+        return -losses.double().cpu().numpy()
 
 
 def _start_token(tokenizer: PreTrainedTokenizerBase, name: str) -> int:

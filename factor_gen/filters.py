@@ -11,10 +11,10 @@ from collections import Counter
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import asdict, replace
 from functools import cached_property
-from itertools import islice
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Literal
 
+from factor_gen.language import ENGLISH
 from factor_gen.records import Candidate, Example, last_words
 from factor_gen.settings import OFF, FilterSettings, FluencySettings, NliSettings
 from judges.backends.lm_eval_model import fingerprint_checkpoint
@@ -41,9 +41,15 @@ class FilterStage:
 
     name = "filter"
 
-    def __init__(self, settings: FilterSettings) -> None:
-        """Keep the settings of the filters. A filter whose settings are None is off."""
+    def __init__(self, settings: FilterSettings, language: str = ENGLISH) -> None:
+        """Keep the settings.
+
+        Args:
+            settings: The settings of the filters. A filter whose settings are None is off.
+            language: The language of the corpus as an ISO 639-1 code.
+        """
         self._settings = settings
+        self._language = language
 
     @cached_property
     def fingerprint(self) -> Mapping[str, Any]:
@@ -82,36 +88,34 @@ class FilterStage:
     def _check_fluency(
         self, fluency: FluencySettings, examples: Sequence[Example]
     ) -> list[Example]:
-        """Reject candidates whose mean log-likelihood is too far below that of the completion.
+        """Reject candidates whose edit spoils the sentence; see :mod:`factor_gen.fluency`.
 
         Args:
-            fluency: The margin in nats per token, and how much context the model reads.
+            fluency: The limits in nats, and how much context the model reads.
             examples: Documents with their candidates, i.e. generated contradictions.
 
         Returns:
-            The documents with the difference to the completion in each candidate, in nats per
-            token.
+            The documents with the fluency of each candidate, in nats above the limit that it is
+            nearest to.
         """
-        # The completion of a document without candidates is compared to nothing.
-        with_candidates = [example for example in examples if example.candidates]
-        texts = []
-        contexts = []
-        for example in with_candidates:
-            choices = [example.completion, *(candidate.text for candidate in example.candidates)]
-            texts += choices
-            contexts += [last_words(example.prefix, fluency.context)] * len(choices)
-        # All texts are scored together, so that the model reads large batches.
-        means = iter(self._fluency_model.mean_logprobs(texts, contexts))
+        from factor_gen.fluency import Comparison, measure_fluency
 
-        # For each document, the mean of its completion is followed by those of its candidates.
+        comparisons = []
+        for example in examples:
+            context = last_words(example.prefix, fluency.context)
+            for candidate in example.candidates:
+                comparisons.append(Comparison(context, example.completion, candidate.text))
+
         scores = []
-        for example in with_candidates:
-            completion_mean = next(means)
-            scores += [mean - completion_mean for mean in islice(means, len(example.candidates))]
+        for measure in measure_fluency(self._fluency_model, comparisons, self._language):
+            if measure is None:
+                scores.append(math.nan)
+                continue
+            score = min(fluency.drop + measure.change, fluency.form - measure.better_form)
+            # No limit allows a doubled word.
+            scores.append(min(score, -1.0) if measure.doubles_word else score)
 
-        checked = _apply_scores(
-            examples, scores, "fluency", lambda candidate: -fluency.margin, NOT_FLUENT
-        )
+        checked = _apply_scores(examples, scores, "fluency", lambda candidate: 0.0, NOT_FLUENT)
         if fluency.best is None:
             return checked
         return [_reject_less_fluent(example, fluency.best) for example in checked]

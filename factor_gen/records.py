@@ -51,7 +51,7 @@ class Candidate:
     """The NLI filter's probability of a contradiction. None if the filter did not score it."""
 
     fluency: float | None = None
-    """The mean log-likelihood minus that of the completion, in nats per token."""
+    """How far it is above the nearest limit of the fluency filter, in nats."""
 
     rejected: str = ""
     """Why a stage rejected the candidate, as ``stage: reason``. Empty if it may be chosen."""

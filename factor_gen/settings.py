@@ -51,8 +51,14 @@ def _read_filter(value: object) -> object:
     """Return None for a filter that the YAML turns off, and any other value unchanged.
 
     Raises:
-        ValueError: The YAML names the filter but gives it no value.
+        ValueError: The YAML names the filter but gives it no value, or has the margin that earlier
+            versions had.
     """
+    if isinstance(value, dict) and "margin" in value:
+        raise ValueError(
+            "has margin, which does not exist any more; write drop and form in its place, such as"
+            " fluency: {drop: 4.0, form: 3.0}, or leave it out"
+        )
     # An empty line in a YAML would turn the filter off by accident.
     if value is None:
         raise ValueError("expected none, or a mapping; leave the line out for the defaults")
@@ -256,9 +262,9 @@ ContradictionSettings = Annotated[
 
 @dataclass(frozen=True)
 class FluencySettings:
-    """The filter that compares a contradiction's mean log-likelihood to that of the completion.
+    """The filter of sentences that an edit has broken.
 
-    Section 3.2.3 of the paper describes it.
+    The paper's filter (section 3.2.3) compares mean log-likelihoods instead.
     """
 
     model: Text = "gpt2"
@@ -267,13 +273,16 @@ class FluencySettings:
     revision: Text | None = None
     """The branch, tag or commit of a model of the Hub."""
 
-    margin: Annotated[Number, Field(ge=0)] = 0.2
-    """How far below that of the completion it may be, in nats per token."""
+    drop: Annotated[Number, Field(ge=0)] = 4.0
+    """How far the edit may lower the log-probability of a token after it, in nats."""
+
+    form: Annotated[Number, Field(ge=0)] = 3.0
+    """How much likelier another form of an edited word may be, in nats."""
 
     best: Count | None = None
-    """How many of each type, the likeliest, are kept. None, as in the paper: all."""
+    """How many of each type, the most fluent, are kept. None, as in the paper: all."""
 
-    context: Natural = 0
+    context: Natural = 60
     """How many words before the completion the model reads; the paper's: 0."""
 
     batch_size: Count = 32

@@ -235,7 +235,7 @@ def _import_and_open(settings: BuildSettings, name: str) -> Stage:
         fluency = settings.filter.fluency
         if fluency is not None:
             fluency = _with_model_path(fluency, settings.folder)
-        return FilterStage(FilterSettings(fluency))
+        return FilterStage(FilterSettings(fluency), language)
 
     if name == "contradiction":
         from factor_gen.contradiction.stage import open_contradiction_stage

@@ -1,7 +1,7 @@
 """Measures factor-gen: ``python -m bench.factor_gen PART``.
 
-The parts are ``genres``, ``filters`` and ``scale``. Each prints a table. ``make bench-gen`` and
-``make bench-genres`` call it.
+The parts are ``genres``, ``filters``, ``fluency`` and ``scale``. Each prints a table.
+``make bench-gen`` and ``make bench-genres`` call it.
 """
 
 from __future__ import annotations
@@ -15,6 +15,7 @@ from typing import get_args
 
 from bench.factor_gen.genre_config import Use
 from bench.timing import Record, run_parts
+from lm_factuality.ground.errors import ConfigError
 
 
 def main(argv: Sequence[str] | None = None) -> int:
@@ -30,7 +31,12 @@ def main(argv: Sequence[str] | None = None) -> int:
     _add_filter_options(parser)
     _add_scale_options(parser)
     _add_genre_options(parser)
-    parts = {"genres": _measure_genres, "filters": _measure_filters, "scale": _measure_scale}
+    parts = {
+        "genres": _measure_genres,
+        "filters": _measure_filters,
+        "fluency": _measure_fluency,
+        "scale": _measure_scale,
+    }
     return run_parts(parser, parts, Path(__file__).with_name("tables.yaml"), argv, needs_part=True)
 
 
@@ -48,6 +54,13 @@ def _add_filter_options(parser: argparse.ArgumentParser) -> None:
         "--fluency",
         metavar="MODEL",
         help="a causal model (default: a GPT-2 with 11M random parameters)",
+    )
+    group.add_argument(
+        "--read",
+        type=Path,
+        metavar="CSV",
+        help="fluency: contradictions that somebody read (prefix, completion, contradiction and"
+        " verdict: good, broken or another word)",
     )
     group.add_argument(
         "--rows",
@@ -151,6 +164,17 @@ def _measure_filters(arguments: argparse.Namespace) -> Iterator[Record]:
                 fluency=arguments.fluency or random_models.fluency,
             )
         yield from measure_filters(models, arguments.rows, arguments.runs)
+
+
+def _measure_fluency(arguments: argparse.Namespace) -> Iterator[Record]:
+    """Yield the shares of good and of broken sentences that the fluency filter rejects."""
+    from bench.factor_gen.fluency import measure_rejections
+    from factor_gen.settings import FluencySettings
+
+    if arguments.read is None or arguments.fluency is None:
+        raise ConfigError("fluency: needs --read CSV and --fluency MODEL; give both")
+    model = str(Path(arguments.fluency).expanduser())
+    yield from measure_rejections(arguments.read, FluencySettings(model))
 
 
 def _measure_scale(arguments: argparse.Namespace) -> Iterator[Record]:

@@ -217,12 +217,14 @@ def _prepare_fluency_model(settings: FluencySettings, examples: Sequence[Example
         settings.model, revision=settings.revision, dtype=DTYPE
     )
     model = model.to(fluency_model.model.device).eval()
-    texts: dict[str, None] = {}
+    texts = []
+    contexts = []
     for example in examples:
-        texts[example.completion] = None
-        texts.update(dict.fromkeys(candidate.text for candidate in example.candidates))
+        choices = [example.completion, *(candidate.text for candidate in example.candidates)]
+        texts += choices
+        contexts += [last_words(example.prefix, settings.context)] * len(choices)
 
-    encoded_texts = fluency_model.encode(list(texts), [""] * len(texts))
+    encoded_texts = fluency_model.encode(texts, contexts)
     rows = [encoded.tokens for encoded in encoded_texts if encoded.num_scored]
     inputs = []
     for batch in split_into_batches([len(row) for row in rows], fluency_model.budget):

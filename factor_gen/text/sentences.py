@@ -11,10 +11,30 @@ from typing import NamedTuple
 # All characters at which str.splitlines breaks lines end a line.
 _LINE = re.compile(r"[^\n\r\v\f\x1c-\x1e\x85\u2028\u2029]+")
 _UNUSUAL_SPACE = re.compile(r"[^\S \t]")
-# In the documents of Expert-FACTOR, no space follows a label such as "Abstract:".
-_LABEL = re.compile(r"\w+:(?=[A-ZÀ-ÖØ-Þ])")
+# In the documents of Expert-FACTOR, no space follows a label such as "Abstract:". The mark of a
+# list item, such as "-" or "2.", is no part of its first sentence either.
+_LABEL_OR_LIST_MARK = re.compile(
+    r"\w+:(?=[A-ZÀ-ÖØ-Þ])|\s*(?:[-*+•·‣▪]|\(\w{1,3}\)|\d{1,3}[.)])\s+(?=\S)"
+)
 _WHITE_SPACE = re.compile(r"\s+")
 _ORDINAL = re.compile(r"(?<![\w.])\d{1,2}\.\s\Z")
+_NUMBER = re.compile(r"\W*\d[\d\W]*")
+# Abbreviations that a number follows, such as "No. 5", "Fig. 3" and "pp. 5-6".
+_BEFORE_NUMBER = re.compile(
+    r"(?<![\w-])(?:[Nn]os?|[Nn]r|[Ff]igs?|[Vv]ols?|[Ss]ecs?|[Cc]h|[Aa]rts?|[Ee]qs?|[Tt]ab|[Pp]ar"
+    r"|[Rr]efs?|pp?|ll?|ff?|ca?|approx|[Vv]er)\.\s+\Z"
+)
+# Brackets without end marks. sentencex ends no sentence between the first of several opening
+# brackets and the last closing one.
+_BRACKETS = re.compile(r"\(([^().!?]*)\)")
+# A bracket that closes after the end of a sentence, as in "(It rained.) They left."
+_END_IN_BRACKET = re.compile(r"[.!?][\"'”’]*[)\]][\"'”’]*\s+(?=[\"'“‘(\[]*[A-ZÀ-ÖØ-Þ])")
+# After initials and these abbreviations, a full stop in a bracket ends no sentence: "(Acme Inc.)".
+_ABBREVIATION = re.compile(
+    r"(?:\A|\W)(?:[A-Za-z]|al|approx|Bros|Co|Corp|ed|eds|esp|est|etc|Inc|incl|Jr|Ltd|resp|Sr|St|vs)\Z"
+)
+# So many characters before a break show whether it is one.
+_TAIL_LENGTH = 12
 # How many characters sentencex sees at once. If no quote is closed, its time grows with the square
 # of their number.
 _PIECE_LENGTH = 4_000
@@ -64,16 +84,19 @@ def _spans_in_line(line: str, language: str) -> list[SentenceSpan]:
     """Find the sentences of a line, without the white space around them.
 
     Args:
-        line: The line. A label at its start, such as ``Abstract:``, belongs to no sentence.
+        line: The line. A label such as ``Abstract:`` or the mark of a list item at its start
+            belongs to no sentence.
         language: The code of its language.
     """
     # sentencex crashes at a no-break space before some initials.
     line = _UNUSUAL_SPACE.sub(" ", line)
-    label = _LABEL.match(line)
+    label = _LABEL_OR_LIST_MARK.match(line)
     line_start = label.end() if label else 0
 
     spans: list[SentenceSpan] = []
-    for split in _split_line(line, line_start, language):
+    # The commas keep the length of the line, so that the offsets stay right.
+    line_without_brackets = _BRACKETS.sub(r",\1,", line)
+    for split in _split_line(line_without_brackets, line_start, language):
         sentence = line[split.start : split.end]
         if not sentence.strip():
             continue
@@ -81,15 +104,57 @@ def _spans_in_line(line: str, language: str) -> list[SentenceSpan]:
         start = split.end - len(sentence.lstrip())
         end = split.start + len(sentence.rstrip())
 
-        # sentencex ends a German sentence after an ordinal number, as in "im 19. Jahrhundert".
-        # Such a number with the white space around it has eight characters at most.
-        # Other languages are not searched: to cut the line again and again takes long.
-        follows_ordinal = language == "de" and _ORDINAL.search(line[:start][-8:])
-        if spans and follows_ordinal:
+        # To cut the whole sentence out again and again would take quadratic time.
+        before_start = max(spans[-1].start, start - _TAIL_LENGTH - 1) if spans else start
+        if spans and _continues(line[before_start:start], sentence, language):
             # The two halves become one sentence.
             start = spans.pop().start
-        spans.append(SentenceSpan(start, end))
+        spans += _split_after_brackets(line, SentenceSpan(start, end))
     return spans
+
+
+def _continues(before: str, after: str, language: str) -> bool:
+    """Tell whether sentencex broke a sentence at a number.
+
+    Args:
+        before: The last characters of the sentence before the break, with the white space at its
+            end. There are more than 12 if the sentence is longer.
+        after: The text after the break.
+        language: The code of the language.
+
+    Example:
+        It breaks ``Fig. 3``, the list item ``* 2. Rope`` and the German ``im 19. Jahrhundert``
+        after the full stop.
+    """
+    tail = before[-_TAIL_LENGTH:]
+    # A number by itself is no sentence. One with the marks around it has few characters.
+    is_number = len(before) <= _TAIL_LENGTH and _NUMBER.fullmatch(before) is not None
+    if is_number or (language == "de" and _ORDINAL.search(tail)):
+        return True
+    return after.lstrip()[:1].isdigit() and _BEFORE_NUMBER.search(tail) is not None
+
+
+def _split_after_brackets(line: str, span: SentenceSpan) -> Iterator[SentenceSpan]:
+    """Split a sentence after brackets that hold the end of a sentence, where sentencex does not.
+
+    Args:
+        line: The line.
+        span: Where the sentence starts and ends in the line.
+
+    Yields:
+        The parts, without the white space between them.
+
+    Example:
+        ``It took 40 s (on a Pentium II, 450.) I call this slow.`` has two parts.
+    """
+    start = span.start
+    for match in _END_IN_BRACKET.finditer(line, span.start, span.end):
+        before = line[max(start, match.start() - _TAIL_LENGTH) : match.start()]
+        if _ABBREVIATION.search(before):
+            continue
+        yield SentenceSpan(start, match.start() + len(match[0].rstrip()))
+        start = match.end()
+    yield SentenceSpan(start, span.end)
 
 
 def _split_line(line: str, start: int, language: str) -> Iterator[SentenceSpan]:

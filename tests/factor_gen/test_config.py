@@ -60,7 +60,7 @@ def test_the_defaults_are_the_values_of_the_paper(write: WriteYaml) -> None:
     assert settings.select == SelectSettings(min_words=10)
     assert settings.types == TypesSettings()
     assert settings.choose == ChooseSettings(contradictions=3)
-    assert settings.filter.fluency == FluencySettings(model="gpt2", margin=0.2)
+    assert settings.filter.fluency == FluencySettings(model="gpt2", drop=4.0, form=3.0)
 
 
 @pytest.mark.parametrize(
@@ -247,8 +247,12 @@ def test_an_include_that_leads_back_is_refused(write: WriteYaml) -> None:
             "offline has rules for English, not for 'de'; choose judge",
         ),
         (
-            SHORT + "filter: {fluency: {margin: .inf}}",
-            "filter.fluency.margin is inf; expected a finite number",
+            SHORT + "filter: {fluency: {drop: .inf}}",
+            "filter.fluency.drop is inf; expected a finite number",
+        ),
+        (
+            SHORT + "filter: {fluency: {margin: 0.2}}",
+            r"filter.fluency has margin, which does not exist any more; write drop and form in its",
         ),
         (SHORT + "filter: {fluent: none}", "unknown key 'fluent' of filter; did you mean fluency?"),
         (
@@ -319,7 +323,7 @@ def test_described_settings_have_no_folder_of_this_machine(
     assert str(tmp_path) not in json.dumps(described)
     assert described["corpus"]["path"] == "news.jsonl"
     assert described["filter"] == {
-        "fluency": {"model": "tiny", "margin": 0.2, "context": 0, "batch_size": 32},
+        "fluency": {"model": "tiny", "drop": 4.0, "form": 3.0, "context": 60, "batch_size": 32},
     }
     assert described["contradiction"] == {"kind": "offline"}
 
@@ -381,7 +385,7 @@ generate: {{generator: llm, judge: a-server}}
     [
         pytest.param(SHORT, id="defaults"),
         pytest.param(
-            SHORT + "filter: {fluency: {model: tiny, margin: 0.05, best: 2, context: 60}}",
+            SHORT + "filter: {fluency: {model: tiny, drop: 0.05, best: 2, context: 60}}",
             id="fluency filter",
         ),
         pytest.param(

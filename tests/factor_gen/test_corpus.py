@@ -248,6 +248,15 @@ def test_a_file_of_a_folder_that_cannot_be_read_is_unused_with_the_reason(
     assert unused["picture.png"].startswith("read: cannot be read: ends in '.png', expected")
 
 
+def test_markdown_files_of_a_pattern_are_read_without_markup(mixed_folder: Path) -> None:
+    documents = read_files(mixed_folder, "texts/**/*.md")
+
+    assert texts_by_id(documents) == {
+        "c.md": "I am c.md.",
+        "d/guide.md": "Guide\n\nTurn left.",
+    }
+
+
 @pytest.mark.parametrize("path", ["page.html", "*.html"])
 def test_a_page_is_read_as_in_a_folder(tmp_path: Path, path: str) -> None:
     (tmp_path / "page.html").write_text("<html><body><p>It opened in 1870.</p></body></html>")

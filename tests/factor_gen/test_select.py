@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import csv
+import re
 import sys
 import time
 import unicodedata
@@ -432,9 +433,10 @@ def test_a_long_line_has_the_sentences_that_sentencex_finds_in_it_as_a_whole(
     """A long line is read in pieces of 4,000 characters, whose ends must not show."""
     prefixes = []
     for row in islice(news_rows, 60):
-        # If a quote is never closed, sentencex finds other sentences in a line than in pieces.
-        without_quotes = row["full_prefix"].replace('"', "").replace("'", "")
-        prefixes.append(" ".join(without_quotes.split()))
+        # If a quote or a bracket is never closed, sentencex finds other sentences in a line than
+        # in pieces.
+        without_pairs = re.sub("[\"'()]", "", row["full_prefix"])
+        prefixes.append(" ".join(without_pairs.split()))
     line = " ".join(prefixes)
     assert len(line) > 10 * 4_000
 

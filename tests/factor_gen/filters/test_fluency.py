@@ -78,9 +78,19 @@ def model(checkpoint: Path) -> FluencyModel:
     return FluencyModel(FluencySettings(str(checkpoint)))
 
 
+def mean_logprobs(
+    model: FluencyModel, texts: Sequence[str], contexts: Sequence[str]
+) -> list[float]:
+    """Return the mean log-probability of each text. NaN for a text that has no scores."""
+    means = []
+    for scored in model.score(texts, contexts):
+        means.append(math.nan if scored is None else float(scored.logprobs.mean()))
+    return means
+
+
 def score_without_context(model: FluencyModel, texts: Sequence[str]) -> list[float]:
     """Return the mean log-probabilities of texts that nothing stands before."""
-    return model.mean_logprobs(texts, [""] * len(texts))
+    return mean_logprobs(model, texts, [""] * len(texts))
 
 
 def test_the_texts_of_these_tests_have_different_scores(expected_logprob: MeanLogprob) -> None:
@@ -126,7 +136,7 @@ def test_only_the_tokens_of_the_sentence_count_after_its_context(
     model = FluencyModel(FluencySettings(str(checkpoint)))
 
     for context in CONTEXTS:
-        scores = model.mean_logprobs(TEXTS, [context] * len(TEXTS))
+        scores = mean_logprobs(model, TEXTS, [context] * len(TEXTS))
 
         expected_scores = [expected_logprob(text, context) for text in TEXTS]
         assert scores == pytest.approx(expected_scores, abs=1e-5)
@@ -134,14 +144,14 @@ def test_only_the_tokens_of_the_sentence_count_after_its_context(
 
 @pytest.mark.parametrize("text", TEXTS)
 def test_a_blank_context_counts_as_none(model: FluencyModel, text: str) -> None:
-    [empty, blank] = model.mean_logprobs([text, text], ["", " \n "])
+    [empty, blank] = mean_logprobs(model, [text, text], ["", " \n "])
 
     assert blank == empty
 
 
 @pytest.mark.parametrize("text", TEXTS)
 def test_the_score_depends_on_the_context(model: FluencyModel, text: str) -> None:
-    scores = model.mean_logprobs([text] * 3, ["", CONTEXTS[0], CONTEXTS[3]])
+    scores = mean_logprobs(model, [text] * 3, ["", CONTEXTS[0], CONTEXTS[3]])
 
     assert len({round(score, 4) for score in scores}) == 3
 
@@ -177,7 +187,7 @@ def test_the_sentence_after_a_long_context_is_scored_as_a_whole(
 
     # All tokens but the one that begins a text.
     assert encoded.num_scored == len(encoded_alone.tokens) - 1
-    [score] = model.mean_logprobs([TEXTS[0]], [long_context])
+    [score] = mean_logprobs(model, [TEXTS[0]], [long_context])
     assert score == pytest.approx(expected_logprob(TEXTS[0], long_context), abs=1e-5)
 
 
@@ -198,7 +208,7 @@ def test_a_sentence_that_does_not_fit_into_the_window_has_no_score(
 ) -> None:
     sentence = "the" + " the" * window
 
-    [score] = model.mean_logprobs([sentence], [long_context])
+    [score] = mean_logprobs(model, [sentence], [long_context])
 
     assert math.isnan(score)
 

@@ -10,7 +10,8 @@ import pytest
 
 from factor_gen.filter_models import DTYPE, FluencyModel
 from factor_gen.filters import FilterStage
-from factor_gen.records import COREFERENCE, ENTITY, Candidate, Example
+from factor_gen.fluency import Comparison, measure_fluency
+from factor_gen.records import COREFERENCE, ENTITY, Candidate, Example, last_words
 from factor_gen.settings import FilterSettings, FluencySettings
 from lm_factuality.ground.errors import ModelError
 
@@ -51,19 +52,20 @@ def candidates_of(examples: Iterable[Example]) -> list[Candidate]:
 @pytest.fixture(scope="module")
 def fluency(checkpoint: Path) -> FluencySettings:
     """Return the settings of a fluency filter with the sample's checkpoint."""
-    return FluencySettings(str(checkpoint))
+    return FluencySettings(str(checkpoint), context=0)
 
 
 @pytest.fixture(scope="module")
 def fluency_scores(fluency: FluencySettings) -> list[float]:
-    """Return how much more likely each contradiction of `EXAMPLES` is than its completion."""
+    """Return how far each contradiction of `EXAMPLES` is from the filter's nearest limit."""
     model = FluencyModel(fluency)
     scores = []
     for example in EXAMPLES:
         for candidate in example.candidates:
-            texts = [candidate.text, example.completion]
-            [logprob, completion_logprob] = model.mean_logprobs(texts, ["", ""])
-            scores.append(logprob - completion_logprob)
+            context = last_words(example.prefix, fluency.context)
+            comparison = Comparison(context, example.completion, candidate.text)
+            [measure] = measure_fluency(model, [comparison], "en")
+            scores.append(min(fluency.drop + measure.change, fluency.form - measure.better_form))
     return scores
 
 
@@ -105,8 +107,8 @@ def test_the_most_fluent_contradiction_of_each_type_can_be_kept_alone(checkpoint
         make_candidate(COMPLETION.replace("spring", "winter")),
         make_candidate(COMPLETION.replace("meet", "stand"), COREFERENCE),
     )
-    # The margin lets all of them pass.
-    fluency = FluencySettings(str(checkpoint), margin=9, best=1)
+    # The limits let all of them pass.
+    fluency = FluencySettings(str(checkpoint), drop=99, form=99, best=1)
 
     [result] = FilterStage(FilterSettings(fluency)).run([example])
 
@@ -143,13 +145,22 @@ def test_the_context_of_a_document_without_a_prefix_changes_nothing(
     assert in_context.candidates[0].fluency == pytest.approx(score_alone, abs=1e-5)
 
 
-@pytest.mark.parametrize(("margin", "reason"), [(0.0, "not fluent"), (1e-6, "")])
-def test_a_contradiction_at_the_margin_is_not_fluent(
-    checkpoint: Path, margin: float, reason: str
+def test_a_doubled_word_is_not_fluent_however_wide_the_limits_are(checkpoint: Path) -> None:
+    example = make_example(make_candidate(COMPLETION.replace("the great", "the the great")))
+    fluency = FluencySettings(str(checkpoint), drop=99, form=99)
+
+    [result] = FilterStage(FilterSettings(fluency)).run([example])
+
+    assert result.candidates[0].rejected == "not fluent"
+
+
+@pytest.mark.parametrize(("drop", "reason"), [(0.0, "not fluent"), (1e-3, "")])
+def test_a_contradiction_at_the_limit_is_not_fluent(
+    checkpoint: Path, drop: float, reason: str
 ) -> None:
-    # The completion itself, which is exactly as likely as the completion.
+    # The completion itself, in which no word is less likely than in the completion.
     example = make_example(make_candidate(COMPLETION))
-    fluency = FluencySettings(str(checkpoint), margin=margin)
+    fluency = FluencySettings(str(checkpoint), drop=drop)
 
     [result] = FilterStage(FilterSettings(fluency)).run([example])
 
@@ -165,7 +176,7 @@ def test_a_contradiction_at_the_margin_is_not_fluent(
     ],
 )
 def test_a_contradiction_that_cannot_be_scored_is_rejected(checkpoint: Path, text: str) -> None:
-    stage = FilterStage(FilterSettings(FluencySettings(str(checkpoint), margin=99.0)))
+    stage = FilterStage(FilterSettings(FluencySettings(str(checkpoint), drop=99.0)))
 
     [example] = stage.run([make_example(make_candidate(text))])
 
@@ -192,7 +203,7 @@ def fingerprint_with(checkpoint: Path) -> dict[str, dict[str, object]]:
 def test_the_fingerprint_has_the_settings_and_the_type_of_numbers(checkpoint: Path) -> None:
     fingerprint = fingerprint_with(checkpoint)
 
-    assert fingerprint["fluency"]["margin"] == 0.2
+    assert fingerprint["fluency"]["drop"] == 4.0
     assert fingerprint["fluency"]["dtype"] == str(DTYPE).removeprefix("torch.")
 
 

@@ -195,7 +195,7 @@ def test_the_card_says_which_kind_of_check_there_was(
 
 
 def test_the_card_says_which_model_filtered_at_which_threshold(make_card: MakeCard) -> None:
-    filters = FilterSettings(FluencySettings("tiny"))
+    filters = FilterSettings(FluencySettings("tiny", context=0))
 
     card = make_card(filter=filters, contradiction=NliSettings(threshold=0.7))
 
@@ -210,18 +210,18 @@ def test_the_card_names_a_model_without_its_folder(make_card: MakeCard) -> None:
     """A card is published, and must not show the folders of this machine."""
     card = make_card(filter=FilterSettings(FluencySettings("/home/me/models/tiny")))
 
-    assert "`tiny` gives a mean log-likelihood" in card
+    assert "`tiny` found that the edit lowers" in card
     assert "/home/me" not in card
 
 
 def test_the_card_says_how_the_fluency_filter_read_sentences(make_card: MakeCard) -> None:
-    fluency = FluencySettings("tiny", margin=0.05, best=2, context=60)
+    fluency = FluencySettings("tiny", drop=0.05, best=2, context=60)
 
     card = make_card(filter=FilterSettings(fluency))
 
     expected = (
-        "0.05 nats per token below that of the original, each read after the 60 words before it."
-        " Of each type the 2 likeliest"
+        "by more than 0.05 nats, and that no other form of an edited word is likelier by more than"
+        " 3.0 nats, each read after the 60 words before it. Of each type the 2 most fluent"
     )
     assert expected in card
 

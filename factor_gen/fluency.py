@@ -1,0 +1,220 @@
+"""The criterion of the fluency filter: whether an edit spoils the sentence that it is made in.
+
+Two properties of an edit tell broken sentences from good ones, whatever their length. The mean
+log-likelihood, which the paper compares, mostly tells rare words from frequent ones.
+
+- The words after the edit become much less likely than they are in the original.
+- Another form of an edited word would be much likelier in its place, as in ``they has left``.
+
+A word that stands there twice, as in ``the the mill``, is always broken.
+"""
+
+import math
+import re
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
+from difflib import SequenceMatcher
+from functools import lru_cache
+
+from factor_gen.filter_models import FluencyModel, ScoredText
+from factor_gen.language import ENGLISH
+
+# Words whose forms lemminflect does not know, or that it takes for other words.
+_CLOSED_CLASSES = (
+    {"am", "is", "are"},
+    {"was", "were"},
+    {"has", "have"},
+    {"does", "do"},
+    {"a", "an"},
+    {"this", "these"},
+    {"that", "those"},
+    {"he", "him", "his"},
+    {"she", "her"},
+    {"they", "them", "their"},
+    {"it", "its"},
+)
+_WORD_WITH_MARKS = re.compile(r"(\W*)([A-Za-z]+)(\W*)")
+_DOUBLED_WORD = re.compile(r"\b([^\W\d]+)\s+\1\b", re.IGNORECASE)
+# The forms of more words are not compared, since a wide edit is seldom wrong in its forms alone.
+_MOST_EDITED_WORDS = 5
+# How many words after a form show whether it fits.
+_WORDS_AFTER_FORM = 2
+
+
+@dataclass(frozen=True)
+class Fluency:
+    """How an edit changes the likelihood of its sentence. Both numbers are in nats."""
+
+    change: float
+    """The least difference of a token after the edit to the same token in the original.
+
+    It is 0 if no token follows the edit, and negative if the edit makes tokens less likely.
+    """
+
+    better_form: float
+    """How much likelier the best other form of an edited word is, with the two words after it.
+
+    It is negative if the words have the likeliest form, and minus infinity without other forms.
+    """
+
+    doubles_word: bool
+    """Whether a word occurs twice in a row that does not do so in the original."""
+
+
+@dataclass(frozen=True)
+class Comparison:
+    """A sentence and an edit of it, with the text before both."""
+
+    context: str
+    """The text before the sentence."""
+
+    completion: str
+    """The original sentence."""
+
+    candidate: str
+    """The edited sentence."""
+
+
+def measure_fluency(
+    model: FluencyModel, comparisons: Sequence[Comparison], language: str
+) -> list[Fluency | None]:
+    """Measure how edits change the likelihood of their sentences, in one pass of the model.
+
+    Args:
+        model: The language model.
+        comparisons: The sentences and their edits.
+        language: The language as an ISO 639-1 code. Only English has other forms of words.
+
+    Returns:
+        The measures, in the order of ``comparisons``. None for a sentence that is too long for the
+        model, or has no tokens.
+    """
+    alternatives = []
+    texts = []
+    contexts = []
+    for comparison in comparisons:
+        of_candidate = list(_alternatives(comparison)) if language == ENGLISH else []
+        alternatives.append(of_candidate)
+        own_texts = [comparison.completion, comparison.candidate]
+        for alternative in of_candidate:
+            own_texts += [alternative.text, *alternative.other_texts]
+        texts += own_texts
+        contexts += [comparison.context] * len(own_texts)
+
+    # All texts are scored together, so that the model computes shared beginnings once.
+    scores = iter(model.score(texts, contexts))
+    measures = []
+    for comparison, of_candidate in zip(comparisons, alternatives, strict=True):
+        completion = next(scores)
+        candidate = next(scores)
+        better_form = -math.inf
+        for alternative in of_candidate:
+            own_score = next(scores)
+            for _ in alternative.other_texts:
+                other_score = next(scores)
+                if own_score is not None and other_score is not None:
+                    gain = float(other_score.logprobs.sum() - own_score.logprobs.sum())
+                    better_form = max(better_form, gain)
+        if completion is None or candidate is None:
+            measures.append(None)
+            continue
+        doubles_word = _count_doubled(comparison.candidate) > _count_doubled(comparison.completion)
+        change = _least_change_after_edit(completion, candidate)
+        measures.append(Fluency(change, better_form, doubles_word))
+    return measures
+
+
+def _count_doubled(text: str) -> int:
+    """Count the words that follow themselves, such as the second in ``the the``."""
+    return len(_DOUBLED_WORD.findall(text))
+
+
+def _least_change_after_edit(completion: ScoredText, candidate: ScoredText) -> float:
+    """Return the least difference between the log-probabilities of the same token in two texts.
+
+    Args:
+        completion: The original sentence.
+        candidate: The edited sentence.
+
+    Returns:
+        The difference in nats, of the tokens after the first edit that both texts share.
+    """
+    matcher = SequenceMatcher(None, completion.tokens, candidate.tokens, autojunk=False)
+    changes = []
+    is_after_edit = False
+    for tag, start, stop, candidate_start, candidate_stop in matcher.get_opcodes():
+        if tag != "equal":
+            is_after_edit = True
+        elif is_after_edit:
+            before = completion.logprobs[start:stop]
+            after = candidate.logprobs[candidate_start:candidate_stop]
+            changes += (after - before).tolist()
+    return min(changes, default=0.0)
+
+
+@dataclass(frozen=True)
+class _Alternative:
+    """The beginning of a sentence up to two words after an edited word, with other forms of it."""
+
+    text: str
+    """The beginning with the word as it is."""
+
+    other_texts: list[str]
+    """The same with each other form of the word."""
+
+
+def _alternatives(comparison: Comparison) -> Iterator[_Alternative]:
+    """Yield what may stand in place of each edited word that has other forms."""
+    words = comparison.candidate.split()
+    for position in _edited_positions(comparison.completion.split(), words):
+        forms = other_forms(words[position])
+        if not forms:
+            continue
+        before = words[:position]
+        after = words[position + 1 : position + 1 + _WORDS_AFTER_FORM]
+        yield _Alternative(
+            text=" ".join([*before, words[position], *after]),
+            other_texts=[" ".join([*before, form, *after]) for form in forms],
+        )
+
+
+def _edited_positions(words: Sequence[str], edited_words: Sequence[str]) -> list[int]:
+    """Return the positions of the first words of an edited sentence that the original lacks."""
+    positions: list[int] = []
+    matcher = SequenceMatcher(None, words, edited_words, autojunk=False)
+    for tag, _, _, start, stop in matcher.get_opcodes():
+        if tag != "equal":
+            positions += range(start, stop)
+    return positions[:_MOST_EDITED_WORDS]
+
+
+@lru_cache(maxsize=20_000)
+def other_forms(word: str) -> tuple[str, ...]:
+    """Return the other forms of an English verb, noun or pronoun, with the marks around it.
+
+    Example:
+        ``(has`` has the other form ``(have``, and ``mills,`` has ``mill,``, ``milled,`` and
+        ``milling,``.
+    """
+    # lemminflect takes long to import, and only this function needs it.
+    from lemminflect import getAllInflections, getAllLemmas
+
+    match = _WORD_WITH_MARKS.fullmatch(word)
+    if match is None:
+        return ()
+    opening, bare_word, closing = match.groups()
+    lower_word = bare_word.lower()
+    forms: set[str] = set()
+    for closed_class in _CLOSED_CLASSES:
+        if lower_word in closed_class:
+            forms |= closed_class
+    if not forms:
+        for part_of_speech in ("VERB", "NOUN"):
+            for lemma in getAllLemmas(lower_word, upos=part_of_speech).get(part_of_speech, ()):
+                inflections = getAllInflections(lemma, upos=part_of_speech).values()
+                # Of several spellings, the first is the usual one.
+                forms |= {spellings[0] for spellings in inflections}
+    forms.discard(lower_word)
+    if bare_word[0].isupper():
+        forms = {form.capitalize() for form in forms}
+    return tuple(f"{opening}{form}{closing}" for form in sorted(forms) if form.isalpha())

@@ -1,0 +1,56 @@
+"""Where sentences begin and end at numbers, brackets and the marks of lists."""
+
+from __future__ import annotations
+
+import pytest
+
+from factor_gen.text.sentences import sentence_spans
+
+
+def split(text: str) -> list[str]:
+    """Return the sentences of a text."""
+    return [text[start:end] for start, end in sentence_spans(text)]
+
+
+@pytest.mark.parametrize(
+    "sentences",
+    [
+        pytest.param(
+            ["(Sparc Ultra 10, Pentium II, 450.)", "I'm calling this the slow way."],
+            id="a bracket that closes after a number",
+        ),
+        pytest.param(["It rose to 450.", "It then fell."], id="a number at the end"),
+        pytest.param(["It rained (we stayed.)", '"They left," she said.'], id="a quote follows"),
+        pytest.param(
+            ["(d) If it has a file, read it.", "Those (the notices) stay."],
+            id="several brackets",
+        ),
+    ],
+)
+def test_a_number_or_a_bracket_does_not_hide_the_end_of_a_sentence(sentences: list[str]) -> None:
+    # The mark of a list item is no part of a sentence.
+    expected = [sentence.removeprefix("(d) ") for sentence in sentences]
+
+    assert split(" ".join(sentences)) == expected
+
+
+@pytest.mark.parametrize(
+    "sentence",
+    [
+        "See No. 5 and Fig. 3 of vol. 2, pp. 5-6, for it.",
+        "The value (see Sec. 4.) is small.",
+        "They bought a shop (Acme Inc.) Monday.",
+        "He met a man (called J.) Smith of Oslo.",
+    ],
+)
+def test_a_number_or_a_bracket_ends_no_sentence(sentence: str) -> None:
+    assert split(sentence) == [sentence]
+
+
+@pytest.mark.parametrize("mark", ["- ", "* ", "\u2022 ", "3. ", "(a) "])
+def test_the_mark_of_a_list_item_belongs_to_no_sentence(mark: str) -> None:
+    assert split(f"{mark}The rope is long. It is old.") == ["The rope is long.", "It is old."]
+
+
+def test_a_line_of_brackets_takes_time_in_proportion_to_its_length() -> None:
+    assert len(split("(a.) " * 20_000 + "It ended here.")) >= 1
