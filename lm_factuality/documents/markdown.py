@@ -57,8 +57,8 @@ def parse_markdown(source: str) -> FileText:
         source: The Markdown. Its front matter becomes ``key: value`` lines.
 
     Returns:
-        The text with an empty line between blocks. Each row of a table is a block of its own, with
-        the header beside every cell.
+        The text with an empty line between blocks. Items of lists keep their marks. Each row of a
+        table is a block of its own, with the header beside every cell.
     """
     front_matter, body = split_front_matter(source)
     blocks = _Blocks()
@@ -121,8 +121,8 @@ class _Blocks:
     def __init__(self) -> None:
         self.texts: list[str] = []
         self.first_heading = ""
-        # The number of the item of a list that begins, such as "2. ".
-        self._number = ""
+        # The mark of the item of a list that begins, such as "2. " or "- ".
+        self._mark = ""
         self._is_heading = False
         self._is_in_table = False
         # The rows of the table, of which the first one is the header.
@@ -140,7 +140,10 @@ class _Blocks:
             elif token.type == "html_block":
                 self._add_html(token.content)
             elif token.type == "list_item_open":
-                self._number = f"{token.info}{token.markup} " if token.info else ""
+                self._mark = f"{token.info}{token.markup} " if token.info else "- "
+            elif token.type == "list_item_close":
+                # An item without a text leaves no mark to the next block.
+                self._mark = ""
             elif token.type in ("heading_open", "heading_close"):
                 self._is_heading = token.nesting == 1
             else:
@@ -169,8 +172,8 @@ class _Blocks:
         if self._is_heading and not self.first_heading:
             self.first_heading = text
         if text.strip():
-            self.texts.append(f"{self._number}{text}")
-            self._number = ""
+            self.texts.append(f"{self._mark}{text}")
+            self._mark = ""
 
     def _add_html(self, source: str) -> None:
         """Add the text of an HTML block, such as the centred heading of many a README."""

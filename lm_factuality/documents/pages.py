@@ -59,7 +59,7 @@ def read_html(path: Path) -> FileText:
 
     tree = HTMLTree.parse(source)
     _write_tables(tree)
-    text = extract_plain_text(tree, list_bullets=False, alt_texts=False, skip_elements=["nav"])
+    text = extract_plain_text(tree, alt_texts=False, skip_elements=["nav"])
     title = tree.title or ""
     if not title.strip() and tree.body is not None:
         heading = tree.body.query_selector("h1, h2")

@@ -118,7 +118,8 @@ TEXTS = [
         "A link to and picture, code, &\nsnake_case *.",
         id="markup within a paragraph",
     ),
-    pytest.param("a.md", "# H\nT\n- a\n- b\n\n3. c\n", "H\n\nT\n\na\n\nb\n\n3. c", id="lists"),
+    pytest.param("a.md", "# H\nT\n- a\n- b\n\n3. c\n", "H\n\nT\n\n- a\n\n- b\n\n3. c", id="lists"),
+    pytest.param("a.md", "-\n\nText\n", "Text", id="an item without a text"),
     pytest.param(
         "a.md",
         "| item | price |\n|--|--|\n| *Rope* | 3 |\n| Hook | |\n",
@@ -132,7 +133,7 @@ TEXTS = [
         "a.html",
         "<nav>Menu</nav><p>One <b>two</b>.</p><ul><li>a</ul><script>x</script>"
         "<table><tr><th>item<th>price<tr><td>Rope<td>3</table>",
-        "One two.\n\na\nitem: Rope\nprice: 3",
+        "One two.\n\n• a\nitem: Rope\nprice: 3",
         id="page",
     ),
     pytest.param("a.html", "<meta charset=latin1><p>caf\xe9".encode("latin1"), "café", id="latin1"),
