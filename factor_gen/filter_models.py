@@ -137,7 +137,7 @@ class FluencyModel:
             context_tokens = self._tokenise(context.rstrip())
             # In most vocabularies, a word in the middle of a text is a token that begins with the
             # space before it. So the space goes with the text, not with the context.
-            tokens = self._tokenise(f" {text}" if context_tokens else text)
+            tokens = self._tokenise(f" {text}" if context_tokens and text else text)
 
             # The start token takes one position of the window.
             room_for_context = self._window - 1 - len(tokens)

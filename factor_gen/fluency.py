@@ -103,7 +103,7 @@ def measure_fluency(
 
     # All texts are scored together, so that the model computes shared beginnings once.
     scores = iter(model.score(texts, contexts))
-    measures = []
+    measures: list[Fluency | None] = []
     for comparison, of_candidate in zip(comparisons, alternatives, strict=True):
         completion = next(scores)
         candidate = next(scores)
@@ -140,7 +140,7 @@ def _least_change_after_edit(completion: ScoredText, candidate: ScoredText) -> f
         The difference in nats, of the tokens after the first edit that both texts share.
     """
     matcher = SequenceMatcher(None, completion.tokens, candidate.tokens, autojunk=False)
-    changes = []
+    changes: list[float] = []
     is_after_edit = False
     for tag, start, stop, candidate_start, candidate_stop in matcher.get_opcodes():
         if tag != "equal":
