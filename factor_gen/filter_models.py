@@ -5,7 +5,6 @@ and more from one batch to another. Which contradictions pass would then depend 
 on the other documents of the shard.
 """
 
-import math
 from collections.abc import Sequence
 from typing import Any, NamedTuple
 
