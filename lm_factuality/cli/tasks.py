@@ -173,8 +173,8 @@ def validate(
         bool,
         Option(
             "--run-code",
-            help="Import the Python files that a YAML names (default: refuse the YAML). Use it only"
-            " if you trust who wrote them.",
+            help="Import the Python files that a YAML names, and take templates with loops and"
+            " methods (default: refuse the YAML). Use it only if you trust who wrote them.",
         ),
     ] = False,
     data_dir: Annotated[

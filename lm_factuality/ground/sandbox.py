@@ -1,8 +1,8 @@
-"""Jinja templates in untrusted YAML files, with a limit on the length of their results.
+"""Jinja templates in YAML files of strangers: the columns of a row within plain text.
 
-Jinja's sandbox keeps a template from reaching Python, but ``{{ 'a' * 10**10 }}`` or nested loops
-could still fill the memory. Tasks and corpora therefore use templates of expressions and conditions
-only, without the operations that can make a text long.
+Jinja's sandbox keeps a template from reaching Python, but a loop or a method such as
+``l.extend(l)`` could still fill the memory. Corpora, search services and tasks that are not trusted
+therefore use only the parts of Jinja that are named here. None of them repeats anything.
 """
 
 from collections.abc import Iterable
@@ -15,32 +15,44 @@ from jinja2.sandbox import SandboxedEnvironment
 from lm_factuality.ground.files import Json
 
 MOST_TEMPLATE = 20_000  # characters of a template
+MOST_PARTS = 300  # names, filters, operators and other parts of a template
+MOST_DEEP = 20  # parts within each other
 MOST_MADE = 1_000_000  # characters of the result of one operation
-_FILTERS = (
-    "abs capitalize d default dictsort e escape first float int items last length list lower map"
-    " max min reject rejectattr reverse select selectattr sort string striptags sum title trim"
-    " truncate unique upper urlencode wordcount"
+_FILTERS = "capitalize default d first float int last length lower string title upper"
+_TESTS = "defined none number string undefined"
+# What a template is made of: texts, columns, their members and parts, conditions, and lists.
+_PARTS = (
+    *(nodes.Template, nodes.Output, nodes.TemplateData, nodes.If),
+    *(nodes.Name, nodes.Const, nodes.List, nodes.Tuple, nodes.Getattr, nodes.Getitem, nodes.Slice),
+    *(nodes.CondExpr, nodes.Compare, nodes.Operand, nodes.And, nodes.Or, nodes.Not, nodes.Test),
+    *(nodes.Add, nodes.Sub, nodes.Neg, nodes.Concat, nodes.Filter, nodes.Keyword),
 )
-_LENGTHENING = "center encode expandtabs format format_map join ljust replace rjust translate zfill"
 
 
 class BoundedEnvironment(SandboxedEnvironment):
-    """An environment for the templates of a task's or a corpus's YAML.
+    """An environment for templates of columns and plain text, without loops and methods.
 
     A name that is not a column of the row is an error.
     """
 
-    intercepted_binops = frozenset(("+", "*", "**", "%"))
+    intercepted_binops = frozenset("+")
 
-    def __init__(self) -> None:
-        """Create the environment, with harmless filters and without global functions."""
+    def __init__(self, *, is_trusted: bool = False) -> None:
+        """Create the environment, with harmless filters and without global functions.
+
+        Args:
+            is_trusted: Whether templates may use all of Jinja's sandbox instead.
+        """
         super().__init__(undefined=StrictUndefined, keep_trailing_newline=True)
-        self.filters = {name: self.filters[name] for name in _FILTERS.split()}
-        self.filters |= {"replace": _replace, "join": _join}
-        self.globals = {}
+        self._is_trusted = is_trusted
+        if not is_trusted:
+            self.filters = {name: self.filters[name] for name in _FILTERS.split()}
+            self.tests = {name: self.tests[name] for name in _TESTS.split()}
+            self.globals = {}
+        self.filters |= {"replace": _replace, "join": _join, "trim": _trim}
 
     def _parse(self, source: str, name: str | None, filename: str | None) -> nodes.Template:
-        """Parse a template, and refuse statements other than output and conditions.
+        """Parse a template, and refuse whatever is not one of the parts named above.
 
         Args:
             source: The template.
@@ -48,80 +60,62 @@ class BoundedEnvironment(SandboxedEnvironment):
             filename: The file of the template, for Jinja's errors.
 
         Raises:
-            TemplateSyntaxError: The template is too long, invalid, or has a loop or another
-                statement that is refused.
+            TemplateSyntaxError: The template is too long, invalid, or has a loop, a call or another
+                part that is refused.
         """
-        if len(source) > MOST_TEMPLATE:
-            raise TemplateSyntaxError(
-                f"{len(source):,} characters, at most {MOST_TEMPLATE:,} are taken", 1
-            )
+        if self._is_trusted:
+            return super()._parse(source, name, filename)
+        _check_size(len(source), MOST_TEMPLATE, "characters")
+        try:
+            parsed = super()._parse(source, name, filename)
+            depth = _depth(parsed)
+        except RecursionError:
+            raise TemplateSyntaxError("it is nested too deeply", 1) from None
+        _check_size(depth, MOST_DEEP, "parts within each other")
 
-        parsed = super()._parse(source, name, filename)
-        for statement in parsed.find_all(nodes.Stmt):
-            if not isinstance(statement, nodes.Output | nodes.If):
+        parts = list(parsed.find_all(nodes.Node))
+        _check_size(len(parts), MOST_PARTS, "parts")
+        for part in parts:
+            if not isinstance(part, _PARTS):
                 raise TemplateSyntaxError(
-                    f"{type(statement).__name__} is not taken in the templates of a YAML; write"
-                    " {{ }} and {% if %} alone",
-                    statement.lineno,
+                    f"{type(part).__name__} is not taken in the templates of a YAML; write columns,"
+                    " conditions and filters such as {{ title | trim }}",
+                    part.lineno,
                 )
-
-        # The operator ~ does not check the length of its result, but our filter `join` does. So
-        # ``a ~ b`` becomes ``[a, b] | join``, a filter without arguments of any of the four kinds.
-        for concat in parsed.find_all(nodes.Concat):
-            texts = nodes.List(concat.nodes, lineno=concat.lineno)
-            joined = nodes.Filter(texts, "join", [], [], None, None, lineno=concat.lineno)
-            concat.nodes = [joined]
         return parsed
 
     def call_binop(self, context: Context, operator: str, left: Json, right: Json) -> Json:
-        """Add two values of a template, and refuse the operators that could repeat a text.
+        """Add two values of a template, unless the result would be too long.
 
         Args:
             context: The context of the template.
-            operator: One of ``intercepted_binops``.
+            operator: The operator ``+``.
             left: The value before the operator.
             right: The value after the operator.
 
-        Returns:
-            The sum, or the joined text or list.
-
         Raises:
-            SecurityError: The operator is not ``+``, or the result would be too long.
+            SecurityError: The result would be too long.
         """
-        if operator != "+":
-            raise SecurityError(f"{operator!r} is not taken in the templates of a YAML")
         # The sum of two numbers has no length. All other values that can be added are texts or
         # lists.
         if not isinstance(left, int | float):
             _check_length(len(left) + len(right))
         return super().call_binop(context, operator, left, right)
 
-    def is_safe_attribute(self, obj: object, attr: str, value: object) -> bool:
-        """Tell whether a template may use an attribute of a value.
 
-        Text methods that can make a text long are refused. Templates can use the filters
-        ``replace`` and ``join`` instead of two of them.
+def _check_size(size: int, most: int, unit: str) -> None:
+    """Refuse a template that is too large.
 
-        Args:
-            obj: The value.
-            attr: The name of the attribute, such as ``upper``.
-            value: The attribute.
-        """
-        is_lengthening = isinstance(obj, str) and attr in _LENGTHENING.split()
-        return not is_lengthening and super().is_safe_attribute(obj, attr, value)
+    Raises:
+        TemplateSyntaxError: The template has more than ``most`` of the unit.
+    """
+    if size > most:
+        raise TemplateSyntaxError(f"{size:,} {unit}, at most {most:,} are taken", 1)
 
-    def wrap_str_format(self, value: object) -> None:
-        """Refuse ``format`` of a text, whose result is as long as its fields say.
 
-        Jinja would return a safe version of the method here.
-
-        Raises:
-            SecurityError: The value is such a method.
-        """
-        if super().wrap_str_format(value) is not None:
-            raise SecurityError(
-                "format() is not taken in the templates of a YAML; write {{ }} beside each other"
-            )
+def _depth(part: nodes.Node) -> int:
+    """Return how many parts of a template are within each other, this one included."""
+    return 1 + max(map(_depth, part.iter_child_nodes()), default=0)
 
 
 def _check_length(length: int) -> None:
@@ -146,3 +140,8 @@ def _join(values: Iterable[object], separator: str = "") -> str:
     texts = [str(value) for value in values]
     _check_length(sum(map(len, texts)) + len(texts) * len(separator))
     return separator.join(texts)
+
+
+def _trim(text: str) -> str:
+    """Remove the white space around a text."""
+    return str(text).strip()

@@ -6,7 +6,7 @@ The commands `run`, `validate` and `ls` and the Python API call it. Its errors s
 import atexit
 import logging
 import os
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from functools import cached_property
 from glob import escape
 from importlib.metadata import entry_points
@@ -15,10 +15,12 @@ from tempfile import TemporaryDirectory
 from typing import Any, TypeAlias
 
 import yaml
+from jinja2 import TemplateError
 from lm_eval.tasks import TaskManager
 
 from lm_factuality.ground.errors import ConfigError, FactualityError, did_you_mean
 from lm_factuality.ground.packages import ENTRY_POINTS, replaced
+from lm_factuality.ground.sandbox import BoundedEnvironment
 from lm_factuality.ground.suite import check_size, tasks_folder
 from lm_factuality.ground.tables import FORMATS
 from lm_factuality.harness.context import current_run
@@ -29,6 +31,7 @@ logger = logging.getLogger(__name__)
 
 _YAML = (".yaml", ".yml")
 _TABLE_BASE = "factor/_factor.yaml"  # the YAML that tasks of a table without a YAML include
+_TEMPLATES = BoundedEnvironment()
 _MISSPELT_SIMILARITY = 0.8  # difflib's ratio from which a key counts as a misspelt setting
 
 # The keys of metadata that all tasks of the suite read.
@@ -88,15 +91,17 @@ def find_configs(
             ``felm`` stands for its tasks.
         include_path: Folders with more tasks.
         may_import: Whether to import a Python function of a user's own module that a YAML names
-            with ``!function``. A warning is logged before the import. If False, such a YAML is an
-            error.
+            with ``!function``, and to take templates with loops and methods. A warning is logged
+            before the import. If False, such a YAML is an error.
 
     Yields:
         The name of each task, and its config or the error that says what is wrong with it.
     """
     if _is_path(target):
         include_path = [str(Path(os.path.realpath(target)).parent), *include_path]
-    yield from _ConfigFinder(include_path, may_import).find(target)
+    for name, config in _ConfigFinder(include_path, may_import).find(target):
+        problem = "" if may_import else _template_problem(config)
+        yield name, ConfigError(f"{name}: {problem}") if problem else config
 
 
 def write_yamls_of_tables(targets: Sequence[str]) -> list[str]:
@@ -265,6 +270,31 @@ def _check_settings(configs: Sequence[Config], metadata: Mapping[str, Any]) -> N
         if key not in settings:
             hint = did_you_mean(key, settings) or f"; they have {special_settings}"
             raise ConfigError(f"--metadata {key}: no task of this run has such a setting{hint}")
+
+
+def _template_problem(content: object, key: str = "") -> str:
+    """Say which template of a YAML does more than to format columns, or return an empty text.
+
+    Args:
+        content: The content of the YAML, or of one of its keys.
+        key: The path of that key, such as ``doc_to_choice.0``.
+    """
+    if isinstance(content, str) and ("{{" in content or "{%" in content):
+        try:
+            _TEMPLATES.from_string(content)
+        except TemplateError as error:
+            return (
+                f"{key} is not a template of columns and text: {error}; if you trust its author,"
+                " add --run-code"
+            )
+
+    members: Iterable[tuple[object, object]] = ()
+    if isinstance(content, dict):
+        members = content.items()
+    elif isinstance(content, list):
+        members = enumerate(content)
+    problems = (_template_problem(member, f"{key}.{name}".lstrip(".")) for name, member in members)
+    return next(filter(None, problems), "")
 
 
 def _is_lm_eval_task(name: str) -> bool:

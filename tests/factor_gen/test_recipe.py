@@ -157,6 +157,7 @@ def test_described_settings_can_be_loaded_again(config: Path, tmp_path: Path) ->
             {"text": "{% macro f() %}{{ f() }}{% endmacro %}"},
             "Macro is not taken in the templates of a YAML",
         ),
+        ({"text": "{{ title * 10 ** 9 }}"}, "Mul is not taken in the templates of a YAML"),
     ],
 )
 def test_a_wrong_condition_or_template_is_refused(
@@ -179,8 +180,6 @@ def test_a_wrong_condition_or_template_is_refused(
             {"text": "{{ meta.author }}"},
             "rows.jsonl:1: the template of corpus.text cannot be filled in",
         ),
-        ({"text": "{{ title * 10 ** 9 }}"}, "cannot be filled in"),
-        ({"text": "{{ title | join('x' * 100000) }}"}, "cannot be filled in"),
     ],
 )
 def test_a_row_that_a_template_or_condition_does_not_fit_is_named(

@@ -1,10 +1,11 @@
-"""Code that a task YAML of a stranger names is not imported unless the user allows it."""
+"""A task YAML of a stranger runs no code and no program of a template unless the user allows it."""
 
 from __future__ import annotations
 
 from pathlib import Path
 
 import pytest
+import yaml
 
 from lm_factuality.cli import main
 from lm_factuality.harness.run import run
@@ -114,6 +115,45 @@ def test_run_logs_which_code_it_imports(write_yaml, caplog):
 
     messages = [record.getMessage() for record in caplog.records]
     assert any("importing strange.f" in message for message in messages)
+
+
+LOOP = "{% for a in l %}{% for b in l %}x{% endfor %}{% endfor %}"
+
+
+@pytest.mark.parametrize(
+    "template",
+    [
+        pytest.param("{% if l.extend(l) %}{% endif %}" * 40, id="doubled list"),
+        pytest.param("{{ (5).to_bytes(9000000000, 'big') }}", id="long bytes"),
+        pytest.param("{% set l = range(99999)|join %}" + LOOP, id="loops over a range"),
+        pytest.param(LOOP.replace("x", "x" * 15_000), id="loops around a long literal"),
+        pytest.param("{{ l.extend(l) or l.extend(l) }}", id="expression"),
+        pytest.param("{{ [l.extend(l)] }}", id="expression in a list"),
+    ],
+)
+@pytest.mark.parametrize("key", ["doc_to_text", "doc_to_choice", "doc_to_target"])
+def test_validate_refuses_a_template_that_is_a_program(template, key, write_yaml, capsys):
+    templates = {"doc_to_text": "l", "doc_to_choice": ["l"], "doc_to_target": 0, key: [template]}
+    yaml_path = write_yaml(FACTOR_TASK + yaml.safe_dump(templates))
+
+    exit_code = main(["validate", yaml_path])
+
+    problem, *rest = capsys.readouterr().out.splitlines()
+    assert exit_code == 1
+    assert f"{key}.0 is not a template of columns and text" in problem
+    assert "--run-code" in problem
+    assert len(rest) == 1  # the count of problems
+
+
+def test_validate_takes_a_template_with_loops_if_the_user_allows_it(write_yaml, folder, capsys):
+    (folder / "rows.csv").write_text("a,b\nOne two,Three\n", encoding="utf-8")
+    template = "{% for word in a.split() %}{{ word }}-{% endfor %}"
+    templates = {"doc_to_text": template, "doc_to_choice": ["a", "b"]}
+    yaml_path = write_yaml(FACTOR_TASK + yaml.safe_dump(templates))
+
+    main(["validate", "--run-code", yaml_path])
+
+    assert "context of the first row: 'One-two-" in capsys.readouterr().out
 
 
 @pytest.mark.parametrize(
