@@ -1,7 +1,5 @@
 """Writes the files of a check: claims.jsonl, answers.csv and summary.json."""
 
-import csv
-import io
 import json
 from collections.abc import Mapping
 from pathlib import Path
@@ -10,6 +8,7 @@ from typing import Any, NamedTuple
 from lm_factuality.check.results import VERDICTS, CheckedClaim, CheckResult
 from lm_factuality.ground.console import format_interval, format_number, plural
 from lm_factuality.ground.files import write_json, write_lines, write_text
+from lm_factuality.ground.tables import csv_text
 from lm_factuality.scores.statistics import none_if_nan
 
 
@@ -123,15 +122,13 @@ def _answers_table(result: CheckResult) -> str:
 
     An answer that could not be read has its place as its id, and the reason in the last column.
     """
-    table = io.StringIO()
-    writer = csv.writer(table, lineterminator="\n")
-    writer.writerow(["answer", "question", "refusal", "claims", *VERDICTS, "problem"])
+    rows: list[list[object]] = []
     for answer in result.answers:
         counts = answer.counts()
         numbers = [counts[verdict] for verdict in VERDICTS]
-        writer.writerow(
+        rows.append(
             [answer.id, answer.question, answer.is_refusal, len(answer.claims), *numbers, ""]
         )
     for problem in result.unread_answers:
-        writer.writerow([problem.location, "", False, *[0] * (1 + len(VERDICTS)), problem.reason])
-    return table.getvalue()
+        rows.append([problem.location, "", False, *[0] * (1 + len(VERDICTS)), problem.reason])
+    return csv_text(["answer", "question", "refusal", "claims", *VERDICTS, "problem"], rows)

@@ -7,9 +7,10 @@ reads CSV and JSONL line by line, since pyarrow stops at the first bad line and 
 import csv
 import io
 import json
+import re
 import sys
 from collections import Counter
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -22,6 +23,13 @@ _BATCH = 256  # rows of a Parquet file that are in memory at a time
 _EXPECTED = "fetch or write the file again"
 # The signs between cells. Of two that are equally frequent in a header, the first one counts.
 _DELIMITERS = {",": "commas", ";": "semicolons", "\t": "tabs"}
+_LINE_BREAKS = r"\n\r\v\f\x1c-\x1e\x85\u2028\u2029"
+# The beginning of a text or of a line in it, if a spreadsheet may compute what follows. The last
+# signs are full-width and small forms of the four before.
+_FORMULA = re.compile(
+    rf"(\A|[{_LINE_BREAKS}])(?=[^\S{_LINE_BREAKS}]*[=+\-@\uff1d\uff0b\uff0d\uff20\ufe66\ufe62\ufe63\ufe6b\u2212])"
+    r"|\A(?=[\t\r])"
+)
 
 
 @dataclass(frozen=True)
@@ -266,12 +274,29 @@ def write_table(path: Path, records: Sequence[Mapping[str, Any]], names: Sequenc
         write_lines(path, lines)
         return
 
+    rows = ([_csv_cell(record.get(name)) for name in names] for record in records)
+    write_text(path, csv_text(names, rows))
+
+
+def csv_text(names: Sequence[str], rows: Iterable[Sequence[object]]) -> str:
+    """Write a CSV file for people, whose texts no spreadsheet takes for formulas.
+
+    All texts are in quotes. Before Python 3.13, the module `csv` writes no quotes around a text
+    with a carriage return, at which spreadsheets begin a row.
+
+    Args:
+        names: The header.
+        rows: The cells of each row. An apostrophe is put before each line of a text that begins
+            like a formula.
+    """
     content = io.StringIO(newline="")
-    writer = csv.writer(content, lineterminator="\n")
+    writer = csv.writer(content, lineterminator="\n", quoting=csv.QUOTE_NONNUMERIC)
     writer.writerow(names)
-    for record in records:
-        writer.writerow([_csv_cell(record.get(name)) for name in names])
-    write_text(path, content.getvalue())
+    for row in rows:
+        writer.writerow(
+            [_FORMULA.sub(r"\1'", cell) if isinstance(cell, str) else cell for cell in row]
+        )
+    return content.getvalue()
 
 
 def _write_parquet(path: Path, records: Sequence[Mapping[str, Any]], names: Sequence[str]) -> None:

@@ -36,9 +36,6 @@ from lm_factuality.results.read import read_results_files
 _LEAST_DISTANCE = 10
 """The least number of items between an item and its repetition, if the sheet is long enough."""
 
-_FORMULA_STARTS = ("=", "+", "-", "@", "\t", "\r")
-"""The characters at the beginning of a cell that make a spreadsheet compute it as a formula."""
-
 
 @dataclass(frozen=True)
 class Pool:
@@ -550,7 +547,7 @@ def _csv_row(sheet: Sheet, number: int, item: Item) -> dict[str, object]:
     question = sheet.questions[item.question]
     # Every question can be skipped.
     options = (*(item.options or question.options), Option(SKIP, "cannot tell"))
-    row: dict[str, object] = {
+    return {
         "sheet": sheet.key.sheet,
         "number": number,
         "question": item.question,
@@ -559,11 +556,6 @@ def _csv_row(sheet: Sheet, number: int, item: Item) -> dict[str, object]:
         "text": item.text,
         "evidence": "\n\n".join(f"[{heading}]\n{text}" for heading, text in item.context),
     }
-    for name in READING_COLUMNS:
-        text = str(row[name])
-        # An apostrophe makes a spreadsheet show a text instead of computing it.
-        row[name] = f"'{text}" if text.startswith(_FORMULA_STARTS) else text
-    return row
 
 
 def build_page(sheet: Sheet) -> str:

@@ -9,7 +9,7 @@ import pyarrow.parquet
 import pytest
 
 from lm_factuality.ground.errors import DataError
-from lm_factuality.ground.tables import read_table
+from lm_factuality.ground.tables import csv_text, read_table
 
 # Texts that a reader could change: quotes, a line break, a blank at the end, and "NA" for nothing.
 ROWS = [{"prefix": 'A, "b"\nc ', "completion": "NA"}, {"prefix": "", "completion": "1.50"}]
@@ -118,3 +118,20 @@ def test_json_that_python_cannot_read_is_reported(tmp_path, value):
     (problem,) = read_table(path).problems
 
     assert problem.startswith(f"{path}:2: not valid JSON: ")
+
+
+@pytest.mark.parametrize("line_break", ["\r", "\n", "\r\n", "\v", "\x85", "\u2028"])
+@pytest.mark.parametrize(
+    "start", ["=", "+", "-", "@", "  =", "\uff1d", "\uff0b", "\uff0d", "\uff20"]
+)
+def test_no_line_of_a_cell_begins_a_formula(line_break, start):
+    content = csv_text(["a"], [[f"ok{line_break}{start}1+1"], [f"{start}1"]])
+
+    assert content == f'"a"\n"ok{line_break}\'{start}1+1"\n"\'{start}1"\n'
+
+
+def test_a_carriage_return_does_not_end_a_row_of_csv():
+    # Python 3.10 to 3.12 quote no carriage return by themselves.
+    content = csv_text(["a", "b"], [["1\r2", 3]])
+
+    assert content == '"a","b"\n"1\r2",3\n'

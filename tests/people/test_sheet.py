@@ -159,7 +159,9 @@ def test_the_page_has_four_fields_for_every_item(bio_sheet, tmp_path):
             assert len(entry) == 4
 
 
-@pytest.mark.parametrize("text", ["=1+1", "+1", "-2 degrees", "@cmd", "\tx"])
+@pytest.mark.parametrize(
+    "text", ["=1+1", "+1", "-2 degrees", "@cmd", "\tx", "\N{FULLWIDTH EQUALS SIGN}1"]
+)
 def test_a_text_that_looks_like_a_formula_is_quoted_in_the_csv_file(pool, tmp_path, text):
     unit = pool.units[0]
     formula_unit = Unit(unit.key, unit.cluster, (Item("segment:0", "segment", text),), unit.strata)
