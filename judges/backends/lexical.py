@@ -180,13 +180,14 @@ class LexicalBackend(Backend):
         for number, fact in enumerate(subject["claims"], start=1):
             replies = [_verify_fact(self._fact_model, fact, passages) for passages in parsed_pages]
             best = max(range(len(pages)), key=lambda index: replies[index]["probability"])
-            verdict = {"number": number, **replies[best]}
+            # Of several pages, the one that a fact stands under decides on it.
+            own_pages = [n for n, page in enumerate(pages) if number in page.get("facts", ())]
+            verdict = {"number": number, **replies[own_pages[0] if own_pages else best]}
             del verdict["probability"]
-            # Only a question about several pages asks which one supports the fact.
             if "pages" in subject:
-                is_supported = verdict["verdict"] == "supported"
-                verdict["verdict"] = "supported" if is_supported else "not_found"
-                verdict["page"] = best + 1 if is_supported else None
+                is_supported = replies[best]["verdict"] == "supported"
+                names_page = is_supported and best not in own_pages
+                verdict["page"] = best + 1 if names_page else None
             verdicts.append(verdict)
         return _json_answer(verdicts=verdicts)
 

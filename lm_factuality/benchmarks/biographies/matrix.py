@@ -7,11 +7,10 @@ are computed from the resulting matrix.
 import math
 from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
-from itertools import chain
 from statistics import multimode
 from typing import Annotated, Any, Literal, NamedTuple, TypeAlias
 
-from pydantic import Field
+from pydantic import Field, WithJsonSchema
 
 from judges.answers import BLANKS, Answer
 from judges.capabilities import BACKENDS
@@ -35,14 +34,24 @@ from lm_factuality.benchmarks.biographies.types import Fact, Judgement
 from lm_factuality.ground.thinking import UNFINISHED, without_thinking
 
 PROMPT_FOLDER = "biographies"
-OTHER_PAGES_PROMPT = "biographies/verify_other_pages"
+PAGES_PROMPT = "biographies/verify_pages"
+
+# A question about several pages with these limits, and its reply, fit into a context of 4,096
+# tokens. Beyond them, there is a question for each page.
+MAX_WORDS_OF_PAGES = 1500
+MAX_FACTS_OF_PAGES = 60
 TRUE_FALSE = ("True", "False")
 TOP_LOGPROBS = 5  # Servers of completions need not return more alternatives to a token.
 _PROGRESS = "verifying facts"
 _MARKS = " \t\r\n.*_\"'"  # may stand around a one-word answer
 
-# The prompts ask for the first four words. Classifiers, and users' own prompts, may say the last.
-FactVerdict = Literal["supported", "contradicted", "not_found", "irrelevant", "not_supported"]
+# The prompts ask for the first four words, and the schema allows no other. Classifiers, and users'
+# own prompts, may say the last.
+_PROMPTED_VERDICTS = ["supported", "contradicted", "not_found", "irrelevant"]
+FactVerdict: TypeAlias = Annotated[
+    Literal["supported", "contradicted", "not_found", "irrelevant", "not_supported"],
+    WithJsonSchema({"enum": _PROMPTED_VERDICTS, "type": "string"}),
+]
 
 
 # The schema of a reply, with the docstring of its class, is part of the keys of stored answers.
@@ -69,7 +78,7 @@ class FactsOfPage(PageReply):
 
 
 class NumberedFactOfPages(NumberedFact):
-    """The verdict on one fact of a list, and the number of the page that supports it."""
+    """The verdict of its own page on a fact, and the number of another page that supports it."""
 
     page: int | None
 
@@ -147,16 +156,6 @@ class PairKey(NamedTuple):
     """The title of the page."""
 
 
-class FactKey(NamedTuple):
-    """Identifies a fact among those of several responses."""
-
-    response: int
-    """The number of the response, counted from 0."""
-
-    text: str
-    """The text of the fact."""
-
-
 FindPage: TypeAlias = Callable[[str], list[str] | None]
 """Returns the passages of the page with a title, or None if there is no such page."""
 
@@ -222,7 +221,8 @@ def judge_pairs(
         judge: The judge.
         pairs: The pairs to judge. Those with a preset judgement are not asked about.
         folder: The folder of the prompts.
-        by_page: Whether to ask about all facts on a page at once, whatever ``verify`` says.
+        by_page: Whether to ask language models about all facts on a page at once, whatever
+            ``verify`` says.
 
     Returns:
         The judgement of each pair.
@@ -242,113 +242,219 @@ def judge_pairs(
     # An answer of one word fits one pair only, so log-probabilities come before pages.
     if judge.config.verdicts == "logprobs":
         ask = _judge_pairs_by_logprobs
-    elif by_page or judge.config.verify == "page":
+    elif judge.config.verify == "page" or (by_page and reads_pages(judge)):
         ask = _judge_pairs_by_page
     else:
         ask = judge_pairs_singly
     return judgements | ask(judge, pairs_to_ask, folder)
 
 
+def reads_pages(judge: Judge) -> bool:
+    """Return whether a judge can be asked about several facts: a language model that writes."""
+    # It is a backend with the key `verify`. Log-probabilities need an answer of one word.
+    has_key = "verify" in BACKENDS[judge.config.backend].keys
+    return has_key and judge.config.verdicts != "logprobs"
+
+
 def judge_own_pages_first(
     judge: Judge, pairs: Mapping[PairKey, FactPair], own: Collection[PairKey], folder: str
 ) -> dict[PairKey, Judgement]:
-    """Verify facts against the page of their individual, and the others against all other pages.
+    """Verify facts by the page of their individual, and by other pages if that does not support it.
 
-    FActScore asks whether any page supports a fact. A fact that its own page supports is therefore
-    not checked against the other pages.
+    FActScore asks whether any page supports a fact, so one page that does is enough. A language
+    model is asked about all facts and pages of a response in one question. If they do not fit, it
+    is asked about the pages of individuals, and then about the facts that these do not support.
 
     Args:
         judge: The judge.
         pairs: All pairs of facts and pages.
         own: The keys of those pairs whose page describes the individual of the fact.
-        folder: The folder of the prompts.
+        folder: The folder of the prompts about single facts.
 
     Returns:
         The judgement of each pair that was judged. The other pairs are left out.
     """
-    # Only a language model can be asked about several facts. It is a backend with `verify`.
-    reads_pages = "verify" in BACKENDS[judge.config.backend].keys
-    own_pairs = {key: pair for key, pair in pairs.items() if key in own}
-    judgements = judge_pairs(judge, own_pairs, folder, by_page=reads_pages)
+    judgements: dict[PairKey, Judgement] = {}
+    for key, pair in pairs.items():
+        if pair.preset_judgement is not None:
+            judgements[key] = pair.preset_judgement
+    if reads_pages(judge):
+        first_pairs = _pairs_to_ask_first(_open_pairs(pairs, judgements, own), own)
+        judgements |= _judge_pages(judge, first_pairs, own)
+        judgements |= _judge_pages(judge, _open_pairs(pairs, judgements, own), own)
 
-    supported = {
+    # Other judges are asked about single facts. So is a language model about those that its
+    # replies leave out.
+    open_pairs = _open_pairs(pairs, judgements, own)
+    own_pairs = {key: pair for key, pair in open_pairs.items() if key in own}
+    ask = judge_pairs_singly if reads_pages(judge) else judge_pairs
+    judgements |= ask(judge, own_pairs, folder)
+    return judgements | ask(judge, _open_pairs(pairs, judgements, own), folder)
+
+
+def _open_pairs(
+    pairs: Mapping[PairKey, FactPair],
+    judgements: Mapping[PairKey, Judgement],
+    own: Collection[PairKey],
+) -> dict[PairKey, FactPair]:
+    """Return the pairs that have to be judged yet.
+
+    D-FActScore needs all own pairs, and FActScore all pairs of a fact that no page supports.
+    """
+    supported_facts = {
         (key.response, key.fact)
         for key, judgement in judgements.items()
         if judgement.outcome == SUPPORTED
     }
-    other_pairs = {}
+    open_pairs = {}
     for key, pair in pairs.items():
-        if key not in own and (key.response, key.fact) not in supported:
-            other_pairs[key] = pair
-    if not reads_pages or judge.config.verdicts == "logprobs":
-        return judgements | judge_pairs(judge, other_pairs, folder)
-    return judgements | _judge_other_pages(judge, other_pairs, folder)
+        is_needed = key in own or (key.response, key.fact) not in supported_facts
+        if is_needed and key not in judgements:
+            open_pairs[key] = pair
+    return open_pairs
 
 
-def _judge_other_pages(
-    judge: Judge, pairs: Mapping[PairKey, FactPair], folder: str
+def _keys_by_response(pairs: Mapping[PairKey, FactPair]) -> list[list[PairKey]]:
+    """Return the keys of the pairs of each response."""
+    keys_by_response: dict[int, list[PairKey]] = {}
+    for key in pairs:
+        keys_by_response.setdefault(key.response, []).append(key)
+    return list(keys_by_response.values())
+
+
+def _pairs_to_ask_first(
+    pairs: Mapping[PairKey, FactPair], own: Collection[PairKey]
+) -> dict[PairKey, FactPair]:
+    """Return all pairs of the responses that fit into one question, and the own pairs of others."""
+    first_pairs = {}
+    for keys in _keys_by_response(pairs):
+        fits = _fit_one_question([pairs[key] for key in keys])
+        first_pairs.update({key: pairs[key] for key in keys if fits or key in own})
+    return first_pairs
+
+
+def _fit_one_question(pairs: Sequence[FactPair]) -> bool:
+    """Return whether one question can show the facts and the passages of several pairs."""
+    facts = {pair.fact for pair in pairs}
+    texts = facts.union(*(pair.evidence for pair in pairs))
+    num_words = sum(len(text.split()) for text in texts)
+    return len(facts) <= MAX_FACTS_OF_PAGES and num_words <= MAX_WORDS_OF_PAGES
+
+
+def _judge_pages(
+    judge: Judge, pairs: Mapping[PairKey, FactPair], own: Collection[PairKey]
 ) -> dict[PairKey, Judgement]:
-    """Ask one question per response: which of several pages supports each fact?
+    """Ask one question about the pairs of each response, or one per page if they do not fit.
 
     Args:
         judge: The judge.
-        pairs: The facts, each with all pages that it is to be checked against.
-        folder: The folder of the prompts about single facts.
+        pairs: The pairs to judge.
+        own: The keys of those pairs whose page describes the individual of the fact.
 
     Returns:
-        The judgements. If a page supports a fact, the fact has none by the other pages.
+        The judgements. Once a page supports a fact, the fact has none by pages after it. Facts that
+        a reply leaves out have none.
     """
-    judgements: dict[PairKey, Judgement] = {}
-    keys_by_fact: dict[FactKey, list[PairKey]] = {}
-    for key, pair in pairs.items():
-        if pair.preset_judgement is None:
-            keys_by_fact.setdefault(FactKey(key.response, key.fact), []).append(key)
-        else:
-            judgements[key] = pair.preset_judgement
-
     questions = []
-    for facts in split_by_page(keys_by_fact, page_of=lambda fact: fact.response):
-        pairs_to_show = [pairs[key] for fact in facts for key in keys_by_fact[fact]]
-        questions.append(_question_about_other_pages(facts, pairs_to_show))
+    for keys in _keys_by_response(pairs):
+        groups = [keys]
+        if not _fit_one_question([pairs[key] for key in keys]):
+            groups = split_by_page(keys, page_of=lambda key: key.entity)
+        questions += [_question_about_pages(group, pairs, own) for group in groups]
 
-    missing_keys = set(chain.from_iterable(keys_by_fact.values()))
+    judgements: dict[PairKey, Judgement] = {}
     for answer in ask_by_page(
-        judge, OTHER_PAGES_PROMPT, FactsOfPages, questions, _PROGRESS, problem_with_pages
+        judge, PAGES_PROMPT, FactsOfPages, questions, _PROGRESS, problem_with_pages
     ):
-        samples = [_to_judgement(sample.verdict, sample.reason) for sample in answer.verdicts]
-        judgement = majority_judgement((), samples)
-        supporting_title = None
-        for sample in answer.verdicts:
-            if sample.verdict == judgement.outcome == SUPPORTED:
-                supporting_title = answer.subject["pages"][sample.page - 1]["title"]
-                break
-        for key in keys_by_fact[answer.key]:
-            missing_keys.discard(key)
-            if supporting_title in (None, key.entity):
-                judgements[key] = replace(judgement, evidence=pairs[key].evidence)
-    missing_pairs = {key: pair for key, pair in pairs.items() if key in missing_keys}
-    return judgements | judge_pairs_singly(judge, missing_pairs, folder)
+        pages = answer.subject["pages"]
+        page_numbers = {page["title"]: number for number, page in enumerate(pages, start=1)}
+        own_page = next((page_numbers[key.entity] for key in answer.key if key in own), None)
+        for key in answer.key:
+            page = page_numbers[key.entity]
+            samples = []
+            for sample in answer.verdicts:
+                judgement = _judgement_by_page(sample, page, own_page)
+                if judgement is not None:
+                    samples.append(judgement)
+            if samples:
+                evidence = tuple(pages[page - 1]["evidence"])
+                judgements[key] = majority_judgement(evidence, samples)
+    return judgements
 
 
-def _question_about_other_pages(
-    facts: Sequence[FactKey], pairs: Sequence[FactPair]
-) -> PageQuestion[FactKey]:
-    """Make the question which of several pages supports each fact of a response.
+def _judgement_by_page(
+    verdict: NumberedFactOfPages, page: int, own_page: int | None
+) -> Judgement | None:
+    """Return what a reply about several pages says of a fact and one of the pages.
 
     Args:
-        facts: The facts.
-        pairs: The facts with their pages, whose passages the question shows once.
+        verdict: The verdict on the fact.
+        page: The number of the page.
+        own_page: The number of the page of the fact's individual. None if it is not in the
+            question.
+
+    Returns:
+        The judgement. None if another page supports the fact, so that this one was not needed.
     """
-    passages_by_title: dict[str, list[str]] = {}
-    for pair in pairs:
-        passages = passages_by_title.setdefault(pair.entity, [])
-        passages += [passage for passage in pair.evidence if passage not in passages]
-    pages = [
-        {"title": title, "passages": without_repeated_beginning(title, passages)}
-        for title, passages in passages_by_title.items()
-    ]
-    claims = [fact.text for fact in facts]
-    return PageQuestion(facts, page_subject(claims, [], pages=pages, **pairs[0].prompt_variables))
+    if page == own_page:
+        return _to_judgement(verdict.verdict, verdict.reason)
+    is_supported_by_own_page = own_page is not None and verdict.verdict == SUPPORTED
+    if is_supported_by_own_page or verdict.page not in (None, page):
+        return None
+    if verdict.page == page:
+        return _to_judgement(SUPPORTED, verdict.reason)
+    # Only the page of its individual can contradict a fact.
+    is_irrelevant = verdict.verdict == "irrelevant"
+    return _to_judgement("irrelevant" if is_irrelevant else "not_found", verdict.reason)
+
+
+def _question_about_pages(
+    keys: Sequence[PairKey], pairs: Mapping[PairKey, FactPair], own: Collection[PairKey]
+) -> PageQuestion[tuple[PairKey, ...]]:
+    """Make the question whether pages support facts. It shows facts and passages once.
+
+    Args:
+        keys: The keys of the pairs to ask about, of one response.
+        pairs: The pairs.
+        own: The keys of those pairs whose page describes the individual of the fact.
+
+    Returns:
+        The question, with the keys of the pairs of each fact. A page in its subject has the numbers
+        of its own facts, and ``facts_of_no_page`` are the numbers of the others.
+    """
+    evidence_by_title: dict[str, list[str]] = {}
+    keys_by_fact: dict[str, list[PairKey]] = {}
+    own_title: dict[str, str] = {}
+    for key in keys:
+        evidence = evidence_by_title.setdefault(key.entity, [])
+        evidence += [passage for passage in pairs[key].evidence if passage not in evidence]
+        keys_by_fact.setdefault(key.fact, []).append(key)
+        if key in own:
+            own_title.setdefault(key.fact, key.entity)
+
+    pages = []
+    facts: list[str] = []
+    for title, evidence in evidence_by_title.items():
+        own_facts = [fact for fact in keys_by_fact if own_title.get(fact) == title]
+        pages.append(
+            {
+                "title": title,
+                "evidence": evidence,
+                "passages": without_repeated_beginning(title, evidence),
+                "facts": list(range(len(facts) + 1, len(facts) + len(own_facts) + 1)),
+            }
+        )
+        facts += own_facts
+    num_own_facts = len(facts)
+    facts += [fact for fact in keys_by_fact if fact not in own_title]
+    subject = page_subject(
+        facts,
+        [],
+        pages=pages,
+        facts_of_no_page=list(range(num_own_facts + 1, len(facts) + 1)),
+        **pairs[keys[0]].prompt_variables,
+    )
+    return PageQuestion([tuple(keys_by_fact[fact]) for fact in facts], subject)
 
 
 def without_repeated_beginning(title: str, passages: Sequence[str]) -> list[str]:
@@ -378,21 +484,31 @@ def without_repeated_beginning(title: str, passages: Sequence[str]) -> list[str]
 
 
 def problem_with_pages(reply: FactsOfPages, subject: Mapping[str, Any]) -> str:
-    """Say why a reply about several pages cannot be used: a page that supports a fact is missing.
+    """Say why a reply about several pages cannot be used: a page in it is impossible.
 
     Args:
         reply: The reply.
         subject: The subject of the question, with its ``pages``.
 
     Returns:
-        The problem, such as "fact 2 is supported by page null of 3". Empty if there is none.
+        The problem, such as "fact 2 is supported, with page 4 of 3". Empty if there is none.
     """
-    num_pages = len(subject["pages"])
+    pages = subject["pages"]
     for verdict in reply.verdicts:
-        is_on_page = verdict.page is not None and 1 <= verdict.page <= num_pages
-        if verdict.verdict == SUPPORTED and not is_on_page:
+        own_pages = [n for n, page in enumerate(pages, 1) if verdict.number in page["facts"]]
+        is_supported = verdict.verdict == SUPPORTED
+        # If its own page supports a fact, it does not matter which other page does.
+        if is_supported and own_pages:
+            continue
+        possible_pages = set(range(1, len(pages) + 1)).difference(own_pages)
+        names_no_page = verdict.page is None and not is_supported
+        if not names_no_page and verdict.page not in possible_pages:
             page = "null" if verdict.page is None else verdict.page
-            return f"fact {verdict.number} is supported by page {page} of {num_pages}"
+            whose = ", its own" if verdict.page in own_pages else ""
+            return (
+                f"fact {verdict.number} is {verdict.verdict}, with page {page} of {len(pages)}"
+                f"{whose}"
+            )
     return check_claim_numbers(reply, subject)
 
 

@@ -38,7 +38,7 @@ from lm_factuality.benchmarks.biographies.generations import (
 )
 from lm_factuality.benchmarks.biographies.link import link_groups
 from lm_factuality.benchmarks.biographies.matrix import (
-    OTHER_PAGES_PROMPT,
+    PAGES_PROMPT,
     FactPair,
     PairKey,
     judge_own_pages_first,
@@ -154,7 +154,7 @@ class AmbigBio(JudgedMethod):
         """The names of all prompts that the judge may be asked with."""
         verifying = [f"{self.folder}/{step}" for step in _VERIFYING]
         if self.method == "joint":
-            return [joint.PROMPT, OTHER_PAGES_PROMPT, *verifying]
+            return [joint.PROMPT, PAGES_PROMPT, *verifying]
         return [f"{self.folder}/decompose", f"{self.folder}/group", *verifying]
 
     @property
@@ -425,11 +425,12 @@ class AmbigBio(JudgedMethod):
             The responses with their matrix of judgements.
         """
         pairs = self.pairs_by_key(biographies)
-        if self.method == "joint":
+        is_joint = self.method == "joint"
+        if is_joint and self.has_namesakes:
             own = _keys_of_linked_pages(biographies)
             judgements = judge_own_pages_first(judge, pairs, own, self.folder)
         else:
-            judgements = judge_pairs(judge, pairs, self.folder)
+            judgements = judge_pairs(judge, pairs, self.folder, by_page=is_joint)
         verified = []
         for response_index, biography in enumerate(biographies):
             # The matrix has a row for each fact and a column for each entity.

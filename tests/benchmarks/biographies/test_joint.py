@@ -1,4 +1,4 @@
-"""The joint method: one question takes a response apart, and a page is asked about its own facts."""
+"""The joint method: one question takes a response apart, and one verifies its facts by page."""
 
 import json
 from pathlib import Path
@@ -10,8 +10,13 @@ from judges.config import JudgeConfig, load_judge_config
 from judges.judge import Judge
 from judges.templates import Prompts
 from judges.typed import read_reply
-from lm_factuality.benchmarks.biographies import joint
+from lm_factuality.benchmarks.biographies import joint, matrix
 from lm_factuality.benchmarks.biographies.joint import MAX_WORDS_PER_QUESTION, split_into_parts
+from lm_factuality.benchmarks.biographies.matrix import (
+    PAGES_PROMPT,
+    FactsOfPages,
+    problem_with_pages,
+)
 from lm_factuality.benchmarks.biographies.method import NOT_ASKED, AmbigBio
 from lm_factuality.benchmarks.biographies.scores import score_biography
 from lm_factuality.benchmarks.longform.benchmark import LongForm
@@ -82,19 +87,26 @@ class ScriptedJudge:
 
     def _verify(self, subject):
         """Return the verdicts on all claims of a question about one page or several."""
-        titles = [page["title"] for page in subject.get("pages", [])] or [subject["entity"]]
+        pages = subject.get("pages") or [{"title": subject["entity"]}]
         verdicts = []
         for number, claim in enumerate(subject["claims"], 1):
-            pages = [
-                page for page, title in enumerate(titles, 1) if (claim, title) in self._supported
+            supporting = [
+                page
+                for page, content in enumerate(pages, 1)
+                if (claim, content["title"]) in self._supported
             ]
+            own = [
+                page for page, content in enumerate(pages, 1) if number in content.get("facts", ())
+            ]
+            decides = set(own or supporting) & set(supporting)
+            others = [page for page in supporting if page not in own]
             verdict = {
                 "number": number,
                 "reason": "as scripted",
-                "verdict": "supported" if pages else "not_supported",
+                "verdict": "supported" if decides else "not_found",
             }
             if "pages" in subject:
-                verdict["page"] = next(iter(pages), None)
+                verdict["page"] = next(iter(others), None)
             verdicts.append(verdict)
         return {"verdicts": verdicts}
 
@@ -113,32 +125,89 @@ def test_a_reply_gives_facts_groups_and_links():
     assert judged.links == (0, 1)
 
 
-def test_a_page_is_asked_about_the_facts_of_its_own_individual():
-    judge = ScriptedJudge([REED_REPLY], {("Tomas Reed was a judge.", JUDGE)})
+SUPPORTED = {
+    ("Tomas Reed was a judge.", JUDGE),
+    ("Tomas Reed was in Eastmark.", JUDGE),
+    ("Tomas Reed won the Round of the Lakes.", CYCLIST),
+    ("He was born in Sill.", JUDGE),
+}
+
+
+def test_one_question_shows_each_page_with_the_facts_of_its_own_individual():
+    judge = ScriptedJudge([REED_REPLY], SUPPORTED)
 
     judge_text(judge)
 
-    page_prompts = [prompt for name, prompt in judge.calls if name.endswith("verify_page")]
-    assert len(page_prompts) == 2
-    assert "He was born in Sill." not in page_prompts[0]
+    (prompt,) = [prompt for name, prompt in judge.calls if name == PAGES_PROMPT]
+    first_page, second_page = prompt.split("Page 1: ")[1].split("Page 2: ")
+    assert "2. Tomas Reed was in Eastmark." in first_page
+    assert "4. He was born in Sill." in second_page
 
 
-def test_facts_that_their_page_does_not_support_are_checked_against_the_other_pages():
-    supported = {
-        ("Tomas Reed was a judge.", JUDGE),
-        ("Tomas Reed was in Eastmark.", JUDGE),
-        ("Tomas Reed won the Round of the Lakes.", CYCLIST),
-        ("He was born in Sill.", JUDGE),
-    }
-    judge = ScriptedJudge([REED_REPLY], supported)
+def test_a_fact_that_another_page_supports_counts_for_factscore_alone():
+    judge = ScriptedJudge([REED_REPLY], SUPPORTED)
 
     judged = judge_text(judge)
 
     scores = score_biography(judged)
-    assert [name for name, _ in judge.calls].count("biographies/verify_other_pages") == 1
     assert judged.matrix[0][1] == NOT_ASKED
     assert scores["factscore"] == 1
     assert scores["d_factscore"] == 0.75
+
+
+def test_facts_of_no_page_are_asked_against_all_pages_in_the_same_question():
+    reply = json.loads(json.dumps(REED_REPLY))
+    reply["individuals"][1]["page"] = None
+    judge = ScriptedJudge([reply], SUPPORTED)
+
+    judged = judge_text(judge)
+
+    (prompt,) = [prompt for name, prompt in judge.calls if name == PAGES_PROMPT]
+    assert "4. He was born in Sill." in prompt.split("Facts of no page:")[1]
+    assert judged.matrix[3][0].outcome == "supported"
+
+
+def test_pages_are_asked_one_by_one_if_they_do_not_fit_into_a_question(monkeypatch):
+    monkeypatch.setattr(matrix, "MAX_WORDS_OF_PAGES", 5)
+    judge = ScriptedJudge([REED_REPLY], SUPPORTED)
+
+    judged = judge_text(judge)
+
+    prompts = [prompt for name, prompt in judge.calls if name == PAGES_PROMPT]
+    assert [prompt.count("\nPage ") for prompt in prompts] == [1, 1, 1]
+    assert "Facts of no page:\n1. He was born in Sill." in prompts[2]
+    assert score_biography(judged)["d_factscore"] == 0.75
+    assert score_biography(judged)["factscore"] == 1
+
+
+def test_a_fact_of_two_individuals_is_judged_by_the_pages_of_both():
+    reply = json.loads(json.dumps(REED_REPLY))
+    reply["facts"][3]["fact"] = reply["facts"][0]["fact"]
+    supported = {("Tomas Reed was a judge.", JUDGE)}
+
+    judged = judge_text(ScriptedJudge([reply], supported))
+
+    assert [judgement.outcome for judgement in judged.matrix[3]] == ["supported", "not_supported"]
+
+
+@pytest.mark.parametrize(
+    ("verdict", "page", "problem"),
+    [
+        pytest.param("not_found", 3, "with page 3 of 2", id="unknown"),
+        pytest.param("not_found", 1, "with page 1 of 2, its own", id="own"),
+        pytest.param("supported", 3, "", id="not needed"),
+        pytest.param("contradicted", None, "", id="none"),
+    ],
+)
+def test_a_reply_names_another_page_or_none(verdict, page, problem):
+    reply = {"verdicts": [{"number": 1, "reason": "", "verdict": verdict, "page": page}]}
+    pages = [{"facts": [1]}, {"facts": []}]
+    subject = {"claims": ["He sang."], "pages": pages, "facts_of_no_page": []}
+
+    found_problem = problem_with_pages(FactsOfPages.model_validate(reply), subject)
+
+    assert found_problem.endswith(problem)
+    assert bool(found_problem) == bool(problem)
 
 
 def test_an_individual_without_a_page_is_linked_by_support():

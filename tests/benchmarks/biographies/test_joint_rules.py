@@ -9,7 +9,12 @@ import json
 from collections import Counter
 from pathlib import Path
 
-from lm_factuality.benchmarks.biographies.matrix import FactPair, PairKey, judge_pairs
+from lm_factuality.benchmarks.biographies.matrix import (
+    PROMPT_FOLDER,
+    FactPair,
+    PairKey,
+    judge_own_pages_first,
+)
 from lm_factuality.benchmarks.biographies.method import AmbigBio
 from lm_factuality.benchmarks.biographies.types import GeneratedText, RetrievedPassage
 from tests.benchmarks.biographies.test_joint import ScriptedJudge
@@ -20,8 +25,6 @@ REPLIES = Path(__file__).with_name("joint_replies.jsonl")
 
 def recorded_replies():
     """Return the recorded replies, by the id of their case."""
-    if not REPLIES.exists():
-        return {}
     lines = REPLIES.read_text(encoding="utf-8").splitlines()
     return {entry["id"]: entry["reply"] for entry in map(json.loads, lines)}
 
@@ -43,7 +46,7 @@ def verify(case, judge):
     for fact in case["verdicts"]:
         pair = FactPair(fact, case["page"], tuple(case["passages"]))
         pairs[PairKey(0, fact, case["page"])] = pair
-    judgements = judge_pairs(judge, pairs, by_page=True)
+    judgements = judge_own_pages_first(judge, pairs, pairs.keys(), PROMPT_FOLDER)
     return {key.fact: judgement for key, judgement in judgements.items()}
 
 
@@ -96,6 +99,12 @@ def test_each_rule_has_five_cases():
     rules = Counter(case["rule"] for cases in CASES.values() for case in cases)
 
     assert set(rules.values()) == {5}
+
+
+def test_each_case_of_the_joint_question_has_a_recorded_reply():
+    case_ids = {case["id"] for case in CASES["joint"]}
+
+    assert case_ids - recorded_replies().keys() == set()
 
 
 def test_recorded_replies_follow_the_rules():
