@@ -181,7 +181,9 @@ class LexicalBackend(Backend):
             replies = [_verify_fact(self._fact_model, fact, passages) for passages in parsed_pages]
             best = max(range(len(pages)), key=lambda index: replies[index]["probability"])
             # Of several pages, the one that a fact stands under decides on it.
-            own_pages = [n for n, page in enumerate(pages) if number in page.get("facts", ())]
+            own_pages = [
+                index for index, page in enumerate(pages) if number in page.get("facts", ())
+            ]
             verdict = {"number": number, **replies[own_pages[0] if own_pages else best]}
             del verdict["probability"]
             if "pages" in subject:

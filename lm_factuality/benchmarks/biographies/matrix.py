@@ -257,7 +257,7 @@ def reads_pages(judge: Judge) -> bool:
 
 
 def judge_own_pages_first(
-    judge: Judge, pairs: Mapping[PairKey, FactPair], own: Collection[PairKey], folder: str
+    judge: Judge, pairs: Mapping[PairKey, FactPair], own_keys: Collection[PairKey], folder: str
 ) -> dict[PairKey, Judgement]:
     """Verify facts by the page of their individual, and by other pages if that does not support it.
 
@@ -268,7 +268,7 @@ def judge_own_pages_first(
     Args:
         judge: The judge.
         pairs: All pairs of facts and pages.
-        own: The keys of those pairs whose page describes the individual of the fact.
+        own_keys: The keys of those pairs whose page describes the individual of the fact.
         folder: The folder of the prompts about single facts.
 
     Returns:
@@ -279,23 +279,23 @@ def judge_own_pages_first(
         if pair.preset_judgement is not None:
             judgements[key] = pair.preset_judgement
     if reads_pages(judge):
-        first_pairs = _pairs_to_ask_first(_open_pairs(pairs, judgements, own), own)
-        judgements |= _judge_pages(judge, first_pairs, own)
-        judgements |= _judge_pages(judge, _open_pairs(pairs, judgements, own), own)
+        first_pairs = _pairs_to_ask_first(_open_pairs(pairs, judgements, own_keys), own_keys)
+        judgements |= _judge_pages(judge, first_pairs, own_keys)
+        judgements |= _judge_pages(judge, _open_pairs(pairs, judgements, own_keys), own_keys)
 
     # Other judges are asked about single facts. So is a language model about those that its
     # replies leave out.
-    open_pairs = _open_pairs(pairs, judgements, own)
-    own_pairs = {key: pair for key, pair in open_pairs.items() if key in own}
+    open_pairs = _open_pairs(pairs, judgements, own_keys)
+    own_pairs = {key: pair for key, pair in open_pairs.items() if key in own_keys}
     ask = judge_pairs_singly if reads_pages(judge) else judge_pairs
     judgements |= ask(judge, own_pairs, folder)
-    return judgements | ask(judge, _open_pairs(pairs, judgements, own), folder)
+    return judgements | ask(judge, _open_pairs(pairs, judgements, own_keys), folder)
 
 
 def _open_pairs(
     pairs: Mapping[PairKey, FactPair],
     judgements: Mapping[PairKey, Judgement],
-    own: Collection[PairKey],
+    own_keys: Collection[PairKey],
 ) -> dict[PairKey, FactPair]:
     """Return the pairs that have to be judged yet.
 
@@ -308,7 +308,7 @@ def _open_pairs(
     }
     open_pairs = {}
     for key, pair in pairs.items():
-        is_needed = key in own or (key.response, key.fact) not in supported_facts
+        is_needed = key in own_keys or (key.response, key.fact) not in supported_facts
         if is_needed and key not in judgements:
             open_pairs[key] = pair
     return open_pairs
@@ -323,13 +323,13 @@ def _keys_by_response(pairs: Mapping[PairKey, FactPair]) -> list[list[PairKey]]:
 
 
 def _pairs_to_ask_first(
-    pairs: Mapping[PairKey, FactPair], own: Collection[PairKey]
+    pairs: Mapping[PairKey, FactPair], own_keys: Collection[PairKey]
 ) -> dict[PairKey, FactPair]:
     """Return all pairs of the responses that fit into one question, and the own pairs of others."""
     first_pairs = {}
     for keys in _keys_by_response(pairs):
         fits = _fit_one_question([pairs[key] for key in keys])
-        first_pairs.update({key: pairs[key] for key in keys if fits or key in own})
+        first_pairs.update({key: pairs[key] for key in keys if fits or key in own_keys})
     return first_pairs
 
 
@@ -342,14 +342,14 @@ def _fit_one_question(pairs: Sequence[FactPair]) -> bool:
 
 
 def _judge_pages(
-    judge: Judge, pairs: Mapping[PairKey, FactPair], own: Collection[PairKey]
+    judge: Judge, pairs: Mapping[PairKey, FactPair], own_keys: Collection[PairKey]
 ) -> dict[PairKey, Judgement]:
     """Ask one question about the pairs of each response, or one per page if they do not fit.
 
     Args:
         judge: The judge.
         pairs: The pairs to judge.
-        own: The keys of those pairs whose page describes the individual of the fact.
+        own_keys: The keys of those pairs whose page describes the individual of the fact.
 
     Returns:
         The judgements. Once a page supports a fact, the fact has none by pages after it. Facts that
@@ -360,7 +360,7 @@ def _judge_pages(
         groups = [keys]
         if not _fit_one_question([pairs[key] for key in keys]):
             groups = split_by_page(keys, page_of=lambda key: key.entity)
-        questions += [_question_about_pages(group, pairs, own) for group in groups]
+        questions += [_question_about_pages(group, pairs, own_keys) for group in groups]
 
     judgements: dict[PairKey, Judgement] = {}
     for answer in ask_by_page(
@@ -368,7 +368,7 @@ def _judge_pages(
     ):
         pages = answer.subject["pages"]
         page_numbers = {page["title"]: number for number, page in enumerate(pages, start=1)}
-        own_page = next((page_numbers[key.entity] for key in answer.key if key in own), None)
+        own_page = next((page_numbers[key.entity] for key in answer.key if key in own_keys), None)
         for key in answer.key:
             page = page_numbers[key.entity]
             samples = []
@@ -409,14 +409,14 @@ def _judgement_by_page(
 
 
 def _question_about_pages(
-    keys: Sequence[PairKey], pairs: Mapping[PairKey, FactPair], own: Collection[PairKey]
+    keys: Sequence[PairKey], pairs: Mapping[PairKey, FactPair], own_keys: Collection[PairKey]
 ) -> PageQuestion[tuple[PairKey, ...]]:
     """Make the question whether pages support facts. It shows facts and passages once.
 
     Args:
         keys: The keys of the pairs to ask about, of one response.
         pairs: The pairs.
-        own: The keys of those pairs whose page describes the individual of the fact.
+        own_keys: The keys of those pairs whose page describes the individual of the fact.
 
     Returns:
         The question, with the keys of the pairs of each fact. A page in its subject has the numbers
@@ -429,7 +429,7 @@ def _question_about_pages(
         evidence = evidence_by_title.setdefault(key.entity, [])
         evidence += [passage for passage in pairs[key].evidence if passage not in evidence]
         keys_by_fact.setdefault(key.fact, []).append(key)
-        if key in own:
+        if key in own_keys:
             own_title.setdefault(key.fact, key.entity)
 
     pages = []
@@ -495,7 +495,9 @@ def problem_with_pages(reply: FactsOfPages, subject: Mapping[str, Any]) -> str:
     """
     pages = subject["pages"]
     for verdict in reply.verdicts:
-        own_pages = [n for n, page in enumerate(pages, 1) if verdict.number in page["facts"]]
+        own_pages = [
+            number for number, page in enumerate(pages, 1) if verdict.number in page["facts"]
+        ]
         is_supported = verdict.verdict == SUPPORTED
         # If its own page supports a fact, it does not matter which other page does.
         if is_supported and own_pages:

@@ -9,11 +9,12 @@ from judges.answers import Answer
 from judges.config import JudgeConfig, load_judge_config
 from judges.judge import Judge
 from judges.templates import Prompts
-from judges.typed import read_reply
+from judges.typed import json_schema_of, read_reply, schema_to_send
 from lm_factuality.benchmarks.biographies import joint, matrix
 from lm_factuality.benchmarks.biographies.joint import MAX_WORDS_PER_QUESTION, split_into_parts
 from lm_factuality.benchmarks.biographies.matrix import (
     PAGES_PROMPT,
+    FactReply,
     FactsOfPages,
     problem_with_pages,
 )
@@ -188,6 +189,31 @@ def test_a_fact_of_two_individuals_is_judged_by_the_pages_of_both():
     judged = judge_text(ScriptedJudge([reply], supported))
 
     assert [judgement.outcome for judgement in judged.matrix[3]] == ["supported", "not_supported"]
+
+
+def test_facts_that_a_reply_leaves_out_are_asked_singly():
+    verdict = {"number": 1, "reason": "", "verdict": "supported", "page": None}
+    single = {"reason": "", "verdict": "supported", "probability": None}
+    replies = [REED_REPLY, {"verdicts": [verdict]}, {"verdicts": []}, single, single, single]
+    judge = ScriptedJudge(replies, supported=None)
+
+    judged = judge_text(judge)
+
+    assert [name for name, _ in judge.calls].count("biographies/verify") == 3
+    assert score_biography(judged)["d_factscore"] == 1
+
+
+@pytest.mark.parametrize(
+    ("prompt", "reply_type"), [("verify", FactReply), ("verify_pages", FactsOfPages)]
+)
+def test_the_schema_of_a_reply_offers_the_verdicts_of_the_prompt(prompt, reply_type):
+    template = (PROMPTS / f"{prompt}.jinja").read_text(encoding="utf-8")
+    offered = template.split('"verdict": ')[1].split(", ")[0].rstrip("}").split(" or ")
+
+    schema = schema_to_send(json_schema_of(reply_type))
+
+    fields = schema["$defs"]["NumberedFactOfPages"] if "$defs" in schema else schema
+    assert fields["properties"]["verdict"]["enum"] == [word.strip('"') for word in offered]
 
 
 @pytest.mark.parametrize(

@@ -110,6 +110,20 @@ def test_another_kind_of_question_gets_an_error_that_names_the_possible_kinds(qu
     assert "only verify, verify_page, check, segments, claims" in ask(question).error
 
 
+def test_a_fact_under_a_page_that_does_not_support_it_gets_the_page_that_does():
+    pages = [
+        {"passages": ["Ada Lind was a painter in Oslo."], "facts": [1]},
+        {"passages": ["Ada Lind sailed round the world in 1950."], "facts": [2]},
+    ]
+    facts = ["Ada Lind sailed round the world in 1950.", "Ada Lind sailed round the world."]
+    question = {"kind": "verify_page", "claims": facts, "pages": pages}
+
+    verdicts = json.loads(ask(question).text)["verdicts"]
+
+    assert [verdict["verdict"] == "supported" for verdict in verdicts] == [False, True]
+    assert [verdict["page"] for verdict in verdicts] == [2, None]
+
+
 @pytest.fixture
 def judge_with_constant_prompt(tmp_path: Path):
     """Open a lexical judge whose prompt is the same text for every claim."""
