@@ -364,14 +364,15 @@ class TokenCounter:
     def max_tokens(self, request: Request) -> int:
         """Return the most tokens that the server may count for the system message and the prompt.
 
-        The tokens that a chat template adds are included.
+        The tokens that a chat template adds are included, and those of the schema of the reply.
         """
         # A tokenizer counts exactly, but does not see the chat template.
         if self._tokenizer is not None:
-            return self.expected_tokens(request) + _MAX_TEMPLATE_TOKENS
+            schema_tokens = self.count(request.schema)
+            return self.expected_tokens(request) + schema_tokens + _MAX_TEMPLATE_TOKENS
 
         # No tokenizer makes more than one token of a byte.
-        num_bytes = len((request.system + request.prompt).encode())
+        num_bytes = len((request.system + request.prompt + request.schema).encode())
         return num_bytes + _MAX_TEMPLATE_TOKENS
 
     def estimate(self, requests: Sequence[Request], prices: Prices | None = None) -> CostEstimate:

@@ -10,6 +10,7 @@ import time
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
+from typing import NamedTuple
 
 from judges.answers import Answer, CostEstimate, Request, TokenCounter, Usage
 from judges.config import JudgeConfig
@@ -17,6 +18,8 @@ from lm_factuality.ground.errors import BackendDownError
 
 # Seconds until a thread asks again whether there is money for its call.
 _RETRY_SECONDS = 0.05
+# A count of tokens of more than so many times the most that a request can have is not believed.
+_CREDIBLE_EXCESS = 100
 
 
 class SpendingLimit:
@@ -130,6 +133,13 @@ class Bill:
     """Whether the call cost nothing, such as one that never reached the server."""
 
 
+class _MostTokens(NamedTuple):
+    """The most tokens that a call can have."""
+
+    prompt: int
+    completion: int
+
+
 class Budget:
     """The limits of one judge, and what it has used of them.
 
@@ -182,19 +192,17 @@ class Budget:
             BackendDownError: The call could cost more than is left.
         """
         # The rate needs a likely number of tokens, and the limit on money the highest possible one.
-        max_completion_tokens = request.decoding.max_tokens
-        expected_tokens = self._token_counter.expected_tokens(request) + max_completion_tokens
-        max_prompt_tokens = self._token_counter.max_tokens(request)
-        max_cost = self._cost(max_prompt_tokens, max_completion_tokens)
+        most = _MostTokens(self._token_counter.max_tokens(request), request.decoding.max_tokens)
+        expected_tokens = self._token_counter.expected_tokens(request) + most.completion
 
-        self._wait_for_limits(expected_tokens, max_cost, pause)
+        self._wait_for_limits(expected_tokens, self._cost(*most), pause)
         # Calls that fail count too, for the server has seen them.
         self.add_usage(calls=1)
         bill = Bill()
         try:
             yield bill
         finally:
-            self._charge(bill, expected_tokens, max_cost)
+            self._charge(bill, expected_tokens, most)
 
     def _wait_for_limits(
         self, expected_tokens: int, max_cost: float, pause: Callable[[float], None]
@@ -216,30 +224,50 @@ class Budget:
         """Return the cost of a number of tokens in USD, 0 if the judge has no prices."""
         return self._prices.cost(prompt_tokens, completion_tokens) if self._prices else 0.0
 
-    def _charge(self, bill: Bill, expected_tokens: int, max_cost: float) -> None:
+    def _charge(self, bill: Bill, expected_tokens: int, most: _MostTokens) -> None:
         """Charge for a finished call, and free what was reserved for it but not used.
+
+        Where the server counts no tokens, or a number that cannot be, the most that the request
+        can have are charged, so that no limit is exceeded.
 
         Args:
             bill: What is known about the use of the call.
             expected_tokens: The tokens that were reserved for it.
-            max_cost: The USD that were reserved for it.
+            most: The most tokens that it can have, whose price was reserved for it.
         """
-        answer = bill.answer
-        if answer is not None and answer.prompt_tokens is not None:
-            completion_tokens = answer.completion_tokens or 0
-            self.add_usage(prompt_tokens=answer.prompt_tokens, completion_tokens=completion_tokens)
-            used_tokens = answer.prompt_tokens + completion_tokens
-            cost = self._cost(answer.prompt_tokens, completion_tokens)
-        elif bill.is_free:
-            used_tokens = 0
-            cost = 0.0
-        else:
-            # Without a count from the server, the worst case is charged, so no limit is exceeded.
-            used_tokens = expected_tokens
-            cost = max_cost
+        used_tokens = 0
+        cost = 0.0
+        if not bill.is_free:
+            answer = bill.answer or Answer(None)
+            # Every prompt has tokens, and so has every text.
+            prompt_tokens = _credible(answer.prompt_tokens, 1, most.prompt)
+            completion_tokens = _credible(
+                answer.completion_tokens, 1 if answer.text else 0, most.completion
+            )
+            is_counted = prompt_tokens is not None and completion_tokens is not None
+            self.add_usage(
+                prompt_tokens=prompt_tokens or 0, completion_tokens=completion_tokens or 0
+            )
+            if prompt_tokens is None:
+                prompt_tokens = most.prompt
+            if completion_tokens is None:
+                completion_tokens = most.completion
+            used_tokens = prompt_tokens + completion_tokens if is_counted else expected_tokens
+            cost = self._cost(prompt_tokens, completion_tokens)
 
-        self._spending_limit.settle(max_cost, cost)
+        self._spending_limit.settle(self._cost(*most), cost)
         self._token_rate.release(expected_tokens - used_tokens)
         # Without prices the cost stays None, since 0 would be wrong.
         if self._prices:
             self.add_usage(cost=cost)
+
+
+def _credible(count: int | None, least: int, most: int) -> int | None:
+    """Return a server's count of tokens, or None if the server has not counted.
+
+    A server may exceed the limit of a request, for example by thoughts, and then charges for it.
+    A number far beyond the limit is a mistake of the server.
+    """
+    if count is None or not least <= count <= _CREDIBLE_EXCESS * most:
+        return None
+    return count

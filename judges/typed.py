@@ -15,6 +15,7 @@ from typing import Any, Generic, Literal, TypeVar, get_args, get_origin
 from pydantic import BaseModel, ConfigDict, ValidationError, ValidationInfo, field_validator
 
 from judges.answers import Answer, Request
+from lm_factuality.ground.replies import KeyMask
 from lm_factuality.ground.thinking import UNFINISHED, without_thinking
 
 # Problems of answers that hold no reply.
@@ -222,7 +223,7 @@ def _parse_json(text: str) -> object:
         ``Here it is: {"grade": "A"} I hope this helps!`` → ``{"grade": "A"}``
 
     Returns:
-        The JSON value, in which halves of surrogate pairs are question marks.
+        The JSON value, in which each text can be stored.
 
     Raises:
         ValueError: None of the three is JSON.
@@ -233,7 +234,7 @@ def _parse_json(text: str) -> object:
 
     for candidate in (text, fenced_text, _bracketed_part(text)):
         try:
-            return _replace_surrogates(json.loads(candidate))
+            return KeyMask().json(json.loads(candidate))
         except (ValueError, RecursionError):
             continue
     raise ValueError(NO_OBJECT)
@@ -250,16 +251,6 @@ def _bracketed_part(text: str) -> str:
     if opening not in text:
         return ""
     return text[text.index(opening) : text.rfind(closing) + 1]
-
-
-def _replace_surrogates(value: object) -> object:
-    r"""Replace each half of a surrogate pair in a JSON value by a question mark.
-
-    JSON may hold half of a pair, such as ``"\ud800"``, but a UTF-8 file cannot.
-    """
-    # Encoding the whole value as one text reaches all strings in it.
-    encoded = json.dumps(value, ensure_ascii=False).encode("utf-8", "replace")
-    return json.loads(encoded)
 
 
 def _wrap_list(content: object, reply_type: type[Reply]) -> object:

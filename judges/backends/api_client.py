@@ -17,6 +17,7 @@ from urllib.parse import urlsplit
 from judges.backends.refusals import instead_of, refused_option, without_options
 from judges.backends.server import OPENAI_KEY_VARIABLE, is_openai
 from lm_factuality.ground.errors import ConfigError
+from lm_factuality.ground.replies import MAX_CONTENT_BYTES, KeyMask
 from lm_factuality.ground.secrets import check_variable_name
 
 if TYPE_CHECKING:
@@ -33,6 +34,9 @@ _CLIENTS = (
     "OpenAICompletionsAPI",
     "OpenAIChatCompletion",
 )
+
+# The texts in a choice of a reply or in its message.
+_TEXT_FIELDS = {"text", "content", "reasoning", "reasoning_content"}
 
 
 @cache
@@ -86,6 +90,7 @@ class _Client:
 
     Attributes:
         refused_options: The options that the server has refused in this run, such as ``seed``.
+        mask: Removes the key from what the server sends.
     """
 
     # Attributes of lm_eval's TemplateAPI, before which this class stands.
@@ -112,6 +117,7 @@ class _Client:
         super().__init__(**arguments)
         self._seed = None if seed is None else int(seed)
         self._key = find_client_key(self.base_url, api_key_env)
+        self.mask = KeyMask(self._key)
         self._warn_of_host()
 
     def _warn_of_host(self) -> None:
@@ -147,11 +153,13 @@ class _Client:
         from requests import HTTPError
 
         try:
-            return super().model_call(*arguments, **options)  # type: ignore[misc]
+            reply = super().model_call(*arguments, **options)  # type: ignore[misc]
+            return self.safe_reply(reply)
         except HTTPError as error:
-            reply: Any = error.response
-            body = json.loads(reply.request.body)
-            option = self._refused_option(reply.status_code, reply.text, body)
+            failed: Any = error.response
+            failed.reason = self.mask.text(str(failed.reason))
+            body = json.loads(failed.request.body)
+            option = self._refused_option(failed.status_code, failed.text, body)
             if not option:
                 raise
         # The request is built anew, without the option.
@@ -170,6 +178,30 @@ class _Client:
         adapting_session = _AdaptingSession(session, self)
         send = super().amodel_call  # type: ignore[misc]
         return await send(adapting_session, *arguments, **options)
+
+    def safe_reply(self, reply: object) -> object:
+        """Return a server's reply without the key and without texts that are too long.
+
+        A text of more than 1 MB becomes an empty one, which is no answer, with a line in the log.
+        """
+        safe_reply = self.mask.json(reply)
+        choices = safe_reply.get("choices") if isinstance(safe_reply, dict) else None
+        for choice in choices if isinstance(choices, list) else ():
+            if isinstance(choice, dict):
+                self._empty_long_texts(choice)
+        return safe_reply
+
+    def _empty_long_texts(self, choice: dict[str, Any]) -> None:
+        """Empty each text of a choice that is too long, and say so in the log."""
+        message = choice.get("message")
+        # Completions have the text in the choice itself.
+        for part in (choice, message if isinstance(message, dict) else {}):
+            for field in _TEXT_FIELDS.intersection(part):
+                if len(str(part[field]).encode()) <= MAX_CONTENT_BYTES:
+                    continue
+                part[field] = ""
+                limit = f"{MAX_CONTENT_BYTES:,} bytes"
+                logger.warning("%s: a text of more than %s is not read", self.base_url, limit)
 
     def remember_refused(self, refused: Collection[str]) -> None:
         """Send all later requests without options, and say so once for each."""
@@ -205,7 +237,7 @@ class _AdaptingSession:
     @asynccontextmanager
     async def post(
         self, url: str, *, json: Mapping[str, Any], headers: Mapping[str, str]
-    ) -> AsyncIterator[ClientResponse]:
+    ) -> AsyncIterator[_SafeReply]:
         """Post a request.
 
         Args:
@@ -227,6 +259,35 @@ class _AdaptingSession:
                 if not option or option in refused:
                     if reply.ok:
                         self._client.remember_refused(refused)
-                    yield reply
+                    yield _SafeReply(reply, self._client)
                     return
             refused.append(option)
+
+
+class _SafeReply:
+    """A reply of aiohttp as lm_eval's client reads it, without the server's key."""
+
+    def __init__(self, reply: ClientResponse, client: _Client) -> None:
+        """Wrap a reply to a request of a client."""
+        self._reply = reply
+        self._client = client
+        self.ok = reply.ok
+        self.status = reply.status
+
+    async def text(self) -> str:
+        """Return the body as a text."""
+        return self._client.mask.text(await self._reply.text())
+
+    async def json(self) -> object:
+        """Return the body as JSON."""
+        return self._client.safe_reply(await self._reply.json())
+
+    def raise_for_status(self) -> None:
+        """Raise aiohttp's error for a status of 400 or more."""
+        from aiohttp import ClientResponseError
+
+        try:
+            self._reply.raise_for_status()
+        except ClientResponseError as error:
+            error.message = self._client.mask.text(error.message)
+            raise

@@ -24,6 +24,12 @@ from judges.typed import schema_to_send
 from lm_factuality.ground.errors import BackendDownError, ConfigError
 from lm_factuality.ground.files import parse_json
 from lm_factuality.ground.http import RetryableError, is_local, parse_retry_after
+from lm_factuality.ground.replies import (
+    MAX_CONTENT_BYTES,
+    MAX_NAME_LENGTH,
+    MAX_REPLY_BYTES,
+    KeyMask,
+)
 from lm_factuality.ground.thinking import content_of, reasoning_of
 
 if TYPE_CHECKING:
@@ -47,6 +53,9 @@ _HARMLESS_HEADERS = ("accept", "connection", "content-", "host", "user-agent", "
 # HTTP statuses below 500 after which the same request may succeed, such as 429 (too many requests).
 _RETRIED_STATUSES = {408, 409, 425, 429}
 
+# HTTP statuses by which a gateway says that the model's server has not answered in time.
+_TIMEOUT_STATUSES = {408, 504, 522, 524}
+
 # HTTP statuses that every request of this judge would get, such as 401 (wrong key).
 _FATAL_STATUSES = {401, 402, 403, 404, 405}
 
@@ -62,7 +71,7 @@ _FINAL_FINISH_REASONS = ("length", "content_filter")
 
 _MAX_QUOTED_CHARACTERS = 300
 _MAX_TOKEN_COUNT = 10**12  # a larger count is a server's mistake
-_MIN_HIDDEN_KEY = 8  # characters; a shorter key would be found in ordinary words
+_MAX_ALTERNATIVES = 1000  # to the first token; servers send as many as they are asked for
 
 
 class UnusableReplyError(ValueError):
@@ -78,6 +87,10 @@ class UnusableReplyError(ValueError):
         """
         super().__init__(reason)
         self.usage_only = usage_only
+
+
+class TooLongReplyError(UnusableReplyError):
+    """A reply is so long that it is not read. Asking again would not help."""
 
 
 class OptionRefusedError(Exception):
@@ -96,6 +109,7 @@ class Server:
         """Remember the server's address and look up its key; nothing is sent."""
         self._config = config
         self._key = find_key(config)
+        self._mask = KeyMask(self._key)
         self._client: OpenAI | None = None
         # The options that the server has refused, and that requests are now sent without.
         self._refused: set[str] = set()
@@ -161,14 +175,18 @@ class Server:
         body = without_options(whole_body, all_refused)
         try:
             reply_text = client.post(_PATHS[config.endpoint], cast_to=str, body=body)
-            answer = parse_reply(self._without_key(reply_text), config.endpoint)
+            answer = parse_reply(reply_text, config.endpoint, self._mask)
+        except TooLongReplyError as error:
+            bill.answer = error.usage_only
+            return Answer(None, error=str(error))
         except UnusableReplyError as error:
             # The tokens were generated, so they are charged although the reply is useless.
             bill.answer = error.usage_only
             raise RetryableError(_quoted(str(error))) from None
         except APIStatusError as error:
-            # Servers charge nothing for a request that they reject.
-            bill.is_free = True
+            # Servers charge nothing for a request that they reject. After a timeout of a gateway,
+            # the model may go on, so the call counts at its highest price.
+            bill.is_free = error.status_code not in _TIMEOUT_STATUSES
             option = refused_option(error.status_code, self._message_of(error), body, all_refused)
             if option:
                 raise OptionRefusedError(option) from None
@@ -177,10 +195,12 @@ class Server:
             # The server may have answered too late, so the call counts at its highest price.
             raise RetryableError(f"no answer within {config.timeout:g} s") from None
         except APIConnectionError as error:
+            if isinstance(error.__cause__, TooLongReplyError):
+                return Answer(None, error=str(error.__cause__))
             # A call that never reached the server is free. The class is compared by name, because
             # openai may bring its own version of httpx.
             bill.is_free = type(error.__cause__).__name__ == "ConnectError"
-            reason = _quoted(f"connection failed: {error.__cause__}")
+            reason = _quoted(self._mask.text(f"connection failed: {error.__cause__}"))
             raise RetryableError(reason, is_unreachable=bill.is_free) from None
 
         self._remember(refused)
@@ -212,7 +232,7 @@ class Server:
             BackendDownError: Every request would fail in the same way.
         """
         status = error.status_code
-        problem = f"HTTP {status}: {_quoted(self._without_key(self._message_of(error)))}"
+        problem = f"HTTP {status}: {_quoted(self._mask.text(self._message_of(error)))}"
 
         # OpenAI also sends 429 when the account has no money, which waiting does not change.
         is_out_of_money = error.code == "insufficient_quota"
@@ -242,16 +262,10 @@ class Server:
         if error.status_code < 400:
             # Following a redirect would send prompts and the key to a server that nobody named.
             location = error.response.headers.get("location", "nowhere")
-            target = _quoted(self._without_key(location))
+            target = _quoted(self._mask.text(location))
             return f"it redirects to {target}, which is not followed; change base_url"
         default_advice = f"no request of this judge can succeed; {RESUME_HINT}"
         return _STATUS_ADVICE.get(error.status_code, default_advice)
-
-    def _without_key(self, text: str) -> str:
-        """Replace the server's key by ``***`` in a text that the server sent."""
-        if len(self._key) < _MIN_HIDDEN_KEY:
-            return text
-        return text.replace(self._key, "***")
 
 
 def request_body(request: Request, config: JudgeConfig) -> dict[str, Any]:
@@ -297,12 +311,13 @@ def request_body(request: Request, config: JudgeConfig) -> dict[str, Any]:
     return {name: value for name, value in body.items() if value is not None}
 
 
-def parse_reply(text: str, endpoint: str) -> Answer:
+def parse_reply(text: str, endpoint: str, mask: KeyMask | None = None) -> Answer:
     """Parse the body of a server's HTTP reply into an answer.
 
     Args:
         text: The body, which should be JSON.
         endpoint: ``chat`` or ``completions``.
+        mask: Removes the key of the server. By default there is none.
 
     Returns:
         The answer, as `answer_from_reply` describes it.
@@ -310,19 +325,26 @@ def parse_reply(text: str, endpoint: str) -> Answer:
     Raises:
         UnusableReplyError: The text is not JSON, or holds no answer.
     """
+    mask = mask or KeyMask()
     try:
         reply = parse_json(text, refuse_repeated_keys=False)
     except ValueError as error:
-        raise UnusableReplyError(f"a reply that is not JSON ({error}): {text[:80]!r}") from None
-    return answer_from_reply(reply, endpoint)
+        reply_start = mask.text(text)[:80]
+        raise UnusableReplyError(f"a reply that is not JSON ({error}): {reply_start!r}") from None
+    return answer_from_reply(reply, endpoint, mask)
 
 
-def answer_from_reply(reply: Mapping[str, Any], endpoint: str) -> Answer:
+def answer_from_reply(
+    reply: Mapping[str, Any], endpoint: str, mask: KeyMask | None = None
+) -> Answer:
     """Convert a server's decoded JSON reply to an answer.
+
+    All texts of the answer can be stored, and none is longer than a limit.
 
     Args:
         reply: The decoded reply. It is checked, because a server may send any JSON value.
         endpoint: ``chat`` or ``completions``, which have the text in different places.
+        mask: Removes the key of the server. By default there is none.
 
     Returns:
         The text, why it ended, the token counts and, if the server sent them, the
@@ -330,11 +352,13 @@ def answer_from_reply(reply: Mapping[str, Any], endpoint: str) -> Answer:
 
     Raises:
         UnusableReplyError: The reply has no choices, or its text is empty or not a string.
+        TooLongReplyError: The text has more than 1 MB.
 
     Example:
         ``{"choices": [{"message": {"content": "True"}, "finish_reason": "stop"}]}`` becomes
         ``Answer("True", "stop")``.
     """
+    reply = (mask or KeyMask()).json(reply)
     # Errors carry the token counts too, since the server charges for a reply of any form.
     usage = reply.get("usage") if isinstance(reply, dict) else None
     usage_only = Answer(
@@ -353,20 +377,24 @@ def answer_from_reply(reply: Mapping[str, Any], endpoint: str) -> Answer:
         problem = f"a reply without choices: {reply_start!r}"
         raise UnusableReplyError(problem, usage_only) from None
 
-    if not isinstance(finish_reason, str):
-        finish_reason = None
+    finish_reason = finish_reason[:MAX_NAME_LENGTH] if isinstance(finish_reason, str) else None
     text_problem = _text_problem(text, finish_reason)
     if text_problem:
         raise UnusableReplyError(f"{text_problem}: {reply_start!r}", usage_only)
 
-    answer_text = _encodable(text or "")
+    answer_text = text or ""
+    num_bytes = len(answer_text.encode())
+    if num_bytes > MAX_CONTENT_BYTES:
+        problem = f"a text of {num_bytes:,} bytes, expected at most {MAX_CONTENT_BYTES:,}"
+        raise TooLongReplyError(problem, usage_only)
     first_token_logprobs = _first_token_logprobs(choice.get("logprobs"), answer_text)
     return replace(
         usage_only,
         text=answer_text,
         finish_reason=finish_reason,
         first_token_logprobs=first_token_logprobs,
-        reasoning=_encodable(reasoning) or None,
+        # Thoughts are never read, so their beginning is enough.
+        reasoning=reasoning[:MAX_CONTENT_BYTES] or None,
     )
 
 
@@ -399,7 +427,8 @@ def _token_count(usage: Mapping[str, Any] | None, field: str) -> int | None:
         The number, or None if the server sends none or an impossible one.
     """
     count = usage.get(field) if isinstance(usage, dict) else None
-    if isinstance(count, int) and 0 <= count <= _MAX_TOKEN_COUNT:
+    # In Python, true and false are numbers as well.
+    if isinstance(count, int) and not isinstance(count, bool) and 0 <= count <= _MAX_TOKEN_COUNT:
         return count
     return None
 
@@ -503,16 +532,11 @@ def _sorted_alternatives(token_logprobs: _TokenLogprobs) -> tuple[tuple[str, flo
         alternatives = [(token_logprobs.token, token_logprobs.logprob), *alternatives]
 
     finite_alternatives = []
-    for token, logprob in alternatives:
+    for token, logprob in alternatives[:_MAX_ALTERNATIVES]:
         if logprob is not None and math.isfinite(logprob):
             # Rounding on a server can lift a log-probability above 0.
-            finite_alternatives.append((_encodable(token), min(float(logprob), 0.0)))
+            finite_alternatives.append((token[:MAX_NAME_LENGTH], min(float(logprob), 0.0)))
     return tuple(sorted(finite_alternatives, key=itemgetter(1), reverse=True))
-
-
-def _encodable(text: str) -> str:
-    """Replace halves of surrogate pairs, which UTF-8 files cannot hold, by question marks."""
-    return text.encode("utf-8", "replace").decode()
 
 
 def _quoted(text: str) -> str:
@@ -587,16 +611,16 @@ def event_hooks(base_url: str, key: str, timeout: float) -> dict[str, list[Calla
         base_url: The server. Any other than OpenAI's receives no headers that the openai client
             takes from the environment, such as OpenAI's key.
         key: The key that this server receives, empty for none.
-        timeout: Seconds in which the body of a reply has to arrive.
+        timeout: Seconds in which the body of a reply has to arrive. Its size is limited as well.
 
     Returns:
         httpx's ``event_hooks``: lists of functions under ``request`` and ``response``.
     """
-    limit_reading_time = partial(_limit_reading_time, timeout)
+    limit_reading = partial(_limit_reading, timeout)
     if is_openai(base_url):
-        return {"response": [limit_reading_time]}
+        return {"response": [limit_reading]}
     remove_headers = partial(_remove_headers_for_openai, key)
-    return {"request": [remove_headers], "response": [limit_reading_time]}
+    return {"request": [remove_headers], "response": [limit_reading]}
 
 
 def _remove_headers_for_openai(key: str, request: httpx.Request) -> None:
@@ -616,8 +640,8 @@ def _remove_headers_for_openai(key: str, request: httpx.Request) -> None:
         request.headers["Authorization"] = f"Bearer {key}"
 
 
-def _limit_reading_time(timeout: float, response: httpx.Response) -> None:
-    """Make reading the body of a response fail after some seconds.
+def _limit_reading(timeout: float, response: httpx.Response) -> None:
+    """Make reading the body of a response fail after some seconds, or beyond the largest size.
 
     httpx's own timeout starts anew with every byte, so that a slow server could hold a call for
     ever.
@@ -626,11 +650,15 @@ def _limit_reading_time(timeout: float, response: httpx.Response) -> None:
     read_chunks = response.iter_bytes
     deadline = time.monotonic() + timeout
 
-    def read_chunks_in_time(chunk_size: int | None = None) -> Iterator[bytes]:
-        """Yield the chunks of the body, and fail when the time is over."""
+    def read_chunks_within_limits(chunk_size: int | None = None) -> Iterator[bytes]:
+        """Yield the chunks of the body, and fail when the time or the size is exceeded."""
+        num_bytes = 0
         for chunk in read_chunks(chunk_size):
+            num_bytes += len(chunk)
+            if num_bytes > MAX_REPLY_BYTES:
+                raise TooLongReplyError(f"a reply of more than {MAX_REPLY_BYTES:,} bytes")
             if time.monotonic() > deadline:
                 raise RetryableError(f"no whole answer within {timeout:g} s")
             yield chunk
 
-    response.iter_bytes = read_chunks_in_time  # type: ignore[method-assign]
+    response.iter_bytes = read_chunks_within_limits  # type: ignore[method-assign]

@@ -24,10 +24,10 @@ from judges.claims import Evidence
 from lm_factuality import __version__
 from lm_factuality.check.knowledge_store import STORE, ChangedFile, KnowledgeStore
 from lm_factuality.documents import Document, UnreadDocument, list_files, read_documents
-from lm_factuality.documents.document import storable
 from lm_factuality.ground.errors import ConfigError, DataError
 from lm_factuality.ground.packages import first_line
 from lm_factuality.ground.published import cache_folder
+from lm_factuality.ground.replies import storable
 from lm_factuality.ground.sentences import spaced
 from lm_factuality.retrieval.bm25 import (
     HEAP_BYTES,

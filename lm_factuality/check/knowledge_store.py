@@ -17,8 +17,8 @@ from typing import NamedTuple
 from judges.claims import Evidence
 from lm_factuality.check.passages import cut_into_passages
 from lm_factuality.documents import ENDINGS, Document, UnreadDocument
-from lm_factuality.documents.document import storable
 from lm_factuality.ground.files import Json, parse_json, sha256_of
+from lm_factuality.ground.replies import storable
 
 STORE = "knowledge.sqlite"
 """The name of the file in the folder of its index."""

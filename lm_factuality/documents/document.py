@@ -1,14 +1,12 @@
 """The results of reading: documents, and the files that could not be read."""
 
 import importlib.util
-import re
 from collections.abc import Mapping
 from dataclasses import dataclass
 from pathlib import Path
 
-# Halves of UTF-16 pairs, which UTF-8 cannot encode, and the zero character.
-_UNSTORABLE = re.compile("[\0\ud800-\udfff]")
-_REPLACEMENT_CHARACTER = "\N{REPLACEMENT CHARACTER}"
+from lm_factuality.ground.replies import REPLACEMENT_CHARACTER
+
 # Larger texts are hardly ever meant to be one document, and would have to fit into memory.
 _MAX_TEXT_BYTES = 64 << 20
 # An encoding other than UTF-8 breaks more of a text than this: 1 of so many characters.
@@ -62,11 +60,6 @@ class UnreadableError(Exception):
     """A file cannot be read as a document. The text says why, and what to do about it."""
 
 
-def storable(text: str) -> str:
-    """Replace every character that a database or a UTF-8 file cannot hold by U+FFFD."""
-    return _UNSTORABLE.sub(_REPLACEMENT_CHARACTER, text)
-
-
 def read_bytes(path: Path, limit: int = _MAX_TEXT_BYTES) -> bytes:
     """Return the content of a file.
 
@@ -108,10 +101,10 @@ def read_text(path: Path) -> str:
     if "\0" in text:
         raise UnreadableError("it is a binary file; convert it to a text")
 
-    num_broken = text.count(_REPLACEMENT_CHARACTER)
+    num_broken = text.count(REPLACEMENT_CHARACTER)
     if num_broken:
         # A text may also have the replacement character itself, which is not broken.
-        num_broken -= content.count(_REPLACEMENT_CHARACTER.encode())
+        num_broken -= content.count(REPLACEMENT_CHARACTER.encode())
     if num_broken * _CHARACTERS_PER_BROKEN_BYTE > len(text):
         raise UnreadableError(f"{num_broken:,} places are not UTF-8; save it as UTF-8")
     return text

@@ -13,7 +13,6 @@ from lm_factuality.documents.document import (
     UnreadableError,
     UnreadDocument,
     read_text,
-    storable,
 )
 from lm_factuality.documents.markdown import read_markdown
 from lm_factuality.documents.pages import read_html, read_pdf
@@ -21,6 +20,7 @@ from lm_factuality.documents.restructured import read_restructured
 from lm_factuality.documents.rows import ROW_READERS, read_rows
 from lm_factuality.documents.word import read_word
 from lm_factuality.ground.errors import DataError
+from lm_factuality.ground.replies import storable
 
 
 def read_documents(paths: Sequence[Path]) -> Iterator[Document | UnreadDocument]:

@@ -15,10 +15,10 @@ from lm_factuality.documents.document import (
     UnreadDocument,
     read_text,
     row_text,
-    storable,
 )
 from lm_factuality.ground import tables
 from lm_factuality.ground.files import parse_json
+from lm_factuality.ground.replies import storable
 
 # The columns that may hold the title of a row, the best one first.
 _TITLE_COLUMNS = ("title", "name", "id")

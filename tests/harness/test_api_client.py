@@ -121,6 +121,30 @@ def test_a_server_gets_the_key_of_the_named_variable(
     assert {headers.get("authorization") for headers in server.headers} == {expected}
 
 
+SPLIT_KEY = " ".join(KEY)
+
+
+@pytest.mark.parametrize("num_concurrent", [1, 4])
+def test_a_key_that_the_server_repeats_is_not_in_samples(server, num_concurrent):
+    server.script = lambda prompt, attempt: Act(text=f"{SPLIT_KEY} is wrong\ud800\0.")
+
+    client = open_client(server, num_concurrent=num_concurrent)
+    results = evaluate(client, ["sample_felm"], log_samples=True)
+
+    samples = repr(results)
+    assert SPLIT_KEY not in samples
+    assert "*** is wrong\ufffd\ufffd." in samples
+
+
+@pytest.mark.parametrize("num_concurrent", [1, 4])
+def test_a_text_of_more_than_a_megabyte_is_not_read(server, client_log, num_concurrent):
+    server.script = lambda prompt, attempt: Act(text="a" * 1_000_001)
+
+    evaluate(open_client(server, num_concurrent=num_concurrent), ["sample_felm"])
+
+    assert "a text of more than 1,000,000 bytes is not read" in client_log.text
+
+
 def test_one_line_names_the_host_that_gets_the_key(server, client_log):
     open_client(server)
 

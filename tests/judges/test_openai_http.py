@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import base64
 import json
 import logging
 import socket
@@ -162,7 +163,7 @@ def reply_with_message(**message: str | None) -> Act:
         ),
         pytest.param(
             reply_with_message(content="half \ud83d pair"),
-            "half ? pair",
+            "half \ufffd pair",
             "stop",
             id="half of a pair of surrogates",
         ),
@@ -176,6 +177,51 @@ def test_an_answer_that_can_be_read_is_taken_at_once(server, ask_server, act, te
     assert answer.text == text
     assert answer.finish_reason == finish_reason
     assert answer.error is None
+    assert server.attempts["p0"] == 1
+
+
+def reply_with(**fields: object) -> Act:
+    """Reply with fields of a choice, besides a text that says yes."""
+    choice = {"message": {"content": "yes"}, "finish_reason": "stop", **fields}
+    return Act(raw=json.dumps({"choices": [choice]}).encode())
+
+
+@pytest.mark.parametrize(
+    ("finish_reason", "stored"),
+    [("stop\ud800", "stop\ufffd"), ("st\0op", "st\ufffdop"), ("\u202estop", "stop")],
+    ids=["half of a pair of surrogates", "zero", "direction"],
+)
+def test_every_text_of_a_reply_can_be_stored(server, ask_server, finish_reason, stored):
+    server.script = lambda prompt, attempt: reply_with(finish_reason=finish_reason)
+
+    (answer,) = ask_server(prompts(1))
+
+    assert answer.finish_reason == stored
+    assert ask_server(prompts(1)) == [answer]
+
+
+def test_a_long_finish_reason_is_cut(server, ask_server):
+    server.script = lambda prompt, attempt: reply_with(finish_reason="a" * 3_000_000)
+
+    (answer,) = ask_server(prompts(1))
+
+    assert answer.finish_reason == "a" * 200
+
+
+@pytest.mark.parametrize(
+    ("length", "reason"),
+    [
+        (1_000_001, "a text of 1,000,001 bytes, expected at most 1,000,000"),
+        (33_000_000, "a reply of more than 32,000,000 bytes"),
+    ],
+)
+def test_a_text_that_is_too_long_is_an_error_and_asked_for_once(server, ask_server, length, reason):
+    server.script = lambda prompt, attempt: Act(text="a" * length)
+
+    (answer,) = ask_server(prompts(1))
+
+    assert answer.text is None
+    assert answer.error == reason
     assert server.attempts["p0"] == 1
 
 
@@ -368,6 +414,61 @@ def test_a_call_that_the_server_failed_costs_nothing(server, ask_server):
     assert ask_server.backend.usage.cost == CALL_COST
 
 
+# What a server may send in place of the counts of 10 and 5 tokens, and the cost of the call in USD.
+# A prompt such as "p0" has at most 34 tokens, and its answer 20.
+USAGES = {
+    "nothing": (None, 54),
+    "no completion tokens": ({"prompt_tokens": 10}, 30),
+    "no prompt tokens": ({"completion_tokens": 5}, 39),
+    "null": ({"prompt_tokens": None, "completion_tokens": 5}, 39),
+    "negative": ({"prompt_tokens": 10, "completion_tokens": -5}, 30),
+    "not finite": ({"prompt_tokens": 10, "completion_tokens": float("nan")}, 30),
+    "infinite": ({"prompt_tokens": float("inf"), "completion_tokens": 5}, 39),
+    "a text": ({"prompt_tokens": "10", "completion_tokens": 5}, 39),
+    "true": ({"prompt_tokens": True, "completion_tokens": True}, 54),
+    "zero": ({"prompt_tokens": 0, "completion_tokens": 0}, 54),
+    "absurd": ({"prompt_tokens": 10**9, "completion_tokens": 10**400}, 54),
+    "a list": ([1, 2], 54),
+}
+
+
+@pytest.mark.parametrize(("usage", "cost"), USAGES.values(), ids=USAGES)
+def test_what_a_server_does_not_count_costs_the_most_that_it_can(server, ask_server, usage, cost):
+    server.script = lambda prompt, attempt: Act(text="fine", usage=usage)
+
+    ask_server(prompts(1), prices=DOLLAR_A_TOKEN, max_cost=100)
+
+    assert ask_server.backend.usage.cost == cost
+
+
+def test_more_tokens_than_were_asked_for_are_paid_for(server, ask_server):
+    usage = {"prompt_tokens": 10, "completion_tokens": 50}
+    server.script = lambda prompt, attempt: Act(text="fine", usage=usage)
+
+    ask_server(prompts(1), prices=DOLLAR_A_TOKEN, max_cost=100)
+
+    assert ask_server.backend.usage.cost == 60
+
+
+def test_a_server_that_counts_no_completions_stays_within_the_budget(server, ask_server):
+    server.script = lambda prompt, attempt: Act(text="fine", usage={"prompt_tokens": 10})
+
+    # A call costs 0.03 USD at most, of which 0.02 are for its answer.
+    with pytest.raises(BackendDownError, match=r"max_cost of \$1\.2 leaves no room"):
+        ask_server(prompts(100), prices=Prices(prompt=1000, completion=1000), max_cost=1.2)
+
+    assert sum(server.attempts.values()) == 39
+
+
+@pytest.mark.parametrize("status", [408, 504])
+def test_a_call_that_a_gateway_gave_up_counts_as_if_it_were_billed(server, ask_server, status):
+    server.script = lambda prompt, attempt: Act(status=status)
+
+    ask_server(prompts(1), prices=DOLLAR_A_TOKEN, max_cost=100, max_retries=0)
+
+    assert ask_server.backend.usage.cost == 54
+
+
 def test_the_tokens_of_every_try_are_counted(server, ask_server):
     server.script = lambda prompt, attempt: Act(text="") if attempt == 0 else Act(text="fine")
 
@@ -497,7 +598,7 @@ MOST_PROBABLE_FIRST = ((" True", -0.3), ("true", -1.0), ("False", -2.0))
                     chat_token("True", -0.3, ("False", None), ("\ud800", -1), ("No", float("-inf")))
                 ]
             },
-            (("True", -0.3), ("?", -1.0)),
+            (("True", -0.3), ("\ufffd", -1.0)),
             id="alternatives without a finite number",
         ),
         pytest.param(
@@ -575,6 +676,47 @@ def test_log_probabilities_are_asked_for_as_each_endpoint_names_them(
 
     (body,) = server.bodies
     assert {key: value for key, value in body.items() if "logprobs" in key} == settings
+
+
+SPELLINGS = {
+    "as it is": KEY,
+    "unicode escapes": "".join(f"\\u{ord(character):04x}" for character in KEY),
+    "URL-encoded": "".join(f"%{ord(character):02X}" for character in KEY),
+    "base64": base64.b64encode(KEY.encode()).decode(),
+    "base64 within other text": base64.b64encode(f"user:{KEY}.".encode()).decode(),
+    "split by white space": " \n".join(KEY),
+}
+
+
+def repeat_in_all_fields(spelling: str) -> Act:
+    """Reply with a spelling of the key in every field that is stored."""
+    choice = {
+        "message": {"content": f"It is {spelling}.", "reasoning_content": spelling},
+        "finish_reason": spelling,
+        "logprobs": {"content": [chat_token(spelling, -0.1)]},
+    }
+    return Act(raw=json.dumps({spelling: 1, "choices": [choice]}).encode())
+
+
+@pytest.mark.parametrize("spelling", SPELLINGS.values(), ids=SPELLINGS)
+@pytest.mark.parametrize("kind", ["reply", "refusal", "no JSON", "no choices"])
+def test_a_key_is_removed_however_the_server_writes_it(
+    server, ask_server, monkeypatch, spelling, kind
+):
+    monkeypatch.setenv("MY_KEY", KEY)
+    acts = {
+        "reply": repeat_in_all_fields(spelling),
+        "refusal": Act(status=400, text=spelling),
+        "no JSON": Act(raw=spelling.encode()),
+        "no choices": Act(raw=json.dumps({"error": spelling}).encode()),
+    }
+    server.script = lambda prompt, attempt: acts[kind]
+
+    (answer,) = ask_server(prompts(1), api_key_env="MY_KEY", max_retries=0)
+
+    texts_of_answer = f"{answer.text} {answer.finish_reason} {answer.reasoning} {answer.error}"
+    assert "***" in texts_of_answer
+    assert spelling[:20] not in repr(answer)
 
 
 def repeat_the_key(prompt: str, attempt: int) -> Act:

@@ -61,7 +61,7 @@ def test_a_lone_surrogate_is_replaced():
     # A file cannot hold half of a pair of surrogates; the second name is a whole pair.
     reply = read_names('{"names": ["\\ud800 Ada", "\\ud83d\\ude00"]}')
 
-    assert reply.value.names == ["? Ada", "\U0001f600"]
+    assert reply.value.names == ["\ufffd Ada", "\U0001f600"]
     assert reply.problem == ""
 
 

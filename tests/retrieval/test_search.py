@@ -6,6 +6,7 @@ import http.server
 import json
 import sqlite3
 import threading
+from base64 import b64encode
 from collections import Counter
 from collections.abc import Callable, Iterator
 from contextlib import closing
@@ -557,6 +558,23 @@ def test_the_store_and_the_log_hold_no_key(service, search, store, caplog):
     files = list(store.path.parent.glob("searches.sqlite*"))
     assert all(b"c0ffee" not in file.read_bytes() for file in files)
     assert "c0ffee" not in caplog.text
+    assert report.results["x"][0].text == "It echoes ***."
+
+
+@pytest.mark.parametrize(
+    "spelling",
+    [
+        pytest.param("".join(f"\\u{ord(letter):04x}" for letter in KEY), id="unicode escapes"),
+        pytest.param(b64encode(KEY.encode()).decode(), id="base64"),
+        pytest.param(" ".join(KEY), id="split by white space"),
+    ],
+)
+def test_a_key_is_removed_however_the_service_writes_it(service, search, spelling):
+    items = [{"link": "https://c.example/", "data": {"text": f"\u202eIt echoes {spelling}."}}]
+    service.script = lambda _ask: Answer({"web": {"items": items}})
+
+    report = search("x", **generic_settings())
+
     assert report.results["x"][0].text == "It echoes ***."
 
 

@@ -6,13 +6,13 @@
 import logging
 import time
 from collections.abc import Mapping
-from urllib.parse import quote, quote_plus
 
 import httpx
 
 from lm_factuality.ground.errors import BackendDownError
 from lm_factuality.ground.files import parse_json
 from lm_factuality.ground.http import RetryableError, is_local, parse_retry_after
+from lm_factuality.ground.replies import KeyMask
 from lm_factuality.retrieval.references.connection import tls_context
 from lm_factuality.retrieval.search.config import SearchConfig
 from lm_factuality.retrieval.search.response import FoundPage
@@ -56,6 +56,7 @@ class SearchClient:
         """
         self._config = config
         self._key = config.find_key()
+        self._mask = KeyMask(self._key)
         # httpx logs the address of every call, which may hold the key as a parameter.
         logging.getLogger("httpx").setLevel(logging.WARNING)
         self._client = httpx.Client(
@@ -91,16 +92,18 @@ class SearchClient:
             content = parse_json(body, refuse_repeated_keys=False)
         except ValueError as error:
             raise RetryableSearchError(
-                self._quoted(f"an answer that is not JSON ({error}): {body[:80]!r}")
+                self._quoted(
+                    f"an answer that is not JSON ({error}): {self._mask.text(body)[:80]!r}"
+                )
             ) from None
         try:
-            pages = self._config.response.read(content)
+            pages = self._config.response.read(self._mask.json(content))
         except ValueError as error:
             raise FailedSearchError(self._quoted(str(error))) from None
         return pages[: self._config.results]
 
     def _send(self, query: str) -> str:
-        """Send one query and return the body of the answer, without the key of the service.
+        """Send one query and return the body of the answer, which may hold the key of the service.
 
         Raises:
             RetryableSearchError: There is no whole answer, or its status is temporary.
@@ -124,7 +127,7 @@ class SearchClient:
         except (httpx.RequestError, httpx.InvalidURL, ValueError) as error:
             raise RetryableSearchError(self._quoted(f"no answer: {error}")) from None
 
-        text = self._without_key(body.decode("utf-8", "replace"))
+        text = body.decode("utf-8", "replace")
         if response.status_code != httpx.codes.OK:
             self._raise_for_status(response, text)
         return text
@@ -174,16 +177,8 @@ class SearchClient:
 
     def _quoted(self, text: str) -> str:
         """Shorten a message to one line, and take the key of the service out of it."""
-        line = " ".join(self._without_key(text).split())
+        line = " ".join(self._mask.text(text).split())
         return line if len(line) <= _MAX_QUOTED else f"{line[:_MAX_QUOTED]} ..."
-
-    def _without_key(self, text: str) -> str:
-        """Replace the key of the service by ``***``, also as it is written in an address."""
-        if not self._key:
-            return text
-        for spelling in (self._key, quote(self._key, safe=""), quote_plus(self._key)):
-            text = text.replace(spelling, "***")
-        return text
 
 
 def _read_body(response: httpx.Response, seconds: float) -> bytes:

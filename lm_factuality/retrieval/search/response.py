@@ -149,8 +149,7 @@ def _text_at(item: Json, path: str) -> str:
     value = _value_at(item, path_in_item)
     if not isinstance(value, str | int | float):
         return ""
-    # JSON may hold half of a surrogate pair, which the store cannot.
-    return " ".join(str(value).encode("utf-8", "replace").decode().split())
+    return " ".join(str(value).split())
 
 
 def _value_at(content: Json, path: str) -> Json:

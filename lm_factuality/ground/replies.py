@@ -1,0 +1,95 @@
+"""Texts of servers, made safe where they enter: no server can break a store or show our key.
+
+The clients of judges, of evaluated models and of search services pass every reply through a
+`KeyMask` before they read it.
+"""
+
+from __future__ import annotations
+
+import re
+from base64 import b64encode
+
+from lm_factuality.ground.files import Json
+
+MAX_CONTENT_BYTES = 1_000_000  # of the text of one reply, in UTF-8; readers are linear up to this
+MAX_NAME_LENGTH = 200  # characters of a name, a token or a finish reason
+MAX_REPLY_BYTES = 32_000_000  # of a whole reply; JSON may write a character in 12 bytes
+
+# Halves of UTF-16 pairs, which UTF-8 cannot encode, and the zero character.
+_UNSTORABLE = re.compile("[\0\ud800-\udfff]")
+REPLACEMENT_CHARACTER = "\N{REPLACEMENT CHARACTER}"
+# They change the order in which the rest of a line is shown.
+_DIRECTION_MARKS = re.compile("[\u061c\u200e\u200f\u202a-\u202e\u2066-\u2069]")
+_SHORTEST_KEY = 8  # characters; a shorter key would be found in ordinary words
+_INSTEAD = "***"
+
+
+def storable(text: str) -> str:
+    """Replace every character that a database or a UTF-8 file cannot hold by U+FFFD."""
+    return _UNSTORABLE.sub(REPLACEMENT_CHARACTER, text)
+
+
+class KeyMask:
+    r"""Removes the key of a server from all that the server sends, however it is written.
+
+    The key is found as it is, URL-encoded, as ``\uXXXX``, in base64, and split by white space.
+    """
+
+    def __init__(self, key: str = "") -> None:
+        """Prepare the search for a key. One of fewer than 8 characters is not searched for."""
+        self._pattern: re.Pattern[str] | None = None
+        if len(key) >= _SHORTEST_KEY:
+            spellings = [[_spellings_of(character) for character in key]]
+            spellings += [list(map(re.escape, encoded)) for encoded in _in_base64(key)]
+            self._pattern = re.compile("|".join(r"\s*".join(spelling) for spelling in spellings))
+
+    def text(self, text: str) -> str:
+        """Return a text that can be stored, without marks of direction and without the key."""
+        visible_text = _DIRECTION_MARKS.sub("", storable(text))
+        if self._pattern is None:
+            return visible_text
+        return self._pattern.sub(_INSTEAD, visible_text)
+
+    def json(self, value: Json) -> Json:
+        """Return a JSON value in which each text, also of keys, is as `text` returns it."""
+        if isinstance(value, str):
+            return self.text(value)
+        if isinstance(value, list):
+            return [self.json(item) for item in value]
+        if isinstance(value, dict):
+            return {self.text(name): self.json(item) for name, item in value.items()}
+        return value
+
+
+def _spellings_of(character: str) -> str:
+    r"""Return a pattern of the ways in which a character of a key may be written.
+
+    Example:
+        ``/`` may be ``/``, ``\/``, ``\u002f`` or ``%2F``.
+    """
+    percent = "".join(f"%{byte:02x}" for byte in character.encode())
+    spellings = [re.escape(character), rf"\\{{1,4}}u{ord(character):04x}", percent]
+    if character == "/":
+        spellings.append(r"\\{1,4}/")
+    if character == " ":
+        spellings.append(r"\+")
+    # Hexadecimal digits may be capitals, but a key must not match in another case.
+    plain, *encoded = spellings
+    return f"(?:{plain}|(?i:{'|'.join(encoded)}))"
+
+
+def _in_base64(key: str) -> list[str]:
+    """Return the parts of base64 that stand for a key, wherever it begins in what is encoded.
+
+    Three bytes are four characters of base64. A character that also depends on a neighbour of the
+    key is left out.
+    """
+    parts: list[str] = []
+    for offset in range(3):
+        encoded = b64encode(b"\0" * offset + key.encode()).decode()
+        num_bits = 8 * (offset + len(key.encode()))
+        # The first character that only holds bits of the key, and the last.
+        part = encoded[-(-8 * offset // 6) : num_bits // 6]
+        # Addresses have - and _ in place of + and /.
+        parts += {part, part.replace("+", "-").replace("/", "_")}
+    return parts
