@@ -8,8 +8,8 @@ from __future__ import annotations
 import json
 import logging
 import os
-from collections.abc import AsyncIterator, Collection, Mapping
-from contextlib import asynccontextmanager
+from collections.abc import AsyncIterator, Collection, Iterator, Mapping
+from contextlib import asynccontextmanager, contextmanager
 from functools import cache, cached_property
 from typing import TYPE_CHECKING, Any
 from urllib.parse import urlsplit
@@ -153,7 +153,8 @@ class _Client:
         from requests import HTTPError
 
         try:
-            reply = super().model_call(*arguments, **options)  # type: ignore[misc]
+            with self._masked_log():
+                reply = super().model_call(*arguments, **options)  # type: ignore[misc]
             return self.safe_reply(reply)
         except HTTPError as error:
             failed: Any = error.response
@@ -178,6 +179,22 @@ class _Client:
         adapting_session = _AdaptingSession(session, self)
         send = super().amodel_call  # type: ignore[misc]
         return await send(adapting_session, *arguments, **options)
+
+    @contextmanager
+    def _masked_log(self) -> Iterator[None]:
+        """Remove the key from the replies that lm_eval logs while the block runs."""
+
+        def mask(record: logging.LogRecord) -> bool:
+            """Change a line of the log in place, and keep it."""
+            record.msg = self.mask.text(str(record.msg))
+            return True
+
+        client_logger = logging.getLogger("lm_eval.models.api_models")
+        client_logger.addFilter(mask)
+        try:
+            yield
+        finally:
+            client_logger.removeFilter(mask)
 
     def safe_reply(self, reply: object) -> object:
         """Return a server's reply without the key and without texts that are too long.

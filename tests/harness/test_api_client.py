@@ -10,6 +10,8 @@ from contextlib import closing
 
 import pytest
 import yaml
+from lm_eval.api.instance import Instance
+from lm_eval.models.api_models import JsonChatStr
 
 from lm_factuality import api
 from lm_factuality.ground.errors import ConfigError
@@ -129,11 +131,23 @@ def test_a_key_that_the_server_repeats_is_not_in_samples(server, num_concurrent)
     server.script = lambda prompt, attempt: Act(text=f"{SPLIT_KEY} is wrong\ud800\0.")
 
     client = open_client(server, num_concurrent=num_concurrent)
-    results = evaluate(client, ["sample_felm"], log_samples=True)
+    rows = evaluate(client, ["sample_felm"]).rows()
 
-    samples = repr(results)
-    assert SPLIT_KEY not in samples
-    assert "*** is wrong\ufffd\ufffd." in samples
+    assert [row["resps"] for row in rows] == [[["*** is wrong\ufffd\ufffd."]]] * 2
+
+
+@pytest.mark.parametrize("num_concurrent", [1, 4])
+def test_an_error_of_the_server_is_logged_without_the_key(server, client_log, num_concurrent):
+    server.script = lambda prompt, attempt: Act(status=400, text=f"{SPLIT_KEY} is wrong")
+    client = open_client(server, num_concurrent=num_concurrent, max_retries=1)
+    prompt = JsonChatStr('[{"role": "user", "content": "Hi"}]')
+    request = Instance("generate_until", {}, (prompt, {}), 0)
+
+    with pytest.raises(Exception, match="400"):
+        client.generate_until([request])
+
+    assert "*** is wrong" in client_log.text
+    assert SPLIT_KEY not in client_log.text
 
 
 @pytest.mark.parametrize("num_concurrent", [1, 4])
