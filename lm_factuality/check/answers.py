@@ -20,7 +20,14 @@ from lm_factuality.benchmarks.factor.rows import cell_text
 from lm_factuality.ground.errors import ConfigError, DataError, did_you_mean, listed, short
 from lm_factuality.ground.files import parse_json
 from lm_factuality.ground.records import read_text
-from lm_factuality.ground.tables import TableRow, csv_rows, jsonl_rows, parquet_rows, separated_rows
+from lm_factuality.ground.tables import (
+    TableRow,
+    bounded_rows,
+    csv_rows,
+    jsonl_rows,
+    parquet_rows,
+    separated_rows,
+)
 from lm_factuality.harness.samples import prompt_text, responses_of
 
 STANDARD_INPUT: Literal["-"] = "-"
@@ -307,7 +314,8 @@ def _read_file(path: Path, name: str, columns: Mapping[str, str]) -> list[_Part]
 
     # The reader's sentences begin with the path, which may be a temporary one.
     rows = [
-        _reason_without_path(row, path) if isinstance(row, str) else row for row in reader(path)
+        _reason_without_path(row, path) if isinstance(row, str) else row
+        for row in bounded_rows(path, reader(path))
     ]
     return _table_answers(rows, name, columns)
 

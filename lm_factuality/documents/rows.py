@@ -135,7 +135,7 @@ def _json_rows(path: Path) -> Iterator[tables.TableRow | str]:
 def _checked(reader: tables.Reader, path: Path) -> Iterator[tables.TableRow | str]:
     """Yield the rows of a file, or the reason why it cannot be opened."""
     try:
-        yield from reader(path)
+        yield from tables.bounded_rows(path, reader(path))
     except OSError as error:
         yield f"{path}: it cannot be opened: {error.strerror or error}"
 

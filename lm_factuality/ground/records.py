@@ -10,7 +10,7 @@ import zlib
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from pathlib import Path
-from typing import Any, TextIO, TypeVar
+from typing import Any, BinaryIO, TextIO, TypeVar
 
 from pydantic import ValidationError
 
@@ -23,6 +23,10 @@ Item = TypeVar("Item")
 # Limits in characters, since a small gzipped file may unpack to any size.
 MAX_TEXT_LENGTH = 1 << 29
 MAX_LINE_LENGTH = 1 << 26
+# What a packed file may unpack to, in bytes: this, and so many times its size. Texts are packed 3
+# to 30 times.
+_ALWAYS_UNPACKED = 256 << 20
+_MOST_TIMES_UNPACKED = 100
 _GZIP_MAGIC = b"\x1f\x8b"
 _UNREADABLE = (OSError, EOFError, zlib.error, UnicodeError)
 _NOT_UTF8 = re.compile("[\udc80-\udcff]")  # what surrogateescape makes of a byte that is not UTF-8
@@ -207,8 +211,38 @@ def _open_text(path: Path, errors: str, newline: str = "\n") -> Iterator[TextIO]
     """
     with path.open("rb") as file:
         is_gzipped = file.peek(2)[:2] == _GZIP_MAGIC
-        with gzip.open(file) if is_gzipped else file as content:
+        with _BoundedGzip(file, unpacked_limit(path)) if is_gzipped else file as content:
             yield io.TextIOWrapper(content, "utf-8-sig", errors, newline)
+
+
+class _BoundedGzip(gzip.GzipFile):
+    """A gzipped file that ends in an error once it has unpacked too much."""
+
+    def __init__(self, file: BinaryIO, limit: int) -> None:
+        """Open a file.
+
+        Args:
+            file: The packed file.
+            limit: The largest number of unpacked bytes.
+        """
+        super().__init__(fileobj=file, mode="rb")
+        self._limit = limit
+
+    def read1(self, size: int = -1) -> bytes:
+        """Read some bytes, as a text reader asks for them.
+
+        Raises:
+            OSError: The file has unpacked more bytes than the limit.
+        """
+        content = super().read1(size)
+        if self.tell() > self._limit:
+            raise OSError(f"it unpacks to more than {self._limit:,} bytes")
+        return content
+
+
+def unpacked_limit(path: Path) -> int:
+    """Return how many bytes a packed file may unpack to: 256 MiB, and 100 times its size."""
+    return _ALWAYS_UNPACKED + _MOST_TIMES_UNPACKED * path.stat().st_size
 
 
 def _unreadable(path: Path, where: str, error: Exception, expected: str) -> DataError:

@@ -11,15 +11,20 @@ import re
 import sys
 from collections import Counter
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
 from lm_factuality.ground.errors import DataError
 from lm_factuality.ground.files import parse_json, whole_file, write_lines, write_text
-from lm_factuality.ground.records import every_line, utf8_problem
+from lm_factuality.ground.records import every_line, unpacked_limit, utf8_problem
 
-_BATCH = 256  # rows of a Parquet file that are in memory at a time
+# A cell of a Parquet file that is packed to nothing may have megabytes.
+_BATCH = 64  # rows that are unpacked at a time
+_BATCH_MEMORY = 512 << 20  # bytes that they may take
+_OBJECT_MEMORY = 56  # bytes of any object of Python
+_ROW_MEMORY = 300  # bytes of a row without its cells
 _EXPECTED = "fetch or write the file again"
 # The signs between cells. Of two that are equally frequent in a header, the first one counts.
 _DELIMITERS = {",": "commas", ";": "semicolons", "\t": "tabs"}
@@ -80,7 +85,7 @@ def read_table(path: Path, default_reader: Reader | None = None) -> Table:
 
     records = []
     problems = []
-    for row in reader(path):
+    for row in bounded_rows(path, reader(path)):
         if isinstance(row, TableRow):
             records.append(row)
         else:
@@ -89,6 +94,39 @@ def read_table(path: Path, default_reader: Reader | None = None) -> Table:
     if not records and not problems:
         problems.append(f"{path}: no rows; expected at least one")
     return Table(tuple(records), tuple(problems))
+
+
+def bounded_rows(path: Path, rows: Iterable[TableRow | str]) -> Iterator[TableRow | str]:
+    """Yield the rows of a file until they take more memory than a file of its size explains.
+
+    Args:
+        path: The file. Its rows may take as much as `unpacked_limit` says.
+        rows: Its rows, or sentences about them.
+
+    Yields:
+        The rows and sentences, and at last a sentence if the limit is exceeded.
+    """
+    limit = unpacked_limit(path)
+    memory = 0
+    for row in rows:
+        memory += _ROW_MEMORY
+        if isinstance(row, TableRow):
+            memory += _memory_of(row.values)
+        if memory > limit:
+            yield f"{path}: its rows take more than {limit:,} bytes once unpacked; split the file"
+            return
+        yield row
+
+
+def _memory_of(value: object) -> int:
+    """Return about how many bytes a value takes, with all that is in it."""
+    if isinstance(value, str | bytes):
+        return _OBJECT_MEMORY + len(value)
+    if isinstance(value, Mapping):
+        return _OBJECT_MEMORY + sum(map(_memory_of, value.values()))
+    if isinstance(value, list):
+        return _OBJECT_MEMORY + sum(map(_memory_of, value))
+    return _OBJECT_MEMORY
 
 
 def csv_rows(path: Path, delimiter: str = ",") -> Iterator[TableRow | str]:
@@ -241,15 +279,62 @@ def parquet_rows(
             columns = list(dict.fromkeys(table.schema_arrow.names))
             if required and set(required) <= set(columns):
                 columns = [name for name in columns if name in (*required, *optional)]
-            for batch in table.iter_batches(_BATCH, columns=columns):
-                for values in batch.to_pylist():
+            size = sum(
+                table.metadata.row_group(number).total_byte_size
+                for number in range(table.num_row_groups)
+            )
+            limit = unpacked_limit(path)
+            if size > limit:
+                yield f"{path}: unpacks to {size:,} bytes, expected at most {limit:,}; split it"
+                return
+            # The threads of pyarrow would take address space, which is limited.
+            batches = table.iter_batches(_BATCH, columns=columns, use_threads=False)
+            while True:
+                # The sizes in a file may be wrong, and small dictionaries and lists may stand for
+                # long ones.
+                with _limited_memory(_BATCH_MEMORY):
+                    batch = next(batches, None)
+                    rows = batch.to_pylist() if batch is not None else []
+                if batch is None:
+                    break
+                for values in rows:
                     row_number += 1
                     yield TableRow(f"{path}, row {row_number}", values)
+    except MemoryError:
+        yield (
+            f"{path}: {_BATCH} rows after row {row_number} take more than {_BATCH_MEMORY:,} bytes"
+            " once unpacked; split their cells"
+        )
     except (pyarrow.lib.ArrowException, OSError, UnicodeDecodeError) as error:
         progress = f" after row {row_number}" if row_number else ""
         yield (
             f"{path}: not a readable Parquet file{progress}: {error}; write or fetch the file again"
         )
+
+
+@contextmanager
+def _limited_memory(most: int) -> Iterator[None]:
+    """Raise MemoryError where the block takes more memory, on Linux.
+
+    Args:
+        most: The number of further bytes that this process may take.
+    """
+    if sys.platform != "linux":
+        yield
+        return
+
+    import resource
+
+    num_pages = int(Path("/proc/self/statm").read_text(encoding="ascii").split()[0])
+    limit = num_pages * resource.getpagesize() + most
+    soft, hard = resource.getrlimit(resource.RLIMIT_AS)
+    # A user may have set a lower limit.
+    is_lower = soft != resource.RLIM_INFINITY and soft < limit
+    resource.setrlimit(resource.RLIMIT_AS, (soft if is_lower else limit, hard))
+    try:
+        yield
+    finally:
+        resource.setrlimit(resource.RLIMIT_AS, (soft, hard))
 
 
 def write_table(path: Path, records: Sequence[Mapping[str, Any]], names: Sequence[str]) -> None:

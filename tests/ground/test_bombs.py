@@ -1,0 +1,100 @@
+"""Small files that unpack to more than any memory holds."""
+
+from __future__ import annotations
+
+import gzip
+import re
+
+import pyarrow
+import pyarrow.parquet
+import pytest
+
+from lm_factuality.ground.errors import DataError
+from lm_factuality.ground.records import lines_of
+from lm_factuality.ground.tables import read_table
+
+MEGABYTE = 1_000_000
+
+
+def write_repeated(path, text, num_rows):
+    """Write a Parquet file that has a text once, in a dictionary, and refers to it in each row."""
+    indices = pyarrow.array([0] * num_rows, pyarrow.int32())
+    column = pyarrow.DictionaryArray.from_arrays(indices, pyarrow.array([text]))
+    table = pyarrow.table({"text": column})
+    pyarrow.parquet.write_table(table, path, compression="zstd", dictionary_pagesize_limit=1 << 30)
+
+
+def write_packed(path, text, num_groups):
+    """Write a Parquet file with a text in each group of rows, packed to almost nothing."""
+    table = pyarrow.table({"text": [text]})
+    with pyarrow.parquet.ParquetWriter(
+        path, table.schema, compression="zstd", use_dictionary=False
+    ) as writer:
+        for _ in range(num_groups):
+            writer.write_table(table)
+
+
+def write_gzip(path, line, num_lines):
+    """Write a gzipped text file of equal lines."""
+    with gzip.open(path, "wb", compresslevel=6) as file:
+        for _ in range(num_lines):
+            file.write(line)
+
+
+@pytest.mark.parametrize(
+    ("write", "problem"),
+    [
+        pytest.param(
+            lambda path: write_packed(path, "a" * (20 * MEGABYTE), 20),
+            r"rows\.parquet: unpacks to 400,\d+,\d+ bytes, expected at most 26\d,\d+,\d+; split it",
+            id="packed pages",
+        ),
+        pytest.param(
+            lambda path: write_repeated(path, "a" * (10 * MEGABYTE), 64),
+            r"rows\.parquet: 64 rows after row 0 take more than 536,870,912 bytes once unpacked;"
+            " split their cells",
+            id="one long text in a group of rows",
+        ),
+        pytest.param(
+            lambda path: write_repeated(path, "a" * MEGABYTE, 10_000),
+            r"rows\.parquet: its rows take more than 26\d,\d+,\d+ bytes once unpacked; split the file",
+            id="one text in all rows",
+        ),
+    ],
+)
+def test_a_parquet_file_that_unpacks_to_too_much_is_named_with_the_limit(tmp_path, write, problem):
+    path = tmp_path / "rows.parquet"
+    write(path)
+    assert path.stat().st_size < 100_000
+
+    table = read_table(path)
+
+    assert sum(len(record.values["text"]) for record in table.records) < 270 * MEGABYTE
+    (found,) = table.problems
+    assert re.search(problem, found), found
+
+
+def test_a_parquet_file_with_short_repeated_texts_is_read(tmp_path):
+    path = tmp_path / "rows.parquet"
+    write_repeated(path, "a" * 1000, 20_000)
+
+    assert len(read_table(path).records) == 20_000
+
+
+def test_a_gzipped_text_that_unpacks_to_too_much_is_refused(tmp_path):
+    path = tmp_path / "rows.jsonl"
+    write_gzip(path, b" " * MEGABYTE + b"\n", 400)
+
+    with pytest.raises(
+        DataError, match=r"rows\.jsonl:\d+: .* unpacks to more than \d+,\d+,\d+ bytes"
+    ):
+        list(lines_of(path, "expected lines"))
+
+
+def test_a_gzipped_table_of_short_rows_is_read_as_far_as_memory_is_due(tmp_path):
+    path = tmp_path / "rows.csv"
+    write_gzip(path, b"a\n" * 100_000, 20)
+
+    (problem,) = read_table(path).problems
+
+    assert "rows.csv: its rows take more than" in problem
