@@ -210,6 +210,11 @@ def without(row, column):
     return {name: value for name, value in row.items() if name != column}
 
 
+def renamed(row, column, name):
+    """Return a row with another name of one of its columns."""
+    return {**without(row, column), name: row[column]}
+
+
 @pytest.mark.parametrize(
     ("yaml", "rows", "message"),
     [
@@ -221,14 +226,38 @@ def without(row, column):
         ),
         pytest.param(
             YAML_OF_JSONL,
+            [without(ROW, "contradiction_1")],
+            "rows.jsonl: no column 'contradiction_1'; found ",
+            id="gap among the contradictions",
+        ),
+        pytest.param(
+            YAML_OF_JSONL,
+            [renamed(ROW, "contradiction_2", "contradicton_2")],
+            "rows.jsonl: the column 'contradicton_2' would not be read; expected 'contradiction_2'",
+            id="misspelt last contradiction",
+        ),
+        pytest.param(
+            YAML_OF_JSONL,
+            [renamed(ROW, "contradiction_2", "Contradiction 2")],
+            "the column 'Contradiction 2' would not be read; expected 'contradiction_2'",
+            id="last contradiction with a space",
+        ),
+        pytest.param(
+            YAML_OF_JSONL,
+            [renamed(ROW, "completion", "compleation")],
+            "rows.jsonl: no column 'completion'; did you mean compleation?",
+            id="misspelt completion",
+        ),
+        pytest.param(
+            YAML_OF_JSONL,
             [without(OTHER_ROW, "contradiction_2"), ROW],
-            "rows.jsonl:1: choice 3 is missing",
+            "rows.jsonl:1: choice 3 (contradiction_2) is missing",
             id="contradiction that one row lacks",
         ),
         pytest.param(
             YAML_OF_JSONL,
             [OTHER_ROW, example_row(contradiction_1=" ")],
-            "rows.jsonl:2: choice 2 is empty",
+            "rows.jsonl:2: choice 2 (contradiction_1) is empty",
             id="empty contradiction",
         ),
         pytest.param(

@@ -327,7 +327,7 @@ def test_rows_without_a_fact_stay_among_the_samples_and_say_why(output_of_three_
     assert samples[1]["without_fact"] == (
         "nothing of the false completion is left after the common words"
     )
-    assert samples[2]["without_fact"] == "choice 1 is empty"
+    assert samples[2]["without_fact"] == "choice 1 (contradiction_0) is empty"
     assert output_of_three_rows["results"]["my_generation"]["without_fact,judge"] == 2
 
 

@@ -144,7 +144,7 @@ def test_rows_that_cannot_be_scored_are_counted_beside_the_score(
 
     assert "2 of 4 rows cannot be scored" in caplog.text
     samples = output["samples"]["my_factor"]
-    assert samples[0]["unscored"] == "choice 2 is empty"
+    assert samples[0]["unscored"] == "choice 2 (contradiction_1) is empty"
     assert samples[0]["factor_acc"] is None
     assert "a contradiction equals the true completion" in samples[2]["unscored"]
     metrics = output["results"]["my_factor"]

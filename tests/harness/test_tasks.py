@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import logging
 import subprocess
 import sys
 
@@ -140,6 +141,42 @@ def test_a_table_of_rows_is_run_as_validate_takes_it(write_rows, monkeypatch, ca
 
     assert exit_code == 0
     assert "my_rows" in capsys.readouterr().out
+
+
+def test_the_warning_about_rows_of_a_table_names_a_command_that_lists_them(
+    write_rows, monkeypatch, capsys, caplog
+):
+    monkeypatch.setattr(sys, "argv", list(sys.argv))
+    rows = write_rows([example_row(), example_row(contradiction_1="")], "my_rows.jsonl")
+
+    with caplog.at_level(logging.WARNING):
+        main(
+            [
+                "run",
+                "--model",
+                "surface-baseline",
+                "--model_args",
+                "rule=random",
+                "--tasks",
+                str(rows),
+            ]
+        )
+
+    assert f"'lm-factuality validate {rows}' lists them all" in caplog.text
+
+
+def test_a_run_blames_the_table_for_a_misspelt_column(write_rows, monkeypatch, capsys):
+    monkeypatch.setattr(sys, "argv", list(sys.argv))
+    row = example_row()
+    row["compleation"] = row.pop("completion")
+    rows = write_rows([row], "my_rows.jsonl")
+
+    exit_code = main(
+        ["run", "--model", "surface-baseline", "--model_args", "rule=random", "--tasks", str(rows)]
+    )
+
+    assert exit_code != 0
+    assert f"{rows}: no column 'completion'" in "".join(capsys.readouterr())
 
 
 def test_a_table_with_the_name_of_a_task_of_the_suite_is_refused(

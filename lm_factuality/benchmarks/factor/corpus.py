@@ -198,6 +198,16 @@ class Corpus(TableYaml):
         return self.metadata.dola_prefix if self.metadata.protocol == DOLA else None
 
     @property
+    def validate_target(self) -> str:
+        """What ``lm-factuality validate`` takes to check the rows.
+
+        That is the file if `run` was given a table without a YAML, and else the name of the task.
+        """
+        path = self.dataset_path or ""
+        needs_yaml = self.doc_to_text is not None or self.metadata.columns != FactorColumns()
+        return self.task if needs_yaml or Path(path).stem != self.task else path
+
+    @property
     def recorded_metadata(self) -> JsonObject:
         """The settings that change scores, as results files record them."""
         return {

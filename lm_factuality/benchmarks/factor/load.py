@@ -25,7 +25,7 @@ from lm_factuality.benchmarks.factor.rows import (
     make_row,
     normalise_spacing,
 )
-from lm_factuality.ground.errors import ConfigError, DataError, refuse
+from lm_factuality.ground.errors import ConfigError, DataError, did_you_mean, refuse
 from lm_factuality.ground.published import blob_id, locate
 from lm_factuality.ground.tables import FORMATS, Table, TableRow, read_table
 from lm_factuality.harness.generation import JsonObject
@@ -54,7 +54,7 @@ class LoadedData:
     problems: tuple[str, ...] = ()
     """The lines of the file that cannot be read, and why."""
 
-    def checked_rows(self, task: str, unit: str) -> tuple[Any, ...]:
+    def checked_rows(self, task: str, unit: str, target: str = "") -> tuple[Any, ...]:
         """Return all rows if the file could be read, and warn of those that cannot be scored.
 
         One warning is logged for all of them. It counts them, quotes the first problem, and names
@@ -63,6 +63,7 @@ class LoadedData:
         Args:
             task: The name of the task, for the warning.
             unit: What the warning calls them, such as ``rows`` or ``documents``.
+            target: What ``validate`` is called with. By default the task.
 
         Raises:
             DataError: Lines of the file cannot be read.
@@ -81,7 +82,7 @@ class LoadedData:
                 unit,
                 first_row.location,
                 first_row.problem,
-                task,
+                target or task,
             )
         return self.rows
 
@@ -277,6 +278,9 @@ class RowRenderers(NamedTuple):
     error_types: CellRenderer
     """Makes the list of the contradictions' error types, empty if they are not known."""
 
+    choice_columns: Sequence[str] = ()
+    """The column of each choice, for messages. Empty if templates make the choices."""
+
 
 def rows_from_columns(where: str, columns: FactorColumns, table: Table) -> list[Row]:
     """Make the rows of a table whose columns hold a prefix, a completion and contradictions.
@@ -301,8 +305,11 @@ def rows_from_columns(where: str, columns: FactorColumns, table: Table) -> list[
     # name "prefix" appears in the error message.
     if prefix_column is None:
         prefix_column = next((name for name in PREFIX_COLUMNS if name in names), "prefix")
+        _require_authors_column(prefix_column, names, table)
+    if columns.completion == FactorColumns().completion:
+        _require_authors_column(columns.completion, names, table)
 
-    contradiction_columns = columns.contradictions or _contradiction_columns(names)
+    contradiction_columns = columns.contradictions or _contradiction_columns(names, table)
     type_columns = columns.error_types or _error_type_columns(contradiction_columns, names)
     # Error types are matched with contradictions by their order.
     if type_columns and len(type_columns) != len(contradiction_columns):
@@ -321,20 +328,65 @@ def rows_from_columns(where: str, columns: FactorColumns, table: Table) -> list[
         # The true completion is the first choice.
         target=compile_template("doc_to_target", 0),
         error_types=compile_template("metadata.columns.error_types", list(type_columns)),
+        choice_columns=choice_columns,
     )
     return _render_rows(where, renderers, columns.doc_id, table)
 
 
-def _contradiction_columns(names: Sequence[str]) -> Sequence[str]:
+def _require_authors_column(column: str, names: Sequence[str], table: Table) -> None:
+    """Check that a table has a column of FACTOR's authors, which no YAML names.
+
+    Args:
+        column: The column, such as ``completion``.
+        names: The columns of the table.
+        table: The table, whose file the message names.
+
+    Raises:
+        ConfigError: The table lacks the column.
+    """
+    if column in names:
+        return
+    # A column that has a part of its own is no misspelling.
+    others = [name for name in names if not re.match(r"contradiction_\d+(_|$)", name)]
+    raise ConfigError(
+        f"{_file_of(table)}: no column {column!r}{did_you_mean(column, others)}; found"
+        f" {', '.join(map(repr, names))}; rename yours, or name it under metadata.columns of a YAML"
+    )
+
+
+def _file_of(table: Table) -> str:
+    """Return the file or dataset of a table, such as ``rows.csv`` for a row at ``rows.csv:2``."""
+    return re.sub(r"(:|, row )\d+$", "", table.records[0].location)
+
+
+def _contradiction_columns(names: Sequence[str], table: Table) -> Sequence[str]:
     """Return the columns ``contradiction_0``, ``contradiction_1`` and so on, by their number.
 
-    Returns:
-        The columns. If there are none, the first of these names, so that a message asks for it.
+    Args:
+        names: The columns of the table.
+        table: The table, whose file messages name.
+
+    Raises:
+        ConfigError: There is no such column, one is left out, or a name is nearly one. A choice
+            would be lost without a word.
     """
     numbered = [name for name in names if re.fullmatch(r"contradiction_\d+", name)]
     # So that contradiction_10 comes behind contradiction_9.
     numbered.sort(key=lambda name: int(name.removeprefix("contradiction_")))
-    return numbered or ["contradiction_0"]
+    expected = [f"contradiction_{index}" for index in range(max(1, len(numbered)))]
+    for column in expected:
+        _require_authors_column(column, names, table)
+
+    for name in names:
+        stem = re.sub(r"[\W_]*\d+\W*$", "", name).strip().lower()
+        is_numbered = stem != name.lower() and name not in numbered
+        if is_numbered and did_you_mean(stem, ["contradiction"], cutoff=0.8):
+            raise ConfigError(
+                f"{_file_of(table)}: the column {name!r} would not be read; expected"
+                f" 'contradiction_{len(numbered)}'; rename it, or name the columns under"
+                " metadata.columns of a YAML"
+            )
+    return numbered
 
 
 def _error_type_columns(
@@ -441,6 +493,7 @@ def _render_row(where: str, renderers: RowRenderers, doc_id: str, record: TableR
         choices=texts,
         gold=gold_index(target, texts),
         error_types=types_of_choices,
+        choice_columns=renderers.choice_columns,
     )
 
 

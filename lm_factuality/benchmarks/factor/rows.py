@@ -77,6 +77,7 @@ def make_row(
     choices: Sequence[str | None],
     gold: int,
     error_types: Sequence[str],
+    choice_columns: Sequence[str] = (),
 ) -> Row:
     """Make a row and find out whether it can be scored.
 
@@ -87,6 +88,7 @@ def make_row(
         choices: The true completion and its contradictions, each None if it is missing.
         gold: The index of the true completion.
         error_types: The error type of each choice.
+        choice_columns: The column of each choice, for the problem. Empty if it has none.
 
     Returns:
         The row. Missing texts are empty in it, and its ``problem`` says why it cannot be scored.
@@ -98,7 +100,7 @@ def make_row(
         choices=tuple(replace_surrogates(choice) for choice in choices),
         gold=gold,
         error_types=tuple(error_types),
-        problem=_find_problem(prefix, choices, gold),
+        problem=_find_problem(prefix, choices, gold, choice_columns),
     )
 
 
@@ -111,16 +113,23 @@ def replace_surrogates(text: str | None) -> str:
     return SURROGATE_PATTERN.sub("\N{REPLACEMENT CHARACTER}", text or "")
 
 
-def _find_problem(prefix: str | None, choices: Sequence[str | None], gold: int) -> str:
+def _find_problem(
+    prefix: str | None,
+    choices: Sequence[str | None],
+    gold: int,
+    choice_columns: Sequence[str] = (),
+) -> str:
     """Find the first reason why a row cannot be scored.
 
     Args:
         prefix: The text before the completion, None if it is missing.
         choices: The true completion and its contradictions, each None if it is missing.
         gold: The index of the true completion in ``choices``.
+        choice_columns: The column of each choice. Empty if it has none.
 
     Returns:
-        The problem, such as ``choice 2 is empty``. Empty if the row can be scored.
+        The problem, such as ``choice 2 (contradiction_1) is empty``. Empty if the row can be
+        scored.
     """
     if prefix is None:
         return f"the prefix {NOT_TEXT}, expected text"
@@ -128,10 +137,11 @@ def _find_problem(prefix: str | None, choices: Sequence[str | None], gold: int) 
     # Choices that differ only in white space at their ends count as the same choice.
     stripped_choices = []
     for index, choice in enumerate(choices):
+        column = f" ({choice_columns[index]})" if choice_columns else ""
         if choice is None:
-            return f"choice {index} {NOT_TEXT}, expected text"
+            return f"choice {index}{column} {NOT_TEXT}, expected text"
         if not choice.strip():
-            return f"choice {index} is empty"
+            return f"choice {index}{column} is empty"
         stripped_choices.append(choice.strip())
 
     # A surrogate cannot be encoded, so the text could not be sent to a model or written to a file.

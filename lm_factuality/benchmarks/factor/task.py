@@ -89,7 +89,7 @@ class FactorTask(SuiteTask):
         """
         corpus = self._corpus
         loaded = load_corpus(corpus, self._data_dir)
-        rows = loaded.checked_rows(corpus.task, "rows")
+        rows = loaded.checked_rows(corpus.task, "rows", corpus.validate_target)
 
         self._error_types = named_error_types(row.error_types for row in rows)
         self.config.metadata["data"] = dict(loaded.provenance)
