@@ -93,7 +93,8 @@ bench-judge: install-dev  ## time 64 questions to a judge at once beside one at 
 bench-pages: install-dev  ## count the calls and tokens of verifying biographies by fact and by page (BENCH="--decisions FILE ...")
 	$(BIN)/python -m bench.pages $(BENCH)
 
-attack: install-dev  ## stop each command at 100 random points, by SIGKILL, Ctrl-C or a full disk (ATTACK="--how full --points 20 verify")
+attack: install-dev  ## time each pattern on hostile texts, and stop each command at 100 random points, by SIGKILL, Ctrl-C or a full disk (ATTACK="--how full --points 20 verify")
+	HF_HUB_OFFLINE=1 $(BIN)/python -m bench.attack.patterns
 	HF_HUB_OFFLINE=1 $(BIN)/python -m bench.attack.kill $(ATTACK)
 
 bench-genres: install-dev  ## builds over genres of Debian's texts: yield, bad contradictions, edits, floors (BENCH="--before REV --model DIR")

@@ -39,7 +39,7 @@ NO_VERDICT = "the judge's reply has no verdict on this claim"
 
 # Marks that may stand around a quotation and not in the passage, and the sign for omitted words.
 _EDGES = " \t\n\"'\u201c\u201d\u2018\u2019\u00ab\u00bb.,;:"
-_OMISSION = re.compile(r"\s*(?:\[?\.\.\.\]?|\[?\u2026\]?)\s*")
+_OMISSION = re.compile(r"(?:(?<!\s)\s+)?(?:\[?\.\.\.\]?|\[?\u2026\]?)\s*")
 
 Finding: TypeAlias = Literal["supported", "contradicted", "not_found"]
 """What the passages say about a claim."""

@@ -2,10 +2,12 @@
 
 import re
 from difflib import SequenceMatcher
+from itertools import takewhile
 from typing import NamedTuple
 
 # Numbers keep their signs and points, and words their hyphens and apostrophes.
 _TOKEN = re.compile(r"(?:[A-Z]\.){2,}|[$€£¥]?\d+(?:[.,]\d+)*\w*|[^\W\d]\w*(?:[-'’]\w+)*|[^\w\s]")
+_MOST_COMPARED = 1000  # words of both texts
 
 
 class TextChange(NamedTuple):
@@ -36,17 +38,40 @@ def find_changes(sentence: str, edited: str) -> list[TextChange]:
     new_tokens = list(_TOKEN.finditer(edited))
     old_words = [_ignore_case(token.group()) for token in old_tokens]
     new_words = [_ignore_case(token.group()) for token in new_tokens]
-    matcher = SequenceMatcher(None, old_words, new_words, autojunk=False)
 
     changes = []
-    for operation, old_start, old_end, new_start, new_end in matcher.get_opcodes():
-        if operation == "equal":
-            continue
+    for old_start, old_end, new_start, new_end in _changed_spans(old_words, new_words):
         start, end = _span_of_tokens(old_tokens, old_start, old_end, len(sentence))
         edited_start, edited_end = _span_of_tokens(new_tokens, new_start, new_end, len(edited))
         new = edited[edited_start:edited_end]
         changes.append(TextChange(sentence[:start], sentence[start:end], new, sentence[end:]))
     return changes
+
+
+def _changed_spans(old: list[str], new: list[str]) -> list[tuple[int, int, int, int]]:
+    """Return the start and end of each change in the old words, and in the new ones.
+
+    Texts that are much longer than a sentence have one change: all but the words with which both
+    begin and end. Comparing them in full would take quadratic time.
+    """
+    if old == new:
+        return []
+    if len(old) + len(new) > _MOST_COMPARED:
+        num_first = _num_equal(old, new)
+        num_last = _num_equal(old[num_first:][::-1], new[num_first:][::-1])
+        return [(num_first, len(old) - num_last, num_first, len(new) - num_last)]
+    matcher = SequenceMatcher(None, old, new, autojunk=False)
+    return [
+        (old_start, old_end, new_start, new_end)
+        for kind, old_start, old_end, new_start, new_end in matcher.get_opcodes()
+        if kind != "equal"
+    ]
+
+
+def _num_equal(first: list[str], second: list[str]) -> int:
+    """Return with how many equal words two texts begin."""
+    pairs = zip(first, second, strict=False)
+    return len(list(takewhile(lambda pair: pair[0] == pair[1], pairs)))
 
 
 def _ignore_case(word: str) -> str:

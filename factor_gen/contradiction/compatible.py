@@ -35,7 +35,7 @@ _DATE_WORD = (
     r"(?:[A-Z][a-z]+day|(?:Jan|Feb|Mar|Apr|May|Jun|Jul|Aug|Sep|Oct|Nov|Dec)[a-z]*\.?"
     r"|\d+(?:st|nd|rd|th)?)"
 )
-_DATE_BEFORE = re.compile(rf"(?:\b{_DATE_WORD},?\s)+\Z")
+_DATE_BEFORE = re.compile(rf"(?:\b{_DATE_WORD},?\s){{1,6}}\Z")
 _DATE_AFTER = re.compile(rf"\A(?:,?\s?{_DATE_WORD}\b)+")
 _NEAR = 60  # characters on either side of an edit
 _QUANTITY_NEAR = 40  # characters before or after an edit that are searched for a quantity

@@ -52,7 +52,7 @@ _NUMBER = re.compile(
     re.IGNORECASE,
 )
 _OPEN_LIST = re.compile(
-    r"\b(?:such as|including|for example|for instance|e\.g\.|among (?:them|others))[^.;:]*\Z"
+    r"\b(?:such as|including|for example|for instance|e\.g\.|among (?:them|others))[^.;:]{0,500}\Z"
 )
 _OWN_LISTS = read_word_lists(DATA)
 _NEGATIONS = frozenset(_OWN_LISTS["negations"])

@@ -10,7 +10,7 @@ from itertools import groupby, pairwise
 _FENCE = re.compile(r"\s*(```|~~~)")
 # A line with cells or columns, or with no letter or digit (drawings, lines below headings).
 _CELLS = re.compile(
-    r"\A[\s+|=\-_*#~.:<>/\\^`']+\Z|\|[^|]*\||\t[^\t]*\S[^\t]*\t|\S {3,}\S+(?: \S+)*"
+    r"\A[\s+|=\-_*#~.:<>/\\^`']+\Z|\|[^|]*\||\t[^\S\t]*\S[^\t]*\t|\S {3,}\S+(?: \S+)*"
     r" {3,}\S|\A\s*\||\+--"
 )
 # The gap between two columns. Two spaces after the end of a sentence are no gap.
@@ -30,7 +30,7 @@ _LIST_MARK = re.compile(
 )
 _SENTENCE_END = re.compile(r"[.!?:;][\"'”’)\]]*\Z")
 _SPACES = re.compile(r"[ \n]+")
-_HYPHENATED_BREAK = re.compile(r"([^\W\d_]+)-\n(\w+)")  # a hyphen at the end of a line
+_HYPHENATED_BREAK = re.compile(r"(?<![^\W\d_])([^\W\d_]+)-\n(\w+)")  # a hyphen at the end of a line
 _WORD = re.compile(r"[^\W\d_]+")
 _LEAST_WORDS = 6  # words of a short line that runs on into the next
 _VERSE_CAPITALS = 0.8  # share of the lines of verse and lists that begin with a capital

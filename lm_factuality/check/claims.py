@@ -107,7 +107,7 @@ _HAS_AUXILIARY = re.compile(r"\b(?:is|are|was|were|has|had|have|can|will|does|di
 _LABEL = re.compile(rf"[^:.!?]{{1,{_LONGEST_LABEL}}}:\s+(?=\S)")
 # The number of a heading, such as "2.1." or "Step 2:".
 _HEADING_NUMBER = re.compile(r"^(?:(?:step|part|chapter) )?\d{1,3}(?:\.\d{1,3}){0,5}[.):]? ", re.I)
-_EMPTY_CELL = re.compile(r"\W*(?:n/?a)?\W*", re.IGNORECASE)
+_EMPTY_CELL = re.compile(r"\W*(?:n/?a\W*)?", re.IGNORECASE)
 _SIGNS = str.maketrans({"\u2705": "Yes", "\u2714": "Yes", "\u2713": "Yes"}) | str.maketrans(
     {"\u274c": "No", "\u2718": "No", "\u2717": "No"}
 )

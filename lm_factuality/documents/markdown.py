@@ -26,7 +26,7 @@ _INLINE_MARKUP = re.compile(r"[\\`*_~\[\]<&]")
 _MAX_NESTING = 100
 # The parser takes quadratic time for thousands of brackets in one block.
 _MAX_INLINE = 20_000  # characters
-_TAG = re.compile(r"<(/?)([a-zA-Z][\w:-]*)[^<>]*>")
+_TAG = re.compile(r"<(/?)([a-zA-Z][\w:-]*)(?![\w:-])[^<>]*>")
 _TITLE_TAGS = ("h1", "h2")
 _SKIPPED_TAGS = ("script", "style", "template")
 _TAGS_WITHIN_LINES = re.compile(

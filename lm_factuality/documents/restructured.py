@@ -14,11 +14,10 @@ from lm_factuality.documents.markdown import table_blocks
 if TYPE_CHECKING:
     from docutils import nodes
 
-_ROLE = re.compile(r":([a-zA-Z][\w:+.-]*):`|`:([a-zA-Z][\w:+.-]*):")
+_ROLE = re.compile(r":([a-zA-Z][\w:+.-]{0,60}):`|`:([a-zA-Z][\w:+.-]{0,60}):")
 _DIRECTIVE = re.compile(
     r"^[ \t]*\.\.[ \t]+(?:\|[^|\n]+\|[ \t]+)?([a-zA-Z][\w:+.-]*)::", re.MULTILINE
 )
-_TARGET = re.compile(r"\A(.*?)\s*<[^<>]*>\Z", re.DOTALL)
 _OPTION = re.compile(r"^:[\w-]+:.*$", re.MULTILINE)
 _SETTINGS = {
     # A document must not include other files of this machine.
@@ -111,8 +110,12 @@ def _keep_text_of_role(
     from docutils import nodes, utils
 
     plain = utils.unescape(text)
-    match = _TARGET.match(plain)
-    return [nodes.inline(rawtext, match[1] if match and match[1] else plain)], []
+    label, opening, target = plain.rpartition("<")
+    # A target is in angle brackets at the end of the text.
+    has_target = opening and target.find(">") == len(target) - 1
+    if has_target and label.rstrip():
+        plain = label.rstrip()
+    return [nodes.inline(rawtext, plain)], []
 
 
 def _directive_that_keeps_text() -> type:

@@ -21,7 +21,7 @@ _SIGN = re.compile(f"[{SIGNS}]")
 _TAIL = 40  # characters around the end of a sentence that show whether it goes on
 _TITLE_OR_ABBREVIATION = re.compile(r"\b(?:Mr|Mrs|Ms|Dr|Prof|Rev|St|vs|No|Gen|Lt|Col|Capt|ca?)\.$")
 # The number of an item of a list. Some published texts hold a backslash and an n for a line break.
-_LIST_NUMBER = re.compile(r"(?:^|\n|\\n|[:;]\s)\s*\d{1,3}\.$")
+_LIST_NUMBER = re.compile(r"(?:^|\n|\\n|[:;]\s)\s{0,80}\d{1,3}\.$")
 # These abbreviations may end a sentence. They do if a word follows that seldom follows a name.
 _INITIAL = re.compile(r"\b(?:Jr|Sr|etc|Inc|Ltd|Co|[A-Z])\.$")
 _FIRST_WORD_OF_SENTENCE = re.compile(

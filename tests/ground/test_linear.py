@@ -12,6 +12,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+from factor_gen.contradiction.compatible import compatible_reason
 from factor_gen.text.sentences import sentence_spans
 from judges.answers import Answer
 from judges.backends.server import parse_reply as parse_server_reply
@@ -40,6 +41,7 @@ from lm_factuality.benchmarks.felm_gen.steps import (
 from lm_factuality.benchmarks.longform.benchmark import strip_markdown
 from lm_factuality.ground.sentences import split_sentences, words_in
 from lm_factuality.ground.thinking import plain_answer, read_output, trailing_opening_mark
+from lm_factuality.retrieval.references.links import find_urls
 
 
 def read_true_or_false(text: str) -> None:
@@ -101,6 +103,8 @@ READERS: dict[str, Callable[[str], Any]] = {
     "pieces": split_into_pieces,
     "prose": strip_markdown,
     "spans": sentence_spans,
+    "links": find_urls,
+    "edit": lambda text: compatible_reason(f"{text} 5 km", f"{text} 7 km"),
 }
 
 # Texts that a reader looks for, or that may mislead it.
@@ -281,3 +285,16 @@ texts = st.lists(
 @given(text=texts)
 def test_a_reader_fails_on_no_text(name: str, text: str):
     READERS[name](text)
+
+
+@pytest.mark.parametrize(
+    ("name", "repetition"),
+    [
+        ("abstention", Repetition(" ", before="The town", after="x is old.")),
+        ("abstention", Repetition(":", before="Unfortunately", after="x")),
+        ("links", Repetition(".", before="[")),
+        ("edit", Repetition("km ")),
+    ],
+)
+def test_a_reader_that_was_slow_is_linear(name: str, repetition: Repetition):
+    assert is_linear(READERS[name], repetition)

@@ -26,13 +26,14 @@ _WORDS = load_words(__package__)
 _SORRY = r"(?:i'?m|i am)(?: \w+){0,2} sorry|(?:my )?(?:sorry|apologies)|i (?:\w+ )?apologi[sz]e"
 # Such as "Unfortunately, but that ".
 _OPENING = re.compile(
-    rf"^\W*(?:(?:unfortunately|sadly|regrettably|however|{_SORRY})\b[\s,:;-]*(?:but |that )?)*",
+    rf"^\W{{0,40}}(?:(?:unfortunately|sadly|regrettably|however|{_SORRY})\b[\s,:;-]{{0,20}}"
+    r"(?:but |that )?)*",
     re.IGNORECASE,
 )
 _HAS_WORD = re.compile(r"\w")
 # Either "I" declines, or an apology is the whole text.
 _DECLINES = re.compile(
-    rf"{_OPENING.pattern}(?:i (?:\w+ )?(?:{_WORDS['cannot']})\b|\W*$)", re.IGNORECASE
+    rf"{_OPENING.pattern}(?:i (?:\w+ )?(?:{_WORDS['cannot']})\b|\W{{0,40}}$)", re.IGNORECASE
 )
 _NOTHING_FOUND = re.compile(_WORDS["nothing_found"], re.IGNORECASE)
 _ASKS_FOR_MORE = re.compile(rf"^\W*(?:{_WORDS['asks']})", re.IGNORECASE)
@@ -48,7 +49,7 @@ _UNDECIDED = re.compile(
 )
 # Where a sentence may turn from an apology to a statement.
 _TURN = re.compile(
-    r";\s*|,?\s+(?:but|although|though|however|yet|except|other than|apart"
+    r";\s*|(?:,|(?<!\s))\s+(?:but|although|though|however|yet|except|other than|apart"
     r" from)\b[\s,]*(?:that\b\s*)?",
     re.I,
 )
@@ -113,10 +114,13 @@ def _does_not_know_subject(text: str) -> bool:
         return False
     # Words with a capital letter are the subject's name.
     names = re.findall(r"[A-Z]\w+", sentences[0][unknown.end() :])
-    subject = re.compile(rf"\W*(?:{'|'.join(['he', 'she', 'they', 'it', *names])})\b", re.I)
-    return not any(
-        subject.match(sentence) and not _UNDECIDED.search(sentence) for sentence in sentences[1:]
-    )
+    subjects = {"he", "she", "they", "it", *(name.lower() for name in names)}
+    for sentence in sentences[1:]:
+        first_word = re.search(r"\w+", sentence)
+        is_about_subject = first_word is not None and first_word[0].lower() in subjects
+        if is_about_subject and not _UNDECIDED.search(sentence):
+            return False
+    return True
 
 
 def _split_clauses(sentence: str) -> list[str]:

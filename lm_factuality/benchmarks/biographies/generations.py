@@ -27,9 +27,10 @@ from lm_factuality.retrieval.bm25 import Searcher
 
 _EXPECTED = "expected ALCE's JSON: {'data': [{'question', 'docs', 'output'}, ...]}"
 _QUESTION = re.compile(
-    r"^\s*tell me (?:a |the )?(?:bio|biography) of\s+(?P<name>.+?)[\s.?!]*$", re.IGNORECASE
+    r"^\s*tell me (?:a |the )?(?:bio|biography) of\s{1,20}(?P<name>.{1,300}?)[\s.?!]{0,20}$",
+    re.IGNORECASE,
 )
-_DISAMBIGUATION = re.compile(r"\s*\(disambiguation\)\s*", re.IGNORECASE)
+_DISAMBIGUATION = re.compile(r"(?:(?<!\s)\s+)?\(disambiguation\)\s*", re.IGNORECASE)
 _CITATION = re.compile(r"\[[\d\s,;\u2013-]+\]")
 _NUMBER = re.compile(r"\d+")
 _QUESTION_START = "Tell me a bio of "

@@ -18,7 +18,7 @@ from lm_factuality.ground.errors import ConfigError
 from lm_factuality.ground.sandbox import BoundedEnvironment
 from lm_factuality.harness.generation import JsonObject
 
-_SPACE_BEFORE_PUNCTUATION = re.compile(r"\s+([.,;:!?])")
+_SPACE_BEFORE_PUNCTUATION = re.compile(r"(?<!\s)\s+([.,;:!?])")
 NOT_TEXT = "is missing or no text (null, NaN, true, false or a list)"
 LONE_SURROGATE = (
     "holds half of a surrogate pair, which is not a character; write the character itself or its"

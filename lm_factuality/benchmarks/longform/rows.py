@@ -45,7 +45,7 @@ KnowledgeSource: TypeAlias = Knowledge | Index | None
 
 _Count = Annotated[int, Field(ge=1)]
 
-_DISAMBIGUATION = re.compile(r"\s*\([^()]*\)\s*$")
+_DISAMBIGUATION = re.compile(r"(?:(?<!\s)\s+)?\([^()]*\)\s*$")
 """The end of a title that tells namesakes apart, such as ``(Eastmark)``."""
 
 

@@ -45,7 +45,7 @@ FAILURE_MEANINGS: Mapping[str, str] = {**TABLES["unreached"], **TABLES["reached"
 # web.archive.org/web/2020/https://... or ?to=https%3A//. There may be no space between two URLs.
 _URL_START = re.compile(r"(?<![/=&?:#])(?<!%[0-9A-Fa-f]{2})(?=https?://)", re.IGNORECASE)
 _URL_END = re.compile(r"[\s<>\"]")
-_WITHOUT_SCHEME = re.compile(r"www\.[^\s/]+\.\S+|(?:[\w-]+\.)+[a-z]{2,}/\S*", re.IGNORECASE)
+_WITHOUT_SCHEME = re.compile(r"www\.[^\s/]{1,253}\.\S+|(?:[\w-]+\.)+[a-z]{2,}/\S*", re.IGNORECASE)
 _OPENING = "([{<'\"“‘«"
 # The opening bracket of each closing bracket.
 _BRACKETS = {")": "(", "]": "[", "}": "{", ">": "<"}
