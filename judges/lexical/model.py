@@ -5,6 +5,7 @@
 
 import hashlib
 import json
+import math
 from collections.abc import Callable, Collection, Mapping, Sequence
 from dataclasses import dataclass
 from functools import cached_property
@@ -15,7 +16,6 @@ from typing import Annotated, Any
 import numpy as np
 import numpy.typing as npt
 from pydantic import Field
-from scipy.special import expit
 
 from judges.lexical.comparison import Comparison
 from judges.lexical.words import ADDITIVES, KINSHIP, ParsedPassage, Word
@@ -226,7 +226,9 @@ class LexicalModel:
         # The coefficients have the order in which the file lists them.
         weights = np.array(list(self.coefficients.values()))
         features = feature_vector(comparison, self.coefficients)
-        return float(expit(self.intercept + features @ weights))
+        log_odds = float(self.intercept + features @ weights)
+        # The same function of scipy takes a quarter of a second to import.
+        return 1 / (1 + math.exp(-log_odds))
 
     def judge(self, claim: str, passages: Sequence[ParsedPassage]) -> LexicalVerdict:
         """Decide whether passages support a claim.

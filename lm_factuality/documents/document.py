@@ -5,6 +5,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from pathlib import Path
 
+from lm_factuality.ground.packages import how_to_install
 from lm_factuality.ground.replies import REPLACEMENT_CHARACTER
 
 # Larger texts are hardly ever meant to be one document, and would have to fit into memory.
@@ -123,7 +124,7 @@ def need_library(module: str, package: str, format_name: str) -> None:
     """
     if importlib.util.find_spec(module) is None:
         raise UnreadableError(
-            f"reading {format_name} needs {package}: pip install 'lm-factuality[documents]'"
+            f"reading {format_name} needs {package}: {how_to_install('documents')}"
         )
 
 

@@ -56,12 +56,21 @@ def missing_package(name: str, what: str, extra: str, error: ImportError) -> Con
         extra: The extra of ``lm-factuality`` that installs it.
         error: The reason why it cannot be imported.
     """
+    return ConfigError(
+        f"{what} needs {name}, which cannot be imported ({first_line(error)}):"
+        f" {how_to_install(extra)}"
+    )
+
+
+def how_to_install(extra: str) -> str:
+    """Return the command that installs an extra of ``lm-factuality``, and the packages it brings.
+
+    Example:
+        ``pip install 'lm-factuality[plots]', which installs matplotlib``
+    """
     missing = sorted(_missing_requirements(extra))
     all_packages = f", which installs {', '.join(missing)}" if missing else ""
-    return ConfigError(
-        f"{what} needs {name}, which cannot be imported ({first_line(error)}): pip install"
-        f" 'lm-factuality[{extra}]'{all_packages}"
-    )
+    return f"pip install 'lm-factuality[{extra}]'{all_packages}"
 
 
 def _missing_requirements(extra: str) -> Iterator[str]:

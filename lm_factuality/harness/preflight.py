@@ -21,7 +21,7 @@ from judges.backends.api_client import find_client_key
 from judges.backends.server import OPENAI_KEY_VARIABLE
 from lm_factuality.ground.errors import ConfigError, DataError, ModelError, listed, printable
 from lm_factuality.ground.http import is_local, is_web_address
-from lm_factuality.ground.packages import first_line
+from lm_factuality.ground.packages import first_line, how_to_install
 
 logger = logging.getLogger(__name__)
 
@@ -42,12 +42,12 @@ _DEFAULT_URLS = {
 """The model classes of lm_eval that ask an OpenAI-compatible server, each with its address."""
 
 _PACKAGES = {
-    **dict.fromkeys(_DEFAULT_URLS, ("tenacity", "lm-factuality[api]")),
-    "vllm": ("vllm", "lm-factuality[vllm]"),
-    "vllm-vlm": ("vllm", "lm-factuality[vllm]"),
-    "sglang": ("sglang", "sglang"),
+    **dict.fromkeys(_DEFAULT_URLS, ("tenacity", "api")),
+    "vllm": ("vllm", "vllm"),
+    "vllm-vlm": ("vllm", "vllm"),
+    "sglang": ("sglang", ""),
 }
-"""The module that a model class of lm_eval imports when it is made, and what installs it."""
+"""The module that a model class of lm_eval imports when it is made, and the extra that has it."""
 
 
 def check_package(model: str) -> None:
@@ -59,11 +59,12 @@ def check_package(model: str) -> None:
     Raises:
         ConfigError: It is not installed.
     """
-    module, requirement = _PACKAGES.get(model, ("", ""))
+    module, extra = _PACKAGES.get(model, ("", ""))
     if module and find_spec(module) is None:
+        advice = how_to_install(extra) if extra else f"pip install {module}"
         raise ConfigError(
-            f"--model {model}: the package {module} is not installed; run pip install"
-            f" '{requirement}', or choose another --model"
+            f"--model {model}: the package {module} is not installed; choose another --model, or"
+            f" run {advice}"
         )
 
 

@@ -134,7 +134,8 @@ def chat_words(url: str, model: str = "m", task: str = "sample_felm") -> list[st
         ),
         pytest.param(
             ["--model", "vllm", "--model_args", "pretrained=x", "--tasks", "sample_factor"],
-            "the package vllm is not installed; run pip install 'lm-factuality[vllm]'",
+            "the package vllm is not installed; choose another --model, or run pip install"
+            " 'lm-factuality[vllm]', which installs vllm",
             id="vllm not installed",
             marks=pytest.mark.skipif(
                 preflight.find_spec("vllm") is not None, reason="vllm is installed"
