@@ -15,7 +15,6 @@ EVERYWHERE = (
     ("pretrained=Qwen/Qwen2.5-7B-Instruct", "pretrained={chat},dtype=float32"),
     ("pretrained=Qwen/Qwen3-8B", "pretrained={chat},dtype=float32"),
     ("pretrained=HuggingFaceTB/SmolLM2-135M-Instruct", "pretrained={chat},dtype=float32"),
-    ("pretrained=MODEL", "pretrained={chat},dtype=float32"),
     ("pretrained=huggyllama/llama-7b", "pretrained={larger},dtype=float32"),
     (
         "pretrained=facebook/opt-13b,amateur=facebook/opt-125m",
