@@ -144,6 +144,8 @@ FILES = {
         ("build", "recipe.yaml"),
         ("build", "rows.yaml"),
         ("build", "gpt2.yaml"),
+        ("judge", "server.yaml"),
+        ("build", "llm.yaml"),
         ("build", "german.yaml"),
     ),
     "docs/judges.md": (
