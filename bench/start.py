@@ -35,7 +35,7 @@ _COMMANDS = (
     "check --out checked",
     "compare results",
     "report results --out page",
-    "verify claims.jsonl --judge lexical --out verdicts.jsonl",
+    "verify --pairs claims.jsonl --judge lexical --out verdicts.jsonl",
     "leaderboard check submissions",
 )
 
