@@ -80,12 +80,14 @@ each_workflow = pytest.mark.parametrize("path", WORKFLOWS, ids=lambda path: path
 
 
 @each_workflow
-def test_a_workflow_may_only_read_and_prove_who_it_is(path):
+def test_a_workflow_may_only_read_publish_pages_and_prove_who_it_is(path):
     workflow = yaml.safe_load(path.read_text(encoding="utf-8"))
 
     assert workflow["permissions"] == {"contents": "read"}
     for job in workflow["jobs"].values():
-        assert set(job.get("permissions", {})) <= {"id-token"}
+        permissions = job.get("permissions", {})
+        assert permissions.get("contents", "read") == "read"
+        assert set(permissions) <= {"contents", "id-token", "pages"}
 
 
 @each_workflow
@@ -95,9 +97,10 @@ def test_a_workflow_runs_scripts_of_the_repository_and_actions_of_a_version(path
     for job in workflow["jobs"].values():
         for step in job["steps"]:
             if "run" in step:
-                assert (REPOSITORY / step["run"].strip()).is_file(), step["run"]
+                command = step["run"].strip()
+                assert command.startswith("make ") or (REPOSITORY / command).is_file(), command
             else:
-                assert re.fullmatch(r"[\w-]+/[\w-]+@(v\d+|release/v1)", step["uses"])
+                assert re.fullmatch(r"[\w-]+/[\w-]+@(v\d+|release/v1|[0-9a-f]{40})", step["uses"])
 
 
 @pytest.fixture
