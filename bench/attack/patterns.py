@@ -20,8 +20,6 @@ from collections import defaultdict
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
 from pathlib import Path
-from re import _constants as codes  # type: ignore[attr-defined]
-from re import _parser as parser  # type: ignore[attr-defined]
 from typing import Any, NamedTuple
 
 from tqdm.auto import tqdm
@@ -30,6 +28,13 @@ from lm_factuality.ground.console import print_table
 from lm_factuality.ground.packages import Patterns
 
 PACKAGES = ("lm_factuality", "judges", "factor_gen")
+
+if sys.version_info >= (3, 11):
+    from re import _constants as codes  # type: ignore[attr-defined]
+    from re import _parser as parser  # type: ignore[attr-defined]
+else:
+    import sre_constants as codes
+    import sre_parse as parser
 
 NOT_FROM_OUTSIDE = {
     "lm_factuality.ground.settings": "types and keys of a user's own YAML, in an error",
