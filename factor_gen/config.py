@@ -36,7 +36,7 @@ _KEY_OF_SINGLE_VALUE = {
     "contradiction": "kind",
 }
 # Each sentence that is tried costs a question to the model, which asks for all error types at once.
-_DEFAULTS_OF_LLM = {"select": {"draws": 3}, "generate": {"per_type": 2}}
+_DEFAULTS_OF_LLM = {"select": {"draws": 4}, "generate": {"per_type": 2}}
 # These settings say where the build runs and how the work is shared out, not what is built.
 _NOT_DESCRIBED = {"folder", "yaml", "contexts", "engine", "workers", "shard"}
 

@@ -159,7 +159,7 @@ class SelectSettings:
     draws: Count = 40
     """How many sentences are tried until one gives a row of two types; the paper's: 1.
 
-    With the generator ``llm`` the default is 3, because the model is asked about each sentence.
+    With the generator ``llm`` the default is 4, because the model is asked about each sentence.
     """
 
     once: Truth = True
