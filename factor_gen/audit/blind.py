@@ -15,6 +15,7 @@ from factor_gen.audit.records import EstimatedShare
 from factor_gen.records import last_words
 from lm_factuality.benchmarks.asked import SKIP, Item, Unit, load_questions
 from lm_factuality.benchmarks.declaration import ComparisonTable
+from lm_factuality.benchmarks.factor.benchmark import BENCHMARK
 from lm_factuality.benchmarks.factor.rows import Row, normalise_spacing
 from lm_factuality.ground.console import format_number
 from lm_factuality.ground.errors import ConfigError
@@ -57,7 +58,7 @@ def draw_blind_sheet(targets: Sequence[str], rows: int, seed: int) -> Sheet:
         sources.append(SheetSource(target, sha256_of(path) if path.is_file() else ""))
 
     questions = tuple(load_questions(__package__).values())
-    pool = Pool("factor", questions, tuple(sources), tuple(units))
+    pool = Pool(BENCHMARK.kind, questions, tuple(sources), tuple(units))
     return make_sheet(pool, fewest * len(targets), (_SOURCE,), seed=seed)
 
 
