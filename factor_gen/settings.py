@@ -57,7 +57,7 @@ def _read_filter(value: object) -> object:
     if isinstance(value, dict) and "margin" in value:
         raise ValueError(
             "has margin, which does not exist any more; write drop and form in its place, such as"
-            " fluency: {drop: 4.0, form: 3.0}, or leave it out"
+            " fluency: {drop: 6.0, form: 3.0}, or leave it out"
         )
     # An empty line in a YAML would turn the filter off by accident.
     if value is None:
@@ -273,7 +273,7 @@ class FluencySettings:
     revision: Text | None = None
     """The branch, tag or commit of a model of the Hub."""
 
-    drop: Annotated[Number, Field(ge=0)] = 4.0
+    drop: Annotated[Number, Field(ge=0)] = 6.0
     """How far the edit may lower the log-probability of a token after it, in nats."""
 
     form: Annotated[Number, Field(ge=0)] = 3.0

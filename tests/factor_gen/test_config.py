@@ -60,7 +60,7 @@ def test_the_defaults_are_the_values_of_the_paper(write: WriteYaml) -> None:
     assert settings.select == SelectSettings(min_words=10)
     assert settings.types == TypesSettings()
     assert settings.choose == ChooseSettings(contradictions=3)
-    assert settings.filter.fluency == FluencySettings(model="gpt2", drop=4.0, form=3.0)
+    assert settings.filter.fluency == FluencySettings(model="gpt2", drop=6.0, form=3.0)
 
 
 @pytest.mark.parametrize(
@@ -323,7 +323,7 @@ def test_described_settings_have_no_folder_of_this_machine(
     assert str(tmp_path) not in json.dumps(described)
     assert described["corpus"]["path"] == "news.jsonl"
     assert described["filter"] == {
-        "fluency": {"model": "tiny", "drop": 4.0, "form": 3.0, "context": 60, "batch_size": 32},
+        "fluency": {"model": "tiny", "drop": 6.0, "form": 3.0, "context": 60, "batch_size": 32},
     }
     assert described["contradiction"] == {"kind": "offline"}
 

@@ -203,7 +203,7 @@ def fingerprint_with(checkpoint: Path) -> dict[str, dict[str, object]]:
 def test_the_fingerprint_has_the_settings_and_the_type_of_numbers(checkpoint: Path) -> None:
     fingerprint = fingerprint_with(checkpoint)
 
-    assert fingerprint["fluency"]["drop"] == 4.0
+    assert fingerprint["fluency"]["drop"] == 6.0
     assert fingerprint["fluency"]["dtype"] == str(DTYPE).removeprefix("torch.")
 
 
