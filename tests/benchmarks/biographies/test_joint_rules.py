@@ -101,8 +101,8 @@ def test_each_rule_has_five_cases():
     assert set(rules.values()) == {5}
 
 
-def test_each_case_of_the_joint_question_has_a_recorded_reply():
-    case_ids = {case["id"] for case in CASES["joint"]}
+def test_each_case_has_a_recorded_reply():
+    case_ids = {case["id"] for cases in CASES.values() for case in cases}
 
     assert case_ids - recorded_replies().keys() == set()
 
