@@ -246,7 +246,7 @@ class LexicalModel:
         return LexicalVerdict(probability, is_supported, explain(comparison))
 
 
-def explain(comparison: Comparison) -> str:
+def explain(comparison: Comparison, all_passages: Comparison | None = None) -> str:
     """Say in one line which words of a claim the passages have and where they differ.
 
     Example:
@@ -254,6 +254,8 @@ def explain(comparison: Comparison) -> str:
 
     Args:
         comparison: The claim and its passages.
+        all_passages: The claim with all passages that a reader sees, if ``comparison`` has only one
+            of them. Words that stand in the others are not missing.
 
     Returns:
         The line, which lists at most five of the missing names and words.
@@ -262,14 +264,24 @@ def explain(comparison: Comparison) -> str:
     if num_words == 0:
         return "no content words to look for"
 
-    num_covered = num_words - len(comparison.missing_words)
+    searched = all_passages or comparison
+    num_covered = num_words - len(searched.missing_words)
     parts = [f"{num_covered} of {num_words} content words covered"]
+    if comparison.missing_words and not searched.missing_words:
+        parts.append("no passage has all of them")
 
-    # Names are listed as a whole, so their words are not listed again.
-    missing = [" ".join(word.text for word in name) for name in comparison.missing_names]
-    missing += [word.text for word in comparison.missing_words if not word.is_name]
+    # Names are listed as a whole, so their words are not listed again. A name whose words are all
+    # somewhere in the passages is not missing, but its words do not stand together.
+    missing = []
+    apart = []
+    for name in searched.missing_names:
+        has_all_words = {word.stem for word in name} <= searched.passage_stems
+        (apart if has_all_words else missing).append(" ".join(word.text for word in name))
+    missing += [word.text for word in searched.missing_words if not word.is_name]
     if missing:
         parts.append(f"not in the passages: {', '.join(missing[:_MAX_LISTED_WORDS])}")
+    if apart:
+        parts.append(f"not together in the passages: {', '.join(apart[:_MAX_LISTED_WORDS])}")
 
     if comparison.negation_differs:
         parts.append("negation differs")

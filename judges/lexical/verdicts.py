@@ -102,4 +102,5 @@ def find_verdict(
         doubts.append(doubt)
     if doubts:
         return LexicalFinding("not_found", min(probability, DOUBTED_PROBABILITY), doubts[0])
-    return LexicalFinding("not_found", probability, explain(comparisons[ranking[0]]))
+    reason = explain(comparisons[ranking[0]], Comparison(claim, passages))
+    return LexicalFinding("not_found", probability, reason)

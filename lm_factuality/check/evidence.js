@@ -69,12 +69,10 @@ function drawPassages(claim) {
 
 function drawPassage(claim, place) {
   const [document_, title, text] = data.passages[claim.evidence[place]];
-  const score = claim.scores[place];
   return el("figure", { class: `source${place === claim.deciding ? " decides" : ""}` },
     el("figcaption", {},
       el("strong", { dir: "auto" }, title || document_),
-      title && title !== document_ ? el("span", { class: "document", dir: "auto" }, document_) : null,
-      typeof score === "number" ? el("span", { class: "quiet score" }, `nearness ${score.toFixed(2)}`) : null),
+      title && title !== document_ ? el("span", { class: "document", dir: "auto" }, document_) : null),
     el("blockquote", { class: `passage${text.length > LONG_TEXT ? " long" : ""}`, dir: "auto", ...scrolling(text, "Passage") },
       place === claim.deciding && claim.marks ? markPassage(text, claim.marks) : text));
 }

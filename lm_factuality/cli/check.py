@@ -204,7 +204,8 @@ def _print_result(checked: "FinishedCheck", out: Path | None) -> None:
 def _notes(checked: "FinishedCheck") -> Iterator[str]:
     """Yield the notes below the table: the evidence, corrections, refusals and problems."""
     result = checked.result
-    yield f"{_evidence_note(checked)}. Claims of one answer are a cluster."
+    yield f"{_evidence_note(checked)}."
+    yield "The intervals allow for claims of one answer being right or wrong together."
     yield f"The judge's verdicts: {checked.certification}."
     if result.num_corrected:
         share = _format_share(result.as_judged())

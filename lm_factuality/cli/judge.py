@@ -664,7 +664,11 @@ def certify(
     for path in save_certificate(certificate, out):
         echo(f"Written to {path}")
     if not trial.data["is_published"]:
-        echo("Later runs will not attach this certificate: its data is not the data as published.")
+        echo(
+            "Later runs will not attach this certificate by themselves, since its data is not the"
+            " data as published. To use it on the leaderboard sample, give it to 'leaderboard pack"
+            " --certificate'."
+        )
 
 
 @dataclass(frozen=True)

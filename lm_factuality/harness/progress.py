@@ -47,15 +47,18 @@ def reported_requests(
         kind: What is asked for, such as ``log-likelihoods``.
         longest_answer: The most tokens of an answer; 0 if no text is generated.
     """
-    num_answered = 0
+    num_answered = 0.0
     num_passes = 0
     hook: Any = lm.cache_hook
     add_partial = hook.add_partial
     num_kept_before = getattr(hook, "num_kept", 0)
 
-    def count_and_add(*arguments: object) -> None:
+    def count(number: float) -> None:
         nonlocal num_answered
-        num_answered += 1
+        num_answered += number
+
+    def count_and_add(*arguments: object) -> None:
+        count(1)
         add_partial(*arguments)
 
     def count_pass(*_: object) -> None:
@@ -67,7 +70,7 @@ def reported_requests(
         num_kept = getattr(hook, "num_kept", 0) - num_kept_before
         num_asked = max(1, num_requests - num_kept)
         if num_answered or not num_passes:
-            return f"{kind}: {describe_progress(num_answered, num_asked, seconds)}"
+            return f"{kind}: {describe_progress(int(num_answered), num_asked, seconds)}"
         num_batches = -(-num_asked // _batch_size(lm))
         most_seconds = seconds * num_batches * longest_answer / num_passes
         return (
@@ -82,6 +85,9 @@ def reported_requests(
         if longest_answer and hasattr(network, "register_forward_hook"):
             stack.callback(network.register_forward_hook(count_pass).remove)
         stack.enter_context(replaced(hook, add_partial=count_and_add))
+        # hf-tree announces no single answer, since it answers requests in groups.
+        if hasattr(lm, "count_answered"):
+            stack.enter_context(replaced(lm, count_answered=count))
         stack.enter_context(_reports(describe))
         yield
 

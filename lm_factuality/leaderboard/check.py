@@ -499,9 +499,12 @@ def _check_judge(evidence: Evidence, task_evidence: TaskEvidence) -> Iterator[Re
 
     missing = _missing_certificate(evidence.rules.certificate, certificates.values())
     if missing:
+        # Only a board that takes any certificate, such as the sample's, takes one of the sample.
+        takes_sample = evidence.rules.certificate == "any"
+        judge_and_data = "lexical --sample" if takes_sample else "CONFIG"
         advice = (
-            "make one by lm-factuality certify --judge CONFIG --out certificate.json; pack with"
-            " --certificate"
+            f"make one by lm-factuality certify --judge {judge_and_data} --out certificate.json;"
+            " pack with --certificate certificate.json"
         )
         yield Refusal("JUDGE_UNCERTIFIED", task.task, f"{missing}: {advice}")
 

@@ -139,6 +139,13 @@ class HFTree(HFLM):  # type: ignore[misc]
         """
         return None
 
+    def count_answered(self, number: float) -> None:
+        """Learn that requests were answered. A run replaces this to report its progress.
+
+        Args:
+            number: How many requests, which may be a part of one.
+        """
+
     def _cores(self) -> int:
         """Return how many threads may score parts of the trie at the same time."""
         return torch.get_num_threads() if self.device.type == "cpu" else 1
@@ -188,6 +195,11 @@ class HFTree(HFLM):  # type: ignore[misc]
             disable=disable_tqdm or self.rank != 0,
         ) as bar:
 
+            def count_positions(number: int) -> None:
+                """Show that some positions of the trie are computed."""
+                bar.update(number)
+                self.count_answered(number * len(requests) / len(trie))
+
             def score_part(
                 part: TokenTrie, engine: PackedEngine, budget: PassBudget
             ) -> TargetScores:
@@ -195,7 +207,7 @@ class HFTree(HFLM):  # type: ignore[misc]
                 # Turning off gradients holds only for the thread that does it.
                 with self._forward_context():
                     return score_trie(
-                        part, engine, budget, self.softmax_dtype, self._rescore(), bar.update
+                        part, engine, budget, self.softmax_dtype, self._rescore(), count_positions
                     )
 
             budget = self._budget(trie)

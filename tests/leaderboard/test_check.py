@@ -554,7 +554,10 @@ def test_a_judge_without_a_certificate_is_refused(forger):
     )
     (forger.folder / "certificate.json").unlink()
 
-    assert "JUDGE_UNCERTIFIED" in refusal_codes(forger)
+    refusals = [refusal for refusal in refusals_of(forger) if refusal.code == "JUDGE_UNCERTIFIED"]
+
+    assert refusals
+    assert "certify --judge lexical --sample --out certificate.json" in str(refusals[0])
 
 
 def change_the_judge_s_temperature(content):

@@ -366,3 +366,15 @@ def test_cached_responses_give_the_same_results(
     assert logprobs_of_choices(cached_output) == pytest.approx(
         logprobs_of_choices(output), abs=1e-3
     )
+
+
+def test_answers_are_counted_while_a_group_is_scored(checkpoint, monkeypatch):
+    tree, _ = load_tree_and_hf(build_model("gpt2"), checkpoint)
+    requests = make_requests(60)
+    counts = []
+    monkeypatch.setattr(tree, "count_answered", counts.append)
+
+    tree._loglikelihood_tokens(requests, True)
+
+    assert len(counts) > 0
+    assert sum(counts) == pytest.approx(len(requests))

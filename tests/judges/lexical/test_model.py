@@ -16,6 +16,7 @@ from bench.lexical import fit as fitting_command
 from bench.lexical.evaluate import assess, evaluate, read_citations
 from bench.lexical.fit import best_threshold, fit, regress
 from judges.lexical.model import COEFFICIENTS, FEATURES, load_lexical_model
+from judges.lexical.verdicts import find_verdict
 from judges.lexical.words import parse_passage
 from lm_factuality.ground.errors import DataError
 
@@ -82,6 +83,25 @@ def test_a_verdict_has_a_reason_of_one_line(claim, is_supported, reason):
     assert support.is_supported is is_supported
     assert reason in support.reason
     assert "\n" not in support.reason
+
+
+def test_words_of_any_shown_passage_are_not_called_missing():
+    claim = "A job that uses too much memory gets a warning first."
+    passages = ["Memory is large.", "A job that is too large is killed without a warning."]
+
+    finding = find_verdict(
+        load_lexical_model(), claim, [parse_passage(passage) for passage in passages]
+    )
+
+    assert finding.reason.startswith(
+        "3 of 6 content words covered; not in the passages: uses, gets, first"
+    )
+
+
+def test_a_name_whose_words_stand_apart_is_not_called_missing():
+    support = judge_claim("The Anchor Ships arrived.", "Anchor here. The long tale of the Ships.")
+
+    assert "not together in the passages: Anchor Ships" in support.reason
 
 
 def test_namesakes_lower_the_probability_and_are_named():
