@@ -105,7 +105,7 @@ def _blame(example: Example) -> str:
     """Name the stage that rejected the most contradictions of a document, to end its reason.
 
     Example:
-        ``; most were rejected by filter``, or an empty text if no stage rejected any.
+        ``; the stage filter rejected most``, or an empty text if no stage rejected any.
     """
     stages = [Refusal.parse(candidate.rejected).stage for candidate in example.candidates]
     rejections = Counter(stage for stage in stages if stage)
@@ -113,7 +113,7 @@ def _blame(example: Example) -> str:
         return ""
     # Of two stages with as many, the one that rejected first is named.
     [(stage, _)] = rejections.most_common(1)
-    return f"; most were rejected by {stage}"
+    return f"; the stage {stage} rejected most"
 
 
 def usable_candidates(example: Example, settings: ChooseSettings) -> list[Candidate]:

@@ -12,6 +12,7 @@ import numpy as np
 import numpy.typing as npt
 import torch
 from torch.nn.functional import cross_entropy
+from tqdm.auto import tqdm
 from transformers import AutoModelForCausalLM, AutoTokenizer, PreTrainedTokenizerBase
 
 from factor_gen.settings import FluencySettings
@@ -176,7 +177,10 @@ class FluencyModel:
         # Sums are rounded differently in a pass of another size. So the size is fixed, and does not
         # depend on the memory of the machine. Every token of a pass may be one that is scored.
         budget = PassBudget(tokens=self.budget, targets=self.budget)
-        scores = score_trie(trie, self._engine, budget)
+        with tqdm(
+            total=len(trie), desc="fluent?", unit=" tokens", delay=2, leave=False
+        ) as progress:
+            scores = score_trie(trie, self._engine, budget, progress=progress.update)
         # A text's targets are the positions of its tokens among all that were scored.
         return [scores.logprobs[targets] for targets in trie.targets_by_request]
 

@@ -3,6 +3,7 @@
 ``factor-gen build`` and :mod:`lm_factuality.api` call :func:`build`.
 """
 
+import logging
 from collections import Counter
 from collections.abc import Mapping, Sequence
 from contextlib import closing
@@ -13,6 +14,7 @@ from typing import Any
 
 from tqdm.auto import tqdm
 
+from factor_gen.audit.records import FEWEST
 from factor_gen.choose import choose_rows
 from factor_gen.config import describe_settings
 from factor_gen.corpus import (
@@ -40,9 +42,12 @@ from factor_gen.shards import (
     sufficient_num_types,
 )
 from factor_gen.stages import READ, STAGES, StageOpener, StageRunner, open_stage
+from lm_factuality.ground.console import plural
 from lm_factuality.ground.errors import ConfigError, DataError
 from lm_factuality.ground.files import locked_folder, write_json
 from lm_factuality.ground.packages import need
+
+logger = logging.getLogger(__name__)
 
 # So much of a corpus is read for the collocations of its words, in evenly spread shards.
 _COLLOCATION_BYTES = 8_000_000
@@ -242,12 +247,22 @@ def _read_corpus(
     examples = split_into_sentences(checked_documents, corpus.unwrap, corpus.language)
 
     num_shards = 0
+    num_documents = 0
     # The last shard may be smaller than the others.
     while shard := list(islice(examples, settings.shard)):
         folder.write_shard(num_shards, shard)
         num_shards += 1
+        num_documents += len(shard)
     if num_shards == 0:
         raise _no_documents_error(num_left_out)
+    if num_documents < FEWEST:
+        logger.warning(
+            "the corpus has %s, and a document gives at most one row: with fewer than %d the audit"
+            " cannot tell what the rows give away; add documents, or split long ones into several"
+            " files, for example at their headings",
+            plural(num_documents, "document"),
+            FEWEST,
+        )
 
     counts = {"shards": num_shards, "filtered": dict(sorted(num_left_out.items()))}
     # This file marks the documents as complete.

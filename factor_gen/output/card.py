@@ -10,7 +10,7 @@ from typing import Any
 import yaml
 from jinja2 import Environment, StrictUndefined
 
-from factor_gen.audit.records import PAPER, BenchmarkAudit
+from factor_gen.audit.records import FEWEST, PAPER, BenchmarkAudit
 from factor_gen.audit.tables import baseline_table
 from factor_gen.config import describe_settings
 from factor_gen.records import CUT_PREFIX, CUT_WORDS, PREFIX, replace_surrogates, shorten_paths
@@ -51,6 +51,8 @@ def dataset_card(
         goal=sufficient_num_types(settings),
         yaml=yaml.safe_dump(describe_settings(settings), sort_keys=False, allow_unicode=True),
         paper=PAPER,
+        is_small=audit.documents < FEWEST,
+        fewest=FEWEST,
         prefix=PREFIX,
         cut_prefix=CUT_PREFIX,
         cut_words=CUT_WORDS,

@@ -242,7 +242,7 @@ def test_the_reason_names_the_stage_that_rejected_the_most_contradictions() -> N
     [outcome] = choose([make_example(candidates)])
 
     assert isinstance(outcome, Example)
-    reason = "fewer than 3 contradictions; most were rejected by filter"
+    reason = "fewer than 3 contradictions; the stage filter rejected most"
     assert outcome.unused == f"choose: {reason}"
 
 

@@ -32,6 +32,14 @@ def test_a_build_counts_its_documents_and_rows(settings: BuildSettings, tmp_path
     assert built.unused == {}
 
 
+def test_a_build_of_few_documents_warns_at_its_start(
+    settings: BuildSettings, tmp_path: Path, caplog: pytest.LogCaptureFixture
+) -> None:
+    build(settings, tmp_path / "out", opener=open_tiny)
+
+    assert "the corpus has 8 documents, and a document gives at most one row" in caplog.text
+
+
 def test_rows_are_sentences_of_the_corpus(settings: BuildSettings, tmp_path: Path) -> None:
     built = build(settings, tmp_path / "out", opener=open_tiny)
 

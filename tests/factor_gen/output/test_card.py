@@ -251,11 +251,20 @@ def test_the_card_does_not_say_so_if_all_filters_were_off(make_card: MakeCard) -
     assert "No filter saw" not in make_card(choose=HIDDEN)
 
 
-def test_the_card_shows_what_blind_baselines_win(card: str) -> None:
-    [most_words] = [row for row in read_table_rows(card) if row[0] == "most words"]
+def test_the_card_shows_what_blind_baselines_win(
+    make_card: MakeCard, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("factor_gen.output.card.FEWEST", 1)
+
+    [most_words] = [row for row in read_table_rows(make_card()) if row[0] == "most words"]
 
     assert most_words[1:3] == ["surface", "50.0%"]
     assert most_words[-1] == "too few documents to tell"
+
+
+def test_the_card_of_few_documents_has_one_line_in_place_of_the_baselines(card: str) -> None:
+    assert card.count("too few documents to tell") == 1
+    assert "most words" not in card
 
 
 def test_the_card_does_not_depend_on_the_engine(make_card: MakeCard, card: str) -> None:
