@@ -21,6 +21,10 @@ from lm_factuality.results.compare import headline_table, notes_of, with_display
 from lm_factuality.results.read import to_results_file
 
 # The screen names at most this many reasons for unscored items per task.
+_ABOUT_GUESSING = (
+    "Guess baseline: what a guess without knowledge scores on these rows. It need not be 1 in the"
+    " number of choices, because the false choices are edits of the true one."
+)
 _MOST_REASONS = 3
 
 
@@ -64,8 +68,11 @@ def _print_scores(runs: Iterable[Run]) -> None:
     for (_, score_name), table_runs in runs_by_table.items():
         # All tasks of a table have the same benchmark.
         benchmark = benchmark_of(table_runs[0].task)
+        table = headline_table(benchmark, with_display_names(table_runs), score_name)
+        if "#guess baseline" in table.columns:
+            table = table._replace(notes=[*table.notes, _ABOUT_GUESSING])
         echo()
-        print_table(*headline_table(benchmark, with_display_names(table_runs), score_name))
+        print_table(*table)
 
 
 def _describe_reasons(item_reasons: Iterable[str | None]) -> list[str]:

@@ -112,9 +112,12 @@ def run(
     saved = _save_retrieved(current, output, earlier_files)
     # In a run of several processes, only the first one prints results.
     if printed_results:
+        model_args = options["model_args"]
+        # lm_eval names the model only if it saves the results.
+        model_name = model_args.get("pretrained") or model_args.get("model")
         finished = Finished(
             # lm_eval prints the table of tasks first, and a table of groups after it.
-            content=printed_results[0],
+            content={"model_name": model_name, **printed_results[0]},
             # The names of results files end in a date, so the last name is the newest file.
             path=max(saved, default=None),
             unscored={name: task.unscored for name, task in current.tasks.items()},

@@ -85,6 +85,7 @@ def test_a_task_has_its_score_in_percent_with_an_interval(print_screen):
     assert "FACTOR accuracy in percent" in screen
     assert re.search(r" 50\.0 +\d\d\.\d – \d\d\.\d +25\.0 ", screen)  # factor_acc, guess baseline
     assert "guess baseline" in screen
+    assert "Guess baseline: what a guess without knowledge scores on these rows." in screen
 
 
 def test_a_task_has_notes_on_what_its_score_means(print_screen):

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import logging
+import re
 import subprocess
 import sys
 
@@ -177,6 +178,16 @@ def test_a_run_blames_the_table_for_a_misspelt_column(write_rows, monkeypatch, c
 
     assert exit_code != 0
     assert f"{rows}: no column 'completion'" in "".join(capsys.readouterr())
+
+
+def test_a_run_that_saves_nothing_names_the_checkpoint(write_rows, monkeypatch, capsys):
+    monkeypatch.setattr(sys, "argv", list(sys.argv))
+    rows = write_rows([example_row()], "my_rows.jsonl")
+
+    model_args = f"pretrained={CHECKPOINT},dtype=float32"
+    main(["run", "--model", "hf-tree", "--model_args", model_args, "--tasks", str(rows)])
+
+    assert re.search(r"my_rows +larger +", capsys.readouterr().out)
 
 
 def test_a_table_with_the_name_of_a_task_of_the_suite_is_refused(
