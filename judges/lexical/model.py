@@ -272,8 +272,8 @@ def explain(comparison: Comparison, all_passages: Comparison | None = None) -> s
 
     # Names are listed as a whole, so their words are not listed again. A name whose words are all
     # somewhere in the passages is not missing, but its words do not stand together.
-    missing = []
-    apart = []
+    missing: list[str] = []
+    apart: list[str] = []
     for name in searched.missing_names:
         has_all_words = {word.stem for word in name} <= searched.passage_stems
         (apart if has_all_words else missing).append(" ".join(word.text for word in name))
