@@ -147,7 +147,7 @@ def test_the_other_keys_are_those_of_the_include(including_config: Path) -> None
     ("generator", "draws", "per_type"),
     [
         pytest.param("rules", 40, 4, id="rules"),
-        pytest.param("{generator: llm, judge: lexical}", 3, 2, id="a question for each sentence"),
+        pytest.param("{generator: llm, judge: lexical}", 4, 2, id="a question for each sentence"),
     ],
 )
 def test_the_defaults_fit_the_generator(
