@@ -71,5 +71,7 @@ def extract_in_process(
     except subprocess.CalledProcessError as error:
         # The last line of a traceback names the exception.
         last_line = error.stderr.decode("utf-8", "replace").strip().rpartition("\n")[2]
+        if last_line.startswith("MemoryError"):
+            last_line = f"it takes more than {limits.memory:,} bytes of memory; split it"
         raise UnreadableError(f"this {kind} cannot be read: {last_line[:200]}") from None
     return ExtractedText(**json.loads(process.stdout))

@@ -5,7 +5,7 @@
 
 import re
 from pathlib import Path
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 from lm_factuality.documents.document import (
     FileText,
@@ -18,12 +18,12 @@ from lm_factuality.documents.isolated import ExtractionLimits, extract_in_proces
 from lm_factuality.documents.markdown import table_blocks
 
 if TYPE_CHECKING:
-    from resiliparse.parse.html import HTMLTree
+    from resiliparse.parse.html import DOMNode, HTMLTree
 
 # A book of pictures has more bytes than a text, but the reader's process has a limit of memory.
 _MAX_PDF_BYTES = 512 << 20
 _PDF_LIMITS = ExtractionLimits(
-    max_pages=1_000_000, max_characters=64 << 20, seconds=600.0, memory=4 << 30
+    max_pages=1_000_000, max_characters=64 << 20, seconds=600.0, memory=2 << 30
 )
 # A word that is hyphenated at the end of a line.
 _HYPHENATED = re.compile(r"(?<=[a-z])-\n(?=[a-z])")
@@ -80,7 +80,7 @@ def _write_tables(tree: "HTMLTree") -> None:
     """
     if tree.body is None:
         return
-    for table in list(tree.body.query_selector_all("table")):
+    for table in _tables_in(tree.body):
         # Neither the inner nor the outer one of nested tables is plain.
         is_nested = table.query_selector("table") is not None
         if is_nested or table.parent is None or table.query_selector("th") is None:
@@ -95,6 +95,23 @@ def _write_tables(tree: "HTMLTree") -> None:
         assert text is not None
         text.text = "\n\n".join(table_blocks(rows))
         table.parent.replace_child(text, table)
+
+
+def _tables_in(body: "DOMNode") -> list[Any]:
+    """Return the tables of a page, nested ones included.
+
+    Resiliparse's own search and its lists of children take quadratic time.
+    """
+    tables = []
+    remaining = [body.first_child]
+    while remaining:
+        node = remaining.pop()
+        if node is None:
+            continue
+        if node.tag == "table":
+            tables.append(node)
+        remaining += [node.next, node.first_child]
+    return tables
 
 
 def read_pdf(path: Path) -> FileText:

@@ -4,12 +4,13 @@
 """
 
 import re
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from lm_factuality.documents.document import FileText, UnreadableError, need_library, read_text
 from lm_factuality.documents.markdown import table_blocks
+from lm_factuality.ground.packages import replaced
 
 if TYPE_CHECKING:
     from docutils import nodes
@@ -32,6 +33,8 @@ _SETTINGS = {
     # The parser would leave out smart quotes and the like of other languages.
     "language_code": "en",
 }
+_MAX_SUBSTITUTED = 100_000  # characters that stand in the place of substitutions
+_LEAST_SUBSTITUTED = 10  # characters that each of them counts as
 # docutils raises errors of many types at markup that it does not expect.
 _ERRORS = (ArithmeticError, AssertionError, AttributeError, LookupError, RecursionError, TypeError)
 
@@ -61,8 +64,10 @@ def parse_restructured(source: str) -> FileText:
     from docutils.core import publish_doctree
 
     _register_unknown_names(source)
+    copy_definition = _copies_within_limit()
     try:
-        tree = publish_doctree(source, settings_overrides=_SETTINGS)
+        with replaced(nodes.substitution_definition, deepcopy=copy_definition):
+            tree = publish_doctree(source, settings_overrides=_SETTINGS)
         blocks = list(_blocks_of(tree))
     except (ApplicationError, ValueError, *_ERRORS) as error:
         raise UnreadableError(
@@ -71,6 +76,31 @@ def parse_restructured(source: str) -> FileText:
     heading = next(iter(tree.findall(nodes.title)), None)
     title = heading.astext() if heading is not None else ""
     return FileText(title, "\n\n".join(blocks))
+
+
+def _copies_within_limit() -> Callable[["nodes.Element"], "nodes.Element"]:
+    """Return a function that copies a definition such as ``.. |name| replace:: text``.
+
+    docutils copies it for each ``|name|``. Definitions may use each other, so that a short text
+    could stand for one of any length.
+
+    The function raises UnreadableError if it has copied too much.
+    """
+    from docutils import nodes
+
+    num_characters = 0
+
+    def copy(definition: nodes.Element) -> nodes.Element:
+        nonlocal num_characters
+        # The text includes definitions that were already copied into this one.
+        num_characters += _LEAST_SUBSTITUTED + len(definition.astext())
+        if num_characters > _MAX_SUBSTITUTED:
+            raise UnreadableError(
+                f"its substitutions make more than {_MAX_SUBSTITUTED:,} characters; write them out"
+            )
+        return nodes.Element.deepcopy(definition)
+
+    return copy
 
 
 def _register_unknown_names(source: str) -> None:

@@ -16,9 +16,11 @@ if TYPE_CHECKING:
     from docx.document import Document as WordDocument
     from lxml import etree
 
-_MAX_FILE_BYTES = 512 << 20
-# The XML of the text. Pictures may be larger, but are not unpacked.
-_MAX_XML_BYTES = 256 << 20
+_MAX_FILE_BYTES = 256 << 20
+# What the XML of the text may unpack to. In memory it takes up to twenty times as much.
+_MAX_XML_BYTES = 32 << 20
+# Pictures are unpacked as well. Their formats are hardly packed any further.
+_MAX_TIMES_UNPACKED = 4
 _WORD = "{http://schemas.openxmlformats.org/wordprocessingml/2006/main}"
 # Word stores a drawing twice: the second time for older programs.
 _FALLBACK = "{http://schemas.openxmlformats.org/markup-compatibility/2006}Fallback"
@@ -73,17 +75,21 @@ def read_word(path: Path) -> FileText:
 
 
 def _check_size(content: bytes) -> None:
-    """Check that the XML of a document fits into memory when it is unpacked.
+    """Check that the parts of a document fit into memory, before they are unpacked.
 
     Raises:
-        UnreadableError: It is too large.
+        UnreadableError: They are too large.
         zipfile.BadZipFile: The file is damaged.
     """
     with zipfile.ZipFile(io.BytesIO(content)) as archive:
-        size = sum(part.file_size for part in archive.infolist() if part.filename.endswith(".xml"))
-    if size > _MAX_XML_BYTES:
+        parts = archive.infolist()
+    xml_size = sum(part.file_size for part in parts if part.filename.endswith((".xml", ".rels")))
+    size = sum(part.file_size for part in parts)
+    limit = _MAX_XML_BYTES + _MAX_TIMES_UNPACKED * len(content)
+    if xml_size > _MAX_XML_BYTES or size > limit:
         raise UnreadableError(
-            f"its text has {size:,} bytes of XML, expected at most {_MAX_XML_BYTES:,}; split it"
+            f"it unpacks to {xml_size:,} bytes of XML, expected at most {_MAX_XML_BYTES:,}, and to"
+            f" {size:,} bytes in all, expected at most {limit:,}; split it"
         )
 
 

@@ -1,0 +1,163 @@
+"""Documents that are small and would take all memory or time, or that refer to other files."""
+
+from __future__ import annotations
+
+import io
+import zipfile
+
+import docx
+import pytest
+
+from lm_factuality.documents.document import Document, UnreadDocument
+from lm_factuality.documents.reader import read_documents
+
+DEEP = 10_000  # elements within each other
+SECRET = "the secret of another file"
+BODY = "word/document.xml"
+NAMESPACE = 'xmlns:w="http://schemas.openxmlformats.org/wordprocessingml/2006/main"'
+RELATION = (
+    '<Relationship Id="rId99" Type="http://schemas.openxmlformats.org/officeDocument/2006/'
+    'relationships/{kind}" Target="{target}"/></Relationships>'
+)
+
+
+def write_word(path, body="", doctype="", relation="", parts=None):
+    """Write a DOCX file, with a body in XML, a relation to another part, and further parts."""
+    original = io.BytesIO()
+    docx.Document().save(original)
+    with (
+        zipfile.ZipFile(original) as source,
+        zipfile.ZipFile(path, "w", zipfile.ZIP_DEFLATED) as out,
+    ):
+        for name in source.namelist():
+            content = source.read(name)
+            if name == BODY and body:
+                text = f"{doctype}<w:document {NAMESPACE}><w:body>{body}</w:body></w:document>"
+                content = text.encode()
+            if name == "word/_rels/document.xml.rels" and relation:
+                content = content.replace(b"</Relationships>", relation.encode())
+            out.writestr(name, content)
+        for name, content in (parts or {}).items():
+            out.writestr(name, content)
+
+
+def paragraph(text):
+    """Return a paragraph in the XML of Word."""
+    return f"<w:p><w:r><w:t>{text}</w:t></w:r></w:p>"
+
+
+def read_one(path):
+    """Return the only document of a file, or the reason why it cannot be read."""
+    (document,) = read_documents([path])
+    return document
+
+
+@pytest.mark.parametrize(
+    ("changes", "reason"),
+    [
+        pytest.param(
+            {"body": paragraph("lo") * 1_000_000}, "bytes of XML, expected at most", id="XML"
+        ),
+        pytest.param(
+            {"parts": {"word/media/a.png": bytes(200_000_000)}}, "bytes in all, expected", id="part"
+        ),
+        pytest.param(
+            {"body": "<w:sdt>" * DEEP + "</w:sdt>" * DEEP}, "Excessive depth", id="nested"
+        ),
+        pytest.param(
+            {
+                "doctype": '<!DOCTYPE w [<!ENTITY a "lol"><!ENTITY b "'
+                + "&a;" * 100_000
+                + '"><!ENTITY c "'
+                + "&b;" * 10_000
+                + '">]>',
+                "body": paragraph("&c;"),
+            },
+            "not a readable DOCX file",
+            id="entities",
+        ),
+        pytest.param(
+            {"relation": RELATION.format(kind="footnotes", target="../../../../etc/passwd")},
+            "no item named 'etc/passwd' in the archive",
+            id="path out of the archive",
+        ),
+    ],
+)
+def test_a_hostile_docx_is_named_with_the_reason(tmp_path, changes, reason):
+    path = tmp_path / "a.docx"
+    write_word(path, **changes)
+    assert path.stat().st_size < 3_000_000
+
+    document = read_one(path)
+
+    assert isinstance(document, UnreadDocument)
+    assert document.path == str(path)
+    assert reason in document.reason
+
+
+def test_a_docx_takes_nothing_from_other_files(tmp_path):
+    (tmp_path / "other.txt").write_text(SECRET, encoding="utf-8")
+    path = tmp_path / "a.docx"
+    entity = f'<!DOCTYPE w [<!ENTITY x SYSTEM "{tmp_path / "other.txt"}">]>'
+    parts = {"../slipped.txt": "x"}
+    write_word(path, body=paragraph("before &x; after"), doctype=entity, parts=parts)
+
+    document = read_one(path)
+
+    assert SECRET not in repr(document)
+    assert not (tmp_path.parent / "slipped.txt").exists()
+
+
+@pytest.mark.parametrize(
+    ("name", "source"),
+    [
+        ("a.html", "<div>" * DEEP + "word"),
+        ("a.html", "<table><tr><th>a<td>" * DEEP + "word"),
+        ("a.html", "<ul><li>" * DEEP + "word"),
+        ("a.md", "[" * DEEP + "word" + "]" * DEEP),
+        ("a.md", "<div>" * DEEP + "\n\nword\n"),
+    ],
+)
+def test_ten_thousand_nested_elements_are_read(tmp_path, name, source):
+    path = tmp_path / name
+    path.write_text(source, encoding="utf-8")
+
+    document = read_one(path)
+
+    assert isinstance(document, Document)
+    assert "word" in document.text
+
+
+def test_substitutions_of_substitutions_do_not_grow_without_bounds(tmp_path):
+    path = tmp_path / "a.rst"
+    lines = [f".. |a{level}| replace:: |a{level + 1}| |a{level + 1}|" for level in range(40)]
+    path.write_text("\n".join([*lines, ".. |a40| replace:: lol", "", "|a0|"]), encoding="utf-8")
+
+    document = read_one(path)
+
+    assert "substitutions make more than 100,000 characters" in document.reason
+
+
+@pytest.mark.parametrize(
+    ("name", "source"),
+    [
+        ("a.rst", "word\n\n.. include:: {other}\n\n.. raw:: html\n   :file: {other}\n"),
+        ("a.md", "word\n\n![a]({other})\n<script src='{other}'>alert('code')</script>\n"),
+        ("a.html", "word<iframe src='{other}'></iframe><script>alert('code')</script>"),
+        (
+            "a.xhtml",
+            "<!DOCTYPE html [<!ENTITY x SYSTEM 'file://{other}'>]><html><body>word &x;</body></html>",
+        ),
+    ],
+)
+def test_a_page_takes_nothing_from_other_files_and_scripts(tmp_path, name, source):
+    other = tmp_path / "other.txt"
+    other.write_text(SECRET, encoding="utf-8")
+    path = tmp_path / name
+    path.write_text(source.format(other=other), encoding="utf-8")
+
+    document = read_one(path)
+
+    assert "word" in document.text
+    assert SECRET not in document.text
+    assert "alert" not in document.text
