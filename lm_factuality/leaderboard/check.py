@@ -6,6 +6,7 @@ The command line, `lm_factuality.leaderboard.pack` and the site call `check_subm
 import logging
 import math
 import os
+import time
 from collections import Counter
 from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
@@ -19,6 +20,7 @@ from lm_factuality.benchmarks.certified import (
     is_on_published_data,
     replaced_prompt_hashes,
 )
+from lm_factuality.benchmarks.declaration import ScoreRange
 from lm_factuality.ground.errors import ConfigError, DataError, listed, short
 from lm_factuality.ground.model_names import short_name
 from lm_factuality.harness.outputs import ResultsFile, TaskResult, number_of
@@ -44,13 +46,16 @@ from lm_factuality.leaderboard.submission import (
     SubmittedModel,
     read_submission,
 )
-from lm_factuality.results.read import PLAIN_BACKENDS
+from lm_factuality.results.read import PLAIN_BACKENDS, date_of
 from lm_factuality.results.settings import ADAPTERS, changing_arguments
 
 logger = logging.getLogger(__name__)
 
 _MAX_LISTED_PROBLEMS = 5
 """How many changed samples or scores one refusal lists."""
+
+_SECONDS_A_DAY = 24 * 60 * 60
+_ROUNDING_ERROR = 1e-9
 
 _MAX_VALUE_LENGTH = 160
 """How many characters of a setting's value a refusal shows."""
@@ -339,6 +344,50 @@ def scores_follow_from_samples(evidence: Evidence) -> Iterator[Refusal]:
             yield Refusal("CORRECTION_CHANGED", task_name, task_evidence.correction_problem)
 
 
+def numbers_are_possible(evidence: Evidence) -> Iterator[Refusal]:
+    """Refuse numbers that no run can give: NaN, infinity, shares above 1, and dates to come.
+
+    Args:
+        evidence: The parsed submission.
+
+    Yields:
+        One refusal for each score or date that cannot be.
+    """
+    tomorrow = time.time() + _SECONDS_A_DAY
+    for file in evidence.files:
+        if file.date > tomorrow:
+            yield Refusal("RESULTS_INVALID", file.path.name, f"its run began on {date_of(file)}")
+
+    for task_name, task_evidence in evidence.tasks.items():
+        task = task_evidence.task
+        benchmark = find_benchmark(task.kind)
+        declared_scores = benchmark.scoring.scores if benchmark else ()
+        for name, value in task.metrics.items():
+            ranges = [score.value_range for score in declared_scores if score.covers(name)]
+            problem = _problem_with_value(value, ranges)
+            if problem:
+                yield Refusal("RESULTS_INVALID", task_name, f"{name} is {value}, {problem}")
+
+
+def _problem_with_value(value: float, ranges: Sequence[ScoreRange | None]) -> str:
+    """Return why a score cannot have a value, or "" if it can.
+
+    Args:
+        value: The value in a results file.
+        ranges: The ranges of the declared scores of its name, None where there is none.
+    """
+    if not math.isfinite(value):
+        return "no finite number"
+    for value_range in ranges:
+        if value_range is None:
+            continue
+        # A mean of ones can be above 1 by a rounding error.
+        low, high = value_range.low - _ROUNDING_ERROR, value_range.high + _ROUNDING_ERROR
+        if not low <= value <= high:
+            return f"not within {value_range.low:g} and {value_range.high:g}"
+    return ""
+
+
 def unscored_rows_cannot_win(evidence: Evidence) -> Iterator[Refusal]:
     """Refuse tasks with more unscored responses than the rules allow.
 
@@ -373,6 +422,7 @@ CHECKS = (
     settings_are_the_rules,
     data_is_as_published,
     scores_follow_from_samples,
+    numbers_are_possible,
     unscored_rows_cannot_win,
 )
 """All checks, in the order in which their refusals are listed."""

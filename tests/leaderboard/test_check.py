@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import hashlib
 import json
+import math
 import shutil
 
 import pytest
@@ -219,6 +220,21 @@ def test_a_score_that_does_not_follow_from_the_samples_is_refused(forge, forger)
     forge(forger)
 
     assert "SCORE_CHANGED" in refusal_codes(forger)
+
+
+@pytest.mark.parametrize(
+    "forge",
+    [
+        pytest.param(set_score("factor_acc,none", math.inf), id="infinite"),
+        pytest.param(set_score("my_own_score,none", math.nan), id="undeclared NaN"),
+        pytest.param(set_score("factor_acc,none", 1.5), id="share above 1"),
+        pytest.param(change_results(lambda content: content.update(date=4e9)), id="to come"),
+    ],
+)
+def test_numbers_that_no_run_can_give_are_refused(forge, forger):
+    forge(forger)
+
+    assert "RESULTS_INVALID" in refusal_codes(forger)
 
 
 def drop_a_row(rows):
