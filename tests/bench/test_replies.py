@@ -29,7 +29,7 @@ from tests.judges.server import Act, JudgeServer
 LONG_NUMBER = "1" * 5000
 """More digits than Python converts to a number."""
 
-MEGABYTE = 2**20
+NEARLY_A_MEGABYTE = 990_000  # longer texts are not read
 
 HOSTILE = [
     "\0",
@@ -51,8 +51,8 @@ HOSTILE = [
     "<think>" * 1000,
     "</think>" * 1000 + "Answer: 1",
     "\x1b[2J\u202e\u2028\ufeff",
-    "Answer: " + "1, " * (MEGABYTE // 3),
-    "so " * (MEGABYTE // 3),
+    "Answer: " + "1, " * (NEARLY_A_MEGABYTE // 3),
+    "so " * (NEARLY_A_MEGABYTE // 3),
     "```" * 1000,
 ]
 """Replies that a parser, a file or a database may fail at."""
