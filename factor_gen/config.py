@@ -236,7 +236,7 @@ def _is_relative_path(setting: str, value: str, folder: Path) -> bool:
 def _merge_sections(base: Mapping[str, Any], overrides: Mapping[str, Any]) -> dict[str, Any]:
     """Return the values of two YAML files, where those of ``overrides`` replace those of ``base``.
 
-    Sections that both have are merged key by key.
+    Sections that both have are merged key by key, unless they are of different kinds.
 
     Args:
         base: The values of the included file.
@@ -253,6 +253,9 @@ def _merge_sections(base: Mapping[str, Any], overrides: Mapping[str, Any]) -> di
         base_value = merged.get(key)
         # A section keeps the keys that the overrides lack. Any other value is replaced.
         if isinstance(base_value, Mapping) and isinstance(value, Mapping):
-            value = _merge_sections(base_value, value)
+            base_kind = base_value.get("kind")
+            # The keys of a section of another kind have no meaning in this one.
+            if value.get("kind", base_kind) == base_kind:
+                value = _merge_sections(base_value, value)
         merged[key] = value
     return merged

@@ -143,6 +143,18 @@ def test_the_other_keys_are_those_of_the_include(including_config: Path) -> None
     assert settings.corpus.license == "MIT"
 
 
+def test_another_kind_of_check_does_not_inherit_the_keys_of_the_included_one(
+    write: WriteYaml,
+) -> None:
+    write("contradiction: {kind: nli, model: m, threshold: 0.6}\n", "base.yaml")
+
+    settings = load_build(
+        write("include: base.yaml\ncorpus: a.txt\ngenerate: rules\ncontradiction: none\n")
+    )
+
+    assert settings.contradiction_check.kind == "none"
+
+
 @pytest.mark.parametrize(
     ("generator", "draws", "per_type"),
     [

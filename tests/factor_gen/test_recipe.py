@@ -280,6 +280,7 @@ def config_with_stand_in(name: str, folder: Path) -> Path:
         "types": {"tagger": "pattern"},
         "generate": "rules",
         "filter": "none",
+        "contradiction": "none",
     }
     config = folder / f"{name}.yaml"
     config.write_text(yaml.safe_dump(content), encoding="utf-8")
