@@ -197,12 +197,22 @@ def results_with_unscored_rows(model, sample_rows):
 def test_rows_without_a_score_have_a_reason(results_with_unscored_rows):
     reasons = [row["unscored"] for row in results_with_unscored_rows.rows()]
 
-    assert reasons == [None, "choice 2 (contradiction_1) is empty", "choice 2 is empty"]
+    assert reasons == [
+        None,
+        "choice 2 (contradiction_1) is empty",
+        "choice 2 (contradiction_1) is empty",
+    ]
 
 
 def test_rows_without_a_score_are_counted_by_their_reason(results_with_unscored_rows):
     assert results_with_unscored_rows.unscored() == [
-        {"model": LARGER, "task": "rows", "reason": "choice 2 (contradiction_1) is empty", "cure": "", "rows": 2}
+        {
+            "model": LARGER,
+            "task": "rows",
+            "reason": "choice 2 (contradiction_1) is empty",
+            "cure": "",
+            "rows": 2,
+        }
     ]
 
 
