@@ -25,7 +25,9 @@ def options_of(model: type) -> set[str]:
         options |= set(inspect.signature(base.__init__).parameters)
     # These models take more options by keyword, and check them with pydantic.
     if issubclass(model, HFDecoding):
-        options |= set(model.settings_class.model_fields)
+        fields = model.settings_class.model_fields
+        # The name of the method is recorded, but nobody sets it.
+        options |= set(fields) - {"method"}
     if model is HFRALM:
         options |= set(Retrieval.model_fields)
     return options
