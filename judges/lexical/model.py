@@ -228,7 +228,8 @@ class LexicalModel:
         features = feature_vector(comparison, self.coefficients)
         log_odds = float(self.intercept + features @ weights)
         # The same function of scipy takes a quarter of a second to import.
-        return 1 / (1 + math.exp(-log_odds))
+        # Beyond 700, the exponential would be too great for a number.
+        return 1 / (1 + math.exp(min(-log_odds, 700.0)))
 
     def judge(self, claim: str, passages: Sequence[ParsedPassage]) -> LexicalVerdict:
         """Decide whether passages support a claim.

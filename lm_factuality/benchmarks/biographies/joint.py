@@ -31,7 +31,7 @@ from lm_factuality.harness.generation import JsonObject
 PROMPT = "biographies/joint"
 
 # A reply repeats the text about two and a half times. With these limits, a question and its reply
-# fit into a context of 4,096 tokens.
+# fit into a context of 8,192 tokens.
 MAX_WORDS_PER_QUESTION = 400
 MAX_TOKENS = 3072
 

@@ -36,7 +36,7 @@ from lm_factuality.ground.thinking import UNFINISHED, without_thinking
 PROMPT_FOLDER = "biographies"
 PAGES_PROMPT = "biographies/verify_pages"
 
-# A question about several pages with these limits, and its reply, fit into a context of 4,096
+# A question about several pages with these limits, and its reply, fit into a context of 8,192
 # tokens. Beyond them, there is a question for each page.
 MAX_WORDS_OF_PAGES = 1500
 MAX_FACTS_OF_PAGES = 60
@@ -504,7 +504,9 @@ def problem_with_pages(reply: FactsOfPages, subject: Mapping[str, Any]) -> str:
             continue
         possible_pages = set(range(1, len(pages) + 1)).difference(own_pages)
         names_no_page = verdict.page is None and not is_supported
-        if not names_no_page and verdict.page not in possible_pages:
+        # It stands under no page, so "contradicted, page 1" does not say what the page does.
+        is_unclear = not own_pages and not is_supported and verdict.page is not None
+        if is_unclear or (not names_no_page and verdict.page not in possible_pages):
             page = "null" if verdict.page is None else verdict.page
             whose = ", its own" if verdict.page in own_pages else ""
             return (

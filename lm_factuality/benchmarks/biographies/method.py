@@ -4,8 +4,10 @@ A run of the task and ``lm-factuality judge`` use it. Each step asks the judge a
 at once, and at most once about each sentence, each response, and each distinct fact and entity.
 """
 
+from collections import Counter
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
+from itertools import product
 from pathlib import Path
 from typing import Any, ClassVar, Literal, Protocol, runtime_checkable
 
@@ -429,6 +431,12 @@ class AmbigBio(JudgedMethod):
         if is_joint and self.has_namesakes:
             own = _keys_of_linked_pages(biographies)
             judgements = judge_own_pages_first(judge, pairs, own, self.folder)
+            # The facts of an individual without a page are linked to one by their support. All of
+            # them are then asked about that page.
+            supported = _keys_of_supported_pages(biographies, judgements)
+            if supported:
+                own |= supported
+                judgements = judge_own_pages_first(judge, pairs, own, self.folder)
         else:
             judgements = judge_pairs(judge, pairs, self.folder, by_page=is_joint)
         verified = []
@@ -642,6 +650,27 @@ def _keys_of_linked_pages(biographies: Sequence[JudgedBiography]) -> set[PairKey
             for fact in group:
                 text = biography.facts[fact].text
                 keys.add(PairKey(response_index, text, biography.entities[link]))
+    return keys
+
+
+def _keys_of_supported_pages(
+    biographies: Sequence[JudgedBiography], judgements: Mapping[PairKey, Judgement]
+) -> set[PairKey]:
+    """Return the keys of facts of individuals without a page, with the page that supports most."""
+    keys: set[PairKey] = set()
+    for response_index, biography in enumerate(biographies):
+        for group, link in zip(biography.groups, biography.links, strict=True):
+            if link is not None:
+                continue
+            texts = [biography.facts[fact].text for fact in group]
+            num_supported: Counter[str] = Counter()
+            for text, entity in product(texts, biography.entities):
+                judgement = judgements.get(PairKey(response_index, text, entity), NOT_ASKED)
+                num_supported[entity] += judgement.outcome == SUPPORTED
+            # Of equal pages, the counter names the one that was retrieved first.
+            ((entity, highest_count),) = num_supported.most_common(1) or [("", 0)]
+            if highest_count:
+                keys.update(PairKey(response_index, text, entity) for text in texts)
     return keys
 
 

@@ -178,8 +178,11 @@ def biography_to_record(judged: JudgedBiography) -> JsonObject:
         # Records of judges that do not tell are those of earlier versions.
         if judgement["is_contradicted"] is None:
             del judgement["is_contradicted"]
+    # Older records do not have these fields.
     if not judged.judged_against:
         del record["judged_against"]
+    if judged.generation.citation_numbers is None:
+        del record["generation"]["citation_numbers"]
     return {**record, "evidence": list(passages)}
 
 

@@ -163,8 +163,8 @@ def test_facts_of_no_page_are_asked_against_all_pages_in_the_same_question():
 
     judged = judge_text(judge)
 
-    (prompt,) = [prompt for name, prompt in judge.calls if name == PAGES_PROMPT]
-    assert "4. He was born in Sill." in prompt.split("Facts of no page:")[1]
+    first, _ = [prompt for name, prompt in judge.calls if name == PAGES_PROMPT]
+    assert "4. He was born in Sill." in first.split("Facts of no page:")[1]
     assert judged.matrix[3][0].outcome == "supported"
 
 
@@ -242,6 +242,18 @@ def test_an_individual_without_a_page_is_linked_by_support():
     judge = ScriptedJudge([reply], {("He was born in Sill.", CYCLIST)})
 
     assert judge_text(judge).links == (0, 1)
+
+
+def test_facts_of_an_individual_linked_by_support_are_asked_about_that_page():
+    reply = json.loads(json.dumps(REED_REPLY))
+    reply["individuals"][1]["page"] = None
+    judge = ScriptedJudge([reply], {("He was born in Sill.", CYCLIST)})
+
+    judged = judge_text(judge)
+
+    _, second = [prompt for name, prompt in judge.calls if name == PAGES_PROMPT]
+    assert "Facts of no page:" not in second
+    assert all(judged.matrix[fact][1] != NOT_ASKED for fact in judged.groups[1])
 
 
 @pytest.mark.parametrize(
