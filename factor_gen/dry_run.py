@@ -18,6 +18,7 @@ from factor_gen.settings import BuildSettings
 from factor_gen.stages import StageRunner, open_stage
 from judges.answers import Prices
 from judges.judge import Plan
+from lm_factuality.ground.errors import DataError
 
 # An answer about a contradiction, the writer's or the check's, has about so many tokens.
 _TOKENS_OF_ANSWER = 30
@@ -78,6 +79,10 @@ def plan_build(settings: BuildSettings, prices: Prices | None = None) -> list[St
             for name, stage in stages.items():
                 totals[name].update(_count_questions(stage, examples))
 
+        if not any(totals.values()):
+            raise DataError(
+                "no document of the corpus has a sentence to ask about; look at corpus and select"
+            )
         for name, stage in stages.items():
             total = totals[name]
             known_prices = prices or stage.prices

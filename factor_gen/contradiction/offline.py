@@ -170,13 +170,25 @@ def _content_words(text: str) -> set[str]:
     return {_base_forms(word, VERB)[0] for word in words}
 
 
+def _are_different_numbers(old: str, new: str) -> bool:
+    """Return whether two numbers surely differ. A word and a figure, as "five" and "5", may not."""
+    old_figures, new_figures = (re.sub(r"[^\d.]", "", number).strip(".") for number in (old, new))
+    if not old_figures or not new_figures:
+        return old_figures == new_figures
+    try:
+        return float(old_figures) != float(new_figures)
+    except ValueError:
+        # A date or a version has more than one point.
+        return old_figures != new_figures
+
+
 @lru_cache(maxsize=50_000)
 def _relation_of_words(old: str, new: str) -> Relation:
     """Tell how two words of a sentence relate, one of which stands in the place of the other."""
     if old == new:
         return "equal"
     if _NUMBER.fullmatch(old) and _NUMBER.fullmatch(new):
-        return "excludes"
+        return "excludes" if _are_different_numbers(old, new) else "unknown"
     if _are_listed(old, new):
         return "excludes"
     wordnet = find_wordnet()
