@@ -4,10 +4,8 @@ A run of the task and ``lm-factuality judge`` use it. Each step asks the judge a
 at once, and at most once about each sentence, each response, and each distinct fact and entity.
 """
 
-from collections import Counter
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
-from itertools import product
 from pathlib import Path
 from typing import Any, ClassVar, Literal, Protocol, runtime_checkable
 
@@ -428,30 +426,20 @@ class AmbigBio(JudgedMethod):
         """
         pairs = self.pairs_by_key(biographies)
         is_joint = self.method == "joint"
-        if is_joint and self.has_namesakes:
-            own = _keys_of_linked_pages(biographies)
-            judgements = judge_own_pages_first(judge, pairs, own, self.folder)
-            # The facts of an individual without a page are linked to one by their support. All of
-            # them are then asked about that page.
-            supported = _keys_of_supported_pages(biographies, judgements)
-            if supported:
-                own |= supported
-                judgements = judge_own_pages_first(judge, pairs, own, self.folder)
-        else:
+        if not is_joint or not self.has_namesakes:
             judgements = judge_pairs(judge, pairs, self.folder, by_page=is_joint)
-        verified = []
-        for response_index, biography in enumerate(biographies):
-            # The matrix has a row for each fact and a column for each entity.
-            matrix = []
-            for fact in biography.facts:
-                # Only the joint method leaves judgements out.
-                row = [
-                    judgements.get(PairKey(response_index, fact.text, entity), NOT_ASKED)
-                    for entity in biography.entities
-                ]
-                matrix.append(tuple(row))
-            verified.append(replace(biography, matrix=tuple(matrix)))
-        return verified
+            return _add_matrices(biographies, judgements)
+
+        own_keys = _keys_of_linked_pages(biographies)
+        judgements = judge_own_pages_first(judge, pairs, own_keys, self.folder)
+        verified = _add_matrices(biographies, judgements)
+        # The facts of an individual without a page are linked to one by their support. All of them
+        # are then asked about that page.
+        keys_after_linking = _keys_of_linked_pages([self.link(judged) for judged in verified])
+        if keys_after_linking == own_keys:
+            return verified
+        judgements = judge_own_pages_first(judge, pairs, keys_after_linking, self.folder)
+        return _add_matrices(biographies, judgements)
 
     def pairs_by_key(self, biographies: Sequence[JudgedBiography]) -> dict[PairKey, FactPair]:
         """Return the pairs of facts and pages of several responses.
@@ -653,25 +641,22 @@ def _keys_of_linked_pages(biographies: Sequence[JudgedBiography]) -> set[PairKey
     return keys
 
 
-def _keys_of_supported_pages(
+def _add_matrices(
     biographies: Sequence[JudgedBiography], judgements: Mapping[PairKey, Judgement]
-) -> set[PairKey]:
-    """Return the keys of facts of individuals without a page, with the page that supports most."""
-    keys: set[PairKey] = set()
+) -> list[JudgedBiography]:
+    """Add to each response its matrix, with a row for each fact and a column for each entity."""
+    verified = []
     for response_index, biography in enumerate(biographies):
-        for group, link in zip(biography.groups, biography.links, strict=True):
-            if link is not None:
-                continue
-            texts = [biography.facts[fact].text for fact in group]
-            num_supported: Counter[str] = Counter()
-            for text, entity in product(texts, biography.entities):
-                judgement = judgements.get(PairKey(response_index, text, entity), NOT_ASKED)
-                num_supported[entity] += judgement.outcome == SUPPORTED
-            # Of equal pages, the counter names the one that was retrieved first.
-            ((entity, highest_count),) = num_supported.most_common(1) or [("", 0)]
-            if highest_count:
-                keys.update(PairKey(response_index, text, entity) for text in texts)
-    return keys
+        matrix = []
+        for fact in biography.facts:
+            # Only the joint method leaves judgements out.
+            row = [
+                judgements.get(PairKey(response_index, fact.text, entity), NOT_ASKED)
+                for entity in biography.entities
+            ]
+            matrix.append(tuple(row))
+        verified.append(replace(biography, matrix=tuple(matrix)))
+    return verified
 
 
 def _add_facts(
