@@ -9,15 +9,15 @@ from collections.abc import Iterator, Sequence
 from contextlib import closing
 from dataclasses import dataclass, replace
 from itertools import islice
-from typing import Protocol, cast
+from typing import cast
 
+from factor_gen.asking import AskingStage
 from factor_gen.contradiction.stage import ContradictionStage
 from factor_gen.corpus import describe_corpus, read_documents, split_into_sentences
 from factor_gen.records import Candidate, Example
 from factor_gen.settings import BuildSettings
 from factor_gen.stages import StageRunner, open_stage
 from judges.answers import Prices
-from judges.judge import Plan
 from lm_factuality.ground.errors import DataError
 
 # An answer about a contradiction, the writer's or the check's, has about so many tokens.
@@ -39,17 +39,6 @@ class StagePlan:
     answer_tokens: int
     cost: float | None
     """The cost in USD. None without prices."""
-
-
-class AskingStage(Protocol):
-    """A stage that asks a model."""
-
-    @property
-    def prices(self) -> Prices | None:
-        """The prices of the model. None if the judge's YAML has none."""
-
-    def plan(self, examples: Sequence[Example]) -> Plan:
-        """Estimate what the stage would ask about some examples; nothing is sent."""
 
 
 def plan_build(settings: BuildSettings, prices: Prices | None = None) -> list[StagePlan]:

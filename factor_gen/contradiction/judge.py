@@ -6,24 +6,17 @@ each sentence is that of the completion.
 
 from collections.abc import Mapping, Sequence
 from dataclasses import replace
-from functools import cached_property
 from itertools import zip_longest
 from pathlib import Path
 from typing import Any, Literal
 
+from factor_gen.asking import AskingStage, check_answers, load_judge_with_model, model_use_of
 from factor_gen.contradiction.changes import find_changes
 from factor_gen.contradiction.stage import NOT_CONTRADICTORY, open_candidates, with_checked
 from factor_gen.filters import NOT_SCORED
-from factor_gen.generate.llm.generator import (
-    check_answers,
-    load_judge_with_model,
-    model_use_of,
-)
 from factor_gen.records import Candidate, Example, add_model_use, last_words
 from factor_gen.settings import JudgeSettings
-from judges.answers import Prices
-from judges.judge import Judge, Plan, open_backend
-from judges.store import AnswerStore
+from judges.judge import Judge
 from judges.templates import Prompts
 from judges.typed import ParsedReply, Reply
 
@@ -47,7 +40,7 @@ class Decisions(Reply):
     changes: list[Decision]
 
 
-class JudgeCheck:
+class JudgeCheck(AskingStage):
     """The check that asks a judge about the candidates of each sentence."""
 
     def __init__(
@@ -64,27 +57,16 @@ class JudgeCheck:
         Raises:
             ConfigError: The YAML cannot be used, or the judge has no model that writes text.
         """
+        config = load_judge_with_model(judge, folder)
+        super().__init__(config, Prompts({}, PROMPTS_FOLDER), store)
         self._settings = settings
-        self._store = store
-        self._config = load_judge_with_model(judge, folder)
-        self._prompts = Prompts({}, PROMPTS_FOLDER)
-
-    @cached_property
-    def _judge(self) -> Judge:
-        """The judge whose model is asked."""
-        backend = open_backend(self._config)
-        return Judge(self._config, backend, AnswerStore(self._store), self._prompts)
 
     @property
     def fingerprint(self) -> Mapping[str, Any]:
         """Everything that the decisions depend on, apart from the documents."""
         return {
             "kind": "judge",
-            "judge": self._judge.identity,
-            "decoding": self._config.decoding.to_dict(),
-            "schema": self._config.schema,
-            "system": self._config.system,
-            "prompts": self._prompts.hashes([PROMPT]),
+            **self._fingerprint_of_judge(PROMPT),
             "candidates": self._settings.candidates,
             "context": self._settings.context,
         }
@@ -119,15 +101,6 @@ class JudgeCheck:
             use = add_model_use(example.model_use, {"contradiction": model_use_of([reply])})
             checked_examples[example.doc_id] = replace(checked, model_use=use)
         return [checked_examples.get(example.doc_id, example) for example in examples]
-
-    @property
-    def prices(self) -> Prices | None:
-        """The prices of the model. None if the judge's YAML has none."""
-        return self._config.prices
-
-    def plan(self, examples: Sequence[Example]) -> Plan:
-        """Estimate what would be asked about examples with candidates; nothing is sent."""
-        return self._judge.plan(lambda judge: self._ask(judge, examples))
 
     def _ask(self, judge: Judge, examples: Sequence[Example]) -> list[list[ParsedReply[Decisions]]]:
         """Ask a judge about the candidates of each example.
@@ -181,13 +154,6 @@ class JudgeCheck:
                 show_changes(example.completion, candidate.text) for candidate in candidates
             ],
         }
-
-    def close(self) -> None:
-        """Close the model and the store of its answers, if they were opened."""
-        # A cached property is in this dictionary once it was used.
-        if "_judge" in self.__dict__:
-            self._judge.close()
-            del self._judge
 
 
 def show_changes(sentence: str, edited: str) -> str:

@@ -6,10 +6,9 @@ It asks about all sentences of a shard at once, and each answer is on disk befor
 from collections import Counter
 from collections.abc import Mapping, Sequence
 from dataclasses import replace
-from functools import cached_property
 from pathlib import Path
-from typing import Any
 
+from factor_gen.asking import AskingStage, check_answers, load_judge_with_model, model_use_of
 from factor_gen.generate.llm.edits import (
     REFUSED,
     REPEATED,
@@ -21,18 +20,13 @@ from factor_gen.records import (
     ERROR_TYPES,
     Candidate,
     Example,
-    ModelUse,
     add_model_use,
     last_words,
 )
 from factor_gen.settings import GenerateSettings
-from judges.answers import Answer, Prices
-from judges.config import JudgeConfig, load_judge_config
-from judges.judge import Judge, Plan, open_backend
-from judges.store import AnswerStore
+from judges.judge import Judge
 from judges.templates import Prompts
 from judges.typed import ParsedReply
-from lm_factuality.ground.errors import BackendDownError, ConfigError
 
 _PROMPT = "edits"
 PROMPTS_FOLDER = Path(__file__).resolve().parent / "prompts"
@@ -41,13 +35,9 @@ _VERSION = 5
 # An answer has so many tokens beside its contradictions, and so many for each of them.
 _ANSWER_TOKENS = 100
 _CONTRADICTION_TOKENS = 50
-# Errors of requests that would be refused again begin like this. All others may pass.
-_REFUSAL_STARTS = ("refused: ", "the prompt has ")
-# A greater share of a shard's requests that are refused is an error.
-_MAX_SHARE_REFUSED = 0.5
 
 
-class LLMGenerator:
+class LLMGenerator(AskingStage):
     """The stage that sets the candidates of each example with the model of a judge.
 
     Answers are kept in the answer store, so that a killed build does not ask for them again. The
@@ -74,20 +64,13 @@ class LLMGenerator:
         Raises:
             ConfigError: No judge is named, or its YAML or the prompt cannot be used.
         """
-        self._settings = settings
-        self._store = store
-        self._config = load_judge_with_model(settings.judge, folder)
+        config = load_judge_with_model(settings.judge, folder)
         # The judge's YAML may replace prompts of benchmarks too, which this stage does not ask.
-        overrides = {name: path for name, path in self._config.prompts.items() if name == _PROMPT}
-        self._prompts = Prompts(overrides, PROMPTS_FOLDER)
+        overrides = {name: path for name, path in config.prompts.items() if name == _PROMPT}
+        super().__init__(config, Prompts(overrides, PROMPTS_FOLDER), store)
+        self._settings = settings
         # The prompt is in English. It names any other language that it asks about.
         self._named_language = "" if language == ENGLISH else language
-
-    @cached_property
-    def _judge(self) -> Judge:
-        """The judge whose model is asked."""
-        backend = open_backend(self._config)
-        return Judge(self._config, backend, AnswerStore(self._store), self._prompts)
 
     @property
     def fingerprint(self) -> Mapping[str, object]:
@@ -95,12 +78,8 @@ class LLMGenerator:
         return {
             "generator": "llm",
             "rules": _VERSION,
-            "judge": self._judge.identity,
-            "decoding": self._config.decoding.to_dict(),
-            "schema": self._config.schema,
+            **self._fingerprint_of_judge(_PROMPT),
             "samples": self._config.samples,
-            "system": self._config.system,
-            "prompts": self._prompts.hashes([_PROMPT]),
             "per_type": self._settings.per_type,
             "context": self._settings.context,
         }
@@ -133,15 +112,6 @@ class LLMGenerator:
             example if example.unused else self._add_candidates(example, next(replies_in_order))
             for example in examples
         ]
-
-    @property
-    def prices(self) -> Prices | None:
-        """The prices of the model. None if the judge's YAML has none."""
-        return self._config.prices
-
-    def plan(self, examples: Sequence[Example]) -> Plan:
-        """Estimate what would be asked about examples that are in use; nothing is sent."""
-        return self._judge.plan(lambda judge: self._ask(judge, examples))
 
     def _ask(
         self, judge: Judge, examples: Sequence[Example]
@@ -212,92 +182,3 @@ class LLMGenerator:
             candidates=tuple(candidates.values()),
             model_use=add_model_use(example.model_use, {self.name: model_use_of(replies)}),
         )
-
-    def close(self) -> None:
-        """Close the model and the store of its answers, if they were opened."""
-        # A cached property is in this dictionary once it was used.
-        if "_judge" in self.__dict__:
-            self._judge.close()
-            del self._judge
-
-
-def model_use_of(replies: Sequence[ParsedReply[Any]]) -> ModelUse:
-    """Count the requests and tokens of replies, with those of questions that were asked once more.
-
-    Answers that come from the store count as if they had been asked for now, so that a build that
-    was interrupted has the same counts.
-    """
-    use = ModelUse()
-    for reply in replies:
-        for answer in (reply.earlier_answer, reply.answer):
-            if answer is None:
-                continue
-            is_counted = answer.prompt_tokens is not None
-            use = use.plus(
-                ModelUse(
-                    requests=1,
-                    prompt_tokens=answer.prompt_tokens or 0,
-                    answer_tokens=answer.completion_tokens or 0,
-                    uncounted=0 if is_counted else 1,
-                )
-            )
-    return use
-
-
-def load_judge_with_model(name: str | None, folder: Path) -> JudgeConfig:
-    """Load the configuration of a judge, and check that the judge has a model that writes text.
-
-    Args:
-        name: The name of the judge, or its YAML file. None if the settings name no judge.
-        folder: The folder from which the path of the file starts.
-
-    Raises:
-        ConfigError: No judge is named, its YAML cannot be used, or it has no model.
-    """
-    if name is None:
-        raise ConfigError(
-            "generate: the llm generator needs a judge; name one, or set generator to rules"
-        )
-    # The name may be that of a judge which comes with the package, such as "openai-server".
-    path = folder / name
-    config = load_judge_config(path if path.is_file() else name)
-    # A model that reads prompts writes answers to them. The lexical judge only compares words.
-    if not config.capabilities.reads_prompts:
-        raise ConfigError(
-            f"generate: judge {name}: the {config.backend} judge writes no text; name a judge"
-            " with a model, or set generator to rules"
-        )
-    return config
-
-
-def check_answers(answers: Sequence[Answer]) -> None:
-    """Check that no request failed for a reason that may pass, and that most were not refused.
-
-    A request that failed because the server was overloaded has to be sent again, so that its shard
-    must not count as finished. A request that the server refuses for its content would be refused
-    again, so that it only counts as lost.
-
-    Args:
-        answers: The answers to all requests of a shard.
-
-    Raises:
-        BackendDownError: A request failed for a reason that may pass, or more than half were
-            refused. The message has the number of failures and the first error.
-    """
-    errors = []
-    for answer in answers:
-        if answer.error or answer.text is None:
-            errors.append(answer.error or "an answer without a text")
-    temporary_errors = [error for error in errors if not error.startswith(_REFUSAL_STARTS)]
-
-    if temporary_errors:
-        problem = temporary_errors[0]
-    # All errors are refusals. A few do not matter.
-    elif len(errors) > _MAX_SHARE_REFUSED * len(answers):
-        problem = f"{errors[0]}; change the judge's YAML, or leave these documents out"
-    else:
-        return
-    raise BackendDownError(
-        f"{len(errors)} of {len(answers)} requests failed, the first because: {problem}; what was"
-        " answered is kept"
-    )

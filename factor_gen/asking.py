@@ -1,0 +1,159 @@
+"""What the writer and the check by a judge have in common: they ask the model of a judge."""
+
+from __future__ import annotations
+
+import abc
+from collections.abc import Sequence
+from functools import cached_property
+from pathlib import Path
+from typing import Any
+
+from factor_gen.records import Example, ModelUse
+from judges.answers import Answer, Prices
+from judges.config import JudgeConfig, load_judge_config
+from judges.judge import Judge, Plan, open_backend
+from judges.store import AnswerStore
+from judges.templates import Prompts
+from judges.typed import ParsedReply
+from lm_factuality.ground.errors import BackendDownError, ConfigError
+
+# Errors of requests that would be refused again begin like this. All others may pass.
+_REFUSAL_STARTS = ("refused: ", "the prompt has ")
+# A greater share of a shard's requests that are refused is an error.
+_MAX_SHARE_REFUSED = 0.5
+
+
+class AskingStage(abc.ABC):
+    """A part of a build that asks the model of a judge. The model is opened when it is needed."""
+
+    def __init__(self, config: JudgeConfig, prompts: Prompts, store: Path | None) -> None:
+        """Keep what the judge is opened with.
+
+        Args:
+            config: The configuration of the judge.
+            prompts: The templates of the questions.
+            store: Where the answers are kept. None: in the store that all judges share.
+        """
+        self._config = config
+        self._prompts = prompts
+        self._store = store
+
+    @cached_property
+    def _judge(self) -> Judge:
+        """The judge whose model is asked."""
+        backend = open_backend(self._config)
+        return Judge(self._config, backend, AnswerStore(self._store), self._prompts)
+
+    def _fingerprint_of_judge(self, prompt: str) -> dict[str, Any]:
+        """Return everything of the judge and of a prompt that its answers depend on."""
+        return {
+            "judge": self._judge.identity,
+            "decoding": self._config.decoding.to_dict(),
+            "schema": self._config.schema,
+            "system": self._config.system,
+            "prompts": self._prompts.hashes([prompt]),
+        }
+
+    @property
+    def prices(self) -> Prices | None:
+        """The prices of the model. None if the judge's YAML has none."""
+        return self._config.prices
+
+    def plan(self, examples: Sequence[Example]) -> Plan:
+        """Estimate what would be asked about some examples that are in use; nothing is sent."""
+        return self._judge.plan(lambda judge: self._ask(judge, examples))
+
+    @abc.abstractmethod
+    def _ask(
+        self, judge: Judge, examples: Sequence[Example]
+    ) -> Sequence[Sequence[ParsedReply[Any]]]:
+        """Ask a judge about each of some examples, and return the replies about each."""
+
+    def close(self) -> None:
+        """Close the model and the store of its answers, if they were opened."""
+        # A cached property is in this dictionary once it was used.
+        if "_judge" in self.__dict__:
+            self._judge.close()
+            del self._judge
+
+
+def model_use_of(replies: Sequence[ParsedReply[Any]]) -> ModelUse:
+    """Count the requests and tokens of replies, with those of questions that were asked once more.
+
+    Answers that come from the store count as if they had been asked for now, so that a build that
+    was interrupted has the same counts.
+    """
+    use = ModelUse()
+    for reply in replies:
+        for answer in (reply.earlier_answer, reply.answer):
+            if answer is None:
+                continue
+            is_counted = answer.prompt_tokens is not None
+            use = use.plus(
+                ModelUse(
+                    requests=1,
+                    prompt_tokens=answer.prompt_tokens or 0,
+                    answer_tokens=answer.completion_tokens or 0,
+                    uncounted=0 if is_counted else 1,
+                )
+            )
+    return use
+
+
+def load_judge_with_model(name: str | None, folder: Path) -> JudgeConfig:
+    """Load the configuration of a judge, and check that the judge has a model that writes text.
+
+    Args:
+        name: The name of the judge, or its YAML file. None if the settings name no judge.
+        folder: The folder from which the path of the file starts.
+
+    Raises:
+        ConfigError: No judge is named, its YAML cannot be used, or it has no model.
+    """
+    if name is None:
+        raise ConfigError(
+            "generate: the llm generator needs a judge; name one, or set generator to rules"
+        )
+    # The name may be that of a judge which comes with the package, such as "openai-server".
+    path = folder / name
+    config = load_judge_config(path if path.is_file() else name)
+    # A model that reads prompts writes answers to them. The lexical judge only compares words.
+    if not config.capabilities.reads_prompts:
+        raise ConfigError(
+            f"generate: judge {name}: the {config.backend} judge writes no text; name a judge"
+            " with a model, or set generator to rules"
+        )
+    return config
+
+
+def check_answers(answers: Sequence[Answer]) -> None:
+    """Check that no request failed for a reason that may pass, and that most were not refused.
+
+    A request that failed because the server was overloaded has to be sent again, so that its shard
+    must not count as finished. A request that the server refuses for its content would be refused
+    again, so that it only counts as lost.
+
+    Args:
+        answers: The answers to all requests of a shard.
+
+    Raises:
+        BackendDownError: A request failed for a reason that may pass, or more than half were
+            refused. The message has the number of failures and the first error.
+    """
+    errors = []
+    for answer in answers:
+        if answer.error or answer.text is None:
+            errors.append(answer.error or "an answer without a text")
+    temporary_errors = [error for error in errors if not error.startswith(_REFUSAL_STARTS)]
+
+    if temporary_errors:
+        problem = temporary_errors[0]
+    # All errors are refusals. A few do not matter.
+    elif len(errors) > _MAX_SHARE_REFUSED * len(answers):
+        problem = f"{errors[0]}; change the judge's YAML, or leave these documents out"
+    else:
+        return
+    raise BackendDownError(
+        f"{len(errors)} of {len(answers)} requests failed, the first because: {problem}; what was"
+        " answered is kept"
+    )
