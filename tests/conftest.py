@@ -76,6 +76,29 @@ def checkpoint() -> Path:
 
 
 @pytest.fixture
+def write_judge(tmp_path: Path) -> Callable[..., Path]:
+    """Return a function that writes the YAML of a judge behind a server, and returns its path.
+
+    Keyword arguments are keys of the YAML, as in ``write_judge(server.base_url, samples=3)``.
+    """
+    import yaml
+
+    def write(base_url: str, **keys: Any) -> Path:
+        path = tmp_path / "my_judge.yaml"
+        content = {
+            "backend": "openai",
+            "model": "small-judge",
+            "base_url": base_url,
+            "max_retries": 0,
+            **keys,
+        }
+        path.write_text(yaml.safe_dump(content), encoding="utf-8")
+        return path
+
+    return write
+
+
+@pytest.fixture
 def factor_yaml(tmp_path: Path) -> Callable[..., Path]:
     """Return a function that writes the YAML of a FACTOR task into ``tmp_path``.
 

@@ -11,7 +11,6 @@ from functools import partialmethod
 from pathlib import Path
 
 import pytest
-import yaml
 
 from judges.config import JudgeConfig, load_judge_config
 from lm_factuality.benchmarks.felm_gen.judging import FELM_GEN
@@ -63,25 +62,6 @@ def data_dir(tmp_path) -> Path:
     lines = [json.dumps(felm_line(*row)) for row in ROWS]
     (folder / "all.jsonl").write_text("\n".join(lines) + "\n", encoding="utf-8")
     return folder
-
-
-@pytest.fixture
-def write_judge(tmp_path):
-    """Return a function that writes the YAML of a judge behind a server, and returns its path."""
-
-    def write(base_url: str, **keys) -> Path:
-        path = tmp_path / "my_judge.yaml"
-        content = {
-            "backend": "openai",
-            "model": "small-judge",
-            "base_url": base_url,
-            "max_retries": 0,
-            **keys,
-        }
-        path.write_text(yaml.safe_dump(content), encoding="utf-8")
-        return path
-
-    return write
 
 
 @pytest.fixture

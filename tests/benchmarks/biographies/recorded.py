@@ -19,26 +19,15 @@ OUTCOMES = {"+": "supported", "-": "not_supported", "?": "unscored", "i": "irrel
 """The outcome of a judgement by the sign that stands for it in `make_biography`."""
 
 
-class RecordedJudge:
-    """A judge that answers from a table, and renders every prompt as a real judge does.
-
-    Args:
-        facts: The facts of each sentence.
-        supported: Pairs of a fact and an entity whose page supports it.
-        breaks: Facts before which another individual begins.
-        answers: What the judge says to every prompt of a step, in place of the above.
-    """
+class PromptingJudge:
+    """A judge that renders every prompt as a real judge does. Subclasses answer it."""
 
     config = JudgeConfig("recorded", "openai", model="m")
 
-    def __init__(self, facts, supported, breaks=(), answers=None):
-        """Set the table, and begin a list of the prompts."""
+    def __init__(self):
+        """Begin a list of the prompts."""
         self.calls = []
         """Pairs of the name of a template and the prompt that was made of it."""
-        self._facts = facts
-        self._supported = supported
-        self._breaks = set(breaks)
-        self._answers = answers or {}
         self._prompts = Prompts()
 
     def ask_typed(
@@ -51,6 +40,25 @@ class RecordedJudge:
             answer = Answer(self._answer(prompt_name, subject), "stop")
             replies.append([read_reply(answer, reply, subject, check)])
         return replies
+
+
+class RecordedJudge(PromptingJudge):
+    """A judge that answers from a table.
+
+    Args:
+        facts: The facts of each sentence.
+        supported: Pairs of a fact and an entity whose page supports it.
+        breaks: Facts before which another individual begins.
+        answers: What the judge says to every prompt of a step, in place of the above.
+    """
+
+    def __init__(self, facts, supported, breaks=(), answers=None):
+        """Set the table."""
+        super().__init__()
+        self._facts = facts
+        self._supported = supported
+        self._breaks = set(breaks)
+        self._answers = answers or {}
 
     def _answer(self, prompt_name, subject):
         """Return the text that the table gives for a question."""

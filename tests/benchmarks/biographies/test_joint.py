@@ -5,11 +5,9 @@ from pathlib import Path
 
 import pytest
 
-from judges.answers import Answer
-from judges.config import JudgeConfig, load_judge_config
+from judges.config import load_judge_config
 from judges.judge import Judge
-from judges.templates import Prompts
-from judges.typed import json_schema_of, read_reply, schema_to_send
+from judges.typed import json_schema_of, schema_to_send
 from lm_factuality.benchmarks.biographies import joint, matrix
 from lm_factuality.benchmarks.biographies.joint import MAX_WORDS_PER_QUESTION, split_into_parts
 from lm_factuality.benchmarks.biographies.matrix import (
@@ -22,7 +20,7 @@ from lm_factuality.benchmarks.biographies.method import NOT_ASKED, AmbigBio
 from lm_factuality.benchmarks.biographies.scores import score_biography
 from lm_factuality.benchmarks.longform.benchmark import LongForm
 from lm_factuality.ground.errors import ConfigError
-from tests.benchmarks.biographies.recorded import make_generation
+from tests.benchmarks.biographies.recorded import PromptingJudge, make_generation
 
 PROMPTS = Path(joint.__file__).with_name("prompts")
 DOCS = Path(__file__).parents[3] / "docs"
@@ -50,7 +48,7 @@ REED_REPLY = {
 }
 
 
-class ScriptedJudge:
+class ScriptedJudge(PromptingJudge):
     """A judge that gives the replies of a script, and knows which facts each page supports.
 
     Args:
@@ -59,28 +57,16 @@ class ScriptedJudge:
             the replies to questions about pages, too.
     """
 
-    config = JudgeConfig("scripted", "openai", model="m")
-
     def __init__(self, replies, supported=()):
-        """Set the script, and begin a list of the prompts."""
-        self.calls = []
-        """Pairs of the name of a template and the prompt that was made of it."""
+        """Set the script."""
+        super().__init__()
         self._replies = iter(replies)
         self._supported = supported
-        self._prompts = Prompts()
 
-    def ask_typed(
-        self, prompt_name, reply, subjects, description, check=None, samples=None, **decoding
-    ):
-        """Read one answer to each question as the judge itself does."""
-        replies = []
-        for subject in subjects:
-            self.calls.append((prompt_name, self._prompts.render(prompt_name, subject)))
-            content = self._verify(subject) if self._knows(subject) else next(self._replies)
-            text = content if isinstance(content, str) else json.dumps(content)
-            answer = Answer(text, "stop")
-            replies.append([read_reply(answer, reply, subject, check)])
-        return replies
+    def _answer(self, prompt_name, subject):
+        """Return the text that the script or the known pages give for a question."""
+        content = self._verify(subject) if self._knows(subject) else next(self._replies)
+        return content if isinstance(content, str) else json.dumps(content)
 
     def _knows(self, subject):
         """Return whether the pages that the judge knows answer a question."""

@@ -8,7 +8,6 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-import yaml
 
 from factor_gen.contradiction.judge import JudgeCheck, show_changes
 from factor_gen.contradiction.stage import ContradictionStage
@@ -60,23 +59,20 @@ def server() -> Iterator[JudgeServer]:
 
 @pytest.fixture
 def open_stage(
-    server: JudgeServer, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+    server: JudgeServer,
+    write_judge: Callable[..., Path],
+    tmp_path: Path,
+    monkeypatch: pytest.MonkeyPatch,
 ) -> Iterator[OpenStage]:
     """Return a function that opens the stage with settings of the check."""
     monkeypatch.delenv("OPENAI_API_KEY", raising=False)
     stages = []
-    content = {
-        "backend": "openai",
-        "model": "small-judge",
-        "base_url": server.base_url,
-        "max_retries": 0,
-    }
-    (tmp_path / "my_judge.yaml").write_text(yaml.safe_dump(content), encoding="utf-8")
+    path = write_judge(server.base_url)
 
     def open_with(**settings: Any) -> ContradictionStage:
         """Open the stage with some settings."""
         check = JudgeCheck(
-            JudgeSettings(**settings), "my_judge.yaml", tmp_path, store=tmp_path / "answers"
+            JudgeSettings(**settings), path.name, path.parent, store=tmp_path / "answers"
         )
         stage = ContradictionStage(check)
         stages.append(stage)

@@ -8,7 +8,6 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-import yaml
 
 from factor_gen.generate.llm.generator import LLMGenerator
 from factor_gen.records import (
@@ -81,7 +80,10 @@ def server() -> Iterator[JudgeServer]:
 
 @pytest.fixture
 def open_generator(
-    server: JudgeServer, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+    server: JudgeServer,
+    write_judge: Callable[..., Path],
+    tmp_path: Path,
+    monkeypatch: pytest.MonkeyPatch,
 ) -> Iterator[OpenGenerator]:
     """Return a function that opens the stage, whose answers are kept in one store.
 
@@ -92,16 +94,9 @@ def open_generator(
 
     def open_with(judge: Mapping[str, Any] | None = None, **settings: Any) -> LLMGenerator:
         """Write the YAML of a judge, and open the stage with it."""
-        content = {
-            "backend": "openai",
-            "model": "small-judge",
-            "base_url": server.base_url,
-            "max_retries": 0,
-            **(judge or {}),
-        }
-        (tmp_path / "my_judge.yaml").write_text(yaml.safe_dump(content), encoding="utf-8")
-        generate = GenerateSettings(judge="my_judge.yaml", **settings)
-        generator = LLMGenerator(generate, tmp_path, store=tmp_path / "answers")
+        path = write_judge(server.base_url, **(judge or {}))
+        generate = GenerateSettings(judge=path.name, **settings)
+        generator = LLMGenerator(generate, path.parent, store=tmp_path / "answers")
         generators.append(generator)
         return generator
 
