@@ -22,6 +22,7 @@ from judges.backends.server import OPENAI_KEY_VARIABLE
 from lm_factuality.ground.errors import ConfigError, DataError, ModelError, listed, printable
 from lm_factuality.ground.http import is_local, is_web_address
 from lm_factuality.ground.packages import first_line, how_to_install
+from lm_factuality.ground.replies import KeyMask
 
 logger = logging.getLogger(__name__)
 
@@ -29,7 +30,6 @@ _CONNECT_SECONDS = 3.0
 _ANSWER_SECONDS = 300.0  # lm_eval's default for its clients
 _LEAST_FREE_BYTES = 20_000_000  # results with samples of all tasks of a benchmark take about this
 _LONGEST_MESSAGE = 200  # characters of a server's message that an error quotes
-_LEAST_KEY = 8  # characters; a shorter key would be found in ordinary words
 
 _CHAT_PATH = "/chat/completions"
 _COMPLETIONS_PATH = "/completions"
@@ -359,9 +359,7 @@ def _message_of(reply: httpx.Response, key: str) -> str:
         if isinstance(content, dict):
             content = content.get(name) or content
     text = " ".join(str(content).split()) or reply.reason_phrase
-    if len(key) >= _LEAST_KEY:
-        text = text.replace(key, "***")
-    return printable(text[:_LONGEST_MESSAGE])
+    return printable(KeyMask(key).text(text)[:_LONGEST_MESSAGE])
 
 
 def _check_reply(reply: httpx.Response, server: _Server, needs_scores: bool) -> None:
