@@ -4,10 +4,11 @@
 """
 
 from collections.abc import Iterable, Iterator, Mapping
-from dataclasses import field, replace
+from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import Annotated, Any, Literal
 
+import pydantic.dataclasses
 from pydantic import (
     AfterValidator,
     Field,
@@ -17,7 +18,6 @@ from pydantic import (
     ValidationError,
     model_validator,
 )
-from pydantic.dataclasses import dataclass
 from pydantic_core import ArgsKwargs
 
 from judges.answers import Decoding, Prices
@@ -100,7 +100,7 @@ _SETTINGS_OF_SECOND_JUDGE = frozenset(
 )
 
 
-@dataclass(frozen=True, config=FORBID)
+@dataclass(frozen=True)
 class ModelSettings:
     """Which model decides, and which backend reaches it."""
 
@@ -114,7 +114,7 @@ class ModelSettings:
     """openai: the model's name on the server. lm_eval: the name of the model class (hf, ...)."""
 
 
-@dataclass(frozen=True, config=FORBID)
+@dataclass(frozen=True)
 class ServerSettings:
     """The server of an ``openai`` judge."""
 
@@ -134,7 +134,7 @@ class ServerSettings:
     """Whether the server is sent the JSON schema that answers have to follow."""
 
 
-@dataclass(frozen=True, config=FORBID)
+@dataclass(frozen=True)
 class RequestLimits:
     """How much an ``openai`` judge may send at once, per minute and per run."""
 
@@ -169,7 +169,7 @@ class RequestLimits:
     """
 
 
-@dataclass(frozen=True, config=FORBID)
+@dataclass(frozen=True)
 class ModelArguments:
     """Arguments that a server or a model class is passed unchanged."""
 
@@ -183,7 +183,7 @@ class ModelArguments:
     """lm_eval: whether the prompt is put into the chat template of the model."""
 
 
-@dataclass(frozen=True, config=FORBID)
+@dataclass(frozen=True)
 class ClassifierSettings:
     """How a ``classifier`` is loaded and asked."""
 
@@ -206,7 +206,7 @@ class ClassifierSettings:
     """``cuda`` or ``cpu``. None takes the GPU if there is one."""
 
 
-@dataclass(frozen=True, config=FORBID)
+@dataclass(frozen=True)
 class CascadeSettings:
     """The two judges of a ``cascade``."""
 
@@ -222,7 +222,8 @@ class CascadeSettings:
 
 # A dataclass lists the fields of its last base first. Results therefore list the keys of a judge
 # in the order in which the classes stand above.
-@dataclass(frozen=True, config=FORBID)
+# Pydantic checks the whole.
+@pydantic.dataclasses.dataclass(frozen=True, config=FORBID)
 class JudgeConfig(
     CascadeSettings,
     ClassifierSettings,

@@ -14,7 +14,6 @@ from types import ModuleType
 from typing import TYPE_CHECKING, Any
 
 import yaml
-from packaging.requirements import Requirement
 
 from lm_factuality.ground.errors import ConfigError, DataError, ModelError
 from lm_factuality.ground.files import Json
@@ -75,6 +74,9 @@ def how_to_install(extra: str) -> str:
 
 def _missing_requirements(extra: str) -> Iterator[str]:
     """Yield the packages of an extra of ``lm-factuality`` that are not installed."""
+    # Only errors about missing packages need this import.
+    from packaging.requirements import Requirement
+
     try:
         declared = requires("lm-factuality") or []
     except PackageNotFoundError:

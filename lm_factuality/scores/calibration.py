@@ -18,7 +18,13 @@ from typing import NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
-from lm_factuality.scores.intervals import Floats, Interval, mean_of_counts, wilson_interval
+from lm_factuality.scores.intervals import (
+    Floats,
+    Interval,
+    mean_of_counts,
+    student_quantile,
+    wilson_interval,
+)
 
 NUM_BINS = 10
 """The usual number of bins of equal width."""
@@ -108,10 +114,7 @@ def calibration_interval(
     if observed.has_equal_clusters:
         return wilson_interval(min(1.0, error), observed.num_clusters)
 
-    # scipy takes long to import.
-    from scipy.special import stdtrit
-
-    t = float(stdtrit(observed.degrees, 0.975))
+    t = student_quantile(observed.degrees)
     calibrated = _measured_error(np.zeros_like(observed.gaps), observed)
     # Otherwise a calibrated model that happens to show a very small error would get [0, 0].
     credible_error = max(error, calibrated.quantile(-_MOST_LUCK))

@@ -40,6 +40,8 @@ MIN_CLUSTERS = 5
 _ROUNDING = 1e-12  # a variance below this share of the squared scale is rounding
 _MAX_STDERR = 1e100  # no score has one so large, but a file may hold any number
 _MAX_EXPONENT = 700.0  # exp() of more than 709 overflows
+_NUM_NODES = 40  # of Gauss and Legendre's rule for the integral of Student's t
+_MAX_STEPS = 50  # of Newton's method, which takes three to ten
 
 
 class Interval(NamedTuple):
@@ -74,13 +76,6 @@ class ClusteredMean(NamedTuple):
     def stderr(self) -> float:
         """The standard error of the mean."""
         return math.sqrt(self.variance)
-
-    def quantile(self, probability: float) -> float:
-        """Return a quantile of Student's t with the degrees of freedom, such as that of 0.975."""
-        # scipy takes long to import, and many commands compute no interval.
-        from scipy.special import stdtrit
-
-        return float(stdtrit(self.degrees, probability))
 
 
 def mean_interval(
@@ -579,7 +574,7 @@ def interval_of_mean(
 
     if estimate.variance <= _ROUNDING * max(1.0, estimate.value**2):
         return None
-    half_width = estimate.quantile(0.975) * estimate.stderr
+    half_width = student_quantile(estimate.degrees) * estimate.stderr
     if math.isinf(low) or estimate.value <= max(0.0, low):
         return Interval(estimate.value - half_width, estimate.value + half_width)
     # The standard error of log(value) is stderr / value (delta method).
@@ -628,6 +623,36 @@ def wilson_interval(share: float, trials: float) -> Interval:
     return Interval(max(0.0, centre - half_width), min(1.0, centre + half_width))
 
 
+def student_quantile(degrees: float) -> float:
+    """Return the value that Student's t exceeds with a probability of 2.5%.
+
+    For t = sqrt(degrees) * tan(angle), P(0 < T < t) is proportional to the integral of
+    cos(x)^(degrees - 1) from 0 to the angle. Newton's method finds the angle for 47.5%. It comes
+    from below, since a normal distribution has a smaller quantile, and does not overshoot, since
+    the integrand falls.
+
+    (scipy.special has it, but takes a third of a second to import. The relative difference is below
+    1e-12 for up to a thousand degrees of freedom, and below 1e-8 for a million.)
+
+    Args:
+        degrees: The degrees of freedom, at least 1.
+    """
+    log_gammas = math.lgamma((degrees + 1) / 2) - math.lgamma(degrees / 2)
+    area = 0.475 * math.sqrt(math.pi) / math.exp(log_gammas)
+    nodes, weights = np.polynomial.legendre.leggauss(_NUM_NODES)
+    angle = math.atan(Z95 / math.sqrt(degrees))
+    for _ in range(_MAX_STEPS):
+        # The nodes lie between -1 and 1, and the integral is from 0 to the angle.
+        heights = np.cos(angle / 2 * (1 + nodes)) ** (degrees - 1)
+        integral = angle / 2 * float(weights @ heights)
+        step = (area - integral) / math.cos(angle) ** (degrees - 1)
+        angle += step
+        # Each step squares the error, so the next one would be below the rounding.
+        if abs(step) < 1e-9 * angle:
+            break
+    return math.sqrt(degrees) * math.tan(angle)
+
+
 def _effective_trials(estimate: ClusteredMean, variance_of_trial: float) -> float:
     """Compute how many independent trials are as uncertain as a mean (Korn and Graubard, 1998).
 
@@ -646,7 +671,7 @@ def _effective_trials(estimate: ClusteredMean, variance_of_trial: float) -> floa
     are_trials = estimate.has_single_rows and math.isclose(variance_of_rows, variance_of_trial)
     if are_trials or is_constant:
         return estimate.num_clusters
-    student_factor = (Z95 / estimate.quantile(0.975)) ** 2
+    student_factor = (Z95 / student_quantile(estimate.degrees)) ** 2
     return variance_of_trial / estimate.variance * student_factor
 
 

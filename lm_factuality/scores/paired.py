@@ -19,6 +19,7 @@ MAX_CLUSTERS_SWAPPED = 10  # the same for swap_test, which has to compute a scor
 _MAX_WHOLE_SUM = 100_000  # the largest sum of whole numbers whose distribution is computed
 _ROUNDING = 1e-9  # shares of a size below this are rounding
 _MAX_NORMAL_ROOT = 1e-3  # the saddlepoint's r below which its formula is rounding
+_MAX_STEPS = 100  # of Newton's method, which takes about ten
 
 
 def flip_test(differences: Floats) -> float:
@@ -157,16 +158,13 @@ def _saddlepoint_p(sizes: Floats, total: float) -> float:
         # Only the choices in which all signs agree reach the total.
         return float(2.0 ** (1 - len(sizes)))
 
-    # scipy takes long to import.
-    from scipy.special import ndtr
-
     saddlepoint = _saddlepoint(scaled, target)
     arguments = saddlepoint * scaled
     # log cosh(x) = log(exp(x) + exp(-x)) - log(2), in a form that cannot overflow.
     cumulant = float((np.logaddexp(arguments, -arguments) - math.log(2)).sum())
     curvature = float(scaled**2 @ (1 - np.tanh(arguments) ** 2))
     root = math.sqrt(2 * (saddlepoint * target - cumulant))
-    normal_p = float(2 * ndtr(-root))
+    normal_p = math.erfc(root / math.sqrt(2))
     # Near 0 the correction is a difference of two huge numbers, i.e. rounding. The normal
     # distribution alone is accurate there.
     if root < _MAX_NORMAL_ROOT:
@@ -186,20 +184,18 @@ def _saddlepoint(sizes: Floats, total: float) -> float:
         sizes: The absolute difference in each cluster.
         total: A number between 0 and the sum of the sizes.
     """
-    # The import takes a third of a second, and few commands need it.
-    from scipy.optimize import newton
-
-    def excess(t: float) -> float:
-        """Return K'(t) - total, which is 0 at the saddlepoint."""
-        return float(sizes @ np.tanh(t * sizes)) - total
-
-    def slope(t: float) -> float:
-        """Return the second derivative K''(t)."""
-        return float(sizes**2 @ (1 - np.tanh(t * sizes) ** 2))
-
     # Newton's method always converges from 0, since K' is concave above 0. It stops when t is
-    # accurate to 8 digits, or to 1e-12 if t itself is that small.
-    return float(newton(excess, 0.0, slope, tol=1e-12, rtol=1e-8, maxiter=100))
+    # accurate to 8 digits, or to 1e-12 if t itself is that small. (scipy.optimize has it too, but
+    # takes half a second to import.)
+    saddlepoint = 0.0
+    for _ in range(_MAX_STEPS):
+        tangents = np.tanh(saddlepoint * sizes)
+        curvature = float(sizes**2 @ (1 - tangents**2))
+        step = (total - float(sizes @ tangents)) / curvature
+        saddlepoint += step
+        if step <= 1e-12 + 1e-8 * saddlepoint:
+            break
+    return saddlepoint
 
 
 def swap_test(counts_a: Floats, counts_b: Floats, score_of_sums: ScoreOfSums) -> float:

@@ -29,8 +29,8 @@ def test_a_command_runs_without_lm_eval(command, line):
     assert line in output
 
 
-@pytest.mark.parametrize("command", ["['ls']", "['data', 'ls']", "['--help']"])
-def test_a_command_that_computes_no_score_runs_without_scipy(command):
+@pytest.mark.parametrize("command", ["['ls']", "['data', 'ls']", "['--help']", "['check']"])
+def test_a_command_without_calibration_runs_without_scipy(command):
     output = run_python(
         f"sys.modules['scipy'] = None; from lm_factuality.cli.main import main;"
         f" sys.exit(main({command}))"

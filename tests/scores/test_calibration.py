@@ -13,7 +13,7 @@ from lm_factuality.scores.calibration import (
     calibration_interval,
     calibration_stderr,
 )
-from lm_factuality.scores.intervals import clustered_mean
+from lm_factuality.scores.intervals import clustered_mean, student_quantile
 
 
 def draw_choices(random, num_documents, logit_factor=1.0, rows_per_document=10):
@@ -95,7 +95,7 @@ def test_gaps_of_known_sign_have_students_interval_of_a_mean():
     interval = calibration_interval(probabilities, is_true, documents)
 
     share_wrong = clustered_mean(is_wrong.astype(float), documents)
-    half_width = share_wrong.quantile(0.975) * share_wrong.stderr
+    half_width = student_quantile(share_wrong.degrees) * share_wrong.stderr
     assert interval.low == pytest.approx(share_wrong.value - half_width, abs=0.002)
     assert interval.high == pytest.approx(share_wrong.value + half_width, abs=0.002)
 

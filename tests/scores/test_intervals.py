@@ -28,6 +28,7 @@ from lm_factuality.scores.intervals import (
     precision_interval,
     ratio_interval,
     recall_interval,
+    student_quantile,
     sum_interval,
     wilson_interval,
 )
@@ -138,6 +139,11 @@ def test_the_order_of_rows_does_not_matter():
     documents = [DOCUMENTS[index] for index in order]
 
     assert is_close(mean_interval(values, documents), mean_interval(VALUES, DOCUMENTS))
+
+
+@pytest.mark.parametrize("degrees", [1, 1.07, 2.5, 9, 31.1, 200, 12_434, 1e6])
+def test_the_quantile_of_students_t_is_that_of_scipy(degrees):
+    assert student_quantile(degrees) == pytest.approx(t.ppf(0.975, degrees), rel=1e-8)
 
 
 def test_unscored_rows_do_not_count():
