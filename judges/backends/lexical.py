@@ -27,12 +27,11 @@ from judges.backends.classifier import (
 )
 from judges.capabilities import capabilities_of
 from judges.claims import CHECK, CheckReply, ClaimFinding
-from judges.lexical.contradiction import find_contradiction
 from judges.lexical.facts import group_by_individual, split_facts
 from judges.lexical.grades import grade_answer
 from judges.lexical.model import COEFFICIENTS, LexicalModel, load_lexical_model
-from judges.lexical.verdicts import SUPPORT_THRESHOLD, find_verdict
-from judges.lexical.words import ParsedPassage, parse_passage, parse_text
+from judges.lexical.verdicts import SUPPORT_THRESHOLD, find_verdict, verify_fact
+from judges.lexical.words import parse_passage, parse_text
 from lm_factuality.ground.settings import FORBID, Number, read_settings
 
 if TYPE_CHECKING:
@@ -130,6 +129,8 @@ class LexicalBackend(Backend):
         if kind == CHECK:
             return self._check_claims(subject)
         if kind == "verify_page":
+            if "pages" in subject:
+                return self._verify_facts_on_pages(subject)
             return self._verify_facts(subject)
         # All other kinds ask whether passages support claims.
         return self._verify_claims(kind, subject)
@@ -154,7 +155,10 @@ class LexicalBackend(Backend):
         # has coefficients of its own.
         model = self._fact_model if "entity" in subject else self._claim_model
         if subject.get("tells_contradictions"):
-            return _json_answer(**_verify_fact(model, subject["claim"], passages))
+            finding = verify_fact(model, subject["claim"], passages)
+            return _json_answer(
+                reason=finding.reason, verdict=finding.verdict, probability=finding.probability
+            )
         replies = []
         for claim in claims_of_subject(subject):
             verdict = model.judge(claim, passages)
@@ -168,29 +172,63 @@ class LexicalBackend(Backend):
         return format_answer(kind, replies)
 
     def _verify_facts(self, subject: Mapping[str, Any]) -> Answer:
-        """Judge each of several facts by the one page or the several pages of a question.
+        """Judge several facts by one page, for plans of what other judges would be asked.
 
-        Plans of other judges ask for it. As a judge of its own, it is asked about single facts.
+        Args:
+            subject: The question: the facts are its ``claims``, and ``passages`` are the page.
+
+        Returns:
+            The verdicts, such as ``{"number": 1, "reason": ..., "verdict": "supported"}``.
         """
-        pages = subject.get("pages") or [subject]
-        parsed_pages = [passages_of_subject({"passages": page["passages"]}) for page in pages]
-        if not any(parsed_pages):
+        passages = passages_of_subject(subject)
+        if not passages:
             return NO_EVIDENCE
         verdicts = []
         for number, fact in enumerate(subject["claims"], start=1):
-            replies = [_verify_fact(self._fact_model, fact, passages) for passages in parsed_pages]
-            best = max(range(len(pages)), key=lambda index: replies[index]["probability"])
-            # Of several pages, the one that a fact stands under decides on it.
-            own_pages = [
-                index for index, page in enumerate(pages) if number in page.get("facts", ())
+            finding = verify_fact(self._fact_model, fact, passages)
+            verdicts.append(
+                {"number": number, "reason": finding.reason, "verdict": finding.verdict}
+            )
+        return _json_answer(verdicts=verdicts)
+
+    def _verify_facts_on_pages(self, subject: Mapping[str, Any]) -> Answer:
+        """Judge several facts by several pages, for plans of what other judges would be asked.
+
+        Args:
+            subject: The question: the facts are its ``claims``. Each of its ``pages`` has
+                ``passages``, and under ``facts`` the numbers of the facts about the individual whom
+                the page describes.
+
+        Returns:
+            The verdicts as for one page. A fact is judged by the page of its individual. ``page``
+            is the number of another page that supports it, if there is one.
+        """
+        pages = subject["pages"]
+        passages_by_page = [passages_of_subject(page) for page in pages]
+        if not any(passages_by_page):
+            return NO_EVIDENCE
+        page_of_individual: dict[int, int] = {}
+        for index, page in enumerate(pages):
+            page_of_individual.update(dict.fromkeys(page["facts"], index))
+
+        verdicts = []
+        for number, fact in enumerate(subject["claims"], start=1):
+            findings = [
+                verify_fact(self._fact_model, fact, passages) for passages in passages_by_page
             ]
-            verdict = {"number": number, **replies[own_pages[0] if own_pages else best]}
-            del verdict["probability"]
-            if "pages" in subject:
-                is_supported = replies[best]["verdict"] == "supported"
-                names_page = is_supported and best not in own_pages
-                verdict["page"] = best + 1 if names_page else None
-            verdicts.append(verdict)
+            best_page = max(range(len(pages)), key=lambda index: findings[index].probability)
+            # The individual of a fact may have no page.
+            own_page = page_of_individual.get(number)
+            finding = findings[best_page if own_page is None else own_page]
+            names_page = best_page != own_page and findings[best_page].verdict == "supported"
+            verdicts.append(
+                {
+                    "number": number,
+                    "reason": finding.reason,
+                    "verdict": finding.verdict,
+                    "page": best_page + 1 if names_page else None,
+                }
+            )
         return _json_answer(verdicts=verdicts)
 
     def _check_claims(self, subject: Mapping[str, Any]) -> Answer:
@@ -234,23 +272,6 @@ def _load_model(options: Options, default_coefficients: Path) -> LexicalModel:
     return dataclasses.replace(model, threshold=options.threshold)
 
 
-def _verify_fact(
-    model: LexicalModel, fact: str, passages: Sequence[ParsedPassage]
-) -> dict[str, Any]:
-    """Judge an atomic fact, and say whether passages that do not support it contradict it.
-
-    The model alone decides on support, so scores do not depend on the rules of contradiction.
-    """
-    verdict = model.judge(fact, passages)
-    word = "supported"
-    reason = verdict.reason
-    if not verdict.is_supported:
-        contradiction = find_contradiction(fact, passages)
-        word = "not_found" if contradiction is None else "contradicted"
-        reason = reason if contradiction is None else contradiction.reason
-    return {"reason": reason, "verdict": word, "probability": round(verdict.probability, 4)}
-
-
 def _group_facts(subject: Mapping[str, Any]) -> Answer:
     """Group the facts of a response by the individual that they are about.
 
@@ -283,54 +304,47 @@ def _take_apart(subject: Mapping[str, Any]) -> Answer:
         The facts and, if there are namesakes, the individuals.
     """
     sentences = subject["sentences"]
-    facts = []
-    positions = []
-    for position, sentence in enumerate(sentences):
+    facts: list[dict[str, Any]] = []
+    sentence_indices = []
+    for index, sentence in enumerate(sentences):
         for text in split_facts(sentence["text"]):
             facts.append({"sentence": sentence["number"], "fact": text})
-            positions.append(position)
+            sentence_indices.append(index)
     if not subject["namesakes"]:
         return _json_answer(facts=facts)
 
-    texts = [str(fact["fact"]) for fact in facts]
-    groups = group_by_individual(
-        subject["name"], [sentence["text"] for sentence in sentences], texts, positions
-    )
-    # The rules cannot tell whether a later part returns to an individual of an earlier one.
-    first_number = len(subject["individuals"]) + 1
+    sentence_texts = [sentence["text"] for sentence in sentences]
+    fact_texts = [fact["fact"] for fact in facts]
+    groups = group_by_individual(subject["name"], sentence_texts, fact_texts, sentence_indices)
     individuals = []
-    for number, group in enumerate(groups, first_number):
-        page, num_words = _most_similar_page(subject, " ".join(texts[fact] for fact in group))
-        individuals.append(
-            {
-                "number": number,
-                "who": texts[group[0]],
-                "reason": f"{num_words} words in common with the page",
-                "page": page,
-            }
-        )
-        for fact in group:
-            facts[fact]["individual"] = number
+    # The rules cannot tell whether a later part returns to an individual of an earlier one.
+    for number, group in enumerate(groups, len(subject["individuals"]) + 1):
+        group_text = " ".join(fact_texts[index] for index in group)
+        shared_words = _count_shared_words(subject, group_text)
+        most = max(shared_words, default=0)
+        individual = {
+            "number": number,
+            "who": fact_texts[group[0]],
+            "reason": f"{most} words in common with the page",
+            # Prompts number the pages from 1.
+            "page": shared_words.index(most) + 1 if most else None,
+        }
+        individuals.append(individual)
+        for index in group:
+            facts[index]["individual"] = number
     return _json_answer(
         reason=f"by words: {len(groups)} individuals", individuals=individuals, facts=facts
     )
 
 
-def _most_similar_page(subject: Mapping[str, Any], text: str) -> tuple[int | None, int]:
-    """Find the page whose title and lead have most content words in common with a text.
-
-    Returns:
-        The number of the page from 1, and the number of words. None if there are no such words.
-    """
+def _count_shared_words(subject: Mapping[str, Any], text: str) -> list[int]:
+    """Count the content words of a text that the title and lead of each page of a question have."""
     # All pages have the words of the name.
-    words = set(parse_text(text).stem_sequence) - set(parse_text(subject["name"]).stem_sequence)
-    best: tuple[int | None, int] = (None, 0)
-    for number, page in enumerate(subject["pages"], start=1):
-        page_words = set(parse_text(f"{page['title']} {page['lead']}").stem_sequence)
-        num_common = len(words & page_words)
-        if num_common > best[1]:
-            best = (number, num_common)
-    return best
+    words = parse_text(text).stem_set - parse_text(subject["name"]).stem_set
+    return [
+        len(words & parse_text(f"{page['title']} {page['lead']}").stem_set)
+        for page in subject["pages"]
+    ]
 
 
 def _json_answer(**fields: Any) -> Answer:

@@ -10,7 +10,14 @@ from dataclasses import dataclass
 from functools import cached_property
 from itertools import combinations, groupby, pairwise
 
-from judges.lexical.words import NEGATIONS, ParsedPassage, ParsedText, Word, parse_text
+from judges.lexical.words import (
+    NEGATIONS,
+    ParsedPassage,
+    ParsedText,
+    Word,
+    parse_text,
+    stems_of,
+)
 
 # Words that share their first four letters count as related, such as "Sweden" and "Swedish".
 _LETTERS_OF_RELATED_WORDS = 4
@@ -34,10 +41,7 @@ class Comparison:
     @cached_property
     def passage_stems(self) -> set[str]:
         """The stems of the content words of all passages."""
-        stems: set[str] = set()
-        for passage in self.passages:
-            stems |= passage.parsed_text.stem_set
-        return stems
+        return set().union(*(passage.parsed_text.stem_set for passage in self.passages))
 
     @cached_property
     def missing_words(self) -> tuple[Word, ...]:
@@ -74,8 +78,8 @@ class Comparison:
             # With an empty sentence before it, a passage of one sentence has a pair too.
             sentences = [(), *passage.parsed_text.sentences]
             for first_sentence, second_sentence in pairwise(sentences):
-                stems_of_both = {word.stem for word in first_sentence + second_sentence}
-                max_count = max(max_count, len(stems & stems_of_both))
+                num_shared = len(stems & stems_of(first_sentence + second_sentence))
+                max_count = max(max_count, num_shared)
         return max_count / len(stems)
 
     @cached_property
@@ -91,7 +95,7 @@ class Comparison:
 
     @cached_property
     def missing_names(self) -> tuple[tuple[Word, ...], ...]:
-        """The names in the claim that no passage has, i.e. has with all words close together."""
+        """The names in the claim whose words are close together in no passage."""
         missing_names = []
         for name in self.claim_names:
             if not any(_has_name(passage.parsed_text, name) for passage in self.passages):
@@ -107,26 +111,19 @@ class Comparison:
         sentences: list[tuple[Word, ...]] = []
         for passage in self.passages:
             sentences += passage.parsed_text.sentences
-        closest_sentence = max(sentences, key=self._count_shared_stems, default=())
+        closest_sentence = find_closest_sentence(self.claim, sentences)
 
         # If the claim denies something, the closest sentence has to deny something too.
-        if _has_negation(self.claim.words):
-            return not _has_negation(closest_sentence)
+        if has_negation(self.claim.words):
+            return not has_negation(closest_sentence)
         # The claim affirms all its words, so it differs if the sentence denies one of them. In
         # "She won a prize but did not travel", the sentence denies a word that the claim lacks.
         return bool(negated_stems(closest_sentence) & self.claim.stem_set)
 
-    def _count_shared_stems(self, sentence: Sequence[Word]) -> int:
-        """Return how many content words of the claim a sentence has."""
-        return len(self.claim.stem_set & {word.stem for word in sentence})
-
     @cached_property
     def topic_stems(self) -> set[str]:
         """The stems of the titles of all passages, i.e. the names of their topics."""
-        stems: set[str] = set()
-        for passage in self.passages:
-            stems |= passage.title_stems
-        return stems
+        return set().union(*(passage.title_stems for passage in self.passages))
 
     @cached_property
     def namesakes(self) -> tuple[ParsedPassage, ...]:
@@ -157,7 +154,7 @@ def _has_name(text: ParsedText, name: tuple[Word, ...]) -> bool:
         text: The text, such as that of a passage.
         name: The words of the name.
     """
-    name_stems = {word.stem for word in name}
+    name_stems = stems_of(name)
     if not name_stems <= text.stem_set:
         return False
 
@@ -168,7 +165,14 @@ def _has_name(text: ParsedText, name: tuple[Word, ...]) -> bool:
     )
 
 
-def _has_negation(words: Sequence[Word]) -> bool:
+def find_closest_sentence(
+    claim: ParsedText, sentences: Sequence[tuple[Word, ...]]
+) -> tuple[Word, ...]:
+    """Return the sentence that has most content words of a claim, empty if there is none."""
+    return max(sentences, key=lambda sentence: len(claim.stem_set & stems_of(sentence)), default=())
+
+
+def has_negation(words: Sequence[Word]) -> bool:
     """Return whether one of some words negates something, such as "not" or "failed"."""
     return any(word.stem in NEGATIONS for word in words)
 

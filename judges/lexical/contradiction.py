@@ -12,21 +12,29 @@ import re
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from difflib import SequenceMatcher
-from functools import cached_property
+from functools import cached_property, partial
+from itertools import product
 from typing import NamedTuple
 
-from judges.lexical.comparison import negated_stems
-from judges.lexical.words import NEGATIONS, ParsedPassage, Word, parse_text
+from judges.lexical.comparison import find_closest_sentence, has_negation, negated_stems
+from judges.lexical.words import (
+    NEGATIONS,
+    ParsedPassage,
+    Word,
+    content_stems_of,
+    parse_text,
+    stems_of,
+)
 from lm_factuality.ground.packages import load_yaml
 
 _LISTS = load_yaml(__package__, "antonyms.yaml")
 
 
 def _stems(line: str) -> frozenset[str]:
-    """Return the stems of the words in a line of the lists."""
+    """Return the stems of the words in a line of the lists: ``weeks months`` → week, month."""
     # A capital within a sentence keeps "May" from being the verb.
     words = parse_text("list " + line.title()).words[1:]
-    return frozenset(word.stem for word in words)
+    return frozenset(stems_of(words))
 
 
 _ANTONYMS = frozenset(_stems(line) for line in _LISTS["antonyms"])
@@ -44,7 +52,7 @@ _MIN_DENIED_LETTERS = 4
 # The share of the claim's other content words that a sentence needs to be about the same thing.
 _MIN_SHARE = 0.7
 
-# Fewer other words than this are no sign that a sentence is about the same thing.
+# A sentence that shares fewer words than this with a claim may be about anything.
 _MIN_SHARED_WORDS = 2
 
 # The share of the sentence's other content words that the claim needs. A long sentence of a report
@@ -91,7 +99,7 @@ class _Difference(NamedTuple):
 
 @dataclass(frozen=True)
 class _Alignment:
-    """A claim beside a sentence of a passage."""
+    """A claim and the sentence of a passage that it is compared with."""
 
     claim: tuple[Word, ...]
     """All words of the claim."""
@@ -99,54 +107,55 @@ class _Alignment:
     sentence: tuple[Word, ...]
     """All words of the sentence."""
 
-    known_stems: frozenset[str]
-    """The stems of the passage's title, which the sentence need not repeat."""
+    title_stems: frozenset[str]
+    """The stems of the passage's title.
+
+    A claim may call its subject by this name where the sentence has "it", so that a word of the
+    title counts as one that the sentence has.
+    """
 
     @cached_property
-    def shared_stems(self) -> frozenset[str]:
-        """The stems of the content words that the sentence or the title shares with the claim."""
-        sentence_stems = {word.stem for word in self.sentence if word.is_content}
-        claim_stems = {word.stem for word in self.claim if word.is_content}
-        return frozenset(claim_stems & (sentence_stems | self.known_stems))
+    def shared_stems(self) -> set[str]:
+        """The stems of the claim's content words that the sentence or the title has."""
+        return content_stems_of(self.claim) & (content_stems_of(self.sentence) | self.title_stems)
 
     @cached_property
     def claim_only(self) -> tuple[Word, ...]:
         """The words of the claim that neither the sentence nor the title has."""
-        stems = {word.stem for word in self.sentence} | self.known_stems
+        stems = stems_of(self.sentence) | self.title_stems
         return tuple(word for word in self.claim if word.stem not in stems)
 
     @cached_property
     def sentence_only(self) -> tuple[Word, ...]:
         """The words of the sentence that neither the claim nor the title has."""
-        stems = {word.stem for word in self.claim} | self.known_stems
+        stems = stems_of(self.claim) | self.title_stems
         return tuple(word for word in self.sentence if word.stem not in stems)
 
-    def share_without(self, words: Sequence[Word]) -> float:
-        """Return the share of the claim's content words, apart from some, that the sentence has.
+    def share_of_claim(self, left_out: Sequence[Word]) -> float:
+        """Return the share of the claim's content words that the sentence or the title has.
 
-        0 if there are too few other words to tell what the claim is about.
+        Args:
+            left_out: Words of the claim that do not count, since the sentence has others for them.
+
+        Returns:
+            The share, from 0 to 1. 0 if less than two words are shared.
         """
-        left_out = {word.stem for word in words}
-        other_stems = {word.stem for word in self.claim if word.is_content} - left_out
-        num_shared = len(other_stems & self.shared_stems)
-        if num_shared < _MIN_SHARED_WORDS:
-            return 0.0
-        return num_shared / len(other_stems)
+        claim_stems = content_stems_of(self.claim) - stems_of(left_out)
+        num_shared = len(claim_stems & self.shared_stems)
+        return num_shared / len(claim_stems) if num_shared >= _MIN_SHARED_WORDS else 0.0
 
-    def covers_sentence(self, words: Sequence[Word]) -> bool:
-        """Return whether the claim has enough of the sentence's content words, apart from some."""
-        left_out = {word.stem for word in words}
-        sentence_stems = {word.stem for word in self.sentence if word.is_content} - left_out
-        claim_stems = {word.stem for word in self.claim}
-        num_shared = len(sentence_stems & claim_stems)
+    def covers_sentence(self, left_out: Sequence[Word]) -> bool:
+        """Return whether the claim has enough of the sentence's content words, without some."""
+        sentence_stems = content_stems_of(self.sentence) - stems_of(left_out)
+        num_shared = len(sentence_stems & stems_of(self.claim))
         return num_shared >= _MIN_SHARE_OF_SENTENCE * len(sentence_stems)
 
 
 def find_contradiction(claim: str, passages: Sequence[ParsedPassage]) -> Contradiction | None:
     """Find the sentence of some passages that contradicts a claim.
 
-    It is the sentence that shares most of the claim's words. A claim of which one sentence has all
-    content words and negates the same of them is not contradicted by another sentence.
+    If several do, it is the one that shares most of the claim's words. A claim that a sentence
+    states, because it has all content words and the same negations, is not contradicted at all.
 
     Example:
         ``The bridge opened in 1871.`` and the passage ``The bridge opened in 1870.`` → the deciding
@@ -163,22 +172,99 @@ def find_contradiction(claim: str, passages: Sequence[ParsedPassage]) -> Contrad
     best_share = 0.0
     best: Contradiction | None = None
     for index, passage in enumerate(passages):
-        # A claim may call its subject by the name in the title, where the sentence has "it".
-        known_stems = passage.title_stems
         for sentence in passage.parsed_text.sentences:
-            alignment = _Alignment(claim_words, sentence, known_stems)
+            alignment = _Alignment(claim_words, sentence, passage.title_stems)
             difference = _find_difference(alignment)
             if difference is None:
-                if _says_the_same(alignment):
+                states_claim = not any(word.is_content for word in alignment.claim_only)
+                if states_claim:
                     return None
                 continue
-            share = alignment.share_without(difference.claim_words)
-            if not alignment.covers_sentence(difference.sentence_words):
-                continue
-            if share > best_share:
+            share = alignment.share_of_claim(difference.claim_words)
+            if share > best_share and alignment.covers_sentence(difference.sentence_words):
                 best_share = share
                 best = _to_contradiction(index, difference)
     return best
+
+
+def _find_difference(alignment: _Alignment) -> _Difference | None:
+    """Find the words in which a sentence differs from a claim about the same thing.
+
+    Returns:
+        The difference that the first rule finds. None if the sentence is about something else, or
+        differs in words that no rule is about.
+    """
+    # Most sentences share too little with the claim for any rule.
+    if len(alignment.shared_stems) < _MIN_SHARED_WORDS:
+        return None
+    for rule in _RULES:
+        difference = rule(alignment)
+        if difference is None:
+            continue
+        if alignment.share_of_claim(difference.claim_words) < _min_share(alignment, difference):
+            continue
+        # If other names or numbers differ too, the sentence is about something else.
+        if _has_other_details(alignment, difference):
+            continue
+        # A sentence about a man says nothing about a woman, unless just the pronouns differ.
+        if difference.kind == "opposite" or not _is_about_other_sex(alignment):
+            return difference
+    return None
+
+
+def _min_share(alignment: _Alignment, difference: _Difference) -> float:
+    """Return the share of the claim's words that a sentence about the same thing has."""
+    claim_stems = stems_of(alignment.claim)
+    has_pronoun = any(claim_stems & pronouns for pronouns in _PRONOUNS)
+    if has_pronoun and not claim_stems & alignment.title_stems:
+        return _MIN_SHARE_OF_UNNAMED
+    return _MIN_SHARE_OF_NEGATION if difference.kind == "negation" else _MIN_SHARE
+
+
+def _has_other_details(alignment: _Alignment, difference: _Difference) -> bool:
+    """Return whether the sentence lacks a name or number of the claim besides the difference."""
+    stems_of_difference = stems_of(difference.claim_words)
+    return any(
+        (word.is_name or _is_number(word)) and word.stem not in stems_of_difference
+        for word in alignment.claim_only
+    )
+
+
+def _is_about_other_sex(alignment: _Alignment) -> bool:
+    """Return whether the claim has only pronouns of one sex, and the sentence of the other."""
+    sexes_of_claim = _sexes(alignment.claim)
+    sexes_of_sentence = _sexes(alignment.sentence)
+    return (
+        len(sexes_of_claim) == 1
+        and len(sexes_of_sentence) == 1
+        and sexes_of_claim != sexes_of_sentence
+    )
+
+
+def _sexes(words: Sequence[Word]) -> list[int]:
+    """Return the sexes of the pronouns among some words: 0 for ``he``, 1 for ``her``."""
+    return [sex for sex, pronouns in enumerate(_PRONOUNS) if stems_of(words) & pronouns]
+
+
+def _to_contradiction(passage: int, difference: _Difference) -> Contradiction:
+    """Describe a difference from a sentence of the passage with an index."""
+    claim_text = _join(difference.claim_words)
+    sentence_text = _join(difference.sentence_words)
+    if difference.kind == "order":
+        reason = f"the passage has {sentence_text} in this order"
+    elif not difference.claim_words:
+        reason = f"the passage denies it: {sentence_text}"
+    elif difference.kind == "negation":
+        reason = f"the claim denies it: {claim_text}"
+    else:
+        reason = f"the passage has {sentence_text} where the claim has {claim_text}"
+    deciding_words = tuple(word.text for word in difference.sentence_words)
+    return Contradiction(passage, deciding_words, f"{difference.kind} differs: {reason}")
+
+
+def _join(words: Sequence[Word]) -> str:
+    """Return words as a text."""
+    return " ".join(word.text for word in words)
 
 
 def find_doubt(claim: str, passage: ParsedPassage) -> str:
@@ -196,22 +282,18 @@ def find_doubt(claim: str, passage: ParsedPassage) -> str:
         The reason in words. Empty if there is none.
     """
     parsed_claim = parse_text(claim)
-    closest_sentence = max(
-        passage.parsed_text.sentences,
-        key=lambda sentence: len(parsed_claim.stem_set & {word.stem for word in sentence}),
-        default=(),
-    )
+    closest_sentence = find_closest_sentence(parsed_claim, passage.parsed_text.sentences)
     alignment = _Alignment(parsed_claim.words, closest_sentence, passage.title_stems)
     if _is_about_other_sex(alignment):
         return "the closest sentence is about somebody else"
-    return _replaced_words(alignment)
+    return _describe_replaced_words(alignment)
 
 
-def _replaced_words(alignment: _Alignment) -> str:
+def _describe_replaced_words(alignment: _Alignment) -> str:
     """Say which words a sentence has in the place of words of a claim that is otherwise the same.
 
     Returns:
-        The words of both. Empty if fewer than 75% of the claim's words are in the sentence in the
+        The words of both. Empty if less than 75% of the claim's words are in the sentence in the
         same order, or if the sentence only leaves words out.
     """
     claim_stems = [word.stem for word in alignment.claim]
@@ -221,169 +303,83 @@ def _replaced_words(alignment: _Alignment) -> str:
     if num_equal < _MIN_SHARE_IN_ORDER * len(claim_stems):
         return ""
 
-    for tag, start, end, sentence_start, sentence_end in matcher.get_opcodes():
+    for change, start, end, sentence_start, sentence_end in matcher.get_opcodes():
         claim_words = alignment.claim[start:end]
         sentence_words = alignment.sentence[sentence_start:sentence_end]
         is_missing = any(word.is_content and word in alignment.claim_only for word in claim_words)
         # More words in the place of fewer are an explanation of them.
-        if tag != "replace" or not is_missing or len(sentence_words) > len(claim_words):
-            continue
-        claim_text = " ".join(word.text for word in claim_words)
-        sentence_text = " ".join(word.text for word in sentence_words)
-        return f"the passage has {sentence_text} where the claim has {claim_text}"
+        is_explanation = len(sentence_words) > len(claim_words)
+        if change == "replace" and is_missing and not is_explanation:
+            sentence_text = _join(sentence_words)
+            return f"the passage has {sentence_text} where the claim has {_join(claim_words)}"
     return ""
-
-
-def _says_the_same(alignment: _Alignment) -> bool:
-    """Return whether a sentence has all content words of a claim."""
-    return not any(word.is_content for word in alignment.claim_only)
-
-
-def _find_difference(alignment: _Alignment) -> _Difference | None:
-    """Find the first kind of words in which a sentence about the same thing differs from a claim.
-
-    Returns:
-        The difference. None if the sentence is about something else, or differs in other words.
-    """
-    # Most sentences share too little with the claim for any rule.
-    if len(alignment.shared_stems) < _MIN_SHARED_WORDS:
-        return None
-    for rule in _RULES:
-        difference = rule(alignment)
-        if difference is None:
-            continue
-        share = alignment.share_without(difference.claim_words)
-        if share < _least_share(alignment, difference):
-            continue
-        # If other names or numbers differ too, the sentence is about something else.
-        if _other_details(alignment, difference):
-            continue
-        # A sentence about a man says nothing about a woman, unless just the pronouns differ.
-        if difference.kind == "opposite" or not _is_about_other_sex(alignment):
-            return difference
-    return None
-
-
-def _least_share(alignment: _Alignment, difference: _Difference) -> float:
-    """Return the share of the claim's other content words that a sentence needs."""
-    pronouns = frozenset().union(*_PRONOUNS)
-    claim_stems = {word.stem for word in alignment.claim}
-    names_topic = bool(claim_stems & alignment.known_stems)
-    if claim_stems & pronouns and not names_topic:
-        return _MIN_SHARE_OF_UNNAMED
-    return _MIN_SHARE_OF_NEGATION if difference.kind == "negation" else _MIN_SHARE
-
-
-def _is_about_other_sex(alignment: _Alignment) -> bool:
-    """Return whether the claim has only pronouns of one sex, and the sentence of the other."""
-    sexes = []
-    for words in (alignment.claim, alignment.sentence):
-        stems = {word.stem for word in words}
-        sexes.append([bool(stems & pronouns) for pronouns in _PRONOUNS])
-    return sexes in ([[True, False], [False, True]], [[False, True], [True, False]])
-
-
-def _other_details(alignment: _Alignment, difference: _Difference) -> list[Word]:
-    """Return the names and numbers of the claim that a sentence lacks, apart from a difference."""
-    stems_of_difference = {word.stem for word in difference.claim_words}
-    details = []
-    for word in alignment.claim_only:
-        is_detail = word.is_name or _is_number(word)
-        if is_detail and word.stem not in stems_of_difference:
-            details.append(word)
-    return details
-
-
-def _to_contradiction(passage: int, difference: _Difference) -> Contradiction:
-    """Describe a difference."""
-    claim_text = " ".join(word.text for word in difference.claim_words)
-    sentence_text = " ".join(word.text for word in difference.sentence_words)
-    if difference.kind == "order":
-        reason = f"the passage has {sentence_text} in this order"
-    elif not difference.claim_words:
-        reason = f"the passage denies it: {sentence_text}"
-    elif difference.kind == "negation":
-        reason = f"the claim denies it: {claim_text}"
-    else:
-        reason = f"the passage has {sentence_text} where the claim has {claim_text}"
-    deciding_words = tuple(word.text for word in difference.sentence_words)
-    return Contradiction(passage, deciding_words, f"{difference.kind} differs: {reason}")
 
 
 def _different_numbers(alignment: _Alignment) -> _Difference | None:
     """Find a number of the claim for which the sentence has another one in the same place."""
-    for claim_word in filter(_is_number, alignment.claim_only):
-        for sentence_word in filter(_is_number, alignment.sentence_only):
-            # "In 1870" is no other value for "in 20 years".
-            is_same_kind = _is_year(claim_word) == _is_year(sentence_word)
-            if is_same_kind and _share_neighbour(alignment, claim_word, sentence_word):
-                return _Difference("number", (claim_word,), (sentence_word,))
+    claim_numbers = filter(_is_number, alignment.claim_only)
+    sentence_numbers = filter(_is_number, alignment.sentence_only)
+    for claim_word, sentence_word in product(claim_numbers, sentence_numbers):
+        # "In 1870" is no other value for "in 20 years".
+        is_same_kind = _is_year(claim_word) == _is_year(sentence_word)
+        if is_same_kind and _share_neighbour(alignment, claim_word, sentence_word):
+            return _Difference("number", (claim_word,), (sentence_word,))
     return None
-
-
-def _different_dates(alignment: _Alignment) -> _Difference | None:
-    """Find a month or day of the week for which the sentence has another one."""
-    return _different_listed_words(alignment, "date", (_MONTHS, _WEEKDAYS))
-
-
-def _different_units(alignment: _Alignment) -> _Difference | None:
-    """Find a unit of the claim for which the sentence has another one that measures the same."""
-    return _different_listed_words(alignment, "unit", _UNITS)
 
 
 def _different_listed_words(
-    alignment: _Alignment, kind: str, lists: Sequence[frozenset[str]]
+    kind: str, lists: Sequence[frozenset[str]], alignment: _Alignment
 ) -> _Difference | None:
-    """Find a word of the claim for which the sentence has another one of the same list."""
-    for claim_word in alignment.claim_only:
-        for sentence_word in alignment.sentence_only:
-            if any({claim_word.stem, sentence_word.stem} <= stems for stems in lists):
-                return _Difference(kind, (claim_word,), (sentence_word,))
-    return None
+    """Find a word of the claim for which the sentence has another one of the same list.
 
-
-def _different_names(alignment: _Alignment) -> _Difference | None:
-    """Find a name of the claim for which the sentence has another one in the same place."""
-    claim_names = tuple(filter(_is_name, alignment.claim_only))
-    sentence_names = tuple(filter(_is_name, alignment.sentence_only))
-    for claim_word in claim_names:
-        for sentence_word in sentence_names:
-            if _share_neighbour(alignment, claim_word, sentence_word):
-                return _Difference("name", claim_names, sentence_names)
-    return None
-
-
-def _opposite_words(alignment: _Alignment) -> _Difference | None:
-    """Find a word of the claim for which the sentence has the opposite."""
-    for claim_word in alignment.claim_only:
-        for sentence_word in alignment.sentence_only:
-            if _are_opposite(claim_word, sentence_word):
-                return _Difference("opposite", (claim_word,), (sentence_word,))
+    Args:
+        kind: The kind of the words, such as ``date``.
+        lists: The stems of each list, such as those of the months.
+        alignment: The claim and the sentence.
+    """
+    for claim_word, sentence_word in product(alignment.claim_only, alignment.sentence_only):
+        if any({claim_word.stem, sentence_word.stem} <= stems for stems in lists):
+            return _Difference(kind, (claim_word,), (sentence_word,))
     return None
 
 
 def _different_negation(alignment: _Alignment) -> _Difference | None:
     """Find a word that the claim or the sentence negates, if the other one has no negation."""
-    negated_in_claim = negated_stems(alignment.claim) & alignment.shared_stems
-    negated_in_sentence = negated_stems(alignment.sentence) & alignment.shared_stems
     # "Managers cannot refuse it" and "no manager may refuse it" negate different words.
-    if _has_negation(alignment.claim) == _has_negation(alignment.sentence):
+    if has_negation(alignment.claim) == has_negation(alignment.sentence):
         return None
 
-    for word in alignment.sentence:
+    # Only one of the two has negated words, so one of the loops finds nothing.
+    negated_in_sentence = negated_stems(alignment.sentence) & alignment.shared_stems
+    for index, word in enumerate(alignment.sentence):
         if word.stem in negated_in_sentence:
-            negation = _negation_before(alignment.sentence, word)
-            return _Difference("negation", (), (negation, word))
+            words_before = alignment.sentence[:index]
+            negations = [before for before in words_before if before.stem in NEGATIONS]
+            return _Difference("negation", (), (*negations[-1:], word))
+    negated_in_claim = negated_stems(alignment.claim) & alignment.shared_stems
     for word in alignment.claim:
         if word.stem in negated_in_claim:
-            same_words = [other for other in alignment.sentence if other.stem == word.stem]
+            same_words = [same for same in alignment.sentence if same.stem == word.stem]
             return _Difference("negation", (word,), tuple(same_words[:1]))
     return None
 
 
-def _has_negation(words: Sequence[Word]) -> bool:
-    """Return whether one of some words negates something."""
-    return any(word.stem in NEGATIONS for word in words)
+def _opposite_words(alignment: _Alignment) -> _Difference | None:
+    """Find a word of the claim for which the sentence has the opposite."""
+    for claim_word, sentence_word in product(alignment.claim_only, alignment.sentence_only):
+        if _are_opposite(claim_word, sentence_word):
+            return _Difference("opposite", (claim_word,), (sentence_word,))
+    return None
+
+
+def _different_names(alignment: _Alignment) -> _Difference | None:
+    """Find names of the claim of which the sentence has another one in the same place."""
+    claim_names = tuple(filter(_is_name, alignment.claim_only))
+    sentence_names = tuple(filter(_is_name, alignment.sentence_only))
+    for claim_word, sentence_word in product(claim_names, sentence_names):
+        if _share_neighbour(alignment, claim_word, sentence_word):
+            return _Difference("name", claim_names, sentence_names)
+    return None
 
 
 def _different_order(alignment: _Alignment) -> _Difference | None:
@@ -393,15 +389,15 @@ def _different_order(alignment: _Alignment) -> _Difference | None:
     if sorted(claim_stems) != sorted(sentence_stems):
         return None
 
-    # A name at the beginning looks like any other word, but is one at its other place.
-    name_stems = {word.stem for word in alignment.claim + alignment.sentence if _is_name(word)}
     moved_words = [
-        sentence_word
-        for claim_word, sentence_word in zip(alignment.claim, alignment.sentence, strict=True)
-        if claim_word.stem != sentence_word.stem
+        word
+        for word, claim_stem in zip(alignment.sentence, claim_stems, strict=True)
+        if word.stem != claim_stem
     ]
+    # A name at the beginning looks like any other word, but is one at its other place.
+    name_stems = stems_of(filter(_is_name, alignment.claim + alignment.sentence))
     # In "In Lisbon Vale won" and "Vale won in Lisbon", other words have moved too.
-    if not moved_words or any(word.stem not in name_stems for word in moved_words):
+    if not moved_words or not stems_of(moved_words) <= name_stems:
         return None
     return _Difference("order", (), tuple(moved_words))
 
@@ -409,8 +405,8 @@ def _different_order(alignment: _Alignment) -> _Difference | None:
 # The rules, in the order in which they are tried.
 _RULES: Sequence[Callable[[_Alignment], _Difference | None]] = (
     _different_numbers,
-    _different_dates,
-    _different_units,
+    partial(_different_listed_words, "date", (_MONTHS, _WEEKDAYS)),
+    partial(_different_listed_words, "unit", _UNITS),
     _different_negation,
     _opposite_words,
     _different_names,
@@ -423,26 +419,17 @@ def _share_neighbour(alignment: _Alignment, claim_word: Word, sentence_word: Wor
 
     The beginnings of the two count as the same word, and so do their ends.
     """
-    claim_neighbours = _neighbours(alignment.claim, claim_word)
-    sentence_neighbours = _neighbours(alignment.sentence, sentence_word)
-    return any(
-        claim_stem == sentence_stem
-        for claim_stem, sentence_stem in zip(claim_neighbours, sentence_neighbours, strict=True)
-    )
+    claim_before, claim_behind = _neighbours(alignment.claim, claim_word)
+    sentence_before, sentence_behind = _neighbours(alignment.sentence, sentence_word)
+    return claim_before == sentence_before or claim_behind == sentence_behind
 
 
 def _neighbours(words: Sequence[Word], word: Word) -> tuple[str, str]:
     """Return the stems before and behind the first occurrence of a word, empty at the ends."""
-    index = words.index(word)
-    before = words[index - 1].stem if index > 0 else ""
-    behind = words[index + 1].stem if index + 1 < len(words) else ""
-    return before, behind
-
-
-def _negation_before(sentence: Sequence[Word], word: Word) -> Word:
-    """Return the last negation before a word that is negated."""
-    negations = [other for other in sentence[: sentence.index(word)] if other.stem in NEGATIONS]
-    return negations[-1] if negations else word
+    stems = ["", *(neighbour.stem for neighbour in words), ""]
+    # The empty stem at the beginning moves each word by one place.
+    index = words.index(word) + 1
+    return stems[index - 1], stems[index + 1]
 
 
 def _are_opposite(first: Word, second: Word) -> bool:

@@ -103,16 +103,6 @@ class _Clause(NamedTuple):
     """The rest, from the verb: ``was a painter``."""
 
 
-class _StatementAndLifespan(NamedTuple):
-    """A statement, and the dates of birth and death that it had in brackets."""
-
-    statement: str
-    """The statement without the bracket."""
-
-    verb_phrases: list[str]
-    """The dates as verb phrases, such as ``was born in 1872``. Empty if there were none."""
-
-
 def _split_statement(text: str) -> list[str]:
     """Split a statement about one subject into facts, without periods.
 
@@ -148,8 +138,10 @@ def _split_main_clause(text: str) -> list[str]:
     Args:
         text: The statement. It stays whole if it does not begin with a subject and a verb.
     """
-    # Dates in brackets would hide where the subject ends.
-    statement, birth_and_death = _take_out_lifespan(text)
+    # "(1872-1934)" would hide where the subject ends. The search begins at the second character,
+    # since a subject has to stand before the bracket.
+    bracket = _GRAMMAR["lifespan"].search(text, 1, _MAX_LIFE_START)
+    statement = text[: bracket.start()] + text[bracket.end() :] if bracket else text
     # "There is also Ada, a painter" becomes "Ada is a painter".
     for introduction, plain_statement in _REWRITES:
         statement = _GRAMMAR[introduction].sub(plain_statement, statement)
@@ -159,8 +151,9 @@ def _split_main_clause(text: str) -> list[str]:
     if clause is None:
         return [text]
     facts: list[str] = []
-    for verb_phrase in birth_and_death:
-        facts += _split_verb_phrase(clause.subject, verb_phrase)
+    if bracket:
+        for verb_phrase in _lifespan_as_verb_phrases(bracket):
+            facts += _split_verb_phrase(clause.subject, verb_phrase)
     if clause.apposition:
         facts += _split_predicate(clause.subject, _apposition_as_predicate(clause))
     return facts + _split_predicate(clause.subject, clause.predicate)
@@ -210,35 +203,24 @@ def _split_birth(subject: str, phrase: str) -> list[str]:
     return [f"{subject} was born {part.strip()}" for part in match.groups() if part]
 
 
-def _take_out_lifespan(text: str) -> _StatementAndLifespan:
-    """Take the dates of birth and death in brackets out of a statement.
+def _lifespan_as_verb_phrases(bracket: re.Match[str]) -> list[str]:
+    """Return the dates of birth and death in a bracket as verb phrases.
 
     Example:
-        ``Ada (1872-1934) sang`` → the statement ``Ada sang`` and the verb phrases ``was born in
-        1872`` and ``died in 1934``
+        ``(1872-1934)`` → ``was born in 1872``, ``died in 1934``; ``(died 1934)`` → ``died in 1934``
 
     Args:
-        text: The statement. Brackets far from its beginning are left alone, since they are not
-            about its subject.
-
-    Returns:
-        The statement and the verb phrases.
+        bracket: The match of the pattern ``lifespan``. It has a group ``born`` for ``(1872-1934)``
+            and a group ``only_born`` for ``(born 1872)``, and likewise for deaths.
     """
-    # The search begins at the second character, since a subject has to stand before the bracket.
-    bracket = _GRAMMAR["lifespan"].search(text, 1, _MAX_LIFE_START)
-    if bracket is None:
-        return _StatementAndLifespan(text, [])
-
     verb_phrases = []
-    # The pattern has a group "born" for "(1872-1934)" and a group "only_born" for "(born 1872)".
     birth_date = bracket["born"] or bracket["only_born"]
     if birth_date:
         verb_phrases.append(f"was born {_with_preposition(birth_date.strip())}")
     death_date = bracket["died"] or bracket["only_died"]
     if death_date:
         verb_phrases.append(f"died {_with_preposition(death_date.strip())}")
-    statement = text[: bracket.start()] + text[bracket.end() :]
-    return _StatementAndLifespan(statement, verb_phrases)
+    return verb_phrases
 
 
 def _with_preposition(date: str) -> str:
@@ -350,15 +332,17 @@ def _split_roles(subject: str, phrase: str) -> list[str]:
         phrase: The verb phrase. It stays whole if it is no list of roles.
     """
     match = _GRAMMAR["list_of_roles"].match(phrase)
-    if match:
-        roles = [role.strip() for role in _GRAMMAR["between_roles"].split(match["roles"])]
-        # The last role may be any noun, as in "a painter, singer and member of the council".
-        if all(_is_role(role) for role in roles[:-1]):
-            # Only the first role has its article in the text.
-            roles_with_article = [f"{match['article']} {roles[0]}"]
-            roles_with_article += [_with_article(role) for role in roles[1:]]
-            return [f"{subject} {match['verb']} {role}" for role in roles_with_article]
-    return [f"{subject} {phrase}"]
+    if match is None:
+        return [f"{subject} {phrase}"]
+    first_role, *later_roles = [
+        role.strip() for role in _GRAMMAR["between_roles"].split(match["roles"])
+    ]
+    # The last role may be any noun, as in "a painter, singer and member of the council".
+    if not all(_is_role(role) for role in (first_role, *later_roles[:-1])):
+        return [f"{subject} {phrase}"]
+    # Only the first role has its article in the text.
+    roles = [f"{match['article']} {first_role}", *map(_with_article, later_roles)]
+    return [f"{subject} {match['verb']} {role}" for role in roles]
 
 
 def _with_article(noun: str) -> str:
@@ -405,14 +389,10 @@ class _Individual:
         Args:
             name: The words of the name, such as ``("ada", "lind")``.
         """
-        # An individual without a known name can have any name.
-        if not self.names:
-            return True
         words = set(name)
-        for known_name in self.names:
-            if words <= set(known_name) or words >= set(known_name):
-                return True
-        return False
+        is_alike = any(words <= set(known) or words >= set(known) for known in self.names)
+        # An individual without a known name can have any name.
+        return is_alike or not self.names
 
     def add_mention(self, mention: _Mention, is_new: bool) -> None:
         """Note what a sentence says about the individual.
@@ -490,49 +470,59 @@ def group_by_individual(
     for fact_index, sentence_index in enumerate(sentence_indices):
         facts_of_sentence[sentence_index].append(fact_index)
 
-    individuals = [_Individual()]
-    current = individuals[0]
+    individuals = _Individuals()
     for sentence_index, sentence in enumerate(sentences):
-        mention = _parse_mention(sentence, shared_name)
-        current = _find_or_add_individual(mention, individuals, current)
+        individuals.read_mention(_parse_mention(sentence, shared_name))
 
         follows_fact_about_current = False
         for fact_index in facts_of_sentence[sentence_index]:
             # "Ada sang, while the other was a pilot" states its second fact about somebody else.
             is_about_the_other = _WORDING["about_the_other"].match(facts[fact_index]) is not None
             if is_about_the_other and follows_fact_about_current:
-                current = _Individual(is_introduced=True)
-                individuals.append(current)
+                individuals.add(_Individual(is_introduced=True))
             follows_fact_about_current = not is_about_the_other
-            current.facts.append(fact_index)
+            individuals.current.facts.append(fact_index)
     # Lists of indices are sorted by their first index.
-    return sorted(individual.facts for individual in individuals if individual.facts)
+    return sorted(individual.facts for individual in individuals.all if individual.facts)
 
 
-def _find_or_add_individual(
-    mention: _Mention, individuals: list[_Individual], current: _Individual
-) -> _Individual:
-    """Return the individual whom a sentence is about: an earlier one, the current or a new one.
+class _Individuals:
+    """The individuals of the sentences that have been read.
 
-    Args:
-        mention: How the sentence mentions somebody.
-        individuals: The individuals of the sentences before. A new one is added.
-        current: The individual of the last sentence.
+    Attributes:
+        current: The individual whom the last sentence is about.
+        all: All individuals, in the order of their first sentence.
     """
-    # After sentences about "Ada Hill", the name "Ada Lind" may go back to an earlier individual.
-    has_other_name = mention.is_full_name and not current.can_be_called(mention.name)
-    if has_other_name and not mention.announces_another:
-        for individual in individuals:
-            if mention.name in individual.names:
-                return individual
 
-    is_new = _begins_new_individual(mention, current)
-    # The list begins with an individual without facts, which the first sentence may use.
-    if is_new and any(individual.facts for individual in individuals):
-        current = _Individual()
-        individuals.append(current)
-    current.add_mention(mention, is_new)
-    return current
+    def __init__(self) -> None:
+        """Begin with an individual of whom nothing is known, for the first sentence."""
+        self.current = _Individual()
+        self.all = [self.current]
+
+    def add(self, individual: _Individual) -> None:
+        """Add a new individual, whom the next facts are about."""
+        self.current = individual
+        self.all.append(individual)
+
+    def read_mention(self, mention: _Mention) -> None:
+        """Find whom the next sentence is about: the current individual, an earlier or a new one.
+
+        Args:
+            mention: How the sentence mentions somebody.
+        """
+        # After sentences about "Ada Hill", "Ada Lind" may go back to an earlier individual.
+        has_other_name = mention.is_full_name and not self.current.can_be_called(mention.name)
+        if has_other_name and not mention.announces_another:
+            for individual in self.all:
+                if mention.name in individual.names:
+                    self.current = individual
+                    return
+
+        is_new = _begins_new_individual(mention, self.current)
+        # Before there are facts, everything is about the first individual.
+        if is_new and self.all[0].facts:
+            self.add(_Individual())
+        self.current.add_mention(mention, is_new)
 
 
 def _begins_new_individual(mention: _Mention, current: _Individual) -> bool:

@@ -24,20 +24,22 @@ def grade_answer(reference: str, answer: str) -> dict[str, str]:
         The fields of a reply: ``reason`` and ``grade``. An answer without words is
         ``NOT_ATTEMPTED``. One without the reference is ``INCORRECT``, even if it declines.
     """
-    reference_words = _words_without_articles(reference)
-    answer_words = _words_without_articles(answer)
+    answer_words = _words_between_spaces(answer)
     # A model that writes nothing has not tried, so it is not wrong.
-    if not answer_words:
+    if answer_words.isspace():
         return {"reason": "the answer has no words", "grade": "NOT_ATTEMPTED"}
-
-    length = len(reference_words)
-    # The reference may begin at any word of the answer.
-    for start in range(len(answer_words) - length + 1):
-        if answer_words[start : start + length] == reference_words:
-            return {"reason": "the answer contains the reference", "grade": "CORRECT"}
+    if _words_between_spaces(reference) in answer_words:
+        return {"reason": "the answer contains the reference", "grade": "CORRECT"}
     return {"reason": "the answer does not contain the reference", "grade": "INCORRECT"}
 
 
-def _words_without_articles(text: str) -> list[str]:
-    """Return the words of a text in lower case, except "a", "an" and "the"."""
-    return [word for word in _WORD.findall(text.lower()) if word not in _ARTICLES]
+def _words_between_spaces(text: str) -> str:
+    """Return the words of a text in lower case, except "a", "an" and "the".
+
+    A space before and behind each word keeps "art" from being found in "party".
+
+    Example:
+        ``The Danube, I think.`` → `` danube i think ``
+    """
+    words = [word for word in _WORD.findall(text.lower()) if word not in _ARTICLES]
+    return " ".join(["", *words, ""])

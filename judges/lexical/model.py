@@ -18,7 +18,7 @@ import numpy.typing as npt
 from pydantic import Field
 
 from judges.lexical.comparison import Comparison
-from judges.lexical.words import ADDITIVES, KINSHIP, ParsedPassage, Word
+from judges.lexical.words import ADDITIVES, KINSHIP, ParsedPassage, Word, stems_of
 from lm_factuality.ground.errors import DataError
 from lm_factuality.ground.files import parse_json
 from lm_factuality.ground.records import to_model
@@ -31,7 +31,7 @@ _MAX_LISTED_WORDS = 5
 
 
 def _coverage(comparison: Comparison) -> float:
-    """Return the share of the claim's content words that a passage has."""
+    """Return the share of the claim's content words that the passages have."""
     return 1 - _share_of_missing(comparison, comparison.claim.content_words)
 
 
@@ -248,7 +248,7 @@ class LexicalModel:
 
 
 def explain(comparison: Comparison, all_passages: Comparison | None = None) -> str:
-    """Say in one line which words of a claim the passages have and where they differ.
+    """Say in one line which words of a claim some passages have and where they differ.
 
     Example:
         ``3 of 5 content words covered; not in the passages: Ada Hill; negation differs``
@@ -271,13 +271,16 @@ def explain(comparison: Comparison, all_passages: Comparison | None = None) -> s
     if comparison.missing_words and not searched.missing_words:
         parts.append("no passage has all of them")
 
-    # Names are listed as a whole, so their words are not listed again. A name whose words are all
-    # somewhere in the passages is not missing, but its words do not stand together.
     missing: list[str] = []
     apart: list[str] = []
     for name in searched.missing_names:
-        has_all_words = {word.stem for word in name} <= searched.passage_stems
-        (apart if has_all_words else missing).append(" ".join(word.text for word in name))
+        full_name = " ".join(word.text for word in name)
+        # The words of the name may stand in different places of the passages.
+        if stems_of(name) <= searched.passage_stems:
+            apart.append(full_name)
+        else:
+            missing.append(full_name)
+    # The words of names are listed already.
     missing += [word.text for word in searched.missing_words if not word.is_name]
     if missing:
         parts.append(f"not in the passages: {', '.join(missing[:_MAX_LISTED_WORDS])}")

@@ -104,3 +104,28 @@ def find_verdict(
         return LexicalFinding("not_found", min(probability, DOUBTED_PROBABILITY), doubts[0])
     reason = explain(comparisons[ranking[0]], Comparison(claim, passages))
     return LexicalFinding("not_found", probability, reason)
+
+
+def verify_fact(
+    model: LexicalModel, fact: str, passages: Sequence[ParsedPassage]
+) -> LexicalFinding:
+    """Judge an atomic fact, and say whether passages that do not support it contradict it.
+
+    The model alone decides on support, so scores do not depend on the rules of contradiction.
+
+    Args:
+        model: The model of support.
+        fact: The fact.
+        passages: The passages, which are judged together.
+
+    Returns:
+        The verdict, with a probability of four decimals.
+    """
+    support = model.judge(fact, passages)
+    probability = round(support.probability, 4)
+    if support.is_supported:
+        return LexicalFinding("supported", probability, support.reason)
+    contradiction = find_contradiction(fact, passages)
+    if contradiction is None:
+        return LexicalFinding("not_found", probability, support.reason)
+    return LexicalFinding("contradicted", probability, contradiction.reason)

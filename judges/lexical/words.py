@@ -7,6 +7,7 @@ away`` is ``died``. `judges.lexical.comparison` compares the results.
 
 import re
 import unicodedata
+from collections.abc import Iterable
 from dataclasses import dataclass
 from functools import cached_property, lru_cache
 from itertools import chain
@@ -79,6 +80,16 @@ class Word:
 
     is_name: bool = False
     """Whether it is capitalised for another reason than that it begins a sentence."""
+
+
+def stems_of(words: Iterable[Word]) -> set[str]:
+    """Return the stems of words, each once."""
+    return {word.stem for word in words}
+
+
+def content_stems_of(words: Iterable[Word]) -> set[str]:
+    """Return the stems of the content words among some words, each once."""
+    return stems_of(word for word in words if word.is_content)
 
 
 @dataclass(frozen=True)
