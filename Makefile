@@ -4,7 +4,7 @@ VENV := .venv
 BIN := $(VENV)/bin
 PIP := $(BIN)/python -m pip --disable-pip-version-check
 
-.PHONY: help install install-dev dist quickstart demo chromium test test-all test-vllm test-lm-eval real model lint format docs attack bench bench-judge bench-pages bench-gen bench-corrected bench-genres coverage sample clean
+.PHONY: help install install-dev dist quickstart demo chromium test test-all test-vllm test-lm-eval real model lint format docs attack bench load bench-judge bench-pages bench-gen bench-corrected bench-genres coverage sample clean
 
 help:  ## list the targets
 	@grep -E '^[a-z-]+:.*##' $(MAKEFILE_LIST) | sed -E 's/:.*## /\t/' | expand -t 14
@@ -89,6 +89,9 @@ bench: install-dev  ## time hf-tree, hf-ralm and the index beside their alternat
 bench-judge: install-dev  ## time 64 questions to a judge at once beside one at a time, answer store included; pairs for a classifier in batches
 	HF_HUB_OFFLINE=1 $(BIN)/python -m bench.judges asking --least 40
 	HF_HUB_OFFLINE=1 $(BIN)/python -m bench.judges classifier
+
+load: install-dev  ## run check, verify and report on much data with a judge that often fails, and measure memory (LOAD="check --answers 2000")
+	HF_HUB_OFFLINE=1 $(BIN)/python -m bench.load $(LOAD)
 
 bench-pages: install-dev  ## count the calls and tokens of verifying biographies by fact and by page (BENCH="--decisions FILE ...")
 	$(BIN)/python -m bench.pages $(BENCH)

@@ -213,15 +213,31 @@ def peak_mb() -> float:
         return float(cuda.max_memory_allocated()) / 2**20
 
     # On Linux, ru_maxrss starts with the memory of the parent process, but VmHWM does not.
-    status = Path("/proc/self/status")
-    if status.exists():
-        for line in status.read_text(encoding="ascii").splitlines():
-            if line.startswith("VmHWM:"):
-                kilobytes = line.split()[1]
-                return int(kilobytes) / 2**10
+    if Path("/proc/self/status").exists():
+        return peak_mb_of_process("self")
     # macOS counts in bytes, other systems in kilobytes.
     unit = 2**20 if sys.platform == "darwin" else 2**10
     return resource.getrusage(resource.RUSAGE_SELF).ru_maxrss / unit
+
+
+def peak_mb_of_process(number: int | str) -> float:
+    """Return the highest resident memory of a process so far in MB, on Linux.
+
+    Args:
+        number: The number of the process, or ``self``.
+
+    Returns:
+        The memory, or 0 if the process has ended.
+    """
+    try:
+        status = Path(f"/proc/{number}/status").read_text(encoding="ascii")
+    except OSError:
+        return 0.0
+    for line in status.splitlines():
+        if line.startswith("VmHWM:"):
+            kilobytes = line.split()[1]
+            return int(kilobytes) / 2**10
+    return 0.0
 
 
 def _find_cuda() -> Any:

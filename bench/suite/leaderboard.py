@@ -94,7 +94,7 @@ def measure(count: int, folder: Path, runs: int, sizes: Mapping[str, int] = TASK
     submissions = folder / "submissions"
     rules = folder / "rules"
     site = folder / "site"
-    documents = {task: _make_documents(size) for task, size in sizes.items()}
+    documents = {task: make_documents(size) for task, size in sizes.items()}
     _write_rules(rules, documents)
     for number in tqdm(range(count), desc="make", unit="submission", delay=2, leave=False):
         run_folder = folder / "results" / str(number)
@@ -162,7 +162,7 @@ def _write_rules(folder: Path, documents: Mapping[str, Sequence[Document]]) -> N
     write_text(folder / "bench.yaml", yaml.safe_dump(rules))
 
 
-def _make_documents(count: int) -> list[Document]:
+def make_documents(count: int) -> list[Document]:
     """Make documents out of the sample's rows, which are repeated as often as needed."""
     rows = sample_rows()
     documents = []
