@@ -4,7 +4,7 @@ VENV := .venv
 BIN := $(VENV)/bin
 PIP := $(BIN)/python -m pip --disable-pip-version-check
 
-.PHONY: help install install-dev dist quickstart demo chromium test test-all test-vllm test-lm-eval real model lint format docs attack bench load bench-judge bench-pages bench-gen bench-corrected bench-genres coverage sample clean
+.PHONY: help install install-dev dist quickstart demo chromium test test-all test-vllm test-lm-eval real model lint format docs attack mutants bench load bench-judge bench-pages bench-gen bench-corrected bench-genres coverage sample clean
 
 help:  ## list the targets
 	@grep -E '^[a-z-]+:.*##' $(MAKEFILE_LIST) | sed -E 's/:.*## /\t/' | expand -t 14
@@ -99,6 +99,9 @@ bench-pages: install-dev  ## count the calls and tokens of verifying biographies
 attack: install-dev  ## time each pattern on hostile texts, and stop each command at 100 random points, by SIGKILL, Ctrl-C or a full disk (ATTACK="--how full --points 20 verify")
 	HF_HUB_OFFLINE=1 $(BIN)/python -m bench.attack.patterns
 	HF_HUB_OFFLINE=1 $(BIN)/python -m bench.attack.kill $(ATTACK)
+
+mutants: install-dev  ## whether tests notice small mistakes in scoring, linking, parsing, statistics, the store, budgets and ranks (MUTANTS="--only linking")
+	OMP_NUM_THREADS=1 $(BIN)/python -m bench.mutants $(MUTANTS)
 
 bench-genres: install-dev  ## builds over genres of Debian's texts: yield, bad contradictions, edits, floors (BENCH="--before REV --model DIR")
 	$(BIN)/python -m bench.factor_gen genres $(BENCH)

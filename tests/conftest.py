@@ -12,6 +12,7 @@ from tempfile import TemporaryDirectory
 from typing import Any
 
 import pytest
+from hypothesis import settings
 
 from lm_factuality.cli.main import PROGRAM, app
 from lm_factuality.ground.command_line import run_command_line
@@ -24,6 +25,10 @@ os.environ.setdefault("TOKENIZERS_PARALLELISM", "false")
 if "PYTEST_XDIST_WORKER" not in os.environ:
     _cache = TemporaryDirectory(prefix="lm-factuality-tests-")
     os.environ["XDG_CACHE_HOME"] = _cache.name
+
+# Properties are tried with the same examples each time, however busy the machine is.
+settings.register_profile("suite", derandomize=True, deadline=None)
+settings.load_profile("suite")
 
 REPOSITORY = Path(__file__).resolve().parent.parent
 SHARED = REPOSITORY.parent / "shared"

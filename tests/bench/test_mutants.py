@@ -1,0 +1,87 @@
+"""Mutants: what is changed in a module, and whether tests notice it."""
+
+from __future__ import annotations
+
+import textwrap
+
+import pytest
+
+from bench.mutants.__main__ import Part, report
+from bench.mutants.mutations import mutants_of
+from bench.mutants.trial import measure, try_mutant
+
+
+@pytest.fixture
+def mutants(tmp_path):
+    """Return a function that makes all mutants of some code."""
+
+    def make(code):
+        (tmp_path / "module.py").write_text(textwrap.dedent(code), encoding="utf-8")
+        return list(mutants_of(tmp_path, "module.py"))
+
+    return make
+
+
+@pytest.mark.parametrize(
+    ("code", "changes"),
+    [
+        ("a < b", ["a < b -> a <= b", "a < b -> a > b"]),
+        ("a and b", ["a and b -> a or b"]),
+        ("a + 2", ["a + 2 -> a - 2", "2 -> 3"]),
+        ("not a", ["not a -> a"]),
+        ("x = sorted(y, key=f)", ["sorted(y, key=f) -> list(y)", "sorted(y, key=f) -> sorted(y)"]),
+        ("a[0] = b[0]", ["0 -> 1", "0 -> 1 (number 2)"]),
+        ("x = {y for y in z if y}", ["for y in z if y -> no condition"]),
+        ("raise ValueError(f'{1 + 2}')", ["raise ValueError(f'{1 + 2}') -> pass"]),
+        ("x: Literal[1]", []),
+        ('"""Documentation of 1 + 2."""', []),
+    ],
+)
+def test_code_has_these_mutants(mutants, code, changes):
+    assert [mutant.change for mutant in mutants(code)] == changes
+
+
+def test_a_mutant_knows_its_function(mutants):
+    (mutant,) = mutants(
+        """
+        class House:
+            def open(self):
+                return self.door
+        """
+    )
+
+    assert mutant.name == "module.py::House.open: return self.door -> return None"
+
+
+@pytest.mark.parametrize(
+    ("expected", "outcome"),
+    [
+        pytest.param("f(3) == 2", "survived", id="a test of neither border"),
+        pytest.param("f(3) == 2 and f(1) == 1", "killed", id="a test of the border"),
+    ],
+)
+def test_a_mutant_is_killed_by_a_test_that_notices_it(
+    mutants, tmp_path, monkeypatch, expected, outcome
+):
+    made = mutants("def f(x):\n    return 2 if x > 1 else 1\n")
+    (mutant,) = (mutant for mutant in made if mutant.change == "x > 1 -> x >= 1")
+    test = f"import module\n\ndef test_f():\n    f = module.f\n    assert {expected}\n"
+    (tmp_path / "test_module.py").write_text(test, encoding="utf-8")
+    monkeypatch.chdir(tmp_path)
+    monkeypatch.syspath_prepend(str(tmp_path))
+
+    tests = measure(["test_module.py"], tmp_path)
+
+    assert list(tests.costs) == ["test_module.py::test_f"]
+    assert try_mutant(mutant, tests, tmp_path)[0] == outcome
+
+
+@pytest.mark.parametrize(("num_killed", "exit_code"), [(19, 0), (18, 1)])
+def test_less_than_95_percent_of_killed_mutants_is_a_failure(mutants, num_killed, exit_code):
+    made = mutants("\n".join(f"a{number} and b" for number in range(21)))
+    outcomes = {mutant.name: "survived" for mutant in made}
+    for mutant in made[:num_killed]:
+        outcomes[mutant.name] = "killed"
+    equivalent = {made[-1].name: "nobody reads it"}
+
+    assert report([Part("scoring", made, [])], outcomes, equivalent) == exit_code
