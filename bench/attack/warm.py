@@ -37,7 +37,6 @@ _LIBRARIES = (
     "lm_eval._cli",
     "openai",
     "transformers.models.gpt2",
-    "matplotlib.pyplot",
 )
 # The changes to files, by the names of Python's audit events. The event "open" is a change only if
 # the file is opened for writing.

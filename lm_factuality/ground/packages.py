@@ -65,7 +65,7 @@ def how_to_install(extra: str) -> str:
     """Return the command that installs an extra of ``lm-factuality``, and the packages it brings.
 
     Example:
-        ``pip install 'lm-factuality[plots]', which installs matplotlib``
+        ``pip install 'lm-factuality[dense]', which installs sentence-transformers``
     """
     missing = sorted(_missing_requirements(extra))
     all_packages = f", which installs {', '.join(missing)}" if missing else ""

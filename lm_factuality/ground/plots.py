@@ -1,41 +1,35 @@
-"""Plots by matplotlib as SVG within a page, whose colours follow the page's theme.
+"""Plots as SVG within a page, whose colours follow the page's theme.
 
-Reports call `scatter` and `dots`, which open no window and keep no global state. Functions import
-matplotlib themselves, since that takes long.
+Reports call `scatter` and `dots`, which compute where everything stands. The template
+``html/plot.html`` draws it.
 """
 
-import io
+import math
 import re
-from collections.abc import Callable, Mapping, Sequence
-from contextlib import AbstractContextManager
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass
-from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import Any, NamedTuple
 
-from markupsafe import Markup, escape
+from markupsafe import Markup
 
+from lm_factuality.ground.html import render
 from lm_factuality.ground.model_names import OTHER, size_label
-
-if TYPE_CHECKING:
-    from matplotlib.axes import Axes
-    from matplotlib.figure import Figure
 
 MOST_ROWS = 40  # rows that `dots` draws; the table under the plot has all
 MOST_SERIES = 8  # series with different colours
-PERCENT = (0, 100)  # the ends of an axis of shares, which are equal in all plots
 BASELINE = "guess baseline"  # the label of the score of a guess, in legends and at lines
 
-_STYLE = Path(__file__).with_name("plots.mplstyle")
-_WIDTH = 4.8  # inches; text is readable on a phone and in half a page
-_LABEL_RIGHT = 7  # points (1/72 inch) from a point of the plot to its label
-_LABEL_UP = 4
+# All lengths are in units of the drawing, which a page enlarges. Its letters have the size 9.
+_WIDTH = 346.0
+_SCATTER_HEIGHT = 200.0  # from the axis at 0 to that at 100%
+_LETTER = 5.4  # the width of an average letter, or a little more
+_LINE = 13.0  # the distance of two lines of text
+_EDGE = 12.0  # between the axes and the right or the upper edge of the drawing
+_LABEL_GAP = 7.0  # between a point of the plot and its label
 _LONGEST_LABEL = 30  # characters; the beginning of a longer label is cut off
-_REFERENCE_STYLE: dict[str, Any] = {
-    "color": "#1d2126",
-    "linewidth": 1,
-    "linestyle": (0, (4, 3)),
-    "alpha": 0.5,
-}
+_MOST_TICKS = 7  # of an axis
+_MARGIN = 0.2  # beyond the outermost points, as a share of their distance
+
 Reference = tuple[str, float] | None
 """The label and the value of a line across a plot, such as ``("chance", 25.0)``, or None."""
 
@@ -61,16 +55,6 @@ class Dot:
             return "–"
         return f"{self.low:.1f} – {self.high:.1f}"
 
-    @property
-    def error_below(self) -> float:
-        """The distance from the lower end of the interval to the value, at least 0."""
-        return 0.0 if self.low is None else max(0.0, self.value - self.low)
-
-    @property
-    def error_above(self) -> float:
-        """The distance from the value to the upper end of the interval, at least 0."""
-        return 0.0 if self.high is None else max(0.0, self.high - self.value)
-
 
 @dataclass(frozen=True)
 class Point:
@@ -88,9 +72,11 @@ class Point:
 
 @dataclass(frozen=True)
 class Plot:
-    """A figure of matplotlib, with the title and the table that a page shows with it."""
+    """A drawing, with the title and the table that a page shows with it."""
 
-    figure: "Figure"
+    drawing: Markup
+    """The ``svg`` element. It has no inline styles, which a strict policy would refuse."""
+
     title: str
     """The title, which screen readers read out."""
 
@@ -98,38 +84,110 @@ class Plot:
     """The headings of the table."""
 
     rows: Sequence[Sequence[str]]
-    """The numbers of the figure, as the cells of a table."""
+    """The numbers of the drawing, as the cells of a table."""
 
     @property
     def id(self) -> str:
         """The prefix of the ids of the plot's elements in a page, such as ``accuracy-by-size``."""
-        return re.sub(r"[^a-z0-9]+", "-", self.title.lower()).strip("-") or "plot"
+        return _id_of(self.title)
 
     def __html__(self) -> Markup:
-        """Return an ``svg`` element without inline styles, which a strict policy would refuse.
+        """Return the drawing, which templates insert as it is."""
+        return self.drawing
 
-        Equal plots have equal ids, so that a page does not change from run to run.
-        """
-        file = io.StringIO()
-        # None leaves a value out. The date, for example, would change with each run.
-        no_metadata = dict.fromkeys(("Creator", "Date", "Format", "Type"))
-        with _plot_style({"svg.hashsalt": self.title}):
-            self.figure.savefig(file, format="svg", metadata=no_metadata)
-        svg = file.getvalue()
 
-        # An XML header and the opening tag come before the content. Our own opening tag, below,
-        # replaces them. The closing tag stays at the end of the content.
-        _, _, element = svg.partition("<svg")
-        _, _, content = element.partition(">")
-        content = re.sub(r"<style.*?</style>|<!--.*?-->", "", content, flags=re.DOTALL)
+@dataclass(frozen=True)
+class _Axis:
+    """An axis, which shows the values from ``low`` to ``high``."""
 
-        # matplotlib writes 72 points per inch.
-        size = " ".join(f"{72 * inches:g}" for inches in self.figure.get_size_inches())
-        return Markup(  # noqa: S704  matplotlib's
-            f'<svg viewBox="0 0 {size}" role="img" aria-labelledby="{self.id}-title">'
-            f'<title id="{self.id}-title">{escape(self.title)}</title>'
-            f"{_svg_for_page(content, self.id)}"
-        )
+    low: float
+    high: float
+    start: float
+    """The position of ``low`` in the drawing."""
+
+    end: float
+    """The position of ``high`` in the drawing."""
+
+    is_logarithmic: bool = False
+
+    def position(self, value: float) -> float:
+        """Return the position of a value. One beyond the axis stands at its end."""
+        value = min(max(value, self.low), self.high)
+        if self.is_logarithmic:
+            share = math.log(value / self.low) / math.log(self.high / self.low)
+        else:
+            share = (value - self.low) / (self.high - self.low)
+        return self.start + share * (self.end - self.start)
+
+    def ticks(self) -> list[float]:
+        """Return the round values that have a line of the grid."""
+        if self.is_logarithmic:
+            return self._logarithmic_ticks()
+        # The step is 1, 2 or 5 times a power of ten, and as small as the number of ticks allows.
+        smallest_step = (self.high - self.low) / _MOST_TICKS
+        power = 10.0 ** math.floor(math.log10(smallest_step))
+        step = min(power * factor for factor in (1, 2, 5, 10) if power * factor >= smallest_step)
+        first, last = math.ceil(self.low / step), math.floor(self.high / step)
+        return [number * step for number in range(first, last + 1)]
+
+    def _logarithmic_ticks(self) -> list[float]:
+        """Return 1, 2 and 5 times each power of ten or, if these are too many, the powers alone."""
+        exponents = range(math.floor(math.log10(self.low)), math.ceil(math.log10(self.high)) + 1)
+        powers = [10.0**exponent for exponent in exponents]
+        values = [factor * power for power in powers for factor in (1, 2, 5)]
+        ticks = [value for value in values if self.low <= value <= self.high]
+        return ticks if len(ticks) <= _MOST_TICKS else [tick for tick in ticks if tick in powers]
+
+
+class _Text(NamedTuple):
+    """A line of text in the drawing."""
+
+    x: float
+    y: float
+    text: str
+    anchor: str
+    """The part of the text that stands at ``x``: its ``start`` or its ``end``."""
+
+    @property
+    def left(self) -> float:
+        """The position of its left end."""
+        return self.x - len(self.text) * _LETTER if self.anchor == "end" else self.x
+
+    @property
+    def right(self) -> float:
+        """The position of its right end."""
+        return self.left + len(self.text) * _LETTER
+
+    def overlaps(self, text: "_Text") -> bool:
+        """Tell whether it would cover a part of another text."""
+        is_level = abs(self.y - text.y) < _LINE
+        return is_level and self.left < text.right and text.left < self.right
+
+
+class _Series(NamedTuple):
+    """The dots of one series, which have a colour and a marker of their own."""
+
+    number: int
+    """Its place among all series, from 0, which decides about colour and marker."""
+
+    positions: Sequence[tuple[float, float]]
+    """The x and the y position of each dot."""
+
+    intervals: str
+    """An SVG path with the interval of each dot."""
+
+    has_line: bool
+    """Whether a line joins the dots in their order."""
+
+
+class _LegendEntry(NamedTuple):
+    """The name of a series in the legend, with the position of its marker."""
+
+    name: str
+    x: float
+    y: float
+    number: int | None
+    """The place of the series among all, or None for the guess baseline."""
 
 
 def scatter(
@@ -141,7 +199,7 @@ def scatter(
     by_size: bool = False,
     reference: Reference = None,
 ) -> Plot:
-    """Plot points with their intervals. Labels that would overlap are left out.
+    """Plot points with their intervals. Labels for which there is no room are left out.
 
     The y axis reaches from 0 to 100%, so that equal distances in two plots mean the same.
 
@@ -158,39 +216,50 @@ def scatter(
         The plot, with a table of one row per point.
     """
     groups = sorted({point.group for point in points})
-    with _plot_style():
-        figure, axes = _new_figure(3.5)
-        for group in groups:
-            members = [point for point in points if point.group == group]
-            members.sort(key=lambda point: point.x.value)
-            # Models of unknown families have nothing in common that a line could show.
-            has_line = by_size and not group.startswith(OTHER)
-            _draw_series(axes, group, members, linestyle="-" if has_line else "none")
+    legend = _lay_out_legend(groups) if len(groups) > 1 else []
+    top = _height_of(legend) + _EDGE
+    y_axis = _Axis(0, 100, top + _SCATTER_HEIGHT, top)
+    x_axis = _x_axis_around(points, by_size)
+    format_tick: Callable[[float], str] = size_label if by_size else "{:.6g}".format
 
-        if by_size:
-            _set_size_axis(axes)
-        # The labels of the outermost points need room, a share of the width.
-        axes.margins(x=0.16)
-        axes.set(xlabel=x_label, ylabel=y_label, ylim=PERCENT)
-        if reference is not None:
-            name, height = reference
-            axes.axhline(height, **_REFERENCE_STYLE)
-            # With the transform below, 1 is the right end of the axes, whatever the data are.
-            right_end = (1, height)
-            transform = axes.get_yaxis_transform()
-            axes.annotate(name, right_end, xycoords=transform, ha="right", va="bottom")
-        if len(groups) > 1:
-            _add_legend(figure)
-        # Labels come last, since they must not cover anything else.
-        _label_points(figure, axes, points)
+    series = []
+    for number, group in enumerate(groups):
+        members = [point for point in points if point.group == group]
+        members.sort(key=lambda point: point.x.value)
+        # Models of unknown families have nothing in common that a line could show.
+        has_line = by_size and not group.startswith(OTHER)
+        series.append(_place_series(number, members, x_axis, y_axis, has_line))
 
+    texts = []
+    reference_line = ""
+    if reference is not None:
+        name, value = reference
+        height = y_axis.position(value)
+        reference_line = f"M{x_axis.start:.1f} {height:.1f}H{x_axis.end:.1f}"
+        texts.append(_Text(x_axis.end, height - 3, name, "end"))
+    # The labels of points come last, since they must not cover anything else.
+    _add_labels(texts, points, x_axis, y_axis)
+
+    drawing = _draw(
+        title,
+        x_label,
+        x_axis,
+        y_axis,
+        format_tick=format_tick,
+        y_label=y_label,
+        y_grid=y_axis.ticks(),
+        legend=legend,
+        series=series,
+        texts=texts,
+        references=reference_line,
+    )
     format_x: Callable[[float], str] = size_label if by_size else "{:.2f}".format
     rows = [
         (point.label, format_x(point.x.value), f"{point.y.value:.1f}", point.y.interval)
         for point in points
     ]
     columns = ("Model", x_label.capitalize(), y_label.capitalize(), "95% interval")
-    return Plot(figure, title, columns, rows)
+    return Plot(drawing, title, columns, rows)
 
 
 def dots(
@@ -219,23 +288,39 @@ def dots(
         table.append((label, *cells))
 
     drawn_rows = rows[:MOST_ROWS]
-    # The x axis with its label takes 0.9 inches, and a row 0.22 and 0.09 more for each series.
-    height = 0.9 + max(len(drawn_rows), 1) * (0.22 + 0.09 * len(series))
-    with _plot_style():
-        figure, axes = _new_figure(height)
-        axes.grid(visible=False, axis="y")
-        axes.spines.left.set_visible(False)
-        has_baselines = _draw_baselines(axes, drawn_rows)
-        _draw_rows(axes, drawn_rows, series)
-        axes.set_yticks(range(len(drawn_rows)), [_plain_label(label) for label, _ in drawn_rows])
-        # The mark of a score of 0 would otherwise cover the end of a label.
-        axes.tick_params(axis="y", pad=10)
-        # The y axis points downwards, so that the first row is on top.
-        axes.set(xlabel=x_label, xlim=PERCENT, ylim=(len(drawn_rows) - 0.5, -0.5))
-        if has_baselines or len(series) > 1:
-            _add_legend(figure)
+    baselines = [_baselines_of(dot_by_series.values()) for _, dot_by_series in drawn_rows]
+    names = [*series, BASELINE] if any(baselines) else list(series)
+    legend = _lay_out_legend(names) if len(names) > 1 else []
+    top = _height_of(legend)
+    row_height = 15 + 7 * len(series)
+    labels = [_short_label(label) for label, _ in drawn_rows]
+    longest = max((len(label) for label in labels), default=0)
+    x_axis = _Axis(0, 100, longest * _LETTER + _EDGE, _WIDTH - _EDGE)
+    # The rows stand at 0, 1, 2, ..., and the first one on top.
+    num_rows = max(len(drawn_rows), 1)
+    y_axis = _Axis(-0.5, num_rows - 0.5, top, top + num_rows * row_height)
 
-    return Plot(figure, title, ("", *series), table)
+    texts = []
+    baseline_lines = ""
+    for number, label in enumerate(labels):
+        # The mark of a score of 0 would otherwise cover the end of a label.
+        texts.append(_Text(x_axis.start - 8, y_axis.position(number) + 3, label, "end"))
+        for baseline in baselines[number]:
+            upper, lower = y_axis.position(number - 0.45), y_axis.position(number + 0.45)
+            baseline_lines += f"M{x_axis.position(baseline):.1f} {upper:.1f}V{lower:.1f}"
+    drawing = _draw(
+        title,
+        x_label,
+        x_axis,
+        y_axis,
+        legend=legend,
+        series=_place_rows(drawn_rows, series, x_axis, y_axis),
+        texts=texts,
+        references=baseline_lines,
+        y_label="",
+        y_grid=(),
+    )
+    return Plot(drawing, title, ("", *series), table)
 
 
 def _format_dot(dot: Dot | None) -> str:
@@ -246,209 +331,179 @@ def _format_dot(dot: Dot | None) -> str:
     return f"{dot.value:.1f}{interval}"
 
 
-def _plot_style(settings: dict[str, Any] | None = None) -> AbstractContextManager[None]:
-    """Return a context in which matplotlib makes and saves figures in the suite's style.
+def _baselines_of(dots_of_row: Iterable[Dot]) -> list[float]:
+    """Return the guess baselines of a row, which is one if its models score the same rows."""
+    return sorted({dot.baseline for dot in dots_of_row if dot.baseline is not None})
+
+
+def _place_rows(
+    rows: Sequence[tuple[str, Mapping[str, Dot]]],
+    series: Sequence[str],
+    x_axis: _Axis,
+    y_axis: _Axis,
+) -> list[_Series]:
+    """Place rows of dots at the heights 0, 1, 2, ... of a plot.
 
     Args:
-        settings: Settings of matplotlib (``rcParams``) to change as well.
-    """
-    import matplotlib as mpl
-
-    return mpl.rc_context(settings, _STYLE)
-
-
-def _new_figure(height: float) -> "tuple[Figure, Axes]":
-    """Return a new figure of a height in inches, and its axes."""
-    from matplotlib.figure import Figure
-
-    figure = Figure(figsize=(_WIDTH, height))
-    return figure, figure.add_subplot()
-
-
-def _draw_baselines(axes: "Axes", rows: Sequence[tuple[str, Mapping[str, Dot]]]) -> bool:
-    """Draw the guess baseline of each row as a vertical dashed line, and tell whether any is known.
-
-    Args:
-        axes: The axes to draw on.
-        rows: The label of each row, and its dots by series.
-    """
-    has_baselines = False
-    for height, (_, dot_by_series) in enumerate(rows):
-        # The models of a task score the same rows, so they share a baseline.
-        baselines = {dot.baseline for dot in dot_by_series.values() if dot.baseline is not None}
-        for baseline in sorted(baselines):
-            # The legend lists each line with a label, so only the first one of all has one.
-            label = "" if has_baselines else BASELINE
-            line = axes.vlines(baseline, height - 0.45, height + 0.45, label=label)
-            line.set(**_REFERENCE_STYLE)
-            has_baselines = True
-    return has_baselines
-
-
-def _draw_rows(
-    axes: "Axes", rows: Sequence[tuple[str, Mapping[str, Dot]]], series: Sequence[str]
-) -> None:
-    """Draw rows of dots at the heights 0, 1, 2, ... of a plot.
-
-    Args:
-        axes: The axes to draw on.
         rows: The label of each row, and its dots by series.
         series: The names of the series. Those of a row are drawn closely below each other.
+        x_axis: The axis of the values.
+        y_axis: The axis of the heights.
     """
     # The rows are 1 apart. The dots of a row take up at most 0.8 of that, so that rows can be told
     # apart, and neighbouring dots are at most 0.22 apart, so that a row holds together.
     series_distance = min(0.8 / max(len(series), 1), 0.22)
     middle_series = (len(series) - 1) / 2
-    for index, name in enumerate(series):
-        offset = series_distance * (index - middle_series)
+    placed = []
+    for number, name in enumerate(series):
+        offset = series_distance * (number - middle_series)
         points = []
         for height, (label, dot_by_series) in enumerate(rows):
             if name in dot_by_series:
                 # The height is exact, so it has no interval.
                 y = Dot(height + offset)
                 points.append(Point(label, name, dot_by_series[name], y))
-        _draw_series(axes, name, points, linestyle="none")
+        placed.append(_place_series(number, points, x_axis, y_axis))
+    return placed
 
 
-def _draw_series(axes: "Axes", name: str, points: Sequence[Point], linestyle: str) -> None:
-    """Draw the dots of one series with their intervals in one colour.
+def _place_series(
+    number: int,
+    points: Sequence[Point],
+    x_axis: _Axis,
+    y_axis: _Axis,
+    has_line: bool = False,
+) -> _Series:
+    """Place the dots of one series with their intervals.
 
     Args:
-        axes: The axes to draw on.
-        name: The name of the series in the legend.
+        number: The place of the series among all, from 0.
         points: The dots, in the order in which a line joins them.
-        linestyle: The line between dots in matplotlib's notation: ``-``, or ``none``.
+        x_axis: The axis of the dots' x values.
+        y_axis: The axis of the dots' y values.
+        has_line: Whether a line joins the dots.
     """
-    x_dots = [point.x for point in points]
-    y_dots = [point.y for point in points]
-    axes.errorbar(
-        [dot.value for dot in x_dots],
-        [dot.value for dot in y_dots],
-        xerr=_error_bars(x_dots),
-        yerr=_error_bars(y_dots),
-        label=_plain_label(name),
-        linestyle=linestyle,
-        # Dots at 0 and at 100% are drawn whole.
-        clip_on=False,
-    )
+    positions = []
+    intervals = ""
+    for point in points:
+        x, y = x_axis.position(point.x.value), y_axis.position(point.y.value)
+        positions.append((x, y))
+        if point.x.low is not None and point.x.high is not None:
+            left, right = x_axis.position(point.x.low), x_axis.position(point.x.high)
+            intervals += f"M{left:.1f} {y:.1f}H{right:.1f}"
+        if point.y.low is not None and point.y.high is not None:
+            lower, upper = y_axis.position(point.y.low), y_axis.position(point.y.high)
+            intervals += f"M{x:.1f} {lower:.1f}V{upper:.1f}"
+    return _Series(number, positions, intervals, has_line)
 
 
-def _error_bars(dots: Sequence[Dot]) -> list[list[float]] | None:
-    """Return the distances below all values, then those above them, as matplotlib takes them."""
-    if not dots:
-        return None
-    return [[dot.error_below for dot in dots], [dot.error_above for dot in dots]]
+def _x_axis_around(points: Sequence[Point], is_logarithmic: bool) -> _Axis:
+    """Return the x axis of a scatter plot, with a margin for the labels of the outermost points."""
+    ends = [end for point in points for end in (point.x.value, point.x.low, point.x.high)]
+    values = [end for end in ends if end is not None]
+    low, high = min(values), max(values)
+    # The labels of the y axis stand on its left.
+    start, end = 44.0, _WIDTH - _EDGE
+    if is_logarithmic:
+        # An axis from 1 to 2.56 or more has at least one of the ticks 1, 2 and 5.
+        factor = max((high / low) ** _MARGIN, 1.6)
+        return _Axis(low / factor, high * factor, start, end, is_logarithmic=True)
+    margin = _MARGIN * (high - low) or _MARGIN * abs(high) or 1.0
+    return _Axis(low - margin, high + margin, start, end)
 
 
-def _set_size_axis(axes: "Axes") -> None:
-    """Make the x axis logarithmic, with a few ticks such as 100M and 2B."""
-    axes.set_xscale("log", subs=())
-    axes.xaxis.get_major_locator().set_params(subs=(1, 2, 5))  # type: ignore[call-arg]
-    axes.xaxis.set_major_formatter(lambda size, _: size_label(size))
-
-
-def _label_points(figure: "Figure", axes: "Axes", points: Sequence[Point]) -> None:
-    """Write a label next to each point, unless it would overlap an earlier label.
+def _add_labels(texts: list[_Text], points: Sequence[Point], x_axis: _Axis, y_axis: _Axis) -> None:
+    """Add the label of each point to the texts of a plot, unless it would cover anything.
 
     Args:
-        figure: The figure, which is laid out to measure the labels.
-        axes: The axes of the figure, to which the labels are added.
+        texts: The texts of the plot.
         points: The points, of which the first have precedence.
+        x_axis: The axis of the points' x values.
+        y_axis: The axis of the points' y values.
     """
-    # Texts have no size before the figure is laid out.
-    figure.draw_without_rendering()
-    label_boxes = [text.get_window_extent() for text in axes.texts]
-
+    positions = []
     for point in points:
-        position = (point.x.value, point.y.value)
-        pixels = axes.transData.transform(position)
-        share_of_width, _ = axes.transAxes.inverted().transform(pixels)
-        # A label extends towards the middle, so that it stays within the axes.
-        is_in_left_half = share_of_width < 0.5
-        text = axes.annotate(
-            _plain_label(point.label),
-            position,
-            (_LABEL_RIGHT if is_in_left_half else -_LABEL_RIGHT, _LABEL_UP),
-            textcoords="offset points",
-            ha="left" if is_in_left_half else "right",
-        )
-
-        box = text.get_window_extent()
-        if box.count_overlaps(label_boxes):
-            text.remove()
-        else:
-            label_boxes.append(box)
+        positions.append((x_axis.position(point.x.value), y_axis.position(point.y.value)))
+    # A marker takes the room of a letter.
+    markers = [_Text(x - _LETTER / 2, y + 3, "o", "start") for x, y in positions]
+    for point, (x, y) in zip(points, positions, strict=True):
+        label = _short_label(point.label)
+        # A label stands above the point's interval, or below it if there is no room.
+        for y_of_text in (y - 4, y + 11):
+            right = _Text(x + _LABEL_GAP, y_of_text, label, "start")
+            left = _Text(x - _LABEL_GAP, y_of_text, label, "end")
+            text = right if right.right <= _WIDTH else left
+            if not any(text.overlaps(placed) for placed in texts + markers):
+                texts.append(text)
+                break
 
 
-def _add_legend(figure: "Figure") -> None:
-    """Add a legend above the axes of a figure, in one to three columns, as many as fit."""
-    _, labels = figure.axes[0].get_legend_handles_labels()
-    longest = max(len(label) for label in labels)
-    # A line has room for about 50 characters, of which a marker takes 4.
-    columns = 50 // (4 + longest)
-    figure.legend(loc="outside upper center", ncols=max(1, min(3, columns)))
+def _lay_out_legend(names: Sequence[str]) -> list[_LegendEntry]:
+    """Place the names of series in as many columns as there is room for, at most three.
+
+    Args:
+        names: The names of the series in their order, and `BASELINE` if the plot shows it.
+    """
+    labels = [_short_label(name) for name in names]
+    column_width = 24 + _LETTER * max(len(label) for label in labels)
+    num_columns = max(1, min(3, len(names), int(_WIDTH / column_width)))
+    left = (_WIDTH - num_columns * column_width) / 2
+    entries = []
+    for number, label in enumerate(labels):
+        row, column = divmod(number, num_columns)
+        series_number = None if names[number] == BASELINE else number
+        x, y = left + column * column_width + 8, _LINE * (row + 1)
+        entries.append(_LegendEntry(label, x, y, series_number))
+    return entries
 
 
-def _plain_label(label: str) -> str:
-    """Return a label of at most 30 characters that matplotlib and XML show as it is.
+def _height_of(legend: Sequence[_LegendEntry]) -> float:
+    """Return the position below the last line of the legend, or 0 without a legend."""
+    return max((entry.y + _LINE for entry in legend), default=0.0)
+
+
+def _short_label(label: str) -> str:
+    """Return a label of at most 30 printable characters.
 
     Of a longer label the end stays, as in ``…/llama-3-8b-instruct``.
     """
     # XML has no control characters.
     text = "".join(letter if letter.isprintable() else " " for letter in label)
-    if len(text) > _LONGEST_LABEL:
-        text = f"…{text[1 - _LONGEST_LABEL :]}"
-    # matplotlib hides labels that begin with an underscore, but not with an invisible space.
-    return f"\u200b{text}" if text.startswith("_") else text
+    return text if len(text) <= _LONGEST_LABEL else f"…{text[1 - _LONGEST_LABEL :]}"
 
 
-def _svg_for_page(svg: str, prefix: str) -> str:
-    """Rewrite matplotlib's SVG for a page that has its own theme and several plots.
+def _id_of(title: str) -> str:
+    """Turn a title into an id: ``Accuracy by size`` becomes ``accuracy-by-size``."""
+    return re.sub(r"[^a-z0-9]+", "-", title.lower()).strip("-") or "plot"
+
+
+def _draw(
+    title: str,
+    x_label: str,
+    x_axis: _Axis,
+    y_axis: _Axis,
+    format_tick: Callable[[float], str] = "{:g}".format,
+    **parts: Any,
+) -> Markup:
+    """Fill the template of a drawing.
 
     Args:
-        svg: The content of the ``svg`` element.
-        prefix: The prefix for every id, since a page has several plots.
-
-    Returns:
-        The content with attributes instead of styles, and the page's CSS variables as colours:
-        ``style="fill: #ffffff"`` becomes ``fill="var(--line)"`` if the grid is white.
+        title: The title of the plot.
+        x_label: The label of the x axis.
+        x_axis: The x axis, along which the grid has labels.
+        y_axis: The y axis.
+        format_tick: Writes a value of the x axis.
+        **parts: The other variables of the template.
     """
-    svg = re.sub(r' style="([^"]*)"', lambda match: _as_svg_attributes(match[1]), svg)
-    for colour, variable in _css_variables().items():
-        svg = svg.replace(f'"{colour}"', f'"{variable}"')
-    # The ids of elements (id="a"), and the references to them (href="#a" and url(#a)).
-    return re.sub(r'(\bid="|href="#|url\(#)', rf"\1{prefix}-", svg)
-
-
-def _css_variables() -> dict[str, str]:
-    """Return the page's CSS variable for each colour of the style, such as ``var(--series-1)``."""
-    import matplotlib as mpl
-
-    style = mpl.rc_params_from_file(_STYLE)
-    variables = {style["text.color"]: "currentColor", style["grid.color"]: "var(--line)"}
-    colours = style["axes.prop_cycle"].by_key()["color"][:MOST_SERIES]
-    for number, colour in enumerate(colours, start=1):
-        variables[colour] = f"var(--series-{number})"
-    return variables
-
-
-def _as_svg_attributes(style: str) -> str:
-    """Turn CSS declarations into attributes of SVG. Of the shorthands, only ``font`` is known.
-
-    Example:
-        ``fill: none; stroke: #000`` becomes `` fill="none" stroke="#000"``, each with a space
-        before it.
-    """
-    attributes = ""
-    for declaration in style.split(";"):
-        name, _, value = declaration.partition(":")
-        name = name.strip()
-        value = value.strip()
-        if not value:
-            continue
-        if name == "font":
-            # SVG has no attribute for the whole font: "10px 'sans-serif'" becomes font-size 10.
-            name = "font-size"
-            value = value.split()[0].removesuffix("px")
-        attributes += f' {name}="{value}"'
-    return attributes
+    return render(
+        "lm_factuality.ground.html/plot.html",
+        id=_id_of(title),
+        title=title,
+        x_label=x_label,
+        x_axis=x_axis,
+        y_axis=y_axis,
+        format_tick=format_tick,
+        width=_WIDTH,
+        most_series=MOST_SERIES,
+        **parts,
+    )

@@ -30,7 +30,6 @@ from lm_factuality.ground.errors import DataError, listed
 from lm_factuality.ground.files import whole_folder, write_json, write_text
 from lm_factuality.ground.html import SCRIPT, STYLE, Link, read_asset, read_file, render
 from lm_factuality.ground.model_names import display_name, family, size_in_name
-from lm_factuality.ground.packages import need
 from lm_factuality.ground.plots import MOST_SERIES, Dot, Plot, dots
 from lm_factuality.harness.outputs import ResultsFile
 from lm_factuality.report.data import (
@@ -107,10 +106,8 @@ def build_report(paths: Sequence[Path], out: Path, title: str = "Factuality repo
         The runs that the report shows.
 
     Raises:
-        ConfigError: matplotlib is not installed.
         DataError: There are no results, a file cannot be used, or ``out`` exists and is no report.
     """
-    need("matplotlib", "a report", "plots")
     with whole_folder(out, MARK) as folder:
         report_runs = choose_runs(paths)
         _write_site(report_runs, folder, title)
