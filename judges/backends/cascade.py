@@ -8,6 +8,7 @@ import json
 import logging
 from collections.abc import Iterator, Sequence
 from dataclasses import replace
+from itertools import chain, islice
 
 from judges.answers import Answer, CostEstimate, Request, Usage
 from judges.backends import Backend, NumberedAnswer
@@ -92,10 +93,10 @@ class CascadeBackend(Backend):
         Raises:
             BackendDownError: One of the two judges cannot be reached.
         """
-        undecided_numbers = []
+        undecided: dict[int, Request] = {}
         for number, decision in enumerate(self._ask_first_judge(requests)):
             if decision is None:
-                undecided_numbers.append(number)
+                undecided[number] = requests[number]
             else:
                 yield NumberedAnswer(number, decision)
 
@@ -103,14 +104,13 @@ class CascadeBackend(Backend):
         logger.info(
             "%s decides %d of %d, %s the others",
             self._first_config.name,
-            len(requests) - len(undecided_numbers),
+            len(requests) - len(undecided),
             len(requests),
             second_name,
         )
         # The second judge is asked the original question, with all claims in one prompt.
-        undecided_requests = [requests[number] for number in undecided_numbers]
-        second_answers = self._ask(self._second, undecided_requests, f"asking {second_name}")
-        for number, answer in zip(undecided_numbers, second_answers, strict=True):
+        answers = self._ask(self._second, list(undecided.values()), f"asking {second_name}")
+        for number, answer in zip(undecided, answers, strict=True):
             yield NumberedAnswer(number, _prefix_reason(answer, second_name))
 
     def close(self) -> None:
@@ -126,14 +126,14 @@ class CascadeBackend(Backend):
         """
         # The claims of all questions are asked together, so that they share batches.
         requests_by_question = [self._claim_requests(request) for request in requests]
-        all_claim_requests = [claim for claims in requests_by_question for claim in claims]
+        all_claim_requests = list(chain.from_iterable(requests_by_question))
         description = f"asking {self._first_config.name}"
         all_answers = iter(self._ask(self._first, all_claim_requests, description))
 
         decisions = []
         for request, claim_requests in zip(requests, requests_by_question, strict=True):
             # The answers come in the order of the claims, so the next ones belong to this question.
-            claim_answers = [next(all_answers) for _ in claim_requests]
+            claim_answers = list(islice(all_answers, len(claim_requests)))
             decisions.append(self._combine_claim_answers(request, claim_answers))
         return decisions
 
@@ -191,6 +191,7 @@ class CascadeBackend(Backend):
         if not claim_answers:
             return None
 
+        kind = str(request.subject["kind"])
         verdicts = []
         for answer in claim_answers:
             verdict = read_reply(answer, SupportReply, request.subject).value
@@ -198,11 +199,11 @@ class CascadeBackend(Backend):
             if verdict is None or not self._is_sure(verdict):
                 return None
             # Only the second judge tells whether a claim is contradicted or not found.
-            if request.subject.get("kind") == CHECK and verdict.verdict != SUPPORTED:
+            if kind == CHECK and verdict.verdict != SUPPORTED:
                 return None
             reason = f"{self._first_config.name}: {verdict.reason}"
             verdicts.append(verdict.model_copy(update={"reason": reason}))
-        return format_answer(str(request.subject["kind"]), verdicts)
+        return format_answer(kind, verdicts)
 
     def _is_sure(self, verdict: SupportReply) -> bool:
         """Return whether the first judge's probability lies outside of the band ``unsure_between``.

@@ -191,25 +191,12 @@ class LmEvalBackend(Backend):
         import torch
         from aiohttp import ClientError
 
-        arguments: dict[str, Any] = {
-            "until": list(decoding.stop),
-            "max_gen_toks": decoding.max_tokens,
-            "do_sample": decoding.temperature > 0,
-            "temperature": float(decoding.temperature),
-        }
-        # Without sampling, transformers warns of top_p and ignores the seed.
-        if decoding.temperature > 0:
-            arguments["top_p"] = decoding.top_p
-            seed = decoding.seed_of(sample)
-            # Models of transformers in this process draw from torch, others are sent the seed.
-            if seed is None:
-                # lm_eval's clients would send a seed of their own.
-                if _is_server_client(self._model):
-                    arguments["seed"] = "none"
-            elif _is_hf_class(type(self._model)):
+        arguments = _generation_arguments(self._model, decoding, sample)
+        # Models of transformers in this process draw from torch, others are sent the seed.
+        if arguments["do_sample"] and _is_hf_class(type(self._model)):
+            seed = arguments.pop("seed", None)
+            if seed is not None:
                 torch.manual_seed(seed)
-            else:
-                arguments["seed"] = seed
 
         instances = _instances(prompts, arguments)
         try:
@@ -357,6 +344,32 @@ def _count_tokens(model: LM, text: str | JsonChatStr) -> int | None:
         return None
     tokens = model.tok_encode(text, add_special_tokens=False)
     return len(tokens) if isinstance(tokens, list) else None
+
+
+def _generation_arguments(model: LM, decoding: Decoding, sample: int) -> dict[str, Any]:
+    """Return lm_eval's arguments for generating a sample.
+
+    Example:
+        ``{"until": ["END"], "max_gen_toks": 512, "do_sample": False, "temperature": 0.0}``. If
+        something is sampled, there are ``top_p`` and ``seed`` as well.
+    """
+    is_sampled = decoding.temperature > 0
+    arguments: dict[str, Any] = {
+        "until": list(decoding.stop),
+        "max_gen_toks": decoding.max_tokens,
+        "do_sample": is_sampled,
+        "temperature": float(decoding.temperature),
+    }
+    # Without sampling, transformers warns of top_p and ignores the seed.
+    if is_sampled:
+        arguments["top_p"] = decoding.top_p
+        seed = decoding.seed_of(sample)
+        if seed is not None:
+            arguments["seed"] = seed
+        elif _is_server_client(model):
+            # lm_eval's clients would send a seed of their own.
+            arguments["seed"] = "none"
+    return arguments
 
 
 def _instances(

@@ -57,9 +57,9 @@ class OpenAIBackend(Backend):
         self._server = server.Server(config)
         self._budget = Budget(config, spending_limit)
         self._has_answered = False
-        # Several threads count failures at once, so the lock guards the count.
-        self._lock = threading.Lock()
         self._failures_in_a_row = 0
+        # Threads that add 1 at once could lose a failure.
+        self._lock = threading.Lock()
 
     @property
     def identity(self) -> str:
@@ -173,7 +173,7 @@ class OpenAIBackend(Backend):
             answer = self._answer_with_retries(request, work_queue)
             work_queue.deliver(NumberedAnswer(number, answer))
             if answer.error is None:
-                # Other than adding 1 to a value, setting it needs no lock.
+                # Setting a value is one step for other threads, so it needs no lock.
                 self._has_answered = True
                 self._failures_in_a_row = 0
             else:
@@ -196,37 +196,35 @@ class OpenAIBackend(Backend):
             BackendDownError: No other request can succeed either.
             _StoppedError: The work was stopped before there was an answer.
         """
-        tries = 0
+        failures = 0
         refused: set[str] = set()
         while True:
-            tries += 1
             try:
                 with self._budget.metered_call(request, work_queue.pause) as bill:
                     return self._server.call(request, bill, refused)
             except server.OptionRefusedError as refusal:
                 # It is no failure of the server, and the next try is another request.
                 refused.add(refusal.option)
-                tries -= 1
-                continue
             except RetryableError as error:
-                self._check_connection(error, tries)
+                failures += 1
+                self._check_connection(error, failures)
                 # After a stop it is unknown whether a retry would have succeeded, so the request
                 # is not reported as failed. The pause at the end raises _StoppedError then.
-                if tries > self._config.max_retries and not work_queue.is_stopped:
+                if failures > self._config.max_retries and not work_queue.is_stopped:
                     with self._lock:
                         self._failures_in_a_row += 1
-                    return Answer(None, error=f"{error} (given up after {tries} tries)")
+                    return Answer(None, error=f"{error} (given up after {failures} tries)")
 
-                seconds = retry_delay(tries - 1, error.retry_after)
+                seconds = retry_delay(failures - 1, error.retry_after)
                 logger.debug("%s; trying again in %.1f s", error, seconds)
-            work_queue.pause(seconds)
+                work_queue.pause(seconds)
 
     def _check_connection(self, failure: RetryableError, tries: int) -> None:
         """Give up on a server that has never answered, because it is probably not running.
 
         Args:
             failure: Why the last try failed.
-            tries: How often the request has been sent.
+            tries: How many tries of the request have failed.
 
         Raises:
             BackendDownError: The last of several tries could not connect either.

@@ -17,10 +17,12 @@ _NAMES = {
     "temperature": ("temperature",),
     "top_k": ("top_k",),
 }
-_OPTIONS = {
-    option: re.compile(rf"(?<!\w)(?:{'|'.join(names)})(?!\w)", re.IGNORECASE)
-    for option, names in _NAMES.items()
-}
+
+# Finds the options that a text names. The name of the group that matches is the option.
+_OPTION = re.compile(
+    "|".join(rf"(?<!\w)(?P<{option}>{'|'.join(names)})(?!\w)" for option, names in _NAMES.items()),
+    re.IGNORECASE,
+)
 
 # The limit of tokens has two names, of which a server may know one. It is never left out.
 _OTHER_NAME = {
@@ -57,17 +59,18 @@ def refused_option(
     """
     if status < 400 or status in _OTHER_STATUSES:
         return ""
-    named: dict[int, str] = {}
-    for option, pattern in _OPTIONS.items():
-        match = pattern.search(message)
-        # A schema may also be refused for what it says, and the prompt asks for the same form.
-        is_refusal = option == "response_format" or _REFUSAL.search(message)
+    says_refusal = _REFUSAL.search(message) is not None
+    # The advice to take another option stands after the refused one, so the first one counts.
+    for mention in _OPTION.finditer(message):
+        option = mention.lastgroup or ""
         # A request is never sent without any limit of tokens.
         is_last_limit = _OTHER_NAME.get(option) in refused
-        if option in body and match and is_refusal and not is_last_limit:
-            named[match.start()] = option
-    # The advice to take another option stands after the refused one.
-    return named[min(named)] if named else ""
+        if option not in body or is_last_limit:
+            continue
+        # A schema may also be refused for what it says, and the prompt asks for the same form.
+        if says_refusal or option == "response_format":
+            return option
+    return ""
 
 
 def instead_of(option: str) -> str:
@@ -80,6 +83,10 @@ def without_options(body: Mapping[str, Any], refused: Collection[str]) -> dict[s
     """Return a request without the options that a server has refused.
 
     A limit of tokens is sent under its other name instead.
+
+    Example:
+        ``{"seed": 1, "max_tokens": 9}`` without ``seed`` and ``max_tokens`` →
+        ``{"max_completion_tokens": 9}``
     """
     changed = dict(body)
     for option in refused:
