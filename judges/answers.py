@@ -300,27 +300,6 @@ class CostEstimate:
     completion_tokens: int = 0
     """The tokens that the answers typically have."""
 
-    def __add__(self, other: CostEstimate) -> CostEstimate:
-        """Return the estimate of both sets of requests together."""
-        return CostEstimate(
-            calls=self.calls + other.calls,
-            prompt_tokens=self.prompt_tokens + other.prompt_tokens,
-            max_completion_tokens=self.max_completion_tokens + other.max_completion_tokens,
-            # A cost that is not known makes the sum unknown.
-            estimated_cost=_add_costs(self.estimated_cost, other.estimated_cost),
-            max_cost=_add_costs(self.max_cost, other.max_cost),
-            # Both come from one judge, which counts in one way.
-            counted_by=self.counted_by,
-            completion_tokens=self.completion_tokens + other.completion_tokens,
-        )
-
-
-def _add_costs(first: float | None, second: float | None) -> float | None:
-    """Return the sum of two costs in USD, or None if one is not known."""
-    if first is None or second is None:
-        return None
-    return first + second
-
 
 class TokenCounter:
     """Counts the tokens of requests before they are sent.

@@ -133,11 +133,14 @@ class Bill:
     """Whether the call cost nothing, such as one that never reached the server."""
 
 
-class _MostTokens(NamedTuple):
-    """The most tokens that a call can have."""
+class _Tokens(NamedTuple):
+    """Numbers of tokens of a call."""
 
     prompt: int
+    """The tokens of the prompt."""
+
     completion: int
+    """The tokens of the answer."""
 
 
 class Budget:
@@ -192,7 +195,7 @@ class Budget:
             BackendDownError: The call could cost more than is left.
         """
         # The rate needs a likely number of tokens, and the limit on money the highest possible one.
-        most = _MostTokens(self._token_counter.max_tokens(request), request.decoding.max_tokens)
+        most = _Tokens(self._token_counter.max_tokens(request), request.decoding.max_tokens)
         expected_tokens = self._token_counter.expected_tokens(request) + most.completion
 
         self._wait_for_limits(expected_tokens, self._cost(*most), pause)
@@ -224,7 +227,7 @@ class Budget:
         """Return the cost of a number of tokens in USD, 0 if the judge has no prices."""
         return self._prices.cost(prompt_tokens, completion_tokens) if self._prices else 0.0
 
-    def _charge(self, bill: Bill, expected_tokens: int, most: _MostTokens) -> None:
+    def _charge(self, bill: Bill, expected_tokens: int, most: _Tokens) -> None:
         """Charge for a finished call, and free what was reserved for it but not used.
 
         Where the server counts no tokens, or a number that cannot be, the most that the request
@@ -244,16 +247,16 @@ class Budget:
             completion_tokens = _credible(
                 answer.completion_tokens, 1 if answer.text else 0, most.completion
             )
-            is_counted = prompt_tokens is not None and completion_tokens is not None
             self.add_usage(
                 prompt_tokens=prompt_tokens or 0, completion_tokens=completion_tokens or 0
             )
-            if prompt_tokens is None:
-                prompt_tokens = most.prompt
-            if completion_tokens is None:
-                completion_tokens = most.completion
-            used_tokens = prompt_tokens + completion_tokens if is_counted else expected_tokens
-            cost = self._cost(prompt_tokens, completion_tokens)
+            charged = _Tokens(
+                most.prompt if prompt_tokens is None else prompt_tokens,
+                most.completion if completion_tokens is None else completion_tokens,
+            )
+            cost = self._cost(*charged)
+            is_counted = None not in (prompt_tokens, completion_tokens)
+            used_tokens = sum(charged) if is_counted else expected_tokens
 
         self._spending_limit.settle(self._cost(*most), cost)
         self._token_rate.release(expected_tokens - used_tokens)

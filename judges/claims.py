@@ -5,7 +5,7 @@ their evidence. `judges.verify` tells only supported claims from all others.
 """
 
 import re
-from collections import Counter, defaultdict
+from collections import Counter
 from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Annotated, Any, Literal, NamedTuple, TypeAlias
@@ -19,6 +19,7 @@ from judges.verify import (
     PageReply,
     check_claim_numbers,
     score_and_reason,
+    split_by_page,
 )
 from lm_factuality.ground.sentences import split_sentences
 
@@ -167,16 +168,12 @@ def group_by_evidence(
         The indices of the questions with the same evidence per group, in the order of the first
         question with each evidence. Questions that need no judge are left out.
     """
-    indices_by_evidence: dict[tuple[Evidence, ...], list[int]] = defaultdict(list)
-    for index, question in enumerate(questions):
-        if _has_words(question.claim) and _has_evidence(question):
-            indices_by_evidence[question.evidence].append(index)
-
-    groups = []
-    for indices in indices_by_evidence.values():
-        for start in range(0, len(indices), max_claims):
-            groups.append(indices[start : start + max_claims])
-    return groups
+    indices = [
+        index
+        for index, question in enumerate(questions)
+        if _has_words(question.claim) and _has_evidence(question)
+    ]
+    return split_by_page(indices, lambda index: questions[index].evidence, max_claims)
 
 
 def _has_words(text: str) -> bool:
@@ -221,13 +218,15 @@ def combine_findings(
     votes = []
     problems = []
     for sample in samples:
-        finding = _find_number(sample, number)
-        if finding is not None:
-            votes.append(_to_verdict(finding, evidence))
-        elif sample.value is None:
+        if sample.value is None:
             problems.append(sample.problem)
-        else:
+            continue
+        # `check_claim_numbers` has refused replies with several verdicts on one claim.
+        finding = next((item for item in sample.value.verdicts if item.number == number), None)
+        if finding is None:
             problems.append(NO_VERDICT)
+        else:
+            votes.append(_to_verdict(finding, evidence))
     if not votes:
         return ClaimVerdict("unscored", None, problems[0] if problems else "no answer")
     # A single reply keeps its own probability and reason.
@@ -245,16 +244,6 @@ def combine_findings(
     share = sum(vote.verdict == "supported" for vote in votes) / len(votes)
     reason = f"{len(votes)} samples: {summary}; {first_vote.reason}"
     return ClaimVerdict(winner, share, reason, first_vote.evidence, first_vote.deciding_words)
-
-
-def _find_number(sample: ParsedReply[CheckReply], number: int) -> ClaimFinding | None:
-    """Return what a reply says about the claim with a number, None if it says nothing."""
-    if sample.value is None:
-        return None
-    for finding in sample.value.verdicts:
-        if finding.number == number:
-            return finding
-    return None
 
 
 def _to_verdict(finding: ClaimFinding, evidence: Sequence[Evidence]) -> ClaimVerdict:
@@ -293,18 +282,16 @@ def find_quotation(quotation: str, text: str) -> tuple[str, ...]:
         The parts as the passage writes them. Empty if a part is missing from the passage.
     """
     parts = []
-    for part in _OMISSION.split(quotation):
-        words = part.strip(_EDGES).split()
-        if words:
-            parts.append(words)
-
-    found_words = []
-    for words in parts:
+    for quoted_part in _OMISSION.split(quotation):
+        words = quoted_part.strip(_EDGES).split()
+        # The quotation may begin or end with "...".
+        if not words:
+            continue
         match = re.search(_quotation_pattern(words), text, re.IGNORECASE)
         if match is None:
             return ()
-        found_words.append(match[0])
-    return tuple(found_words)
+        parts.append(match[0])
+    return tuple(parts)
 
 
 def _quotation_pattern(words: Sequence[str]) -> str:

@@ -485,21 +485,21 @@ def load_judge_config(path_or_name: str | Path) -> JudgeConfig:
         raise ConfigError(f"{path}: expected a mapping of names to values, such as backend: openai")
 
     backend = str(content.get("backend"))
-    keys = allowed_keys(backend)
     # If the backend is unknown, no key is checked, so that only the backend is reported.
-    if not keys:
-        keys = frozenset(content)
+    keys = allowed_keys(backend) or frozenset(content)
     if backend == "cascade":
         keys -= _SETTINGS_OF_SECOND_JUDGE
+    problems = [
+        f"{path}: backend {backend}: {unknown_key(str(key), sorted(keys))}"
+        for key in content
+        if key not in keys
+    ]
 
-    problems: list[str] = []
-    values: dict[str, object] = {}
-    for key, value in content.items():
-        if key in keys:
-            values[key] = _resolve_files(path.parent, key, value)
-        else:
-            problem = unknown_key(str(key), sorted(keys))
-            problems.append(f"{path}: backend {backend}: {problem}")
+    values: dict[str, object] = {
+        key: _resolve_files(path.parent, key, value)
+        for key, value in content.items()
+        if key in keys
+    }
     values["name"] = path.stem
 
     # A cascade takes the settings that its own YAML may not have from its second judge.

@@ -6,7 +6,7 @@ The plans of judges and of runs are made of them.
 from __future__ import annotations
 
 import json
-from collections import Counter
+from collections import defaultdict
 from collections.abc import Mapping, Sequence
 from dataclasses import replace
 from functools import cache, lru_cache
@@ -88,17 +88,20 @@ def _add_facts(answer: str, subject: Mapping[str, Any]) -> str:
     """
     content = json.loads(answer)
     if subject["kind"] == "decompose":
-        added_facts = _stand_ins(subject["sentence"], len(content["facts"]))
-        return json.dumps({**content, "facts": content["facts"] + added_facts})
+        content["facts"] += _stand_ins(subject["sentence"], len(content["facts"]))
+        return json.dumps(content)
 
-    num_found = Counter(fact["sentence"] for fact in content["facts"])
-    models = {fact["sentence"]: fact for fact in content["facts"]}
+    facts_by_sentence: defaultdict[int, list[dict[str, Any]]] = defaultdict(list)
+    for fact in content["facts"]:
+        facts_by_sentence[fact["sentence"]].append(fact)
     for sentence in subject["sentences"]:
-        model = models.get(sentence["number"])
-        # The added facts are about the individual of another fact of the sentence.
-        if model is not None:
-            added_facts = _stand_ins(sentence["text"], num_found[sentence["number"]])
-            content["facts"] += [{**model, "fact": fact} for fact in added_facts]
+        facts = facts_by_sentence[sentence["number"]]
+        # A sentence without facts, such as a question, stays without.
+        if not facts:
+            continue
+        for text in _stand_ins(sentence["text"], len(facts)):
+            # The added fact is about the same individual as another one of the sentence.
+            content["facts"].append({**facts[-1], "fact": text})
     return json.dumps(content, ensure_ascii=False)
 
 
@@ -107,6 +110,7 @@ def _stand_ins(sentence: str, num_found: int) -> list[str]:
     words = sentence.split()
     num_missing = round(len(words) / _WORDS_PER_FACT) - num_found
     texts = []
+    # A negative number of missing facts counts as none.
     for index in range(num_missing):
         # Different sentences have different facts, which are verified by different questions.
         start = index % len(words)

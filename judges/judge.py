@@ -251,19 +251,25 @@ class Judge(AbstractContextManager["Judge"]):
         Returns:
             The estimate, with and without a second try of each request.
         """
-        steps = self.plan_steps(ask).values()
-        # The parts of an estimate add up.
-        return sum(steps, start=self._plan_step(_PlannedStep()))
+        whole_work = _PlannedStep()
+        for step in self._record_steps(ask).values():
+            whole_work.num_stored += step.num_stored
+            whole_work.missing += step.missing
+        return self._plan_step(whole_work)
 
     def plan_steps(self, ask: Callable[[Judge], object]) -> dict[str, Plan]:
-        """Estimate requests as `plan` does, for each description of a progress bar."""
-        planner = _PlanningJudge(self.config, self._backend, self._store, self.prompts)
-        ask(planner)
+        """Estimate requests as `plan` does, for each label of a progress bar."""
         return {
             description: self._plan_step(step)
-            for description, step in planner.steps.items()
+            for description, step in self._record_steps(ask).items()
             if step.num_stored or step.missing
         }
+
+    def _record_steps(self, ask: Callable[[Judge], object]) -> dict[str, _PlannedStep]:
+        """Return what a function would ask, by the label of the progress bar."""
+        planner = _PlanningJudge(self.config, self._backend, self._store, self.prompts)
+        ask(planner)
+        return planner.steps
 
     def _plan_step(self, step: _PlannedStep) -> Plan:
         """Estimate the cost of a step."""
@@ -444,7 +450,7 @@ def _group_by_subject(items: Sequence[ItemT], num_subjects: int) -> list[list[It
 
 @dataclass
 class _PlannedStep:
-    """The requests of one step of a plan."""
+    """The requests of one step of a plan, i.e. those that share a progress bar."""
 
     num_stored: int = 0
     """The number of distinct requests that have an answer in the store."""
@@ -457,7 +463,7 @@ class _PlanningJudge(Judge):
     """A judge that sends and stores nothing, and records what it would send.
 
     Attributes:
-        steps: The recorded requests, by the description of their progress bar.
+        steps: The recorded requests, by the label of their progress bar.
     """
 
     def __init__(
@@ -470,21 +476,22 @@ class _PlanningJudge(Judge):
 
     def _answer_once(self, requests: Sequence[Request], description: str) -> list[Answer]:
         """Answer requests from the store or as the offline judge would, and record them."""
-        backend = self._backend
-        keys = [request.key(backend.identity, backend.reads_subject) for request in requests]
-        new_requests = dict(zip(keys, requests, strict=True))
-        # An earlier step may have asked the same.
-        for key in self._answers:
-            new_requests.pop(key, None)
-        stored_answers = self._store.get_many(new_requests)
-        missing = {
-            key: request for key, request in new_requests.items() if key not in stored_answers
-        }
         step = self.steps.setdefault(description, _PlannedStep())
+        keys = [self._backend.key_of(request) for request in requests]
+        # An earlier step may have asked the same.
+        new_requests = {
+            key: request
+            for key, request in zip(keys, requests, strict=True)
+            if key not in self._answers
+        }
+        stored_answers = self._store.get_many(new_requests)
+        self._answers |= stored_answers
         step.num_stored += len(stored_answers)
-        step.missing += missing.values()
-        self._answers.update(stored_answers)
-        self._answers.update(zip(missing, self._guess_answers(list(missing.values())), strict=True))
+
+        missing_keys = [key for key in new_requests if key not in stored_answers]
+        missing = [new_requests[key] for key in missing_keys]
+        self._answers |= zip(missing_keys, self._guess_answers(missing), strict=True)
+        step.missing += missing
         return [self._answers[key] for key in keys]
 
     def _guess_answers(self, requests: Sequence[Request]) -> list[Answer]:
@@ -513,15 +520,6 @@ class Plan:
 
     estimate_with_retries: CostEstimate
     """The tokens and the cost if each request is asked once more."""
-
-    def __add__(self, other: Plan) -> Plan:
-        """Return the plan of two pieces of work that share no request."""
-        return Plan(
-            stored=self.stored + other.stored,
-            to_send=self.to_send + other.to_send,
-            estimate=self.estimate + other.estimate,
-            estimate_with_retries=self.estimate_with_retries + other.estimate_with_retries,
-        )
 
 
 def answer_requests(
@@ -554,7 +552,7 @@ def answer_requests(
         DataError: The store cannot be used.
     """
     # Requests that the backend cannot tell apart have the same key.
-    keys = [request.key(backend.identity, backend.reads_subject) for request in requests]
+    keys = [backend.key_of(request) for request in requests]
     missing = dict(zip(keys, requests, strict=True))
     with tqdm(
         total=len(missing), desc=description, unit="answer", disable=not requests
@@ -620,7 +618,7 @@ class _RequestBatch:
         claimed_keys = self.store.claim(self.missing)
         if not claimed_keys:
             return 0
-        requests = {key: self.missing[key] for key in self.missing if key in claimed_keys}
+        requests = {key: request for key, request in self.missing.items() if key in claimed_keys}
         try:
             _send(self.backend, requests, self.keep)
         finally:

@@ -271,16 +271,24 @@ class PageVerdicts(Generic[KeyT]):
     """The verdicts as the reply states them, one per sample that mentions the claim."""
 
 
-def split_by_page(keys: Iterable[KeyT], page_of: Callable[[KeyT], Hashable]) -> list[list[KeyT]]:
+def split_by_page(
+    keys: Iterable[KeyT],
+    page_of: Callable[[KeyT], Hashable],
+    max_claims: int = MAX_CLAIMS_PER_PAGE,
+) -> list[list[KeyT]]:
     """Split claims into groups that each fit into one question about one page.
 
+    Example:
+        ``["a1", "b1", "a2", "a3"]``, whose letters are pages, in groups of two → ``[["a1",
+        "a2"], ["a3"], ["b1"]]``
+
     Args:
-        keys: The keys of the claims.
-        page_of: Returns the page of a claim.
+        keys: The keys by which the caller knows the claims.
+        page_of: Returns the page, or any other evidence, that a claim is held against.
+        max_claims: The most claims in a group.
 
     Returns:
-        Groups of at most `MAX_CLAIMS_PER_PAGE` keys, in the order of the first claim about each
-        page.
+        The keys of each group, in the order of the first claim about each page.
     """
     # A dict keeps the order of the first claim about each page.
     keys_by_page: dict[Hashable, list[KeyT]] = defaultdict(list)
@@ -289,8 +297,8 @@ def split_by_page(keys: Iterable[KeyT], page_of: Callable[[KeyT], Hashable]) -> 
 
     groups = []
     for page_keys in keys_by_page.values():
-        for start in range(0, len(page_keys), MAX_CLAIMS_PER_PAGE):
-            groups.append(page_keys[start : start + MAX_CLAIMS_PER_PAGE])
+        for start in range(0, len(page_keys), max_claims):
+            groups.append(page_keys[start : start + max_claims])
     return groups
 
 

@@ -48,6 +48,10 @@ class Backend(ABC):
         """Return what was sent since the backend was opened, or None if it does not count."""
         return None
 
+    def key_of(self, request: Request) -> str:
+        """Return the key of the answer to a request in a store."""
+        return request.key(self.identity, self.reads_subject)
+
     @abstractmethod
     def answer(self, requests: Sequence[Request]) -> Iterator[NumberedAnswer]:
         """Answer each request once.

@@ -12,7 +12,7 @@ from bisect import bisect_left
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from functools import cache, partial
-from typing import TYPE_CHECKING, Any, Literal, Protocol
+from typing import TYPE_CHECKING, Any, Literal, NamedTuple, Protocol
 
 from pydantic import TypeAdapter
 from tqdm.auto import tqdm
@@ -182,6 +182,16 @@ def family_of(
     raise AssertionError("the last pattern of families.yaml matches every model")
 
 
+class _TitledPart(NamedTuple):
+    """A part of a passage below the title of the passage."""
+
+    text: str
+    """The title and the part."""
+
+    num_tokens: int
+    """The tokens that it takes in a window, with the line break before it."""
+
+
 class PassageCutter:
     """Cuts passages into windows, i.e. texts that are short enough for a model.
 
@@ -208,25 +218,31 @@ class PassageCutter:
         windows: list[str] = []
         used_tokens = 0  # of the last window
         for passage in passages:
-            title = f"Title: {passage.title}\n" if passage.title else ""
-            title_tokens = len(self._token_spans(title))
-            # A title that takes more than half of a window is left out.
-            if 2 * title_tokens > max_tokens:
-                title = ""
-                title_tokens = 0
-
-            # Each part stands below the title, after a line break that takes one token.
-            tokens_above_part = title_tokens + 1
-            for part in self._cut_text(passage.text, max_tokens - tokens_above_part):
-                part_tokens = tokens_above_part + len(self._token_spans(part))
+            for part in self._titled_parts(passage, max_tokens):
                 # Short passages share the last window as long as it has room.
-                if windows and used_tokens + part_tokens <= max_tokens:
-                    windows[-1] += f"\n{title}{part}"
-                    used_tokens += part_tokens
+                if windows and used_tokens + part.num_tokens <= max_tokens:
+                    windows[-1] += f"\n{part.text}"
+                    used_tokens += part.num_tokens
                 else:
-                    windows.append(title + part)
-                    used_tokens = part_tokens
+                    windows.append(part.text)
+                    used_tokens = part.num_tokens
         return windows
+
+    def _titled_parts(self, passage: TitledText, max_tokens: int) -> Iterator[_TitledPart]:
+        """Cut a passage into parts that fit into a window, and put its title before each.
+
+        A title that takes more than half of a window is left out.
+        """
+        title = f"Title: {passage.title}\n" if passage.title else ""
+        title_tokens = len(self._token_spans(title))
+        if 2 * title_tokens > max_tokens:
+            title = ""
+            title_tokens = 0
+
+        # The line break between two parts of a window takes one token.
+        tokens_above_text = title_tokens + 1
+        for text in self._cut_text(passage.text, max_tokens - tokens_above_text):
+            yield _TitledPart(title + text, tokens_above_text + len(self._token_spans(text)))
 
     def _cut_text(self, text: str, max_tokens: int) -> Iterator[str]:
         """Cut one text into parts that overlap by about a quarter.
