@@ -39,7 +39,7 @@ from lm_factuality.harness.requests import (
     scored_loglikelihood,
     server_is_gone,
 )
-from lm_factuality.harness.schema import check_takes_schema
+from lm_factuality.harness.schema import check_takes_schema, has_openai_format
 
 if TYPE_CHECKING:
     from lm_eval.models.api_models import TemplateAPI
@@ -57,8 +57,6 @@ _FORBIDDEN = 403  # HTTP: OpenAI's reply if a model's log-probabilities are not 
 _REFUSED = "refused"  # the finish reason of a request that the server has turned down
 _NUM_TRIAL_QUESTIONS = 4  # by which a server shows whether it sends log-probabilities
 FIRST_TOKENS = 4  # tokens to generate for one word, which may come after white space
-# Clients of servers whose replies do not have OpenAI's format; they read the text themselves.
-_OTHER_FORMATS = ("AnthropicChat", "SGLANGGENERATEAPI")
 
 
 def word_answers(
@@ -71,8 +69,8 @@ def word_answers(
     Args:
         lm: Any model of lm_eval.
         requests: The questions. The arguments of each are the prompt, the words, an `AnswerMethod`,
-            the generation arguments, and, only for a model that thinks, the number of tokens to
-            think.
+            the generation arguments, and, only for a model that thinks, the number of tokens that
+            it may think. For example, ``("Is it true?", ["yes", "no"], "auto", {})``.
         disable_tqdm: Whether to hide the progress bar.
 
     Returns:
@@ -82,39 +80,41 @@ def word_answers(
         ModelError: The model has no log-probabilities and they are asked for, or its server stops
             answering.
     """
-    # Equal questions have the same key. Their arguments hold mappings, so they cannot be the key.
+    # Equal questions have the same key, their arguments as JSON.
     keys = [json.dumps(request.args, sort_keys=True) for request in requests]
 
-    # Questions that differ in nothing but prompt and words form a group and are answered together.
-    groups: dict[str, dict[str, Instance]] = {}
+    # The questions by their options, which are all arguments but prompt and words, and by key.
+    # Questions with the same options are answered together.
+    questions_by_options: dict[str, dict[str, Instance]] = {}
     for key, question in zip(keys, requests, strict=True):
         options = json.dumps(question.args[2:], sort_keys=True)
-        groups.setdefault(options, {})[key] = question
+        questions_by_options.setdefault(options, {})[key] = question
 
     answers: dict[str, WordAnswer] = {}
-    for group in groups.values():
-        group_answers = _answer_group(lm, list(group.values()), disable_tqdm)
-        answers.update(zip(group, group_answers, strict=True))
+    for questions in questions_by_options.values():
+        group_answers = _answer_group(lm, list(questions.values()), disable_tqdm)
+        answers.update(zip(questions, group_answers, strict=True))
     return [answers[key] for key in keys]
 
 
 def _answer_group(
     lm: LM, questions: Sequence[Instance], disable_tqdm: bool
 ) -> Sequence[WordAnswer]:
-    """Answer questions that have the same method, generation arguments and room to think.
+    """Answer questions that differ in nothing but their prompts and words.
 
     A server is asked for log-probabilities or texts, a local model scores each word as a
     continuation, and a model without a tokenizer generates texts.
 
     Args:
         lm: Any model of lm_eval.
-        questions: The questions, with arguments as in `word_answers`.
+        questions: The questions. The arguments of each are the prompt, the words, an
+            `AnswerMethod` and the generation arguments, as in `word_answers`.
         disable_tqdm: Whether to hide the progress bar.
 
     Returns:
         The answers in the order of the questions.
     """
-    # All questions have these arguments alike; their prompts and words differ.
+    # Only the prompts and the words differ, so the first question tells the other arguments.
     _, _, method, *generation_arguments = questions[0].args
     if is_a(lm, "TemplateAPI"):
         with reported_requests(lm, len(questions), "texts"):
@@ -139,12 +139,12 @@ def _answers_by_likelihood(
 ) -> list[WordAnswer]:
     """Answer questions by the log-likelihood of each word as a continuation of the prompt.
 
-    Each word is scored with and without a space before it, and the two probabilities are summed,
-    because a template may or may not end in a space.
+    Each word is scored without and with a space before it, and the two probabilities are summed,
+    because a prompt may or may not end in a space.
 
     Args:
         lm: A model that scores continuations.
-        questions: The questions, with arguments as in `word_answers`.
+        questions: The questions. The first two arguments of each are the prompt and the words.
         disable_tqdm: Whether to hide the progress bar.
 
     Returns:
@@ -157,32 +157,29 @@ def _answers_by_likelihood(
             for lead in _LEADS:
                 arguments = (prompt, lead + word, None)
                 continuations.append(request_like(question, "scored_loglikelihood", arguments))
-    # The scores come in the order in which the continuations were built.
+    # The scores come in the order of the continuations, so each question takes the next ones.
     all_scores = iter(scored_loglikelihood(lm, continuations, disable_tqdm))
 
     answers = []
     for question in questions:
-        words = question.args[1]
-        question_scores = list(islice(all_scores, len(words) * len(_LEADS)))
-        answers.append(_answer_from_scores(question_scores))
+        num_scores = len(question.args[1]) * len(_LEADS)
+        answers.append(_answer_from_scores(list(islice(all_scores, num_scores))))
     return answers
 
 
 def _answer_from_scores(scores: Sequence[ScoredContinuation]) -> WordAnswer:
-    """Answer a question by the scores of its words.
+    """Answer a question by the scores that the model gives to its words.
 
     Args:
-        scores: The scores of the first word without and with a space before it, then those of the
-            second word, and so on.
+        scores: Two scores per word, in the order of the words: without and with a space before it.
 
     Returns:
-        The answer, with the summed probability of both scores of each word, as a logarithm. If a
-        score is missing or is that of a cut prompt, the answer only has this problem.
+        The answer. The log-probability of each word is that of its two spellings together. If a
+        score is missing, or the prompt was cut off, the answer only has this problem.
     """
     for score in scores:
         if score.problem:
             return WordAnswer(None, "", score.problem)
-        # A question that the model has not read wholly cannot be answered.
         if score.truncated:
             return WordAnswer(None, "", _TOO_LONG)
 
@@ -199,16 +196,16 @@ def first_word_logprobs(
 ) -> tuple[float | None, ...] | None:
     """Return the log-probability that a reply begins with each of several words.
 
-    Tokens that differ from a word in case and white space alone are that word; their probabilities
-    are summed.
+    A word may have several tokens, such as ``Yes`` and `` yes``: case and the white space around a
+    token do not count. Their probabilities are summed.
 
     Args:
         alternatives: The likeliest first tokens with their log-probabilities.
         words: The words.
 
     Returns:
-        One log-probability or None per word, in their order. None instead of the tuple if no
-        alternative is one of the words.
+        One log-probability per word, None for a word that is no alternative. None instead of the
+        tuple if none of the words is an alternative.
 
     Example:
         ``[(" Yes", -0.1), ("No", -2.5)]`` with the words yes, no, maybe gives
@@ -222,19 +219,20 @@ def first_word_logprobs(
             if token.strip(BLANKS).lower() == word.lower()
         ]
         logprobs.append(_log_of_summed_probabilities(token_logprobs))
-    # The model has answered something else than one of the words.
     if all(logprob is None for logprob in logprobs):
         return None
     return tuple(logprobs)
 
 
 def _log_of_summed_probabilities(logprobs: Sequence[float]) -> float | None:
-    """Return the logarithm of the sum of probabilities given by logarithms; None if none is given.
+    """Add up probabilities that are given as logarithms, and return the logarithm of their sum.
 
-    The largest is factored out, so that tiny probabilities do not vanish.
+    Example:
+        ``[log(0.2), log(0.3)]`` gives ``log(0.5)``, and an empty list gives None.
     """
     if not logprobs:
         return None
+    # The largest is factored out, because the exponential of a very low logarithm is 0.
     largest = max(logprobs)
     return largest + math.log(math.fsum(math.exp(logprob - largest) for logprob in logprobs))
 
@@ -268,21 +266,22 @@ class _AnswerServer:
         self._endpoint = "chat" if is_a(lm, "LocalChatCompletion") else "completions"
         self._encoder = Encoder(lm) if lm.tokenized_requests else None
         # Only replies in OpenAI's format have log-probabilities that this class can read.
-        self._has_openai_format = not any(is_a(lm, name) for name in _OTHER_FORMATS)
+        self._has_openai_format = has_openai_format(lm)
 
         self._attempts: Counter[str] = Counter()  # how often each request was sent and failed
         self._failures_in_a_row = 0
         self._last_failure: str | None = None  # set once the server counts as gone
 
     def answer(self, questions: Sequence[Instance], method: str) -> list[WordAnswer]:
-        """Answer all questions, by log-probabilities if the server sends them for the first ones.
+        """Answer questions by log-probabilities or, if the server sends none, by texts.
 
-        Otherwise the text is read, unless ``method`` forbids it. Questions that the server has
-        answered in the trial are not sent again.
+        The first few questions are a trial: their replies show whether the server sends
+        log-probabilities. They are not sent again if the replies can be used.
 
         Args:
-            questions: The questions, with arguments as in `word_answers`.
-            method: An `AnswerMethod`.
+            questions: The questions. The first two arguments of each are the prompt and the words.
+            method: ``words`` or ``schema`` to read texts at once, ``logprobs`` to read nothing but
+                log-probabilities, or ``auto``.
 
         Returns:
             The answers in the order of the questions.
@@ -290,15 +289,14 @@ class _AnswerServer:
         Raises:
             ModelError: Log-probabilities are required and the server has none, or it is gone.
         """
-        client = type(self._lm).__name__
         if method == "schema":
             check_takes_schema(self._lm)
         if method in ("words", "schema") or (method == "auto" and not self._has_openai_format):
             return self._answers_by_text(questions, [])
         if not self._has_openai_format:
+            client = type(self._lm).__name__
             raise ModelError(f"{client} reads no log-probabilities; pass --metadata answers=words")
 
-        # Only the server's replies show whether it sends log-probabilities.
         trial_questions = questions[:_NUM_TRIAL_QUESTIONS]
         replies, logprob_arguments = self._try_logprobs(trial_questions)
         if logprob_arguments is not None:
@@ -306,7 +304,7 @@ class _AnswerServer:
             replies += self._send(questions[_NUM_TRIAL_QUESTIONS:], one_word)
             return list(map(_answer_by_first_token, replies, questions))
 
-        # Each reply of the failed trial lacks log-probabilities, and its answer says why.
+        # No reply of the failed trial has log-probabilities, and each answer says why.
         trial_answers = map(_answer_by_first_token, replies, trial_questions)
         reason = next(answer.problem for answer in trial_answers if answer.problem)
         problem = (
@@ -330,13 +328,15 @@ class _AnswerServer:
             questions: The first questions.
 
         Returns:
-            The replies, and the generation arguments with which the server sent log-probabilities
-            of one of the words, or None if it did not.
+            The last replies, and the generation arguments with which the server sent
+            log-probabilities, such as ``{"logprobs": 5}``. None instead of the arguments if it sent
+            none of any word of the questions.
 
         Raises:
-            ModelError: The server answers nothing.
+            ModelError: The server gives no answer, with or without log-probabilities.
         """
-        # Servers limit the number of alternatives: chat to 20 or 5, completions to 5.
+        # Servers limit how many alternatives of a token may be asked for: some chat servers to 20,
+        # others to 5.
         trials: list[dict[str, Any]] = [{"logprobs": 5}]
         if self._endpoint == "chat":
             trials = [{"logprobs": True, "top_logprobs": number} for number in (20, 5)]
@@ -344,8 +344,8 @@ class _AnswerServer:
         replies: list[Answer] = []
         for arguments in trials:
             replies = self._send(questions, arguments)
-            # A server that forbids log-probabilities fails every request of the trial, but it is
-            # not gone, so these failures must not count.
+            # A server that forbids log-probabilities fails every request of the trial. It is not
+            # gone, so these failures do not count.
             self._failures_in_a_row = 0
 
             answers = map(_answer_by_first_token, replies, questions)
@@ -392,15 +392,16 @@ class _AnswerServer:
     def _send(
         self, questions: Sequence[Instance], extra_arguments: Mapping[str, Any]
     ) -> list[Answer]:
-        """Get a reply to each question, one that is kept where there is one.
+        """Return a reply to each question, from the answers on disk or else from the server.
 
         Args:
-            questions: The questions, of which the prompts are sent.
-            extra_arguments: Arguments of the server's API that are added to the generation
-                arguments; without any, a thinking model gets room to think.
+            questions: The questions. The first argument of each is the prompt.
+            extra_arguments: Added to the generation arguments, such as ``{"logprobs": 5}``. Without
+                any, a thinking model gets tokens to think.
 
         Returns:
-            The replies in the order of the questions. A reply that never came has an error.
+            The replies in the order of the questions. Where the server gave none, its text is None
+            and it has an error.
 
         Raises:
             ModelError: So many requests in a row have failed that the server is gone.
@@ -408,11 +409,11 @@ class _AnswerServer:
         generation = {**self._generation, **extra_arguments}
         if self._thinking_tokens and not extra_arguments:
             generation = thinking.room_to_think(generation, self._thinking_tokens)
-        # The third part of these keys tells whole replies, with log-probabilities, from texts.
+        # The third part keeps these replies, which have log-probabilities, apart from mere texts.
         cache_keys = [(question.args[0], generation, "whole reply") for question in questions]
         send_uncached = partial(self._send_uncached, cache_keys, generation)
         replies = [
-            # Kept replies are what JSON makes of an answer.
+            # A reply from disk is a mapping, as JSON has it.
             reply if isinstance(reply, Answer) else to_model(Answer, reply)
             for reply in answer_kept(self._lm, "generate_until", cache_keys, send_uncached)
         ]
@@ -426,16 +427,16 @@ class _AnswerServer:
         generation: Mapping[str, Any],
         indices: Sequence[int],
     ) -> list[Answer]:
-        """Send prompts by lm_eval's client, which keeps whole replies for this time.
+        """Send prompts by lm_eval's client, and return whole replies instead of mere texts.
 
         The client would keep only the text of a reply, so two of its methods are replaced
         meanwhile by `_send_one` and `_parse`.
 
         Args:
-            cache_keys: What names the reply to every question. It begins with the prompt.
+            cache_keys: A key per question, under which its reply is kept on disk. The first part of
+                a key is the prompt.
             generation: The generation arguments of all questions.
-            indices: The positions of the questions that are to be sent, because their replies are
-                not kept.
+            indices: The positions of the questions to send, because their replies are not on disk.
 
         Returns:
             The replies in the order of the indices.
@@ -451,7 +452,7 @@ class _AnswerServer:
             self._lm,
             amodel_call=partial(self._send_one, self._lm.amodel_call),
             parse_generations=partial(self._parse, self._lm.parse_generations),
-            # A batch of several prompts would fail as a whole.
+            # If one of several prompts in a batch failed, all of them would.
             _batch_size=1,
             # lm_eval reads num_concurrent=0 as one at a time, but would wait for ever here.
             _concurrent=max(1, self._lm._concurrent),
@@ -470,7 +471,7 @@ class _AnswerServer:
         Args:
             parse_generations: The client's own method, which reads the text alone. It is used for
                 replies that do not have OpenAI's format.
-            outputs: The server's reply as JSON.
+            outputs: The server's reply, parsed from JSON.
             **_: Further arguments of the client's method, ignored.
 
         Returns:
@@ -488,13 +489,13 @@ class _AnswerServer:
     ) -> list[Answer]:
         """Send one prompt for lm_eval's client, in place of its method ``amodel_call``.
 
-        The client calls this again if it raises an error. The error of the last attempt, or of a
-        request that the server has turned down, becomes a reply instead, so that one failed
-        question does not end the run.
+        The client tries again if this raises an error. The error of the last try, or of a request
+        that the server has turned down, is returned as a reply instead, so that one failed question
+        does not end the run.
 
         Args:
             amodel_call: The client's own method, which sends the prompt.
-            cache_keys: What names the reply, in a list of one.
+            cache_keys: The key under which the reply is kept, in a list of one.
             **arguments: The client's other arguments.
 
         Returns:
@@ -515,7 +516,7 @@ class _AnswerServer:
             replies = await amodel_call(cache_keys=cache_keys, **arguments)
         except errors as error:
             is_refused = isinstance(error, UnusableReplyError) or is_refusal(error)
-            # The keys hold dictionaries, so only their text can be counted.
+            # A Counter cannot count lists, so it counts their texts.
             request = str(cache_keys)
             self._attempts[request] += 1
             # A request that was turned down once would be turned down again.
@@ -532,7 +533,7 @@ class _AnswerServer:
 
         Args:
             error: The last error of the request.
-            is_refused: Whether the server is there and has turned this one request down.
+            is_refused: Whether the server turned this request down, and so is still there.
         """
         self._failures_in_a_row = 0 if is_refused else self._failures_in_a_row + 1
 

@@ -14,7 +14,6 @@ from threading import Event
 from typing import TYPE_CHECKING
 
 from judges.budget import SpendingLimit
-from judges.config import JudgeConfig
 from lm_factuality.ground.console import is_first_process
 from lm_factuality.harness.outputs import Rows
 
@@ -43,8 +42,8 @@ class EvaluationRun:
     failures: list[str] = field(default_factory=list)
     """A message for each failed judge, with the command that judges the saved generations."""
 
-    spending_limits: list[tuple[JudgeConfig, SpendingLimit]] = field(default_factory=list)
-    """The amount that each judge may still spend."""
+    spending_limits: dict[str, SpendingLimit] = field(default_factory=dict)
+    """What each judge may still spend, by its configuration as text."""
 
     retrieved: Rows = field(default_factory=dict)
     """The passages that the model has retrieved for each row."""

@@ -9,7 +9,7 @@ import time
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from functools import cache, partial
-from math import ceil
+from math import ceil, prod
 from pathlib import Path
 from typing import Any, NamedTuple
 
@@ -64,12 +64,16 @@ class RunPlan:
     """How the seconds were estimated."""
 
 
-class _Work(NamedTuple):
-    """The tokens of one request."""
+class _RequestTokens(NamedTuple):
+    """The numbers of tokens of one request."""
 
     prompt: int
+
     answer: int
+    """The tokens of the answer, if it is as long as usual."""
+
     max_answer: int
+    """The tokens of the answer, if it is as long as it may be."""
 
 
 def plan_run(tasks: Mapping[str, SuiteTask], config: LmEvalPart, prices: Prices | None) -> RunPlan:
@@ -81,25 +85,25 @@ def plan_run(tasks: Mapping[str, SuiteTask], config: LmEvalPart, prices: Prices 
         prices: The prices of the server; None if the cost is not of interest.
     """
     arguments = config.model_args
-    # A server's own tokenizer cannot be asked, because nothing is sent.
+    # Nothing is sent, so a server cannot be asked for its tokenizer.
     tokenizer = arguments.get("tokenizer") or arguments.get("pretrained")
     counter = TokenCounter(str(tokenizer) if tokenizer else None)
     speed = _speed_of(config)
-    count = _RequestCounter(config.model, counter)
+    request_counter = _RequestCounter(config.model, counter)
     plans = []
     for name, task in tasks.items():
         _build_requests(task, name, config)
-        work = list(count.count(task))
-        prompt_tokens = sum(request.prompt for request in work)
-        answer_tokens = sum(request.answer for request in work)
+        sent = list(request_counter.count(task))
+        prompt_tokens = sum(request.prompt for request in sent)
+        answer_tokens = sum(request.answer for request in sent)
         plan = TaskPlan(
             task=name,
             rows=len({instance.doc_id for instance in task.instances}),
-            requests=len(work),
+            requests=len(sent),
             prompt_tokens=prompt_tokens,
             answer_tokens=answer_tokens,
-            max_answer_tokens=sum(request.max_answer for request in work),
-            seconds=speed.seconds(len(work), prompt_tokens, answer_tokens),
+            max_answer_tokens=sum(request.max_answer for request in sent),
+            seconds=speed.seconds(len(sent), prompt_tokens, answer_tokens),
             cost=prices.cost(prompt_tokens, answer_tokens) if prices else None,
         )
         plans.append(plan)
@@ -107,7 +111,13 @@ def plan_run(tasks: Mapping[str, SuiteTask], config: LmEvalPart, prices: Prices 
 
 
 def _build_requests(task: SuiteTask, name: str, config: LmEvalPart) -> None:
-    """Build the requests of a task as lm_eval does, with the options of the run."""
+    """Build the requests of a task as lm_eval does before it sends them.
+
+    Args:
+        task: The task, whose ``instances`` are set.
+        name: The name of the task.
+        config: lm_eval's configuration of the run (``EvaluatorConfig``).
+    """
     if task.generates and config.gen_kwargs:
         task.set_config(key="generation_kwargs", value=config.gen_kwargs, update=True)
     module = "lm_eval.evaluator_utils"
@@ -132,52 +142,67 @@ class _RequestCounter:
     """Counts the tokens of requests, each of which is sent once per run."""
 
     def __init__(self, model: str, counter: TokenCounter) -> None:
-        """Remember how the model is asked: lm_eval's class of it, and its tokenizer's counter."""
+        """Prepare to count.
+
+        Args:
+            model: The model class, from lm_eval's ``--model``, such as ``hf``.
+            counter: Counts tokens as the model's tokenizer does.
+        """
         self._count_tokens = cache(counter.count)
         self._is_server = preflight.is_client(model)
         self._shares_prefixes = model == "hf-tree"
+        # The requests that were counted, as JSON, and the contexts that `hf-tree` has read.
         self._sent: set[str] = set()
 
-    def count(self, task: SuiteTask) -> Iterator[_Work]:
-        """Yield the tokens of each request that a task sends."""
-        kinds: dict[str, Callable[[Instance], Iterator[_Work]]] = {
+    def count(self, task: SuiteTask) -> Iterator[_RequestTokens]:
+        """Yield the tokens of each request that a task sends.
+
+        A request that equals an earlier one of the run is not sent, unless its text is sampled.
+        """
+        count_by_type: dict[str, Callable[[Instance], Iterator[_RequestTokens]]] = {
             requests.REQUEST_TYPE: self._count_scored,
             rolling.REQUEST_TYPE: self._count_rolling,
             answers.REQUEST_TYPE: self._count_words,
         }
-        generated = partial(self._count_generated, answer_tokens=_answer_tokens(task))
+        # All other types of requests ask for a text.
+        count_text = partial(self._count_generated, answer_tokens=_answer_tokens(task))
         for instance in task.instances:
-            count_kind = kinds.get(instance.request_type, generated)
-            is_sampled = count_kind is generated and not is_greedy_generation(instance.args[1])
-            if is_sampled:
+            count = count_by_type.get(instance.request_type, count_text)
+            if count is count_text and not is_greedy_generation(instance.args[1]):
                 for _ in range(instance.repeats):
-                    yield from count_kind(instance)
+                    yield from count(instance)
                 continue
             key = json.dumps([instance.request_type, instance.args], sort_keys=True, default=str)
             if instance.repeats and key not in self._sent:
                 self._sent.add(key)
-                yield from count_kind(instance)
+                yield from count(instance)
 
-    def _count_generated(self, instance: Instance, answer_tokens: int) -> Iterator[_Work]:
-        """Yield the tokens of a request for text, thoughts of a thinking model apart."""
+    def _count_generated(self, instance: Instance, answer_tokens: int) -> Iterator[_RequestTokens]:
+        """Yield the tokens of a request for text.
+
+        Args:
+            instance: The request: a prompt, lm_eval's generation arguments and, only for a model
+                that thinks, the tokens that it may think.
+            answer_tokens: The usual length of an answer to the task.
+        """
         prompt, generation, *thinking_tokens = instance.args
         limit = generation.get("max_gen_toks", 256)
         max_answer = limit + sum(thinking_tokens)
-        yield _Work(self._count_tokens(prompt), min(answer_tokens, limit), max_answer)
+        yield _RequestTokens(self._count_tokens(prompt), min(answer_tokens, limit), max_answer)
 
-    def _count_words(self, instance: Instance) -> Iterator[_Work]:
-        """Yield the tokens of a question whose answers are given words."""
+    def _count_words(self, instance: Instance) -> Iterator[_RequestTokens]:
+        """Yield the tokens of a question whose answers are given words, such as yes and no."""
         prompt, words = instance.args[:2]
         prompt_tokens = self._count_tokens(prompt)
         if self._is_server:
             # The reply is cut off behind the first word.
-            yield _Work(prompt_tokens, answers.FIRST_TOKENS, answers.FIRST_TOKENS)
+            yield _RequestTokens(prompt_tokens, answers.FIRST_TOKENS, answers.FIRST_TOKENS)
             return
         # A local model scores each word, with and without a space before it.
         for _ in range(2 * len(words)):
-            yield _Work(prompt_tokens + 1, 0, 0)
+            yield _RequestTokens(prompt_tokens + 1, 0, 0)
 
-    def _count_scored(self, instance: Instance) -> Iterator[_Work]:
+    def _count_scored(self, instance: Instance) -> Iterator[_RequestTokens]:
         """Yield the tokens of a continuation that is scored in its context."""
         context, continuation, window = instance.args
         context_tokens = self._count_tokens(context)
@@ -188,25 +213,26 @@ class _RequestCounter:
         tokens = context_tokens + self._count_tokens(continuation)
         # A server writes one token after the text that it scores.
         num_written = int(self._is_server)
-        yield _Work(min(tokens, window or _WINDOW), num_written, num_written)
+        yield _RequestTokens(min(tokens, window or _WINDOW), num_written, num_written)
 
-    def _count_rolling(self, instance: Instance) -> Iterator[_Work]:
-        """Yield the tokens of each window of a text."""
+    def _count_rolling(self, instance: Instance) -> Iterator[_RequestTokens]:
+        """Yield the tokens of each window of a text whose perplexity is measured."""
         text, window, stride = instance.args
         longest = window or _WINDOW
         tokens = range(self._count_tokens(text))
         for context, scored in rolling.windows(0, tokens, longest, stride or longest // 2):
             num_written = int(self._is_server)
-            yield _Work(len(context) + len(scored), num_written, num_written)
+            yield _RequestTokens(len(context) + len(scored), num_written, num_written)
 
 
 def _answer_tokens(task: SuiteTask) -> int:
-    """Return how many tokens an answer to a task usually has, as it was measured.
+    """Return how many tokens an answer to a task usually has, by measurements of its benchmark.
 
-    A kind of task that was not measured counts with its limit on generated tokens.
+    The measurements are entries such as ``{"task": "_cot", "bytes": 700}``, where ``task`` is a
+    part of the task's name. Without an entry, it is the task's limit on generated tokens.
     """
-    measured = load_yaml(__package__, "answer_lengths.yaml").get(task.declared.kind, [])
-    for entry in measured:
+    measurements = load_yaml(__package__, "answer_lengths.yaml").get(task.declared.kind, [])
+    for entry in measurements:
         # One benchmark may have tasks with and without reasoning.
         if entry.get("task", "") in str(task.config.task):
             return ceil(float(entry["bytes"]) / BYTES_PER_TOKEN)
@@ -263,13 +289,13 @@ def _speed_of(config: LmEvalPart) -> _Speed:
 
 
 def _num_parameters(checkpoint: str) -> int:
-    """Return the number of parameters of a checkpoint, from the headers of its weights.
+    """Count the parameters of a checkpoint by the shapes in its .safetensors files.
 
     Args:
         checkpoint: A folder, or a name on the Hub. It is not downloaded.
 
     Returns:
-        The number; 0 if the checkpoint is not on this machine as .safetensors.
+        The number; 0 if this machine has no such files of the checkpoint.
     """
     from huggingface_hub import try_to_load_from_cache
     from safetensors import safe_open
@@ -284,15 +310,14 @@ def _num_parameters(checkpoint: str) -> int:
     for path in folder.glob("*.safetensors"):
         with safe_open(path, "pt") as weights:
             for name in weights.keys():  # noqa: SIM118  it is no mapping
-                num_values = 1
-                for length in weights.get_slice(name).get_shape():
-                    num_values *= length
-                num_parameters += num_values
+                num_parameters += prod(weights.get_slice(name).get_shape())
     return num_parameters
 
 
 def _seconds_per_parameter(num_rows: int, device: str) -> float:
-    """Measure how long this machine takes to pass one token through one parameter.
+    """Measure how many seconds this machine takes per parameter of a model and per token.
+
+    It multiplies matrices for a fifth of a second, which is what a model does most of the time.
 
     Args:
         num_rows: The number of tokens that are computed at once.

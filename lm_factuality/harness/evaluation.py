@@ -58,7 +58,8 @@ def extend_evaluate() -> None:
 
     @wraps(evaluate)
     def evaluate_with_suite(lm: LM | CachingLM, *arguments: Any, **options: Any) -> object:
-        model, store = lm, current_run().answers
+        model = lm
+        store = current_run().answers
         # With --use_cache, lm_eval wraps the model.
         if isinstance(lm, CachingLM):
             model = lm.lm
@@ -88,7 +89,7 @@ def extend_evaluate() -> None:
 def _generate_and_report(
     model: LM, generate: Callable[[Sequence[Instance]], list[str]], instances: Sequence[Instance]
 ) -> list[str]:
-    """Generate texts with a seed for each sample, and log how far they are."""
+    """Generate texts with a seed for each sample, and log now and then how many are finished."""
     longest = max((int(request.args[1].get("max_gen_toks", 0)) for request in instances), default=0)
     with reported_requests(model, len(instances), "texts", longest):
         return generate(seed_samples(model, instances))
@@ -132,10 +133,11 @@ def _with_request_types(model: LM) -> Iterator[None]:
     Args:
         model: The model. A request type that it has as a method of its own is not replaced.
     """
-    methods: dict[str, Callable[..., Any]] = {}
-    for name, answer in _REQUEST_TYPES.items():
-        if not hasattr(model, name):
-            methods[name] = partial(answer, model)
+    methods: dict[str, Callable[..., Any]] = {
+        name: partial(answer_requests, model)
+        for name, answer_requests in _REQUEST_TYPES.items()
+        if not hasattr(model, name)
+    }
     # Some models need the same number of requests in every process, or they wait for ever. The
     # processes of lm_eval's HFLM generate independently of each other.
     if getattr(model, "world_size", 1) == 1 or is_a(model, "HFLM"):
@@ -151,30 +153,31 @@ def _know_suite_stderrs(lm_eval_stderr: StderrOfMetric) -> StderrOfMetric:
     """Return lm_eval's function for standard errors, which also knows the suite's aggregations."""
 
     def stderr_for_metric(metric: object, *arguments: Any, **options: Any) -> object:
-        if isinstance(metric, Aggregation):
-            return _stderr_function(metric)
-        return lm_eval_stderr(metric, *arguments, **options)
+        if not isinstance(metric, Aggregation):
+            return lm_eval_stderr(metric, *arguments, **options)
+        if metric.stderr is None:
+            return None
+        return partial(_stderr_with_interval, metric.stderr, metric.interval_of)
 
     return stderr_for_metric
 
 
-def _stderr_function(aggregation: Aggregation) -> Callable[[Sequence[Any]], object] | None:
-    """Return the function that computes an aggregation's standard error, or None without one.
+def _stderr_with_interval(
+    compute_stderr: Callable[[Sequence[Any]], float],
+    compute_interval: Callable[[Sequence[Any]], ClusterInterval | None],
+    rows: Sequence[Any],
+) -> StandardError | UndefinedStderr:
+    """Compute the standard error of a score, which has the score's interval as an attribute.
 
-    Its value is a `StandardError`, or "N/A", as lm_eval writes it, where it is not defined.
+    Args:
+        compute_stderr: Returns the standard error of rows, NaN if it is not defined.
+        compute_interval: Returns the interval of rows, None if the score has none.
+        rows: The values of the score's metric, one per row of the task.
     """
-    compute_stderr = aggregation.stderr
-    if compute_stderr is None:
-        return None
-
-    def stderr_with_interval(rows: Sequence[Any]) -> object:
-        """Compute the standard error, with the interval as an attribute."""
-        stderr = compute_stderr(rows)
-        number = UndefinedStderr("N/A") if math.isnan(stderr) else StandardError(stderr)
-        number.interval = aggregation.interval_of(rows)
-        return number
-
-    return stderr_with_interval
+    stderr = compute_stderr(rows)
+    number = UndefinedStderr("N/A") if math.isnan(stderr) else StandardError(stderr)
+    number.interval = compute_interval(rows)
+    return number
 
 
 class StandardError(float):
@@ -218,35 +221,31 @@ def _intervals_of(
 def ask_once(
     generate: Callable[[Sequence[Instance]], list[str]], requests: Sequence[Instance]
 ) -> list[str]:
-    """Generate texts, but only one for all greedy requests with the same arguments.
+    """Generate texts, and share one text among greedy requests with the same arguments.
 
     Args:
         generate: The model's method that generates texts.
-        requests: The requests.
+        requests: The requests. A greedy one, which does not sample, always gets the same text.
 
     Returns:
         The texts in the order of the requests.
     """
-    keys: list[object] = []
-    num_greedy = 0
+    keys: list[str | int] = []
+    requests_by_key: dict[str | int, Instance] = {}
     for position, request in enumerate(requests):
+        # The position is a key that no other request has.
+        key: str | int = position
         if is_greedy(request):
-            keys.append(json.dumps(request.args, sort_keys=True, default=str))
-            num_greedy += 1
-        else:
-            # No other request has this key, so the text is shared with none.
-            keys.append(position)
+            key = json.dumps(request.args, sort_keys=True, default=str)
+        keys.append(key)
+        requests_by_key.setdefault(key, request)
+    texts = dict(zip(requests_by_key, generate(list(requests_by_key.values())), strict=True))
 
-    first_requests: dict[object, Instance] = {}
-    for key, request in zip(keys, requests, strict=True):
-        first_requests.setdefault(key, request)
-    texts = dict(zip(first_requests, generate(list(first_requests.values())), strict=True))
-
-    num_repeated = len(keys) - len(first_requests)
+    num_repeated = len(keys) - len(requests_by_key)
     if num_repeated:
         logger.info(
             "%s of %s greedy requests for text repeat another, and are asked once",
             f"{num_repeated:,}",
-            f"{num_greedy:,}",
+            f"{sum(map(is_greedy, requests)):,}",
         )
     return [texts[key] for key in keys]

@@ -1,9 +1,7 @@
 """Failures of the evaluated model during a run: waits for busy servers, and errors in one line."""
 
-import asyncio
 import logging
-import time
-from collections.abc import Awaitable, Callable, Iterator, Mapping
+from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from typing import TYPE_CHECKING, Any
 
@@ -13,6 +11,7 @@ from lm_factuality.ground.packages import first_line, replaced
 
 if TYPE_CHECKING:
     from lm_eval.models.api_models import TemplateAPI
+    from tenacity import RetryCallState
 
 # In a run lm_eval shows the lines of its own loggers alone.
 logger = logging.getLogger("lm_eval.evaluator")
@@ -35,13 +34,11 @@ def waits_for_busy_server(lm: "TemplateAPI") -> Iterator[None]:
     Args:
         lm: The client.
     """
-    waits = _Waits(lm)
+    around = _Waits(lm).around
     client_logger = logging.getLogger("lm_eval.models.api_models")
     client_logger.addFilter(_is_about_more_than_a_try)
     try:
-        with replaced(
-            lm, model_call=waits.call(lm.model_call), amodel_call=waits.acall(lm.amodel_call)
-        ):
+        with replaced(lm, model_call=around(lm.model_call), amodel_call=around(lm.amodel_call)):
             yield
     finally:
         client_logger.removeFilter(_is_about_more_than_a_try)
@@ -56,65 +53,47 @@ class _Waits:
     """The waits of all requests of one client for its server."""
 
     def __init__(self, lm: "TemplateAPI") -> None:
-        """Begin without having waited."""
+        """Prepare for the first error of the client's server."""
         self._url = lm.base_url
-        self._is_over = False  # once a request has waited in vain, no other one waits
-        self._logged: set[int | None] = set()
+        self._is_over = False  # whether a request has waited in vain, so that none waits any more
+        self._logged: set[int | None] = set()  # the HTTP statuses of errors that were logged
 
-    def call(self, model_call: Callable[..., Any]) -> Callable[..., Any]:
-        """Return the client's method ``model_call``, which now waits while the server is busy."""
+    def around(self, call: Callable[..., Any]) -> Callable[..., Any]:
+        """Return a method of the client, sync or async, that now waits while the server is busy."""
+        # Only clients of servers need this package, which lm_eval installs with them.
+        import tenacity
 
-        def call_and_wait(*arguments: Any, **options: Any) -> object:
-            deadline = time.monotonic() + _LONGEST_WAIT
-            attempt = 0
-            while True:
-                try:
-                    return model_call(*arguments, **options)
-                except Exception as error:
-                    seconds = self._seconds_to_wait(error, attempt, deadline)
-                    if seconds is None:
-                        raise
-                attempt += 1
-                time.sleep(seconds)
+        retry = tenacity.retry(
+            retry=tenacity.retry_if_exception(self._is_busy),
+            stop=self._has_waited_enough,
+            wait=_seconds_to_wait,
+            reraise=True,
+        )
+        return retry(call)
 
-        return call_and_wait
-
-    def acall(self, amodel_call: Callable[..., Awaitable[Any]]) -> Callable[..., Awaitable[Any]]:
-        """Return the client's method ``amodel_call``, which now waits while the server is busy."""
-
-        async def call_and_wait(*arguments: Any, **options: Any) -> object:
-            deadline = time.monotonic() + _LONGEST_WAIT
-            attempt = 0
-            while True:
-                try:
-                    return await amodel_call(*arguments, **options)
-                except Exception as error:
-                    seconds = self._seconds_to_wait(error, attempt, deadline)
-                    if seconds is None:
-                        raise
-                attempt += 1
-                await asyncio.sleep(seconds)
-
-        return call_and_wait
-
-    def _seconds_to_wait(self, error: Exception, attempt: int, deadline: float) -> float | None:
-        """Return how long to wait before a request is sent again; None to give up.
-
-        Args:
-            error: The error of the last try.
-            attempt: The number of tries before it.
-            deadline: When the request is to give up, on the monotonic clock.
-        """
+    def _is_busy(self, error: BaseException) -> bool:
+        """Tell whether the server is busy, after the error of a request, and log the error."""
+        # An interrupt by the user is no error.
+        if not isinstance(error, Exception):
+            return False
         status = status_of(error)
         if status not in self._logged:
             self._logged.add(status)
             logger.warning("%s: %s; trying again", self._url, describe_server_error(error))
-        if status not in _BUSY_STATUSES or self._is_over:
-            return None
-        if time.monotonic() > deadline:
+        return status in _BUSY_STATUSES
+
+    def _has_waited_enough(self, state: "RetryCallState") -> bool:
+        """Tell whether a request gives up, since it or another one has waited too long."""
+        if (state.seconds_since_start or 0) > _LONGEST_WAIT:
             self._is_over = True
-            return None
-        return retry_delay(attempt, parse_retry_after(_headers_of(error).get("Retry-After")))
+        return self._is_over
+
+
+def _seconds_to_wait(state: "RetryCallState") -> float:
+    """Return how long a request waits after its last try has failed."""
+    error = state.outcome.exception() if state.outcome else None
+    headers = _from_reply(error, "headers", "headers") or {}
+    return retry_delay(state.attempt_number - 1, parse_retry_after(headers.get("Retry-After")))
 
 
 @contextmanager
@@ -175,20 +154,24 @@ def describe_server_error(error: Exception) -> str:
     status = status_of(error)
     if status is None:
         return printable(f"{type(error).__name__}: {first_line(error)}")
-    response = getattr(error, "response", None)
-    # aiohttp's errors have the phrase themselves, those of requests have it in the response.
-    phrase = getattr(error, "message", None) or getattr(response, "reason", None) or ""
+    phrase = _from_reply(error, "message", "reason") or ""
     return printable(f"HTTP {status} {phrase}".strip())
 
 
 def status_of(error: Exception) -> int | None:
-    """Return the HTTP status of an error of aiohttp or requests; None if it has none."""
-    # aiohttp's errors have the status themselves, those of requests have it in the response.
-    response = getattr(error, "response", None)
-    return getattr(error, "status", None) or getattr(response, "status_code", None)
+    """Return the HTTP status of an error of aiohttp or requests, such as 429; None without one."""
+    status: int | None = _from_reply(error, "status", "status_code")
+    return status
 
 
-def _headers_of(error: Exception) -> Mapping[str, str]:
-    """Return the headers of the reply that an error is about; empty if there is no reply."""
+def _from_reply(error: BaseException | None, aiohttp_name: str, requests_name: str) -> Any:  # noqa: ANN401
+    """Return what an error says about the server's reply; None if there was no reply.
+
+    Args:
+        error: An error of aiohttp, which has attributes such as ``status`` itself, or one of
+            requests, which has a ``response`` with attributes such as ``status_code``.
+        aiohttp_name: The name of the attribute in aiohttp.
+        requests_name: Its name in requests.
+    """
     response = getattr(error, "response", None)
-    return getattr(error, "headers", None) or getattr(response, "headers", None) or {}
+    return getattr(error, aiohttp_name, None) or getattr(response, requests_name, None)

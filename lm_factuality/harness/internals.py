@@ -13,7 +13,6 @@ import pkgutil
 from argparse import ArgumentParser
 from collections.abc import Callable, Mapping, Sequence
 from contextlib import AbstractContextManager
-from dataclasses import fields
 from importlib.metadata import version
 from typing import TYPE_CHECKING, Any, TypeAlias
 
@@ -94,26 +93,28 @@ def with_stderrs(
 
 
 def request_arguments(task: Task, doc: Mapping[str, Any], **arguments: Any) -> dict[str, Any]:
-    """Return the arguments by which a request knows its row, for lm_eval's ``Instance``.
+    """Return those arguments of a request that say which row of which task it is from.
+
+    Every request of a task is made with them: ``Instance(type, doc, arguments, idx, **these)``.
 
     Args:
         task: The task.
         doc: The document of the row.
-        **arguments: The keyword arguments that lm_eval passes to ``construct_requests``. Those
-            about chat templates are left out, since ``Instance`` does not accept them.
+        **arguments: The keyword arguments that lm_eval passes to ``construct_requests``: in 0.4
+            ``metadata``, and in 0.5 ``doc_id``. Those about chat templates are not used.
 
     Returns:
-        The arguments. ``metadata`` has the name of the task, the number of the row, and how often
-        the request is repeated.
+        Keyword arguments of lm_eval's ``Instance``, such as ``{"metadata": ("felm", 7, 1),
+        "task_name": "felm", "doc_id": 7}`` for row 7, whose requests are sent once.
     """
     metadata = arguments.get("metadata")
     if metadata is None:
         metadata = (task.config.task, arguments["doc_id"], task.config.repeats)
-    identity = {"metadata": metadata, "task_name": metadata[0], "doc_id": metadata[1]}
-    # Samples show the target of a row. From 0.5 on, they take it from the first request.
-    if any(field.name == "target" for field in fields(internal("lm_eval.api.instance:Instance"))):
-        identity["target"] = task.doc_to_target(doc)
-    return identity
+    origin = {"metadata": metadata, "task_name": metadata[0], "doc_id": metadata[1]}
+    # From 0.5 on, samples show the target that the first request of the row has.
+    if has_scorers():
+        origin["target"] = task.doc_to_target(doc)
+    return origin
 
 
 def filters_of(task: Task) -> list[FilterEnsemble]:
@@ -150,7 +151,7 @@ def set_filters(task: Task, filters: Sequence[FilterEnsemble]) -> None:
 def scored_rows(
     task: Task, requests_by_row: Mapping[int, Sequence[Instance]], filter_name: str
 ) -> dict[int, LmEvalPart]:
-    """Score each row by a task's ``process_results``, in the form that lm_eval 0.5 asks for.
+    """Score each row by a task's ``process_results``, and return the scores as lm_eval 0.5 does.
 
     Args:
         task: The task.
@@ -158,7 +159,7 @@ def scored_rows(
         filter_name: The name of the filter whose responses are scored.
 
     Returns:
-        The values of each metric, by the number of the row.
+        The row's ``ScoredDoc``, which holds the value of each metric, by the number of the row.
     """
     scored_class = internal("lm_eval.scorers:ScoredDoc")
     scored = {}
@@ -166,22 +167,22 @@ def scored_rows(
         responses = []
         for request in requests:
             response = request.filtered_resps[filter_name]
-            # Filters of lm_eval 0.5 keep lists, also of one response. In samples and for the
-            # suite's tasks, the response stands alone, as in 0.4.
+            # Filters of lm_eval 0.5 keep a single response in a list. Samples and the suite's
+            # tasks have it without the list, as in 0.4.
             if isinstance(response, list) and len(response) == 1:
                 (response,) = response
                 request.filtered_resps[filter_name] = response
             responses.append(response)
         values = task.process_results(requests[0].doc, responses)
-        # lm_eval takes a list for the values of repetitions, and a row of ours has one value, which
-        # may be a list itself.
+        # lm_eval takes a list for the values of a row's repetitions, and averages them. A row of
+        # the suite has one value, which may be a list itself.
         one_each = {metric: [value] for metric, value in values.items()}
         scored[row] = scored_class(doc_id=row, reference=requests[0].target, scores=one_each)
     return scored
 
 
 def accept_assignments(parser: ArgumentParser) -> None:
-    """Let ``--metadata`` take ``key=value,key=value`` in releases of lm_eval that take JSON alone.
+    """Let ``--metadata`` take ``key=value,key=value`` where lm_eval itself only takes JSON.
 
     Args:
         parser: The parser of lm_eval's ``run``.

@@ -68,7 +68,7 @@ class SavedGenerations(NamedTuple):
     """The JSONL file."""
 
     documents_hash: str
-    """The SHA-256 of the documents, by which processes with the same documents are recognised."""
+    """The SHA-256 of the documents. Two processes with the same documents have the same hash."""
 
 
 @dataclass(frozen=True)
@@ -111,9 +111,7 @@ class Judging(Filter):  # type: ignore[misc]
         return [json.dumps(verdict, ensure_ascii=False) for verdict in verdicts]
 
     def judge(self, docs: Docs, responses: Responses) -> list[Verdict]:
-        """Judge all responses, and record a failure of the judge instead of raising it.
-
-        The failures of all processes are added to the current run, whose exit code they decide.
+        """Judge all responses. If the judge fails, the run goes on and reports it at its end.
 
         Args:
             docs: The documents of the task.
@@ -144,7 +142,7 @@ class Judging(Filter):  # type: ignore[misc]
     def _ask_judge(
         self, docs: Docs, responses: Responses, generations: SavedGenerations
     ) -> tuple[list[Verdict], str | None]:
-        """Open the judge, have it judge all responses, and add its usage to the metadata.
+        """Have the judge mark all responses, and add what it used to the task's metadata.
 
         Args:
             docs: The documents of the task.
@@ -152,8 +150,8 @@ class Judging(Filter):  # type: ignore[misc]
             generations: The file of the responses, for the warning about unanswered requests.
 
         Returns:
-            The verdicts, and a failure or None. Unanswered requests are a failure only if they left
-            no document with a verdict.
+            The verdicts, and why the judge failed or None. If it left some requests unanswered, it
+            has failed only if no document has a verdict.
         """
         with Judge.open(self.config, self.store, _shared_spending_limit(self.config)) as judge:
             verdicts: list[Verdict] = self.generation.judge(judge, docs, responses)
@@ -179,9 +177,9 @@ class Judging(Filter):  # type: ignore[misc]
         ]
 
     def _report_failures(self, generations: SavedGenerations, failure: str | None) -> None:
-        """Log the judge's failures in all processes, and add them to the run's failures.
+        """Log why the judge failed in any process, and add that to the failures of the run.
 
-        All processes of the run must call this, because each waits for the outcomes of the others.
+        All processes of the run must call this, because each waits for the others.
 
         Args:
             generations: The generations that this process saved.
@@ -209,7 +207,8 @@ class Judging(Filter):  # type: ignore[misc]
         Returns:
             The message, with a command such as ``lm-factuality judge felm_gen --samples FILE``.
         """
-        # The command refuses documents that occur in two files, as processes may have saved them.
+        # Several processes may have saved the same documents, and the command refuses to read a
+        # document twice. So it gets one file of each hash.
         samples: dict[str, str] = {}
         for saved in generations:
             samples.setdefault(saved.documents_hash, str(saved.path))
@@ -220,7 +219,7 @@ class Judging(Filter):  # type: ignore[misc]
             command += ["--metadata", json.dumps(self.settings)]
         if self.store:
             command += ["--store", str(self.store)]
-        # The verdicts go to a folder that is named like the first file, beside it.
+        # The verdicts go to a folder with the name of the first file.
         command += ["--out", str(generations[0].path.with_suffix(""))]
         return (
             f"{self.generation.name}: the judge failed: {failure}\nThe generations and the judge's"
@@ -247,7 +246,7 @@ def _save_generations(method_name: str, docs: Docs, responses: Responses) -> Sav
     path = folder / "generations" / f"{method_name}_{now}{rank}.jsonl"
 
     write_lines(path, (to_line(doc, texts) for doc, texts in zip(docs, responses, strict=True)))
-    # Processes that got the same documents are recognised by them, whatever the model answered.
+    # The hash leaves the responses out, so that it is the same whatever the model answered.
     documents = "\n".join(to_line(doc, []) for doc in docs)
     return SavedGenerations(path, hashlib.sha256(documents.encode()).hexdigest())
 
@@ -329,15 +328,13 @@ class JudgedTask(SuiteTask):
             ConfigError: The judge or a setting cannot be used.
             DataError: The judge's store cannot be used.
         """
-        # lm_eval's constructor comes later and would reject arguments of ours, so that everything
-        # that `finish_construction` needs is kept on the task.
+        # `finish_construction` needs these attributes, once lm_eval's constructor has run.
         self._judge_name = str(metadata.get("judge") or "")
         self._judge_config = load_named_judge(str(config.get("task")), self._judge_name)
         store = metadata.get("judge_store")
         self._judge_store = Path(str(store)) if store else None
         self._method, task_settings = self.configure_judging(config, metadata)
-        # A command that judges the generations later repeats these settings; all others are the
-        # method's defaults.
+        # A command that judges the generations later needs the settings that are not the default.
         self._changed_settings = {
             name: metadata[name]
             for name in getattr(self._method, "recorded_settings", ())
@@ -360,22 +357,24 @@ class JudgedTask(SuiteTask):
     ) -> dict[str, Any]:
         """Add the judge, its certification and all cautions to the metadata of a task's results.
 
+        A caution is a text that warns readers of the results, such as ``too few rows to compare``.
+
         Args:
-            metadata: The metadata that the task records, perhaps with a ``caution`` of its own.
+            metadata: The metadata that the task records, perhaps with a ``caution``.
             judge_metadata: The description of the judge, from `describe_judge`.
             caution: The caution of the task's YAML, or None.
 
         Returns:
             The metadata with ``judge``, ``judge_config``, ``judge_steps`` and, for a judge with a
-            certificate, ``judge_certificate``. ``caution`` joins those of the YAML, the task and
-            the judge.
+            certificate, ``judge_certificate``. ``caution`` joins the cautions of the YAML, the task
+            and the judge.
         """
         steps = self.declared.certification_statuses({**metadata, **judge_metadata})
         recorded_metadata = {
             **metadata,
             "judge": self._judge_config.name,
             **judge_metadata,
-            # How well the judge was certified for each kind of question that the task asks.
+            # For each kind of question that the task asks, how well people certified the judge.
             "judge_steps": {step.step: step.text for step in steps},
         }
         cautions = (caution, metadata.get("caution"), self._judge_config.capabilities.caution)
@@ -447,22 +446,17 @@ def describe_judge(config: JudgeConfig, method: JudgedMethod, store: Path | None
 def _shared_spending_limit(config: JudgeConfig) -> SpendingLimit:
     """Return the spending limit that all tasks of this run with the same judge share.
 
-    The first task with the judge creates it and adds it to the current run.
-
     Args:
         config: The judge's configuration. Its ``max_cost`` is divided evenly among the processes of
             the run; None sets no limit.
     """
-    run = current_run()
+    limits = current_run().spending_limits
     # A configuration holds mappings, so it cannot be the key of a dictionary.
-    for limited_config, spending_limit in run.spending_limits:
-        if limited_config == config:
-            return spending_limit
-
-    max_cost = None if config.max_cost is None else config.max_cost / _world_size()
-    spending_limit = SpendingLimit(max_cost)
-    run.spending_limits.append((config, spending_limit))
-    return spending_limit
+    key = repr(config)
+    if key not in limits:
+        max_cost = None if config.max_cost is None else config.max_cost / _world_size()
+        limits[key] = SpendingLimit(max_cost)
+    return limits[key]
 
 
 def _world_size() -> int:

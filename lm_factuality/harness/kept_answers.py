@@ -140,7 +140,8 @@ class AnswerFile:
             path: The file. By default it is in the user's cache folder, and `finish` deletes the
                 answers of the run.
             settings: The settings of the run.
-            is_fresh: Whether the run asks for all answers again, and so deletes what it finds.
+            is_fresh: Whether the run asks for all answers again, and deletes those of earlier runs
+                that it would have found.
 
         Raises:
             DataError: The file cannot be used.
@@ -148,28 +149,22 @@ class AnswerFile:
         self.path = path or cache_folder() / "model_answers.sqlite"
         self.settings = settings or {}
         self._is_shared = path is None
+        self._is_fresh = is_fresh
         self._lock = threading.Lock()
-        # Keys of answers that the run has asked for or found.
-        self._used: set[str] = set()
+        self._used: set[str] = set()  # the keys that this run has asked for
 
         with self._exclusive_access():
             self._database = open_store(self.path, _APPLICATION_ID, (_TABLE,), _CONTENTS)
             if self._is_shared:
                 oldest = int(time.time()) - _DAYS_KEPT * 24 * 60 * 60
                 self._database.execute("DELETE FROM answers WHERE time < ?", (oldest,))
-            # Most keys have no answer, and are known not to without a query.
-            self._keys = {key for (key,) in self._database.execute("SELECT key FROM answers")}
-        # Keys whose answers are deleted when they are asked for.
-        self._stale_keys = set(self._keys) if is_fresh else set()
 
     def get(self, key: str) -> str | None:
         """Return the answer under a key, or None if there is none."""
-        self._used.add(key)
-        if key not in self._keys:
-            return None
-        if key in self._stale_keys:
+        # The answer of an earlier run. If this run is interrupted, the next one must not find it.
+        if self._is_fresh and key not in self._used:
             self._delete([key])
-            return None
+        self._used.add(key)
         with self._exclusive_access():
             query = "SELECT answer FROM answers WHERE key = ?"
             row = self._database.execute(query, (key,)).fetchone()
@@ -182,7 +177,6 @@ class AnswerFile:
         with self._exclusive_access(), self._database:
             self._database.execute("BEGIN IMMEDIATE")
             self._database.executemany("INSERT OR REPLACE INTO answers VALUES (?, ?, ?)", rows)
-        self._keys.update(texts)
 
     def finish(self) -> None:
         """Delete the answers of this run, whose results are saved, and close the file.
@@ -204,8 +198,6 @@ class AnswerFile:
             self._database.executemany(
                 "DELETE FROM answers WHERE key = ?", [(key,) for key in keys]
             )
-        self._keys.difference_update(keys)
-        self._stale_keys.difference_update(keys)
 
     def _exclusive_access(self) -> AbstractContextManager[None]:
         """Return the context in which one thread at a time uses the file."""
@@ -220,8 +212,8 @@ def keep_answers(lm: LM, store: AnswerStore | None) -> Iterator[None]:
         lm: Any model of lm_eval.
         store: Where answers are kept. None keeps none.
     """
-    # In several processes, some models need the same number of requests in each, or they wait for
-    # ever. Those of lm_eval's HFLM do not wait for each other.
+    # If a model runs in several processes, each may have to make the same number of requests, or
+    # the others wait for ever. The processes of lm_eval's HFLM do not wait for each other.
     is_alone = getattr(lm, "world_size", 1) == 1 or is_a(lm, "HFLM")
     if store is None or not is_alone:
         yield
@@ -244,12 +236,13 @@ def answer_kept(
     requests: Sequence[Sequence[Any]],
     ask: Callable[[list[int]], Sequence[Any]],
 ) -> list[Any]:
-    """Answer the requests of a server's client with kept answers, and have it ask the others.
+    """Answer requests to a server with the answers on disk, and have its client ask the others.
 
     Args:
-        lm: The client. It is asked for everything outside of `keep_answers`.
-        method: The client's method, by which it announces an answer.
-        requests: The arguments by which the client announces each answer.
+        lm: lm_eval's client of the server. Outside of `keep_answers`, it is asked for everything.
+        method: The kind of request, such as ``generate_until``. The client stores its answers under
+            it.
+        requests: The arguments of each request, under which the client stores its answer.
         ask: Asks the requests with the given indices, and returns their answers.
 
     Returns:
@@ -293,18 +286,18 @@ class Keeper:
         self._is_client = is_a(lm, "TemplateAPI")
         self._generate_until = lm.generate_until
         self._loglikelihood = lm.loglikelihood
+        # A model without a method that takes tokens is never asked by `score_tokens`.
         self._score_tokens: Callable[..., list[Any]]
-        # `score_tokens` of this class is called only for models that have one of these methods.
         self._score_tokens = getattr(lm, _method_of_tokens(lm), lm.loglikelihood)
         self.num_kept = 0
-        # A run whose answers are kept does not ask for what the server refused before.
+        # The options that the server refused in an interrupted run are not sent again.
         self._refused_key = self._hash("refused options", [])
         refused = store.get(self._refused_key)
         if refused and hasattr(lm, "remember_refused"):
             lm.remember_refused(json.loads(refused))
-        # How many samples of each request the run has asked for.
+        # How many samples of each request the run has asked for, by the hash of the request.
         self._num_samples: Counter[str] = Counter()
-        # The keys of the answers that a client has been asked for, by the hash of the request.
+        # The keys of the answers that a client has yet to receive, by the hash of the request.
         self._expected: dict[str, deque[str]] = defaultdict(deque)
 
     def generate_until(self, requests: Sequence[Instance], disable_tqdm: bool = False) -> list[str]:
@@ -314,7 +307,7 @@ class Keeper:
     def loglikelihood(
         self, requests: Sequence[Instance], disable_tqdm: bool = False
     ) -> list[tuple[float, bool]]:
-        """Score continuations as a model without tokenizer does, or take scores that are kept."""
+        """Score texts as a model without tokenizer does, or take scores that are kept."""
         answers = self._ask_model("loglikelihood", self._loglikelihood, requests, disable_tqdm)
         return [tuple(answer) for answer in answers]
 
@@ -334,11 +327,9 @@ class Keeper:
         """
         keys = []
         for _, context, continuation in requests:
-            # The last number tells where the continuation begins.
-            tokens = array("i", context)
-            tokens.extend(continuation)
-            tokens.append(len(context))
-            keys.append((_digest(tokens.tobytes()),))
+            # The last number says where the continuation begins.
+            numbers = array("i", [*context, *continuation, len(context)])
+            keys.append((_digest(numbers.tobytes()),))
 
         def ask(indices: Sequence[int]) -> Sequence[Any]:
             asked = [(keys[index], *requests[index][1:]) for index in indices]
@@ -360,11 +351,11 @@ class Keeper:
         """Answer requests with answers that are kept, and ask the model the others.
 
         Args:
-            method: The kind of request.
+            method: The kind of request, such as ``loglikelihood``.
             requests: The arguments of each request.
             ask: Asks the requests with the given indices, and returns their answers.
-            batches: The batches, whose answers are stored together. None for a client, which
-                announces each answer.
+            batches: The batches in which to ask; the answers of a batch are stored together. None
+                for a client, which calls `add_partial` with each answer.
             disable_tqdm: Whether to hide the progress bar of the batches.
 
         Returns:
@@ -372,11 +363,13 @@ class Keeper:
         """
         hashes = [self._hash(method, request) for request in requests]
         keys = [self._key(text, request) for text, request in zip(hashes, requests, strict=True)]
-        # Equal requests are asked once, except for those that cannot be told apart.
+        # Equal requests have the same key and are asked once. A request without a key is asked by
+        # itself, so its index stands for it.
         indices_by_key: dict[str | int, list[int]] = defaultdict(list)
         for index, key in enumerate(keys):
             indices_by_key[key or index].append(index)
 
+        # So far, only the first of equal requests has an answer.
         answers = self._find_kept(method, indices_by_key)
         missing = [indices[0] for indices in indices_by_key.values() if indices[0] not in answers]
         if batches is not None:
@@ -403,12 +396,15 @@ class Keeper:
     def _find_kept(
         self, method: str, indices_by_key: Mapping[str | int, Sequence[int]]
     ) -> dict[int, Any]:
-        """Return the answers that are kept, by the first index of their key.
+        """Return the answers that are kept, and log how many they are.
 
         Args:
-            method: The kind of request.
-            indices_by_key: The indices of the requests with each key. Numbers are no keys of the
-                store.
+            method: The kind of request, for the log.
+            indices_by_key: The indices of the requests with each key. A number is no key of the
+                store, but stands for a request whose answer cannot be kept.
+
+        Returns:
+            The answers, each by the first of the indices of its key.
         """
         answers = {}
         for key, indices in indices_by_key.items():
@@ -426,7 +422,7 @@ class Keeper:
         return answers
 
     def add_partial(self, method: str, request: Sequence[Any], answer: object) -> None:
-        """Keep an answer that a client has just received.
+        """Keep an answer that a client has just received. lm_eval's clients call this.
 
         Args:
             method: The kind of request.
@@ -434,10 +430,10 @@ class Keeper:
             answer: The answer.
         """
         expected_keys = self._expected.get(self._hash(method, request))
-        # Models that are asked in batches announce answers as well.
+        # Models that are asked in batches call this as well, but their answers are stored later.
         if not expected_keys:
             return
-        # Samples of one request are alike, so it does not matter which of them this one is.
+        # Of several samples of one request, any may get the first of their keys.
         texts = {expected_keys.popleft(): _to_json(answer)}
         refused = getattr(self._lm, "refused_options", None)
         if refused:
@@ -445,7 +441,7 @@ class Keeper:
         self._store.update(texts)
 
     def _hash(self, method: str, request: Sequence[Any]) -> str:
-        """Return a hash of the model and a request; empty if it has parts such as images."""
+        """Return a hash of the model and a request; empty if JSON cannot hold it, as images."""
         try:
             text = json.dumps([self._identity, method, request], sort_keys=True)
         except TypeError:
@@ -456,7 +452,8 @@ class Keeper:
         """Return the key of the next answer to a request; empty if it cannot be kept.
 
         Example:
-            ``"1f...a9"`` for a greedy request, ``"1f...a9, sample 2"`` for the third sample.
+            ``1f...a9`` for a greedy request, and ``1f...a9, sample 0.2`` for the third sample that
+            the first process (rank 0) asks for.
         """
         generation = request[1] if len(request) > 1 else None
         is_sampled = isinstance(generation, dict) and not is_greedy_generation(generation)
@@ -508,7 +505,7 @@ class Keeper:
             The answers by index.
         """
         answers: dict[int, Any] = {}
-        # Otherwise the model would find out the batch size anew for each batch.
+        # Without this attribute, the model would try out the batch size again for each batch.
         fixed = {"batch_size_per_gpu": batches.found_size} if batches.found_size else {}
         with replaced(self._lm, **fixed):
             for batch in batches.indices:
@@ -529,14 +526,14 @@ class Keeper:
         return answers
 
     def _seed_torch(self, request: Sequence[Any], key: str) -> None:
-        """Make the samples of a batch depend on its first request, not on what came before.
+        """Seed torch by the first request of a batch, so that earlier batches do not matter.
 
-        They also depend on the seeds of the run. They are the same on every machine, so the
-        identity of the model, with its folder, is left out.
+        A continued run then draws the same samples as one without interruption. The seed depends
+        on the seeds of the run too, but not on the model, whose folder differs between machines.
 
         Args:
-            request: The first request.
-            key: Its key, which ends with the number of the sample.
+            request: The first request of the batch.
+            key: Its key, which ends with the number of the sample, such as ``1f...a9, sample 0.2``.
         """
         if "torch" not in sys.modules:
             return
@@ -558,11 +555,11 @@ class Keeper:
             model_input = (*context, *continuation[:-1]) if shares_inputs else index
             indices_by_input[model_input].append(index)
 
-        def order(indices: list[int]) -> tuple[int, list[int]]:
+        def longest_first(indices: list[int]) -> tuple[int, list[int]]:
             _, context, continuation = requests[indices[0]]
             return -len(context) - len(continuation), [*context, *continuation]
 
-        groups = sorted(indices_by_input.values(), key=order)
+        groups = sorted(indices_by_input.values(), key=longest_first)
         if not groups:
             return Batches([])
         size, is_found = self._batch_size([requests[groups[0][0]]])
@@ -586,10 +583,10 @@ class Keeper:
         return Batches(batches, size if is_found else None)
 
     def _batch_size(self, longest: Sequence[TokenRequest] | None = None) -> tuple[int, bool]:
-        """Return how many requests the model is asked at once, and whether it was found by trial.
+        """Return how many requests to ask the model at once, and whether trials have found it.
 
         Args:
-            longest: The longest request, in a list. None for requests in text.
+            longest: The longest request in a list, to try out. None for requests in text.
         """
         size = getattr(self._lm, "batch_size", None)
         with suppress(TypeError, ValueError):

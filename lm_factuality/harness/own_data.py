@@ -29,10 +29,12 @@ class DataFile(NamedTuple):
 
 
 def folder_of(metadata: Mapping[str, Any]) -> Path | None:
-    """Return the folder of the YAML that a task's metadata come from, None if it is unknown.
+    """Return the folder of a task's YAML, None if it is unknown.
 
-    lm_eval notes the path of a YAML that it finds by name. For one that the user gives by path,
-    ``lm-factuality run`` notes the folder.
+    Args:
+        metadata: The task's metadata. In ``config_source``, lm_eval notes the path of a YAML that
+            it finds by the task's name, or ``inline``. For a YAML that the user gives by its path,
+            ``lm-factuality run`` notes the folder in ``yaml_folder``.
     """
     source = metadata.get("config_source", INLINE)
     folder = metadata.get(YAML_FOLDER) if source == INLINE else Path(source).parent

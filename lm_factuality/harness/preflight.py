@@ -105,7 +105,7 @@ def check_chat_template(model: str, arguments: Mapping[str, Any], applies_templa
     from lm_factuality.harness.thinking import chat_template_of
 
     tokenizer = arguments.get("tokenizer") or arguments.get("pretrained")
-    # A tokenizer of the model's own code is not loaded here, nor one within a GGUF file.
+    # Loading these tokenizers would run the model's own code, or read a large GGUF file.
     is_special = arguments.get("trust_remote_code") or arguments.get("gguf_file")
     is_local_model = model.startswith("hf") and bool(tokenizer) and not is_special
     if is_local_model and applies_template and not chat_template_of(str(tokenizer)):
@@ -309,15 +309,16 @@ def _list_models(client: httpx.Client, server: _Server) -> list[str]:
 
 
 def _problem_of(reply: httpx.Response, server: _Server, served_models: Sequence[str]) -> str:
-    """Return why a server did not answer the request for one token, with what to do.
+    """Explain why a server did not answer the request for one token, and what the user can do.
 
     Args:
-        reply: Its reply.
+        reply: The server's reply.
         server: The server.
-        served_models: The models that it lists, if it lists any.
+        served_models: The names of its models; empty if it does not list them.
 
     Returns:
-        The problem, or an empty text if the run can begin.
+        A problem such as ``HTTP 503: Loading; see the server's log, and start the run when it is
+        ready``; empty if the run can begin.
     """
     status = reply.status_code
     message = _message_of(reply, server.key)
@@ -325,7 +326,7 @@ def _problem_of(reply: httpx.Response, server: _Server, served_models: Sequence[
     # OpenAI also sends 429 when the account has no money, which waiting does not change.
     if status == httpx.codes.TOO_MANY_REQUESTS and "insufficient_quota" in reply.text:
         return f"{problem}; the account has no money left"
-    # Some models want another limit, which the server says only once everything else is right.
+    # Some models refuse `max_tokens`. The server says so only once everything else is right.
     is_about_limit = reply.is_client_error and "max_tokens" in message
     if reply.is_success or status == httpx.codes.TOO_MANY_REQUESTS or is_about_limit:
         return ""

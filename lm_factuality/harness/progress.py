@@ -42,7 +42,7 @@ def reported_requests(
     """Log the rate and the remaining time of requests, while the ``with`` block answers them.
 
     Args:
-        lm: The model. It tells lm_eval's response cache about each answer, which counts them.
+        lm: The model. It reports each answer to its ``cache_hook``, where the answers are counted.
         num_requests: The number of requests, of which none is equal to another.
         kind: What is asked for, such as ``log-likelihoods``.
         longest_answer: The most tokens of an answer; 0 if no text is generated.
@@ -66,7 +66,7 @@ def reported_requests(
         num_passes += 1
 
     def describe(seconds: float) -> str:
-        # Answers that are kept take no time.
+        # Answers that were kept on disk take no time.
         num_kept = getattr(hook, "num_kept", 0) - num_kept_before
         num_asked = max(1, num_requests - num_kept)
         if num_answered or not num_passes:

@@ -95,7 +95,7 @@ def scored_loglikelihood(
 
     results = []
     for request in encoded_requests:
-        # A request that could not be encoded already is a result with a problem.
+        # Where a request could not be encoded, `encode` has returned its result.
         if isinstance(request, ScoredContinuation):
             results.append(request)
             continue
@@ -105,9 +105,7 @@ def scored_loglikelihood(
 
 
 def encoder_of(lm: LM) -> "Encoder | None":
-    """Return an encoder for a model that is to score texts.
-
-    Warns if the model's client leaves out the first token.
+    """Return the encoder of a model's texts, and warn if it leaves out the first token.
 
     Returns:
         The encoder, or None if the model has no tokenizer and scores texts itself.
@@ -165,7 +163,7 @@ class Encoder:
         if num_tokens == 0:
             return _to_result("the completion has no tokens of its own", 0, False)
         longest = self.input_limit(window)
-        # At least one token of context must fit in front of the completion.
+        # One token of context or more must fit in front of the completion.
         if num_tokens >= longest:
             problem = (
                 f"the completion has {num_tokens} tokens, more than a window of {longest} has"
@@ -195,16 +193,19 @@ class Encoder:
     def _split(self, context: str, continuation: str) -> tuple[list[int], list[int]]:
         """Tokenize a context and its continuation, and split the tokens between them.
 
+        A causal model reads both as one text, which is split after as many tokens as the context
+        alone has. An empty context becomes the model's first token.
+
         Returns:
-            The tokens of the context and those of the continuation. For causal models both are
-            tokenized as one text, which is split after as many tokens as the context alone has. An
-            empty context becomes the model's first token.
+            The tokens of the context and those of the continuation. If ``Rome is`` has the tokens 5
+            and 6, and ``Rome is big`` 5, 6 and 7, they are ``[5, 6]`` and ``[7]``.
         """
         lm = self._lm
         if context == "":
             ids = list(lm.tok_encode(continuation, add_special_tokens=False))
-            if ids and ids[0] == lm.prefix_token_id:
-                return ids[:1], ids[1:]
+            # Some tokenizers put the first token in front themselves.
+            if ids[:1] == [lm.prefix_token_id]:
+                del ids[:1]
             return [lm.prefix_token_id], ids
 
         if context not in self._context_tokens:
@@ -291,19 +292,19 @@ def is_greedy_generation(generation: Mapping[str, Any]) -> bool:
 
 
 def seed_samples(lm: LM, requests: Sequence[Instance]) -> list[Instance]:
-    """Give the samples of a prompt seeds of their own, for clients of OpenAI-compatible servers.
+    """Give each sample of a prompt another seed, if an OpenAI-compatible server draws them.
 
-    lm_eval sends its one seed with each request, and a server that honours it would give the same
-    sample each time. Other models draw from a generator that goes on.
+    lm_eval sends the same seed with each request, for which a server may return the same sample
+    each time. A local model needs no new seed to draw another sample.
 
     Args:
-        lm: The model. Without a seed of its own (``seed=none``), its samples have none.
-        requests: All requests for text, with a prompt and generation arguments. Samples of a
-            prompt are equal requests.
+        lm: The model. If it has no seed (``seed=none``), its samples have none.
+        requests: All requests for text, with a prompt and generation arguments. To draw three
+            samples of a prompt, there are three equal requests.
 
     Returns:
-        The requests in their order. Of equal sampled ones, the first has the model's seed, and
-        each further one the next number.
+        The requests in their order. With the model's seed 1234, three equal requests get the seeds
+        1234, 1235 and 1236. Greedy requests are unchanged.
     """
     if not is_a(lm, "LocalCompletionsAPI"):
         return list(requests)
@@ -316,6 +317,7 @@ def seed_samples(lm: LM, requests: Sequence[Instance]) -> list[Instance]:
         prompt, generation = request.args
         key = json.dumps(request.args, sort_keys=True, default=str)
         seed = generation.get("seed", lm._seed)
+        # The first sample has the seed that lm_eval sends by itself.
         if num_samples[key] and isinstance(seed, int):
             generation = {**generation, "seed": seed + num_samples[key]}
         num_samples[key] += 1
@@ -381,7 +383,7 @@ def _warn_of_rounding(lm: TemplateLM) -> None:
 
     The argument ``softmax_dtype`` of the model sets the precision of the sums and needs no warning.
     """
-    # The suite's own models, which have an engine, sum in float32.
+    # The suite's own models have an ``engine``, and sum in float32.
     is_lm_evals = is_a(lm, "HFLM") and getattr(lm, "engine", None) is None
     if not is_lm_evals or lm.softmax_dtype:
         return
@@ -398,7 +400,7 @@ def _warn_of_rounding(lm: TemplateLM) -> None:
 def _score_on_server(
     lm: TemplateLM, encoded: Sequence[Encoded], disable_tqdm: bool
 ) -> list[Answer]:
-    """Have a server score requests, so that a failed request costs no other request its score.
+    """Have a server score requests, so that no request loses its score because another one failed.
 
     Requests are sent in chunks. If a chunk fails, its requests are sent again one by one.
 
@@ -426,7 +428,7 @@ def _score_on_server(
                 answers += _score_tokens(lm, chunk, True)
                 failures_in_a_row = 0
             except FactualityError:
-                # The answers cannot be kept, which is no fault of the server.
+                # Answers cannot be stored on disk, for example, which is no fault of the server.
                 raise
             except Exception as error:  # any fault of the transport or of an answer
                 if len(chunk) > 1:
@@ -479,7 +481,7 @@ def _score_without_tokenizer(lm: LM, requests: Sequence[Instance]) -> list[Score
 def _warn_of_missing_bos(lm: TemplateLM) -> None:
     """Warn if a server's client leaves out the first token (BOS) with which texts should start.
 
-    Tokenizers such as OPT's add it by themselves, and the authors' scores are with it.
+    Tokenizers such as OPT's add it by themselves, and FACTOR's authors scored texts with it.
     """
     bos = getattr(lm.tokenizer, "bos_token_id", None)
     if bos is None or getattr(lm, "add_bos_token", False):
@@ -502,9 +504,9 @@ def _may_lack_bos(lm: TemplateLM, bos: int) -> bool:
     """
     tokenizer = lm.tokenizer
     if getattr(lm, "tokenizer_backend", None) == "remote":
-        # A remote tokenizer cannot be tried out here, so its special tokens have to tell. One such
-        # as GPT-2's has the same token for both ends of a text, and adds it at neither.
+        # A remote tokenizer cannot be tried out, but it shows its special tokens. If both ends of a
+        # text have the same token, as with GPT-2, the tokenizer adds it at neither end.
         return bos != getattr(tokenizer, "eos_token_id", None)
-    # A local one is tried out: it adds the token itself, but lm_eval's client encodes without it.
+    # A local tokenizer is tried out. It may add the token although lm_eval's client does not.
     ids = tokenizer("a")["input_ids"] if callable(tokenizer) else []
     return ids[:1] == [bos] and list(lm.tok_encode("a"))[:1] != [bos]

@@ -52,13 +52,13 @@ def scored_rolling(
     windows_by_text = [_cut_into_windows(lm, encoder, instance) for instance in bar]
     all_windows: list[Encoded] = []
     for text_windows in windows_by_text:
-        # A text that cannot be scored has the reason, a text, in place of windows.
+        # A text that cannot be scored has the reason, a string, in place of windows.
         if not isinstance(text_windows, str):
             all_windows += text_windows
 
-    # With its cache, ``hf`` runs requests once whose tokens but the last are equal. It then gives
-    # wrong sums if they are split into context and continuation at different points, as windows of
-    # a repetitive text can be.
+    # With this cache, ``hf`` computes requests with the same input once. It gives wrong sums if
+    # they are split into context and continuation at different points, as windows of a repetitive
+    # text can be.
     with replaced(lm, logits_cache=False):
         answers = iter(requests.score(lm, all_windows, disable_tqdm))
 
@@ -68,7 +68,7 @@ def scored_rolling(
         if isinstance(text_windows, str):
             results.append(ScoredText(None, 0, 0, longest, text_windows))
             continue
-        # The answers come in the order of all windows.
+        # The answers come in the order of all windows, so each text takes the next ones.
         logprob, problem = _sum_logprobs([next(answers) for _ in text_windows])
         num_tokens = sum(len(window.continuation) for window in text_windows)
         results.append(ScoredText(logprob, num_tokens, len(text_windows), longest, problem))

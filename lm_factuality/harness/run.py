@@ -64,7 +64,7 @@ def run(
 ) -> set[Path]:
     """Run lm_eval with the suite's tasks and models.
 
-    Replaces ``sys.argv`` and the current run (`current_run`).
+    This replaces ``sys.argv`` and the current run (`current_run`).
 
     Args:
         arguments: The command-line arguments that follow ``lm-factuality run``.
@@ -113,7 +113,7 @@ def run(
     # In a run of several processes, only the first one prints results.
     if printed_results:
         model_args = options["model_args"]
-        # lm_eval names the model only if it saves the results.
+        # Results that lm_eval does not save do not name the model.
         model_name = model_args.get("pretrained") or model_args.get("model")
         finished = Finished(
             # lm_eval prints the table of tasks first, and a table of groups after it.
@@ -135,9 +135,9 @@ def run(
 
 
 def plan(arguments: Sequence[str], prices: "Prices | None" = None) -> "RunPlan":
-    """Estimate what a run would send and take. Nothing is sent, and no model is loaded.
+    """Estimate the requests, the time and the cost of a run. Nothing is sent, no model loaded.
 
-    Replaces ``sys.argv`` and the current run, as `run` does.
+    This replaces ``sys.argv`` and the current run, as `run` does.
 
     Args:
         arguments: The command-line arguments that follow ``lm-factuality run``.
@@ -150,7 +150,7 @@ def plan(arguments: Sequence[str], prices: "Prices | None" = None) -> "RunPlan":
     parsed, options = _read_command_line(arguments)
     from lm_factuality.harness.dry_run import plan_run
 
-    # Texts alone are generated, so that tasks need no judge yet.
+    # A run that only predicts needs no judge.
     current = begin_run(EvaluationRun(only_predicts=True))
     if not _prepare_tasks(parsed, options, lambda *_: None):
         raise ConfigError("--dry-run: knows the suite's own tasks alone; leave out lm_eval's")
@@ -184,14 +184,14 @@ def _parse_command_line(arguments: Sequence[str]) -> argparse.Namespace:
         ConfigError: There is no such file.
     """
     register_models()
-    # lm_eval's parser takes no arguments, and reads the words of the command from here.
+    # lm_eval's parser takes no arguments. It reads the words of the command from here.
     sys.argv = ["lm-factuality", "run", *arguments]
     harness = internal("lm_eval._cli:HarnessCLI")()
     run_parser = harness._subparsers.choices["run"]
     accept_assignments(run_parser)
-    # The parser of all commands of lm_eval reports words that the parser of `run` does not know.
-    suggest = functools.partial(_exit_with_suggestion, run_parser)
-    with replaced(harness._parser, error=suggest):
+    # lm_eval's main parser, not that of `run`, reports options that do not exist.
+    exit_with_suggestion = functools.partial(_exit_with_suggestion, run_parser)
+    with replaced(harness._parser, error=exit_with_suggestion):
         parsed: argparse.Namespace = harness.parse_args()
     if parsed.config:
         # The suite's own configs are also found outside of its repository.
@@ -254,13 +254,12 @@ def _prepare_tasks(
     options: Mapping[str, Any],
     check_server: Callable[[str, Mapping[str, Any], bool], None],
 ) -> bool:
-    """Check the tasks of the run, and change lm_eval's options so that it can run them.
-
-    lm_eval gets the suite's folder of tasks, and the folder of a task's YAML.
+    """Check the tasks of the run, and change lm_eval's options so that it finds them.
 
     Args:
-        parsed: lm_eval's parsed command line, of which ``include_path`` and ``metadata`` are
-            changed.
+        parsed: lm_eval's parsed command line. ``tasks`` gets YAMLs in place of data files,
+            ``include_path`` the suite's folder of tasks, and ``metadata`` the folder of a YAML that
+            the user named by its path.
         options: The options from `_read_options`.
         check_server: Checks the model's server before the tasks read their data.
 
@@ -278,10 +277,10 @@ def _prepare_tasks(
         write_yamls_of_tables,
     )
 
-    targets = []
+    targets: list[str] = []
     # On the command line, --tasks is one text with commas, and in a config file it may be a list.
     for names in _as_texts(options, "tasks"):
-        targets += [name for name in names.split(",") if name]
+        targets += filter(None, names.split(","))
     tasks = write_yamls_of_tables(targets)
     if tasks != targets:
         parsed.tasks = ",".join(tasks)
@@ -302,8 +301,8 @@ def _prepare_tasks(
 
     parsed.include_path = with_suite(include_path)
     yaml_folders = {str(Path(task).resolve().parent) for task in targets if task.endswith(_YAML)}
-    # lm_eval forgets the folder of a YAML, which relative paths in it start from. All tasks of a
-    # run share the metadata, so YAMLs of several folders cannot each be given their own.
+    # Relative paths in a YAML start from its folder, which lm_eval forgets. All tasks share the
+    # metadata, so only one folder can be noted.
     if len(yaml_folders) == 1:
         parsed.metadata = {**options["metadata"], YAML_FOLDER: yaml_folders.pop()}
     return len(suite_configs) == len(configs)
@@ -334,7 +333,7 @@ def _with_suite_clients() -> AbstractContextManager[None]:
 
 
 def _read_options(parsed: argparse.Namespace) -> dict[str, Any]:
-    """Merge the options of the command line with those of the file of ``--config``.
+    """Merge the options of the command line with those in the file that ``--config`` names.
 
     An option of the command line takes precedence over the same option in the file.
 
@@ -371,7 +370,7 @@ def _read_options(parsed: argparse.Namespace) -> dict[str, Any]:
 def _with_real_path(model_args: Mapping[str, Any]) -> dict[str, Any]:
     """Return a model's arguments, with the real path of a checkpoint that is a folder.
 
-    Results name a model by this path, so a checkpoint has one name whichever path the user gives.
+    Results name the model by this path, so that it has one name whichever link leads to the folder.
     """
     checkpoint = model_args.get("pretrained")
     if not isinstance(checkpoint, str) or not Path(checkpoint).expanduser().is_dir():
@@ -380,7 +379,7 @@ def _with_real_path(model_args: Mapping[str, Any]) -> dict[str, Any]:
 
 
 def _as_texts(options: Mapping[str, Any], name: str) -> list[str]:
-    """Return the values of an option that may be given once or as a list; empty if it is not."""
+    """Return the values of an option, which may be a value, a list of values, or missing."""
     value = options.get(name) or []
     values = value if isinstance(value, list) else [value]
     return [str(item) for item in values]
@@ -459,7 +458,7 @@ def _readable_tables(current: EvaluationRun) -> Iterator[list[Mapping[str, Any]]
     def make_readable_table(
         content: Mapping[str, Any], column: str = "results", **options: Any
     ) -> str:
-        """Collect the results, and make a table of them as lm_eval does, but a shorter one."""
+        """Collect the results, and format them as lm_eval does, without metrics for programs."""
         printed_results.append(content)
         rows = {}
         for name, values in content[column].items():
@@ -475,7 +474,7 @@ def _readable_tables(current: EvaluationRun) -> Iterator[list[Mapping[str, Any]]
 
 
 def is_for_readers(key: str, value: object, task: "Task | None") -> bool:
-    """Tell whether an entry of a task's results belongs into a table.
+    """Tell whether tables show an entry of a task's results.
 
     Args:
         key: The key of the entry, such as ``alias``, ``acc,none`` or ``acc_stderr,none``.

@@ -17,9 +17,10 @@ Result = TypeVar("Result")
 
 
 def read_samples(path: Path, required_key: str = "doc_id") -> Iterator[Mapping[str, Any]]:
-    """Yield the samples of a ``samples_*.jsonl``, of the first filter only.
+    """Yield the samples of a ``samples_*.jsonl``, each once.
 
-    A task with several filters writes each sample once for each of them.
+    A task with several filters of lm_eval writes each sample once for each filter. Those of the
+    first filter in the file are yielded.
 
     Args:
         path: The samples file.
@@ -154,11 +155,12 @@ def flatten_responses(responses: object) -> list[str]:
 
 
 def results_in(sample: Mapping[str, Any], kind: type[Result]) -> list[Result]:
-    """Read the model's results in a sample, whose fields lm_eval writes as texts.
+    """Read the model's results in a sample.
 
     Args:
-        sample: The sample.
-        kind: One of the result types of `outputs`, such as ``ScoredContinuation``.
+        sample: The sample, where lm_eval has written the fields of each result as a list, such as
+            ``["-3.5", "True", "4", "False", ""]``.
+        kind: The type of the results: one of those in `outputs`, such as ``ScoredContinuation``.
 
     Returns:
         One result per request of the row, in order.

@@ -110,6 +110,12 @@ class SuiteTask(ConfigurableTask):  # type: ignore[misc]
     first_join = ""
     """The text around the point where the first row's prefix and completion meet, or empty."""
 
+    only_predicts = False
+    """Whether the run has ``--predict_only``, so that nothing is scored."""
+
+    unscored: Sequence[str] = ()
+    """Why each of the unscored rows has no score. It is set when lm_eval computes the scores."""
+
     def __init__(
         self,
         data_dir: str | None = None,
@@ -133,34 +139,36 @@ class SuiteTask(ConfigurableTask):  # type: ignore[misc]
         """
         yaml = dict(config or {})
         metadata = yaml.get("metadata") or {}
+        # lm_eval's constructor has the rows read, and they may be in this folder.
         self._data_dir: str | None = metadata.get("data_dir") or data_dir
         settings = self.configure(yaml, metadata)
         self._check_yaml(yaml, settings.config)
         super().__init__(config=self._lm_eval_config(yaml, settings))
-        # lm_eval 0.4 has read the rows by now. Release 0.5 reads them when they are first used,
-        # but bad rows are reported before the model is loaded.
+        # lm_eval 0.5 reads the rows only when this attribute is first used, but bad rows are to be
+        # reported before the model is loaded.
         _ = self.dataset
-        set_filters(self, filters_of(self))
-        self.only_predicts = False
 
-        caution = self.config.metadata.get("caution")
-        if caution:
-            one_line = " ".join(str(caution).split())
-            current_run().log_once(logger, f"{self.config.task}: {one_line}")
-        # The aggregation of the metric "unscored" later stores the reasons of unscored rows here.
-        self.unscored: Sequence[str] = ()
-        current_run().tasks[str(self.config.task)] = self
+        set_filters(self, filters_of(self))
         if self.generates:
             # lm_eval pads requests of this type when several processes share the work.
             self.OUTPUT_TYPE = thinking.REQUEST_TYPE
+        self._join_run()
         self.finish_construction()
 
+    def _join_run(self) -> None:
+        """Add the task to the current run, and log the caution that its results need."""
+        name = str(self.config.task)
+        caution = self.config.metadata.get("caution")
+        if caution:
+            one_line = " ".join(str(caution).split())
+            current_run().log_once(logger, f"{name}: {one_line}")
+        current_run().tasks[name] = self
+
     def _lm_eval_config(self, yaml: Mapping[str, Any], settings: TaskSettings) -> dict[str, Any]:
-        """Return the config for lm_eval: defaults, the checked settings, and keys of the YAML.
+        """Put the config for lm_eval together: defaults, the task's settings, and keys of the YAML.
 
         Args:
-            yaml: The task's YAML, of which only the keys in `passed_keys` and the task's names are
-                used unchanged.
+            yaml: The task's YAML. Its names and the keys in `passed_keys` go to lm_eval unchanged.
             settings: The settings that the task has read from the YAML and checked.
         """
         defaults = {
@@ -204,8 +212,8 @@ class SuiteTask(ConfigurableTask):  # type: ignore[misc]
     def _check_yaml(self, config: Mapping[str, Any], task_config: Mapping[str, Any]) -> None:
         """Check the task's name, and that the YAML does not contradict the benchmark.
 
-        As in lm_eval's own tasks, a YAML lists the metrics and prompts, although the benchmark
-        determines them. A YAML that says something else would mislead its readers.
+        A YAML may state the metrics and prompts, as those of lm_eval do. The benchmark sets them,
+        so a YAML that states others would mislead its readers.
 
         Args:
             config: The task's YAML.
@@ -288,10 +296,10 @@ class SuiteTask(ConfigurableTask):  # type: ignore[misc]
         return {}
 
     def aggregation(self) -> dict[str, Aggregation]:
-        """Return the aggregation of each metric, i.e. how its row values become one number.
+        """Return the aggregation of each metric, which computes one number from the rows' values.
 
-        The aggregation of the ``unscored`` metric has a side effect: when lm_eval calls it, it
-        stores the reasons of the unscored rows in ``self.unscored``, for the end of the run.
+        When lm_eval calls the aggregation of the metric ``unscored``, it also stores the reasons of
+        the unscored rows in ``self.unscored``, for the end of the run.
 
         Returns:
             The aggregations by metric.
@@ -352,8 +360,8 @@ class SuiteTask(ConfigurableTask):  # type: ignore[misc]
     def build_all_requests(self, *, cache_requests: bool = False, **kwargs: Any) -> None:
         """Build the requests of all rows as lm_eval does, but never from its request cache.
 
-        Warns if the model's chat template is not applied. If the model thinks before it answers,
-        sets the number of tokens to think in the task's metadata.
+        This also warns if the model has a chat template that the run does not apply, and notes in
+        the metadata how many tokens a model that thinks may think.
 
         Args:
             cache_requests: Ignored, because that cache does not notice changed data.

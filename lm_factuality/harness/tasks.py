@@ -110,13 +110,15 @@ def write_yamls_of_tables(targets: Sequence[str]) -> list[str]:
     lm_eval reads no tasks but YAMLs. These YAMLs last as long as the process.
 
     Args:
-        targets: Paths and names of tasks, and paths of files in the columns of FACTOR's authors.
+        targets: Names of tasks, paths of YAMLs, and paths of data files, such as ``mine.csv``, with
+            the columns of FACTOR's files.
 
     Returns:
         The targets, with the path of a YAML in place of each data file.
 
     Raises:
-        ConfigError: The file has the name of a task of the suite, whose results it would have.
+        ConfigError: The file is called like a task of the suite, so their results would be mixed
+            up.
     """
     tasks = []
     for target in targets:
@@ -184,7 +186,7 @@ def build_tasks(
     """
     for config in configs:
         all_metadata = {**config["metadata"], **model_args, **metadata}
-        # The task warns when lm_eval builds it again for the run.
+        # The task gives its warnings when lm_eval builds it again for the run.
         with warnings_silenced():
             config["class"](config={**config, "metadata": all_metadata})
 
@@ -198,20 +200,19 @@ def is_suite_task(config: Mapping[str, Any]) -> bool:
 def settings_of(task_class: type) -> frozenset[str]:
     """Return the keys of metadata that a class of tasks reads.
 
-    They are the keys that all tasks read, and those in ``reads`` of the class and its bases.
+    They are those that all tasks read, and the ``metadata_keys`` of the class and its bases.
     """
     keys = set(_COMMON_SETTINGS)
     for base in task_class.__mro__:
-        # `vars` ignores inherited attributes, each of which its own class contributes.
-        keys.update(vars(base).get("metadata_keys", ()))
+        keys.update(getattr(base, "metadata_keys", ()))
     return frozenset(keys)
 
 
 def misspelt_keys(name: str, config: Mapping[str, Any]) -> Iterator[str]:
     """Yield a message for each key of a suite task's YAML that is probably misspelt.
 
-    Such keys are top-level keys that lm_eval does not know, and keys of the metadata that are
-    similar to a setting. Other keys of the metadata are the user's notes.
+    A top-level key is misspelt if lm_eval does not know it. A key of the metadata is misspelt if it
+    is similar to a setting, because other keys may be the user's notes.
 
     Args:
         name: The name of the task, for the messages.
@@ -273,11 +274,14 @@ def _check_settings(configs: Sequence[Config], metadata: Mapping[str, Any]) -> N
 
 
 def _template_problem(content: object, key: str = "") -> str:
-    """Say which template of a YAML does more than to format columns, or return an empty text.
+    """Find a template in a YAML that could run code, because it does more than to insert columns.
 
     Args:
         content: The content of the YAML, or of one of its keys.
-        key: The path of that key, such as ``doc_to_choice.0``.
+        key: The path of that key, such as ``doc_to_choice.0``; empty for the whole YAML.
+
+    Returns:
+        What is wrong with the first one; empty if all templates are harmless.
     """
     if isinstance(content, str) and ("{{" in content or "{%" in content):
         try:
@@ -308,7 +312,7 @@ def _is_path(target: str) -> bool:
 
 
 class _ConfigFinder:
-    """Finds the configs of tasks, and of all tasks in a group."""
+    """Finds the configs of tasks by name or path, and those of all tasks in a group."""
 
     def __init__(self, include_path: Sequence[str], may_import: bool) -> None:
         """Prepare to look in some folders.
@@ -324,8 +328,8 @@ class _ConfigFinder:
     def _manager(self) -> TaskManager:
         """The index of all task names.
 
-        It is made when the first name is looked up, because the path of a YAML needs no index, and
-        other YAMLs in its folder may be broken.
+        It is made when the first name is looked up. A user who names the YAML of a task needs no
+        index, and is not troubled by other YAMLs in its folder that are broken.
         """
         return suite_tasks(self._include_path)
 
@@ -350,8 +354,8 @@ class _ConfigFinder:
 
         config: ConfigOrError
         if isinstance(entry, dict) and name not in index_of(self._manager):
-            # A task that is written out within a group is lm_eval's, because the suite's tasks are
-            # always named. Without a class, the task is not taken for one of the suite's.
+            # The suite's groups name their tasks. A task that is written out is lm_eval's, and
+            # without a class it is not taken for one of the suite's.
             config = {**entry, "class": None}
         else:
             config = self._read(name)
@@ -381,7 +385,7 @@ class _ConfigFinder:
             names = self._manager.all_tasks
             hint = did_you_mean(target, names, most=2) or f"; known: {', '.join(names)}"
             return ConfigError(f"{target!r} is not a task, group, YAML or data file{hint}")
-        # A tag has no YAML: it is a word that several tasks list in theirs.
+        # A tag has no YAML. It is a word that several tasks list under "tag" in theirs.
         if entry.kind is internal("lm_eval.tasks._index:Kind.TAG"):
             return {"task": sorted(entry.tags)}
         # A subtask that is written out in a group has no YAML of its own.
@@ -436,7 +440,7 @@ def _load_yaml(path: Path, may_import: bool) -> Config:
 
 
 def _is_trusted_function(name: str, folder: Path) -> bool:
-    """Tell whether a function may be imported unasked: the suite's, or an installed benchmark's.
+    """Tell whether a function is the suite's or an installed benchmark's, which may be imported.
 
     Args:
         name: The name of the function, such as ``lm_factuality.benchmarks.felm.task.FelmTask``.

@@ -9,7 +9,7 @@ the answer alone (``hide_thoughts``).
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from functools import cache
-from typing import Any
+from typing import Any, NamedTuple
 
 from lm_eval.api.instance import Instance
 from lm_eval.api.model import LM
@@ -25,7 +25,7 @@ from lm_factuality.ground.thinking import (
 )
 from lm_factuality.harness.internals import internal
 from lm_factuality.harness.requests import request_like
-from lm_factuality.harness.schema import FIELD, check_takes_schema
+from lm_factuality.harness.schema import RESPONSE_FORMAT, check_takes_schema
 
 REQUEST_TYPE = "answers_until"
 SETTING = "thinking_tokens"
@@ -33,13 +33,28 @@ _BYTES_IN_TOKEN = 4  # assumed for models that have no tokenizer
 _MOST_TOKENS = 1_000_000
 
 
+class TextArguments(NamedTuple):
+    """The arguments of a request of the type ``answers_until``."""
+
+    prompt: Any
+    """The prompt: a text, or what lm_eval's client of a chat server takes."""
+
+    generation: Mapping[str, Any]
+    """lm_eval's generation arguments, such as ``{"until": ["."], "max_gen_toks": 64}``."""
+
+    thinking_tokens: int = 0
+    """How many tokens the model may think. Only requests to models that think have it."""
+
+
 def answers_until(lm: LM, requests: Sequence[Instance]) -> list[str]:
-    """Generate texts, with room to think for models that think before they answer.
+    """Generate texts, with tokens to think for models that think before they answer.
+
+    For example, ``Yes. Or no.`` is cut to ``Yes`` at the stop string ``.``, but
+    ``<think>I see. So</think>Yes. Or no.`` to ``<think>I see. So</think>Yes``.
 
     Args:
         lm: Any model of lm_eval.
-        requests: The arguments of each are a prompt, lm_eval's generation arguments, and, only for
-            a model that thinks, the number of tokens to think.
+        requests: The requests. The arguments of each are `TextArguments`.
 
     Returns:
         The texts in the order of the requests, thoughts included, up to where the answer ends.
@@ -48,19 +63,18 @@ def answers_until(lm: LM, requests: Sequence[Instance]) -> list[str]:
         ModelError: Thoughts and answer together do not fit into the model's window, or the model
             takes no JSON schema, which the requests ask for.
     """
-    if any(FIELD in request.args[1] for request in requests):
+    all_arguments = [TextArguments(*request.args) for request in requests]
+    if any(RESPONSE_FORMAT in arguments.generation for arguments in all_arguments):
         check_takes_schema(lm)
     generate_requests = [_as_generate_until(lm, request) for request in requests]
-    with thoughts_kept(lm) as use_known_mark:
+    with thoughts_kept(lm) as restore_thought_marks:
         texts = _generate(lm, generate_requests)
 
     answers = []
-    for text, request in zip(texts, requests, strict=True):
-        # The limits are the generation arguments and, for a model that thinks, tokens to think.
-        prompt, *limits = request.args
+    for text, (prompt, generation, num_thinking) in zip(texts, all_arguments, strict=True):
         # A chat template may open the thoughts at the end of the prompt.
-        response = trailing_opening_mark(str(prompt)) + use_known_mark(text)
-        answers.append(cut_answer_at_limits(lm, response, *limits))
+        response = trailing_opening_mark(str(prompt)) + restore_thought_marks(text)
+        answers.append(cut_answer_at_limits(lm, response, generation, num_thinking))
     return answers
 
 
@@ -83,13 +97,14 @@ def _generate(lm: LM, requests: list[Instance]) -> list[str]:
 
 
 def room_to_think(generation: Mapping[str, Any], tokens: int) -> dict[str, Any]:
-    """Return generation arguments with tokens to think and without stop texts.
+    """Return generation arguments with tokens to think and without stop strings.
 
-    A stop text such as a line break would end the thoughts, so only the model ends its text.
+    A stop string such as a line break would end the thoughts.
 
     Args:
         generation: lm_eval's generation arguments.
-        tokens: The number of tokens to think.
+        tokens: The number of tokens to think. With 1000 of them, ``{"until": ["."],
+            "max_gen_toks": 64}`` becomes ``{"until": [], "max_gen_toks": 1064}``.
     """
     arguments = _normalised(generation)
     return {**arguments, "until": [], "max_gen_toks": arguments["max_gen_toks"] + tokens}
@@ -98,14 +113,14 @@ def room_to_think(generation: Mapping[str, Any], tokens: int) -> dict[str, Any]:
 def cut_answer_at_limits(
     lm: LM, response: str, generation: Mapping[str, Any], thinking_tokens: int = 0
 ) -> str:
-    """Cut the answer of a response at the first stop string or at the task's limit of tokens.
+    """Cut the answer in a response at the first stop string or at the task's limit of tokens.
 
-    The thoughts before the answer do not count. With the stop string ``.``, for example,
+    The thoughts before the answer are not cut. With the stop string ``.``, for example,
     ``<think>I see. So</think>Yes. Or no.`` becomes ``<think>I see. So</think>Yes``.
 
     Args:
-        lm: The model, whose tokenizer counts.
-        response: The text, with its thoughts.
+        lm: The model, whose tokenizer counts the tokens.
+        response: The text of the model, with its thoughts.
         generation: lm_eval's generation arguments, with the limits ``until`` and ``max_gen_toks``.
         thinking_tokens: The number of tokens that the model may think. If it is 0, lm_eval has
             already cut the text.
@@ -161,22 +176,20 @@ def _count_characters(lm: LM, text: str, num_tokens: int) -> int:
 def _as_generate_until(lm: LM, request: Instance) -> Instance:
     """Turn a request of the type ``answers_until`` into lm_eval's ``generate_until``.
 
-    The request of a thinking model gets room for its thoughts: more tokens, and no stop texts.
+    The request to a model that thinks asks for more tokens, and has no stop strings.
 
     Args:
         lm: The model.
-        request: A request with arguments as in `answers_until`.
+        request: A request, of which the arguments are `TextArguments`.
 
     Raises:
         ModelError: Prompt, thoughts and answer do not fit into the model's window.
     """
-    prompt, generation = request.args[:2]
-    # Only requests to models that think have a third argument.
-    for thinking_tokens in request.args[2:]:
-        generation = room_to_think(generation, thinking_tokens)
-        _check_window(lm, prompt, generation["max_gen_toks"], thinking_tokens)
-    arguments = (prompt, generation)
-    return request_like(request, "generate_until", arguments)
+    prompt, generation, num_thinking = TextArguments(*request.args)
+    if num_thinking:
+        generation = room_to_think(generation, num_thinking)
+        _check_window(lm, prompt, generation["max_gen_toks"], num_thinking)
+    return request_like(request, "generate_until", (prompt, generation))
 
 
 def _check_window(lm: LM, prompt: object, max_new_tokens: int, thinking_tokens: int) -> None:
@@ -191,7 +204,7 @@ def _check_window(lm: LM, prompt: object, max_new_tokens: int, thinking_tokens: 
     Raises:
         ModelError: They do not fit. The message says how many tokens for thoughts would fit.
     """
-    # Clients of servers have no tokenizer that can be called, and some models have no window.
+    # A client of a server has no tokenizer that can be called, and some models have no window.
     window = getattr(lm, "max_length", None)
     has_tokenizer = callable(getattr(lm, "tokenizer", None))
     if not (has_tokenizer and isinstance(prompt, str) and isinstance(window, int)):
@@ -200,7 +213,7 @@ def _check_window(lm: LM, prompt: object, max_new_tokens: int, thinking_tokens: 
     prompt_tokens = len(lm.tok_encode(prompt))
     if prompt_tokens + max_new_tokens > window:
         answer_tokens = max_new_tokens - thinking_tokens
-        # The tokens that remain for thoughts beside the prompt and the answer.
+        # How many tokens of the window are left for thoughts.
         room = max(0, window - prompt_tokens - answer_tokens)
         raise ModelError(
             f"{SETTING}={thinking_tokens}: with {prompt_tokens} tokens of a prompt and"

@@ -28,7 +28,12 @@ from lm_factuality.harness.answers import AnswerMethod
 from lm_factuality.harness.generation import JsonObject
 from lm_factuality.harness.internals import request_arguments
 from lm_factuality.harness.outputs import WordAnswer
-from lm_factuality.harness.schema import FIELD, MIN_TOKENS, ask_for_json, response_format
+from lm_factuality.harness.schema import (
+    MIN_TOKENS,
+    RESPONSE_FORMAT,
+    ask_for_json,
+    response_format,
+)
 from lm_factuality.harness.suite_task import TaskSettings
 
 
@@ -191,7 +196,7 @@ class FactorChatTask(FactorTask):
         if self._metadata.answers == "schema":
             # A JSON object takes more tokens than its word.
             generation["max_gen_toks"] = max(MIN_TOKENS, generation.get("max_gen_toks", 0))
-            generation[FIELD] = response_format({"type": "string", "enum": list(words)})
+            generation[RESPONSE_FORMAT] = response_format({"type": "string", "enum": list(words)})
         # These are the same for all questions of a row.
         question_arguments = (words, self._metadata.answers, generation, *self.room_to_think())
         row = request_arguments(self, doc, **kwargs)

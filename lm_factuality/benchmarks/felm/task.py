@@ -35,7 +35,7 @@ from lm_factuality.ground.settings import read_settings
 from lm_factuality.harness.generation import JsonObject
 from lm_factuality.harness.own_data import find_data, own_data_file
 from lm_factuality.harness.samples import flatten_responses
-from lm_factuality.harness.schema import FIELD, ask_for_json, response_format
+from lm_factuality.harness.schema import RESPONSE_FORMAT, ask_for_json, response_format
 from lm_factuality.harness.suite_task import SuiteTask, TaskSettings
 
 
@@ -249,7 +249,7 @@ class FelmTask(SuiteTask):
             num_units = len(doc["claims"] or doc["segments"])
             unit = {"type": "integer", "enum": list(range(1, num_units + 1))}
             fields_before = ("thought",) if doc["mode"] == "cot" else ()
-            request.args[1][FIELD] = response_format(
+            request.args[1][RESPONSE_FORMAT] = response_format(
                 {"type": "array", "items": unit}, fields_before
             )
         return request
