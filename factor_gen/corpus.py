@@ -15,7 +15,7 @@ from tqdm.auto import tqdm
 
 from factor_gen.language import ENGLISH
 from factor_gen.recipe import document_text, reason_to_leave_out, required_columns
-from factor_gen.records import Example, Sentence, replace_surrogates
+from factor_gen.records import Example, Sentence
 from factor_gen.settings import BuildSettings, CorpusSettings
 from factor_gen.stages import READ
 from factor_gen.text.layout import unwrap
@@ -25,6 +25,7 @@ from lm_factuality.documents import read_documents as read_files
 from lm_factuality.ground.errors import DataError, did_you_mean, short
 from lm_factuality.ground.files import sha256_of
 from lm_factuality.ground.packages import commit_of, stream_rows
+from lm_factuality.ground.replies import replace_surrogates
 from lm_factuality.ground.tables import FORMATS, TableRow
 
 # The version of how documents are cleaned and kept. Raise it if either changes.

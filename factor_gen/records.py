@@ -6,11 +6,12 @@ functions that clean a text or cut it to its last words.
 
 from __future__ import annotations
 
-import re
 from collections.abc import Mapping
 from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import Literal, NamedTuple, get_args
+
+from lm_factuality.ground.replies import replace_surrogates
 
 # These are the error types of the paper, in the order of its table 3.
 ErrorType = Literal["predicate", "entity", "circumstance", "coreference", "link"]
@@ -25,8 +26,6 @@ CUT_PREFIX = "turncated_prefixes"
 # 1,024 tokens (section 4.2).
 CUT_WORDS = 1024
 
-_REPLACEMENT_CHARACTER = "\N{REPLACEMENT CHARACTER}"
-_SURROGATE = re.compile("[\ud800-\udfff]")
 # A megabyte of text without a space would otherwise count as a single word of context.
 _MAX_CHARACTERS_PER_WORD = 40
 
@@ -193,15 +192,6 @@ class Example:
             sentences=(),
             unused=f"{stage}: {reason}",
         )
-
-
-def replace_surrogates(text: str) -> str:
-    """Replace every lone surrogate in a text by U+FFFD, so that the text can be written as UTF-8.
-
-    A surrogate is half of a UTF-16 pair. JSON may hold one, and Python puts one in the place of
-    each byte of a file name that is not UTF-8.
-    """
-    return _SURROGATE.sub(_REPLACEMENT_CHARACTER, text)
 
 
 def shorten_paths(value: object) -> object:

@@ -13,10 +13,11 @@ from jinja2 import Environment, StrictUndefined
 from factor_gen.audit.records import FEWEST, PAPER, BenchmarkAudit
 from factor_gen.audit.tables import baseline_table
 from factor_gen.config import describe_settings
-from factor_gen.records import CUT_PREFIX, CUT_WORDS, PREFIX, replace_surrogates, shorten_paths
+from factor_gen.records import CUT_PREFIX, CUT_WORDS, PREFIX, shorten_paths
 from factor_gen.settings import BuildSettings
 from factor_gen.shards import sufficient_num_types
 from lm_factuality.ground.html import read_file
+from lm_factuality.ground.replies import replace_surrogates
 
 # The Hub names the size of a benchmark with fewer rows than the key like this.
 _SIZES = {1_000: "n<1K", 10_000: "1K<n<10K", 100_000: "10K<n<100K", 1_000_000: "100K<n<1M"}

@@ -39,12 +39,12 @@ from factor_gen.records import (
     Candidate,
     Example,
     last_words,
-    replace_surrogates,
 )
 from factor_gen.settings import BuildSettings
 from lm_factuality import __version__
 from lm_factuality.ground.errors import DataError
 from lm_factuality.ground.files import sha256_of, write_json, write_text
+from lm_factuality.ground.replies import replace_surrogates
 
 Cell: TypeAlias = str | float | None
 

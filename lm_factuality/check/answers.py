@@ -20,6 +20,7 @@ from lm_factuality.benchmarks.factor.rows import cell_text
 from lm_factuality.ground.errors import ConfigError, DataError, did_you_mean, listed, short
 from lm_factuality.ground.files import parse_json
 from lm_factuality.ground.records import read_text
+from lm_factuality.ground.replies import SURROGATE_PATTERN
 from lm_factuality.ground.tables import (
     TableRow,
     bounded_rows,
@@ -58,7 +59,6 @@ _TEXT_ADVICE = "save it as text in UTF-8"
 _BEGINNING = 8192  # bytes that tell the kind of a file
 _UTF16_MARKS = (b"\xff\xfe", b"\xfe\xff")
 _GZIP_MARK = b"\x1f\x8b"
-_LONE_SURROGATE = re.compile("[\ud800-\udfff]")
 _MOST_COLUMNS = 20  # that an error lists
 
 Rows = Iterator[TableRow | str]
@@ -359,7 +359,7 @@ def _text_problem(text: str) -> str:
     """Say why the text of an answer cannot be checked, or return an empty text."""
     if not text.strip():
         return "the answer is empty"
-    if _LONE_SURROGATE.search(text):
+    if SURROGATE_PATTERN.search(text):
         return "the answer has half of a character (a lone surrogate); write it again as UTF-8"
     num_bytes = len(text.encode())
     if num_bytes > MAX_ANSWER_BYTES:

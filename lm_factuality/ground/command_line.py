@@ -67,14 +67,13 @@ def _repeat_options(arguments: Sequence[str], options: Collection[str]) -> Itera
         The words of the new command line.
     """
     option = ""  # the option whose values are being read, or empty
-    # The last argument has no next one. A dash stands for it, since like another option it is no
-    # value.
+    # A dash after the last argument marks the end, since a word with a dash is no value.
     next_arguments = [*arguments[1:], "-"]
     for argument, next_argument in zip(arguments, next_arguments, strict=False):
         if argument in options:
             option = argument
-            # The option is written before each of its values, so not here. Only an option without
-            # a value stays, so that click says that its value is missing.
+            # The option is written again before each of its values. If it has none, it stays here,
+            # so that click says that its value is missing.
             if next_argument.startswith("-"):
                 yield option
             continue

@@ -223,7 +223,7 @@ def _is_in_use(temporary: Path) -> bool:
     """
     pid = int(temporary.suffixes[-2].removeprefix("."))
     if pid == os.getpid():
-        # In a container, a killed process may have had our number. Its files are older.
+        # In a container, a killed process may have had the same number. Its files are older.
         return temporary.stat().st_mtime > _STARTED
     # On Windows, the question below would end the process.
     if os.name == "nt":

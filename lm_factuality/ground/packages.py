@@ -85,7 +85,7 @@ def _missing_requirements(extra: str) -> Iterator[str]:
     for line in declared:
         requirement = Requirement(line)
         marker = requirement.marker
-        # What is installed without an extra is no part of one.
+        # This package is installed with every extra, so it is no part of one.
         if marker is None or marker.evaluate({"extra": ""}):
             continue
         if not marker.evaluate({"extra": extra}):
@@ -115,7 +115,8 @@ def replaced(owner: object, **attributes: Any) -> Iterator[None]:
         owner: The module, class or object, which gets its own attributes back after the block.
         **attributes: The temporary values.
     """
-    # An attribute that a class gives the owner is only hidden, and reappears when ours is deleted.
+    # Only an attribute of the owner itself must be set again. One of its class is merely hidden,
+    # and reappears when the replacement is deleted.
     original = {name: vars(owner)[name] for name in attributes if name in vars(owner)}
     for name, value in attributes.items():
         setattr(owner, name, value)

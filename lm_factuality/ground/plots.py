@@ -350,8 +350,8 @@ def _place_rows(
         x_axis: The axis of the values.
         y_axis: The axis of the heights.
     """
-    # The rows are 1 apart. The dots of a row take up at most 0.8 of that, so that rows can be told
-    # apart, and neighbouring dots are at most 0.22 apart, so that a row holds together.
+    # Rows are 1 apart. Their dots take up at most 0.8 of that, so that rows can be told apart.
+    # Neighbouring dots are at most 0.22 apart, so that readers see that they are of one row.
     series_distance = min(0.8 / max(len(series), 1), 0.22)
     middle_series = (len(series) - 1) / 2
     placed = []

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import re
 from base64 import b64encode
+from math import ceil
 
 from lm_factuality.ground.files import Json
 
@@ -15,8 +16,9 @@ MAX_CONTENT_BYTES = 1_000_000  # of the text of one reply, in UTF-8; readers are
 MAX_NAME_LENGTH = 200  # characters of a name, a token or a finish reason
 MAX_REPLY_BYTES = 32_000_000  # of a whole reply; JSON may write a character in 12 bytes
 
-# Halves of UTF-16 pairs, which UTF-8 cannot encode, and the zero character.
-_UNSTORABLE = re.compile("[\0\ud800-\udfff]")
+SURROGATE_PATTERN = re.compile("[\ud800-\udfff]")
+"""Matches half of a UTF-16 pair, which JSON and Python's texts can hold but UTF-8 cannot."""
+
 REPLACEMENT_CHARACTER = "\N{REPLACEMENT CHARACTER}"
 # They change the order in which the rest of a line is shown.
 _DIRECTION_MARKS = re.compile("[\u061c\u200e\u200f\u202a-\u202e\u2066-\u2069]")
@@ -24,9 +26,18 @@ _SHORTEST_KEY = 8  # characters; a shorter key would be found in ordinary words
 _INSTEAD = "***"
 
 
+def replace_surrogates(text: str) -> str:
+    """Replace each half of a surrogate pair by U+FFFD, so that the text can be written as UTF-8.
+
+    JSON and an HTML entity may hold such a half, and Python puts one in the place of each byte of a
+    file name that is not UTF-8.
+    """
+    return SURROGATE_PATTERN.sub(REPLACEMENT_CHARACTER, text)
+
+
 def storable(text: str) -> str:
-    """Replace every character that a database or a UTF-8 file cannot hold by U+FFFD."""
-    return _UNSTORABLE.sub(REPLACEMENT_CHARACTER, text)
+    """Replace each half of a surrogate pair and each zero character by U+FFFD, for databases."""
+    return replace_surrogates(text).replace("\0", REPLACEMENT_CHARACTER)
 
 
 class KeyMask:
@@ -39,6 +50,7 @@ class KeyMask:
         """Prepare the search for a key. One of fewer than 8 characters is not searched for."""
         self._pattern: re.Pattern[str] | None = None
         if len(key) >= _SHORTEST_KEY:
+            # Each spelling is a list of patterns, one per character.
             spellings = [[_spellings_of(character) for character in key]]
             spellings += [list(map(re.escape, encoded)) for encoded in _in_base64(key)]
             self._pattern = re.compile("|".join(r"\s*".join(spelling) for spelling in spellings))
@@ -79,17 +91,20 @@ def _spellings_of(character: str) -> str:
 
 
 def _in_base64(key: str) -> list[str]:
-    """Return the parts of base64 that stand for a key, wherever it begins in what is encoded.
+    """Return the texts of which one is in every base64 that has the key in it.
 
-    Three bytes are four characters of base64. A character that also depends on a neighbour of the
-    key is left out.
+    Base64 writes three bytes as four characters. So there are three texts, depending on whether
+    none, one or two bytes of such a three come before the key. Characters that also hold bits of
+    the neighbours of the key are left out.
     """
+    key_bytes = key.encode()
     parts: list[str] = []
     for offset in range(3):
-        encoded = b64encode(b"\0" * offset + key.encode()).decode()
-        num_bits = 8 * (offset + len(key.encode()))
-        # The first character that only holds bits of the key, and the last.
-        part = encoded[-(-8 * offset // 6) : num_bits // 6]
+        encoded = b64encode(bytes(offset) + key_bytes).decode()
+        # A character holds 6 bits. The bits of the key begin and end at these positions.
+        start = 8 * offset
+        end = start + 8 * len(key_bytes)
+        part = encoded[ceil(start / 6) : end // 6]
         # Addresses have - and _ in place of + and /.
         parts += {part, part.replace("+", "-").replace("/", "_")}
     return parts

@@ -133,8 +133,9 @@ def secrets_in_assignments(text: str) -> list[SecretMatch]:
 def secrets_within(value: object, key: str = "") -> Iterator[SecretSetting]:
     """Find the credentials in a setting and in all settings inside it.
 
-    A credential is recognized by the name of its key, by its form, or because it is the value of
-    an environment variable with a credential's name.
+    ``{"server": {"api_key": "abc"}}`` has one, at the key ``server.api_key``. A credential is
+    recognized by the name of its key, by its form, or because it is the value of an environment
+    variable such as ``OPENAI_API_KEY``.
 
     Args:
         value: The setting: a text, or mappings and lists of settings. Other values hold nothing.
@@ -220,7 +221,7 @@ def refuse_secrets(arguments: Sequence[str]) -> None:
     Raises:
         ConfigError: A word contains a credential. The text names the option, not the credential.
     """
-    # The option that the error names: that of the present word, or else the one before it.
+    # The error names the option that the credential belongs to, the last one so far.
     option = "the command line"
     for argument in arguments:
         if argument.startswith("--"):
@@ -236,7 +237,7 @@ def refuse_secrets(arguments: Sequence[str]) -> None:
         problems += [match.description for match in secrets_in_assignments(argument)]
         # The first problem is enough to refuse the command.
         if problems:
-            # A word that is no JSON has no key, so its problem begins with a space.
+            # A word that is not JSON has no key, so its problem begins with a space.
             raise ConfigError(
                 f"{option}: {problems[0].strip()}, which logs and results would repeat; {INSTEAD}"
             )

@@ -103,11 +103,12 @@ def problems_of(model_type: type[object], error: ValidationError) -> list[str]:
 
 
 def _locate_field(model_type: type[object], path: Sequence[str | int]) -> _FieldLocation:
-    """Follow the path of an error from the model down to the field with the problem.
+    """Find the field that an error is about.
 
     Args:
         model_type: The pydantic model or dataclass that refused the content.
-        path: The keys and list indices of the error, such as ``("judges", 0, "name")``.
+        path: The keys and list indices of the error, such as ``("judges", 0, "name")``. The key of
+            this field is ``judges[0].name``.
     """
     fields = _fields_of(model_type)
     field: FieldInfo | None = None
@@ -160,27 +161,26 @@ def _describe_problem(location: _FieldLocation, details: ErrorDetails) -> str:
     if kind in _UNKNOWN_KEY:
         return unknown_key(key, location.names)
 
-    # For a missing key, the input is the whole section. YAML reads ``key:`` as None.
+    # YAML reads ``key:`` as None.
     value = "empty" if details["input"] is None else short(details["input"])
-    if kind == "missing" and not location.description:
-        return f"{key} is missing; found {value}"
-
     if location.description:
-        expected = f"expected {location.description}"
+        remedy = f"expected {location.description}"
+    elif kind == "missing":
+        # The value is the section that lacks the key.
+        remedy = f"found {value}"
     else:
         # pydantic writes "Input should be a valid integer", and "Value error, " before our texts.
-        message = details["msg"].replace("Input should be", "expected")
-        expected = message.removeprefix("Value error, ")
+        remedy = details["msg"].replace("Input should be", "expected")
+        remedy = remedy.removeprefix("Value error, ")
 
     if kind == "missing":
-        return f"{key} is missing; {expected}"
-    # Our own validators may raise a phrase that follows the key, for example "needs a model".
-    if kind == "value_error" and not expected.startswith("expected "):
-        # Without a key, the phrase is about the whole content and stands alone.
-        return f"{key} {expected}".strip()
-    if not key:
-        return f"found {value}; {expected}"
-    return f"{key} is {value}; {expected}"
+        return f"{key} is missing; {remedy}"
+    # Our own validators may raise a phrase that follows the key, such as "needs a model". If it is
+    # about the whole content, there is no key.
+    if kind == "value_error" and not remedy.startswith("expected "):
+        return f"{key} {remedy}".strip()
+    subject = f"{key} is" if key else "found"
+    return f"{subject} {value}; {remedy}"
 
 
 def _fields_of(annotation: object) -> dict[str, FieldInfo]:

@@ -52,7 +52,18 @@ def _create_tables(
     tables: Iterable[str],
     contents: str,
 ) -> None:
-    """Create the tables in a new file, and set how SQLite writes."""
+    """Create the tables in a new file, and set how SQLite writes.
+
+    Args:
+        database: The connection to the file.
+        path: The file, for the error.
+        application_id: The number that marks files of this kind.
+        tables: The statements that create the tables.
+        contents: What the store keeps, such as ``searches``, for the error.
+
+    Raises:
+        DataError: The file is an SQLite database of another program.
+    """
     with database:
         # The write lock is taken now, so that no other process writes in between.
         database.execute("BEGIN IMMEDIATE")

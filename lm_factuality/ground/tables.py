@@ -97,11 +97,11 @@ def read_table(path: Path, default_reader: Reader | None = None) -> Table:
 
 
 def bounded_rows(path: Path, rows: Iterable[TableRow | str]) -> Iterator[TableRow | str]:
-    """Yield the rows of a file until they take more memory than a file of its size explains.
+    """Yield the rows of a file, but stop if they take far more memory than its size explains.
 
     Args:
-        path: The file. Its rows may take as much as `unpacked_limit` says.
-        rows: Its rows, or sentences about them.
+        path: The file. Its rows may take as many bytes as `unpacked_limit` says.
+        rows: The rows of the file, with a sentence in place of each row that cannot be read.
 
     Yields:
         The rows and sentences, and at last a sentence if the limit is exceeded.
@@ -153,33 +153,34 @@ def csv_rows(path: Path, delimiter: str = ",") -> Iterator[TableRow | str]:
     try:
         for cells in reader:
             # A row with line breaks in its cells has several lines.
-            first_line = last_line + 1
+            location = f"{path}:{last_line + 1}"
+            has_line_break = reader.line_num > last_line + 1
             last_line = reader.line_num
+            # The line is empty.
             if not cells:
-                # The line is empty.
                 continue
-
-            is_header = not header
             problem = utf8_problem("".join(cells))
-            if is_header:
+            if not header:
                 header = cells
                 problem = _repeated_columns(header) or problem
-            elif len(cells) != len(header):
-                # A row has one problem, and this one matters more than a byte that is not UTF-8.
+                if problem:
+                    yield f"{location}: {problem}"
+                continue
+
+            # A row has one problem. These matter more than a byte that is not UTF-8.
+            if len(cells) != len(header):
                 problem = (
                     f"{len(cells)} cells, expected {len(header)} as in the header, with"
                     f" {separators} between them"
                 )
-            elif delimiter == "\t" and last_line > first_line:
+            elif delimiter == "\t" and has_line_break:
                 problem = (
                     "a cell with a double quote that ends on another line; expected quotes in pairs"
                 )
-
             if problem:
-                yield f"{path}:{first_line}: {problem}"
-            elif not is_header:
-                values = dict(zip(header, cells, strict=True))
-                yield TableRow(f"{path}:{first_line}", values)
+                yield f"{location}: {problem}"
+                continue
+            yield TableRow(location, dict(zip(header, cells, strict=True)))
     except csv.Error as error:
         yield (
             f"{path}:{last_line + 1}: not valid CSV: {error}; expected cells with {separators} or"
@@ -287,11 +288,10 @@ def parquet_rows(
             if size > limit:
                 yield f"{path}: unpacks to {size:,} bytes, expected at most {limit:,}; split it"
                 return
-            # The threads of pyarrow would take address space, which is limited.
+            # Each thread of pyarrow would need address space, which `_limited_memory` limits.
             batches = table.iter_batches(_BATCH, columns=columns, use_threads=False)
             while True:
-                # The sizes in a file may be wrong, and small dictionaries and lists may stand for
-                # long ones.
+                # The sizes that the file states may be wrong, and a few bytes may unpack to many.
                 with _limited_memory(_BATCH_MEMORY):
                     batch = next(batches, None)
                     rows = batch.to_pylist() if batch is not None else []
@@ -314,7 +314,7 @@ def parquet_rows(
 
 @contextmanager
 def _limited_memory(most: int) -> Iterator[None]:
-    """Raise MemoryError where the block takes more memory, on Linux.
+    """Raise MemoryError within the block as soon as it takes more memory, if this is Linux.
 
     Args:
         most: The number of further bytes that this process may take.

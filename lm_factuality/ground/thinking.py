@@ -281,16 +281,16 @@ def _written_by(choice: Mapping[str, Any]) -> str | None:
 def thoughts_kept(model: "LM") -> Iterator[Callable[[str], str]]:
     """Make a model of lm_eval return its thoughts with its answers while the block runs.
 
-    Methods and attributes of the model are replaced during the block, so that it does not cut texts
-    off at its ``think_end_token``, does not drop marks that are special tokens, and keeps the
-    thoughts that a chat server returns beside the text.
+    lm_eval drops thoughts in three ways, which are turned off meanwhile: it cuts texts off at the
+    ``think_end_token``, it drops special tokens such as ``<think>``, and it ignores the fields for
+    thoughts in the replies of chat servers.
 
     Args:
-        model: The model.
+        model: The model, of which some methods and attributes are replaced.
 
     Yields:
-        A function to apply to each text of the model. It replaces a ``think_end_token`` that is
-        not one of our marks by ``</think>``.
+        A function to apply to each text of the model. It replaces a ``think_end_token`` that
+        `read_output` does not know, such as ``[done]``, by ``</think>``.
     """
     added_tokens = getattr(getattr(model, "tokenizer", None), "added_tokens_decoder", {})
     special_tokens = {number: str(token) for number, token in added_tokens.items() if token.special}
@@ -304,6 +304,7 @@ def thoughts_kept(model: "LM") -> Iterator[Callable[[str], str]]:
     # Most models have no special tokens for thoughts, and decode as before.
     has_marks = any(token == end_mark or marks_thoughts(token) for token in special_tokens.values())
     if has_marks and hasattr(model, "tok_decode"):
+        # Special tokens that are no marks, such as the end of the text, are still dropped.
         dropped = {
             number
             for number, token in special_tokens.items()
@@ -311,20 +312,20 @@ def thoughts_kept(model: "LM") -> Iterator[Callable[[str], str]]:
         }
         attributes["tok_decode"] = _decoder_that_keeps_marks(model.tok_decode, dropped)
 
-    # A chat server returns thoughts in fields that this client of lm_eval does not read. Its class
-    # is looked up by name, since importing it needs packages of an extra.
+    # This client of chat servers ignores the fields for thoughts. It is recognised by the name of
+    # its class, since importing the class needs packages of an extra.
     if any(base.__name__ == "LocalChatCompletion" for base in type(model).__mro__):
         attributes["parse_generations"] = _parser_that_keeps_thoughts(model.parse_generations)
 
-    def use_known_mark(text: str) -> str:
+    def restore_marks(text: str) -> str:
         """Write the end of each thought as ``</think>``, which `read_output` knows."""
-        # If `read_output` takes the mark for a piece of an answer, it does not know the mark.
+        # A mark that `read_output` takes for a piece of an answer is one that it does not know.
         if end_mark and read_output(end_mark).spans:
             return text.replace(end_mark, _CLOSES)
         return text
 
     with replaced(model, **attributes):
-        yield use_known_mark
+        yield restore_marks
 
 
 def _think_end_mark(model: "LM", special_tokens: Mapping[int, str]) -> str | None:

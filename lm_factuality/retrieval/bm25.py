@@ -21,6 +21,7 @@ from tantivy import Filter, Occur, Query
 from tqdm.auto import tqdm
 
 from lm_factuality.ground.errors import ConfigError, DataError
+from lm_factuality.ground.replies import replace_surrogates
 from lm_factuality.retrieval.index import Index, Manifest, Ranking, sort_ranking
 from lm_factuality.retrieval.passages import PASSAGES, PassageStore
 
@@ -221,7 +222,7 @@ class Searcher:
         Args:
             query: Any text. A word that occurs twice has twice the weight.
         """
-        term_counts = Counter(self._analyzer.analyze(_replace_surrogates(query)))
+        term_counts = Counter(self._analyzer.analyze(replace_surrogates(query)))
         clauses = []
         for term, count in sorted(term_counts.items()):
             term_query = Query.term_query(self._index.schema, _CONTENTS, term, "freq")
@@ -275,7 +276,7 @@ def add_texts(
 
     for number, text in numbered_texts:
         document = tantivy.Document()
-        document.add_text(_CONTENTS, _replace_surrogates(text))
+        document.add_text(_CONTENTS, replace_surrogates(text))
         document.add_unsigned(_NUMBER, number)
         writer.add_document(document)
         if (number + 1) % _COMMIT_INTERVAL == 0:
@@ -297,8 +298,3 @@ def remove_texts(index: tantivy.Index, numbers: Iterable[int]) -> None:
     writer.delete_documents_by_query(Query.term_set_query(index.schema, _NUMBER, list(numbers)))
     writer.commit()
     writer.wait_merging_threads()
-
-
-def _replace_surrogates(text: str) -> str:
-    """Replace each half of a surrogate pair by ``?``, since UTF-8 cannot encode it."""
-    return text.encode("utf-8", "replace").decode("utf-8")

@@ -12,11 +12,11 @@ import pytest
 from factor_gen.config import load_build
 from factor_gen.output.counts import BuiltBenchmark
 from factor_gen.pipeline import build
-from factor_gen.records import replace_surrogates
 from lm_factuality.benchmarks.factor.corpus import parse_corpus
 from lm_factuality.benchmarks.factor.load import load_corpus
 from lm_factuality.benchmarks.factor.rows import Row
 from lm_factuality.cli.validation import check_targets
+from lm_factuality.ground.replies import replace_surrogates
 
 pytestmark = pytest.mark.timeout(120)
 

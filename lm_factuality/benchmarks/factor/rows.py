@@ -15,6 +15,7 @@ from jinja2 import TemplateError
 from jinja2.meta import find_undeclared_variables
 
 from lm_factuality.ground.errors import ConfigError
+from lm_factuality.ground.replies import SURROGATE_PATTERN, replace_surrogates
 from lm_factuality.ground.sandbox import BoundedEnvironment
 from lm_factuality.harness.generation import JsonObject
 
@@ -24,7 +25,6 @@ LONE_SURROGATE = (
     "holds half of a surrogate pair, which is not a character; write the character itself or its"
     " whole pair"
 )
-SURROGATE_PATTERN = re.compile("[\ud800-\udfff]")
 
 CellRenderer: TypeAlias = Callable[[Mapping[str, object]], object]
 """Makes a value of the cells of a row, which are given by column."""
@@ -96,21 +96,12 @@ def make_row(
     return Row(
         location=location,
         doc_id=doc_id,
-        prefix=replace_surrogates(prefix),
-        choices=tuple(replace_surrogates(choice) for choice in choices),
+        prefix=replace_surrogates(prefix or ""),
+        choices=tuple(replace_surrogates(choice or "") for choice in choices),
         gold=gold,
         error_types=tuple(error_types),
         problem=_find_problem(prefix, choices, gold, choice_columns),
     )
-
-
-def replace_surrogates(text: str | None) -> str:
-    """Replace halves of surrogate pairs, which cannot be written as UTF-8.
-
-    Returns:
-        The text with U+FFFD in their places. Empty if there is no text.
-    """
-    return SURROGATE_PATTERN.sub("\N{REPLACEMENT CHARACTER}", text or "")
 
 
 def _find_problem(

@@ -34,11 +34,10 @@ from lm_factuality.benchmarks.factor.load import (
 from lm_factuality.benchmarks.factor.rows import (
     LONE_SURROGATE,
     NOT_TEXT,
-    SURROGATE_PATTERN,
     Row,
     cell_text,
-    replace_surrogates,
 )
+from lm_factuality.ground.replies import SURROGATE_PATTERN, replace_surrogates
 from lm_factuality.ground.tables import FORMATS, Table
 
 WHOLE_PREFIX = "full_prefix"
@@ -355,4 +354,4 @@ def _make_document(location: str, doc_id: str, text: str | None) -> TextDocument
     elif SURROGATE_PATTERN.search(text):
         # No tokenizer can encode half of a character.
         problem = LONE_SURROGATE
-    return TextDocument(location, doc_id, replace_surrogates(text), problem)
+    return TextDocument(location, doc_id, replace_surrogates(text or ""), problem)

@@ -14,6 +14,7 @@ from lm_factuality import __version__
 from lm_factuality.ground.errors import DataError
 from lm_factuality.ground.files import parse_json, write_json, write_text
 from lm_factuality.ground.published import cache_folder
+from lm_factuality.ground.replies import replace_surrogates
 from lm_factuality.retrieval.references.links import FAILURE_MEANINGS
 
 # The version of the format of the JSON files.
@@ -122,7 +123,7 @@ class ReferenceCache:
         """
         text = json.dumps({"format": _FORMAT, **asdict(reference)}, ensure_ascii=False, indent=1)
         # An HTML entity in a page can be half of a surrogate pair, which UTF-8 cannot encode.
-        write_text(self.path(reference.url), text.encode("utf-8", "replace").decode("utf-8"))
+        write_text(self.path(reference.url), replace_surrogates(text))
 
 
 class FetchedReference(NamedTuple):

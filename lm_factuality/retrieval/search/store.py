@@ -17,6 +17,7 @@ from lm_factuality.ground.errors import DataError
 from lm_factuality.ground.files import Json, parse_json
 from lm_factuality.ground.published import cache_folder
 from lm_factuality.ground.records import to_model
+from lm_factuality.ground.replies import replace_surrogates
 from lm_factuality.ground.sqlite import exclusive_access, open_store
 from lm_factuality.retrieval.references.cache import CachedReference
 from lm_factuality.retrieval.search.response import FoundPage
@@ -118,13 +119,11 @@ class SearchStore:
             DataError: The store cannot be used.
         """
         text = json.dumps([asdict(page) for page in pages], ensure_ascii=False)
-        # A query comes from a model or a user, who may have written half of a surrogate pair.
-        readable_query = query.encode("utf-8", "replace").decode()
         date = datetime.now(timezone.utc).isoformat(timespec="seconds")
         with self._exclusive_access():
             self._database.execute(
                 "INSERT OR REPLACE INTO searches VALUES (?, ?, ?, ?, ?)",
-                (key, readable_query, service, text, date),
+                (key, replace_surrogates(query), service, text, date),
             )
         return StoredSearch(tuple(pages), date)
 
@@ -153,12 +152,10 @@ class SearchStore:
             DataError: The store cannot be used.
         """
         text = json.dumps(asdict(page), ensure_ascii=False)
-        # An HTML entity in a page can be half of a surrogate pair, which UTF-8 cannot encode.
-        encodable_text = text.encode("utf-8", "replace").decode()
         with self._exclusive_access():
             self._database.execute(
                 "INSERT OR REPLACE INTO pages VALUES (?, ?, ?)",
-                (page.url, encodable_text, page.fetched_at or ""),
+                (page.url, replace_surrogates(text), page.fetched_at or ""),
             )
 
     def _select(self, statement: str, keys: Iterable[str]) -> list[tuple[Any, ...]]:

@@ -19,11 +19,12 @@ from factor_gen.choose import ChosenRow, DocumentOutcome
 from factor_gen.output.folder import finish_earlier_build, refuse_to_overwrite
 from factor_gen.output.write import Provenance, write_benchmark
 from factor_gen.output.write import make_row as make_record
-from factor_gen.records import CUT_WORDS, Candidate, Example, last_words, replace_surrogates
+from factor_gen.records import CUT_WORDS, Candidate, Example, last_words
 from lm_factuality.benchmarks.factor.corpus import parse_corpus
 from lm_factuality.benchmarks.factor.load import load_corpus
 from lm_factuality.benchmarks.factor.rows import Row
 from lm_factuality.ground.errors import DataError
+from lm_factuality.ground.replies import replace_surrogates
 from tests.factor_gen.corpora import contents
 from tests.factor_gen.output.conftest import make_row, make_settings
 
