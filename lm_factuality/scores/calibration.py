@@ -16,12 +16,13 @@ from dataclasses import dataclass
 from typing import NamedTuple
 
 import numpy as np
-from numpy.typing import NDArray
 
 from lm_factuality.scores.intervals import (
     Floats,
     Interval,
+    Numbers,
     mean_of_counts,
+    number_clusters,
     student_quantile,
     wilson_interval,
 )
@@ -89,12 +90,12 @@ def calibration_interval(
 ) -> Interval | None:
     """Compute the 95% interval of the calibration error that unlimited choices would show.
 
-    It contains the true errors that a test does not reject. If the lower end were the true error,
-    the observed error would be 1.96 standard errors above the mean of what is measured, and if the
-    upper end were, it would be 1.96 below. Student's t takes the place of 1.96. The gaps behind
-    each true error are the observed ones, which all shrink by the same number of their standard
-    errors, down to 0 (soft thresholding), or grow by it. If all of them can be 0, i.e. if a test
-    does not reject that the model is calibrated, the lower end is 0.
+    It contains the true errors that fit the observed one. If the lower end were the true error, the
+    observed error would be 1.96 standard errors above the mean of what is then measured, and if the
+    upper end were, it would be 1.96 below. (Student's t takes the place of 1.96.) To try out a true
+    error, all observed gaps are moved: they shrink or grow by the same number of their standard
+    errors, but not below 0. If the observed error fits gaps of 0, i.e. a calibrated model, the
+    lower end is 0.
 
     Args:
         probabilities: The probability that each choice is true.
@@ -116,23 +117,23 @@ def calibration_interval(
 
     t = student_quantile(observed.degrees)
     calibrated = _measured_error(np.zeros_like(observed.gaps), observed)
-    # Otherwise a calibrated model that happens to show a very small error would get [0, 0].
+    # A calibrated model may show an even smaller error by luck, and would then get [0, 0].
     credible_error = max(error, calibrated.quantile(-_MOST_LUCK))
-    # Shrunk by so many standard errors, all gaps are 0.
+    # If they shrink by so many standard errors, all gaps are 0.
     most_shrunk = -float((np.abs(observed.gaps) / observed.stderrs).max())
 
     def upper_excess(shift: float) -> float:
-        """Return how far the upper limit for the moved gaps is above the observed error."""
+        """Return how far the largest error that fits the moved gaps is above the observed one."""
         return _measured_error(observed.moved(shift), observed).quantile(t) - error
 
     def lower_excess(shift: float) -> float:
-        """Return how far the lower limit for the moved gaps is above the observed error."""
+        """Return how far the smallest error that fits the moved gaps is above the observed one."""
         return _measured_error(observed.moved(shift), observed).quantile(-t) - credible_error
 
     low = 0.0
     if error > calibrated.quantile(t):
         low = observed.moved_error(_root(upper_excess, most_shrunk, 0.0))
-    # Gaps that grow by t + 1 standard errors are above all that the test does not reject.
+    # If gaps grow by t + 1 standard errors, the observed error no longer fits them.
     high = observed.moved_error(_root(lower_excess, most_shrunk, t + 1))
     return Interval(low, min(1.0, high))
 
@@ -193,7 +194,7 @@ def _gaps_of_bins(
     """
     values = np.asarray(probabilities, dtype=float)
     truths = np.asarray(is_true, dtype=float)
-    numbers = _cluster_numbers(range(len(values)) if clusters is None else clusters)
+    numbers = np.arange(len(values)) if clusters is None else number_clusters(clusters)
     sizes = np.bincount(numbers)
     true_counts = np.bincount(numbers, truths)
     share_of_true = mean_of_counts(true_counts, sizes)
@@ -205,7 +206,7 @@ def _gaps_of_bins(
     bins = _bin_numbers(values, num_bins)
     choices_of_bins = np.bincount(bins, minlength=num_bins)
     is_used = choices_of_bins > 0
-    # One line for each cluster, with one column for each bin.
+    # A table with a row for each cluster and a column for each bin, whose cells are numbered.
     cells = numbers * num_bins + bins
     sums = np.bincount(cells, values - truths, num_clusters * num_bins)
     sums_of_clusters = sums.reshape(num_clusters, num_bins)[:, is_used] / num_choices
@@ -219,7 +220,7 @@ def _gaps_of_bins(
     has_equal_clusters = bool(covariance.max() < _ROUNDING)
 
     counts = choices_of_bins[is_used]
-    # Half a true and half a false choice are added, since a share of 0 or 1 has no variance.
+    # A share of 0 or 1 would have no variance, so half a true and half a false choice are added.
     shares = (np.bincount(bins, truths, num_bins)[is_used] + 0.5) / (counts + 1)
     variances_of_independent = counts * shares * (1 - shares) / num_choices**2
     diagonal = np.diag_indices_from(covariance)
@@ -227,16 +228,9 @@ def _gaps_of_bins(
     return _Gaps(gaps, covariance, share_of_true.degrees, num_clusters, has_equal_clusters)
 
 
-def _bin_numbers(probabilities: Floats, num_bins: int) -> NDArray[np.intp]:
+def _bin_numbers(probabilities: Floats, num_bins: int) -> Numbers:
     """Return the number of the bin of each probability, from 0. The last bin includes 1."""
     return np.minimum((probabilities * num_bins).astype(np.intp), num_bins - 1)
-
-
-def _cluster_numbers(clusters: Sequence[Hashable]) -> NDArray[np.intp]:
-    """Return the number of the cluster of each choice, from 0."""
-    number_by_cluster: dict[Hashable, int] = {}
-    numbers = [number_by_cluster.setdefault(name, len(number_by_cluster)) for name in clusters]
-    return np.array(numbers, dtype=np.intp)
 
 
 class _Measured(NamedTuple):

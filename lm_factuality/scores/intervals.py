@@ -18,13 +18,14 @@ In all of them, a score is a mean over clusters, or is made of such means:
 """
 
 import math
-from collections.abc import Callable, Hashable, Mapping, Sequence
+from collections.abc import Callable, Hashable, Iterable, Mapping, Sequence
 from typing import NamedTuple
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
 Floats = NDArray[np.float64]
+Numbers = NDArray[np.intp]
 ScoreOfSums = Callable[[Sequence[float]], float]
 """A function that makes a score of the column sums of counts, such as errors / segments."""
 
@@ -128,13 +129,10 @@ def clustered_mean(
         # Only ratios of weights matter. Rows count 1 on average, so that their number is known.
         with np.errstate(invalid="ignore", divide="ignore"):
             scored_weights = scored_weights * (len(scored) / scored_weights.sum())
+    # Without clusters, each row is one of its own.
     numbers = np.arange(len(scored))
     if clusters is not None:
-        number_by_cluster: dict[Hashable, int] = {}
-        for position, index in enumerate(scored):
-            numbers[position] = number_by_cluster.setdefault(
-                clusters[index], len(number_by_cluster)
-            )
+        numbers = number_clusters(clusters[index] for index in scored)
     return _mean_of_clusters(
         sums=_sum_by_cluster(scored_weights * scored_values, numbers),
         weights=_sum_by_cluster(scored_weights, numbers),
@@ -142,9 +140,19 @@ def clustered_mean(
     )
 
 
-def _sum_by_cluster(values: Floats, numbers: NDArray[np.intp]) -> Floats:
+def _sum_by_cluster(values: Floats, numbers: Numbers) -> Floats:
     """Add up the values of each cluster, given the number of each row's cluster from 0."""
     return np.asarray(np.bincount(numbers, values), dtype=float)
+
+
+def number_clusters(clusters: Iterable[Hashable]) -> Numbers:
+    """Replace the names of clusters by numbers from 0, in the order of their first occurrence.
+
+    Example:
+        ``["b", "a", "b"]`` becomes ``[0, 1, 0]``.
+    """
+    numbers: dict[Hashable, int] = {}
+    return np.array([numbers.setdefault(name, len(numbers)) for name in clusters], dtype=np.intp)
 
 
 def ratio_interval(parts: ArrayLike, wholes: ArrayLike) -> Interval | None:
@@ -241,15 +249,17 @@ def balanced_accuracy_interval(counts: ArrayLike) -> Interval | None:
         The interval, or None if fewer than two clusters have positives, or negatives, to judge.
     """
     tp, fp, fn, tn = _columns(counts)
-    recall = ratio_interval(tp, tp + fn)
-    specificity = ratio_interval(tn, tn + fp)
+    positives = tp + fn
+    negatives = tn + fp
+    recall = ratio_interval(tp, positives)
+    specificity = ratio_interval(tn, negatives)
     if recall is None or specificity is None:
         return None
-    correlation = correlation_of(_residuals(tp, tp + fn), _residuals(tn, tn + fp))
+    correlation = correlation_of(_residuals(tp, positives), _residuals(tn, negatives))
     total = sum_interval(
-        float(tp.sum() / (tp + fn).sum()),
+        float(tp.sum() / positives.sum()),
         recall,
-        float(tn.sum() / (tn + fp).sum()),
+        float(tn.sum() / negatives.sum()),
         specificity,
         correlation,
     )
@@ -277,6 +287,7 @@ def count_detection_clusters(measure: str, counts: ArrayLike) -> int:
         The number of clusters. Of the two halves of the balanced accuracy, the smaller one decides.
     """
     tp, fp, fn, tn = _columns(counts)
+    # The denominators of each score.
     wholes = {
         "accuracy": [tp + fp + fn + tn],
         "precision": [tp + fp],
@@ -324,8 +335,8 @@ def pooled_estimate(counts: ArrayLike, score_of_sums: ScoreOfSums) -> ClusteredM
     if not table.size or not np.isfinite(table).all():
         return None
     sums = table.sum(axis=0)
-    # At a bound, such as a precision of 1, a score may not change with a column that it depends on.
-    # A change of all columns leads away from the bound.
+    # Which columns does the score depend on? At a bound, such as a precision of 1, its slope in one
+    # of them may be 0. One count more in every column leads away from the bound.
     depends = score_gradient(score_of_sums, sums + 1.0) != 0
     # Clusters without any count that the score depends on have no part in it.
     num_clusters = int(table[:, depends].any(axis=1).sum())
@@ -340,7 +351,7 @@ def pooled_estimate(counts: ArrayLike, score_of_sums: ScoreOfSums) -> ClusteredM
 
 
 def cluster_influences(counts: Floats, gradient: Floats) -> Floats:
-    """Compute the contribution of each cluster to the error of a score, to the first order.
+    """Compute how far each cluster moves a score, by a linear approximation.
 
     Args:
         counts: One row of counts for each cluster.
@@ -585,7 +596,7 @@ def interval_of_mean(
 def interval_from_stderr(
     value: float, stderr: float, num_rows: int, low: float = 0.0, high: float = 1.0
 ) -> Interval | None:
-    """Compute the 95% interval of a score of which no more is known than its standard error.
+    """Compute the 95% interval of a score from its standard error, if its rows are not known.
 
     Args:
         value: The score.
@@ -776,10 +787,9 @@ def _degrees_of_freedom(leverages: Floats) -> float:
     return trace**2 / (all_pairs + diagonal)
 
 
-def _columns(counts: ArrayLike) -> tuple[Floats, Floats, Floats, Floats]:
-    """Return the columns tp, fp, fn and tn of a table of counts."""
-    table = np.asarray(counts, dtype=float).reshape(-1, 4)
-    return table[:, 0], table[:, 1], table[:, 2], table[:, 3]
+def _columns(counts: ArrayLike) -> Floats:
+    """Return the columns tp, fp, fn and tn of a table of counts with a row for each cluster."""
+    return np.asarray(counts, dtype=float).reshape(-1, 4).T
 
 
 def _residuals(parts: Floats, wholes: Floats) -> Floats:

@@ -31,14 +31,15 @@ from lm_factuality.scores.intervals import (
     ClusteredMean,
     Floats,
     Interval,
+    Numbers,
     ScoreOfSums,
     clustered_mean,
     interval_of_mean,
+    number_clusters,
     score_gradient,
 )
 from lm_factuality.scores.statistics import ratio
 
-Numbers = NDArray[np.intp]
 _ROUNDING = 1e-12  # a variance below this share of the mean square is rounding
 _CAUTION = 1.5  # how much lambda is shrunk because of its own error
 _MAX_LEVERAGE = 0.9  # of a label on lambda; at 1 its corrected deviation would be infinite
@@ -137,17 +138,11 @@ def corrected_mean(
         # None becomes NaN, which is never read.
         people_counts=np.column_stack([np.array(labels, dtype=float), ones]),
         is_labelled=np.array([label is not None for label in labels], dtype=bool),
-        clusters=np.arange(num_rows) if clusters is None else _number(clusters),
-        strata=np.zeros(num_rows, int) if strata is None else _number(strata),
+        clusters=np.arange(num_rows) if clusters is None else number_clusters(clusters),
+        strata=np.zeros(num_rows, int) if strata is None else number_clusters(strata),
         weights=ones,
     )
     return correct_by_labels(units, lambda sums: ratio(sums[0], sums[1]), low, high)
-
-
-def _number(keys: Sequence[Hashable]) -> Numbers:
-    """Return a number for each key, from 0 in the order of their first occurrence."""
-    numbers: dict[Hashable, int] = {}
-    return np.array([numbers.setdefault(key, len(numbers)) for key in keys], dtype=int)
 
 
 # Labels that all have a weight of 0 give sums that are not finite, and these give no score.
@@ -161,9 +156,10 @@ def correct_by_labels(
 ) -> Estimate | None:
     """Correct a judge's score by people's labels of some units (prediction-powered inference).
 
-    The score is computed from corrected sums: lambda times the judge's counts of all units, plus
-    people's counts less lambda times the judge's of the labelled units, which stand for all units.
-    If this carries the score to one of its bounds, people's own score is returned instead.
+    The score is computed from corrected sums: the judge's counts of all units, times lambda, plus
+    the corrections by people in the labelled units, i.e. people's counts less lambda times the
+    judge's. Each labelled unit stands for several units. If the correction carries the score to one
+    of its bounds, the score of people's labels alone is returned instead.
 
     Args:
         units: The judge's counts of all units, and people's counts of the labelled ones.
@@ -192,13 +188,14 @@ def correct_by_labels(
     if math.isnan(score):
         return None
     own_score = score_of_sums(sample.sums(0.0).tolist())
-    # The interval takes p * (1 - p) for the variance of a trial. A correction that leaves less than
-    # a quarter of it carries the score to a bound or beyond, and people's own score is better.
+    # The interval takes p * (1 - p) for the variance of a trial. If the correction leaves less than
+    # a quarter of it, the score is near a bound or beyond, and people's own score is better.
     room = (score - low) * (high - score)
     if judge_weight > 0 and room < (own_score - low) * (high - own_score) / 4:
         return correct_by_labels(units, score_of_sums, low, high, judge_weight=0.0)
 
-    # How much the score changes with each sum, so that errors of sums become one of the score.
+    # The gradient says how much the score changes with each sum. It turns the errors of the sums
+    # into the error of the score.
     gradient = score_gradient(score_of_sums, sums)
     estimate = sample.clustered_mean(score, gradient, judge_weight)
     if estimate is None:
@@ -243,6 +240,7 @@ def _merge_small_strata(units: Units) -> Numbers:
 class _LabelledSample:
     """The labelled units as a sample of all units that was drawn by groups (strata).
 
+    If a stratum of 100 units has 20 labels, each of them stands for 5 units: its weight is 5.
     Arrays have one element (or row) for each labelled unit, unless their name says otherwise.
     """
 
@@ -261,18 +259,20 @@ class _LabelledSample:
         self.stratum_sizes = np.bincount(units.strata)
         self.labels_per_stratum = np.bincount(self.strata)
 
-        # The labels of a stratum together stand for all its units, even if some of the units that
-        # were drawn have no answer (Hájek's estimator).
+        # Weights add up to the size of the stratum, even if people left out some of the units that
+        # were drawn (Hájek's estimator).
         drawn_weights = units.weights[labelled]
         total_weights = np.bincount(self.strata, drawn_weights)
         self.weights = drawn_weights * (self.stratum_sizes / total_weights)[self.strata]
 
-        # Labels lie closer to their own mean than to that of their stratum, so squared deviations
-        # are too small by (n - 1) / n. A stratum may be labelled completely by one label.
+        # Squared deviations are multiplied by n / (n - 1), as in any variance of a sample of n
+        # labels: labels lie closer to their own mean than to that of the whole stratum. The only
+        # label of a stratum has no deviation.
         degrees = np.maximum(1, self.labels_per_stratum - 1)
-        self.enlargements = (self.labels_per_stratum / degrees)[self.strata]
-        # How much a label counts for lambda, since it stands for w - 1 unlabelled units.
-        self.influences = np.maximum(0.0, self.weights * (self.weights - 1))
+        self.square_factors = (self.labels_per_stratum / degrees)[self.strata]
+        # A label of weight w stands for w - 1 unlabelled units. The more they are, the more the
+        # label counts when lambda is chosen.
+        self.tuning_weights = np.maximum(0.0, self.weights * (self.weights - 1))
 
     def sums(self, judge_weight: float) -> Floats:
         """Compute the corrected column sums, lambda * sum(f) + sum(w * (y - lambda * f)).
@@ -314,12 +314,12 @@ class _LabelledSample:
         judge_scores = self.units.judge_counts @ gradient
         squares = np.bincount(self.units.strata, judge_scores**2) / self.stratum_sizes
         means = np.bincount(self.units.strata, judge_scores) / self.stratum_sizes
-        variance = float(self.influences @ (squares - means**2)[self.strata])
+        variance = float(self.tuning_weights @ (squares - means**2)[self.strata])
         # A judge that counts the same for every unit of a stratum says nothing about any.
-        if variance <= _ROUNDING * float(self.influences @ squares[self.strata]):
+        if variance <= _ROUNDING * float(self.tuning_weights @ squares[self.strata]):
             return 0.0
 
-        factors = self.influences * self.enlargements
+        factors = self.tuning_weights * self.square_factors
         people = self._stratum_deviations(self.people_counts @ gradient)
         judge = self._stratum_deviations(self.judge_counts @ gradient)
         covariance = float(factors @ (people * judge))
@@ -345,7 +345,7 @@ class _LabelledSample:
             The leverages, from 0 to 0.9.
         """
         deviations = self._stratum_deviations(self.judge_counts @ gradient)
-        squares = self.influences * self.enlargements * deviations**2
+        squares = self.tuning_weights * self.square_factors * deviations**2
         # If the judge's scores do not vary, the sum is 0, and 1.0 avoids a division by it.
         return np.minimum(squares / (float(squares.sum()) or 1.0), _MAX_LEVERAGE)
 
@@ -376,10 +376,10 @@ class _LabelledSample:
         deviations = self._stratum_deviations(corrections)
         # Deviations are enlarged where they stand for unlabelled units. A label with leverage pulls
         # lambda towards itself, so its own deviation looks too small (HC2 of regressions).
-        enlargements = self.enlargements
+        square_factors = self.square_factors
         if judge_weight > 0:
-            enlargements = enlargements / (1 - self._leverages(gradient))
-        errors = deviations * (1 + (self.weights - 1) * np.sqrt(enlargements))
+            square_factors = square_factors / (1 - self._leverages(gradient))
+        errors = deviations * (1 + (self.weights - 1) * np.sqrt(square_factors))
 
         # All units of a stratum get its mean correction. Labels add their deviations from it.
         corrected_scores = judge_weight * (self.units.judge_counts @ gradient)
