@@ -97,11 +97,10 @@ class ConstantAnswer(UntrainedModel):
 
     def _until(self, stop: str | Sequence[str] | None) -> str:
         """Return the answer up to the first stop string that it contains."""
-        stops = [stop] if isinstance(stop, str) else list(stop or ())
-        # -1 stands for a stop string that the answer does not contain.
-        ends = [self._answer.find(text) for text in stops if text]
-        # Without any of them the answer is not cut, because a slice up to None is the whole text.
-        return self._answer[: min((end for end in ends if end >= 0), default=None)]
+        stops = [stop] if isinstance(stop, str) else stop or ()
+        # An empty stop string would be found at once, and is ignored.
+        ends = [self._answer.find(text) for text in stops if text and text in self._answer]
+        return self._answer[: min(ends, default=len(self._answer))]
 
 
 class SurfaceBaseline(UntrainedModel):

@@ -20,10 +20,7 @@ from transformers import PreTrainedModel
 
 from lm_factuality.ground.errors import ConfigError
 from lm_factuality.ground.settings import Number, Strict, Text
-from lm_factuality.models.tree.logits import (
-    SelectPositions,
-    device_of,
-)
+from lm_factuality.models.tree.logits import SelectPositions, device_of
 
 Share = Annotated[float, Field(ge=0, le=1)]
 
@@ -124,15 +121,15 @@ class DoLa(Method):
 
         Returns:
             The divergence in nats, shape [positions]. With ``formula="paper"``, it is the
-            Jensen-Shannon divergence minus log 2. Many early layers hardly overlap with the last,
-            so their divergence is near log 2, where float32 would round the differences away.
+            Jensen-Shannon divergence minus log 2, because only the order of layers matters. Many
+            early layers have a divergence near log 2, where float32 would round differences away.
         """
         if self.formula == "code":
             # The log-probabilities of the mean of both distributions.
             mixture = torch.logaddexp(p, q) - math.log(2)
             return (mixture.exp() * (mixture - 0.5 * (p + q))).sum(-1)
-        # The logarithm of p's probability over the mixture's is log 2 - softplus(q - p). Without
-        # the log 2 of each term, the small differences between layers are not rounded away.
+        # The logarithm of p's probability over the mixture's is log 2 - softplus(q - p). The log 2
+        # of each term is left out.
         return -0.5 * (p.exp() * softplus(q - p) + q.exp() * softplus(p - q)).sum(-1)
 
 
@@ -248,7 +245,7 @@ def choose_layers(layers: str | int | Sequence[int], num_layers: int, is_tied: b
     # Compare as text, because the command line gives "2" and YAML gives 2.
     texts = {str(number) for number in numbers}
     chosen_layers = [layer for layer in range(num_layers) if str(layer) in texts]
-    # A text that is the number of no layer makes the list shorter than the set.
+    # The list is shorter than the set if a text is not the number of a layer.
     if not texts or len(chosen_layers) < len(texts):
         raise ConfigError(
             f"hf-dola: layers is {layers!r}; expected low, high or numbers such as 0+2+4, from 0"
@@ -301,7 +298,7 @@ class EarlyExits:
         tokens = torch.arange(1, 4, device=device_of(model))[None]
         output = model(input_ids=tokens, output_hidden_states=True, use_cache=False)
         # The last of these states has already gone through the final norm.
-        if not _is_near(self._multiply(output.hidden_states[-1]), output.logits):
+        if not _is_near(self._output_logits(output.hidden_states[-1]), output.logits):
             raise ConfigError(
                 "hf-dola: the model's logits are not its last hidden state times its output"
                 " embedding"
@@ -348,10 +345,14 @@ class EarlyExits:
         """
         if self._norm is not None:
             states = self._norm(states)
-        return self._multiply(states)
+        return self._output_logits(states)
 
-    def _multiply(self, states: Tensor) -> Tensor:
-        """Multiply hidden states by the output embedding and limit the logits by the soft cap."""
+    def _output_logits(self, states: Tensor) -> Tensor:
+        """Turn hidden states into logits as the model's own last step does.
+
+        They are multiplied by the output embedding and, in models such as Gemma 2, limited to a
+        range around 0 (soft cap).
+        """
         weight = self._output_embedding.weight
         logits: Tensor = self._output_embedding(states.to(weight.device, weight.dtype))
         if self._softcap is not None:

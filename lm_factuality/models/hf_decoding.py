@@ -99,10 +99,10 @@ class HFDecoding(HFTree):
         return {**super().get_model_info(), "decoding": self.method.model_dump()}
 
     def require_engine(self, engine: PackedEngine | None) -> PackedEngine:
-        """Return the engine if there is one.
+        """Return an engine, after checking that the model has one.
 
         Raises:
-            ConfigError: There is none, because the model cannot share tokens between requests.
+            ConfigError: It has none, because it cannot share tokens between requests.
         """
         if engine is None:
             raise ConfigError(

@@ -69,14 +69,15 @@ class HFTree(HFLM):  # type: ignore[misc]
 
     @functools.cached_property
     def engine(self) -> PackedEngine | None:
-        """The engine that computes the positions which requests share only once.
+        """The engine that scores many requests at once, without computing any beginning twice.
 
-        On first use, it is built and tried: it scores a few random token sequences, and its scores
-        are compared with the model's own. Later uses return the same engine.
+        Two requests that begin with the same 100 tokens, for example, have these computed only
+        once. On first use, the engine is built and tried out: it scores a few random token
+        sequences, and its scores are compared with the model's own.
 
         Returns:
-            The engine, or None if the model is no decoder or cannot share positions between
-            requests. Then every request is scored by itself, as in HFLM.
+            The engine. None if the model is no decoder, or the scores differ. Then every request is
+            scored by itself, as in HFLM.
         """
         packed_engine = None
         if self.backend == "causal":
@@ -100,7 +101,8 @@ class HFTree(HFLM):  # type: ignore[misc]
         Args:
             settings_class: The pydantic class of the settings, such as `DoLa`.
             options: The options of the lm_eval model, such as ``{"pretrained": "gpt2", "layers":
-                "low"}``. The fields of the class are removed from them, so that HFLM gets the rest.
+                "low"}``. Those that the class has as fields, such as ``layers``, are removed. HFLM,
+                which would refuse them, gets the rest.
 
         Raises:
             ConfigError: A setting has no valid value.
@@ -224,10 +226,11 @@ class HFTree(HFLM):  # type: ignore[misc]
     def split_into_batches(self, requests: Sequence[TokenRequest]) -> list[list[int]] | None:
         """Divide requests into batches of several forward passes, whose answers are kept together.
 
-        Requests that begin alike share what is computed, so they stay together where they can.
+        Requests that begin alike share what is computed, so they stay in one batch if possible.
 
         Args:
-            requests: As in `score_tokens`.
+            requests: The cache key, the context and the continuation of each request. Context and
+                continuation are lists of token ids.
 
         Returns:
             The indices of the requests in each batch; None if HFLM scores the requests.
@@ -242,11 +245,12 @@ class HFTree(HFLM):  # type: ignore[misc]
         previous: list[int] = []
         for index in sorted(range(len(requests)), key=sequences.__getitem__):
             sequence = sequences[index]
-            # The whole common beginning would take long to find, and is hardly longer than this.
+            # Requests of one document begin alike, and comparing a few tokens is fast.
             shares_document = sequence[:_TOKENS_OF_DOCUMENT] == previous[:_TOKENS_OF_DOCUMENT]
             if num_tokens >= max_tokens and not shares_document:
                 batches.append([])
                 num_tokens = 0
+            # The tokens of a context that the previous request has too are computed once.
             context = requests[index][1]
             is_same_context = previous[: len(context)] == context
             num_tokens += len(sequence) - (len(context) if is_same_context else 0)
@@ -295,9 +299,9 @@ class HFTree(HFLM):  # type: ignore[misc]
     def _budget(self, trie: TokenTrie) -> PassBudget:
         """Return how many tokens and targets one forward pass may hold.
 
-        A target is a position whose next token is scored. Logits are stored only there, so the
-        number of targets limits the memory for logits. A numeric ``batch_size`` of 8, for example,
-        allows as many tokens as 8 copies of the longest input have.
+        A target is a position whose next token is scored. Logits are stored only for targets, so
+        the limit of targets is one of memory. The limit of tokens follows from ``batch_size``: 8,
+        for example, allows as many tokens as 8 copies of the longest input have.
 
         Args:
             trie: The tokens of all requests, which tell the length of the longest input.
@@ -307,7 +311,8 @@ class HFTree(HFLM):  # type: ignore[misc]
         if self.device.type == "cpu":
             max_targets = max_tokens // _TOKENS_PER_TARGET
         else:
-            # An accelerator is fastest with as many targets as its memory allows.
+            # An accelerator is fastest with as many targets as its memory allows. A target has a
+            # logit for each token of the vocabulary.
             vocab_size = len(self.model.get_input_embeddings().weight)
             max_targets = _MAX_LOGITS_OF_ACCELERATORS // vocab_size
         return PassBudget(max_tokens, max(_MIN_TARGETS, max_targets))

@@ -222,7 +222,7 @@ class Search:
         if rule:
             new_bans = dict.fromkeys(self._article_keys(hit), hit.number)
             earlier_bans = self.banned[row]
-            # The right side of | wins, so an article keeps the passage that revealed it first.
+            # An article keeps the passage that revealed it first, because the right side of | wins.
             self.banned[row] = new_bans | earlier_bans
         return rule
 
@@ -335,7 +335,7 @@ def _word_sequences(text: str, length: int) -> frozenset[WordSequence]:
 
 
 def _pieces(text: str, sequence_length: int) -> list[str]:
-    """Split a text into overlapping pieces to search for.
+    """Split a text into overlapping pieces, each of which becomes a query.
 
     Args:
         text: The text of a document.

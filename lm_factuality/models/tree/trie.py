@@ -397,12 +397,13 @@ def _join_short_runs(runs: Sequence[tuple[int, int]], depths: Ints) -> list[tupl
     for start, stop in runs:
         # A long run stays alone, because its attention needs no mask and is then faster.
         is_short = stop - start < LONG_RUN
-        # Different trees share no keys.
+        # A run that begins at a root is of another tree, and attends to no earlier position.
         is_in_tree = depths[start] > 0
         can_join = is_last_short and is_short and is_in_tree
         if can_join and stop - joined[-1][0] <= MAX_JOINED_QUERIES:
-            # The run becomes one with those before it.
-            start, _ = joined.pop()
-        joined.append((start, stop))
+            first_start, _ = joined[-1]
+            joined[-1] = (first_start, stop)
+        else:
+            joined.append((start, stop))
         is_last_short = is_short
     return joined
