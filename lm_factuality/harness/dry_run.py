@@ -250,7 +250,10 @@ class _Speed:
     """Seconds of a request, besides its tokens. None if the speed is unknown."""
 
     per_prompt_token: float = 0.0
+    """Seconds of each token that the model reads."""
+
     per_answer_token: float = 0.0
+    """Seconds of each token that the model writes."""
 
     def seconds(self, num_requests: int, prompt_tokens: int, answer_tokens: int) -> float | None:
         """Return the seconds that requests take; None if the speed is unknown."""
@@ -269,9 +272,8 @@ def _speed_of(config: LmEvalPart) -> _Speed:
         concurrency = max(1, int(config.model_args.get("num_concurrent") or 1))
         return _Speed(
             f"{ASSUMED_SPEED} (assumed), {concurrency} at once",
-            SECONDS_PER_REQUEST / concurrency,
-            0.0,
-            1 / TOKENS_PER_SECOND / concurrency,
+            per_request=SECONDS_PER_REQUEST / concurrency,
+            per_answer_token=1 / TOKENS_PER_SECOND / concurrency,
         )
     num_parameters = _num_parameters(str(config.model_args.get("pretrained") or ""))
     if not num_parameters:
@@ -282,9 +284,9 @@ def _speed_of(config: LmEvalPart) -> _Speed:
     return _Speed(
         f"matrix products on this machine, for {num_parameters / 1e6:,.0f} million parameters;"
         " expect a factor of two",
-        0.0,
-        num_parameters * _seconds_per_parameter(_READ_ROWS, device),
-        num_parameters * _seconds_per_parameter(num_texts, device),
+        per_request=0.0,
+        per_prompt_token=num_parameters * _seconds_per_parameter(_READ_ROWS, device),
+        per_answer_token=num_parameters * _seconds_per_parameter(num_texts, device),
     )
 
 

@@ -628,20 +628,17 @@ def identity_of(lm: LM, settings: Mapping[str, Any]) -> str:
     for package in _PACKAGES:
         with suppress(PackageNotFoundError):
             versions[package] = version(package)
+    # Only a local model has weights, whose data type changes its answers.
+    weights_dtype = getattr(getattr(lm, "model", None), "dtype", None)
     identity = {
         **settings,
         "model_args": arguments,
         "class": type(lm).__name__,
         "attributes": attributes,
-        "dtype": [str(getattr(lm, "softmax_dtype", None)), str(_dtype_of(lm))],
+        "dtype": [str(getattr(lm, "softmax_dtype", None)), str(weights_dtype)],
         "versions": versions,
     }
     return json.dumps(identity, sort_keys=True, default=str)
-
-
-def _dtype_of(lm: LM) -> object:
-    """Return the data type of a local model's weights, or None."""
-    return getattr(getattr(lm, "model", None), "dtype", None)
 
 
 def _identify(value: object) -> object:

@@ -100,7 +100,7 @@ def run(
     with (
         _readable_tables(current) as printed_results,
         _without_lm_eval_tasks() if is_suite_only else nullcontext(),
-        _without_git() if not _is_in_checkout(Path.cwd()) else nullcontext(),
+        _without_git_outside_checkouts(),
         reported_stage(f"loading --model {options['model']}", current.is_evaluating),
         explained_failures(options["model"], str(options["model_args"].get("base_url") or "")),
         _with_suite_clients(),
@@ -428,14 +428,12 @@ def _without_lm_eval_tasks() -> Iterator[None]:
         yield
 
 
-def _is_in_checkout(folder: Path) -> bool:
-    """Tell whether a folder is in a checkout of a git repository."""
-    return any((parent / ".git").exists() for parent in (folder, *folder.parents))
-
-
-def _without_git() -> AbstractContextManager[None]:
-    """Keep lm_eval from asking git for a commit, which prints an error outside a checkout."""
+def _without_git_outside_checkouts() -> AbstractContextManager[None]:
+    """Keep lm_eval from asking git for a commit where there is none, which prints an error."""
     internal("lm_eval.evaluator:get_git_commit_hash")
+    folder = Path.cwd()
+    if any((parent / ".git").exists() for parent in (folder, *folder.parents)):
+        return nullcontext()
     return replaced(internal("lm_eval.evaluator"), get_git_commit_hash=lambda: None)
 
 

@@ -418,6 +418,8 @@ def _load(path: Path, may_import: bool) -> ConfigOrError:
 def _load_yaml(path: Path, may_import: bool) -> Config:
     """Load a YAML as lm_eval does, but import only the Python functions that may be imported.
 
+    The import of the user's own Python is logged once.
+
     Args:
         path: The YAML, which names functions as in ``!function my_module.my_function``.
         may_import: Whether it may import the user's own Python.
@@ -429,8 +431,16 @@ def _load_yaml(path: Path, may_import: bool) -> Config:
     import_function = internal("lm_eval.tasks._yaml_loader:_import_func_in_yml")
 
     def check_and_import(name: str, folder: Path) -> object:
-        if not _is_trusted_function(name, folder):
-            _check_import_is_allowed(path, name, may_import)
+        """Import a function such as ``my_module.my_function`` from the YAML's folder."""
+        if _is_trusted_function(name, folder):
+            return import_function(name, folder)
+        if not may_import:
+            raise ConfigError(
+                f"{path}: !function {name}: Python that is not the suite's, so it was not imported;"
+                " if you trust its author, import it with --run-code"
+            )
+        text = f"{path}: importing {name}, as its !function says; it is not part of the suite"
+        current_run().log_once(logger, text)
         return import_function(name, folder)
 
     # The loader in C, which lm_eval prefers, crashes on a YAML that is nested too deeply.
@@ -453,26 +463,6 @@ def _is_trusted_function(name: str, folder: Path) -> bool:
     for entry_point in entry_points(group=ENTRY_POINTS):
         trusted_packages.add(entry_point.module.partition(".")[0])
     return module.partition(".")[0] in trusted_packages
-
-
-def _check_import_is_allowed(path: Path, name: str, may_import: bool) -> None:
-    """Check that a YAML may import the user's own Python, and warn once that it does.
-
-    Args:
-        path: The YAML.
-        name: The function that it names.
-        may_import: Whether the import is allowed.
-
-    Raises:
-        ConfigError: The import is not allowed.
-    """
-    if not may_import:
-        raise ConfigError(
-            f"{path}: !function {name}: Python that is not the suite's, so it was not imported; if"
-            " you trust its author, import it with --run-code"
-        )
-    text = f"{path}: importing {name}, as its !function says; it is not part of the suite"
-    current_run().log_once(logger, text)
 
 
 def _check_config(path: Path, config: Config) -> Config:
