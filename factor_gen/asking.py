@@ -21,6 +21,8 @@ from lm_factuality.ground.errors import BackendDownError, ConfigError
 _REFUSAL_STARTS = ("refused: ", "the prompt has ")
 # A greater share of a shard's requests that are refused is an error.
 _MAX_SHARE_REFUSED = 0.5
+# What a section of the settings can have instead of a judge.
+_WITHOUT_JUDGE = {"generate": "generator: rules", "contradiction": "kind: offline"}
 
 
 class AskingStage(abc.ABC):
@@ -100,19 +102,21 @@ def model_use_of(replies: Sequence[ParsedReply[Any]]) -> ModelUse:
     return use
 
 
-def load_judge_with_model(name: str | None, folder: Path) -> JudgeConfig:
+def load_judge_with_model(name: str | None, folder: Path, section: str) -> JudgeConfig:
     """Load the configuration of a judge, and check that the judge has a model that writes text.
 
     Args:
         name: The name of the judge, or its YAML file. None if the settings name no judge.
         folder: The folder from which the path of the file starts.
+        section: The section of the settings that names the judge, for messages.
 
     Raises:
         ConfigError: No judge is named, its YAML cannot be used, or it has no model.
     """
     if name is None:
         raise ConfigError(
-            "generate: the llm generator needs a judge; name one, or set generator to rules"
+            f"{section}: needs a judge; name one, such as judge: my_judge.yaml, or choose"
+            f" {_WITHOUT_JUDGE[section]}"
         )
     # The name may be that of a judge which comes with the package, such as "openai-server".
     path = folder / name
@@ -120,8 +124,8 @@ def load_judge_with_model(name: str | None, folder: Path) -> JudgeConfig:
     # A model that reads prompts writes answers to them. The lexical judge only compares words.
     if not config.capabilities.reads_prompts:
         raise ConfigError(
-            f"generate: judge {name}: the {config.backend} judge writes no text; name a judge"
-            " with a model, or set generator to rules"
+            f"{section}: judge {name}: the {config.backend} judge writes no text; name a judge"
+            f" with a model, or choose {_WITHOUT_JUDGE[section]}"
         )
     return config
 

@@ -35,8 +35,10 @@ _KEY_OF_SINGLE_VALUE = {
     "generate": "generator",
     "contradiction": "kind",
 }
-# Each sentence that is tried costs a question to the model, which asks for all error types at once.
-_DEFAULTS_OF_LLM = {"select": {"draws": 4}, "generate": {"per_type": 2}}
+# Each sentence that is tried costs questions to a model. The writer is asked for all error types at
+# once, and for few contradictions in all.
+_DEFAULTS_OF_MODEL = {"select": {"draws": 4}}
+_DEFAULTS_OF_LLM = {"generate": {"per_type": 3}}
 # These settings say where the build runs and how the work is shared out, not what is built.
 _NOT_DESCRIBED = {"folder", "yaml", "contexts", "engine", "workers", "shard"}
 
@@ -58,7 +60,11 @@ def load_build(path: str | Path) -> BuildSettings:
     """
     file = find_config(Path(path))
     content = _read_with_includes(file)
-    if _find_section("generate", content).get("generator", "llm") == "llm":
+    is_written_by_model = _find_section("generate", content).get("generator", "llm") == "llm"
+    is_checked_by_judge = _find_section("contradiction", content).get("kind") == "judge"
+    if is_written_by_model or is_checked_by_judge:
+        content = _merge_sections(_DEFAULTS_OF_MODEL, content)
+    if is_written_by_model:
         content = _merge_sections(_DEFAULTS_OF_LLM, content)
     # The file may name the benchmark; otherwise the benchmark is called like the file.
     content = {"name": file.stem, **content, "folder": file.parent, "yaml": file}

@@ -29,7 +29,7 @@ from lm_factuality.ground.replies import replace_surrogates
 from lm_factuality.ground.tables import FORMATS, TableRow
 
 # The version of how documents are cleaned and kept. Raise it if either changes.
-CLEANING = 6
+CLEANING = 7
 
 # A file with one of these endings is one document.
 TEXT_ENDINGS = (".txt", ".text", "")

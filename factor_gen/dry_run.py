@@ -14,6 +14,7 @@ from typing import cast
 from factor_gen.asking import AskingStage
 from factor_gen.contradiction.stage import ContradictionStage
 from factor_gen.corpus import describe_corpus, read_documents, split_into_sentences
+from factor_gen.generate.llm.generator import RESERVE
 from factor_gen.records import Candidate, Example
 from factor_gen.settings import BuildSettings
 from factor_gen.stages import StageRunner, open_stage
@@ -21,7 +22,7 @@ from judges.answers import Prices
 from lm_factuality.ground.errors import DataError
 
 # An answer about a contradiction, the writer's or the check's, has about so many tokens.
-_TOKENS_OF_ANSWER = 30
+_TOKENS_OF_ANSWER = 20
 
 
 @dataclass(frozen=True)
@@ -100,7 +101,7 @@ def _imagine_candidates(example: Example, settings: BuildSettings) -> Example:
     """Return an example with candidates that each replace a word of the completion by another."""
     words = example.completion.split()
     candidates = []
-    for number in range(len(example.types) * settings.generate.per_type):
+    for number in range(settings.choose.contradictions + RESERVE):
         index = number % len(words)
         text = " ".join([*words[:index], "something", *words[index + 1 :]])
         error_type = example.types[number % len(example.types)]

@@ -6,13 +6,11 @@ imported only when a filter is used.
 
 from __future__ import annotations
 
-import math
-from collections import Counter
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import asdict, replace
 from functools import cached_property
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, Literal
+from typing import TYPE_CHECKING, Any
 
 from factor_gen.language import ENGLISH
 from factor_gen.records import Candidate, Example, last_words
@@ -22,10 +20,10 @@ from lm_factuality.ground.packages import loading
 
 if TYPE_CHECKING:
     from factor_gen.filter_models import FluencyModel
+    from factor_gen.fluency import Fluency
 
 NOT_FLUENT = "not fluent"
 NOT_SCORED = "not scored"
-LESS_FLUENT = "less fluent than others of its type"
 
 # In another batch, the score of the same sentence differs in the sixth digit.
 DIGITS = 4
@@ -106,19 +104,15 @@ class FilterStage:
             for candidate in example.candidates:
                 comparisons.append(Comparison(context, example.completion, candidate.text))
 
-        scores = []
-        for measure in measure_fluency(self._fluency_model, comparisons, self._language):
-            if measure is None:
-                scores.append(math.nan)
-                continue
-            score = min(fluency.drop + measure.change, fluency.form - measure.better_form)
-            # No limit allows a doubled word.
-            scores.append(min(score, -1.0) if measure.doubles_word else score)
-
-        checked = _apply_scores(examples, scores, "fluency", lambda candidate: 0.0, NOT_FLUENT)
-        if fluency.best is None:
-            return checked
-        return [_reject_less_fluent(example, fluency.best) for example in checked]
+        measures = iter(measure_fluency(self._fluency_model, comparisons, self._language))
+        checked = []
+        for example in examples:
+            candidates = [
+                _check_candidate(candidate, next(measures), fluency)
+                for candidate in example.candidates
+            ]
+            checked.append(replace(example, candidates=tuple(candidates)))
+        return checked
 
     @cached_property
     def _fluency_model(self) -> FluencyModel:
@@ -128,73 +122,28 @@ class FilterStage:
         return FluencyModel(self._settings.fluency or FluencySettings())
 
 
-def _apply_scores(
-    examples: Sequence[Example],
-    scores: Iterable[float],
-    score_name: Literal["fluency"],
-    threshold_of: Callable[[Candidate], float],
-    reason_if_low: str,
-) -> list[Example]:
-    """Set the scores of generated contradictions, and reject those whose score is too low.
+def _check_candidate(
+    candidate: Candidate, measure: Fluency | None, limits: FluencySettings
+) -> Candidate:
+    """Set the fluency of a contradiction, and reject it if it is below a limit.
 
     Args:
-        examples: Documents with their candidates, i.e. the generated contradictions.
-        scores: The scores of the candidates of all documents, in order. NaN if a candidate could
-            not be scored.
-        score_name: The field of the candidate that gets the score.
-        threshold_of: Returns the number that the score of a candidate must exceed.
-        reason_if_low: Why candidates with too low a score are rejected, such as ``not fluent``.
+        candidate: The contradiction. If it was rejected before, it keeps that reason.
+        measure: How its edit changes the likelihood of the sentence. None if it has no score.
+        limits: The limits in nats.
 
     Returns:
-        Copies of the examples. A candidate that was rejected before keeps its reason.
+        A copy with the fluency in nats above the limit that it is nearest to.
     """
-    remaining_scores = iter(scores)
-    scored_examples = []
-    for example in examples:
-        candidates = []
-        for candidate in example.candidates:
-            score = round(next(remaining_scores), DIGITS)
-            if math.isnan(score):
-                # JSON has no NaN: the field of the score stays None.
-                reason = NOT_SCORED
-            else:
-                reason = "" if score > threshold_of(candidate) else reason_if_low
-                # The field has the name of the score, so that it cannot be written as a keyword.
-                field: dict[str, Any] = {score_name: score}
-                candidate = replace(candidate, **field)
-            # A candidate that an earlier filter rejected keeps that reason.
-            candidates.append(replace(candidate, rejected=candidate.rejected or reason))
-        scored_examples.append(replace(example, candidates=tuple(candidates)))
-    return scored_examples
-
-
-def _reject_less_fluent(example: Example, max_per_type: int) -> Example:
-    """Reject all but the most fluent contradictions of each error type.
-
-    Args:
-        example: A document whose generated contradictions have a score of fluency.
-        max_per_type: How many candidates of each type stay.
-
-    Returns:
-        A copy of the example, with its candidates in the same order.
-    """
-    # Indices are sorted instead of candidates, because the candidates must keep their order. One
-    # without a score was rejected already, so that its place does not matter.
-    candidates = list(example.candidates)
-    most_fluent_first = sorted(
-        range(len(candidates)), key=lambda index: candidates[index].fluency or 0, reverse=True
-    )
-
-    num_by_type: Counter[str] = Counter()
-    for index in most_fluent_first:
-        candidate = candidates[index]
-        # A candidate that failed a filter takes no place from others.
-        if candidate.rejected:
-            continue
-        num_by_type[candidate.type] += 1
-        if num_by_type[candidate.type] > max_per_type:
-            candidates[index] = replace(candidate, rejected=LESS_FLUENT)
-    return replace(example, candidates=tuple(candidates))
+    if measure is None:
+        return replace(candidate, rejected=candidate.rejected or NOT_SCORED)
+    score = min(limits.drop + measure.change, limits.form - measure.better_form)
+    # No limit allows a doubled word.
+    if measure.doubles_word:
+        score = min(score, -1.0)
+    score = round(score, DIGITS)
+    reason = "" if score > 0 else NOT_FLUENT
+    return replace(candidate, fluency=score, rejected=candidate.rejected or reason)
 
 
 def model_fingerprint(settings: NliSettings | FluencySettings) -> dict[str, Any]:

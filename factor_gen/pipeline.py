@@ -144,7 +144,10 @@ def _build_in_locked_folder(
 
     # Opening the stages now shows at once if one of them lacks a package or a model.
     with closing(StageRunner(settings, opener)) as runner:
-        fingerprints = {stage: dict(runner.open(stage).fingerprint) for stage in STAGES}
+        stages = {name: runner.open(name) for name in STAGES}
+        fingerprints = {name: dict(stage.fingerprint) for name, stage in stages.items()}
+        # Only stages that ask the model of a judge have prices.
+        prices = {name: getattr(stage, "prices", None) for name, stage in stages.items()}
 
     # These two folders keep the shards of an earlier build if they were made with the same plan:
     # one has the documents of the corpus, and one has them after all stages.
@@ -162,7 +165,7 @@ def _build_in_locked_folder(
     outcomes = choose_rows(settings.choose, settings.seed, examples)
     # The manifest must not name the folders of this machine.
     published_fingerprints = shorten_paths(fingerprints)
-    provenance = Provenance(corpus, published_fingerprints, corpus_counts["filtered"])
+    provenance = Provenance(corpus, published_fingerprints, corpus_counts["filtered"], prices)
     return write_benchmark(settings, outcomes, out, provenance)
 
 

@@ -159,7 +159,8 @@ class SelectSettings:
     draws: Count = 40
     """How many sentences are tried until one gives a row of two types; the paper's: 1.
 
-    With the generator ``llm`` the default is 4, because the model is asked about each sentence.
+    If a model writes or checks the candidates, the default is 4, because it is asked about each
+    sentence.
     """
 
     once: Truth = True
@@ -193,7 +194,7 @@ class GenerateSettings:
     per_type: Count = 4
     """How many contradictions of each error type are made at most.
 
-    With the generator ``llm`` the default is 2, because its question asks for all types.
+    With the generator ``llm`` the default is 3, because its question asks for all types.
     """
 
     context: Natural = 100
@@ -278,9 +279,6 @@ class FluencySettings:
 
     form: Annotated[Number, Field(ge=0)] = 3.0
     """How much likelier another form of an edited word may be, in nats."""
-
-    best: Count | None = None
-    """How many of each type, the most fluent, are kept. None, as in the paper: all."""
 
     context: Natural = 60
     """How many words before the completion the model reads; the paper's: 0."""

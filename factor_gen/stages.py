@@ -263,7 +263,12 @@ def _open_generator(settings: BuildSettings) -> Stage:
         from factor_gen.generate.llm.generator import LLMGenerator
 
         # The YAML of the judge and the prompts may be in the folder of the build's YAML.
-        return LLMGenerator(settings.generate, settings.folder, language=language)
+        return LLMGenerator(
+            settings.generate,
+            settings.folder,
+            language=language,
+            row_size=settings.choose.contradictions,
+        )
 
     from factor_gen.generate.rules.generator import RulesGenerator
 

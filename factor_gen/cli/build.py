@@ -158,7 +158,7 @@ def _print_candidate_counts(built: "BuiltBenchmark") -> None:
     rows.append(("choose", "not needed, or too few for a row", f"{num_left:,}"))
     rows.append(("", "in the rows of the benchmark", f"{num_chosen:,}"))
     print_table(
-        f"What became of {built.candidates:,} contradictions",
+        f"What became of {built.candidates:,} contradictions of the sentences that were kept",
         ("stage", "reason", "#contradictions"),
         rows,
     )
@@ -183,10 +183,11 @@ def _print_model_use(built: "BuiltBenchmark") -> None:
     for stage, use in built.model_use.items():
         tokens = use.prompt_tokens + use.answer_tokens
         counts = (use.requests, use.prompt_tokens, use.answer_tokens, tokens / built.rows)
-        rows.append((stage, *(f"{count:,.0f}" for count in counts)))
+        cells = [f"{count:,.0f}" for count in counts]
+        rows.append((stage, *cells, format_number(built.cost(stage), ",.4f")))
         if use.uncounted:
             notes.append(f"{stage}: the server counted no tokens of {use.uncounted:,} answers.")
-    columns = ("stage", "#requests", "#prompt tokens", "#answer tokens", "#tokens a row")
+    columns = ("stage", "#requests", "#prompt tokens", "#answer tokens", "#tokens a row", "#USD")
     print_table("What was asked of models", columns, rows, notes)
 
 

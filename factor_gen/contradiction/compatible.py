@@ -11,7 +11,7 @@ from factor_gen.contradiction.changes import TextChange, find_changes
 from factor_gen.contradiction.places import DATA, is_within
 from factor_gen.text.analysis import CARDINALS, TENS
 from factor_gen.text.conditions import Tables, TokenContext
-from factor_gen.text.lists import WORDS, read_rows
+from factor_gen.text.lists import WORDS, read_rows, read_word_lists
 
 COMPATIBLE_REASONS = (
     "part of a name or reference",
@@ -20,12 +20,15 @@ COMPATIBLE_REASONS = (
     "a time within the other",
     "times that may both hold",
     "a place within the other, or the same",
+    "an example among others",
+    "part of what may be, or of a condition",
 )
 """Why a sentence may be true both before and after an edit.
 
 Each reason is the name of a table of ``compatible.yaml``. The first one that matches counts.
 """
 
+NEGATIONS = frozenset(read_word_lists(DATA)["negations"])
 _NUMBER = rf"\d+(?:,\d{{3}})*(?:\.\d+)?|\b(?:{'|'.join((*CARDINALS, *TENS))})\b"
 _QUANTITY = re.compile(rf"(?<![\w.])[$€£¥]?({_NUMBER})", re.IGNORECASE)
 _VALUES = {word: float(value) for value, word in enumerate(CARDINALS, 1)}
@@ -38,7 +41,9 @@ _DATE_WORD = (
 _DATE_BEFORE = re.compile(rf"(?:\b{_DATE_WORD},?\s){{1,6}}\Z")
 _DATE_AFTER = re.compile(rf"\A(?:,?\s?{_DATE_WORD}\b)+")
 _NEAR = 60  # characters on either side of an edit
+_LONGEST_CLAUSE = 400  # characters before an edit
 _QUANTITY_NEAR = 40  # characters before or after an edit that are searched for a quantity
+_CLAUSE_END = re.compile(r"[;:]|\.(?!\w)|,(?! (?:and|or)\b)|\s[-–—]+\s")
 _ALMOST_ZERO = 1e-9  # stands for 0: all multiples of 0 are equal, so "over 0" would be no range
 
 
@@ -125,6 +130,7 @@ def veto_of_change(change: TextChange) -> str | None:
         "before": [change.before[-_NEAR:]],
         "after": [change.after[:_NEAR]],
         "all before": [change.before],
+        "clause": [_CLAUSE_END.split(change.before[-_LONGEST_CLAUSE:])[-1]],
     }
     # A context usually selects tokens of a sentence. The tables of compatible.yaml ask only for
     # these texts and for the change itself, so no tokens are selected.
@@ -281,7 +287,7 @@ def _parts_of_date(date: str) -> dict[str, str]:
 _TABLES = Tables(
     __package__,
     "data/compatible.yaml",
-    {**WORDS, "number": frozenset([_NUMBER])},
+    {**WORDS, "number": frozenset([_NUMBER]), "denial": NEGATIONS},
     {
         "open quantities": lambda context: (_quantities_overlap(context.sentence),),
         "time within": lambda context: (_dates_agree(context.sentence),),

@@ -23,15 +23,19 @@ from judges.typed import ParsedReply, Reply
 PROMPTS_FOLDER = Path(__file__).resolve().parent / "prompts"
 PROMPT = "exclude"
 NOT_ASKED = "not checked, as others of the sentence were"
+IMPLAUSIBLE = "nobody would write it"
+# An answer has so many tokens beside its decisions, and so many for each of them.
+_ANSWER_TOKENS = 50
+_DECISION_TOKENS = 60
 
 
 # The docstrings of the two types below are part of the JSON schema that a judge is asked with.
 class Decision(Reply):
-    """Whether a sentence can be true both before and after a change."""
+    """Whether a sentence can be true both before and after a change, and makes sense after it."""
 
     number: int
     words: str
-    both: Literal["yes", "no"]
+    verdict: Literal["excludes", "both", "odd"]
 
 
 class Decisions(Reply):
@@ -44,7 +48,12 @@ class JudgeCheck(AskingStage):
     """The check that asks a judge about the candidates of each sentence."""
 
     def __init__(
-        self, settings: JudgeSettings, judge: str | None, folder: Path, store: Path | None = None
+        self,
+        settings: JudgeSettings,
+        judge: str | None,
+        folder: Path,
+        store: Path | None = None,
+        row_size: int = 1,
     ) -> None:
         """Read the judge's YAML. The model is opened when it is first needed.
 
@@ -53,13 +62,15 @@ class JudgeCheck(AskingStage):
             judge: The name of the judge, or its YAML.
             folder: The folder from which the path of the YAML starts.
             store: Where the answers are kept. None: in the store that all judges share.
+            row_size: How many contradictions a row has. Nothing is asked about fewer candidates.
 
         Raises:
             ConfigError: The YAML cannot be used, or the judge has no model that writes text.
         """
-        config = load_judge_with_model(judge, folder)
+        config = load_judge_with_model(judge, folder, "contradiction")
         super().__init__(config, Prompts({}, PROMPTS_FOLDER), store)
         self._settings = settings
+        self._row_size = row_size
 
     @property
     def fingerprint(self) -> Mapping[str, Any]:
@@ -68,6 +79,7 @@ class JudgeCheck(AskingStage):
             "kind": "judge",
             **self._fingerprint_of_judge(PROMPT),
             "candidates": self._settings.candidates,
+            "row size": self._row_size,
             "context": self._settings.context,
         }
 
@@ -78,13 +90,16 @@ class JudgeCheck(AskingStage):
             examples: Documents with their candidates.
 
         Returns:
-            The documents. Candidates that the judge was not asked about are rejected, too.
+            The documents. Candidates beyond those that the judge was asked about are rejected, too.
+            Those of a document that has too few for a row stay as they are.
 
         Raises:
             BackendDownError: The model cannot be reached, or gave no answer to some questions.
                 Answers received so far stay in the store.
         """
-        to_ask = [example for example in examples if open_candidates(example)]
+        to_ask = [
+            example for example in examples if len(open_candidates(example)) >= self._row_size
+        ]
         # A question to the judge loads its model, which takes long, so none is asked in vain.
         if not to_ask:
             return list(examples)
@@ -116,8 +131,15 @@ class JudgeCheck(AskingStage):
             self._template_variables(example, self._choose_candidates(example))
             for example in examples
         ]
+        max_tokens = _ANSWER_TOKENS + _DECISION_TOKENS * self._settings.candidates
         return judge.ask_typed(
-            PROMPT, Decisions, variables, "contradictory?", check=_find_problem, samples=1
+            PROMPT,
+            Decisions,
+            variables,
+            "contradictory?",
+            check=_find_problem,
+            samples=1,
+            max_tokens=max(max_tokens, self._config.decoding.max_tokens),
         )
 
     def _choose_candidates(self, example: Example) -> list[Candidate]:
@@ -189,7 +211,8 @@ def _reasons_of(decisions: Decisions | None, count: int) -> list[str]:
     if decisions is None:
         return [NOT_SCORED] * count
     in_order = sorted(decisions.changes, key=lambda decision: decision.number)
-    return [NOT_CONTRADICTORY if decision.both == "yes" else "" for decision in in_order]
+    reason_of_verdict = {"excludes": "", "both": NOT_CONTRADICTORY, "odd": IMPLAUSIBLE}
+    return [reason_of_verdict[decision.verdict] for decision in in_order]
 
 
 def _reject_candidates(example: Example, reasons: Mapping[Candidate, str]) -> Example:

@@ -14,7 +14,7 @@ from itertools import permutations
 from typing import Any, Literal
 
 from factor_gen.contradiction.changes import TextChange, find_changes
-from factor_gen.contradiction.compatible import veto_of_change
+from factor_gen.contradiction.compatible import NEGATIONS, veto_of_change
 from factor_gen.contradiction.places import DATA
 from factor_gen.contradiction.stage import open_candidates, with_checked
 from factor_gen.contradiction.wordnet import (
@@ -51,13 +51,8 @@ _NUMBER = re.compile(
     rf"|(?:{'|'.join((*LISTS['cardinals'], *LISTS['tens'], *LISTS['ordinals']))})(?:-\w+)?",
     re.IGNORECASE,
 )
-_OPEN_LIST = re.compile(
-    r"\b(?:such as|including|for example|for instance|e\.g\.|among (?:them|others))[^.;:]{0,500}\Z"
-)
-_OWN_LISTS = read_word_lists(DATA)
-_NEGATIONS = frozenset(_OWN_LISTS["negations"])
 # They come and go with a denial: "did not sell" denies "sold".
-_AUXILIARIES = frozenset(_OWN_LISTS["auxiliaries"])
+_AUXILIARIES = frozenset(read_word_lists(DATA)["auxiliaries"])
 # The rules that replace words of a line in ``substitutes.tsv`` by others of it.
 _LIST_OPERATORS = (
     "antonym",
@@ -130,7 +125,7 @@ def _is_denial(change: TextChange) -> bool:
 
 def _count_negations(text: str) -> int:
     """Count the negations in a text, such as *not* and *never*."""
-    return sum(word in _NEGATIONS for word in _words_of(text))
+    return sum(word in NEGATIONS for word in _words_of(text))
 
 
 def _words_of(text: str) -> list[str]:
@@ -142,9 +137,6 @@ def _excludes(change: TextChange) -> bool:
     """Whether the old and the new words of a change exclude each other."""
     if _is_denial(change):
         return _content_words(change.old) == _content_words(change.new)
-    # Other examples may be true as well.
-    if _OPEN_LIST.search(change.before):
-        return False
     # Words are added or left out.
     if not change.old or not change.new:
         return False
@@ -166,7 +158,7 @@ def _excludes(change: TextChange) -> bool:
 
 def _content_words(text: str) -> set[str]:
     """Return the base forms of the words of a text, without negations and auxiliaries."""
-    words = [word for word in _words_of(text) if word not in _NEGATIONS | _AUXILIARIES]
+    words = [word for word in _words_of(text) if word not in NEGATIONS | _AUXILIARIES]
     return {_base_forms(word, VERB)[0] for word in words}
 
 
@@ -268,8 +260,17 @@ def _is_name(text: str, before: str) -> bool:
 
 def _are_different_names(old: str, new: str) -> bool:
     """Whether two names are of the same kind, and cannot stand for the same thing."""
+    # Two months are on a line of our lists. Other dates that look like names are never exclusive.
+    if any(word.lower() in _date_names() for word in (*old.split(), *new.split())):
+        return False
     kinds = {_kind_of_name(old), _kind_of_name(new)} - {""}
     return len(kinds) < 2 and not may_be_same(old, new)
+
+
+@cache
+def _date_names() -> frozenset[str]:
+    """Return the names of months and days in lower case."""
+    return frozenset(name.lower() for name in (*LISTS["month names"], *LISTS["day names"]))
 
 
 def _kind_of_name(name: str) -> str:

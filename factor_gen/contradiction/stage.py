@@ -21,11 +21,12 @@ from factor_gen.settings import (
     OfflineSettings,
 )
 from factor_gen.text.lists import hash_lists
+from judges.answers import Prices
 
 NOT_CONTRADICTORY = "not contradictory"
 
 # Raise it if other candidates are rejected with the same lists.
-_VERSION = 1
+_VERSION = 2
 
 
 class Check(Protocol):
@@ -62,7 +63,8 @@ def open_contradiction_stage(
 
         # Without a judge of its own, the check asks the one that wrote the candidates.
         judge = check.judge or settings.generate.judge
-        return ContradictionStage(JudgeCheck(check, judge, settings.folder))
+        row_size = settings.choose.contradictions
+        return ContradictionStage(JudgeCheck(check, judge, settings.folder, row_size=row_size))
     if isinstance(check, OfflineSettings):
         from factor_gen.contradiction.offline import OfflineCheck
 
@@ -85,6 +87,12 @@ class ContradictionStage:
         if self.check is None:
             return {"kind": "none"}
         return {**self.check.fingerprint, "version": _VERSION, "lists": hash_lists([DATA])}
+
+    @property
+    def prices(self) -> Prices | None:
+        """The prices of the judge. None if there is none, or if its YAML has no prices."""
+        prices: Prices | None = getattr(self.check, "prices", None)
+        return prices
 
     def run(self, examples: Sequence[Example]) -> list[Example]:
         """Reject the candidates that do not contradict the completion.

@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING, Any
 from factor_gen.choose import ChosenRow, DocumentOutcome
 from factor_gen.records import ERROR_TYPES, Example, ModelUse, Refusal, add_model_use
 from factor_gen.stages import ALL_STAGES
+from judges.answers import Prices
 
 if TYPE_CHECKING:
     from pandas import DataFrame
@@ -19,15 +20,22 @@ if TYPE_CHECKING:
 class BuiltBenchmark:
     """The result of a build: the files of the benchmark, and the counts of all documents."""
 
-    def __init__(self, files: Mapping[str, Path], filtered: Mapping[str, int]) -> None:
+    def __init__(
+        self,
+        files: Mapping[str, Path],
+        filtered: Mapping[str, int],
+        prices: Mapping[str, Prices | None] | None = None,
+    ) -> None:
         """Create the result of a build whose documents are not counted yet.
 
         Args:
             files: The files of the benchmark by kind, such as ``csv`` and ``task``.
             filtered: How many rows of tables ``corpus.where`` left out, by reason.
+            prices: The prices of the model that a stage asks, by stage.
         """
         self.files = files
         self.filtered = filtered
+        self._prices = prices or {}
         # Documents that gave no row, by stage and reason.
         self.unused: Counter[Refusal] = Counter()
         # Outputs of the generator that could not be used, by reason.
@@ -96,6 +104,12 @@ class BuiltBenchmark:
             self.chosen[candidate.type] += 1
             self._doubtful[candidate.doubtful] += 1
 
+    def cost(self, stage: str) -> float | None:
+        """Return what a stage paid for its model in USD. None if the prices are not known."""
+        prices = self._prices.get(stage)
+        use = self.model_use[stage]
+        return prices.cost(use.prompt_tokens, use.answer_tokens) if prices else None
+
     def to_json(self) -> dict[str, Any]:
         """Return the counts as a JSON object for the manifest and the dataset card.
 
@@ -133,9 +147,9 @@ class BuiltBenchmark:
             # The keys of a JSON object are texts.
             "types_in_a_row": {str(num_types): count for num_types, count in rows_by_num_types},
             "draws": self._count_by_draw(),
-            # Requests and tokens of the stages that ask a model.
+            # Requests, tokens and cost of the stages that ask a model.
             "model_use": {
-                stage: self.model_use[stage]._asdict()
+                stage: {**self.model_use[stage]._asdict(), "usd": self.cost(stage)}
                 for stage in ALL_STAGES
                 if stage in self.model_use
             },

@@ -9,7 +9,7 @@ import json
 import shutil
 from collections.abc import Iterable, Iterator, Mapping
 from contextlib import contextmanager, suppress
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from importlib import metadata
 from itertools import islice
 from pathlib import Path
@@ -41,6 +41,7 @@ from factor_gen.records import (
     last_words,
 )
 from factor_gen.settings import BuildSettings
+from judges.answers import Prices
 from lm_factuality import __version__
 from lm_factuality.ground.errors import DataError
 from lm_factuality.ground.files import sha256_of, write_json, write_text
@@ -99,6 +100,9 @@ class Provenance:
     num_left_out: Mapping[str, int]
     """How many rows of tables ``corpus.where`` left out, by reason."""
 
+    prices: Mapping[str, Prices | None] = field(default_factory=dict)
+    """The prices of the models that stages ask, by stage."""
+
 
 def write_benchmark(
     settings: BuildSettings,
@@ -123,7 +127,7 @@ def write_benchmark(
         DataError: No document gave a row, or ``out`` cannot be written.
     """
     files = {kind: out / name for kind, name in file_names(settings).items()}
-    built = BuiltBenchmark(files, provenance.num_left_out)
+    built = BuiltBenchmark(files, provenance.num_left_out, provenance.prices)
     with _unfinished_folder(out) as folder:
         _write_rows(settings, outcomes, folder, built)
         if built.rows == 0:
@@ -302,9 +306,9 @@ def make_row(chosen: ChosenRow) -> dict[str, Cell]:
         "completion": replace_surrogates(chosen.example.completion),
     }
     # Columns are grouped by kind: all texts, then all types, and so on.
-    for ending, field in _FIELD_BY_ENDING.items():
+    for ending, name in _FIELD_BY_ENDING.items():
         for index, candidate in enumerate(chosen.contradictions):
-            cell = getattr(candidate, field)
+            cell = getattr(candidate, name)
             # Only texts may hold surrogates, i.e. half characters that no file can hold. The score
             # of a filter is a number or None.
             if isinstance(cell, str):

@@ -8,10 +8,11 @@ from collections.abc import Iterator, Sequence, Set
 from itertools import groupby, pairwise
 
 _FENCE = re.compile(r"\s*(```|~~~)")
-# A line with cells or columns, or with no letter or digit (drawings, lines below headings).
+# A line with cells or columns, or with no letter or digit (drawings, lines below headings). Three
+# spaces after the end of a sentence are no gap between columns.
 _CELLS = re.compile(
-    r"\A[\s+|=\-_*#~.:<>/\\^`']+\Z|\|[^|]*\||\t[^\S\t]*\S[^\t]*\t|\S {3,}\S+(?: \S+)*"
-    r" {3,}\S|\A\s*\||\+--"
+    r"\A[\s+|=\-_*#~.:<>/\\^`']+\Z|\|[^|]*\||\t[^\S\t]*\S[^\t]*\t"
+    r"|[^\s.!?] {3,}\S+(?: \S+)*(?<![.!?]) {3,}\S|\A\s*\||\+--"
 )
 # The gap between two columns. Two spaces after the end of a sentence are no gap.
 _GAP = re.compile(r"(?<=[^\s.!?:]) {2,}(?=\S)|(?<=\S) {3,}(?=\S)")
@@ -20,6 +21,7 @@ _CODE_LINE = re.compile(
     r" *[\[{\"])|.*(?:[{};\\]|\]\)?|\w\(\w*\))\s*\Z"
 )
 _SYMBOLS = re.compile(r"[{}\[\]<>=;$\\^~_#@/*+|&%`]|\(\)|::")
+_CITATION = re.compile(r"\[\d+(?:, ?\d+)*\]")  # as in an encyclopedia
 _CODE_SYMBOLS = 0.12  # share of the characters of a line above which it looks like code
 _DEEPER_INDENT = 4  # columns
 _MOST_FIRST_INDENT = 8  # columns between the first line of a paragraph and the others
@@ -137,6 +139,7 @@ def _find_code_blocks(lines: Sequence[str]) -> set[int]:
 
 def _looks_like_code(line: str) -> bool:
     """Tell whether a line begins or ends as code does, such as ``$ ls``, or is full of symbols."""
+    line = _CITATION.sub("", line)
     symbols = _SYMBOLS.findall(line)
     return bool(_CODE_LINE.match(line)) or len(symbols) > _CODE_SYMBOLS * len(line)
 

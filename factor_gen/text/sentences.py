@@ -12,9 +12,11 @@ from typing import NamedTuple
 _LINE = re.compile(r"[^\n\r\v\f\x1c-\x1e\x85\u2028\u2029]+")
 _UNUSUAL_SPACE = re.compile(r"[^\S \t]")
 # In the documents of Expert-FACTOR, no space follows a label such as "Abstract:". The mark of a
-# list item, such as "-" or "2.", is no part of its first sentence either.
+# list item, such as "-" or "2.", is no part of its first sentence either. "(US)" and the "1." of a
+# football club are no marks.
 _LABEL_OR_LIST_MARK = re.compile(
-    r"\w+:(?=[A-ZÀ-ÖØ-Þ])|\s*(?:[-*+•·‣▪]|\(\w{1,3}\)|\d{1,3}[.)])\s+(?=\S)"
+    r"\w+:(?=[A-ZÀ-ÖØ-Þ])"
+    r"|\s*(?:[-*+•·‣▪]|\((?:\d{1,3}|[a-z]{1,3}|[A-Z])\)|\d{1,3}[.)])\s+(?!FC )(?=\S)"
 )
 _WHITE_SPACE = re.compile(r"\s+")
 _ORDINAL = re.compile(r"(?<![\w.])\d{1,2}\.\s\Z")

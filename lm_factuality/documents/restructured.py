@@ -142,7 +142,7 @@ def _keep_text_of_role(
     plain = utils.unescape(text)
     label, opening, target = plain.rpartition("<")
     # A target is in angle brackets at the end of the text.
-    has_target = opening and target.find(">") == len(target) - 1
+    has_target = opening and target and target.find(">") == len(target) - 1
     if has_target and label.rstrip():
         plain = label.rstrip()
     return [nodes.inline(rawtext, plain)], []

@@ -139,9 +139,9 @@ TEXTS = [
     pytest.param("a.html", "<meta charset=latin1><p>caf\xe9".encode("latin1"), "café", id="latin1"),
     pytest.param(
         "a.rst",
-        "See :doc:`setup <guide>` and *em*\nhere.\n\n.. unknown:: arg\n   :opt: 1\n\n   Body.\n\n"
+        "See :doc:`setup <guide>` and *em*\nhere, :kbd:`M-<`.\n\n.. unknown:: arg\n   :opt: 1\n\n   Body.\n\n"
         "====  =====\nitem  price\n====  =====\nRope  3\n====  =====\n\n.. include:: /etc/hosts\n",
-        "See setup and em here.\n\narg\n\nBody.\n\nitem: Rope\nprice: 3",
+        "See setup and em here, M-<.\n\narg\n\nBody.\n\nitem: Rope\nprice: 3",
         id="reStructuredText",
     ),
     pytest.param("a.txt", "\ufeffA *b*\r\nc\n", "A *b*\r\nc", id="text"),

@@ -210,9 +210,15 @@ def test_a_build_prints_and_writes_what_was_asked_of_models(
 ) -> None:
     manifest = json.loads((tmp_path / "out" / "manifest.json").read_text())
 
-    assert ["filter", "3", "2,700", "300", "1,000"] in strict_build
+    assert ["filter", "3", "2,700", "300", "1,000", "-"] in strict_build
     assert manifest["counts"]["model_use"] == {
-        "filter": {"requests": 3, "prompt_tokens": 2700, "answer_tokens": 300, "uncounted": 0}
+        "filter": {
+            "requests": 3,
+            "prompt_tokens": 2700,
+            "answer_tokens": 300,
+            "uncounted": 0,
+            "usd": None,
+        }
     }
 
 

@@ -156,16 +156,22 @@ def test_another_kind_of_check_does_not_inherit_the_keys_of_the_included_one(
 
 
 @pytest.mark.parametrize(
-    ("generator", "draws", "per_type"),
+    ("stages", "draws", "per_type"),
     [
-        pytest.param("rules", 40, 4, id="rules"),
-        pytest.param("{generator: llm, judge: lexical}", 4, 2, id="a question for each sentence"),
+        pytest.param("generate: rules", 40, 4, id="rules"),
+        pytest.param("generate: {generator: llm, judge: lexical}", 4, 3, id="a model writes"),
+        pytest.param(
+            "generate: rules\ncontradiction: {kind: judge, judge: lexical}",
+            4,
+            4,
+            id="a model checks",
+        ),
     ],
 )
-def test_the_defaults_fit_the_generator(
-    write: WriteYaml, generator: str, draws: int, per_type: int
+def test_few_sentences_are_tried_if_a_model_is_asked_about_each(
+    write: WriteYaml, stages: str, draws: int, per_type: int
 ) -> None:
-    settings = load_build(write(f"corpus: a.txt\nfilter: none\ngenerate: {generator}\n"))
+    settings = load_build(write(f"corpus: a.txt\nfilter: none\n{stages}\n"))
 
     assert settings.select.draws == draws
     assert settings.generate.per_type == per_type
@@ -397,7 +403,7 @@ generate: {{generator: llm, judge: a-server}}
     [
         pytest.param(SHORT, id="defaults"),
         pytest.param(
-            SHORT + "filter: {fluency: {model: tiny, drop: 0.05, best: 2, context: 60}}",
+            SHORT + "filter: {fluency: {model: tiny, drop: 0.05, context: 60}}",
             id="fluency filter",
         ),
         pytest.param(

@@ -8,11 +8,11 @@ import re
 from collections import Counter
 from collections.abc import Mapping, Sequence
 from itertools import pairwise
-from typing import NamedTuple
+from typing import Annotated, NamedTuple
 
-from pydantic import ConfigDict
+from pydantic import ConfigDict, WithJsonSchema
 
-from factor_gen.records import Candidate, ErrorType, Example
+from factor_gen.records import ERROR_TYPES, Candidate, Example
 from judges.typed import ParsedReply, Reply
 from lm_factuality.ground.sentences import SIGNS, spaced, words_in
 
@@ -47,16 +47,16 @@ class Contradiction(Reply):
 
     model_config = ConfigDict(extra="ignore")
 
-    type: ErrorType
+    # Any text is read, so that a type that does not exist spoils one contradiction and no more.
+    type: Annotated[str, WithJsonSchema({"enum": list(ERROR_TYPES), "type": "string"})]
     edits: list[Edit]
 
 
 class Contradictions(Reply):
-    """What a model is asked for, and the kinds of error for which the sentence has nothing."""
+    """What a model is asked for."""
 
     model_config = ConfigDict(extra="ignore")
 
-    none_here: tuple[ErrorType, ...] = ()
     contradictions: list[Contradiction]
 
 
@@ -94,11 +94,12 @@ def candidates_of_reply(
     candidates: dict[str, Candidate] = {}
     num_by_type: Counter[str] = Counter()
     for contradiction in reply.value.contradictions:
-        num_by_type[contradiction.type] += 1
+        error_type = contradiction.type.strip().lower()
+        num_by_type[error_type] += 1
         try:
-            if contradiction.type not in example.types:
+            if error_type not in example.types:
                 raise EditError("an error type that was not asked for")
-            if num_by_type[contradiction.type] > most_per_type:
+            if num_by_type[error_type] > most_per_type:
                 raise EditError("more than were asked for")
             text = apply_edits(example.completion, contradiction.edits)
         except EditError as error:
@@ -111,7 +112,7 @@ def candidates_of_reply(
         plan = "; ".join(
             f"{edit.old.strip()} -> {edit.new.strip()}" for edit in contradiction.edits
         )
-        candidates[text] = Candidate(text, contradiction.type, edit=plan, generator="llm")
+        candidates[text] = Candidate(text, error_type, edit=plan, generator="llm")
 
     for error_type in example.types:
         if not num_by_type[error_type]:
@@ -198,7 +199,10 @@ def _locate_edit(sentence: str, edit: Edit) -> _Replacement:
         raise EditError("words that the sentence has twice")
 
     start, end = matches[0].span()
-    if start == 0 and sentence[0].isupper():
+    # A quote may stand before the first word of the sentence.
+    starts_sentence = not re.search(r"\w", sentence[:start])
+    lost_capital = edit.old.lstrip()[0].islower()
+    if sentence[start].isupper() and (starts_sentence or lost_capital):
         new = new[0].upper() + new[1:]
     if "\u2019" in sentence and "'" not in sentence:
         new = new.replace("'", "\u2019")

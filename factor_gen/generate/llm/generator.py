@@ -17,7 +17,6 @@ from factor_gen.generate.llm.edits import (
 )
 from factor_gen.language import ENGLISH
 from factor_gen.records import (
-    ERROR_TYPES,
     Candidate,
     Example,
     add_model_use,
@@ -31,7 +30,9 @@ from judges.typed import ParsedReply
 _PROMPT = "edits"
 PROMPTS_FOLDER = Path(__file__).resolve().parent / "prompts"
 # The version of the code that makes the edits. Raise it if it makes others of the same answers.
-_VERSION = 5
+_VERSION = 6
+# A question asks for so many contradictions more than a row has, since the check rejects some.
+RESERVE = 2
 # An answer has so many tokens beside its contradictions, and so many for each of them.
 _ANSWER_TOKENS = 100
 _CONTRADICTION_TOKENS = 50
@@ -52,6 +53,7 @@ class LLMGenerator(AskingStage):
         folder: Path,
         store: Path | None = None,
         language: str = ENGLISH,
+        row_size: int = 3,
     ) -> None:
         """Read the judge's YAML and the prompt. The model is opened when it is first needed.
 
@@ -60,15 +62,17 @@ class LLMGenerator(AskingStage):
             folder: The folder from which relative paths of the settings start.
             store: Where the answers are kept. None: in the store that all judges share.
             language: The ISO 639-1 code of the texts' language.
+            row_size: How many contradictions a row has.
 
         Raises:
             ConfigError: No judge is named, or its YAML or the prompt cannot be used.
         """
-        config = load_judge_with_model(settings.judge, folder)
+        config = load_judge_with_model(settings.judge, folder, "generate")
         # The judge's YAML may replace prompts of benchmarks too, which this stage does not ask.
         overrides = {name: path for name, path in config.prompts.items() if name == _PROMPT}
         super().__init__(config, Prompts(overrides, PROMPTS_FOLDER), store)
         self._settings = settings
+        self._num_wanted = row_size + RESERVE
         # The prompt is in English. It names any other language that it asks about.
         self._named_language = "" if language == ENGLISH else language
 
@@ -81,6 +85,7 @@ class LLMGenerator(AskingStage):
             **self._fingerprint_of_judge(_PROMPT),
             "samples": self._config.samples,
             "per_type": self._settings.per_type,
+            "wanted": self._num_wanted,
             "context": self._settings.context,
         }
 
@@ -125,9 +130,9 @@ class LLMGenerator(AskingStage):
         Returns:
             For each example the replies, one for each sample.
         """
-        num_contradictions = len(ERROR_TYPES) * self._settings.per_type
-        # A reply holds the edits alone, so that its length does not depend on the sentence.
-        max_tokens = _ANSWER_TOKENS + _CONTRADICTION_TOKENS * num_contradictions
+        # A model may write more than it is asked for. A reply holds the edits alone, so that its
+        # length does not depend on the sentence.
+        max_tokens = _ANSWER_TOKENS + _CONTRADICTION_TOKENS * 2 * self._num_wanted
         return judge.ask_typed(
             _PROMPT,
             Contradictions,
@@ -142,7 +147,8 @@ class LLMGenerator(AskingStage):
             "context": last_words(example.prefix, self._settings.context).strip(),
             "completion": example.completion,
             "types": example.types,
-            "count": self._settings.per_type,
+            "wanted": self._num_wanted,
+            "per_type": self._settings.per_type,
             "language": self._named_language,
         }
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import re
 from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import Any
@@ -34,19 +35,19 @@ def make_example(*texts: str, doc_id: str = "a") -> Example:
     return Example(doc_id, "The mill was old. ", COMPLETION, (ENTITY,), candidates)
 
 
-def write_answer(*answers: str) -> str:
+def write_answer(*verdicts: str) -> str:
     """Return a judge's answer to the changes of a sentence, in order."""
     changes = [
-        {"number": number, "words": "the words", "both": answer}
-        for number, answer in enumerate(answers, 1)
+        {"number": number, "words": "the words", "verdict": verdict}
+        for number, verdict in enumerate(verdicts, 1)
     ]
     return json.dumps({"changes": changes})
 
 
 def answer_by_change(prompt: str, attempt: int) -> Act:
     """Answer that a ship may be a vessel, and that every other change excludes the sentence."""
-    lines = [line for line in prompt.splitlines() if "→" in line]
-    return Act(text=write_answer(*("yes" if "vessel" in line else "no" for line in lines)))
+    lines = [line for line in prompt.splitlines() if re.match(r"\d+\. ", line)]
+    return Act(text=write_answer(*("both" if "vessel" in line else "excludes" for line in lines)))
 
 
 @pytest.fixture
@@ -69,10 +70,10 @@ def open_stage(
     stages = []
     path = write_judge(server.base_url)
 
-    def open_with(**settings: Any) -> ContradictionStage:
+    def open_with(row_size: int = 1, **settings: Any) -> ContradictionStage:
         """Open the stage with some settings."""
         check = JudgeCheck(
-            JudgeSettings(**settings), path.name, path.parent, store=tmp_path / "answers"
+            JudgeSettings(**settings), path.name, path.parent, tmp_path / "answers", row_size
         )
         stage = ContradictionStage(check)
         stages.append(stage)
@@ -92,6 +93,25 @@ def test_candidates_that_may_both_be_true_are_rejected(open_stage: OpenStage) ->
     [example] = open_stage().run([make_example(VESSEL, DUNWICK)])
 
     assert reasons_of(example) == ["not contradictory", ""]
+
+
+def test_candidates_that_nobody_would_write_are_rejected(
+    open_stage: OpenStage, server: JudgeServer
+) -> None:
+    server.script = lambda prompt, attempt: Act(text=write_answer("excludes", "odd"))
+
+    [example] = open_stage().run([make_example(DUNWICK, BOUGHT)])
+
+    assert reasons_of(example) == ["", "nobody would write it"]
+
+
+def test_nothing_is_asked_about_fewer_candidates_than_a_row_has(
+    open_stage: OpenStage, server: JudgeServer
+) -> None:
+    [example] = open_stage(row_size=3).run([make_example(VESSEL, DUNWICK)])
+
+    assert reasons_of(example) == ["", ""]
+    assert not server.attempts
 
 
 def test_one_question_shows_all_changes_of_a_sentence(
@@ -135,7 +155,7 @@ def test_nothing_is_asked_about_what_rules_find_compatible(
 def test_candidates_are_rejected_if_the_reply_does_not_name_each_of_them(
     open_stage: OpenStage, server: JudgeServer
 ) -> None:
-    server.script = lambda prompt, attempt: Act(text=write_answer("no"))
+    server.script = lambda prompt, attempt: Act(text=write_answer("excludes"))
 
     [example] = open_stage().run([make_example(VESSEL, DUNWICK)])
 

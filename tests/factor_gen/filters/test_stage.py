@@ -101,24 +101,6 @@ def test_scrambled_words_are_not_fluent(fluency: FluencySettings) -> None:
     assert scrambled.fluency < autumn.fluency
 
 
-def test_the_most_fluent_contradiction_of_each_type_can_be_kept_alone(checkpoint: Path) -> None:
-    example = make_example(
-        make_candidate(COMPLETION.replace("spring", "autumn")),
-        make_candidate(COMPLETION.replace("spring", "winter")),
-        make_candidate(COMPLETION.replace("meet", "stand"), COREFERENCE),
-    )
-    # The limits let all of them pass.
-    fluency = FluencySettings(str(checkpoint), drop=99, form=99, best=1)
-
-    [result] = FilterStage(FilterSettings(fluency)).run([example])
-
-    *seasons, stand = result.candidates
-    worse, better = sorted(seasons, key=lambda candidate: candidate.fluency)
-    assert better.rejected == ""
-    assert worse.rejected == "less fluent than others of its type"
-    assert stand.rejected == ""
-
-
 @pytest.fixture(scope="module")
 def fluency_in_context(checkpoint: Path) -> FilterStage:
     """Return a stage that reads sentences after the 60 words before them."""

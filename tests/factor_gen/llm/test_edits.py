@@ -41,10 +41,25 @@ def edit(sentence: str, *plan: str) -> str:
         pytest.param(["back -> back soon"], ("back", "back soon"), id="an insertion"),
         pytest.param(["didn't -> couldn't"], ("didn\u2019t", "couldn\u2019t"), id="an apostrophe"),
         pytest.param(["she left -> edwin left"], ("She", "Edwin"), id="a capital letter"),
+        pytest.param(["council -> mayor"], ("council", "mayor"), id="no capital letter"),
     ],
 )
 def test_an_edit_changes_nothing_else(plan: list[str], edited: tuple[str, str]) -> None:
     assert edit(SENTENCE, *plan) == SENTENCE.replace(*edited)
+
+
+@pytest.mark.parametrize(
+    ("sentence", "plan", "edited"),
+    [
+        pytest.param("“She left.", "she -> edwin", "“Edwin left.", id="after a quote"),
+        pytest.param("At Old Mill it rained.", "old -> new", "At New Mill it rained.", id="a name"),
+        pytest.param("He met Anna there.", "Anna -> no one", "He met no one there.", id="no name"),
+    ],
+)
+def test_a_capital_letter_stays_where_the_model_left_it_out(
+    sentence: str, plan: str, edited: str
+) -> None:
+    assert edit(sentence, plan) == edited
 
 
 def test_edits_are_made_at_the_places_that_the_sentence_had_before() -> None:
@@ -124,6 +139,11 @@ def test_keys_that_were_not_asked_for_are_ignored() -> None:
             id="another type",
         ),
         pytest.param(
+            [contradiction("time", "1903", "1904"), contradiction(ENTITY, "mill", "inn")],
+            {"llm: an error type that was not asked for": 1},
+            id="a type that does not exist",
+        ),
+        pytest.param(
             [contradiction(ENTITY, "mill", new) for new in ("inn", "church", "bridge")],
             {"llm: more than were asked for": 1},
             id="a third of a type",
@@ -144,7 +164,7 @@ def test_contradictions_that_are_of_no_use_are_counted(
 
 
 def test_types_without_a_contradiction_are_counted() -> None:
-    reply = read_answer({"none_here": [ENTITY, PREDICATE], "contradictions": []})
+    reply = read_answer({"none_here": "all", "contradictions": []})
 
     parsed = candidates_of_reply(reply, EXAMPLE, 2)
 

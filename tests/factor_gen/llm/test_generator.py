@@ -43,7 +43,7 @@ def write_contradiction(error_type: str, **new_by_old: str) -> dict[str, Any]:
 
 def write_answer(*contradictions: Mapping[str, Any]) -> str:
     """Return the answer of a model that plans these contradictions."""
-    return json.dumps({"none_here": [], "contradictions": contradictions})
+    return json.dumps({"contradictions": contradictions})
 
 
 ANSWER = "Sure. " + write_answer(
@@ -140,7 +140,7 @@ def test_one_question_asks_for_all_error_types_of_a_sentence(
 ) -> None:
     open_generator().run([EXAMPLE])
 
-    assert sent_prompt(server).endswith(f"Make up to 4 of each: {', '.join(ERROR_TYPES)}")
+    assert sent_prompt(server).endswith(f"Make 5, up to 4 of a kind: {', '.join(ERROR_TYPES)}")
 
 
 def test_all_questions_begin_with_the_same_instructions(
@@ -190,7 +190,7 @@ def test_a_request_has_the_json_schema_and_room_for_the_answer(
 
     [body] = server.bodies
     assert body["response_format"]["type"] == "json_schema"
-    assert body["max_tokens"] == 1100
+    assert body["max_tokens"] == 600
 
 
 LONG_PREFIX = "word " * 500 + "\nlast of it. "
@@ -368,7 +368,7 @@ def test_the_judges_yaml_may_replace_the_prompt(
 @pytest.mark.parametrize(
     ("judge", "message"),
     [
-        pytest.param(None, "generator to rules", id="none"),
+        pytest.param(None, "generator: rules", id="none"),
         pytest.param("lexical", "lexical judge writes no text", id="without a model"),
         pytest.param(
             "openai-srever",

@@ -292,3 +292,14 @@ def test_a_line_of_a_megabyte_takes_seconds_at_most(piece: str) -> None:
     line = piece.replace("\n", " ") * (1_000_000 // len(piece))
 
     assert seconds_to_unwrap(f"{line}\nand so on") < MAX_SECONDS
+
+
+@pytest.mark.parametrize(
+    "line",
+    [
+        pytest.param(f"{HARBOUR[:-1]}.[15]", id="a citation at its end"),
+        pytest.param(f"{KEEPER}   {HARBOUR}   {KEEPER}", id="three spaces after sentences"),
+    ],
+)
+def test_prose_is_no_code_and_no_table(line: str) -> None:
+    assert find_verbatim_lines([line]) == set()

@@ -47,6 +47,13 @@ def test_a_number_or_a_bracket_ends_no_sentence(sentence: str) -> None:
     assert split(sentence) == [sentence]
 
 
+@pytest.mark.parametrize("start", ["(US)", "1. FC"])
+def test_what_only_looks_like_a_mark_belongs_to_the_sentence(start: str) -> None:
+    [first, *_] = split(f"{start} Selmouth is old.")
+
+    assert first.startswith(start)
+
+
 @pytest.mark.parametrize("mark", ["- ", "* ", "\u2022 ", "3. ", "(a) "])
 def test_the_mark_of_a_list_item_belongs_to_no_sentence(mark: str) -> None:
     assert split(f"{mark}The rope is long. It is old.") == ["The rope is long.", "It is old."]
