@@ -135,13 +135,13 @@ def _words_of(text: str) -> list[str]:
 
 def _excludes(change: TextChange) -> bool:
     """Whether the old and the new words of a change exclude each other."""
+    if _are_listed(change.old.lower(), change.new.lower()):
+        return True
     if _is_denial(change):
         return _content_words(change.old) == _content_words(change.new)
     # Words are added or left out.
     if not change.old or not change.new:
         return False
-    if _are_listed(change.old.lower(), change.new.lower()):
-        return True
     if _is_name(change.old, change.before) and _is_name(change.new, change.before):
         return _are_different_names(change.old, change.new)
 
