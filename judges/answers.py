@@ -185,6 +185,14 @@ class Answer:
         """Whether the text reached ``max_tokens`` before its end."""
         return self.finish_reason == "length"
 
+    def to_json(self) -> str:
+        """Return the text, and the other fields that are not None, as JSON.
+
+        Fields that are None are left out, so that a later field does not change old records.
+        """
+        fields = {name: value for name, value in asdict(self).items() if value is not None}
+        return json.dumps({"text": self.text, **fields}, ensure_ascii=False)
+
 
 @pydantic.dataclasses.dataclass(frozen=True, config=FORBID)
 class Prices:

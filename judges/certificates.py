@@ -7,18 +7,23 @@ to their results.
 import datetime
 import hashlib
 import json
-from collections.abc import Mapping
-from dataclasses import asdict
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import asdict, replace
+from itertools import islice
 from pathlib import Path
 from typing import Any
 
-from judges.config import JudgeConfig
-from judges.judge import Judge
+from judges import LEXICAL
+from judges.answers import Answer, Request
+from judges.config import JudgeConfig, load_judge_config
+from judges.judge import Judge, open_backend
+from judges.store import AnswerStore
 from judges.templates import Prompts
 from lm_factuality import __version__
 from lm_factuality.ground.errors import ConfigError, DataError
-from lm_factuality.ground.files import parse_json, write_json
+from lm_factuality.ground.files import parse_json, write_json, write_lines
 from lm_factuality.ground.published import cache_folder
+from lm_factuality.ground.records import lines_of, to_model
 
 # Settings that are part of a judge's identity only if they differ from these defaults, so that
 # identities of older certificates, which lack these settings, stay valid.
@@ -113,12 +118,16 @@ def certificates_folder(identity: str) -> Path:
     return cache_folder() / "certificates" / digest
 
 
-def save_certificate(certificate: Mapping[str, Any], out: Path | None) -> list[Path]:
+def save_certificate(
+    certificate: Mapping[str, Any], out: Path | None, answers: Sequence[Answer] = ()
+) -> list[Path]:
     """Write a certificate to a file, and to the user's cache folder if later runs may use it.
 
     Args:
         certificate: The certificate.
         out: The file to write, if the user named one.
+        answers: The judge's answers that it was measured by, in the order of the questions. They
+            are written beside ``out`` alone (`answers_path`).
 
     Returns:
         The files that were written.
@@ -134,7 +143,66 @@ def save_certificate(certificate: Mapping[str, Any], out: Path | None) -> list[P
 
     for path in paths:
         write_json(path, certificate)
+    if out is not None:
+        # Thoughts are long, and no verdict is read from them.
+        lines = (replace(answer, reasoning=None).to_json() for answer in answers)
+        write_lines(answers_path(out), lines)
+        paths.append(answers_path(out))
     return paths
+
+
+def answers_path(certificate: Path) -> Path:
+    """Return the file with the answers that a certificate was measured by, which is beside it.
+
+    Example:
+        The answers of ``certificate.json`` are in ``certificate.answers.jsonl``.
+    """
+    return certificate.with_suffix(".answers.jsonl")
+
+
+class ReplayedJudge(Judge):
+    """A judge that gives the answers of a certificate again, and asks and stores nothing."""
+
+    def __init__(self, config: JudgeConfig, answers: Path, folder: Path) -> None:
+        """Open a file of answers.
+
+        Args:
+            config: The settings of the judge that gave the answers.
+            answers: The file, which may be a stranger's.
+            folder: An empty folder, for the store that every judge has.
+
+        Raises:
+            DataError: The file cannot be read. Every method that asks raises it as well.
+        """
+        backend = open_backend(load_judge_config(LEXICAL))
+        super().__init__(config, backend, AnswerStore(folder / "answers.sqlite"), Prompts({}))
+        self._path = answers
+        self._answers = _read_answers(answers)
+
+    def _answer_once(self, requests: Sequence[Request], description: str) -> list[Answer]:
+        """Take the next answers from the file."""
+        answers = list(islice(self._answers, len(requests)))
+        if len(answers) < len(requests):
+            raise DataError(f"{self._path}: has fewer answers than the judge was asked questions")
+        return answers
+
+    def refuse_more_answers(self) -> None:
+        """Raise a DataError if the file has answers that no question has taken."""
+        if next(self._answers, None) is not None:
+            raise DataError(f"{self._path}: has more answers than the judge was asked questions")
+
+
+def _read_answers(path: Path) -> Iterator[Answer]:
+    """Yield the answers in a file one by one.
+
+    Raises:
+        DataError: A line is not an answer.
+    """
+    for number, line in lines_of(path, "expected the answers as certify wrote them"):
+        try:
+            yield to_model(Answer, parse_json(line))
+        except ValueError as error:
+            raise DataError(f"{path}:{number}: not an answer of a judge: {error}") from error
 
 
 def find_certificates(judge: Judge) -> dict[str, Any] | None:

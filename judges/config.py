@@ -502,20 +502,51 @@ def load_judge_config(path_or_name: str | Path) -> JudgeConfig:
     }
     values["name"] = path.stem
 
-    # A cascade takes the settings that its own YAML may not have from its second judge.
-    second_judge = values.get("second")
-    if isinstance(second_judge, JudgeConfig):
-        for key in _SETTINGS_OF_SECOND_JUDGE:
-            values[key] = getattr(second_judge, key)
-
     # Wrong values are found here. They are reported together with the unknown keys.
     try:
-        config = read_settings(JudgeConfig, values, str(path))
+        config = _make_config(values, str(path))
     except ConfigError as error:
         problems.append(str(error))
     if problems:
         raise ConfigError("\n".join(problems))
     return config
+
+
+def described_config(description: Mapping[str, object], where: str) -> JudgeConfig:
+    """Return the settings of a judge that `JudgeConfig.describe` described, without its prompts.
+
+    Args:
+        description: The description, which may be a stranger's.
+        where: Where it stands, for errors.
+
+    Raises:
+        ConfigError: The description is not one of a judge.
+    """
+    # A description names files with prompts, but not where they are.
+    values = {key: description[key] for key in description.keys() - {"prompts", "prompt_hashes"}}
+    for key in ("first", "second"):
+        part = values.get(key)
+        if isinstance(part, dict):
+            values[key] = described_config(part, f"{where}.{key}")
+    return _make_config(values, where)
+
+
+def _make_config(values: dict[str, object], where: str) -> JudgeConfig:
+    """Make a judge's settings of the values of its keys.
+
+    Args:
+        values: The values. A cascade gets more of them here.
+        where: Where they stand, for errors.
+
+    Raises:
+        ConfigError: Values cannot be used.
+    """
+    # A cascade takes the settings that its own YAML may not have from its second judge.
+    second_judge = values.get("second")
+    if isinstance(second_judge, JudgeConfig):
+        for key in _SETTINGS_OF_SECOND_JUDGE:
+            values[key] = getattr(second_judge, key)
+    return read_settings(JudgeConfig, values, where)
 
 
 def _resolve_files(folder: Path, key: str, value: object) -> object:

@@ -60,6 +60,8 @@ class Judge(AbstractContextManager["Judge"]):
     Attributes:
         config: The settings of the judge.
         prompts: The prompts that it renders.
+        record: The list to which all answers are added in the order of the questions, if it is
+            not None.
     """
 
     def __init__(
@@ -68,6 +70,7 @@ class Judge(AbstractContextManager["Judge"]):
         """Use a backend, a store and prompts that are open already; `Judge.open` opens them."""
         self.config = config
         self.prompts = prompts
+        self.record: list[Answer] | None = None
         self._backend = backend
         self._store = store
         self._num_stored = 0  # distinct answers that came from the store
@@ -337,6 +340,8 @@ class Judge(AbstractContextManager["Judge"]):
         for answer in answers:
             # Stored answers count too: they were given without these options.
             self._refused_options.update(answer.left_out or ())
+        if self.record is not None:
+            self.record += answers
         return answers
 
     def _schema(self, reply_type: type[Reply]) -> str:

@@ -8,7 +8,6 @@ import threading
 import uuid
 from collections.abc import Collection, Iterable, Iterator
 from contextlib import AbstractContextManager, contextmanager
-from dataclasses import asdict
 from datetime import datetime, timezone
 from pathlib import Path
 
@@ -130,14 +129,11 @@ class AnswerStore:
             self.release([key])
             return answer
 
-        # Fields that are None are left out, so that a later field does not change old rows.
-        fields = {name: value for name, value in asdict(answer).items() if value is not None}
-        text = json.dumps(fields, ensure_ascii=False)
         now = datetime.now(timezone.utc).isoformat(timespec="seconds")
         with self._exclusive_access():
             inserted = self._database.execute(
                 "INSERT OR IGNORE INTO answers (key, answer, time, model) VALUES (?, ?, ?, ?)",
-                (key, text, now, model),
+                (key, answer.to_json(), now, model),
             )
 
         if inserted.rowcount == 1:

@@ -20,7 +20,7 @@ from lm_factuality.ground.errors import BackendDownError, ConfigError, DataError
 from lm_factuality.ground.files import write_json, write_lines
 
 if TYPE_CHECKING:
-    from judges.answers import Usage
+    from judges.answers import Answer, Usage
     from judges.config import JudgeConfig
     from judges.judge import Judge, Plan
     from lm_factuality.benchmarks.certifiable import (
@@ -555,7 +555,11 @@ def certify(
         ),
     ] = None,
     out: Annotated[
-        Path | None, Option(help="JSON file to write the certificate to as well.")
+        Path | None,
+        Option(
+            help="JSON file to write the certificate to as well. The judge's answers, by which"
+            " others can compute it again, go into NAME.answers.jsonl beside it."
+        ),
     ] = None,
     cases: Annotated[
         Path | None,
@@ -641,7 +645,11 @@ def certify(
             plans.insert(0, (certifiable.name, opened_judge.plan(trial.ask)))
             print_plans(str(trial.data["file"]), config, plans)
             return
+        # Further questions, such as those of --cases, are no part of the certificate.
+        answers: list[Answer] = []
+        opened_judge.record = answers
         measured = trial.measure(opened_judge)
+        opened_judge.record = None
         for other_judge in other_judges:
             measured["also_measured"] = {"verify": also_verify, **trial.measure(other_judge)}
         work.add_adjudicated(measured, opened_judge, trial, certifiable.name)
@@ -661,7 +669,7 @@ def certify(
     ):
         if key in certificate:
             print_table(part_title, *trial.table({**certificate, **certificate[key]}, config.name))
-    for path in save_certificate(certificate, out):
+    for path in save_certificate(certificate, out, answers):
         echo(f"Written to {path}")
     if not trial.data["is_published"]:
         echo(

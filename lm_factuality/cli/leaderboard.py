@@ -181,12 +181,16 @@ def _describe_checks(checked: Sequence["Checked"], rules: Path | None) -> Iterat
         Lines such as "submissions/a: accepted" or "submissions/b: refused, 2 reasons". Control
         characters are escaped, so that a file name cannot imitate another line.
     """
+    from lm_factuality.leaderboard.check import describe_certificates
+
     for submission in checked:
         for refusal in submission.refusals:
             yield printable(f"{submission.folder}: {refusal}")
         verdict = "accepted"
         if submission.refusals:
             verdict = f"refused, {len(submission.refusals)} reasons"
+        elif submission.evidence is not None:
+            verdict = "; ".join([verdict, *describe_certificates(submission.evidence)])
         yield printable(f"{submission.folder}: {verdict}{_rules_note(rules)}")
 
 

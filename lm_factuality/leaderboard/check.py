@@ -10,6 +10,7 @@ import time
 from collections import Counter
 from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
+from datetime import datetime
 from pathlib import Path
 from typing import Any, NamedTuple
 
@@ -328,7 +329,8 @@ def scores_follow_from_samples(evidence: Evidence) -> Iterator[Refusal]:
 
     Yields:
         One refusal for each task with a missing headline score, changed samples, changed scores,
-        or corrected scores that do not follow from the packed labels.
+        or corrected scores that do not follow from the packed labels, and one for a certificate
+        that does not follow from the packed answers of the judge.
     """
     for task_name, task_evidence in evidence.tasks.items():
         # The headline is the score that ranks the models. Some tasks rank none.
@@ -342,6 +344,9 @@ def scores_follow_from_samples(evidence: Evidence) -> Iterator[Refusal]:
             yield from _check_samples(task_evidence, task_evidence.samples)
         if task_evidence.correction_problem:
             yield Refusal("CORRECTION_CHANGED", task_name, task_evidence.correction_problem)
+    if evidence.recomputation.problem:
+        name = str(evidence.submission.certificate)
+        yield Refusal("CERTIFICATE_CHANGED", name, evidence.recomputation.problem)
 
 
 def numbers_are_possible(evidence: Evidence) -> Iterator[Refusal]:
@@ -357,6 +362,11 @@ def numbers_are_possible(evidence: Evidence) -> Iterator[Refusal]:
     for file in evidence.files:
         if file.date > tomorrow:
             yield Refusal("RESULTS_INVALID", file.path.name, f"its run began on {date_of(file)}")
+    certificate_date = evidence.certificate.get("date")
+    if certificate_date is not None and not _is_past(certificate_date):
+        name = str(evidence.submission.certificate)
+        sentence = f"its date is {short(certificate_date)}, expected one before this check"
+        yield Refusal("CERTIFICATE_CHANGED", name, sentence)
 
     for task_name, task_evidence in evidence.tasks.items():
         task = task_evidence.task
@@ -367,6 +377,14 @@ def numbers_are_possible(evidence: Evidence) -> Iterator[Refusal]:
             problem = _problem_with_value(value, ranges)
             if problem:
                 yield Refusal("RESULTS_INVALID", task_name, f"{name} is {value}, {problem}")
+
+
+def _is_past(date: object) -> bool:
+    """Return whether a text such as ``2026-01-31T12:00:00+00:00`` is a date until tomorrow."""
+    try:
+        return datetime.fromisoformat(str(date)).timestamp() < time.time() + _SECONDS_A_DAY
+    except (ValueError, OverflowError):
+        return False
 
 
 def _problem_with_value(value: float, ranges: Sequence[ScoreRange | None]) -> str:
@@ -557,6 +575,24 @@ def _check_judge(evidence: Evidence, task_evidence: TaskEvidence) -> Iterator[Re
             " pack with --certificate certificate.json"
         )
         yield Refusal("JUDGE_UNCERTIFIED", task.task, f"{missing}: {advice}")
+
+
+def describe_certificates(evidence: Evidence) -> Iterator[str]:
+    """Say of each certificate whether the check has computed it again.
+
+    Yields:
+        Phrases such as ``certificate.json is claimed: there is no certificate.answers.jsonl``.
+    """
+    origins: set[str] = set()
+    for task_evidence in evidence.tasks.values():
+        origins.update(_certificates_by_origin(evidence, task_evidence.task))
+    for origin in sorted(origins):
+        if origin != evidence.submission.certificate:
+            yield f"{origin} is claimed: only a packed file can be computed again"
+        elif evidence.recomputation.claim:
+            yield f"{origin} is claimed: {evidence.recomputation.claim}"
+        else:
+            yield f"{origin} follows from the judge's answers"
 
 
 def _missing_certificate(required: str, certificates: Collection[Mapping[str, Any]]) -> str:

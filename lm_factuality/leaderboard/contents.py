@@ -8,6 +8,7 @@ import re
 from collections.abc import Iterator
 from pathlib import Path
 
+from judges.certificates import answers_path
 from lm_factuality.benchmarks.certifiable import as_mapping
 from lm_factuality.ground.files import sha256_of
 from lm_factuality.ground.secrets import (
@@ -90,6 +91,8 @@ def _unexpected_files(folder: Path, submission: Submission) -> Iterator[Refusal]
     """
     listed_names = _listed_names(submission)
     special_names = {SUBMISSION_FILE, *_referenced_names(submission)}
+    if submission.certificate is not None:
+        special_names.add(answers_path(Path(submission.certificate)).name)
     for path in sorted(folder.iterdir()):
         is_known_kind = path.name in special_names or _RUN_FILE.fullmatch(path.name)
         if path.is_symlink():

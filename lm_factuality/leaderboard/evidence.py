@@ -18,6 +18,7 @@ from lm_factuality.ground.errors import DataError, FactualityError, listed
 from lm_factuality.ground.files import parse_json
 from lm_factuality.harness.outputs import ResultsFile, TaskResult, sibling_of_results
 from lm_factuality.harness.samples import read_every_sample
+from lm_factuality.leaderboard.certificate import Recomputation, recompute_certificate
 from lm_factuality.leaderboard.documents import DocumentDigest, hash_text, published_digest
 from lm_factuality.leaderboard.rules import Rules, TaskRules
 from lm_factuality.leaderboard.submission import Refusal, Submission, SubmissionRefusedError
@@ -174,6 +175,9 @@ class Evidence:
     certificate: Mapping[str, Any]
     """The packed certificate of the judge; empty if there is none or it is no JSON object."""
 
+    recomputation: Recomputation
+    """Whether the packed certificate follows from the packed answers of the judge."""
+
 
 def read_evidence(folder: Path, submission: Submission, rules: Rules) -> Evidence:
     """Read all files of a submission, and compute its scores again.
@@ -209,7 +213,11 @@ def read_evidence(folder: Path, submission: Submission, rules: Rules) -> Evidenc
                 published_digest=published_digest(task_rules),
                 correction_problem=_correction_problem(folder, submission, file, task),
             )
-    return Evidence(submission, rules, files, tasks, _read_certificate(folder, submission))
+    certificate = _read_certificate(folder, submission)
+    recomputation = Recomputation()
+    if submission.certificate is not None:
+        recomputation = recompute_certificate(folder / submission.certificate, certificate)
+    return Evidence(submission, rules, files, tasks, certificate, recomputation)
 
 
 def _read_results(folder: Path, submission: Submission) -> tuple[ResultsFile, ...]:

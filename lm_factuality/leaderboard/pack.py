@@ -10,6 +10,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
+from judges.certificates import answers_path
 from lm_factuality.benchmarks.certifiable import as_mapping
 from lm_factuality.ground.errors import ConfigError, DataError, listed, refuse
 from lm_factuality.ground.files import sha256_of, whole_folder, write_json
@@ -274,7 +275,7 @@ def _correct_scores(
 def _copy_files(
     folder: Path, files_by_task: Mapping[str, ResultsFile], options: PackOptions
 ) -> None:
-    """Copy results, samples, certificate, key and labels unchanged into the submission.
+    """Copy results, samples, certificate with its answers, key and labels into the submission.
 
     Args:
         folder: The folder of the submission.
@@ -295,6 +296,9 @@ def _copy_files(
     # The certificate is renamed, so that all submissions name it alike.
     if options.certificate is not None:
         sources[CERTIFICATE_FILE] = options.certificate
+        answers = answers_path(options.certificate)
+        if answers.is_file():
+            sources[answers_path(Path(CERTIFICATE_FILE)).name] = answers
     for path in paths:
         # Tasks that were run together share one results file.
         earlier = sources.setdefault(path.name, path)

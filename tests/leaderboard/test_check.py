@@ -564,11 +564,12 @@ def test_too_many_responses_without_a_verdict_are_refused(forger):
 
 
 def test_a_judge_without_a_certificate_is_refused(forger):
-    # The certificate is the first file that the submission lists.
+    # The certificate and the judge's answers are the first files that the submission lists.
     forger.change_submission(
-        lambda submission: submission.update(certificate=None, files=submission["files"][1:])
+        lambda submission: submission.update(certificate=None, files=submission["files"][2:])
     )
     (forger.folder / "certificate.json").unlink()
+    (forger.folder / "certificate.answers.jsonl").unlink()
 
     refusals = [refusal for refusal in refusals_of(forger) if refusal.code == "JUDGE_UNCERTIFIED"]
 

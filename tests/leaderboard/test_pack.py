@@ -67,7 +67,8 @@ def test_files_are_packed_as_lm_eval_wrote_them(honest, sample_run):
     }
 
     packed_names = {path.name for path in honest.iterdir()}
-    assert packed_names == {SUBMISSION_FILE, "certificate.json", *written_paths}
+    certificate_names = {"certificate.json", "certificate.answers.jsonl"}
+    assert packed_names == {SUBMISSION_FILE, *certificate_names, *written_paths}
     for name, path in written_paths.items():
         assert (honest / name).read_bytes() == path.read_bytes()
 

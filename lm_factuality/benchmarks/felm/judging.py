@@ -110,6 +110,9 @@ class FelmTrial:
             shipped_file if options.sample else None, FELM, options.data_dir
         )
         self._rows = read_felm_rows(path)
+        # Others cannot compute a certificate again without the claims.
+        if options.claims is not None:
+            self.data["claims"] = options.claims.name
         # Without a file of claims, rules cut the segments into clauses.
         self._settings = FelmSettings(unit, mode, claims=str(options.claims or RULES))
         self._claims = self._settings.load_claims(self._rows)

@@ -42,6 +42,14 @@ _ROUNDING = 1e-9
 
 
 @dataclass(frozen=True)
+class JudgedStepStatus(CertificationStatus):
+    """What a board knows about the quality of a judge in one step."""
+
+    is_claimed: bool
+    """Whether there is a certificate that the check has not computed again."""
+
+
+@dataclass(frozen=True)
 class RankedScore:
     """A model's headline score on one task, with the rank that it gives the model."""
 
@@ -60,7 +68,7 @@ class RankedScore:
     judge: str | None
     """The name of the judge, or None if nobody judged."""
 
-    steps: tuple[CertificationStatus, ...]
+    steps: tuple[JudgedStepStatus, ...]
     """Whether each step of the judge is certified."""
 
     items: int
@@ -318,10 +326,19 @@ def _headline_score(
     if figure is None or benchmark is None:
         return None
 
-    # The texts contain names that a stranger chose.
+    # Without the certificates in the results, the steps are those that the check computed again.
+    recomputed = {} if evidence.recomputation.claim else evidence.certificate
+    bare_task = replace(task, metadata={**task.metadata, "judge_certificate": {}})
+    recomputed_task = _with_packed_certificate(bare_task, recomputed)
+    recomputed_steps = benchmark.certification_statuses(recomputed_task.metadata)
     steps = []
     for step in benchmark.certification_statuses(task.metadata):
-        steps.append(replace(step, text=printable(step.text)))
+        is_recomputed = step in recomputed_steps
+        is_claimed = step.is_certified and not is_recomputed
+        # The texts contain names that a stranger chose.
+        text = printable(f"claimed: {step.text}" if is_claimed else step.text)
+        is_certified = step.is_certified and is_recomputed
+        steps.append(JudgedStepStatus(step.step, text, is_certified, is_claimed))
 
     answers_hash = ""
     if task_evidence.samples is not None:

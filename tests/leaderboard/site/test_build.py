@@ -15,6 +15,7 @@ from lm_factuality.ground.errors import ConfigError, DataError
 from lm_factuality.leaderboard.check import find_submissions
 from lm_factuality.leaderboard.site import build as build_module
 from lm_factuality.leaderboard.site.build import BOARD_FILE, build_site
+from lm_factuality.leaderboard.submission import SUBMISSION_FILE
 from tests.conftest import REPOSITORY
 
 SAMPLE_RULES = REPOSITORY / "configs" / "leaderboard" / "rules" / "sample.yaml"
@@ -123,6 +124,24 @@ def test_pages_say_how_many_steps_are_certified_and_how_to_certify_others(site):
     advice = "not certified; run lm-factuality certify --judge lexical --setting"
     assert "0 of 4 steps of the judge certified" in (site / "index.html").read_text()
     assert f"{advice} biographies_grouping" in model_page.read_text()
+
+
+def test_a_certificate_without_the_judge_s_answers_is_shown_as_claimed(one_submission, tmp_path):
+    answers = one_submission / "one" / "certificate.answers.jsonl"
+    answers.unlink()
+    path = one_submission / "one" / SUBMISSION_FILE
+    submission = json.loads(path.read_text())
+    submission["files"] = [file for file in submission["files"] if file["path"] != answers.name]
+    path.write_text(json.dumps(submission))
+
+    build_site(one_submission, tmp_path / "site")
+
+    scores = {score["task"]: score for score in only_model(tmp_path / "site")["scores"]}
+    (step,) = scores["sample_felm_gen"]["steps"]
+    assert step["text"].startswith("claimed: F1 of segments with errors")
+    assert not step["is_certified"]
+    index = (tmp_path / "site" / "index.html").read_text()
+    assert "0 of 1 steps of the judge certified, 1 claimed" in index
 
 
 def test_refused_submissions_are_listed_with_their_codes(site):

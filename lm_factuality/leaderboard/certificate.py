@@ -1,0 +1,107 @@
+"""Compute a packed certificate again, from the answers of the judge that are packed with it.
+
+`lm_factuality.leaderboard.evidence` calls `recompute_certificate`.
+"""
+
+import os
+from collections.abc import Mapping
+from contextlib import closing
+from pathlib import Path
+from tempfile import TemporaryDirectory
+from typing import Any, NamedTuple
+
+from judges.certificates import ReplayedJudge, answers_path
+from judges.config import described_config
+from lm_factuality.benchmarks.certifiable import CertifyOptions, SettingTrial, as_mapping
+from lm_factuality.benchmarks.certified import certifiable_settings
+from lm_factuality.ground.errors import FactualityError, short
+from lm_factuality.ground.published import cache_folder
+from lm_factuality.results.recompute import UNREADABLE, is_same_value
+
+
+class Recomputation(NamedTuple):
+    """What became of computing a certificate again."""
+
+    problem: str = ""
+    """The first figure that does not follow from the answers; empty if there is none."""
+
+    claim: str = ""
+    """Why the certificate cannot be computed again; empty if it can."""
+
+
+def recompute_certificate(path: Path, certificate: Mapping[str, Any]) -> Recomputation:
+    """Measure a judge again by its packed answers, and compare the figures of its certificate.
+
+    The questions and labels are those of this machine, so only the answers are a submitter's.
+
+    Args:
+        path: The certificate. The answers are in the file beside it, if they are packed.
+        certificate: The content of the certificate, which can hold anything.
+    """
+    answers = answers_path(path)
+    if not answers.is_file():
+        return Recomputation(claim=f"there is no {answers.name}")
+    try:
+        trial = _open_trial(certificate)
+    except FactualityError as error:
+        return Recomputation(claim=f"its data cannot be read here: {error}")
+    if trial is None:
+        return Recomputation(claim="it is of data that others do not have")
+
+    try:
+        config = described_config(as_mapping(certificate.get("judge")), f"{path}: judge")
+        with (
+            TemporaryDirectory() as folder,
+            closing(ReplayedJudge(config, answers, Path(folder))) as judge,
+        ):
+            measured = trial.measure(judge)
+            judge.refuse_more_answers()
+    except (FactualityError, *UNREADABLE) as error:
+        return Recomputation(problem=f"its figures cannot be computed again: {error}")
+    for key, value in measured.items():
+        difference = _difference(key, certificate.get(key), value)
+        if difference:
+            return Recomputation(problem=f"{difference}, as the answers in {answers.name} give")
+    return Recomputation()
+
+
+def _open_trial(certificate: Mapping[str, Any]) -> SettingTrial | None:
+    """Open the data of a certificate, or return None if it is not the suite's or published data.
+
+    Raises:
+        DataError: The data is not on this machine. Nothing is downloaded.
+    """
+    setting = certifiable_settings().get(str(certificate.get("setting")))
+    stated_data = as_mapping(certificate.get("data"))
+    if setting is None:
+        return None
+    rows = stated_data.get("rows")
+    is_sample = stated_data.get("is_published") is False and "sample" in setting.accepted_options
+    options = CertifyOptions(
+        # A folder that is named is searched, and nothing is downloaded into it.
+        data_dir=os.environ.get("LM_FACTUALITY_DATA") or str(cache_folder()),
+        sample=is_sample,
+        rows=rows if isinstance(rows, int) and rows > 0 else None,
+    )
+    trial = setting.open_trial(options)
+    return trial if is_same_value(trial.data, stated_data) else None
+
+
+def _difference(key: str, found: object, expected: object) -> str:
+    """Name the first value in which a part of a certificate differs from the computed one.
+
+    Example:
+        ``intervals.segment.f1.0 is 0.99, expected 0.3162``, or an empty text.
+    """
+    # The ends of an interval are compared one by one, so that the differing one is shown.
+    if isinstance(expected, list | tuple) and isinstance(found, list):
+        expected = dict(enumerate(expected))
+        found = dict(enumerate(found))
+    if not isinstance(expected, dict) or not isinstance(found, dict):
+        is_same = is_same_value(expected, found)
+        return "" if is_same else f"{key} is {short(found)}, expected {short(expected)}"
+    for name in {**expected, **found}:
+        difference = _difference(f"{key}.{name}", found.get(name), expected.get(name))
+        if difference:
+            return difference
+    return ""

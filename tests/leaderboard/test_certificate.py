@@ -1,0 +1,223 @@
+"""A packed certificate is computed again from the judge's answers, or shown as claimed."""
+
+from __future__ import annotations
+
+import json
+import shutil
+
+import pytest
+import yaml
+
+from bench.attack.replies import ReplyingServer
+from lm_factuality.cli import main
+from lm_factuality.leaderboard.certificate import recompute_certificate
+from lm_factuality.leaderboard.check import check_submission
+from tests.judges.server import Act
+
+
+@pytest.fixture
+def copied(certificate, tmp_path):
+    """Copy the certificate of the offline judge on the sample, with its answers."""
+    folder = shutil.copytree(certificate.parent, tmp_path / "copied")
+    return folder / certificate.name
+
+
+@pytest.fixture
+def answers(copied):
+    """Return the file with the judge's answers beside the copied certificate."""
+    return copied.with_name("certificate.answers.jsonl")
+
+
+def read(path):
+    """Return the content of a JSON file."""
+    return json.loads(path.read_text(encoding="utf-8"))
+
+
+def test_a_certificate_follows_from_the_answers_beside_it(copied):
+    problem, claim = recompute_certificate(copied, read(copied))
+
+    assert (problem, claim) == ("", "")
+
+
+@pytest.fixture
+def unreliable_server(monkeypatch):
+    """Start a server of a judge that fails, or writes no JSON, at some prompts."""
+    monkeypatch.setenv("OPENAI_API_KEY", "key-of-nobody")
+    server = ReplyingServer()
+    reply = server.script
+
+    def fail_sometimes(prompt, attempt):
+        faults = {0: Act(status=500), 1: Act(text="I cannot tell.")}
+        return faults.get(len(prompt) % 5) or reply(prompt, attempt)
+
+    server.script = fail_sometimes
+    yield server
+    server.close()
+
+
+def test_the_certificate_of_a_model_that_fails_sometimes_follows_from_its_answers(
+    unreliable_server, tmp_path
+):
+    judge = {
+        "backend": "openai",
+        "model": "m",
+        "base_url": unreliable_server.base_url,
+        "samples": 2,
+        "decoding": {"temperature": 0.7},
+        "max_retries": 0,
+    }
+    (tmp_path / "judge.yaml").write_text(yaml.safe_dump(judge))
+    path = tmp_path / "certificate.json"
+    options = ["--judge", tmp_path / "judge.yaml", "--store", tmp_path / "answers.sqlite"]
+    options += ["--setting", "check_mutations", "--rows", 8, "--out", path]
+    assert main(["certify", *map(str, options)]) == 0
+    num_requests = len(unreliable_server.bodies)
+
+    problem, claim = recompute_certificate(path, read(path))
+
+    assert (problem, claim) == ("", "")
+    assert read(path)["scores"]["unscored"]["claims"] > 0
+    assert len(unreliable_server.bodies) == num_requests
+
+
+def set_value(*keys, value):
+    """Return a change that sets a value in a certificate."""
+
+    def change(content):
+        for key in keys[:-1]:
+            content = content[key]
+        content[keys[-1]] = value
+
+    return change
+
+
+@pytest.mark.parametrize(
+    ("change", "words"),
+    [
+        pytest.param(
+            set_value("intervals", "segment", "f1", value=[0.99, 1.0]),
+            ("intervals.segment.f1.0 is 0.99, expected 0.", "certificate.answers.jsonl"),
+            id="interval",
+        ),
+        pytest.param(
+            set_value("scores", "ALL", "segment", "f1", value=0.9),
+            ("scores.ALL.segment.f1 is 0.9, expected 0.",),
+            id="score",
+        ),
+        pytest.param(
+            set_value("baselines", "flag everything", "segment", "f1", value=0.0),
+            ("baselines.flag everything.segment.f1 is 0.0, expected 0.",),
+            id="baseline",
+        ),
+        pytest.param(
+            set_value("calibration", 9, "wrong", value=-1),
+            ("calibration.9.wrong is -1, expected",),
+            id="calibration",
+        ),
+        pytest.param(
+            set_value("scores", "law", value={"segment": {"f1": 1.0}}),
+            ("scores.law is {'segment': {'f1': 1.0}}, expected None",),
+            id="a domain that the data do not have",
+        ),
+        pytest.param(
+            set_value("scores", value=float("nan")), ("scores is nan, expected {",), id="NaN"
+        ),
+        pytest.param(set_value("judge", value={"backend": "none"}), ("backend",), id="no judge"),
+    ],
+)
+def test_a_figure_that_does_not_follow_is_named(copied, change, words):
+    content = read(copied)
+    change(content)
+
+    problem, _ = recompute_certificate(copied, content)
+
+    assert all(word in problem for word in words), problem
+
+
+@pytest.mark.parametrize(
+    ("change", "words"),
+    [
+        pytest.param(lambda lines: lines[1:], "fewer answers", id="fewer"),
+        pytest.param(lambda lines: [*lines, lines[0]], "more answers", id="more"),
+        pytest.param(
+            lambda lines: ["[]", *lines], "answers.jsonl:1: not an answer", id="no answer"
+        ),
+        pytest.param(lambda lines: ["{", *lines], "answers.jsonl:1: not an answer", id="no JSON"),
+        pytest.param(lambda lines: lines[::-1], "cannot be computed again", id="another order"),
+    ],
+)
+def test_other_answers_are_refused(copied, answers, change, words):
+    lines = answers.read_text(encoding="utf-8").splitlines()
+    answers.write_text("".join(f"{line}\n" for line in change(lines)), encoding="utf-8")
+
+    problem, _ = recompute_certificate(copied, read(copied))
+
+    assert words in problem
+
+
+def test_a_certificate_without_answers_is_claimed(copied, answers):
+    answers.unlink()
+
+    problem, claim = recompute_certificate(copied, read(copied))
+
+    assert (problem, claim) == ("", "there is no certificate.answers.jsonl")
+
+
+def test_a_certificate_on_data_of_the_submitter_is_claimed(copied):
+    content = read(copied)
+    content["data"]["git_blob"] = "0" * 40
+
+    problem, claim = recompute_certificate(copied, content)
+
+    assert (problem, claim) == ("", "it is of data that others do not have")
+
+
+def test_a_certificate_on_published_data_that_is_not_here_is_claimed(copied, tmp_path, monkeypatch):
+    monkeypatch.setenv("LM_FACTUALITY_HOME", str(tmp_path / "home"))
+    monkeypatch.delenv("LM_FACTUALITY_DATA", raising=False)
+    content = read(copied)
+    content["data"]["is_published"] = True
+
+    problem, claim = recompute_certificate(copied, content)
+
+    assert problem == ""
+    assert "no such file" in claim
+
+
+def forge_certificate(forger, change):
+    """Change the packed certificate, and correct its hash."""
+    path = forger.folder / "certificate.json"
+    content = read(path)
+    change(content)
+    path.write_text(json.dumps(content), encoding="utf-8")
+    forger.seal()
+
+
+def test_the_check_refuses_a_forged_certificate_in_one_line(forger):
+    forge_certificate(forger, set_value("intervals", "segment", "f1", value=[0.99, 1.0]))
+
+    (refusal,) = check_submission(forger.folder).refusals
+
+    beginning = "CERTIFICATE_CHANGED certificate.json: intervals.segment.f1.0 is 0.99, expected 0."
+    assert str(refusal).startswith(beginning)
+
+
+@pytest.mark.parametrize("date", ["2099-01-01T00:00:00+00:00", "never", 7, "9999-12-31T23:59:59"])
+def test_the_check_refuses_a_certificate_of_no_past_date(forger, date):
+    forge_certificate(forger, set_value("date", value=date))
+
+    (refusal,) = check_submission(forger.folder).refusals
+
+    assert f"certificate.json: its date is {date!r}" in str(refusal)
+
+
+def test_the_check_says_that_a_certificate_is_claimed(forger, capsys):
+    forger.change_submission(
+        lambda submission: submission.update(files=submission["files"][1:]),
+    )
+    (forger.folder / "certificate.answers.jsonl").unlink()
+
+    assert main(["leaderboard", "check", str(forger.folder)]) == 0
+
+    claim = "certificate.json is claimed: there is no certificate.answers.jsonl"
+    assert f"{forger.folder}: accepted; {claim}" in capsys.readouterr().out
