@@ -42,7 +42,9 @@ _LOCAL_RUN = (
     " --tasks sample_factor,sample_factor_perplexity,sample_factor_generation"
     f" --gen_kwargs max_gen_toks=20 {_RUN_ARGUMENTS}"
 )
-_GROWING_IN_RUNS = rf"{KEPT}\.sqlite.*|home/.*"
+_CONCURRENCY = 8  # the calls to the judge that may be under way at once
+# lm_eval writes its results, whose names have a date, in place.
+_GROWING_IN_RUNS = rf"({KEPT}|answers)\.sqlite.*|home/.*|{OUT}/.*_DATE\.jsonl?"
 _PACK = "leaderboard pack run --model example/smaller --certificate certificate.json --out"
 # Builds of factor-gen keep the work of each stage, and hidden files, until they are over.
 _BUILD_FILES = rf"{OUT}/(stages/.*|\..*)"
@@ -70,6 +72,12 @@ class AttackedCommand:
     growing: str = r"answers\.sqlite.*|home/.*|pages/.*"
     """A pattern of the files that may be incomplete while the command is stopped."""
 
+    replaces: bool = True
+    """Whether the command replaces an earlier output, whatever its content."""
+
+    most_lost_calls: int = _CONCURRENCY
+    """The most calls whose replies may be lost at one stop: those that were under way."""
+
     refuses: str = ""
     """Words of the error with which the command refuses to run again once it is over."""
 
@@ -96,7 +104,7 @@ def _write_judge(folder: Path, world: World) -> None:
         "backend": "openai",
         "model": "m",
         "base_url": world.judge.base_url,
-        "concurrency": 8,
+        "concurrency": _CONCURRENCY,
     }
     (folder / JUDGE).write_text(yaml.safe_dump(config), encoding="utf-8")
 
@@ -247,6 +255,7 @@ COMMANDS: Mapping[str, AttackedCommand] = {
         f' --metadata {{"judge":"{JUDGE}","judge_store":"{STORE}"}}',
         _write_judge,
         is_slow=True,
+        growing=_GROWING_IN_RUNS,
     ),
     "run hf": AttackedCommand(
         f"run --model hf --batch_size 8 {_LOCAL_RUN}", _write_nothing, growing=_GROWING_IN_RUNS

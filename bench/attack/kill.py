@@ -3,13 +3,14 @@
     python -m bench.attack.kill [--how kill|interrupt|full] [--points 100] [COMMAND ...]
 
 ``kill`` ends the whole process group by SIGKILL: half of the time at a random moment, and half of
-the time just before the command opens, renames or removes a random file. ``interrupt`` presses
-Ctrl-C at such points. ``full`` gives the command a disk with too little room, or files that may not
-grow beyond a random size where no file system can be mounted.
+the time just after the command opens a random file to write to, or just before it renames or
+removes one. ``interrupt`` presses Ctrl-C at such points. ``full`` gives the command a disk with too
+little room, or files that may not grow beyond a random size where no file system can be mounted.
 
-A command is stopped up to three times. While it is stopped, no file may be half-written. Then it
-runs to its end, and everything must be as if nobody had disturbed it: the same files with the same
-content, no others, and no question asked twice.
+A command is stopped up to three times. While it is stopped, no file may be half-written, an earlier
+output is still there or replaced by the new one, and only the replies to calls that were under way
+may be lost. Then the command runs to its end, and everything must be as if nobody had disturbed it:
+the same files with the same content, no others, and no question asked twice.
 """
 
 from __future__ import annotations
@@ -25,7 +26,7 @@ import sys
 import tempfile
 import time
 from collections import Counter
-from collections.abc import Iterator, Sequence
+from collections.abc import Collection, Iterable, Iterator, Sequence
 from contextlib import closing, contextmanager, suppress
 from dataclasses import dataclass, field
 from importlib.util import find_spec
@@ -42,6 +43,7 @@ _SLOW_COMMANDS_SHARE = 10  # slow commands are stopped at a tenth of the points
 _LONGEST_END = 60.0  # seconds that an interrupted command may take to end
 _LATE_CALLS = 0.05  # seconds after which calls on their way have arrived at the servers
 _ERROR_LENGTH = 400  # characters of an error that reports show
+_EARLIER = "earlier"  # the content of earlier outputs
 _MOST_NOTES = 3  # of each kind of problem
 # What a stopped command must not print.
 _UNWANTED = (
@@ -112,6 +114,9 @@ class _Undisturbed:
     added_bytes: int
     """The size of all files that it adds, in bytes."""
 
+    outputs: frozenset[str]
+    """The files that another run replaces, by their paths in the folder."""
+
 
 class _ResizableDisk:
     """A file system in memory whose size can be changed."""
@@ -160,6 +165,9 @@ def attack(name: str, how: str, points: int, world: World, seed: int = 0) -> Out
         folder = place / str(point)
         with _make_disk(folder, is_wanted=how == FULL) as disk:
             shutil.copytree(inputs, folder, dirs_exist_ok=True)
+            # Every other time, there is an earlier output.
+            if point % 2:
+                _write_earlier_outputs(folder, undisturbed.outputs)
             trial = _Trial(command, how, folder, disk, undisturbed, world, generator, outcome)
             trial.run()
             has_problem = any(str(folder) in note for note in outcome.notes)
@@ -198,13 +206,29 @@ def _run_undisturbed(
         return None
 
     sizes = _file_sizes(folder)
+    state = command.read_state(folder)
+    outputs = set()
+    if command.replaces:
+        for name in state.keys() - command.read_state(inputs).keys():
+            # Files with a date in their names are never replaced.
+            if (folder / name).is_file() and not re.fullmatch(command.growing, name):
+                outputs.add(name)
     return _Undisturbed(
-        state=command.read_state(folder),
+        state=state,
+        outputs=frozenset(outputs),
         seconds=outcome.seconds,
         file_changes=ending.file_changes,
         largest_file=max(sizes),
         added_bytes=sum(sizes) - sum(_file_sizes(inputs)),
     )
+
+
+def _write_earlier_outputs(folder: Path, names: Iterable[str]) -> None:
+    """Write files of an earlier run with another content."""
+    for name in names:
+        path = folder / name
+        path.parent.mkdir(parents=True, exist_ok=True)
+        path.write_text(_EARLIER, encoding="utf-8")
 
 
 @dataclass(frozen=True)
@@ -237,6 +261,7 @@ class _Trial:
 
     def run(self) -> None:
         """Stop the command one to three times, and then let it run to its end."""
+        has_earlier_output = any((self.folder / name).exists() for name in self.undisturbed.outputs)
         for _ in range(self.generator.choice([1, 1, 2, 3])):
             saved_before = count_saved_replies(self.folder)
             calls_before = self.world.count_calls()
@@ -256,7 +281,9 @@ class _Trial:
             lost_calls = new_calls - new_replies
             self.outcome.lost_calls += lost_calls
             self.outcome.most_lost_calls = max(self.outcome.most_lost_calls, lost_calls)
-            if self._has_incomplete_files():
+            if lost_calls > self.command.most_lost_calls:
+                self.outcome.add_problem("replies lost", f"{lost_calls} calls", self.folder)
+            if self._has_incomplete_files(has_earlier_output):
                 return
         self._run_to_end()
 
@@ -351,17 +378,30 @@ class _Trial:
             return None
         return "no word on how to go on", last_line
 
-    def _has_incomplete_files(self) -> bool:
-        """Find out whether a file has other content than at the end, and add the problem."""
+    def _has_incomplete_files(self, has_earlier_output: bool) -> bool:
+        """Find out whether a file is neither the earlier nor the new one, and add the problem.
+
+        Args:
+            has_earlier_output: Whether there was an output when the command began.
+        """
+        outputs = self.undisturbed.outputs
         incomplete = []
         for name, content in self.command.read_state(self.folder).items():
-            is_whole = self.undisturbed.state.get(name) == content
+            is_earlier = name in outputs and content == _EARLIER
+            is_whole = is_earlier or self.undisturbed.state.get(name) == content
             if not is_whole and not self._may_be_incomplete(name):
                 incomplete.append(name)
-        if not incomplete:
-            return False
-        self.outcome.add_problem("half-written", ", ".join(incomplete), self.folder)
-        return True
+        removed = set()
+        if has_earlier_output:
+            removed = {name for name in outputs if not self._is_kept(name)}
+        self._add_files("half-written", incomplete)
+        self._add_files("removed before the new one", removed)
+        return bool(incomplete or removed)
+
+    def _is_kept(self, name: str) -> bool:
+        """Return whether an output is there, or in the folder that the next run renames back."""
+        folder, _, rest = name.partition("/")
+        return (self.folder / name).exists() or (self.folder / f".{folder}.earlier" / rest).exists()
 
     def _may_be_incomplete(self, name: str) -> bool:
         """Return whether a file may be incomplete while the command is stopped: hidden ones may."""
@@ -393,7 +433,7 @@ class _Trial:
         self._add_files("missing", expected.keys() - state.keys())
         self._add_files("left over", state.keys() - expected.keys())
 
-    def _add_files(self, kind: str, names: set[str]) -> None:
+    def _add_files(self, kind: str, names: Collection[str]) -> None:
         """Add a problem with some files, unless there are none."""
         if names:
             self.outcome.add_problem(kind, ", ".join(sorted(names)[:5]), self.folder)

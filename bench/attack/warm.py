@@ -80,7 +80,10 @@ class Task:
     """Additional environment variables."""
 
     dies_at: int = 0
-    """Before which change to a file the command gets the signal, counted from 1. 0: before none."""
+    """At which change to a file the command gets the signal, counted from 1. 0: at none.
+
+    It gets the signal before the change or, if it opens a file to write to, just after that.
+    """
 
     signal: int = signal.SIGKILL
     """The signal."""
@@ -308,7 +311,7 @@ def _redirect(descriptor: int, path: str, flags: int) -> None:
 
 
 def _file_change_hook(task: Task, changes_writer: int) -> Callable[[str, tuple[Any, ...]], None]:
-    """Make an audit hook that counts the changes to files and sends the task's signal before one.
+    """Make an audit hook that counts the changes to files and sends the task's signal at one.
 
     Args:
         task: The command, with the signal.
@@ -328,9 +331,24 @@ def _file_change_hook(task: Task, changes_writer: int) -> Callable[[str, tuple[A
         num_changes += 1
         os.write(changes_writer, b".")
         if num_changes == task.dies_at:
+            if event == "open":
+                _open_to_write(*arguments)
             os.killpg(0, task.signal)
 
     return watch
+
+
+def _open_to_write(path: str | bytes | int, mode: str | None, flags: int) -> None:
+    """Open a file as Python is about to do, which empties it or creates it.
+
+    Args:
+        path: The file. A number is a file that is open already.
+        mode: Python's mode, which is not needed.
+        flags: The flags of the system call.
+    """
+    if not isinstance(path, int):
+        with suppress(OSError):
+            os.close(os.open(path, flags, 0o666))
 
 
 def _exit_at_once(code: int) -> NoReturn:

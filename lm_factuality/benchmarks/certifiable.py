@@ -165,6 +165,9 @@ class CertificationStatus:
 
     is_certified: bool
 
+    is_claimed: bool = False
+    """Whether a stranger made the certificate, and nobody has computed it again."""
+
 
 @dataclass(frozen=True)
 class JudgedStep:
@@ -221,6 +224,9 @@ class JudgedStep:
             # A certificate says nothing about a judge whose prompts have changed since.
             if not changed_prompts(as_mapping(certificate.get("prompt_hashes")), judge):
                 text = _describe_certificate(setting, certificate)
+                # A leaderboard adds this key to the certificates of strangers.
+                if certificate.get("claimed"):
+                    return CertificationStatus(step, f"claimed: {text}", False, is_claimed=True)
                 return CertificationStatus(step, text, is_certified=True)
             problem = "not certified: its certificate is of other prompts"
         text = f"{problem}; run {self._certify_command(judge)}"

@@ -5,10 +5,12 @@ Leaderboards call these checks on the certificates that submissions hold.
 
 import json
 from collections.abc import Iterator, Mapping
+from datetime import datetime, timedelta, timezone
 from typing import Any
 
 from lm_factuality.benchmarks import all_benchmarks
 from lm_factuality.benchmarks.certifiable import CertifiableSetting, as_mapping, changed_prompts
+from lm_factuality.ground.errors import short
 
 _KEYS_WITHOUT_EFFECT = {
     "name",
@@ -39,6 +41,7 @@ _REQUIRED_KEYS = (
     "judge",
     "setting",
     "suite_version",
+    "date",
     "prompt_hashes",
     "data",
     "scores",
@@ -79,7 +82,7 @@ def certificate_problems(
 ) -> Iterator[str]:
     """Yield every reason why a certificate does not certify the judge of a run.
 
-    The scores of a certificate are not checked. Whoever doubts them certifies the judge again.
+    The scores of a certificate are not checked.
 
     Args:
         certificate: The full certificate or its short form (see `judges.certificates`).
@@ -98,6 +101,10 @@ def certificate_problems(
         version = str(certificate["suite_version"])[:20]
         accepted = ", ".join(suite_versions)
         yield f"made by suite {version}, accepted are {accepted}; certify again"
+    # Both are texts such as 2026-01-31T12:00:00+00:00.
+    tomorrow = datetime.now(timezone.utc) + timedelta(days=1)
+    if str(certificate["date"]) > tomorrow.isoformat():
+        yield f"its date is {short(certificate['date'])}, expected one before now"
 
     # A judge may replace prompts. Their hashes then count instead of those of the setting.
     replaced_hashes = replaced_prompt_hashes(certificate["identity"]) or {}

@@ -189,9 +189,10 @@ def _describe_checks(checked: Sequence["Checked"], rules: Path | None) -> Iterat
         verdict = "accepted"
         if submission.refusals:
             verdict = f"refused, {len(submission.refusals)} reasons"
-        elif submission.evidence is not None:
-            verdict = "; ".join([verdict, *describe_certificates(submission.evidence)])
-        yield printable(f"{submission.folder}: {verdict}{_rules_note(rules)}")
+        line = f"{submission.folder}: {verdict}{_rules_note(rules)}"
+        if submission.evidence is not None and not submission.refusals:
+            line = "; ".join([line, *describe_certificates(submission.evidence)])
+        yield printable(line)
 
 
 @app.command()

@@ -3,7 +3,6 @@
 `lm_factuality.leaderboard.evidence` calls `recompute_certificate`.
 """
 
-import os
 from collections.abc import Mapping
 from contextlib import closing
 from pathlib import Path
@@ -15,7 +14,7 @@ from judges.config import described_config
 from lm_factuality.benchmarks.certifiable import CertifyOptions, SettingTrial, as_mapping
 from lm_factuality.benchmarks.certified import certifiable_settings
 from lm_factuality.ground.errors import FactualityError, short
-from lm_factuality.ground.published import cache_folder
+from lm_factuality.leaderboard.documents import data_folder
 from lm_factuality.results.recompute import UNREADABLE, is_same_value
 
 
@@ -79,7 +78,7 @@ def _open_trial(certificate: Mapping[str, Any]) -> SettingTrial | None:
     is_sample = stated_data.get("is_published") is False and "sample" in setting.accepted_options
     options = CertifyOptions(
         # A folder that is named is searched, and nothing is downloaded into it.
-        data_dir=os.environ.get("LM_FACTUALITY_DATA") or str(cache_folder()),
+        data_dir=str(data_folder()),
         sample=is_sample,
         rows=rows if isinstance(rows, int) and rows > 0 else None,
     )

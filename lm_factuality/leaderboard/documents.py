@@ -15,7 +15,7 @@ from typing import Any
 from judges import LEXICAL
 from lm_factuality.benchmarks import all_sources
 from lm_factuality.ground.errors import DataError, FactualityError, run_with_exit_code
-from lm_factuality.ground.published import blob_id, cached_path, find_copy
+from lm_factuality.ground.published import blob_id, cache_folder, find_copy
 from lm_factuality.leaderboard.rules import TaskRules
 
 
@@ -81,20 +81,22 @@ def published_digest(rules: TaskRules) -> str | None:
     if rules.digest is not None:
         return rules.digest
 
-    # Users can name the folder of their data. Otherwise it is the folder of downloads.
-    data_dir = os.environ.get("LM_FACTUALITY_DATA")
     for source in all_sources().values():
         if source.blob != rules.git_blob:
             continue
-        folder = Path(data_dir).expanduser() if data_dir else cached_path(source).parent
         try:
-            path = find_copy(source, folder)
+            path = find_copy(source, data_folder())
         except DataError:
             continue
         # The user's folder may hold an edited file of the same name.
         if blob_id(path) == source.blob:
             return digest_tasks([rules.task], path.parent)[rules.task].hexdigest()
     return None
+
+
+def data_folder() -> Path:
+    """Return the folder with published data: the one that the user names, or that of downloads."""
+    return Path(os.environ.get("LM_FACTUALITY_DATA") or cache_folder()).expanduser()
 
 
 def digest_tasks(targets: Sequence[str], data_dir: Path | None = None) -> dict[str, DocumentDigest]:

@@ -189,7 +189,9 @@ def test_the_command_packs_a_submission_that_the_check_accepts(
     assert "every score follows from its samples" in capsys.readouterr().out
 
     assert leaderboard("check", out) == 0
-    assert capsys.readouterr().out.endswith(": accepted\n")
+    assert capsys.readouterr().out.endswith(
+        ": accepted; certificate.json follows from its answers\n"
+    )
 
 
 def test_the_command_refuses_changed_samples(honest, tmp_path, capsys):

@@ -42,14 +42,6 @@ _ROUNDING = 1e-9
 
 
 @dataclass(frozen=True)
-class JudgedStepStatus(CertificationStatus):
-    """What a board knows about the quality of a judge in one step."""
-
-    is_claimed: bool
-    """Whether there is a certificate that the check has not computed again."""
-
-
-@dataclass(frozen=True)
 class RankedScore:
     """A model's headline score on one task, with the rank that it gives the model."""
 
@@ -68,7 +60,7 @@ class RankedScore:
     judge: str | None
     """The name of the judge, or None if nobody judged."""
 
-    steps: tuple[JudgedStepStatus, ...]
+    steps: tuple[CertificationStatus, ...]
     """Whether each step of the judge is certified."""
 
     items: int
@@ -255,7 +247,7 @@ def to_entry(evidence: Evidence, folder: str, digest: str) -> LeaderboardEntry:
     """
     settings = {}
     for task_name, task_evidence in evidence.tasks.items():
-        settings[task_name] = _settings_as_text(evidence, task_evidence)
+        settings[task_name] = _settings_as_text(task_evidence)
 
     # Tasks without a headline score rank no models.
     scores = {}
@@ -278,12 +270,8 @@ def to_entry(evidence: Evidence, folder: str, digest: str) -> LeaderboardEntry:
     )
 
 
-def _settings_as_text(evidence: Evidence, task_evidence: TaskEvidence) -> dict[str, str]:
+def _settings_as_text(task_evidence: TaskEvidence) -> dict[str, str]:
     """Collect the settings that can change the score of a task, for the model's page.
-
-    Args:
-        evidence: The parsed submission, which can hold a judge's certificate.
-        task_evidence: The results of the task.
 
     Returns:
         Versions, data, decoding and the judge's configuration as printable texts, by name, such as
@@ -296,11 +284,6 @@ def _settings_as_text(evidence: Evidence, task_evidence: TaskEvidence) -> dict[s
     judge = as_mapping(task.metadata.get("judge_config"))
     for name, value in judge.items():
         settings[f"judge, {name}"] = value
-
-    # The hash shows readers which certificate the judge had.
-    for packed in evidence.submission.files:
-        if judge and packed.path == evidence.submission.certificate:
-            settings["judge, certificate"] = packed.sha256
 
     # Strangers wrote these names and values, which could hold control characters.
     return {printable(name): printable(text) for name, text in settings_as_texts(settings).items()}
@@ -320,25 +303,16 @@ def _headline_score(
         The score without a rank, or None if the results do not define it.
     """
     # The figure and the steps of the judge depend on its certificates.
-    task = _with_packed_certificate(task_evidence.task, evidence.certificate)
+    task = _with_packed_certificate(task_evidence.task, evidence)
     figure = score_figure(task, metric)
     benchmark = find_benchmark(task.kind)
     if figure is None or benchmark is None:
         return None
 
-    # Without the certificates in the results, the steps are those that the check computed again.
-    recomputed = {} if evidence.recomputation.claim else evidence.certificate
-    bare_task = replace(task, metadata={**task.metadata, "judge_certificate": {}})
-    recomputed_task = _with_packed_certificate(bare_task, recomputed)
-    recomputed_steps = benchmark.certification_statuses(recomputed_task.metadata)
+    # The texts contain names that a stranger chose.
     steps = []
     for step in benchmark.certification_statuses(task.metadata):
-        is_recomputed = step in recomputed_steps
-        is_claimed = step.is_certified and not is_recomputed
-        # The texts contain names that a stranger chose.
-        text = printable(f"claimed: {step.text}" if is_claimed else step.text)
-        is_certified = step.is_certified and is_recomputed
-        steps.append(JudgedStepStatus(step.step, text, is_certified, is_claimed))
+        steps.append(replace(step, text=printable(step.text)))
 
     answers_hash = ""
     if task_evidence.samples is not None:
@@ -361,17 +335,22 @@ def _headline_score(
     )
 
 
-def _with_packed_certificate(task: TaskResult, certificate: Mapping[str, Any]) -> TaskResult:
+def _with_packed_certificate(task: TaskResult, evidence: Evidence) -> TaskResult:
     """Return a task with the packed certificate of its judge among its metadata.
+
+    Certificates that the check has not computed again are marked as claimed.
 
     Args:
         task: The results of the task, whose metadata can hold certificates already.
-        certificate: The packed certificate; empty if there is none.
+        evidence: The parsed submission.
     """
-    if not certificate:
-        return task
-    certificates = dict(task.metadata.get("judge_certificate") or {})
-    certificates[str(certificate["setting"])] = summarize_certificate(certificate)
+    certificates = {}
+    for setting, summary in as_mapping(task.metadata.get("judge_certificate")).items():
+        certificates[setting] = {**as_mapping(summary), "claimed": True}
+    if evidence.certificate:
+        summary = summarize_certificate(evidence.certificate)
+        summary["claimed"] = bool(evidence.recomputation.claim)
+        certificates[str(evidence.certificate["setting"])] = summary
     return replace(task, metadata={**task.metadata, "judge_certificate": certificates})
 
 

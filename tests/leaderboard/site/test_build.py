@@ -137,11 +137,11 @@ def test_a_certificate_without_the_judge_s_answers_is_shown_as_claimed(one_submi
     build_site(one_submission, tmp_path / "site")
 
     scores = {score["task"]: score for score in only_model(tmp_path / "site")["scores"]}
-    (step,) = scores["sample_felm_gen"]["steps"]
+    step, _ = scores["sample_felm_gen"]["steps"]
     assert step["text"].startswith("claimed: F1 of segments with errors")
     assert not step["is_certified"]
     index = (tmp_path / "site" / "index.html").read_text()
-    assert "0 of 1 steps of the judge certified, 1 claimed" in index
+    assert "0 of 2 steps of the judge certified, 1 claimed" in index
 
 
 def test_refused_submissions_are_listed_with_their_codes(site):
