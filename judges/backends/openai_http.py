@@ -262,8 +262,9 @@ class _StoppedError(Exception):
 class _WorkQueue:
     """Requests that several threads answer, and the answers that they have received so far.
 
-    After `stop` no new call begins. Calls under way still deliver their answers, because they are
-    paid for.
+    A thread takes its next request only once an earlier answer has been read. So if the process is
+    killed, no more answers than there are threads are lost. After `stop` no new call begins. Calls
+    under way still deliver their answers, because they are paid for.
     """
 
     def __init__(self, requests: Sequence[Request]) -> None:
@@ -273,6 +274,8 @@ class _WorkQueue:
         self.running_threads = 0
         self._waiting_requests = deque(enumerate(requests))
         self._stopped = threading.Event()
+        # The requests that threads may take before another answer has been read.
+        self._free_places = threading.Semaphore(0)
         # Each thread puts None after its last answer.
         self._arrivals: queue.SimpleQueue[NumberedAnswer | None] = queue.SimpleQueue()
 
@@ -289,6 +292,7 @@ class _WorkQueue:
                 request waits. Each thread calls it once.
             num_threads: How many threads to start.
         """
+        self._free_places.release(num_threads)
         for _ in range(num_threads):
             # A daemon thread does not keep the program alive if it is left behind.
             threading.Thread(target=self._run_thread, args=(answer_requests,), daemon=True).start()
@@ -317,6 +321,8 @@ class _WorkQueue:
         if failure is not None:
             self.failures.append(failure)
         self._stopped.set()
+        # A thread that waits for a place ends, and wakes the next one.
+        self._free_places.release()
 
     def pause(self, seconds: float) -> None:
         """Wait for some seconds.
@@ -333,12 +339,17 @@ class _WorkQueue:
         Yields:
             The position of each request in the original sequence, and the request.
         """
-        while not self.is_stopped:
+        while True:
+            self._free_places.acquire()
+            if self.is_stopped:
+                break
             try:
                 numbered_request = self._waiting_requests.popleft()
             except IndexError:
-                return
+                break
             yield numbered_request
+        # The next thread that waits for a place ends as well.
+        self._free_places.release()
 
     def deliver(self, answer: NumberedAnswer) -> None:
         """Hand an answer over to the thread that reads `arriving_answers`."""
@@ -368,5 +379,8 @@ class _WorkQueue:
             # None stands for the end of a thread.
             if arrival is None:
                 self.running_threads -= 1
-            else:
+                continue
+            try:
                 yield arrival
+            finally:
+                self._free_places.release()

@@ -338,12 +338,27 @@ def slow_server(server):
 def test_the_budget_is_never_exceeded(slow_server, ask_server):
     with pytest.raises(
         BackendDownError,
-        match=r"max_cost of \$200 leaves no room.*\$150.0+ is spent.*may cost \$55",
+        match=r"max_cost of \$200 leaves no room.*\$150.0+ is spent.*may cost \$5[45]",
     ):
         ask_server(prompts(30), **BUDGET, concurrency=8)
 
     assert sum(slow_server.attempts.values()) == CALLS_WITHIN_BUDGET
     assert ask_server.backend.usage.cost == CALLS_WITHIN_BUDGET * CALL_COST
+
+
+def test_no_more_requests_than_threads_are_sent_before_their_answers_are_kept(server, config):
+    with closing(OpenAIBackend(config(concurrency=3))) as backend:
+        arrivals = backend.answer(prompts(20))
+        for _ in range(2):
+            next(arrivals)
+        # The answers that have arrived since are not read.
+        time.sleep(0.5)
+        num_sent = sum(server.attempts.values())
+        num_later = len(list(arrivals))
+
+    # The first answer is kept, and the second one is being kept.
+    assert num_sent == 1 + 3
+    assert num_later == 18
 
 
 def test_a_later_run_continues_where_the_budget_ended_the_first(slow_server, ask_server):
