@@ -75,7 +75,11 @@ FAULTS: Mapping[str, Fault] = {
 
 def plant(fault: Fault, copy: Path) -> None:
     """Copy the repository, and plant a fault in the copy."""
-    shutil.copytree(_REPOSITORY, copy, ignore=shutil.ignore_patterns(".*", "results"))
+    list_files = ["git", "ls-files", "-z", "--cached", "--others", "--exclude-standard"]
+    names = subprocess.run(list_files, cwd=_REPOSITORY, stdout=subprocess.PIPE, check=True).stdout
+    for name in names.decode().strip("\0").split("\0"):
+        (copy / name).parent.mkdir(parents=True, exist_ok=True)
+        shutil.copy(_REPOSITORY / name, copy / name)
     for old, new in fault.changes.items():
         path = copy / fault.file
         text = path.read_text(encoding="utf-8")
