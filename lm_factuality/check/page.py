@@ -27,7 +27,7 @@ _ZERO_WIDTH_JOINER = "\u200d"
 _SKIN_TONES = "\U0001f3fb\U0001f3fc\U0001f3fd\U0001f3fe\U0001f3ff"
 
 
-def write_page(result: CheckResult, path: Path, *, title: str, note: str) -> None:
+def write_page(result: CheckResult, path: Path, *, title: str, note: str, source: str = "") -> None:
     """Write the page of a check as a single HTML file.
 
     Args:
@@ -35,14 +35,15 @@ def write_page(result: CheckResult, path: Path, *, title: str, note: str) -> Non
         path: The file, such as ``out/index.html``.
         title: The title of the page, such as the name of the file of answers.
         note: A sentence on how the answers were checked: by which judge, against what.
+        source: The path of the documents, which a browser shows at the sentence.
 
     Raises:
         DataError: The file cannot be written.
     """
-    write_text(path, build_page(result, title, note))
+    write_text(path, build_page(result, title, note, source))
 
 
-def build_page(result: CheckResult, title: str, note: str) -> str:
+def build_page(result: CheckResult, title: str, note: str, source: str = "") -> str:
     """Return the HTML page of a check. The arguments are those of `write_page`."""
     # Claims of an answer often share passages. Each passage is on the page once.
     all_evidence = (passage for claim in result.claims for passage in claim.evidence)
@@ -65,6 +66,7 @@ def build_page(result: CheckResult, title: str, note: str) -> str:
         script="\n".join(scripts),
         title=title,
         note=note,
+        source=source,
         problems=result.problems,
         headline=_headline(result),
         content=content,

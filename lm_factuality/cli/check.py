@@ -167,16 +167,36 @@ def _write(
         about["against"] = summarise_comparison(comparison)
     write_files(checked.result, folder, about)
     title = f"Check of {answers.name}"
-    write_page(checked.result, folder / "index.html", title=title, note=_evidence_note(checked))
+    write_page(
+        checked.result,
+        folder / "index.html",
+        title=title,
+        note=_evidence_note(checked),
+        source=_path_from_here(_evidence_source(checked)),
+    )
 
 
 def _evidence_note(checked: "FinishedCheck") -> str:
     """Say what the answers were checked against, and by whom."""
     about = checked.about
-    against = (
-        about.get("search") or f"{about['knowledge']}, {plural(about['documents'], 'document')}"
-    )
+    against = _evidence_source(checked).name
+    if "documents" in about:
+        against += f", {plural(about['documents'], 'document')},"
     return f"Checked against {against} by the judge {about['judge']['name']}"
+
+
+def _evidence_source(checked: "FinishedCheck") -> Path:
+    """Return the path of the documents, or of the YAML file of the search service."""
+    return Path(checked.about.get("search") or checked.about["knowledge"]).resolve()
+
+
+def _path_from_here(path: Path) -> str:
+    """Return a path from the working folder, or only the last part of a path outside of it.
+
+    Others who get a page need not learn how the folders of this machine are called.
+    """
+    folder = Path.cwd()
+    return str(path.relative_to(folder)) if path.is_relative_to(folder) else path.name
 
 
 def _print_result(checked: "FinishedCheck", out: Path | None) -> None:

@@ -96,6 +96,7 @@ def whole_folder(out: Path, marker_file: str) -> Iterator[Path]:
     _check_replaceable(out, marker_file)
     temporary = _temporary_path(out)
     backup = out.with_name(f".{out.name}.earlier")
+    new_parents = [parent for parent in out.parents if not parent.exists()]
     try:
         out.parent.mkdir(parents=True, exist_ok=True)
         _remove_leftovers(out.parent)
@@ -115,6 +116,10 @@ def whole_folder(out: Path, marker_file: str) -> Iterator[Path]:
         _replace_folder(temporary, out, backup)
     finally:
         shutil.rmtree(temporary, ignore_errors=True)
+        # After an error, the folders that were made for this one are empty. Others stay.
+        for parent in new_parents:
+            with contextlib.suppress(OSError):
+                parent.rmdir()
 
 
 @contextmanager

@@ -76,6 +76,18 @@ def test_the_summary_counts_claims_and_refusals(check, tmp_path):
     assert summary["refusals"] == 1
 
 
+def test_the_page_names_the_documents_without_the_folders_of_the_machine(
+    check, tmp_path, documents
+):
+    out = tmp_path / "out"
+
+    check(TRUE, options=["--out", str(out)])
+
+    page = (out / "index.html").read_text(encoding="utf-8")
+    assert f'title="{documents.name}">Checked against {documents.name}, ' in page
+    assert str(tmp_path) not in page
+
+
 def test_answers_have_a_row_each(check, tmp_path):
     out = tmp_path / "out"
 

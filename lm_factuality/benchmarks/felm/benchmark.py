@@ -6,6 +6,7 @@ table 4 of the paper, with the published models below them.
 
 from collections import defaultdict
 from collections.abc import Mapping, Sequence
+from itertools import product
 from pathlib import Path
 from typing import Any, NamedTuple
 
@@ -160,7 +161,9 @@ def report_sections(chosen: ReportRuns) -> Sequence[Markup]:
     entries = chosen.of_kind("felm")
     values = {
         "table": TABLE4,
-        "blocks": _table4_blocks(entries),
+        "columns": _table4_columns(entries),
+        "rows": _table4_rows(entries),
+        "published": _published_rows(),
         "runs": [(entry, _describe_method(entry.result)) for entry in entries],
         "scores": [score for score in SCORES if score.label],
     }
@@ -191,58 +194,68 @@ def _describe_method(task: TaskResult) -> str:
     return description
 
 
-def _table4_blocks(entries: Sequence[Entry]) -> list[JsonObject]:
+def _table4_rows(entries: Sequence[Entry]) -> list[JsonObject]:
     """Arrange the scores of all runs as in table 4 of the paper.
 
     Args:
         entries: The FELM runs of the report.
 
     Returns:
-        One block for each model and file of data: ``model``, ``data``, and the ``rows`` as
-        `_table4_rows` returns them.
+        One row for each model, file of data, domain and level that has scores. Its keys are
+        ``model``, ``data``, ``domain`` (such as ``Math``), ``level`` (``segment`` or
+        ``response``) and ``cells``, of which each method has one.
     """
     runs_by_block: dict[_Table4Block, dict[_Table4Method, Entry]] = defaultdict(dict)
     for entry in entries:
-        result = entry.result
-        method = _Table4Method(_setting_of_run(result, "mode"), _setting_of_run(result, "unit"))
-        # A block of the table is for one model. Scores on different data cannot be compared, so
-        # each file of data has a block of its own.
-        block = _Table4Block(_data_of_run(result), entry.model)
-        runs_by_block[block][method] = entry
+        # Scores on different data cannot be compared, so each file of data has rows of its own.
+        block = _Table4Block(_data_of_run(entry.result), entry.model)
+        runs_by_block[block][_method_of_run(entry.result)] = entry
 
-    # The columns of the table are the methods: how the judge was asked.
+    columns = _table4_columns(entries)
+    blocks_and_groups = product(runs_by_block.items(), TABLE4["domains"], LEVELS)
+    rows = []
+    for (block, run_by_method), domain, level in blocks_and_groups:
+        # A method that only other models were run with leaves a cell empty.
+        runs = [run_by_method.get(method) for method in columns]
+        cells = [_table4_cell(run, domain, level) if run else None for run in runs]
+        # A user's own data may lack a domain.
+        if any(cells):
+            row = {
+                "model": block.model.label,
+                "data": block.data,
+                "domain": TABLE4["domains"][domain],
+                "level": level,
+                "cells": cells,
+            }
+            rows.append(row)
+    return rows
+
+
+def _table4_columns(entries: Sequence[Entry]) -> list[_Table4Method]:
+    """Return the columns of table 4 that any of the runs has scores for."""
+    methods_of_runs = {_method_of_run(entry.result) for entry in entries}
     methods = [_Table4Method(**column) for column in TABLE4["columns"]]
-    blocks = []
-    for block, run_by_method in runs_by_block.items():
-        # A method that the model was not run with leaves its column empty.
-        rows = _table4_rows([run_by_method.get(method) for method in methods])
-        blocks.append({"model": block.model.label, "data": block.data, "rows": rows})
-    return blocks
+    return [method for method in methods if method in methods_of_runs]
+
+
+def _method_of_run(task: TaskResult) -> _Table4Method:
+    """Return the column of table 4 that a run belongs to."""
+    return _Table4Method(_setting_of_run(task, "mode"), _setting_of_run(task, "unit"))
+
+
+def _published_rows() -> list[JsonObject]:
+    """Return table 4 of the paper in the form of `_table4_rows`. Its cells are lists of numbers."""
+    rows = []
+    for published in TABLE4["models"]:
+        for row in published["rows"]:
+            domain = TABLE4["domains"][row["domain"]]
+            rows.append({**row, "model": published["model"], "data": "published", "domain": domain})
+    return rows
 
 
 def _data_of_run(task: TaskResult) -> str:
     """Return the name of a run's file of data, or of its task if the results do not name a file."""
     return str(as_mapping(task.metadata.get("data")).get("file") or task.task)
-
-
-def _table4_rows(run_by_column: Sequence[Entry | None]) -> list[JsonObject]:
-    """Make the rows of one block of table 4.
-
-    Args:
-        run_by_column: The run in each column. None if the model was not run with that method.
-
-    Returns:
-        The rows, each with its ``domain``, its ``level`` (``segment`` or ``response``), and a list
-        of ``cells``, one per column. Rows without scores are left out.
-    """
-    rows = []
-    for domain in TABLE4["domains"]:
-        for level in LEVELS:
-            cells = [_table4_cell(run, domain, level) if run else None for run in run_by_column]
-            # A user's own data may lack a domain.
-            if any(cells):
-                rows.append({"domain": domain, "level": level, "cells": cells})
-    return rows
 
 
 def _table4_cell(run: Entry, domain: str, level: str) -> dict[str, ScoreFigure | None] | None:
