@@ -28,6 +28,9 @@ class Capabilities:
     accepts_schema: bool = False
     """Whether a request may contain the JSON schema that the answer has to follow."""
 
+    tells_contradictions: bool = True
+    """Whether it tells a contradicted claim from one that the passages do not mention."""
+
     matches_words: bool = False
     """Whether it only compares words, so that texts with the same words look the same to it."""
 

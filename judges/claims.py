@@ -144,7 +144,12 @@ def judge_claims(
     groups = group_by_evidence(questions, max_claims)
     subjects = [_subject([questions[index] for index in group]) for group in groups]
     samples_by_group = judge.ask_typed(
-        CHECK, CheckReply, subjects, description, check_claim_numbers, max_tokens=PAGE_TOKENS
+        CHECK,
+        CheckReply,
+        subjects,
+        description,
+        check_claim_numbers,
+        max_tokens=judge.config.fit_context(PAGE_TOKENS),
     )
 
     # The judge's verdicts replace these. What it was not asked about keeps them.

@@ -85,6 +85,9 @@ ProbabilityBand = Annotated[
     tuple[Probability, Probability], Field(description="two probabilities, such as [0.2, 0.8]")
 ]
 
+# The tokens of a context for which the benchmarks state the sizes of questions and replies.
+DEFAULT_CONTEXT = 8192
+
 # A cascade takes these settings from its second judge, so its own YAML may not have them.
 _SETTINGS_OF_SECOND_JUDGE = frozenset(
     {
@@ -94,6 +97,7 @@ _SETTINGS_OF_SECOND_JUDGE = frozenset(
         "system",
         "schema",
         "thinking_tokens",
+        "context",
         "prices",
         "max_cost",
     }
@@ -112,6 +116,9 @@ class ModelSettings:
 
     model: String = ""
     """openai: the model's name on the server. lm_eval: the name of the model class (hf, ...)."""
+
+    context: Annotated[Integer, Field(ge=1024)] = DEFAULT_CONTEXT
+    """The tokens of the model's context, into which a question fits together with its reply."""
 
 
 @dataclass(frozen=True)
@@ -420,9 +427,15 @@ class JudgeConfig(
         # If the first judge only matches words, or needs a caution, so does the whole cascade.
         return replace(
             second_capabilities,
+            tells_contradictions=first_capabilities.tells_contradictions
+            and second_capabilities.tells_contradictions,
             matches_words=second_capabilities.matches_words or first_capabilities.matches_words,
             caution=second_capabilities.caution or first_capabilities.caution,
         )
+
+    def fit_context(self, size: int) -> int:
+        """Scale a number of words, facts or tokens that fits into the default context."""
+        return size * self.context // DEFAULT_CONTEXT
 
     def describe(self, prompt_names: Iterable[str] = ()) -> dict[str, Any]:
         """Describe the judge for a results file.

@@ -23,10 +23,10 @@ SUPPORTED: Literal["supported"] = "supported"
 NOT_SUPPORTED: Literal["not_supported"] = "not_supported"
 UNSCORED: Literal["unscored"] = "unscored"
 
-# The most tokens of a reply about a page.
+# The most tokens of a reply about a page, in the default context of a judge.
 PAGE_TOKENS = 4096
 
-# The most claims in one question about a page.
+# The most claims in one question about a page, in the default context of a judge.
 MAX_CLAIMS_PER_PAGE = 40
 
 # A stated probability contradicts the verdict if it is this close to the other verdict's. Judges
@@ -350,7 +350,7 @@ def ask_by_page(
         subjects,
         description,
         check or check_claim_numbers,
-        max_tokens=PAGE_TOKENS,
+        max_tokens=judge.config.fit_context(PAGE_TOKENS),
     )
     for question, samples in zip(questions, samples_by_question, strict=True):
         verdicts_by_number = _group_by_number(samples)

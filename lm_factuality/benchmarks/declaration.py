@@ -139,8 +139,9 @@ class Score:
         numbers = set()
         for metadata in metadata_of_runs:
             k_values = metadata.get("k")
+            first = k_values[0] if isinstance(k_values, list) and k_values else None
             # Files of others may hold something else under the key.
-            numbers.add(k_values[0] if isinstance(k_values, list) and k_values else None)
+            numbers.add(first if isinstance(first, int) else None)
         if not self.label.endswith("@K") or len(numbers) != 1 or None in numbers:
             return self
         return replace(self, label=f"{self.label.removesuffix('K')}{numbers.pop()}")

@@ -68,6 +68,9 @@ class JudgedMethod(abc.ABC):
     identity_keys: ClassVar[Sequence[str]] = ("index",)
     """The keys whose values are the same in a document and in its record."""
 
+    added_keys: ClassVar[Sequence[str]] = ()
+    """The keys of a record that records of earlier versions lack."""
+
     @property
     @abc.abstractmethod
     def scores(self) -> Sequence[Score]:
@@ -246,11 +249,12 @@ class JudgedMethod(abc.ABC):
         """
         verdict = row["verdict"]
         rebuilt = self.rebuild_record(row["doc"], row["responses"], verdict)
-        # A record may have further keys, which the judge's output does not determine. Records of
-        # earlier versions lack newer ones.
+        # A record may have further keys, which the judge's output does not determine.
         for key, value in rebuilt.items():
+            if key in self.added_keys and key not in verdict:
+                continue
             # The first differing key is reported, because further differences often follow from it.
-            if verdict.get(key, value) != value:
+            if key not in verdict or verdict[key] != value:
                 return f"its {key!r} does not follow from the response and what the judge wrote"
         return None
 

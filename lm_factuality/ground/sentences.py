@@ -18,6 +18,8 @@ _OPENING = "\"'([\u201c\u2018\u00ab\u00bf\u00a1"
 SIGNS = "\u0e00-\u0eff\u1000-\u109f\u1780-\u17ff\u3040-\u30ff\u3400-\u9fff\uf900-\ufaff"
 _WORD = re.compile(f"[{SIGNS}]|[^\\W{SIGNS}]+")
 _SIGN = re.compile(f"[{SIGNS}]")
+# What begins an item of a list in plain text and Markdown, such as "-" and "2.".
+LIST_MARKER = r"(?:[-*+\u2022]|\d{1,3}[.)])"
 _TAIL = 40  # characters around the end of a sentence that show whether it goes on
 _TITLE_OR_ABBREVIATION = re.compile(r"\b(?:Mr|Mrs|Ms|Dr|Prof|Rev|St|vs|No|Gen|Lt|Col|Capt|ca?)\.$")
 # The number of an item of a list. Some published texts hold a backslash and an n for a line break.

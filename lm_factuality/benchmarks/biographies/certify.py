@@ -23,6 +23,8 @@ from judges.judge import Judge
 from judges.lexical.words import STOPWORDS
 from judges.verify import SUPPORTED, UNSCORED
 from lm_factuality.benchmarks.biographies.decisions import (
+    FactAndEntity,
+    ReleasedGroup,
     ReleasedResponse,
     distinct_words,
     match_texts,
@@ -351,25 +353,28 @@ def _linking_cases(response: ReleasedResponse) -> list[Case]:
         One case with the title of the released entity of each group. No case if the response has
         only one candidate entity, or if no group is kept.
     """
-    candidates = response.generation.entities
+    groups = _groups_of_candidates(response)
     # With one candidate there is nothing to choose.
-    if len(candidates) < 2:
+    if len(response.generation.entities) < 2 or not groups:
         return []
+    return [Case(_keep_groups(response, groups), [group.entity for group in groups])]
 
+
+def _groups_of_candidates(response: ReleasedResponse) -> list[ReleasedGroup]:
+    """Return the released groups that have facts and whose entity is a candidate."""
+    candidates = response.generation.entities
+    return [group for group in response.groups if group.facts and group.entity in candidates]
+
+
+def _keep_groups(response: ReleasedResponse, groups: Sequence[ReleasedGroup]) -> JudgedBiography:
+    """Return a response with the facts of some of its groups alone, numbered anew."""
     facts: list[Fact] = []
-    groups: list[tuple[int, ...]] = []
-    titles = []
-    for group in response.groups:
-        if not group.facts or group.entity not in candidates:
-            continue
+    new_groups: list[tuple[int, ...]] = []
+    for group in groups:
         first_number = len(facts)
         facts += [response.biography.facts[number] for number in group.facts]
-        groups.append(tuple(range(first_number, len(facts))))
-        titles.append(group.entity)
-    if not groups:
-        return []
-    biography = replace(response.biography, facts=tuple(facts), groups=tuple(groups))
-    return [Case(biography, titles)]
+        new_groups.append(tuple(range(first_number, len(facts))))
+    return replace(response.biography, facts=tuple(facts), groups=tuple(new_groups))
 
 
 def _verify_and_link(judge: Judge, judged: Sequence[JudgedBiography]) -> list[JudgedBiography]:
@@ -510,27 +515,57 @@ def _verification_cases(response: ReleasedResponse) -> list[Case]:
     return cases
 
 
+def _joint_verification_cases(response: ReleasedResponse) -> list[Case]:
+    """Make the case that measures a judge in verifying facts by all pages in one question.
+
+    Each fact stands under the page of its released group.
+
+    Args:
+        response: The released response.
+
+    Returns:
+        One case with the released verdict by this page on each fact, None where the files
+        contradict each other. No case if no group can be kept.
+    """
+    groups = _groups_of_candidates(response)
+    if not groups:
+        return []
+    entities = response.generation.entities
+    pages = tuple(entities.index(group.entity) for group in groups)
+    verdicts = [
+        response.verdicts.get(FactAndEntity(number, group.entity))
+        for group in groups
+        for number in group.facts
+    ]
+    biography = replace(_keep_groups(response, groups), links=pages, named_pages=pages)
+    return [Case(biography, verdicts)]
+
+
 def _guess_verdicts(judged: JudgedBiography) -> JudgedBiography:
     """Take every fact as supported by every page."""
     row = (Judgement(SUPPORTED, 1.0),) * len(judged.entities)
     return replace(judged, matrix=(row,) * len(judged.facts))
 
 
-def compare_verdicts(judged: JudgedBiography, released: Sequence[bool]) -> list[ComparisonOrReason]:
-    """Compare the verdicts of a judge on the facts of one page with the released ones.
+def compare_verdicts(
+    judged: JudgedBiography, released: Sequence[bool | None]
+) -> list[ComparisonOrReason]:
+    """Compare the verdicts of a judge on facts by one page each with the released ones.
 
     Args:
-        judged: The biography with a matrix of one column, since the case has one entity.
-        released: Whether each fact is supported, as the authors released it.
+        judged: The biography with its matrix.
+        released: Whether each fact is supported, as the authors released it. A fact with None is
+            left out.
 
     Returns:
         For each fact whether the page supports it, or the reason if it is unscored. An irrelevant
         fact counts as not supported.
     """
     outcomes: list[ComparisonOrReason] = []
-    for is_supported, judgements in zip(released, judged.matrix, strict=True):
-        # There is one judgement of each fact, by the only page.
-        judgement = judgements[0]
+    for fact, is_supported in enumerate(released):
+        if is_supported is None:
+            continue
+        judgement = judged.matrix[fact][_page_of_fact(judged, fact)]
         if judgement.outcome == UNSCORED:
             outcomes.append(judgement.reason)
             continue
@@ -539,14 +574,22 @@ def compare_verdicts(judged: JudgedBiography, released: Sequence[bool]) -> list[
     return outcomes
 
 
-def _describe_verdicts(judged: JudgedBiography, released: Sequence[bool]) -> list[CaseText]:
+def _page_of_fact(judged: JudgedBiography, fact: int) -> int:
+    """Return the entity by whose page a fact is verified: that of its group, or the only one."""
+    return linked_entity_by_fact(judged).get(fact) or 0
+
+
+def _describe_verdicts(judged: JudgedBiography, released: Sequence[bool | None]) -> list[CaseText]:
     """Describe the verdict on each fact with the passages that the judge saw."""
     descriptions = []
-    for fact, is_supported, row in zip(judged.facts, released, judged.matrix, strict=True):
-        judgement = row[0]
-        title = judged.entities[0]
+    for fact, is_supported in enumerate(released):
+        if is_supported is None:
+            continue
+        page = _page_of_fact(judged, fact)
+        judgement = judged.matrix[fact][page]
+        title = judged.entities[page]
         description = CaseText(
-            text=fact.text,
+            text=judged.facts[fact].text,
             verdict=describe_outcome(judgement),
             label="supported" if is_supported else "not supported",
             reason=judgement.reason,
@@ -586,6 +629,13 @@ STEPS = {
     ),
     "joint_linking": Step(
         _linking_cases, _link_jointly, _guess_links, compare_links, _describe_links
+    ),
+    "joint_verification": Step(
+        _joint_verification_cases,
+        JOINT.verify,
+        _guess_verdicts,
+        compare_verdicts,
+        _describe_verdicts,
     ),
 }
 

@@ -18,7 +18,7 @@ from judges.typed import Reply, numbering_problem
 from lm_factuality.benchmarks.biographies.types import JudgedBiography
 from lm_factuality.benchmarks.felm_gen.steps import EMPTY, REFUSAL, why_no_answer
 from lm_factuality.ground.packages import load_words, load_yaml
-from lm_factuality.ground.sentences import split_sentences, words_in
+from lm_factuality.ground.sentences import LIST_MARKER, split_sentences, words_in
 from lm_factuality.harness.generation import JsonObject
 from lm_factuality.retrieval.bm25 import Searcher
 
@@ -42,7 +42,7 @@ _EMPHASIS = re.compile(r"\*{1,3}|__")
 _UNKNOWN_SUBJECT = re.compile(
     rf"(?i:{_OPENING.pattern}i(?:'m| am)? (?:{_WORDS['unknown']})) (?=(?:an?|any|the) |[A-Z\"])"
 )
-_LIST_ITEM = re.compile(r"\s*(?:[-+\u2022]|\d{1,3}[.)])\s")
+_LIST_ITEM = re.compile(rf"\s*{LIST_MARKER}\s")
 _WRITES_ANYWAY = re.compile(rf"^#|{_WORDS['writes_anyway']}", re.IGNORECASE | re.MULTILINE)
 _UNDECIDED = re.compile(
     r"n't\b|\b(?:not|may|might|could|would|possibl\w+|perhaps|likely|if)\b", re.IGNORECASE

@@ -31,7 +31,7 @@ from lm_factuality.harness.generation import JsonObject
 PROMPT = "biographies/joint"
 
 # A reply repeats the text about two and a half times. With these limits, a question and its reply
-# fit into a context of 8,192 tokens.
+# fit into the default context of a judge.
 MAX_WORDS_PER_QUESTION = 400
 MAX_TOKENS = 3072
 
@@ -144,6 +144,7 @@ class _Draft:
             facts=tuple(facts),
             groups=tuple(map(tuple, facts_by_individual.values())),
             links=tuple(links),
+            named_pages=tuple(links),
         )
 
 
@@ -166,11 +167,12 @@ def take_apart(
 
     Returns:
         The responses with their facts and groups. Their ``links`` are the pages that the judge
-        named. A response without a usable reply has a ``problem``.
+        named, as their ``named_pages`` are. A response without a usable reply has a ``problem``.
     """
     drafts = []
+    max_words = judge.config.fit_context(MAX_WORDS_PER_QUESTION)
     for judged in biographies:
-        parts = split_into_parts(judged.generation.output) if judged.is_answer else []
+        parts = split_into_parts(judged.generation.output, max_words) if judged.is_answer else []
         drafts.append(_Draft(judged, parts))
 
     for part_number in range(max((len(draft.parts) for draft in drafts), default=0)):
@@ -188,20 +190,21 @@ def take_apart(
             "taking responses apart",
             problem_with_reply,
             samples=1,
-            max_tokens=MAX_TOKENS,
+            max_tokens=judge.config.fit_context(MAX_TOKENS),
         )
         for draft, (reply,) in zip(asked, replies, strict=True):
             draft.add_reply(reply, draft.parts[part_number])
     return [draft.finish() if draft.parts else draft.judged for draft in drafts]
 
 
-def split_into_parts(output: str) -> list[range]:
-    """Split a response into parts of at most `MAX_WORDS_PER_QUESTION` words.
+def split_into_parts(output: str, max_words: int = MAX_WORDS_PER_QUESTION) -> list[range]:
+    """Split a response into parts that each fit into one question.
 
     A part begins with a paragraph, unless a paragraph is longer than a part may be.
 
     Args:
         output: The response.
+        max_words: The most words of a part. A longer sentence is a part of its own.
 
     Returns:
         The numbers of the sentences of each part, counted from 0.
@@ -209,7 +212,7 @@ def split_into_parts(output: str) -> list[range]:
     # What stays together: a paragraph, or a sentence of a paragraph that is too long.
     units: list[list[str]] = []
     for paragraph in response_paragraphs(output):
-        fits = _count_words(paragraph) <= MAX_WORDS_PER_QUESTION
+        fits = _count_words(paragraph) <= max_words
         units += [paragraph] if fits else [[sentence] for sentence in paragraph]
 
     parts: list[range] = []
@@ -217,7 +220,7 @@ def split_into_parts(output: str) -> list[range]:
     end = 0
     num_words = 0
     for unit in units:
-        if end > start and num_words + _count_words(unit) > MAX_WORDS_PER_QUESTION:
+        if end > start and num_words + _count_words(unit) > max_words:
             parts.append(range(start, end))
             start = end
             num_words = 0

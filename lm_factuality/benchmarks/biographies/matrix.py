@@ -17,6 +17,7 @@ from judges.capabilities import BACKENDS
 from judges.judge import Judge
 from judges.typed import ParsedReply, Reply
 from judges.verify import (
+    MAX_CLAIMS_PER_PAGE,
     NOT_SUPPORTED,
     SUPPORTED,
     UNSCORED,
@@ -36,8 +37,8 @@ from lm_factuality.ground.thinking import UNFINISHED, without_thinking
 PROMPT_FOLDER = "biographies"
 PAGES_PROMPT = "biographies/verify_pages"
 
-# A question about several pages with these limits, and its reply, fit into a context of 8,192
-# tokens. Beyond them, there is a question for each page.
+# A question about several pages with these limits, and its reply, fit into the default context of a
+# judge. Beyond them, there is a question for each page.
 MAX_WORDS_OF_PAGES = 1500
 MAX_FACTS_OF_PAGES = 60
 TRUE_FALSE = ("True", "False")
@@ -256,6 +257,12 @@ def reads_pages(judge: Judge) -> bool:
     return has_key and judge.config.verdicts != "logprobs"
 
 
+def tells_contradictions(judge: Judge) -> bool:
+    """Return whether a judge tells a contradicted fact from one that a page does not mention."""
+    capabilities = judge.config.capabilities
+    return capabilities.tells_contradictions and judge.config.verdicts != "logprobs"
+
+
 def judge_own_pages_first(
     judge: Judge, pairs: Mapping[PairKey, FactPair], own_keys: Collection[PairKey], folder: str
 ) -> dict[PairKey, Judgement]:
@@ -279,7 +286,7 @@ def judge_own_pages_first(
         if pair.preset_judgement is not None:
             judgements[key] = pair.preset_judgement
     if reads_pages(judge):
-        first_pairs = _pairs_to_ask_first(_open_pairs(pairs, judgements, own_keys), own_keys)
+        first_pairs = _pairs_to_ask_first(judge, _open_pairs(pairs, judgements, own_keys), own_keys)
         judgements |= _judge_pages(judge, first_pairs, own_keys)
         judgements |= _judge_pages(judge, _open_pairs(pairs, judgements, own_keys), own_keys)
 
@@ -323,22 +330,24 @@ def _keys_by_response(pairs: Mapping[PairKey, FactPair]) -> list[list[PairKey]]:
 
 
 def _pairs_to_ask_first(
-    pairs: Mapping[PairKey, FactPair], own_keys: Collection[PairKey]
+    judge: Judge, pairs: Mapping[PairKey, FactPair], own_keys: Collection[PairKey]
 ) -> dict[PairKey, FactPair]:
     """Return all pairs of the responses that fit into one question, and the own pairs of others."""
     first_pairs = {}
     for keys in _keys_by_response(pairs):
-        fits = _fit_one_question([pairs[key] for key in keys])
+        fits = _fit_one_question(judge, [pairs[key] for key in keys])
         first_pairs.update({key: pairs[key] for key in keys if fits or key in own_keys})
     return first_pairs
 
 
-def _fit_one_question(pairs: Sequence[FactPair]) -> bool:
-    """Return whether one question can show the facts and the passages of several pairs."""
+def _fit_one_question(judge: Judge, pairs: Sequence[FactPair]) -> bool:
+    """Return whether one question can show a judge the facts and the passages of several pairs."""
     facts = {pair.fact for pair in pairs}
     texts = facts.union(*(pair.evidence for pair in pairs))
     num_words = sum(len(text.split()) for text in texts)
-    return len(facts) <= MAX_FACTS_OF_PAGES and num_words <= MAX_WORDS_OF_PAGES
+    max_facts = judge.config.fit_context(MAX_FACTS_OF_PAGES)
+    max_words = judge.config.fit_context(MAX_WORDS_OF_PAGES)
+    return len(facts) <= max_facts and num_words <= max_words
 
 
 def _judge_pages(
@@ -355,11 +364,12 @@ def _judge_pages(
         The judgements. Once a page supports a fact, the fact has none by pages after it. Facts that
         a reply leaves out have none.
     """
+    max_claims = judge.config.fit_context(MAX_CLAIMS_PER_PAGE)
     questions = []
     for keys in _keys_by_response(pairs):
         groups = [keys]
-        if not _fit_one_question([pairs[key] for key in keys]):
-            groups = split_by_page(keys, page_of=lambda key: key.entity)
+        if not _fit_one_question(judge, [pairs[key] for key in keys]):
+            groups = split_by_page(keys, lambda key: key.entity, max_claims)
         questions += [_question_about_pages(group, pairs, own_keys) for group in groups]
 
     judgements: dict[PairKey, Judgement] = {}
@@ -371,12 +381,10 @@ def _judge_pages(
         own_page = next((page_numbers[key.entity] for key in answer.key if key in own_keys), None)
         for key in answer.key:
             page = page_numbers[key.entity]
-            samples = []
-            for sample in answer.verdicts:
-                judgement = _judgement_by_page(sample, page, own_page)
-                if judgement is not None:
-                    samples.append(judgement)
-            if samples:
+            votes = [_judgement_by_page(sample, page, own_page) for sample in answer.verdicts]
+            samples = [vote for vote in votes if vote is not None]
+            # If most samples say that the page is not needed, the others do not decide about it.
+            if len(samples) > len(votes) / 2:
                 evidence = tuple(pages[page - 1]["evidence"])
                 judgements[key] = majority_judgement(evidence, samples)
     return judgements
@@ -557,7 +565,7 @@ def _judge_pairs_by_page(
         The judgement of each pair.
     """
     judgements: dict[PairKey, Judgement] = {}
-    questions = _group_pairs_by_page(pairs)
+    questions = _group_pairs_by_page(judge, pairs)
     prompt_name = f"{folder}/verify_page"
     for answer in ask_by_page(judge, prompt_name, FactsOfPage, questions, _PROGRESS):
         # The judge may have been asked several times, and each sample has a verdict.
@@ -570,12 +578,15 @@ def _judge_pairs_by_page(
     return judgements | judge_pairs_singly(judge, missing_pairs, folder)
 
 
-def _group_pairs_by_page(pairs: Mapping[PairKey, FactPair]) -> list[PageQuestion[PairKey]]:
+def _group_pairs_by_page(
+    judge: Judge, pairs: Mapping[PairKey, FactPair]
+) -> list[PageQuestion[PairKey]]:
     """Make one question about all facts of a response that are verified against the same page.
 
     Each question shows all passages that any of its facts would be shown if it were asked singly.
 
     Args:
+        judge: The judge, whose context bounds questions.
         pairs: The pairs of a fact and the page of an entity, by their keys.
 
     Returns:
@@ -587,7 +598,7 @@ def _group_pairs_by_page(pairs: Mapping[PairKey, FactPair]) -> list[PageQuestion
         return key.response, pairs[key].page
 
     questions = []
-    for keys in split_by_page(pairs, page_of):
+    for keys in split_by_page(pairs, page_of, judge.config.fit_context(MAX_CLAIMS_PER_PAGE)):
         pairs_on_page = [pairs[key] for key in keys]
         # Several facts may have the same passages, which are shown once.
         passages = [passage for pair in pairs_on_page for passage in pair.evidence]

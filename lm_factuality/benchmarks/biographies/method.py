@@ -44,6 +44,7 @@ from lm_factuality.benchmarks.biographies.matrix import (
     judge_own_pages_first,
     judge_pairs,
     pair_facts_with_pages,
+    tells_contradictions,
 )
 from lm_factuality.benchmarks.biographies.scores import (
     SCORES,
@@ -134,6 +135,7 @@ class AmbigBio(JudgedMethod):
     required_kinds = ("decompose", "group", "verify")
     document_model: ClassVar[type] = GeneratedText
     scores: ClassVar[Sequence[Score]] = SCORES
+    added_keys = ("judged_against",)
 
     folder: ClassVar[str] = "biographies"
     """The folder of the prompts."""
@@ -248,11 +250,13 @@ class AmbigBio(JudgedMethod):
         Files that were made from citation logs hold no passage that the response does not cite.
 
         Returns:
-            ``knowledge source``, or of the passages that the model was given ``cited passages`` or
-            ``retrieved passages``.
+            ``knowledge source``, or of the passages that the model was given ``cited passages``,
+            ``retrieved passages`` or ``no passages``.
         """
         if self.pages is not None:
             return "knowledge source"
+        if not text.passages:
+            return "no passages"
         return "cited passages" if has_only_cited_passages(text) else "retrieved passages"
 
     def prepare(self, text: GeneratedText) -> JudgedBiography:
@@ -424,6 +428,8 @@ class AmbigBio(JudgedMethod):
         Returns:
             The responses with their matrix of judgements.
         """
+        tells = tells_contradictions(judge)
+        biographies = [replace(judged, tells_contradictions=tells) for judged in biographies]
         pairs = self.pairs_by_key(biographies)
         is_joint = self.method == "joint"
         if not is_joint or not self.has_namesakes:
@@ -466,16 +472,16 @@ class AmbigBio(JudgedMethod):
     def link(self, judged: JudgedBiography) -> JudgedBiography:
         """Link each fact group of a verified response to an entity (step 4).
 
-        The joint method keeps the entities that the judge has named. The paper's step links the
+        The joint method takes the pages that the judge has named. The paper's step links the
         groups for which it named none.
         """
         links = link_groups(
             judged.groups, judged.entities, judged.matrix, self.linking, self.protocol
         )
-        if self.method == "joint" and judged.links:
+        if judged.named_pages is not None:
             links = tuple(
                 by_support if named is None else named
-                for named, by_support in zip(judged.links, links, strict=True)
+                for named, by_support in zip(judged.named_pages, links, strict=True)
             )
         return replace(judged, links=links)
 
@@ -540,9 +546,9 @@ class AmbigBio(JudgedMethod):
     def rebuild_record(self, doc: Doc, responses: Sequence[str], verdict: Verdict) -> Verdict:
         """Compute the record of a response again, to check that its scores follow from decisions.
 
-        Only what the judge decided is taken from the old record: facts, groups and judgements. The
-        sentences and the candidate entities are read from the response, and the links and scores
-        are computed.
+        Only what the judge decided is taken from the old record: facts, groups, named pages and
+        judgements. The sentences and the candidate entities are read from the response, and the
+        links and scores are computed.
 
         Args:
             doc: The document.
@@ -564,7 +570,8 @@ class AmbigBio(JudgedMethod):
             facts=judged.facts,
             groups=judged.groups,
             matrix=judged.matrix,
-            links=judged.links,
+            named_pages=judged.named_pages,
+            tells_contradictions=judged.tells_contradictions,
             problem=judged.problem,
             ungrouped=judged.ungrouped,
         )
@@ -602,6 +609,7 @@ class AmbigBio(JudgedMethod):
                 verdict.get("judged_against") or None for verdict in verdicts
             ),
             "evidence": "" if self.pages is not None else DOCUMENTS_CAUTION,
+            "contradictions": _caution_about_contradictions(verdicts),
             "settings": self.recorded_settings,
             "choices": load_yaml(__package__, "choices.yaml")["judged"][self.protocol],
         }
@@ -626,6 +634,16 @@ def method_from_metadata(metadata: Mapping[str, Any]) -> AmbigBio:
     # Results name the file without its folder, which differs between machines.
     settings = {**metadata, "pages": pages, "knowledge": Path(source).name}
     return read_settings(AmbigBio, settings, "metadata")
+
+
+def _caution_about_contradictions(verdicts: Sequence[Verdict]) -> str:
+    """Say why two scores are missing, or return an empty text if they are not."""
+    if all(verdict.get("tells_contradictions", True) for verdict in verdicts):
+        return ""
+    return (
+        "The judge only says whether a page supports a fact, so contradicted and no_evidence have"
+        " no value."
+    )
 
 
 def _keys_of_linked_pages(biographies: Sequence[JudgedBiography]) -> set[PairKey]:

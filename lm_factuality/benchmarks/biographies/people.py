@@ -237,14 +237,14 @@ def apply_answers(
     group_by_individual = _groups_from_answers(judged, answers, protocol)
     groups = tuple(group_by_individual.values())
     # Ties between links depend on the order of groups, so equal groups keep the judge's order.
-    links_of_judge = judged.links
+    named_pages = judged.named_pages
     if set(groups) == set(judged.groups):
         groups = judged.groups
     else:
         # The judge named no pages for these groups.
-        links_of_judge = ()
+        named_pages = None
     linked_by_verdicts = link(
-        replace(with_verdicts, groups=groups, links=links_of_judge, ungrouped=None)
+        replace(with_verdicts, groups=groups, named_pages=named_pages, ungrouped=None)
     )
 
     # People answered about individuals, but links are in the order of groups.
@@ -307,7 +307,16 @@ def _judgement_from_answer(answer: str, judgement: Judgement) -> Judgement:
         judgement: The judgement of the judge.
     """
     score = 1.0 if answer == SUPPORTED else 0.0
-    return replace(judgement, outcome=cast(Outcome, answer), score=score, reason="people")
+    # People do not say whether a page contradicts a fact. What the judge says of it holds only if
+    # both find the fact unsupported.
+    is_contradicted = judgement.is_contradicted if answer == judgement.outcome else None
+    return replace(
+        judgement,
+        outcome=cast(Outcome, answer),
+        score=score,
+        reason="people",
+        is_contradicted=is_contradicted,
+    )
 
 
 def _groups_from_answers(

@@ -221,8 +221,12 @@ def _shares_without_support(judged: JudgedBiography) -> JsonObject:
 
 
 def _tells_contradictions(judged: JudgedBiography) -> bool:
-    """Return whether the judge said of every unsupported fact whether the page contradicts it."""
-    return not any(
+    """Return whether the judge said of every unsupported fact whether the page contradicts it.
+
+    A judge that cannot tell says nothing of supported facts either, so a response whose facts are
+    all supported has no share of contradicted facts: a mean over such responses would be 0.
+    """
+    return judged.tells_contradictions and not any(
         judgement.outcome == "not_supported"
         and judgement.is_contradicted is None
         and not is_without_page(judgement)

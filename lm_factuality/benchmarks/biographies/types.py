@@ -134,6 +134,15 @@ class JudgedBiography:
     links: tuple[StrictInt | None, ...]
     """For each group the number of its entity, or None if it has no entity."""
 
+    named_pages: tuple[StrictInt | None, ...] | None = None
+    """For each group the entity whose page the judge named in the joint method, or None.
+
+    None for the whole field if the judge was not asked to name pages.
+    """
+
+    tells_contradictions: StrictBool = True
+    """Whether the judge tells a contradicted fact from one that its page does not mention."""
+
     abstained: StrictBool = False
     """Whether the model declined to answer."""
 
@@ -181,6 +190,10 @@ def biography_to_record(judged: JudgedBiography) -> JsonObject:
     # Older records do not have these fields.
     if not judged.judged_against:
         del record["judged_against"]
+    if judged.named_pages is None:
+        del record["named_pages"]
+    if judged.tells_contradictions:
+        del record["tells_contradictions"]
     if judged.generation.citation_numbers is None:
         del record["generation"]["citation_numbers"]
     return {**record, "evidence": list(passages)}
@@ -258,10 +271,14 @@ def _check_numbers(judged: JudgedBiography) -> None:
         wrong_parts.append("a fact in 'groups'")
     if len(set(grouped_facts)) < len(grouped_facts):
         wrong_parts.append("a fact twice in 'groups'")
-    if any(link is not None and link not in entity_indices for link in judged.links):
-        wrong_parts.append("an entity in 'links'")
-    if len(judged.links) != len(judged.groups):
-        wrong_parts.append("the length of 'links'")
+    pages_by_key = {"links": judged.links}
+    if judged.named_pages is not None:
+        pages_by_key["named_pages"] = judged.named_pages
+    for key, pages in pages_by_key.items():
+        if not {None, *entity_indices}.issuperset(pages):
+            wrong_parts.append(f"an entity in '{key}'")
+        if len(pages) != len(judged.groups):
+            wrong_parts.append(f"the length of '{key}'")
     # The matrix has a row for each fact and a column for each entity.
     if row_lengths != [len(judged.entities)] * len(judged.facts):
         wrong_parts.append("the lengths in 'matrix'")

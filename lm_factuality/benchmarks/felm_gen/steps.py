@@ -23,7 +23,7 @@ from lm_factuality.benchmarks.felm.questions import best_chunks, format_segment
 from lm_factuality.benchmarks.felm.rows import WITHOUT_REFERENCES
 from lm_factuality.benchmarks.felm.verdicts import majority_vote
 from lm_factuality.ground.packages import load_patterns
-from lm_factuality.ground.sentences import split_sentences
+from lm_factuality.ground.sentences import LIST_MARKER, split_sentences
 from lm_factuality.ground.thinking import UNFINISHED, answer_or_thoughts, without_thinking
 from lm_factuality.harness.generation import JsonObject
 
@@ -51,9 +51,7 @@ UNTYPED = "untyped"
 """The type of an error for which the judge names none. The lexical judge never names one."""
 
 # Each item of a list begins a segment, also where the item before it has no full stop.
-_PARAGRAPH_END_OR_LIST_ITEM = re.compile(
-    r"\n\s*\n|\n(?=[^\S\n]*(?:[-*+\u2022]|\d{1,3}[.)])[^\S\n]+\S)"
-)
+_PARAGRAPH_END_OR_LIST_ITEM = re.compile(rf"\n\s*\n|\n(?=[^\S\n]*{LIST_MARKER}[^\S\n]+\S)")
 # A line with the marks of a heading, or a few words in bold and nothing else. A line in bold with a
 # digit, such as "**Total: 15**", may be the answer.
 _HEADING = re.compile(r"\s*(?:#{1,6}\s.*|(?P<bold>\*\*|__)[^*_\d.!?]{1,80}(?P=bold):?\s*)")

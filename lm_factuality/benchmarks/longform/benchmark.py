@@ -48,6 +48,7 @@ from lm_factuality.benchmarks.longform.metrics import (
 )
 from lm_factuality.benchmarks.longform.rows import DEFAULT_K, INDEX, SOURCES, LongFormMetadata
 from lm_factuality.benchmarks.rows import SampleRow, mean_counts_by_score, row_key, snippet
+from lm_factuality.ground.sentences import LIST_MARKER
 from lm_factuality.ground.settings import read_settings
 from lm_factuality.harness.generation import Doc, Docs, JsonObject, Verdict
 from lm_factuality.harness.outputs import ResultsFile, TaskResult
@@ -55,7 +56,7 @@ from lm_factuality.harness.samples import verdict_of
 from lm_factuality.retrieval.build import open_index
 from lm_factuality.retrieval.index import Index
 
-_LIST_MARKER = re.compile(r"\s*(?:>\s*|[-*•+]\s+|\d{1,3}[.)]\s+)+")
+_LIST_OR_QUOTATION = re.compile(rf"\s*(?:>\s*|{LIST_MARKER}\s+)+")
 """The start of a line of a list or a quotation, such as ``- ``, ``2. `` or ``> ``."""
 
 _TITLE_OR_LEAD_IN = re.compile(r"\s*#|\s*(?:\*\*|__)[^*_]*(?:\*\*|__):?\s*$|.*:\s*$|\W*$")
@@ -389,7 +390,7 @@ def strip_markdown(response: str) -> str:
     """
     lines = []
     for line in response.splitlines():
-        marker = _LIST_MARKER.match(line)
+        marker = _LIST_OR_QUOTATION.match(line)
         text = line[marker.end() :] if marker else line
         # The list marker is off by now, so that "- **Life**" counts as a title as well.
         if _TITLE_OR_LEAD_IN.match(text):

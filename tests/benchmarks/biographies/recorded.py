@@ -37,8 +37,10 @@ class PromptingJudge:
         replies = []
         for subject in subjects:
             self.calls.append((prompt_name, self._prompts.render(prompt_name, subject)))
-            answer = Answer(self._answer(prompt_name, subject), "stop")
-            replies.append([read_reply(answer, reply, subject, check)])
+            replies.append([])
+            for _ in range(samples or self.config.samples):
+                answer = Answer(self._answer(prompt_name, subject), "stop")
+                replies[-1].append(read_reply(answer, reply, subject, check))
         return replies
 
 

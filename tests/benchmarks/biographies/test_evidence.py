@@ -21,7 +21,7 @@ from lm_factuality.benchmarks.biographies.types import (
     biography_to_record,
 )
 from lm_factuality.benchmarks.biographies.viewer import fact_statuses
-from tests.benchmarks.biographies.recorded import make_biography
+from tests.benchmarks.biographies.recorded import RecordedJudge, make_biography
 
 JUDGEMENTS = {
     "+": Judgement("supported"),
@@ -81,6 +81,27 @@ def test_a_judge_that_tells_support_alone_has_no_shares():
     assert not {"contradicted", "no_evidence"} & scores.keys()
 
 
+def test_a_judge_that_cannot_tell_has_no_shares_where_all_facts_are_supported():
+    judged = make_judged(((0, 1),), "++", "++")
+
+    assert score_biography(judged)["contradicted"] == 0
+    assert "contradicted" not in score_biography(replace(judged, tells_contradictions=False))
+
+
+def test_a_run_of_a_judge_that_cannot_tell_says_why_scores_are_missing():
+    text = make_text("Ada Lind was a painter [1].")
+    judge = RecordedJudge({"Ada Lind was a painter.": ["Ada Lind was a painter."]}, set())
+    judge.config = replace(judge.config, verdicts="logprobs")
+    judge.ask = lambda name, subjects, *rest, **options: [[Answer("True", "stop")]] * len(subjects)
+    doc = generation_to_doc(text)
+
+    records = AmbigBio().judge(judge, [doc], [[text.output]])
+
+    summary = AmbigBio().summarise([doc], records)
+    assert "contradicted" not in records[0]["scores"]
+    assert "contradicted and no_evidence have no value" in summary["contradictions"]
+
+
 def test_pages_mark_contradicted_facts():
     judged = make_judged(((0, 1, 2),), "+o", "xo", "ox")
 
@@ -105,6 +126,12 @@ def test_records_of_earlier_versions_are_written_as_they_were():
 )
 def test_a_record_names_the_passages_that_it_was_judged_against(output, kind):
     assert AmbigBio().prepare(make_text(output)).judged_against == kind
+
+
+def test_a_response_without_passages_is_judged_against_none():
+    text = replace(make_text("She was born in Oslo."), passages=())
+
+    assert AmbigBio().prepare(text).judged_against == "no passages"
 
 
 @pytest.fixture

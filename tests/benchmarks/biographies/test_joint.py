@@ -1,6 +1,7 @@
 """The joint method: one question takes a response apart, and one verifies its facts by page."""
 
 import json
+from dataclasses import replace
 from pathlib import Path
 
 import pytest
@@ -9,6 +10,7 @@ from judges.config import load_judge_config
 from judges.judge import Judge
 from judges.typed import json_schema_of, schema_to_send
 from lm_factuality.benchmarks.biographies import joint, matrix
+from lm_factuality.benchmarks.biographies.generations import generation_to_doc
 from lm_factuality.benchmarks.biographies.joint import MAX_WORDS_PER_QUESTION, split_into_parts
 from lm_factuality.benchmarks.biographies.matrix import (
     PAGES_PROMPT,
@@ -220,6 +222,45 @@ def test_a_reply_names_another_page_or_none(verdict, page, problem):
 
     assert found_problem.endswith(problem)
     assert bool(found_problem) == bool(problem)
+
+
+def test_a_page_that_most_samples_do_not_need_gets_no_verdict_from_the_others():
+    fact = {"number": 1, "reason": ""}
+    reply = {**REED_REPLY, "individuals": REED_REPLY["individuals"][:1]}
+    reply["facts"] = REED_REPLY["facts"][:1]
+    samples = [
+        {"verdicts": [{**fact, "verdict": "supported", "page": None}]},
+        {"verdicts": [{**fact, "verdict": "supported", "page": None}]},
+        {"verdicts": [{**fact, "verdict": "not_found", "page": 2}]},
+    ]
+    judge = ScriptedJudge([reply, *samples], supported=None)
+    judge.config = replace(judge.config, samples=3)
+
+    (row,) = judge_text(judge).matrix
+
+    assert row[0].score == 2 / 3
+    assert row[1] == NOT_ASKED
+
+
+def test_questions_follow_the_context_of_the_model():
+    paragraph = " ".join(["Ada wrote a poem."] * (MAX_WORDS_PER_QUESTION // 8))
+    text = make_generation("Ada", "\n\n".join([paragraph] * 2), ["Ada"])
+    part = {**REED_REPLY, "individuals": REED_REPLY["individuals"][:1], "facts": []}
+    judge = ScriptedJudge([part, part])
+    judge.config = replace(judge.config, context=4096)
+
+    judge_text(judge, text)
+
+    assert len(judge.calls) == 2
+
+
+def test_links_of_a_record_follow_from_the_pages_that_the_judge_named():
+    doc = generation_to_doc(REED)
+    (record,) = JOINT.judge(ScriptedJudge([REED_REPLY], SUPPORTED), [doc], [[REED.output]])
+    row = {"doc": doc, "responses": [REED.output]}
+
+    assert JOINT.record_problem({**row, "verdict": record}) is None
+    assert "links" in JOINT.record_problem({**row, "verdict": {**record, "links": [0, 0]}})
 
 
 def test_an_individual_without_a_page_is_linked_by_support():
