@@ -257,7 +257,7 @@ def _to_contradiction(passage: int, difference: _Difference) -> Contradiction:
     elif difference.kind == "negation":
         reason = f"the claim denies it: {claim_text}"
     else:
-        reason = f"the passage has {sentence_text} where the claim has {claim_text}"
+        reason = _describe_replacement(difference.claim_words, difference.sentence_words)
     deciding_words = tuple(word.text for word in difference.sentence_words)
     return Contradiction(passage, deciding_words, f"{difference.kind} differs: {reason}")
 
@@ -286,6 +286,16 @@ def find_doubt(claim: str, passage: ParsedPassage) -> str:
     alignment = _Alignment(parsed_claim.words, closest_sentence, passage.title_stems)
     if _is_about_other_sex(alignment):
         return "the closest sentence is about somebody else"
+
+    passage_stems = passage.parsed_text.stem_set | passage.title_stems
+    for word in parsed_claim.words:
+        # "One of the towns" is a town.
+        if _is_number(word) and word.stem != "1" and word.stem not in passage_stems:
+            return f"the passage does not have the number {word.text}"
+
+    opposite = _opposite_words(alignment)
+    if opposite is not None:
+        return _describe_replacement(opposite.claim_words, opposite.sentence_words)
     return _describe_replaced_words(alignment)
 
 
@@ -310,9 +320,13 @@ def _describe_replaced_words(alignment: _Alignment) -> str:
         # More words in the place of fewer are an explanation of them.
         is_explanation = len(sentence_words) > len(claim_words)
         if change == "replace" and is_missing and not is_explanation:
-            sentence_text = _join(sentence_words)
-            return f"the passage has {sentence_text} where the claim has {_join(claim_words)}"
+            return _describe_replacement(claim_words, sentence_words)
     return ""
+
+
+def _describe_replacement(claim_words: Sequence[Word], sentence_words: Sequence[Word]) -> str:
+    """Say which words a sentence has in the place of words of a claim."""
+    return f"the passage has {_join(sentence_words)} where the claim has {_join(claim_words)}"
 
 
 def _different_numbers(alignment: _Alignment) -> _Difference | None:

@@ -118,6 +118,25 @@ def test_other_words_in_one_place_of_a_sentence_are_a_doubt(claim, doubt):
     assert find_doubt(claim, PASSAGE) == doubt
 
 
+@pytest.mark.parametrize(
+    ("claim", "doubt"),
+    [
+        ("The model solves 48.8% of its problems.", "the passage does not have the number 48.8"),
+        ("One model solves the problems.", ""),
+        (
+            "Sampling is an ineffective strategy for problems.",
+            "the passage has effective where the claim has ineffective",
+        ),
+    ],
+)
+def test_a_number_that_the_passage_lacks_and_an_opposite_are_doubts(claim, doubt):
+    passage = ParsedPassage(
+        "The model solves 28.8% of the problems, and sampling is a surprisingly effective strategy."
+    )
+
+    assert find_doubt(claim, passage) == doubt
+
+
 def test_a_doubted_claim_is_not_found_although_the_passage_has_most_of_its_words():
     passage = ParsedPassage("Soren Abel supported the newspaper Morning Post of Aarby.", "Abel")
     claim = "Soren Abel criticised the newspaper Morning Post of Aarby."
