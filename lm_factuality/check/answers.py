@@ -7,11 +7,11 @@ bad row does not stop a check.
 import re
 import sys
 import tempfile
-from collections import Counter
+from collections import defaultdict
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from functools import partial
-from itertools import chain
+from itertools import chain, count
 from pathlib import Path
 from types import MappingProxyType
 from typing import Any, Literal
@@ -260,33 +260,36 @@ def _finish(parts: Sequence[_Part], name: str) -> AnswerFile:
     Raises:
         DataError: There is no answer.
     """
-    answers: list[Answer] = []
-    problems: list[AnswerProblem] = []
-    counts: Counter[str] = Counter()
-    used_ids = {part.id for part in parts if isinstance(part, Answer)}
-    for part in parts:
-        if isinstance(part, AnswerProblem):
-            problems.append(part)
-            continue
-        counts[part.id] += 1
-        answer_id = part.id
-        if counts[part.id] > 1:
-            answer_id = f"{part.id}#{counts[part.id]}"
-            # The file may have an id such as "7#2" itself.
-            while answer_id in used_ids:
-                counts[part.id] += 1
-                answer_id = f"{part.id}#{counts[part.id]}"
-            used_ids.add(answer_id)
-        answers.append(replace(part, id=answer_id))
+    answers = [part for part in parts if isinstance(part, Answer)]
+    problems = [part for part in parts if isinstance(part, AnswerProblem)]
+    if answers:
+        return AnswerFile(tuple(_with_unique_ids(answers)), tuple(problems))
+    if not problems:
+        raise DataError(f"{name}: no answers; expected at least one row or text")
+    first = problems[0]
+    where = "" if first.location == Path(name).name else f" ({first.location})"
+    others = f"; {len(problems) - 1:,} more have problems" if len(problems) > 1 else ""
+    raise DataError(f"{name}: no answer can be used: {first.reason}{where}{others}")
 
-    if not answers:
-        if not problems:
-            raise DataError(f"{name}: no answers; expected at least one row or text")
-        first = problems[0]
-        where = "" if first.location == Path(name).name else f" ({first.location})"
-        count = f"; {len(problems) - 1:,} more have problems" if len(problems) > 1 else ""
-        raise DataError(f"{name}: no answer can be used: {first.reason}{where}{count}")
-    return AnswerFile(tuple(answers), tuple(problems))
+
+def _with_unique_ids(answers: Sequence[Answer]) -> Iterator[Answer]:
+    """Yield answers, with a number behind each id that an earlier answer has.
+
+    Example:
+        The ids ``7``, ``7`` and ``7`` become ``7``, ``7#2`` and ``7#3``.
+    """
+    all_ids = {answer.id for answer in answers}
+    earlier_ids: set[str] = set()
+    numbers: defaultdict[str, Iterator[int]] = defaultdict(lambda: count(start=2))
+    for answer in answers:
+        if answer.id not in earlier_ids:
+            earlier_ids.add(answer.id)
+            yield answer
+            continue
+        numbered_ids = (f"{answer.id}#{number}" for number in numbers[answer.id])
+        # The file may have an id such as "7#2" itself.
+        unique_id = next(new_id for new_id in numbered_ids if new_id not in all_ids)
+        yield replace(answer, id=unique_id)
 
 
 def _read_file(path: Path, name: str, columns: Mapping[str, str]) -> list[_Part]:
@@ -485,32 +488,28 @@ def _find_columns(rows: Sequence[TableRow], name: str, named: Mapping[str, str])
             lists all problems, the columns, the first row and what to write.
     """
     all_columns = list(dict.fromkeys(chain.from_iterable(row.values for row in rows)))
-    by_normalized: dict[str, str] = {}
+    columns_by_name: dict[str, str] = {}
     for column in all_columns:
-        by_normalized.setdefault(_normalized(column), column)
+        columns_by_name.setdefault(_normalized(column), column)
 
     problems = []
     columns: dict[str, str | None] = {}
+    named_columns = {_normalized(column) for column in named.values()}
     for role, usual_names in USUAL_COLUMNS.items():
-        named_column = named.get(role)
-        if named_column is not None:
-            columns[role] = by_normalized.get(_normalized(named_column))
-            if columns[role] is None:
-                suggestion = did_you_mean(named_column, all_columns)
-                problems.append(f"--columns {role}={named_column}: no such column{suggestion}")
-            continue
-        taken = {_normalized(other) for other in named.values()}
-        normalized_names = [_normalized(usual_name) for usual_name in usual_names]
-        candidates = [
-            by_normalized[usual_name]
-            for usual_name in normalized_names
-            if usual_name in by_normalized and usual_name not in taken
-        ]
+        # A column that the user named has no other role.
+        names = [usual for usual in usual_names if _normalized(usual) not in named_columns]
+        if role in named:
+            names = [named[role]]
+        columns_of_names = [columns_by_name.get(_normalized(role_name)) for role_name in names]
+        candidates = [column for column in columns_of_names if column is not None]
         columns[role] = candidates[0] if candidates else None
-        if role == "answer" and len(candidates) > 1:
-            problems.append(f"several columns may have the answers: {', '.join(candidates)}")
+        if role in named and not candidates:
+            suggestion = did_you_mean(named[role], all_columns)
+            problems.append(f"--columns {role}={named[role]}: no such column{suggestion}")
         elif role == "answer" and not candidates:
             problems.append(f"no column is called {', '.join(usual_names)}")
+        elif role == "answer" and len(candidates) > 1:
+            problems.append(f"several columns may have the answers: {', '.join(candidates)}")
 
     answer = columns["answer"]
     if problems or answer is None:

@@ -2,12 +2,14 @@
 
 from collections.abc import Sequence
 from dataclasses import dataclass
+from itertools import islice
 from typing import NamedTuple, Protocol
 
 from judges.claims import MAX_CLAIMS, ClaimQuestion, ClaimVerdict, Evidence, judge_claims
 from judges.judge import Judge
+from lm_factuality.benchmarks.biographies.decompose import is_abstention
 from lm_factuality.check.answers import Answer, AnswerFile
-from lm_factuality.check.claims import Claim, is_refusal, split_answer
+from lm_factuality.check.claims import Claim, split_answer
 from lm_factuality.check.results import CheckedAnswer, CheckedClaim, CheckResult
 
 PASSAGES_PER_CLAIM = 5
@@ -43,8 +45,13 @@ class _SplitAnswer:
     """An answer with its claims."""
 
     answer: Answer
+    """The answer."""
+
     claims: tuple[Claim, ...]
+    """The claims in its order. Empty for a refusal."""
+
     is_refusal: bool
+    """Whether it declines to answer, or is empty."""
 
 
 def check_answers(answers: AnswerFile, source: EvidenceSource, judge: Judge) -> CheckResult:
@@ -76,24 +83,26 @@ def check_answers(answers: AnswerFile, source: EvidenceSource, judge: Judge) -> 
     verdicts = judge_claims(judge, questions, "checking claims")
     # The claims of all answers follow each other, so each answer takes the next ones.
     findings = iter(zip(found, verdicts, strict=True))
-    checked = []
+    checked_answers = []
     for split in split_answers:
-        claims = tuple(
-            _checked_claim(split.answer.id, claim, *next(findings)) for claim in split.claims
-        )
         answer = split.answer
-        checked.append(
+        findings_of_answer = islice(findings, len(split.claims))
+        claims = tuple(
+            _checked_claim(answer.id, claim, evidence, verdict)
+            for claim, (evidence, verdict) in zip(split.claims, findings_of_answer, strict=True)
+        )
+        checked_answers.append(
             CheckedAnswer(answer.id, answer.question, answer.text, claims, split.is_refusal)
         )
     problems = tuple(f"{problem.location}: {problem.reason}" for problem in answers.problems)
-    return CheckResult(tuple(checked), problems, unread_answers=answers.problems)
+    return CheckResult(tuple(checked_answers), problems, unread_answers=answers.problems)
 
 
 def _split(answer: Answer) -> _SplitAnswer:
-    """Split an answer into claims. A refusal has none."""
-    if is_refusal(answer.text):
-        return _SplitAnswer(answer, (), is_refusal=True)
-    return _SplitAnswer(answer, tuple(split_answer(answer.text)), is_refusal=False)
+    """Split an answer into claims. An answer that declines, or is empty, has none."""
+    is_refusal = is_abstention(answer.text)
+    claims = () if is_refusal else tuple(split_answer(answer.text))
+    return _SplitAnswer(answer, claims, is_refusal)
 
 
 def _share_evidence(
@@ -109,13 +118,11 @@ def _share_evidence(
         The evidence of each claim. A claim about which nothing was found gets none.
     """
     shared: list[FoundEvidence] = []
-    position = 0
+    remaining = iter(found)
     for num_claims in claims_per_answer:
-        answer_end = position + num_claims
-        while position < answer_end:
-            group = found[position : min(position + MAX_CLAIMS, answer_end)]
-            shared += _merge(group)
-            position += len(group)
+        found_for_answer = list(islice(remaining, num_claims))
+        for start in range(0, num_claims, MAX_CLAIMS):
+            shared += _merge(found_for_answer[start : start + MAX_CLAIMS])
     return shared
 
 
@@ -140,15 +147,16 @@ def _checked_claim(
 ) -> CheckedClaim:
     """Put a claim, its evidence and its verdict together."""
     # Nothing is known about a claim whose search failed, so it is not "not found".
-    has_failed = bool(found.problem) and not found.passages
+    if found.problem and not found.passages:
+        verdict = ClaimVerdict("unscored", None, found.problem)
     return CheckedClaim(
         answer=answer,
         text=claim.text,
         start=claim.start,
         end=claim.end,
-        verdict="unscored" if has_failed else verdict.verdict,
-        probability=None if has_failed else verdict.probability,
-        reason=found.problem if has_failed else verdict.reason,
+        verdict=verdict.verdict,
+        probability=verdict.probability,
+        reason=verdict.reason,
         evidence=found.passages,
         scores=found.scores,
         deciding=verdict.evidence,

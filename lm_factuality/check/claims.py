@@ -7,7 +7,6 @@ Sentences are split into facts by the rules that long form uses offline (`judges
 import re
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
-from itertools import pairwise
 from typing import NamedTuple
 
 from judges.lexical.facts import is_fragment, split_facts
@@ -160,11 +159,6 @@ def split_answer(text: str) -> list[Claim]:
     return [Claim(plain.text, *plain.span(0, len(plain.text)))]
 
 
-def is_refusal(text: str) -> bool:
-    """Return whether an answer declines to answer, or is empty."""
-    return is_abstention(text)
-
-
 def _hide_thoughts(text: str) -> str:
     """Replace the thoughts of a model by line breaks, so that offsets stay valid."""
     parts = []
@@ -178,18 +172,23 @@ def _hide_thoughts(text: str) -> str:
 
 @dataclass
 class _Introduction:
-    """The words that introduce the following blocks."""
+    """What introduces the blocks that follow: a title, or a sentence that ends in a colon."""
 
     text: str = ""
+    """The words without the colon, such as ``Engines`` or ``The parts are``."""
 
     is_lead_in: bool = False
-    """Whether they end in a colon, unlike a heading."""
+    """Whether it is a sentence that ends in a colon."""
 
     source: Block | None = None
-    """The block that they are from."""
+    """The block that it is from."""
 
     def joined(self, phrase: str) -> str:
-        """Return a phrase with its introduction, such as ``The parts are the head``."""
+        """Return a phrase with its introduction.
+
+        Example:
+            ``the head`` → ``The parts are the head`` or ``Engines: the head``
+        """
         if not self.text or not phrase:
             return phrase or self.text
         is_continued = self.is_lead_in and _OPEN_END.search(self.text) is not None
@@ -200,16 +199,15 @@ class _Splitter:
     """Makes the claims of an answer's blocks, and keeps what introduces them."""
 
     def __init__(self) -> None:
+        # The last title outside of lists.
         self._heading = _Introduction()
-        # What introduces the blocks at each depth of lists.
+        # What introduces the blocks at each depth of lists, from 0 outside of them.
         self._introductions = [self._heading]
 
     def claims(self, blocks: Sequence[Block]) -> Iterator[Claim]:
         """Yield the claims of all blocks of an answer."""
         previous_block = None
-        for block, next_block in pairwise([*blocks, None]):
-            if block is None:
-                continue
+        for block, next_block in zip(blocks, [*blocks[1:], None], strict=True):
             self._enter(block)
             if block.kind == "row":
                 yield from _row_claims(block, self._introductions[block.depth])
@@ -219,7 +217,7 @@ class _Splitter:
             elif self._is_title(block, previous_block, next_block):
                 self._introduce(block, _HEADING_NUMBER.sub("", block.plain.text))
             else:
-                yield from self._prose_claims(block, (previous_block, next_block))
+                yield from self._prose_claims(block, previous_block, next_block)
             previous_block = block
 
     def _enter(self, block: Block) -> None:
@@ -231,17 +229,28 @@ class _Splitter:
             self._introductions[block.depth] = self._introductions[block.depth - 1]
 
     def _introduce(self, block: Block, text: str, is_lead_in: bool = False) -> None:
-        """Note that a text introduces the blocks that follow at the same depth or deeper."""
-        text = _TABLE_LEAD.sub("", text)[-_LONGEST_INTRODUCTION:].rstrip(" :.")
-        if _EMPTY_TITLE.fullmatch(text):
-            text = ""
-        if block.opens_item and (not text or not is_lead_in or is_fragment(text)):
-            # The title of an item means little without the introduction of its list.
-            text = self._introductions[block.depth].joined(text)[-_LONGEST_INTRODUCTION:]
-        introduction = _Introduction(text, is_lead_in, block)
-        self._introductions[block.depth] = introduction
+        """Let a text introduce the blocks that follow at the depth of its block or deeper.
+
+        Example:
+            In a list below the heading ``Engines``, the item ``**Parts**`` introduces what follows
+            in this item as ``Engines: Parts``.
+
+        Args:
+            block: The block of the text.
+            text: A title, such as ``Parts``, or a sentence that ends in a colon.
+            is_lead_in: Whether it is such a sentence.
+        """
+        topic = _TABLE_LEAD.sub("", text)[-_LONGEST_INTRODUCTION:].rstrip(" :.")
+        if _EMPTY_TITLE.fullmatch(topic):
+            topic = ""
+        # A whole sentence needs no other words. A title in a list needs those before the list.
+        stands_alone = is_lead_in and topic != "" and not is_fragment(topic)
+        if block.opens_item and not stands_alone:
+            topic = self._introductions[block.depth].joined(topic)[-_LONGEST_INTRODUCTION:]
+
+        self._introductions[block.depth] = _Introduction(topic, is_lead_in, block)
         if block.depth == 0 and not is_lead_in:
-            self._heading = introduction
+            self._heading = self._introductions[0]
 
     def _is_title(
         self, block: Block, previous_block: Block | None, next_block: Block | None
@@ -274,40 +283,37 @@ class _Splitter:
         return _is_phrase(text) and (is_above_labels or not continues)
 
     def _prose_claims(
-        self, block: Block, neighbours: tuple[Block | None, Block | None]
+        self, block: Block, previous_block: Block | None, next_block: Block | None
     ) -> Iterator[Claim]:
-        """Yield the claims of a line or paragraph, and keep a sentence that introduces a list.
-
-        Args:
-            block: The line or paragraph.
-            neighbours: The block before it and the one after it.
-        """
+        """Yield the claims of a line or paragraph, and keep a sentence that introduces a list."""
         sentences = _sentences(block.plain.text)
         last_sentence = sentences[-1].text
+        has_lead_in = last_sentence.endswith(":")
         # A bold title such as "Final selection." may begin a paragraph or an item.
         may_have_title = len(sentences) > 1 and block.emphasis == "start"
         has_title = may_have_title and _is_phrase(sentences[0].text.rstrip("."))
         if has_title:
             self._introduce(block, sentences.pop(0).text)
+        if has_lead_in:
+            sentences.pop()
+
         introduction = self._introductions[block.depth]
-        lead_in = sentences.pop().text if last_sentence.endswith(":") else ""
-
-        follows_title = introduction.source is not None and introduction.source is neighbours[0]
+        follows_title = previous_block is not None and introduction.source is previous_block
         may_continue_title = not block.opens_item and (block.depth > 0 or follows_title)
-        for number, sentence in enumerate(sentences):
-            span = block.plain.span(sentence.start, sentence.end)
-            is_first = number == 0
-            place = _Place(
-                introduction,
-                is_in_list=block.depth > 0,
-                may_have_label=is_first and not has_title and _may_have_label(block, neighbours),
-                continues_title=is_first and (has_title or may_continue_title),
-            )
+        place = _Place(
+            introduction,
+            is_in_list=block.depth > 0,
+            may_have_label=not has_title and _may_have_label(block, (previous_block, next_block)),
+            continues_title=has_title or may_continue_title,
+        )
+        for sentence in sentences:
             for text in _statements(sentence.text, place):
-                yield Claim(text, *span)
+                yield Claim(text, *block.plain.span(sentence.start, sentence.end))
+            # Only the first sentence may have a label, or call the title "it".
+            place = _Place(introduction, is_in_list=block.depth > 0)
 
-        if lead_in:
-            self._introduce(block, _LEAD.sub("", lead_in), is_lead_in=True)
+        if has_lead_in:
+            self._introduce(block, _LEAD.sub("", last_sentence), is_lead_in=True)
         elif block.depth == 0 and _SENTENCE_END.search(last_sentence):
             # The introduction was about the paragraph that ends here.
             self._introductions[0] = self._heading
@@ -318,12 +324,16 @@ class _Place:
     """Where a sentence stands."""
 
     introduction: _Introduction
+    """What introduces it."""
+
     is_in_list: bool
-    may_have_label: bool
+    """Whether it is part of a list."""
+
+    may_have_label: bool = False
     """Whether it may begin with a label, such as ``Climate:``."""
 
-    continues_title: bool
-    """Whether it is the first sentence after a title or a lead-in, which a pronoun may mean."""
+    continues_title: bool = False
+    """Whether it is the first sentence after its introduction, which a pronoun may mean."""
 
 
 class _Sentence(NamedTuple):
@@ -351,14 +361,17 @@ def _sentences(text: str) -> list[_Sentence]:
     return sentences
 
 
-def _may_have_label(block: Block, neighbours: tuple[Block | None, Block | None]) -> bool:
-    """Tell whether a block may begin with a label: in lists, in bold, and in lines of labels."""
+def _may_have_label(block: Block, neighbours: Sequence[Block | None]) -> bool:
+    """Tell whether a block may begin with a label: in lists, in bold, and in lines of labels.
+
+    Args:
+        block: The block.
+        neighbours: The blocks before and after it. None at the ends of the answer.
+    """
     if block.depth > 0 or block.emphasis == "start":
         return True
     return any(
-        neighbour is not None
-        and neighbour.kind == "prose"
-        and _LABEL.match(neighbour.plain.text) is not None
+        neighbour is not None and neighbour.kind == "prose" and _LABEL.match(neighbour.plain.text)
         for neighbour in neighbours
     )
 
@@ -382,25 +395,24 @@ def _statements(sentence: str, place: _Place) -> list[str]:
     lead = _LEAD.match(sentence)
     if lead:
         # With a capital, the rest is not taken for a phrase without a subject.
-        sentence = sentence[lead.end() :]
-        sentence = f"{sentence[:1].upper()}{sentence[1:]}"
+        sentence = _with_capital(sentence[lead.end() :])
     if len(sentence) > _LONGEST_SPLIT:
         return [sentence]
 
     introduced = [_as_sentence(place.introduction.joined(sentence))]
-    # An item without a full stop may have a verb in a clause only: "Oslo, founded in 1048".
-    is_complete = _SENTENCE_END.search(sentence) is not None
-    is_phrase = not is_complete and _HAS_AUXILIARY.search(sentence) is None
     label = _LABEL.match(sentence) if place.may_have_label else None
     value = sentence[label.end() :] if label else sentence
     lacks_words = is_fragment(value) or _NO_SUBJECT.match(sentence) is not None
+    # An item without a full stop may have a verb in a clause only: "Oslo, founded in 1048".
+    has_full_stop = _SENTENCE_END.search(sentence) is not None
+    is_phrase = lacks_words or not (has_full_stop or _HAS_AUXILIARY.search(sentence))
 
     if label:
-        return introduced if lacks_words or is_phrase else [_as_sentence(sentence)]
-    if place.is_in_list and (lacks_words or is_phrase):
+        return introduced if is_phrase else [_as_sentence(sentence)]
+    if place.is_in_list and is_phrase:
         return introduced
     if place.introduction.is_lead_in:
-        is_continued = lacks_words and (place.continues_title or not is_complete)
+        is_continued = lacks_words and (place.continues_title or not has_full_stop)
         return introduced if is_continued else _facts(sentence)
     # "This stage needs light" says little without the title above it.
     if place.continues_title and _PRONOUN.match(sentence):
@@ -445,7 +457,12 @@ def _as_sentence(text: str) -> str:
     """Return a text with a capital at its beginning and a full stop at its end."""
     text = text.rstrip(" ,;:")
     ending = "" if _SENTENCE_END.search(text) else "."
-    return f"{text[:1].upper()}{text[1:]}{ending}"
+    return f"{_with_capital(text)}{ending}"
+
+
+def _with_capital(text: str) -> str:
+    """Return a text with a capital at its beginning. Other letters stay as they are."""
+    return f"{text[:1].upper()}{text[1:]}"
 
 
 def _row_claims(block: Block, introduction: _Introduction) -> Iterator[Claim]:

@@ -47,17 +47,6 @@ class Correction:
     """What the person noted, or an empty text."""
 
 
-@dataclass(frozen=True)
-class _ClaimOfPerson:
-    """What may have only one correction."""
-
-    answer: str
-    start: int
-    end: int
-    claim: str
-    person: str
-
-
 def read_corrections(path: Path) -> list[Correction]:
     """Read the corrections that a person saved on the page of a check.
 
@@ -80,27 +69,22 @@ def read_corrections(path: Path) -> list[Correction]:
     table = read_table(path)
     problems = list(table.problems)
     corrections = []
-    locations: dict[_ClaimOfPerson, str] = {}
+    locations: dict[Correction, str] = {}
     for record in table.records:
         try:
             correction = _to_correction(record.values)
         except ValueError as error:
             problems.append(f"{record.location}: {error}")
             continue
-        claim = _ClaimOfPerson(
-            answer=correction.answer,
-            start=correction.start,
-            end=correction.end,
-            claim=correction.claim,
-            person=correction.person,
-        )
-        if claim in locations:
+        # Corrections of one claim by one person differ only in the verdict and the note.
+        claim_of_person = replace(correction, verdict="unscored", note="")
+        earlier_location = locations.setdefault(claim_of_person, record.location)
+        if earlier_location != record.location:
             problems.append(
                 f"{record.location}: {correction.person!r} corrects this claim again, as in"
-                f" {locations[claim]}; expected one correction of a claim from each person"
+                f" {earlier_location}; expected one correction of a claim from each person"
             )
             continue
-        locations[claim] = record.location
         corrections.append(correction)
     refuse(problems, "problems", _ADVICE)
     return corrections
@@ -146,11 +130,9 @@ def apply_corrections(result: CheckResult, corrections: Iterable[Correction]) ->
         for claim in answer.claims:
             same_text = corrections_by_claim.get((claim.answer, claim.text), ())
             matching = _nearest_corrections(claim, answer, same_text)
-            if len({correction.verdict for correction in matching}) == 1:
-                claims.append(_correct(claim, matching))
-                continue
-            claims.append(claim)
-            if matching:
+            verdicts = {correction.verdict for correction in matching}
+            claims.append(_correct(claim, matching) if len(verdicts) == 1 else claim)
+            if len(verdicts) > 1:
                 people = ", ".join(correction.person for correction in matching)
                 problems.append(
                     f"answer {claim.answer!r}: {people} disagree about {short(claim.text)}, which"
@@ -171,10 +153,17 @@ def apply_corrections(result: CheckResult, corrections: Iterable[Correction]) ->
 def _nearest_corrections(
     claim: CheckedClaim, answer: CheckedAnswer, corrections: Sequence[Correction]
 ) -> list[Correction]:
-    """Return the corrections of the same text that mean this claim.
+    """Return the corrections that are meant for a claim.
 
-    Those of another claim of the same text in this answer, which stands elsewhere, are left out.
+    Args:
+        claim: The claim.
+        answer: The answer that it is from, which may repeat it elsewhere.
+        corrections: The corrections of claims of this answer with the same text.
+
+    Returns:
+        All but those of a repetition of the claim elsewhere in the answer.
     """
+    # Most claims have no corrections, so the answer need not be searched for repetitions.
     if not corrections:
         return []
     other_starts = {

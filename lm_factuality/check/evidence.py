@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass
+from itertools import chain
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -88,8 +89,9 @@ class SearchEvidence:
             BackendDownError: No query can succeed. Results received so far are kept.
         """
         queries_of_claims = queries_for_claims(self._judge, claims)
-        queries = [query for queries in queries_of_claims for query in queries]
-        report = self._service.search_all(list(dict.fromkeys(queries)))
+        # Several claims may have the same query, which is sent once.
+        distinct_queries = dict.fromkeys(chain.from_iterable(queries_of_claims))
+        report = self._service.search_all(list(distinct_queries))
         self._num_sent += report.num_sent
         self._num_failed += len(report.problems)
         return [
@@ -110,11 +112,11 @@ class FactEvidence:
 
     def find_passages(self, queries: Sequence[str], count: int) -> list[FoundPassages]:
         """Find at most ``count`` passages for each query, with their titles."""
-        found_passages = []
-        for found in self.source.find(queries, count):
-            texts = tuple(evidence.passage for evidence in found.passages)
-            found_passages.append(FoundPassages(texts, found.problem))
-        return found_passages
+        results = []
+        for evidence in self.source.find(queries, count):
+            texts = tuple(passage.passage for passage in evidence.passages)
+            results.append(FoundPassages(texts, evidence.problem))
+        return results
 
 
 def _nearest_passages(

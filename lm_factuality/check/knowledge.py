@@ -11,7 +11,7 @@ import shutil
 import sqlite3
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import closing, contextmanager, suppress
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from hashlib import sha256
 from importlib.metadata import PackageNotFoundError, version
 from pathlib import Path
@@ -45,6 +45,8 @@ _STEMMER = "english"
 _FORMAT = 1
 # Packages on which the texts of documents, or the files of the index, depend.
 _PACKAGES = ("docutils", "markdown-it-py", "pypdf", "python-docx", "resiliparse", "tantivy")
+# The name under which an index states the versions that built it.
+_VERSIONS = "conditions"
 _SQLITE_HEADER = b"SQLite format 3\0"
 # Tantivy counts removed texts in the frequencies of words. From this share on, the index of words
 # is made anew from the stored passages.
@@ -157,11 +159,11 @@ class CheckKnowledge:
     def _find_one(self, claim: str, count: int) -> list[FoundPassage]:
         """Find the passages for one claim, best first."""
         ranking = self._searcher.rank(spaced(claim), count)
-        evidence = self._store.evidence([number for number, _ in ranking])
-        found = []
-        for passage, (_, score) in zip(evidence, ranking, strict=True):
-            found.append(FoundPassage(passage, score))
-        return found
+        passages = self._store.evidence([number for number, _ in ranking])
+        return [
+            FoundPassage(passage, score)
+            for passage, (_, score) in zip(passages, ranking, strict=True)
+        ]
 
     def close(self) -> None:
         """Close the files of the index."""
@@ -271,26 +273,31 @@ def _update_and_open(source: Path, folder: Path) -> CheckKnowledge:
 
 
 def _is_usable(folder: Path, source: Path) -> bool:
-    """Tell whether a folder holds an index, finished or not, that these versions can update."""
+    """Tell whether the installed packages can update the index in a folder, finished or not."""
     if not (folder / STORE).is_file():
         return False
     try:
+        # SQLite may have to undo what a killed process left half written, so it needs to write.
         with closing(KnowledgeStore(folder / STORE, source, writable=True)) as store:
-            return bool(store.get_state("conditions") == _conditions())
+            return bool(store.get_state(_VERSIONS) == _installed_versions())
     except (sqlite3.Error, ValueError):
         return False
 
 
-def _conditions() -> Mapping[str, str | int]:
-    """Return the versions that an index depends on. An index of other versions is built anew."""
-    conditions: dict[str, str | int] = {"format": _FORMAT, "lm-factuality": __version__}
+def _installed_versions() -> Mapping[str, str | int]:
+    """Return the versions of the software that an index depends on.
+
+    Example:
+        ``{"format": 1, "lm-factuality": "1.0", "pypdf": "7.0", "python-docx": "", ...}``
+    """
+    versions: dict[str, str | int] = {"format": _FORMAT, "lm-factuality": __version__}
     for package in _PACKAGES:
         try:
-            conditions[package] = version(package)
+            versions[package] = version(package)
         except PackageNotFoundError:
-            # Files that need the package are read once it is installed.
-            conditions[package] = ""
-    return conditions
+            # Once the package is installed, the index is built anew, with the files that need it.
+            versions[package] = ""
+    return versions
 
 
 def _open_intact(
@@ -356,7 +363,7 @@ def _update(source: Path, folder: Path) -> None:
     """
     folder.mkdir(exist_ok=True)
     with closing(KnowledgeStore(folder / STORE, source, writable=True)) as store:
-        store.set_state("conditions", _conditions())
+        store.set_state(_VERSIONS, _installed_versions())
         store.compare(_listed_files(source))
         store.remove_gone_files()
         num_files = store.count_changed()
@@ -381,7 +388,16 @@ def _with_progress(
 
 
 def _read_file(source: Path, file: ChangedFile) -> Iterator[Document | UnreadDocument]:
-    """Yield the documents of one file."""
+    """Yield the documents of one file, with ids that begin with its path.
+
+    Example:
+        The file ``laws/tax.csv`` in the folder of documents has ids such as ``laws/tax.csv#3``.
+
+    Args:
+        source: The file or folder of documents.
+        file: The file, which may be gone by now.
+    """
+    # A database is read only if the user names it, and not if it lies in a folder.
     if file.path == source and is_database(source):
         yield from _read_pages(source)
         return
@@ -391,13 +407,12 @@ def _read_file(source: Path, file: ChangedFile) -> Iterator[Document | UnreadDoc
         yield UnreadDocument(str(file.path), "it is gone, or a link to a file that is missing")
         return
 
-    folder = file.relative_path.removesuffix(file.path.name)
+    folder = storable(file.relative_path.removesuffix(file.path.name))
     for document in documents:
         if isinstance(document, Document):
             # The file was read alone, so the id lacks its folder.
-            yield Document(f"{storable(folder)}{document.id}", document.title, document.text)
-        else:
-            yield document
+            document = replace(document, id=f"{folder}{document.id}")
+        yield document
 
 
 def is_database(path: Path) -> bool:

@@ -116,8 +116,8 @@ class KnowledgeStore:
             check_same_thread=False,
         )
         if writable:
-            # A killed process loses nothing. After a failure of power the file may be damaged, and
-            # is then built again, which is rare enough not to wait for the disk each time.
+            # SQLite does not wait for the disk. A killed process loses nothing by that. A power
+            # failure may damage the file, which is then built again.
             self._connection.execute("PRAGMA synchronous = OFF")
             self._connection.executescript(_TABLES)
         self._last_commit = time.monotonic()
@@ -173,12 +173,10 @@ class KnowledgeStore:
             "SELECT listed.path, listed.mtime_ns, sha256 FROM listed JOIN files USING(path)"
             " WHERE is_changed AND files.size = listed.size"
         )
-        unchanged = []
-        for path, mtime_ns, sha256 in self._connection.execute(query):
-            current_sha256 = self._hash(self._base / os.fsdecode(path))
-            if current_sha256 == sha256:
-                unchanged.append((path, mtime_ns))
-        for path, mtime_ns in unchanged:
+        # All rows are read before the tables that the query reads are changed.
+        for path, mtime_ns, sha256 in self._connection.execute(query).fetchall():
+            if self._hash(self._base / os.fsdecode(path)) != sha256:
+                continue
             self._connection.execute(
                 "UPDATE files SET mtime_ns = ? WHERE path = ?", (_stored_time(mtime_ns), path)
             )

@@ -11,6 +11,7 @@ import re
 import unicodedata
 from collections import defaultdict
 from collections.abc import Iterable, Mapping, Sequence
+from itertools import chain, pairwise
 from pathlib import Path
 from typing import Any, NamedTuple
 
@@ -46,7 +47,7 @@ def write_page(result: CheckResult, path: Path, *, title: str, note: str, source
 def build_page(result: CheckResult, title: str, note: str, source: str = "") -> str:
     """Return the HTML page of a check. The arguments are those of `write_page`."""
     # Claims of an answer often share passages. Each passage is on the page once.
-    all_evidence = (passage for claim in result.claims for passage in claim.evidence)
+    all_evidence = chain.from_iterable(claim.evidence for claim in result.claims)
     passage_numbers = {
         passage: number for number, passage in enumerate(dict.fromkeys(all_evidence))
     }
@@ -196,25 +197,21 @@ def cut_at_claims(text: str, claims: Sequence[CheckedClaim]) -> list[Piece]:
         as a letter with a combining accent or an emoji of several parts.
     """
     starting: dict[int, list[int]] = defaultdict(list)
-    ending: dict[int, list[int]] = defaultdict(list)
+    ending: dict[int, set[int]] = defaultdict(set)
     for index, claim in enumerate(claims):
         start = _character_boundary(text, claim.start)
         end = _character_boundary(text, claim.end)
         if start < end:
             starting[start].append(index)
-            ending[end].append(index)
+            ending[end].add(index)
 
     pieces = []
-    previous = 0
-    open_claims: dict[int, None] = {}
-    for position in sorted({*starting, *ending, len(text)}):
-        if position > previous:
-            pieces.append(Piece(text[previous:position], tuple(open_claims)))
-        previous = position
-        for index in ending[position]:
-            del open_claims[index]
-        for index in starting[position]:
-            open_claims[index] = None
+    open_claims: list[int] = []  # that cover the piece
+    positions = sorted({0, *starting, *ending, len(text)})
+    for start, end in pairwise(positions):
+        open_claims = [index for index in open_claims if index not in ending[start]]
+        open_claims += starting[start]
+        pieces.append(Piece(text[start:end], tuple(open_claims)))
     return pieces
 
 
@@ -308,19 +305,25 @@ def _find_words(text: str, deciding_words: Iterable[str], sentence: _Span | None
             continue
         # The number 18 is not a part of 1870.
         pattern = re.compile(rf"(?<!\w){re.escape(words)}(?!\w)")
-        match = None
-        if sentence is not None:
-            match = pattern.search(text, sentence.start, sentence.end)
+        match = pattern.search(text, sentence.start, sentence.end) if sentence else None
         match = match or pattern.search(text)
         if match is not None:
             spans.append(_Span(*match.span()))
+    return _join_overlapping(spans)
 
+
+def _join_overlapping(spans: Iterable[_Span]) -> list[_Span]:
+    """Return spans in order, of which those that overlap or touch are one.
+
+    Example:
+        5 to 9, 0 to 3 and 2 to 4 → 0 to 4, 5 to 9
+    """
     joined: list[_Span] = []
     for span in sorted(spans):
         if joined and span.start <= joined[-1].end:
-            joined[-1] = _Span(joined[-1].start, max(span.end, joined[-1].end))
-        else:
-            joined.append(span)
+            last = joined.pop()
+            span = _Span(last.start, max(span.end, last.end))
+        joined.append(span)
     return joined
 
 

@@ -8,7 +8,8 @@ from pathlib import Path
 
 import pytest
 
-from lm_factuality.check.claims import is_refusal, split_answer
+from lm_factuality.benchmarks.biographies.decompose import is_abstention
+from lm_factuality.check.claims import split_answer
 from tests.ground.test_linear import Repetition, is_linear
 
 ANSWERS = sorted((Path(__file__).parent / "answers").glob("*.md"))
@@ -253,9 +254,9 @@ def test_places_are_right_with_windows_line_ends_and_thoughts():
 
 
 def test_a_refusal_is_told_from_an_answer():
-    assert is_refusal("I'm sorry, but I can't help with that.")
-    assert is_refusal("")
-    assert not is_refusal("Ada sang.")
+    assert is_abstention("I'm sorry, but I can't help with that.")
+    assert is_abstention("")
+    assert not is_abstention("Ada sang.")
 
 
 PIECES = (
