@@ -145,26 +145,39 @@ def changed_claims(
     Returns:
         The pairs with different verdicts, and the claims that only one answer has, the worst first.
     """
-    first_words = [frozenset(words_in(claim.text.lower())) for claim in first]
-    second_words = [frozenset(words_in(claim.text.lower())) for claim in second]
-    candidates = []
-    for position, words in enumerate(first_words):
-        for other_position, other_words in enumerate(second_words):
-            common = ratio(len(words & other_words), len(words | other_words))
-            if common >= _MIN_COMMON_WORDS:
-                candidates.append((-common, position, other_position))
-
     unpaired_first = dict(enumerate(first))
     unpaired_second = dict(enumerate(second))
     changed = []
-    for _, position, other_position in sorted(candidates):
-        if position in unpaired_first and other_position in unpaired_second:
-            pair = ChangedClaim(unpaired_first.pop(position), unpaired_second.pop(other_position))
-            if len({claim.verdict for claim in pair.claims}) > 1:
-                changed.append(pair)
+    for first_index, second_index in _similar_claims(first, second):
+        # A claim is paired with the most similar one that is left.
+        if first_index not in unpaired_first or second_index not in unpaired_second:
+            continue
+        pair = ChangedClaim(unpaired_first.pop(first_index), unpaired_second.pop(second_index))
+        if len({claim.verdict for claim in pair.claims}) > 1:
+            changed.append(pair)
     changed += [ChangedClaim(claim, None) for claim in unpaired_first.values()]
     changed += [ChangedClaim(None, claim) for claim in unpaired_second.values()]
     return sorted(changed, key=lambda change: change.severity)
+
+
+def _similar_claims(
+    first: Sequence[CheckedClaim], second: Sequence[CheckedClaim]
+) -> list[tuple[int, int]]:
+    """Return the indices of each two claims that share at least half of their words.
+
+    Returns:
+        Pairs of an index in ``first`` and one in ``second``, the most similar claims first.
+    """
+    first_words = [frozenset(words_in(claim.text.lower())) for claim in first]
+    second_words = [frozenset(words_in(claim.text.lower())) for claim in second]
+    share_by_pair: dict[tuple[int, int], float] = {}
+    for first_index, words in enumerate(first_words):
+        for second_index, other_words in enumerate(second_words):
+            share = ratio(len(words & other_words), len(words | other_words))
+            if share >= _MIN_COMMON_WORDS:
+                share_by_pair[first_index, second_index] = share
+    # Sorting keeps the order of pairs that are equally similar.
+    return sorted(share_by_pair, key=lambda pair: -share_by_pair[pair])
 
 
 def write_changes(comparison: Comparison, path: Path) -> None:

@@ -8,7 +8,7 @@ import re
 import sys
 import tempfile
 from collections import defaultdict
-from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from functools import partial
 from itertools import chain, count
@@ -22,6 +22,7 @@ from lm_factuality.ground.files import parse_json
 from lm_factuality.ground.records import read_text
 from lm_factuality.ground.replies import SURROGATE_PATTERN
 from lm_factuality.ground.tables import (
+    Reader,
     TableRow,
     bounded_rows,
     csv_rows,
@@ -60,9 +61,6 @@ _BEGINNING = 8192  # bytes that tell the kind of a file
 _UTF16_MARKS = (b"\xff\xfe", b"\xfe\xff")
 _GZIP_MARK = b"\x1f\x8b"
 _MOST_COLUMNS = 20  # that an error lists
-
-Rows = Iterator[TableRow | str]
-"""Rows, and in place of a row that cannot be read, a sentence that says why."""
 
 
 @dataclass(frozen=True)
@@ -229,22 +227,31 @@ def _ending_by_content(content: bytes, columns: Mapping[str, str]) -> str:
     """Return the ending that a file with this content would have, such as ``.csv``."""
     text = content.decode("utf-8-sig", "replace").lstrip()
     first_line = text.split("\n", 1)[0].strip()
-    if text.startswith(("{", "[")):
-        # An object per line, or one value on several lines. Markdown may begin with a link.
-        for ending, json_text in ((".jsonl", first_line), (".json", text)):
-            try:
-                value = parse_json(json_text, refuse_repeated_keys=False)
-            except ValueError:
-                continue
-            if isinstance(value, dict) or ending == ".json":
-                return ending
-    usual_names = set(chain.from_iterable(USUAL_COLUMNS.values())) | set(columns.values())
-    known_names = {_normalized(name) for name in usual_names}
+    # JSON Lines have an object in each line. JSON may be any value, on several lines.
+    if isinstance(_json_value(first_line), dict):
+        return ".jsonl"
+    if _json_value(text) is not None:
+        return ".json"
+
+    # A table has a column whose name is usual, or was named by the user.
+    names = chain(*USUAL_COLUMNS.values(), columns.values())
+    normalized_names = {_normalized(name) for name in names}
     for ending, separator in ((".tsv", "\t"), (".csv", ","), (".csv", ";")):
         cells = [_normalized(cell.strip('"')) for cell in first_line.split(separator)]
-        if len(cells) > 1 and known_names.intersection(cells):
+        if len(cells) > 1 and normalized_names.intersection(cells):
             return ending
     return ".txt"
+
+
+def _json_value(text: str) -> object:
+    """Return the object or list that a text is in JSON. None if it is neither."""
+    # Markdown may begin with a link, such as "[1] says".
+    if not text.startswith(("{", "[")):
+        return None
+    try:
+        return parse_json(text, refuse_repeated_keys=False)
+    except ValueError:
+        return None
 
 
 _Part = Answer | AnswerProblem
@@ -311,7 +318,7 @@ def _read_file(path: Path, name: str, columns: Mapping[str, str]) -> list[_Part]
         raise DataError(f"{name}: ends in {ending!r}, {_EXPECTED}")
     _check_beginning(path, name, ending)
     if reader is None:
-        return [_text_answer(path, name, name)]
+        return [_checked(Answer(name, "", read_text(path, _TEXT_ADVICE), name))]
     if ending in (".jsonl", ".ndjson") and is_samples_file(path):
         return _sample_answers(path, name, columns, prefix="")
 
@@ -347,11 +354,6 @@ def _check_beginning(path: Path, name: str, ending: str) -> None:
         raise DataError(f"{name}: a binary file; {_EXPECTED}")
 
 
-def _text_answer(path: Path, name: str, answer_id: str) -> Answer | AnswerProblem:
-    """Return the text of a file as one answer."""
-    return _checked(Answer(answer_id, "", read_text(path, _TEXT_ADVICE), name))
-
-
 def _checked(answer: Answer) -> Answer | AnswerProblem:
     """Return an answer, or a problem if its text cannot be checked."""
     reason = _text_problem(answer.text)
@@ -383,7 +385,7 @@ def _reason_without_path(sentence: str, path: Path) -> str:
     return f"line {line[1]}: {reason}" if line[1] else reason
 
 
-def _json_rows(path: Path) -> Rows:
+def _json_rows(path: Path) -> Iterator[TableRow | str]:
     """Yield the rows of a JSON file: a list of objects or texts, or an object with a list."""
     try:
         content = parse_json(read_text(path, _TEXT_ADVICE), refuse_repeated_keys=False)
@@ -419,7 +421,7 @@ def _list_in(content: Mapping[str, Any]) -> object:
     return lists[0] if len(lists) == 1 else [content]
 
 
-_TABLE_READERS: Mapping[str, Callable[[Path], Rows]] = {
+_TABLE_READERS: Mapping[str, Reader] = {
     ".csv": separated_rows,
     ".tsv": partial(csv_rows, delimiter="\t"),
     ".jsonl": jsonl_rows,
@@ -494,14 +496,8 @@ def _find_columns(rows: Sequence[TableRow], name: str, named: Mapping[str, str])
 
     problems = []
     columns: dict[str, str | None] = {}
-    named_columns = {_normalized(column) for column in named.values()}
     for role, usual_names in USUAL_COLUMNS.items():
-        # A column that the user named has no other role.
-        names = [usual for usual in usual_names if _normalized(usual) not in named_columns]
-        if role in named:
-            names = [named[role]]
-        columns_of_names = [columns_by_name.get(_normalized(role_name)) for role_name in names]
-        candidates = [column for column in columns_of_names if column is not None]
+        candidates = _candidates(role, columns_by_name, named)
         columns[role] = candidates[0] if candidates else None
         if role in named and not candidates:
             suggestion = did_you_mean(named[role], all_columns)
@@ -515,6 +511,26 @@ def _find_columns(rows: Sequence[TableRow], name: str, named: Mapping[str, str])
     if problems or answer is None:
         raise DataError(_unclear_columns(rows[0], name, all_columns, problems))
     return _Columns(answer, columns["question"], columns["id"])
+
+
+def _candidates(
+    role: str, columns_by_name: Mapping[str, str], named: Mapping[str, str]
+) -> list[str]:
+    """Return the columns that may have a role, the one with the clearest name first.
+
+    Args:
+        role: The role, such as ``answer``.
+        columns_by_name: The columns of the table by their normalized names.
+        named: The columns that the user named, by their role.
+    """
+    if role in named:
+        names = [_normalized(named[role])]
+    else:
+        # A column that the user named has no other role.
+        named_columns = {_normalized(column) for column in named.values()}
+        usual_names = map(_normalized, USUAL_COLUMNS[role])
+        names = [name for name in usual_names if name not in named_columns]
+    return [columns_by_name[name] for name in names if name in columns_by_name]
 
 
 def _unclear_columns(
@@ -589,8 +605,7 @@ def _read_folder(folder: Path, columns: Mapping[str, str]) -> list[_Part]:
     samples_files = sorted(folder.rglob("samples_*.jsonl"))
     if samples_files:
         return _read_samples_files(folder, samples_files, columns)
-    results = next(folder.rglob("results_*.json"), None)
-    if results is not None:
+    if any(folder.rglob("results_*.json")):
         raise DataError(
             f"{folder}: results of lm_eval without samples; run lm_eval again with --log_samples"
         )
@@ -602,31 +617,40 @@ def _read_folder(folder: Path, columns: Mapping[str, str]) -> list[_Part]:
         # Hidden files, such as .DS_Store, are no answers.
         if any(part.startswith(".") for part in Path(name).parts):
             continue
-        if _file_ending(path) not in _ENDINGS:
-            parts.append(AnswerProblem(name, f"the file ends in none of {', '.join(_ENDINGS)}"))
-            continue
-        has_answers = True
-        try:
+        if _file_ending(path) in _ENDINGS:
+            has_answers = True
             parts += _read_file_in_folder(path, name, columns)
-        except DataError as error:
-            # An error about columns has several lines.
-            reason = " ".join(str(error).split())
-            for beginning in (f"{path}: ", f"{name}: "):
-                reason = reason.removeprefix(beginning)
-            parts.append(AnswerProblem(name, reason))
+        else:
+            parts.append(AnswerProblem(name, f"the file ends in none of {', '.join(_ENDINGS)}"))
     if not has_answers:
         raise DataError(f"{folder}: no answers and no samples of lm_eval here; {_EXPECTED}")
     return parts
 
 
 def _read_file_in_folder(path: Path, name: str, columns: Mapping[str, str]) -> list[_Part]:
-    """Read a file as `_read_file` does. The ids of rows begin with its name."""
-    parts: list[_Part] = []
-    for part in _read_file(path, name, columns):
-        if isinstance(part, Answer) and part.id != name:
-            part = replace(part, id=f"{name}/{part.id}")
-        parts.append(part)
-    return parts
+    """Read one file of a folder.
+
+    Args:
+        path: The file.
+        name: Its path from the folder, with which the ids of its rows begin.
+        columns: The names of columns by their role.
+
+    Returns:
+        The answers and problems. A file that cannot be read as a whole is one problem.
+    """
+    try:
+        parts = _read_file(path, name, columns)
+    except DataError as error:
+        # An error about columns has several lines.
+        reason = " ".join(str(error).split())
+        return [AnswerProblem(name, reason.removeprefix(f"{path}: ").removeprefix(f"{name}: "))]
+    return [
+        # A text file is one answer, whose id is its name.
+        replace(part, id=f"{name}/{part.id}")
+        if isinstance(part, Answer) and part.id != name
+        else part
+        for part in parts
+    ]
 
 
 def _read_samples_files(
@@ -693,17 +717,29 @@ def _sample_answers(path: Path, name: str, columns: Mapping[str, str], prefix: s
             continue
         if not _is_generated(sample):
             raise DataError(f"{name}: the task scores continuations, expected generated answers")
-        doc = sample["doc"]
-        sample_id = doc.get(columns["id"]) if "id" in columns else sample.get("doc_id")
-        answer_id = f"{prefix}{cell_text(sample_id) or number}"
-        question = _sample_question(sample, columns.get("question"))
-        try:
-            texts = responses_of(sample)
-        except ValueError as error:
-            parts.append(AnswerProblem(location, str(error)))
-            continue
-        parts += [_checked(Answer(answer_id, question, text, location)) for text in texts]
+        id_of_sample = sample["doc"].get(columns["id"]) if "id" in columns else sample.get("doc_id")
+        answer_id = f"{prefix}{cell_text(id_of_sample) or number}"
+        parts += _responses(sample, answer_id, columns.get("question"), location)
     return parts
+
+
+def _responses(
+    sample: Mapping[str, Any], answer_id: str, question_field: str | None, location: str
+) -> list[_Part]:
+    """Return the responses of a sample, which are several answers with the same id.
+
+    Args:
+        sample: The sample.
+        answer_id: The id of the answers.
+        question_field: The field of the document with the question. None looks for usual names.
+        location: Where the sample was read.
+    """
+    question = _sample_question(sample, question_field)
+    try:
+        texts = responses_of(sample)
+    except ValueError as error:
+        return [AnswerProblem(location, str(error))]
+    return [_checked(Answer(answer_id, question, text, location)) for text in texts]
 
 
 def _requests_of(sample: Mapping[str, Any]) -> list[Any]:

@@ -7,6 +7,7 @@ Sentences are split into facts by the rules that long form uses offline (`judges
 import re
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
+from itertools import zip_longest
 from typing import NamedTuple
 
 from judges.lexical.facts import is_fragment, split_facts
@@ -207,7 +208,8 @@ class _Splitter:
     def claims(self, blocks: Sequence[Block]) -> Iterator[Claim]:
         """Yield the claims of all blocks of an answer."""
         previous_block = None
-        for block, next_block in zip(blocks, [*blocks[1:], None], strict=True):
+        # The last block has None for the next one.
+        for block, next_block in zip_longest(blocks, blocks[1:]):
             self._enter(block)
             if block.kind == "row":
                 yield from _row_claims(block, self._introductions[block.depth])

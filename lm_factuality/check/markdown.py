@@ -9,6 +9,7 @@ from array import array
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from functools import cache
+from itertools import pairwise
 from typing import Literal
 
 from markdown_it import MarkdownIt
@@ -175,20 +176,12 @@ class _Reader:
 
     def _prose(self, node: SyntaxTreeNode, depth: int, opens_item: bool) -> Iterator[Block]:
         """Yield the lines of a paragraph, of which those that were wrapped are one block."""
-        lines = node.content.split("\n")
         offsets = self._offsets(node)
-        width = min(max(map(len, lines)), _WIDEST_WRAPPED)
         start = 0  # of the block, in the paragraph
-        end = 0  # of the present line
-        for line, next_line in zip(lines, [*lines[1:], ""], strict=True):
-            end += len(line)
-            if next_line and _runs_on(line, next_line, width):
-                end += 1
-                continue
-            raw = node.content[start:end]
+        for raw in _join_wrapped_lines(node.content):
+            end = start + len(raw)
             plain = plain_text(raw, offsets[start:end])
-            end += 1
-            start = end
+            start = end + 1  # after the line break
             if plain.text:
                 yield Block("prose", plain, depth, opens_item, _emphasis_of(raw))
                 opens_item = False
@@ -266,6 +259,23 @@ def plain_text(raw: str, offsets: Sequence[int]) -> PlainText:
     text = "".join(pieces)
     stripped = text.rstrip()
     return PlainText(stripped, kept_offsets[: len(stripped)])
+
+
+def _join_wrapped_lines(paragraph: str) -> Iterator[str]:
+    r"""Yield the lines of a paragraph, with their line break those that were wrapped.
+
+    Example:
+        ``Ada was born\nin 1900.\nShe sang.`` → ``Ada was born\nin 1900.`` and ``She sang.``
+    """
+    lines = paragraph.split("\n")
+    width = min(max(map(len, lines)), _WIDEST_WRAPPED)
+    block = [lines[0]]
+    for line, next_line in pairwise(lines):
+        if not next_line or not _runs_on(line, next_line, width):
+            yield "\n".join(block)
+            block.clear()
+        block.append(next_line)
+    yield "\n".join(block)
 
 
 def _is_prose(content: str) -> bool:
