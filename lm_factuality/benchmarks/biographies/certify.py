@@ -10,12 +10,12 @@ from people. The judge sees the passages that the responses were written from.
 import math
 import random
 from collections import Counter, defaultdict
-from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from functools import partial
 from itertools import combinations
 from pathlib import Path
-from typing import Any, NamedTuple, TypeAlias
+from typing import Any, NamedTuple
 
 import numpy as np
 
@@ -67,25 +67,40 @@ _STEP_CONFIGS = load_yaml(__package__, "steps.yaml")
 _SEED = 0
 
 
-class Comparison(NamedTuple):
+@dataclass(frozen=True)
+class Decision:
     """A decision of the judge beside the released one."""
 
-    judged: bool
-    """Whether the judge says yes, for example that a fact is supported."""
+    judged: bool | None
+    """Whether the judge says yes, for example that a fact is supported. None if it cannot tell."""
 
     released: bool
     """Whether the released decision says yes."""
 
+    text: str = ""
+    """What was decided about."""
 
-ComparisonOrReason: TypeAlias = Comparison | str
-"""A comparison, or the reason why the judge has no decision."""
+    verdict: str = ""
+    """The judge's decision in words."""
 
-_COMPARISONS = {
-    "tp": Comparison(True, True),
-    "fp": Comparison(True, False),
-    "fn": Comparison(False, True),
-    "tn": Comparison(False, False),
-}
+    label: str = ""
+    """The released decision in words."""
+
+    reason: str = ""
+    """The judge's reason, or why it has no decision."""
+
+    evidence: tuple[tuple[str, str], ...] = ()
+    """Headings and texts that a person reads."""
+
+
+def _no_decision(reason: str) -> Decision:
+    """Return a decision that the judge did not make."""
+    return Decision(judged=None, released=True, reason=reason)
+
+
+# The counts of decisions, in the order of scores: true positives and so on. Each has what the judge
+# says and what was released.
+_OUTCOMES = {"tp": (True, True), "fp": (True, False), "fn": (False, True), "tn": (False, False)}
 
 
 @dataclass(frozen=True)
@@ -97,26 +112,6 @@ class Case:
 
     released: Sequence[Any]
     """The released results of the step."""
-
-
-@dataclass(frozen=True)
-class CaseText:
-    """What a person reads about one comparison."""
-
-    text: str
-    """What was decided about."""
-
-    verdict: str
-    """The judge's decision in words."""
-
-    label: str
-    """The released decision in words."""
-
-    reason: str = ""
-    """The judge's reason."""
-
-    evidence: tuple[tuple[str, str], ...] = ()
-    """Headings and texts."""
 
 
 @dataclass(frozen=True)
@@ -132,11 +127,8 @@ class Step:
     guess: Callable[[JudgedBiography], JudgedBiography]
     """Does the step without reading the biography, as a baseline."""
 
-    compare: Callable[[JudgedBiography, Sequence[Any]], list[ComparisonOrReason]]
+    compare: Callable[[JudgedBiography, Sequence[Any]], list[Decision]]
     """Compares the results of the judge with the released ones."""
-
-    describe: Callable[[JudgedBiography, Sequence[Any]], list[CaseText]]
-    """Describes each comparison of ``compare``, in the same order."""
 
 
 def _decomposition_cases(response: ReleasedResponse) -> list[Case]:
@@ -161,7 +153,7 @@ def _guess_facts(judged: JudgedBiography) -> JudgedBiography:
     return replace(judged, facts=tuple(facts))
 
 
-def compare_facts(judged: JudgedBiography, released: Sequence[str]) -> list[ComparisonOrReason]:
+def compare_facts(judged: JudgedBiography, released: Sequence[str]) -> list[Decision]:
     """Compare the facts that a judge found with the released ones.
 
     Args:
@@ -169,44 +161,26 @@ def compare_facts(judged: JudgedBiography, released: Sequence[str]) -> list[Comp
         released: The texts of the facts that the authors released.
 
     Returns:
-        One comparison for each fact that is in both lists or in one of them. If the judge found no
-        facts, only the reason.
+        One decision for each fact that is in both lists, then for those of the judge alone, then
+        for the released ones alone. If the judge found no facts, only one without a decision.
     """
     if not judged.facts:
-        return [judged.problem or "taken for an abstention"]
-    facts = [fact.text for fact in judged.facts]
-    num_matched = count_matches(facts, released, judged.generation.name)
-    # There are no true negatives: nobody lists the facts that a text does not state.
-    return [
-        *[_COMPARISONS["tp"]] * num_matched,
-        *[_COMPARISONS["fp"]] * (len(facts) - num_matched),
-        *[_COMPARISONS["fn"]] * (len(released) - num_matched),
-    ]
-
-
-def _describe_facts(judged: JudgedBiography, released: Sequence[str]) -> list[CaseText]:
-    """Describe the facts in both lists, those of the judge alone, and the released ones alone."""
+        return [_no_decision(judged.problem or "taken for an abstention")]
     facts = [fact.text for fact in judged.facts]
     matches = match_facts(facts, released, judged.generation.name)
+    # There are no true negatives: nobody lists the facts that a text does not state.
+    outcomes = [(facts[fact], True, True) for fact in matches]
+    outcomes += [(text, True, False) for fact, text in enumerate(facts) if fact not in matches]
     matched_released = set(matches.values())
+    outcomes += [
+        (text, False, True) for fact, text in enumerate(released) if fact not in matched_released
+    ]
+    words = {True: "a fact", False: "no such fact"}
     response = (("Response", judged.generation.output),)
-    both = [CaseText(facts[fact], "a fact", "a fact", "", response) for fact in matches]
-    extra = [
-        CaseText(text, "a fact", "no such fact", "", response)
-        for fact, text in enumerate(facts)
-        if fact not in matches
+    return [
+        Decision(in_judged, in_released, text, words[in_judged], words[in_released], "", response)
+        for text, in_judged, in_released in outcomes
     ]
-    missing = [
-        CaseText(text, "no such fact", "a fact", "", response)
-        for fact, text in enumerate(released)
-        if fact not in matched_released
-    ]
-    return [*both, *extra, *missing]
-
-
-def count_matches(facts: Sequence[str], released: Sequence[str], name: str) -> int:
-    """Count the facts that occur in both lists; see `match_facts`."""
-    return len(match_facts(facts, released, name))
 
 
 def match_facts(facts: Sequence[str], released: Sequence[str], name: str) -> dict[int, int]:
@@ -277,9 +251,7 @@ def _guess_groups(judged: JudgedBiography) -> JudgedBiography:
     return replace(judged, groups=(tuple(range(len(judged.facts))),))
 
 
-def compare_groups(
-    judged: JudgedBiography, released: Sequence[Sequence[int]]
-) -> list[ComparisonOrReason]:
+def compare_groups(judged: JudgedBiography, released: Sequence[Sequence[int]]) -> list[Decision]:
     """Compare the fact groups of a judge with the released ones, pair by pair.
 
     Args:
@@ -287,52 +259,30 @@ def compare_groups(
         released: The numbers of the facts of each group that the authors released.
 
     Returns:
-        For each pair of facts in released groups, whether both are in the same group. If the judge
-        has no groups, only the reason.
+        For each pair of facts in groups of both, whether the facts are in the same group. If the
+        judge has no groups, only one without a decision.
     """
     # `ungrouped` holds the reason why the judge has no groups.
     if judged.ungrouped is not None:
-        return [judged.ungrouped]
-    judged_group_by_fact = _group_by_fact(judged.groups)
-    released_group_by_fact = _group_by_fact(released)
-    return [
-        Comparison(
-            judged=judged_group_by_fact[first] == judged_group_by_fact[second],
-            released=released_group_by_fact[first] == released_group_by_fact[second],
-        )
-        for first, second in _grouped_pairs(judged_group_by_fact, released_group_by_fact)
-    ]
-
-
-def _grouped_pairs(
-    judged_group_by_fact: Mapping[int, int], released_group_by_fact: Mapping[int, int]
-) -> Iterator[tuple[int, int]]:
-    """Return the pairs of facts that are in a group both of the judge and of the release.
-
-    The joint method does not find all released facts.
-    """
-    return combinations(filter(judged_group_by_fact.__contains__, released_group_by_fact), 2)
-
-
-def _describe_groups(judged: JudgedBiography, released: Sequence[Sequence[int]]) -> list[CaseText]:
-    """Describe each pair of facts in released groups."""
-    judged_group_by_fact = _group_by_fact(judged.groups)
-    released_group_by_fact = _group_by_fact(released)
-
-    def individuals(group_by_fact: Mapping[int, int], first: int, second: int) -> str:
-        """Say whether two facts are in one group."""
-        is_one = group_by_fact[first] == group_by_fact[second]
-        return "one individual" if is_one else "two individuals"
-
-    return [
-        CaseText(
+        return [_no_decision(judged.ungrouped)]
+    judged_group = _group_by_fact(judged.groups)
+    released_group = _group_by_fact(released)
+    words = {True: "one individual", False: "two individuals"}
+    decisions = []
+    # The joint method does not find all released facts.
+    for first, second in combinations(filter(judged_group.__contains__, released_group), 2):
+        is_one = judged_group[first] == judged_group[second]
+        is_released_as_one = released_group[first] == released_group[second]
+        decision = Decision(
+            is_one,
+            is_released_as_one,
             text=f"1. {judged.facts[first].text}\n2. {judged.facts[second].text}",
-            verdict=individuals(judged_group_by_fact, first, second),
-            label=individuals(released_group_by_fact, first, second),
+            verdict=words[is_one],
+            label=words[is_released_as_one],
             evidence=(("Response", judged.generation.output),),
         )
-        for first, second in _grouped_pairs(judged_group_by_fact, released_group_by_fact)
-    ]
+        decisions.append(decision)
+    return decisions
 
 
 def _group_by_fact(groups: Sequence[Sequence[int]]) -> dict[int, int]:
@@ -448,7 +398,7 @@ def _guess_links(judged: JudgedBiography) -> JudgedBiography:
     return replace(_guess_verdicts(judged), links=(0,) * len(judged.groups))
 
 
-def compare_links(judged: JudgedBiography, released: Sequence[str]) -> list[ComparisonOrReason]:
+def compare_links(judged: JudgedBiography, released: Sequence[str]) -> list[Decision]:
     """Compare the entity of each fact group with the one that the authors released.
 
     Args:
@@ -457,39 +407,29 @@ def compare_links(judged: JudgedBiography, released: Sequence[str]) -> list[Comp
         released: The title of the released entity of each group.
 
     Returns:
-        For each group whether the entities are equal. If no fact of a group has a verdict, the
-        reason why the first one has none.
+        For each group whether the entities are equal. If no fact of a group has a verdict, there is
+        no decision, and the reason is that of the first one.
     """
-    outcomes: list[ComparisonOrReason] = []
-    linked_groups = zip(judged.groups, judged.links, released, strict=True)
-    for group, entity_index, released_title in linked_groups:
+    pages = passages_by_title(judged.generation)
+    decisions = []
+    for group, entity, title in zip(judged.groups, judged.links, released, strict=True):
         judgements = [judgement for fact in group for judgement in judged.matrix[fact]]
         if all(judgement.outcome == UNSCORED for judgement in judgements):
-            outcomes.append(judgements[0].reason)
+            decisions.append(_no_decision(judgements[0].reason))
             continue
-        is_same_entity = (
-            entity_index is not None and judged.entities[entity_index] == released_title
-        )
-        # Every group has a released entity, so the released decision is always "yes".
-        outcomes.append(Comparison(judged=is_same_entity, released=True))
-    return outcomes
-
-
-def _describe_links(judged: JudgedBiography, released: Sequence[str]) -> list[CaseText]:
-    """Describe each fact group with the pages that the judge and the labels link it to."""
-    pages = passages_by_title(judged.generation)
-    descriptions = []
-    for group, entity, title in zip(judged.groups, judged.links, released, strict=True):
         verdict = "no entity" if entity is None else judged.entities[entity]
         titles = dict.fromkeys([verdict, title])
-        description = CaseText(
+        decision = Decision(
+            judged=verdict == title,
+            # Every group has a released entity, so the released decision is always "yes".
+            released=True,
             text="\n".join(judged.facts[fact].text for fact in group),
             verdict=verdict,
             label=title,
             evidence=tuple((name, "\n\n".join(pages.get(name, ()))) for name in titles),
         )
-        descriptions.append(description)
-    return descriptions
+        decisions.append(decision)
+    return decisions
 
 
 def _verification_cases(response: ReleasedResponse) -> list[Case]:
@@ -547,56 +487,40 @@ def _guess_verdicts(judged: JudgedBiography) -> JudgedBiography:
     return replace(judged, matrix=(row,) * len(judged.facts))
 
 
-def compare_verdicts(
-    judged: JudgedBiography, released: Sequence[bool | None]
-) -> list[ComparisonOrReason]:
+def compare_verdicts(judged: JudgedBiography, released: Sequence[bool | None]) -> list[Decision]:
     """Compare the verdicts of a judge on facts by one page each with the released ones.
 
     Args:
-        judged: The biography with its matrix.
+        judged: The biography with its matrix. A fact is verified by the page of its group, or by
+            the only one.
         released: Whether each fact is supported, as the authors released it. A fact with None is
             left out.
 
     Returns:
-        For each fact whether the page supports it, or the reason if it is unscored. An irrelevant
+        For each fact whether the page supports it, or no decision if it is unscored. An irrelevant
         fact counts as not supported.
     """
-    outcomes: list[ComparisonOrReason] = []
+    entity_by_fact = linked_entity_by_fact(judged)
+    decisions = []
     for fact, is_supported in enumerate(released):
         if is_supported is None:
             continue
-        judgement = judged.matrix[fact][_page_of_fact(judged, fact)]
-        if judgement.outcome == UNSCORED:
-            outcomes.append(judgement.reason)
-            continue
-        is_judged_supported = judgement.outcome == SUPPORTED
-        outcomes.append(Comparison(judged=is_judged_supported, released=is_supported))
-    return outcomes
-
-
-def _page_of_fact(judged: JudgedBiography, fact: int) -> int:
-    """Return the entity by whose page a fact is verified: that of its group, or the only one."""
-    return linked_entity_by_fact(judged).get(fact) or 0
-
-
-def _describe_verdicts(judged: JudgedBiography, released: Sequence[bool | None]) -> list[CaseText]:
-    """Describe the verdict on each fact with the passages that the judge saw."""
-    descriptions = []
-    for fact, is_supported in enumerate(released):
-        if is_supported is None:
-            continue
-        page = _page_of_fact(judged, fact)
+        page = entity_by_fact.get(fact) or 0
         judgement = judged.matrix[fact][page]
-        title = judged.entities[page]
-        description = CaseText(
+        if judgement.outcome == UNSCORED:
+            decisions.append(_no_decision(judgement.reason))
+            continue
+        decision = Decision(
+            judged=judgement.outcome == SUPPORTED,
+            released=is_supported,
             text=judged.facts[fact].text,
             verdict=describe_outcome(judgement),
             label="supported" if is_supported else "not supported",
             reason=judgement.reason,
-            evidence=((title, "\n\n".join(judgement.evidence)),),
+            evidence=((judged.entities[page], "\n\n".join(judgement.evidence)),),
         )
-        descriptions.append(description)
-    return descriptions
+        decisions.append(decision)
+    return decisions
 
 
 def describe_outcome(judgement: Judgement) -> str:
@@ -607,41 +531,21 @@ def describe_outcome(judgement: Judgement) -> str:
 
 
 STEPS = {
-    "decomposition": Step(
-        _decomposition_cases, AMBIGBIO.decompose, _guess_facts, compare_facts, _describe_facts
-    ),
-    "grouping": Step(
-        _grouping_cases, AMBIGBIO.group, _guess_groups, compare_groups, _describe_groups
-    ),
-    "linking": Step(_linking_cases, _verify_and_link, _guess_links, compare_links, _describe_links),
-    "verification": Step(
-        _verification_cases,
-        AMBIGBIO.verify,
-        _guess_verdicts,
-        compare_verdicts,
-        _describe_verdicts,
-    ),
-    "joint_decomposition": Step(
-        _decomposition_cases, _take_apart, _guess_facts, compare_facts, _describe_facts
-    ),
-    "joint_grouping": Step(
-        _grouping_cases, _group_jointly, _guess_groups, compare_groups, _describe_groups
-    ),
-    "joint_linking": Step(
-        _linking_cases, _link_jointly, _guess_links, compare_links, _describe_links
-    ),
+    "decomposition": Step(_decomposition_cases, AMBIGBIO.decompose, _guess_facts, compare_facts),
+    "grouping": Step(_grouping_cases, AMBIGBIO.group, _guess_groups, compare_groups),
+    "linking": Step(_linking_cases, _verify_and_link, _guess_links, compare_links),
+    "verification": Step(_verification_cases, AMBIGBIO.verify, _guess_verdicts, compare_verdicts),
+    "joint_decomposition": Step(_decomposition_cases, _take_apart, _guess_facts, compare_facts),
+    "joint_grouping": Step(_grouping_cases, _group_jointly, _guess_groups, compare_groups),
+    "joint_linking": Step(_linking_cases, _link_jointly, _guess_links, compare_links),
     "joint_verification": Step(
-        _joint_verification_cases,
-        JOINT.verify,
-        _guess_verdicts,
-        compare_verdicts,
-        _describe_verdicts,
+        _joint_verification_cases, JOINT.verify, _guess_verdicts, compare_verdicts
     ),
 }
 
 
 def scores_from_counts(counts: Sequence[float]) -> dict[str, float]:
-    """Compute all scores of a step from the counts of its four comparisons.
+    """Compute all scores of a step from the counts of its four outcomes.
 
     Args:
         counts: The numbers of true positives, false positives, false negatives and true negatives,
@@ -669,10 +573,10 @@ def scores_from_counts(counts: Sequence[float]) -> dict[str, float]:
 
 
 class StepCounts(NamedTuple):
-    """The comparisons of a step, counted."""
+    """The decisions of a step, counted."""
 
     rows: list[list[int]]
-    """For each name, how often each of the four comparisons occurs, in the order tp, fp, fn, tn."""
+    """For each name, how often each of the four outcomes occurs, in the order tp, fp, fn, tn."""
 
     unscored: JsonObject
     """The numbers of ``responses`` and ``items`` without a decision, and the ``reasons``."""
@@ -806,22 +710,18 @@ class StepTrial:
     def disagreements(self, judge: Judge) -> list[Disagreement]:
         """Ask a judge, and return each decision that is not the released one."""
         disagreements = []
-        results = iter(self.ask(judge))
-        for number, cases in enumerate(self.cases_by_response):
-            for case_number, case in enumerate(cases):
-                result = next(results)
-                differing = [
-                    item
-                    for item, outcome in enumerate(self.step.compare(result, case.released))
-                    if isinstance(outcome, Comparison) and outcome.judged != outcome.released
-                ]
-                # Without a comparison, there may be nothing to describe either.
-                descriptions = self.step.describe(result, case.released) if differing else []
-                for item in differing:
+        for response, decisions in enumerate(self._compare_by_response(self.ask(judge))):
+            name = self.cases_by_response[response][0].biography.generation.name
+            for decision_id, decision in decisions.items():
+                if decision.judged not in (None, decision.released):
                     disagreement = Disagreement(
-                        id=_decision_id(number, case_number, item),
-                        cluster=result.generation.name,
-                        **vars(descriptions[item]),
+                        id=decision_id,
+                        cluster=name,
+                        text=decision.text,
+                        label=decision.label,
+                        verdict=decision.verdict,
+                        reason=decision.reason,
+                        evidence=decision.evidence,
                     )
                     disagreements.append(disagreement)
         return disagreements
@@ -840,7 +740,7 @@ class StepTrial:
         Raises:
             BackendDownError: The judge cannot be reached, or has no decision at all.
         """
-        rows, unscored = self._count_comparisons(self.ask(judge), rulings)
+        rows, unscored = self._count_outcomes(self.ask(judge), rulings)
         if not rows:
             raise BackendDownError(
                 f"judge {judge.name}: no verdict on any of {unscored['responses']} responses:"
@@ -853,7 +753,7 @@ class StepTrial:
         # A guess does the step without reading, for example by taking every fact as supported. A
         # judge should be better than that.
         guesses = [self.step.guess(biography) for biography in self._biographies]
-        baseline_rows = self._count_comparisons(guesses).rows
+        baseline_rows = self._count_outcomes(guesses).rows
         return {
             # ALL stands for the responses about all names.
             "scores": {"ALL": self._total_scores(rows), "unscored": unscored},
@@ -897,40 +797,46 @@ class StepTrial:
         """The input of every case, in order."""
         return [case.biography for cases in self.cases_by_response for case in cases]
 
-    def _count_comparisons(
+    def _count_outcomes(
         self, results: Iterable[JudgedBiography], rulings: Rulings = NO_RULINGS
     ) -> StepCounts:
         """Compare the decisions of a judge with the released ones, and count how often they agree.
 
-        A decision that is missing has a reason in place of a comparison.
-
         Args:
             results: The biographies after the step, in the order of cases.
-            rulings: What people say about decisions.
+            rulings: What people say about decisions. Those in which neither is right do not count.
 
         Returns:
             For each name that the responses are about, how many decisions are true positives, and
             so on; and how many responses and decisions could not be compared.
         """
-        counts_by_name: dict[str, Counter[Comparison]] = defaultdict(Counter)
+        counts_by_name: dict[str, Counter[tuple[bool, bool]]] = defaultdict(Counter)
         reasons: Counter[str] = Counter()
         num_unscored_responses = 0
-        outcomes_by_response = self._compare_by_response(results, rulings)
-        for cases, outcomes in zip(self.cases_by_response, outcomes_by_response, strict=True):
-            comparisons = [outcome for outcome in outcomes if isinstance(outcome, Comparison)]
-            reasons.update(outcome for outcome in outcomes if isinstance(outcome, str))
+        for response, decisions in enumerate(self._compare_by_response(results)):
+            outcomes = []
+            for decision_id, decision in decisions.items():
+                ruling = rulings.get(decision_id)
+                if ruling == "neither":
+                    continue
+                if decision.judged is None:
+                    reasons[decision.reason] += 1
+                    continue
+                label = decision.judged if ruling == "judge" else decision.released
+                outcomes.append((decision.judged, label))
             # The judge has no decision about any part of the response.
-            if not comparisons:
+            if not outcomes:
                 num_unscored_responses += 1
                 continue
             # All responses about one name are one cluster.
-            name = cases[0].biography.generation.name
-            counts_by_name[name].update(comparisons)
+            name = self.cases_by_response[response][0].biography.generation.name
+            counts_by_name[name].update(outcomes)
 
-        rows = []
-        for counts in counts_by_name.values():
-            # A comparison that never occurs has the count 0.
-            rows.append([counts[comparison] for comparison in _COMPARISONS.values()])
+        # An outcome that never occurs has the count 0.
+        rows = [
+            [counts[outcome] for outcome in _OUTCOMES.values()]
+            for counts in counts_by_name.values()
+        ]
         unscored = {
             # Responses without any decision of the judge.
             "responses": num_unscored_responses,
@@ -940,36 +846,28 @@ class StepTrial:
         }
         return StepCounts(rows, unscored)
 
-    def _compare_by_response(
-        self, results: Iterable[JudgedBiography], rulings: Rulings
-    ) -> list[list[ComparisonOrReason]]:
-        """Compare the result of every case with the released one, and sort them by response.
+    def _compare_by_response(self, results: Iterable[JudgedBiography]) -> list[dict[str, Decision]]:
+        """Compare the result of every case with the released one.
 
         Args:
             results: The biographies after the step. Those for the cases of the first response come
                 first, then those for the cases of the second, and so on.
-            rulings: What people say about decisions.
 
         Returns:
-            For each response its comparisons, and the reasons (texts) where the judge has no
-            decision.
+            For each response its decisions, by ids with the numbers of the response, of its case
+            and of the item there.
         """
         remaining_results = iter(results)
-        outcomes_by_response = []
-        for number, cases in enumerate(self.cases_by_response):
-            outcomes: list[ComparisonOrReason] = []
+        decisions_by_response = []
+        for response, cases in enumerate(self.cases_by_response):
+            decisions = {}
             for case_number, case in enumerate(cases):
                 # The results of a response follow those of the response before it.
-                result = next(remaining_results)
-                for item, outcome in enumerate(self.step.compare(result, case.released)):
-                    ruling = rulings.get(_decision_id(number, case_number, item))
-                    if ruling == "neither":
-                        continue
-                    if ruling == "judge" and isinstance(outcome, Comparison):
-                        outcome = Comparison(outcome.judged, released=outcome.judged)
-                    outcomes.append(outcome)
-            outcomes_by_response.append(outcomes)
-        return outcomes_by_response
+                compared = self.step.compare(next(remaining_results), case.released)
+                for item, decision in enumerate(compared):
+                    decisions[f"{response}:{case_number}:{item}"] = decision
+            decisions_by_response.append(decisions)
+        return decisions_by_response
 
     def _total_scores(self, rows: Sequence[Sequence[int]]) -> dict[str, float | None]:
         """Add up the counts of all names and compute the scores of the step from the totals.
@@ -985,15 +883,10 @@ class StepTrial:
         # The four counts are added up over names, so that each decision counts equally.
         totals = [float(sum(counts_of_names)) for counts_of_names in zip(*rows, strict=True)]
         scores = scores_from_counts(totals)
-        result: dict[str, float | None] = dict(zip(_COMPARISONS, totals, strict=True))
+        result: dict[str, float | None] = dict(zip(_OUTCOMES, totals, strict=True))
         for score_name in self.config["scores"]:
             result[score_name] = none_if_nan(scores[score_name])
         return result
-
-
-def _decision_id(response: int, case: int, item: int) -> str:
-    """Return the id of a decision: the numbers of its response, its case there, and its item."""
-    return f"{response}:{case}:{item}"
 
 
 def _certificate_notes(certificate: Mapping[str, Any]) -> list[str]:
