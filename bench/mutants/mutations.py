@@ -118,6 +118,9 @@ def _nodes(node: ast.AST, function: str) -> Iterator[tuple[str, Any, Any, ast.AS
         for index, child in enumerate(siblings):
             if not isinstance(child, ast.AST) or _is_unchanged(child):
                 continue
+            # Outside of functions, calls declare scores with labels and digits for tables.
+            if not function and isinstance(child, ast.Call):
+                continue
             if isinstance(value, list):
                 yield function, value, index, child
             else:

@@ -22,7 +22,7 @@ import pytest
 from bench.mutants.mutations import Mutant
 
 _MEMORY = 4 * 2**30  # bytes that a process may take: some mutants never end
-_SLOW = 5  # seconds of a test that is left out
+_SLOW = 15  # seconds of a test that is left out
 
 
 @dataclass

@@ -28,6 +28,7 @@ JUDGEMENTS = {
     "x": Judgement("not_supported", is_contradicted=True),
     "o": Judgement("not_supported", is_contradicted=False),
     "-": Judgement("not_supported"),
+    "?": Judgement("unscored"),
 }
 PASSAGES = (
     RetrievedPassage("Ada Lind (painter)", "Ada Lind was a painter. She was born in Oslo in 1901."),
@@ -66,6 +67,8 @@ def test_a_reply_says_whether_the_page_contradicts_the_fact(word, is_contradicte
         pytest.param(["+o", "xo", "oo", "oo"], 0.25, 0.5, id="of the linked page"),
         pytest.param(["ox", "oo"], 0.0, 1.0, id="a namesake's page contradicts nothing"),
         pytest.param(["x+", "o+"], 0.5, 0.0, id="a fact of a namesake can be contradicted"),
+        pytest.param(["+o", "oo", "oo", "?o"], 0.0, 2 / 3, id="an unscored fact is left out"),
+        pytest.param(["+o", "xo", "??"], 0.5, 0.0, id="no fact lacks evidence"),
     ],
 )
 def test_shares_of_facts_that_are_contradicted_or_not_found(rows, contradicted, no_evidence):

@@ -12,9 +12,11 @@ from lm_factuality.benchmarks.biographies.decisions import read_decisions
 from lm_factuality.benchmarks.biographies.link import link_greedily, link_one_to_one
 from lm_factuality.benchmarks.biographies.scores import (
     attributed_entities,
+    count_responses,
     length_penalty,
     response_type,
     score_biography,
+    unscored_reason,
 )
 from tests.benchmarks.biographies.recorded import make_biography
 
@@ -105,12 +107,18 @@ def draw_counts(draw):
 
 
 def count_supported(counts, links):
-    """Count the facts that the linked entities support."""
-    return sum(counts[group, entity] for group, entity in enumerate(links) if entity is not None)
+    """Count the facts that the linked entities support, and the groups that have their best one."""
+    supported = [counts[group, entity] for group, entity in enumerate(links) if entity is not None]
+    best = [counts[group].max() for group, entity in enumerate(links) if entity is not None]
+    is_best = [value == most > 0 for value, most in zip(supported, best, strict=True)]
+    return sum(supported), sum(is_best)
 
 
 def test_hungarian_linking_is_the_best_of_all_one_to_one_assignments():
-    """It is compared with every assignment of up to four groups to up to four entities."""
+    """It is compared with every assignment of up to four groups to up to four entities.
+
+    Of those with the most supported facts, it is one in which most groups have their best entity.
+    """
     draw = random.Random(3)
     for _ in range(200):
         counts = draw_counts(draw)
@@ -125,6 +133,29 @@ def test_hungarian_linking_is_the_best_of_all_one_to_one_assignments():
             count_supported(counts, assignment)
             for assignment in itertools.permutations(candidates, num_groups)
         )
+
+
+@pytest.mark.parametrize("link", [link_greedily, link_one_to_one])
+@pytest.mark.parametrize(
+    ("num_groups", "num_entities", "links"), [(2, 0, (None, None)), (0, 2, ()), (0, 0, ())]
+)
+def test_without_entities_or_groups_nothing_is_linked(link, num_groups, num_entities, links):
+    counts = np.zeros((num_groups, num_entities), dtype=int)
+
+    assert link(counts, range(num_entities)) == links
+
+
+@pytest.mark.parametrize("preference", itertools.permutations(range(3)))
+def test_hungarian_linking_gives_equally_good_entities_by_preference(preference):
+    counts = np.full((2, 3), 4)
+
+    assert link_one_to_one(counts, preference) == preference[:2]
+
+
+def test_hungarian_linking_leaves_a_group_without_the_entity_that_supports_nothing():
+    counts = np.array([[2, 0], [1, 0]])
+
+    assert link_one_to_one(counts, range(2)) == (0, None)
 
 
 def test_greedy_linking_gives_every_group_an_entity_that_supports_most():
@@ -271,3 +302,40 @@ def test_d_factscore_is_never_above_factscore(random_biographies):
         assert scores["d_factscore_worst"] <= scores["factscore_worst"]
         if "?" not in "".join(rows):
             assert scores["difference"] >= 0
+
+
+@pytest.mark.parametrize(
+    ("groups", "rows", "reason"),
+    [
+        pytest.param(((0,),), ["+"], None, id="scored"),
+        pytest.param(((0,),), ["?"], "no fact has a verdict", id="no verdict"),
+        pytest.param(
+            ((1,),), ["+", "?"], "no fact in a group has a verdict", id="a verdict out of groups"
+        ),
+        pytest.param(((),), ["+"], "no fact left in a group", id="empty groups"),
+    ],
+)
+def test_a_response_that_lacks_a_score_has_a_reason(groups, rows, reason):
+    biography = make_biography(groups, *rows)
+
+    assert unscored_reason(biography, score_biography(biography)) == reason
+
+
+def test_facts_and_reasons_are_counted_over_all_responses():
+    first = score_biography(make_biography(((0, 1, 2),), "+-", "ii", "?-"))
+    second = score_biography(make_biography(((0, 1),), "+", "+"))
+    records = [
+        {"scores": first, "unscored": None, "abstained": False},
+        {"scores": second, "unscored": None, "abstained": False},
+        {"scores": None, "unscored": None, "abstained": True},
+        {"scores": None, "unscored": "not decomposed", "abstained": False},
+    ]
+
+    counts = count_responses(records)
+
+    assert counts["unscored"] == {"not decomposed": 1}
+    assert counts["abstained"] == 1
+    assert counts["facts"] == 5
+    assert counts["irrelevant_facts"] == 1
+    assert counts["unscored_facts"] == 1
+    assert counts["candidates"] == 3

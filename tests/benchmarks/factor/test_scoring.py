@@ -6,7 +6,7 @@ import random
 import pytest
 from scipy.special import softmax
 
-from lm_factuality.benchmarks.factor.metrics import CONTINUOUS, row_metrics
+from lm_factuality.benchmarks.factor.metrics import CONTINUOUS, ChoiceValues, row_metrics
 from lm_factuality.benchmarks.factor.scoring import score_row
 from lm_factuality.harness.outputs import ScoredContinuation
 
@@ -250,3 +250,23 @@ def test_margins_need_token_counts():
 
     assert metrics.keys() & set(CONTINUOUS) == {"bits_per_byte", "choice_prob", "brier_score"}
     assert not [name for name in metrics if name.startswith("margin")]
+
+
+@pytest.mark.parametrize(
+    ("gold", "value"),
+    [(0, -1.0), (2, -3.0), (3, None), (-1, None)],
+    ids=["first", "last", "beyond the last", "before the first"],
+)
+def test_values_of_choices_know_that_of_the_true_one(gold, value):
+    assert ChoiceValues([-1.0, -2.0, -3.0], gold).gold_value == value
+
+
+def test_values_of_choices_without_a_true_one_have_no_value():
+    assert ChoiceValues([-1.0, -2.0, -3.0]).gold_value is None
+
+
+@pytest.mark.parametrize(("cut_choices", "is_truncated"), [((), False), ((1,), True)])
+def test_a_row_is_truncated_if_any_choice_is(cut_choices, is_truncated):
+    scores = [ScoredContinuation(-4, False, 2, index in cut_choices) for index in range(4)]
+
+    assert score_row(scores, CHOICES, gold=0).truncated is is_truncated

@@ -11,7 +11,12 @@ from scipy.stats import norm
 from sklearn.metrics import brier_score_loss, roc_auc_score
 
 from lm_factuality.benchmarks.factor_chat import metrics
-from lm_factuality.benchmarks.factor_chat.metrics import PROTOCOLS, ChoiceProbabilities, row_metrics
+from lm_factuality.benchmarks.factor_chat.metrics import (
+    PROTOCOLS,
+    ChoiceProbabilities,
+    row_metrics,
+    word_probabilities,
+)
 from lm_factuality.harness.outputs import WordAnswer
 from lm_factuality.scores.calibration import calibration_interval
 from lm_factuality.scores.statistics import clustered_stderr, mean
@@ -306,3 +311,13 @@ def test_the_standard_error_of_accuracy_is_clustered_by_document():
     (score,) = (each for each in metrics.SCORES if each.name == "chat_acc")
     assert score.aggregation.stderr(values) == pytest.approx(clustered_stderr(values))
     assert len({value.cluster for value in values}) == 4
+
+
+@pytest.mark.parametrize("rest", [-1000.0, None])
+def test_a_word_that_is_next_to_impossible_leaves_the_probability_to_the_other(rest):
+    """The exponential of a difference of a thousand would be infinite."""
+    assert word_probabilities(WordAnswer((-1.0, rest)), ("True", "False")) == [1.0, 0.0]
+
+
+def test_an_auroc_of_two_documents_has_an_interval():
+    assert metrics.auroc_interval(made_rows(6)) is not None

@@ -10,11 +10,13 @@ from lm_factuality.benchmarks.felm.judging import score_baselines
 from lm_factuality.benchmarks.felm.metrics import (
     COUNTS,
     MEASURES,
+    SCORES,
     count_best,
     count_detections,
     count_worst,
     detection_scores,
     report_detection_scores,
+    response_metrics,
     score_pooled_counts,
 )
 from lm_factuality.benchmarks.felm.rows import FelmRow, read_felm_rows
@@ -290,3 +292,57 @@ def test_a_row_with_an_empty_output_or_without_one_is_unscored(tmp_path):
 
     assert with_empty_output.reason == "empty output"
     assert without_output.reason == "no output for this row"
+
+
+@pytest.fixture
+def doc():
+    """Return the document of a response about math, whose second of three segments is wrong."""
+    return {
+        "domain": "math",
+        "labels": [True, False, True],
+        "owners": None,
+        "problem": "",
+        "mode": "plain",
+    }
+
+
+def test_a_response_counts_in_its_own_domain_and_in_all_together(doc):
+    metrics = response_metrics(doc, ["Answer: 2, 3"], "chat", "plain")
+
+    # True and false positives, false and true negatives.
+    assert metrics["segment_f1"] == metrics["segment_f1_math"] == [1, 1, 0, 1]
+    assert metrics["response_f1"] == metrics["response_f1_math"] == [1, 0, 0, 0]
+    assert metrics["segment_f1_wk"] == metrics["response_f1_wk"] == [0, 0, 0, 0]
+    assert metrics["flagged"] == [2, 3]
+    assert metrics["unscored"] is metrics["unscored_math"] is None
+
+
+def test_a_response_without_a_verdict_is_unscored_in_its_own_domain_and_in_all(doc):
+    metrics = response_metrics(doc, [""], "chat", "plain")
+
+    assert metrics["unscored"] == metrics["unscored_math"] == "empty output"
+    assert metrics["unscored_wk"] is None
+    assert metrics["flagged"] is None
+    assert metrics["segment_f1"] == [0, 0, 0, 0]
+    assert metrics["segment_f1_worst"] == [0, 2, 1, 0]
+    assert metrics["segment_f1_best"] == [1, 0, 0, 2]
+
+
+@pytest.mark.parametrize(
+    ("domain", "asked_mode", "lacks_references"),
+    [("wk", "plain", 1.0), ("wk", "link", 0.0), ("math", "plain", 0.0)],
+)
+def test_a_response_lacks_references_if_its_domain_has_them_and_it_had_none(
+    doc, domain, asked_mode, lacks_references
+):
+    doc |= {"domain": domain, "mode": asked_mode}
+
+    metrics = response_metrics(doc, ["ALL_CORRECT"], "chat", "link")
+
+    assert metrics["without_references"] == lacks_references
+
+
+def test_results_count_the_flagged_segments_of_responses_with_a_verdict():
+    (score,) = (score for score in SCORES if score.name == "flagged")
+
+    assert score.aggregation([[1, 3], None, [], [2]]) == 3.0

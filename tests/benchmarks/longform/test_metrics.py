@@ -184,3 +184,8 @@ def test_a_response_that_could_not_be_judged_is_unscored_with_bounds(problem, re
     assert metrics["precision"] is None
     assert metrics["respond_ratio"] == respond_ratio
     assert metrics["unscored"] == problem
+
+
+def test_a_tally_counts_the_facts_of_all_verdicts():
+    assert FactTally(supported=4, not_supported=3).num_facts == 7
+    assert FactTally(4, 3, irrelevant=2, unscored=1).num_facts == 10
