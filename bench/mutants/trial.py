@@ -23,6 +23,7 @@ from bench.mutants.mutations import Mutant
 
 _MEMORY = 4 * 2**30  # bytes that a process may take: some mutants never end
 _SLOW = 15  # seconds of a test that is left out
+_MOST = 15  # seconds of all tests together, of which those that take least are chosen
 
 
 @dataclass
@@ -36,7 +37,7 @@ class Tests:
     """How long the chosen tests take without a mutant, with the start."""
 
     costs: dict[str, float] = field(default_factory=dict)
-    """The seconds of each test that passes without a mutant in a few seconds, by its name."""
+    """The seconds of each chosen test, which passes without a mutant, by its name."""
 
     left_out: list[str] = field(default_factory=list)
     """The tests that fail or take too long without a mutant."""
@@ -83,7 +84,12 @@ def measure(files: Sequence[str], folder: Path) -> Tests:
         with suppress(Exception):
             importlib.import_module(module)
     left_out = set(report["failed"])
-    costs = {name: cost for name, cost in report["costs"].items() if name not in left_out}
+    costs: dict[str, float] = {}
+    for name, cost in sorted(report["costs"].items(), key=lambda item: item[1]):
+        if name in left_out or sum(costs.values()) + cost > _MOST:
+            left_out.add(name)
+            continue
+        costs[name] = cost
     return Tests(files, time.monotonic() - start, costs, sorted(left_out))
 
 
@@ -141,10 +147,11 @@ def _run_tests(mutant: Mutant | None, tests: Tests, folder: Path, path: Path) ->
     resource.setrlimit(resource.RLIMIT_DATA, (_MEMORY, _MEMORY))
     recorder = _Recorder(tests.costs if mutant else None)
     options = ["-q", "-p", "no:cacheprovider", "-p", "no:xdist", f"--basetemp={folder / 'tests'}"]
+    options += ["-o", "timeout_func_only=true"]
     if mutant is None:
-        options += [f"--timeout={_SLOW}", "-o", "timeout_func_only=true"]
+        options.append(f"--timeout={_SLOW}")
     else:
-        options.append("-x")
+        options += ["-x", f"--timeout={2 * _SLOW}"]
         _replace_code(mutant)
     exit_code = pytest.main([*options, *tests.files], plugins=[recorder])
     modules = [] if mutant else _foreign_modules()

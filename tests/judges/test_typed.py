@@ -7,6 +7,7 @@ import json
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
+from pydantic import ValidationError
 
 from judges.answers import Answer, Request
 from judges.claims import CheckReply
@@ -93,7 +94,7 @@ def test_a_second_question_is_never_longer_than_the_longest(letter):
 def test_a_problem_with_a_long_field_name_is_shortened(letter):
     reply = read_names(json.dumps({"names": [], letter * VERY_LONG: 1}))
 
-    assert len(reply.problem) <= 320
+    assert len(reply.problem) == len("wrong form: ") + 300
 
 
 @pytest.mark.parametrize(
@@ -175,6 +176,43 @@ def test_every_text_has_either_a_value_or_a_problem(text):
 )
 def test_a_wrong_numbering_of_three_facts_is_described(numbers, is_whole, problem):
     assert numbering_problem(numbers, 3, "fact", is_whole) == problem
+
+
+@pytest.mark.parametrize(
+    ("count", "problem"),
+    [
+        pytest.param(10, "no fact 1, 2, 3, 4, 5, 6, 7, 8, 9, 10", id="ten"),
+        pytest.param(11, "no fact 1, 2, 3, 4, 5, 6, 7, 8, 9, 10, ...", id="eleven"),
+    ],
+)
+def test_at_most_ten_missing_numbers_are_listed(count, problem):
+    assert numbering_problem([], count, "fact") == problem
+
+
+def test_missing_numbers_are_listed_in_their_order():
+    numbers = set(range(1, 20)) - {2, 9, 17}
+
+    assert numbering_problem(sorted(numbers), 19, "fact") == "no fact 2, 9, 17"
+
+
+@pytest.mark.parametrize(
+    ("length", "quote"),
+    [
+        pytest.param(2000, "a" * 2000, id="the longest"),
+        pytest.param(2001, "a" * 2000 + " ...", id="longer"),
+    ],
+)
+def test_a_second_question_quotes_the_first_2000_characters_of_the_reply(length, quote):
+    second_request = retry_request(Request("Who?"), read_names("a" * length))
+
+    assert f"Your reply to this was:\n{quote}\n\n" in second_request.prompt
+
+
+def test_a_reply_cannot_be_changed():
+    reply = read_names('{"names": ["Ada"]}').value
+
+    with pytest.raises(ValidationError, match="frozen"):
+        reply.names = []
 
 
 class Item(Reply):

@@ -177,6 +177,7 @@ AMBIGUOUS_CHAT = [
     "Answer: 2\n\nActually, segment 2 is right.",
     "Answer: 2\n3: it was Rome",
     "Answer: 3 or 4 of them",
+    "Answer: 3\nSegment 1 is correct. There is a mistake in segment 2.",
     "Answer: 2\nSegment 3 is wrong as well.",
     "Answer: 2\nThe third segment is wrong as well.",
     "Answer: 2 or 3",
@@ -343,6 +344,7 @@ def test_protocol_code_reads_outputs_like_the_authors_script(output, flagged):
     ("output", "flagged"),
     [
         ("Answer: 1,3", {1, 3}),
+        ("Answer: 1", {1}),
         ("Thought: both dates are wrong.\nAnswer: 2, 4", {2, 4}),
         ("Answer: ALL_CORRECT", set()),
     ],
@@ -358,6 +360,7 @@ def test_protocol_paper_reads_the_form_that_the_prompts_ask_for(output, flagged)
         ("**Answer:** 2", "no answer line"),
         ("Answer: 2\nAnswer: 3", "two answers"),
         ("Answer: 5", "id 5; the last is 4"),
+        ("Answer: 0, 2", "id 0; the last is 4"),
         ("Answer:", "nothing after"),
     ],
 )
