@@ -186,7 +186,8 @@ def _wrong_statements(node: ast.stmt) -> Iterator[ast.stmt]:
                 yield ast.AugAssign(target, _OPERATORS[type(operator)](), value)
         case ast.If(test=ast.Name() | ast.Attribute() | ast.Call() as test):
             yield ast.If(ast.UnaryOp(ast.Not(), test), node.body, node.orelse)
-        case ast.Return(value=ast.AST() as value) if ast.unparse(value) != "None":
+        # A test of truth does not tell False from None.
+        case ast.Return(value=ast.AST() as value) if not isinstance(value, ast.Constant):
             yield ast.Return(ast.Constant(None))
         case ast.Expr(value=ast.Call()) | ast.Raise():
             yield ast.Pass()

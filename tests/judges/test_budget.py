@@ -1,0 +1,239 @@
+"""What a judge's calls are charged, and how long they wait for its limits."""
+
+from __future__ import annotations
+
+from contextlib import suppress
+
+import pytest
+
+from judges import budget
+from judges.answers import Answer, Decoding, Prices, Request
+from judges.budget import Budget, RateLimiter, SpendingLimit
+from judges.config import JudgeConfig
+from lm_factuality.ground.errors import BackendDownError
+
+# A server counts at most 3 tokens in "Why", 2 in the system's "Be" and 32 of its template.
+REQUEST = Request("Why", system="Be", decoding=Decoding(max_tokens=100))
+MOST_PROMPT_TOKENS = 3 + 2 + 32
+PRICES = Prices(1.0, 2.0)  # USD for a million tokens of prompts and of answers
+
+
+def most(tokens):
+    """Return the cost in USD of the longest prompt and so many tokens of an answer."""
+    return (MOST_PROMPT_TOKENS + 2 * tokens) / 1e6
+
+
+@pytest.fixture
+def clock(monkeypatch):
+    """Stop the clock that rates are measured by; ``clock[0]`` is the time in seconds."""
+    now = [100.0]
+    monkeypatch.setattr(budget.time, "monotonic", lambda: now[0])
+    return now
+
+
+def make_budget(spending_limit=None, **settings):
+    """Make the budget of a judge with prices."""
+    config = JudgeConfig("small", "openai", model="m", **{"prices": PRICES, **settings})
+    return Budget(config, spending_limit)
+
+
+def call(judge_budget, answer=None, is_free=False):
+    """Send a request, and return the seconds of its pauses."""
+    pauses = []
+    with judge_budget.metered_call(REQUEST, pauses.append) as bill:
+        bill.answer = answer
+        bill.is_free = is_free
+    return pauses
+
+
+def test_a_spending_limit_may_be_reached_and_not_exceeded():
+    spending_limit = SpendingLimit(10)
+
+    assert spending_limit.reserve(6)
+    assert spending_limit.reserve(4)
+    assert not spending_limit.reserve(0.01)
+
+
+def test_without_a_limit_any_call_is_allowed():
+    assert SpendingLimit(None).reserve(1e9)
+
+
+def test_a_finished_call_frees_what_was_reserved_for_it_alone():
+    spending_limit = SpendingLimit(10)
+    spending_limit.reserve(4)
+    spending_limit.reserve(4)
+
+    spending_limit.settle(4, 1)
+
+    assert spending_limit.spent == 1
+    assert not spending_limit.reserve(5.5)  # 4 are reserved still
+    assert spending_limit.reserve(5)
+
+
+def test_a_limit_that_no_call_under_way_can_free_is_an_error():
+    spending_limit = SpendingLimit(10)
+    spending_limit.reserve(4)
+    spending_limit.settle(4, 4)
+
+    with pytest.raises(BackendDownError, match="max_cost of \\$10 leaves no room"):
+        spending_limit.reserve(7)
+    assert spending_limit.reserve(6)
+
+
+def test_the_last_finished_call_leaves_nothing_reserved():
+    spending_limit = SpendingLimit(0.3)
+    for _ in range(3):
+        spending_limit.reserve(0.1)
+    for _ in range(3):
+        spending_limit.settle(0.1, 0.0)
+
+    assert spending_limit.reserve(0.3)
+
+
+def test_requests_are_spread_evenly(clock):
+    rate = RateLimiter(60)
+
+    assert [rate.reserve() for _ in range(3)] == [0, 1, 2]
+    clock[0] += 1.5
+    assert rate.reserve() == 1.5
+
+
+def test_tokens_take_time_by_their_number(clock):
+    rate = RateLimiter(120)
+
+    assert [rate.reserve(4), rate.reserve(6), rate.reserve()] == [0, 2, 5]
+
+
+def test_unused_time_is_not_saved_up(clock):
+    rate = RateLimiter(60)
+    rate.reserve()
+    clock[0] += 100
+
+    assert [rate.reserve(), rate.reserve()] == [0, 1]
+
+
+def test_a_rate_without_a_limit_never_waits(clock):
+    rate = RateLimiter(None)
+
+    assert [rate.reserve(1000), rate.reserve(1000)] == [0, 0]
+
+
+def test_released_tokens_leave_their_time_to_others(clock):
+    rate = RateLimiter(60)
+    rate.reserve(10)
+    rate.release(7)
+
+    assert rate.reserve() == 3
+
+
+@pytest.mark.parametrize(
+    ("answer", "prompt_tokens", "completion_tokens", "cost"),
+    [
+        pytest.param(Answer("So", prompt_tokens=5, completion_tokens=7), 5, 7, 19e-6, id="counted"),
+        pytest.param(Answer("So", prompt_tokens=5), 5, 0, 205e-6, id="no tokens of the answer"),
+        pytest.param(Answer("So", completion_tokens=7), 0, 7, most(7), id="none of the prompt"),
+        pytest.param(None, 0, 0, most(100), id="no answer"),
+        pytest.param(
+            Answer("So", prompt_tokens=1, completion_tokens=1), 1, 1, 3e-6, id="the fewest"
+        ),
+        pytest.param(
+            Answer("So", prompt_tokens=0, completion_tokens=0), 0, 0, most(100), id="too few"
+        ),
+        pytest.param(
+            Answer("", prompt_tokens=5, completion_tokens=0), 5, 0, 5e-6, id="an empty answer"
+        ),
+        pytest.param(
+            Answer("So", prompt_tokens=3700, completion_tokens=10_000),
+            3700,
+            10_000,
+            23_700e-6,
+            id="a hundred times the most",
+        ),
+        pytest.param(
+            Answer("So", prompt_tokens=3701, completion_tokens=10_001),
+            0,
+            0,
+            most(100),
+            id="more than that",
+        ),
+    ],
+)
+def test_a_call_is_charged_by_what_the_server_counts_or_at_the_most(
+    answer, prompt_tokens, completion_tokens, cost
+):
+    judge_budget = make_budget()
+
+    call(judge_budget, answer)
+
+    assert judge_budget.usage.calls == 1
+    assert judge_budget.usage.prompt_tokens == prompt_tokens
+    assert judge_budget.usage.completion_tokens == completion_tokens
+    assert judge_budget.usage.cost == pytest.approx(cost)
+
+
+def test_a_call_that_never_reached_the_server_costs_nothing():
+    judge_budget = make_budget()
+
+    call(judge_budget, is_free=True)
+
+    assert judge_budget.usage.calls == 1
+    assert judge_budget.usage.cost == 0
+
+
+def test_a_call_that_fails_is_charged_at_the_most():
+    judge_budget = make_budget()
+
+    with suppress(OSError), judge_budget.metered_call(REQUEST, lambda seconds: None):
+        raise OSError
+
+    assert judge_budget.usage.cost == pytest.approx(most(100))
+
+
+def test_without_prices_the_cost_is_unknown():
+    judge_budget = make_budget(prices=None)
+
+    call(judge_budget, Answer("So", prompt_tokens=5, completion_tokens=7))
+
+    assert judge_budget.usage.prompt_tokens == 5
+    assert judge_budget.usage.cost is None
+
+
+def test_judges_share_a_spending_limit():
+    spending_limit = SpendingLimit(1.0)
+
+    for _ in range(2):
+        call(make_budget(spending_limit), Answer("So", prompt_tokens=5, completion_tokens=7))
+
+    assert spending_limit.spent == pytest.approx(2 * 19e-6)
+
+
+def test_a_call_waits_until_others_leave_enough_money():
+    spending_limit = SpendingLimit(1.5 * most(100))
+    judge_budget = make_budget(spending_limit)
+    spending_limit.reserve(most(100))
+    pauses = []
+
+    def pause(seconds):
+        pauses.append(seconds)
+        if len(pauses) == 4:
+            spending_limit.settle(most(100), 0.0)
+
+    with judge_budget.metered_call(REQUEST, pause):
+        assert pauses == [0, 0, 0.05, 0.05]
+
+
+def test_a_call_waits_for_its_request_and_then_for_its_tokens(clock):
+    judge_budget = make_budget(requests_per_minute=60, tokens_per_minute=6000)
+    expected_tokens = judge_budget.estimate([REQUEST]).prompt_tokens + 100
+
+    assert call(judge_budget) == [0, 0]
+    # The server has counted nothing, so all expected tokens are taken for used.
+    assert call(judge_budget) == pytest.approx([1, expected_tokens / 100])
+
+
+def test_tokens_that_were_not_used_leave_their_time_to_others(clock):
+    judge_budget = make_budget(tokens_per_minute=6000)
+
+    call(judge_budget, Answer("So", prompt_tokens=20, completion_tokens=30))
+
+    assert call(judge_budget) == pytest.approx([0, 0.5])
