@@ -38,7 +38,15 @@ def mutants(tmp_path):
     ],
 )
 def test_code_has_these_mutants(mutants, code, changes):
-    assert [mutant.change for mutant in mutants(code)] == changes
+    made = mutants(f"def f():\n    {code}")
+
+    assert [mutant.change for mutant in made] == changes
+
+
+def test_declarations_of_a_module_have_no_mutants(mutants):
+    made = mutants("LIMIT = 3\nSCORES = Score('mean', digits=2)")
+
+    assert [mutant.change for mutant in made] == ["3 -> 4"]
 
 
 def test_a_mutant_knows_its_function(mutants):

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import multiprocessing
 import sqlite3
 import subprocess
@@ -10,6 +11,7 @@ import threading
 from contextlib import closing
 from pathlib import Path
 
+import psutil
 import pytest
 
 from judges.answers import Answer
@@ -129,6 +131,28 @@ def test_a_released_key_can_be_claimed(two_stores):
     assert second.claim(["a", "b"]) == {"a"}
 
 
+def test_a_key_whose_request_failed_can_be_claimed(two_stores):
+    first, second = two_stores
+    first.claim(["a"])
+
+    first.put("a", Answer(None, error="no"))
+
+    assert second.claim(["a"]) == {"a"}
+
+
+def test_an_interrupted_claim_claims_nothing(two_stores):
+    first, second = two_stores
+
+    def interrupted_keys():
+        yield "a"
+        raise KeyboardInterrupt
+
+    with pytest.raises(KeyboardInterrupt):
+        first.claim(interrupted_keys())
+
+    assert second.claim(["a"]) == {"a"}
+
+
 def test_a_key_is_released_only_by_its_owner(two_stores):
     first, second = two_stores
     first.claim(["a"])
@@ -154,6 +178,47 @@ def test_closing_a_store_releases_its_keys(store_path: Path):
 
     with closing(AnswerStore(store_path)) as later_store:
         assert later_store.claim(["a", "b"]) == {"a", "b"}
+
+
+def test_a_closed_store_leaves_no_claims_and_no_open_file(store_path: Path):
+    store_path.parent.mkdir()
+    num_open_files = psutil.Process().num_fds()
+    store = AnswerStore(store_path)
+    store.claim(["a", "b"])
+
+    store.close()
+
+    assert psutil.Process().num_fds() == num_open_files
+    assert sorted(path.name for path in store_path.parent.iterdir()) == ["answers.sqlite"]
+    with closing(sqlite3.connect(store_path)) as database:
+        assert database.execute("SELECT * FROM leases").fetchall() == []
+
+
+def test_a_store_whose_lock_files_cannot_be_read_is_not_opened(store_path: Path):
+    store_path.with_name("answers.sqlite.owner.lock").mkdir(parents=True)
+    num_open_files = psutil.Process().num_fds()
+
+    with pytest.raises(DataError, match=r"answers\.sqlite: the store .* cannot be used") as error:
+        AnswerStore(store_path)
+
+    # The traceback keeps the store, and with it what the store has left open.
+    assert error.value is not None
+    assert psutil.Process().num_fds() == num_open_files
+
+
+def test_the_file_holds_what_an_answer_has_as_plain_text(store_path: Path):
+    with closing(AnswerStore(store_path)) as store:
+        store.put("k1", FINE)
+
+    with closing(sqlite3.connect(store_path)) as database:
+        ((text,),) = database.execute("SELECT answer FROM answers")
+    assert json.loads(text).keys() == {
+        "text",
+        "finish_reason",
+        "prompt_tokens",
+        "completion_tokens",
+    }
+    assert "fine ✓" in text
 
 
 CLAIM_AND_SLEEP = """
