@@ -6,9 +6,10 @@ which may return thoughts in separate fields.
 
 import re
 import unicodedata
-from collections.abc import Callable, Iterable, Iterator, Mapping
+from collections.abc import Callable, Collection, Iterable, Iterator, Mapping
 from contextlib import contextmanager, suppress
 from dataclasses import dataclass
+from functools import partial
 from typing import TYPE_CHECKING, Any
 
 from lm_factuality.ground.packages import load_yaml, replaced
@@ -310,12 +311,12 @@ def thoughts_kept(model: "LM") -> Iterator[Callable[[str], str]]:
             for number, token in special_tokens.items()
             if token != end_mark and not _PART_OF_MARK.fullmatch(token)
         }
-        attributes["tok_decode"] = _decoder_that_keeps_marks(model.tok_decode, dropped)
+        attributes["tok_decode"] = partial(_decode_with_marks, model.tok_decode, dropped)
 
     # This client of chat servers ignores the fields for thoughts. It is recognised by the name of
     # its class, since importing the class needs packages of an extra.
     if any(base.__name__ == "LocalChatCompletion" for base in type(model).__mro__):
-        attributes["parse_generations"] = _parser_that_keeps_thoughts(model.parse_generations)
+        attributes["parse_generations"] = partial(_parse_with_thoughts, model.parse_generations)
 
     def restore_marks(text: str) -> str:
         """Write the end of each thought as ``</think>``, which `read_output` knows."""
@@ -344,53 +345,47 @@ def _think_end_mark(model: "LM", special_tokens: Mapping[int, str]) -> str | Non
     return token
 
 
-def _decoder_that_keeps_marks(decode: Callable[..., str], dropped: set[int]) -> Callable[..., str]:
-    """Return a version of a model's ``tok_decode`` that keeps the marks of thoughts.
+def _decode_with_marks(
+    decode: Callable[..., str],
+    dropped: Collection[int],
+    tokens: Iterable[int] | int,
+    skip_special_tokens: bool = True,
+) -> str:
+    """Decode tokens like a model's ``tok_decode``, but keep the marks of thoughts.
 
     Marks such as ``<think>`` are special tokens of some tokenizers, which ``tok_decode`` drops.
 
     Args:
         decode: The model's ``tok_decode``.
         dropped: The numbers of the special tokens that are no marks, such as the end of the text.
-            The new function drops them as before.
+        tokens: The tokens.
+        skip_special_tokens: Whether to leave out the tokens in ``dropped``.
     """
-
-    def tok_decode(tokens: Iterable[int] | int, skip_special_tokens: bool = True) -> str:
-        """Decode tokens, without those in ``dropped`` if special tokens are to be skipped."""
-        # lm_eval decodes a single token to show it, and then wants it in any case.
-        if skip_special_tokens and not isinstance(tokens, int):
-            tokens = [token for token in tokens if int(token) not in dropped]
-        # ``decode`` would skip the marks too, so it must skip nothing.
-        return decode(tokens, skip_special_tokens=False)
-
-    return tok_decode
+    # lm_eval decodes a single token to show it, and then wants it in any case.
+    if skip_special_tokens and not isinstance(tokens, int):
+        tokens = [token for token in tokens if int(token) not in dropped]
+    # ``decode`` would skip the marks too, so it must skip nothing.
+    return decode(tokens, skip_special_tokens=False)
 
 
-def _parser_that_keeps_thoughts(parse: Callable[..., list[str]]) -> Callable[..., list[str]]:
-    """Return a version of a chat client's ``parse_generations`` that keeps thoughts.
+def _parse_with_thoughts(
+    parse: Callable[..., list[str]], outputs: _Reply | list[_Reply], **options: Any
+) -> list[str]:
+    """Read the texts of replies like a chat client's ``parse_generations``, but with thoughts.
+
+    The content of each reply is changed in place: thoughts of other fields come before it, in
+    ``<think>`` marks.
 
     Args:
         parse: The client's ``parse_generations``, which reads only the content of a reply.
-
-    Returns:
-        A function that first changes the replies: thoughts of other fields come before the
-        content, in ``<think>`` marks.
+        outputs: One reply of the server, or several.
+        **options: What else lm_eval passes on to ``parse``.
     """
-
-    def parse_generations(outputs: _Reply | list[_Reply], **options: Any) -> list[str]:
-        """Set the content of each reply in place, and return the texts that ``parse`` reads.
-
-        Args:
-            outputs: One reply of the server, or several.
-            **options: What else lm_eval passes on to ``parse``.
-        """
-        # lm_eval passes a single reply without a list.
-        replies = outputs if isinstance(outputs, list) else [outputs]
-        for reply in replies:
-            # A reply of another shape, such as an error, stays as it is: ``parse`` reports it.
-            with suppress(LookupError, TypeError, AttributeError):
-                for choice in reply["choices"]:
-                    choice["message"]["content"] = _written_by(choice)
-        return parse(outputs, **options)
-
-    return parse_generations
+    # lm_eval passes a single reply without a list.
+    replies = outputs if isinstance(outputs, list) else [outputs]
+    for reply in replies:
+        # A reply of another shape, such as an error, stays as it is: ``parse`` reports it.
+        with suppress(LookupError, TypeError, AttributeError):
+            for choice in reply["choices"]:
+                choice["message"]["content"] = _written_by(choice)
+    return parse(outputs, **options)

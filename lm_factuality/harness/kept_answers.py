@@ -26,6 +26,7 @@ from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, S
 from contextlib import AbstractContextManager, contextmanager, suppress
 from dataclasses import asdict
 from importlib.metadata import PackageNotFoundError, version
+from itertools import chain
 from pathlib import Path
 from typing import Any, NamedTuple, Protocol, TypeAlias
 
@@ -363,62 +364,80 @@ class Keeper:
         """
         hashes = [self._hash(method, request) for request in requests]
         keys = [self._key(text, request) for text, request in zip(hashes, requests, strict=True)]
-        # Equal requests have the same key and are asked once. A request without a key is asked by
-        # itself, so its index stands for it.
-        indices_by_key: dict[str | int, list[int]] = defaultdict(list)
-        for index, key in enumerate(keys):
-            indices_by_key[key or index].append(index)
+        # Equal requests have the same key, and only the first of them is asked. A request without
+        # a key equals no other one, so its index takes the place of the key.
+        names = [key or index for index, key in enumerate(keys)]
+        first_indices: dict[str | int, int] = {}
+        for index, name in enumerate(names):
+            first_indices.setdefault(name, index)
 
-        # So far, only the first of equal requests has an answer.
-        answers = self._find_kept(method, indices_by_key)
-        missing = [indices[0] for indices in indices_by_key.values() if indices[0] not in answers]
+        answers = self._find_kept(method, first_indices)
+        missing = [index for name, index in first_indices.items() if name not in answers]
         if batches is not None:
             with tqdm(
-                total=len(indices_by_key),
+                total=len(first_indices),
                 initial=len(answers),
                 desc=f"Running {method} requests",
                 disable=disable_tqdm or self._lm.rank != 0,
             ) as bar:
                 new_answers = self._ask_in_batches(requests, keys, set(missing), ask, batches, bar)
-                answers.update(new_answers)
-        elif missing:
-            for index in missing:
-                if keys[index]:
-                    self._expected[hashes[index]].append(keys[index])
-            answers.update(zip(missing, ask(missing), strict=True))
-            self._expected.clear()
+        else:
+            new_answers = self._ask_client(hashes, keys, missing, ask)
+        for index, answer in new_answers.items():
+            answers[names[index]] = answer
+        return [answers[name] for name in names]
 
-        for indices in indices_by_key.values():
-            for index in indices:
-                answers[index] = answers[indices[0]]
-        return [answers[index] for index in range(len(requests))]
-
-    def _find_kept(
-        self, method: str, indices_by_key: Mapping[str | int, Sequence[int]]
-    ) -> dict[int, Any]:
+    def _find_kept(self, method: str, names: Collection[str | int]) -> dict[str | int, Any]:
         """Return the answers that are kept, and log how many they are.
 
         Args:
             method: The kind of request, for the log.
-            indices_by_key: The indices of the requests with each key. A number is no key of the
-                store, but stands for a request whose answer cannot be kept.
+            names: The keys of all requests. A number stands for a request without a key, whose
+                answer cannot be kept.
 
         Returns:
-            The answers, each by the first of the indices of its key.
+            The answers by key.
         """
-        answers = {}
-        for key, indices in indices_by_key.items():
-            text = self._store.get(key) if isinstance(key, str) else None
+        answers: dict[str | int, Any] = {}
+        for name in names:
+            text = self._store.get(name) if isinstance(name, str) else None
             if text is not None:
-                answers[indices[0]] = json.loads(text)
+                answers[name] = json.loads(text)
         self.num_kept += len(answers)
         if answers:
             logger.info(
                 "%s of %s answers (%s) were kept and are reused; --fresh asks for all again",
                 f"{len(answers):,}",
-                f"{len(indices_by_key):,}",
+                f"{len(names):,}",
                 method,
             )
+        return answers
+
+    def _ask_client(
+        self,
+        hashes: Sequence[str],
+        keys: Sequence[str],
+        missing: list[int],
+        ask: Callable[[list[int]], Sequence[Any]],
+    ) -> dict[int, Any]:
+        """Ask a server's client, which calls `add_partial` with each answer as it arrives.
+
+        Args:
+            hashes: The hash of each request.
+            keys: The key of each request; empty if its answer is not kept.
+            missing: The indices of the requests to ask.
+            ask: As in `answer`.
+
+        Returns:
+            The answers by index.
+        """
+        if not missing:
+            return {}
+        for index in missing:
+            if keys[index]:
+                self._expected[hashes[index]].append(keys[index])
+        answers = dict(zip(missing, ask(missing), strict=True))
+        self._expected.clear()
         return answers
 
     def add_partial(self, method: str, request: Sequence[Any], answer: object) -> None:
@@ -548,7 +567,8 @@ class Keeper:
         if split_indices is not None:
             return Batches(split_indices)
 
-        # HFLM computes requests once whose tokens but the last are equal, and counts them as one.
+        # A model reads all tokens but the last. HFLM computes requests with the same input once,
+        # and counts them as one.
         shares_inputs = getattr(self._lm, "logits_cache", False)
         indices_by_input: dict[Any, list[int]] = defaultdict(list)
         for index, (_, context, continuation) in enumerate(requests):
@@ -563,9 +583,10 @@ class Keeper:
         if not groups:
             return Batches([])
         size, is_found = self._batch_size([requests[groups[0][0]]])
-        batches = []
-        for start in range(0, len(groups), size):
-            batches.append([index for group in groups[start : start + size] for index in group])
+        batches = [
+            list(chain.from_iterable(groups[start : start + size]))
+            for start in range(0, len(groups), size)
+        ]
         return Batches(batches, size if is_found else None)
 
     def _text_batches(self, requests: Sequence[Sequence[Any]]) -> Batches:

@@ -9,6 +9,8 @@ was scored, given the ``window - stride`` tokens before them, or more where the 
 """
 
 from collections.abc import Iterator, Sequence
+from itertools import chain, islice
+from typing import NamedTuple
 
 from lm_eval.api.instance import Instance
 from lm_eval.api.model import LM, TemplateLM
@@ -21,6 +23,16 @@ from lm_factuality.harness.outputs import ScoredText
 from lm_factuality.harness.requests import Answer, Encoded, Encoder, logprob_of
 
 REQUEST_TYPE = "scored_rolling"
+
+
+class _CutText(NamedTuple):
+    """A text that was cut into windows."""
+
+    windows: Sequence[Encoded] = ()
+    """The windows as requests in tokens."""
+
+    problem: str = ""
+    """Why the text cannot be scored; empty if it can."""
 
 
 def scored_rolling(
@@ -49,12 +61,8 @@ def scored_rolling(
         )
 
     bar = tqdm(instances, desc="tokenizing", disable=disable_tqdm or lm.rank != 0, mininterval=2)
-    windows_by_text = [_cut_into_windows(lm, encoder, instance) for instance in bar]
-    all_windows: list[Encoded] = []
-    for text_windows in windows_by_text:
-        # A text that cannot be scored has the reason, a string, in place of windows.
-        if not isinstance(text_windows, str):
-            all_windows += text_windows
+    texts = [_cut_into_windows(lm, encoder, instance) for instance in bar]
+    all_windows = list(chain.from_iterable(text.windows for text in texts))
 
     # With this cache, ``hf`` computes requests with the same input once. It gives wrong sums if
     # they are split into context and continuation at different points, as windows of a repetitive
@@ -63,13 +71,13 @@ def scored_rolling(
         answers = iter(requests.score(lm, all_windows, disable_tqdm))
 
     results = []
-    for text_windows, instance in zip(windows_by_text, instances, strict=True):
+    for (text_windows, reason), instance in zip(texts, instances, strict=True):
         longest = encoder.input_limit(instance.args[1])
-        if isinstance(text_windows, str):
-            results.append(ScoredText(None, 0, 0, longest, text_windows))
+        if reason:
+            results.append(ScoredText(None, 0, 0, longest, reason))
             continue
         # The answers come in the order of all windows, so each text takes the next ones.
-        logprob, problem = _sum_logprobs([next(answers) for _ in text_windows])
+        logprob, problem = _sum_logprobs(list(islice(answers, len(text_windows))))
         num_tokens = sum(len(window.continuation) for window in text_windows)
         results.append(ScoredText(logprob, num_tokens, len(text_windows), longest, problem))
     return results
@@ -100,39 +108,41 @@ def windows(
         start = end
 
 
-def _cut_into_windows(lm: TemplateLM, encoder: Encoder, instance: Instance) -> list[Encoded] | str:
+def _cut_into_windows(lm: TemplateLM, encoder: Encoder, instance: Instance) -> _CutText:
     """Tokenize the text of a request and cut it into windows.
 
     Args:
         lm: The model.
         encoder: The model's encoder.
-        instance: A request with arguments as in `scored_rolling`.
-
-    Returns:
-        The windows as requests in tokens, or the reason why the text cannot be scored.
+        instance: A request, of which the arguments are the text, the window and the stride, as in
+            `scored_rolling`.
     """
     text, window, stride = instance.args
     if lm.backend != "causal":
-        return "an encoder-decoder reads no text from left to right"
+        return _CutText(problem="an encoder-decoder reads no text from left to right")
     if not text.strip():
-        return "the document is empty"
+        return _CutText(problem="the document is empty")
     if lm.prefix_token_id is None:
-        return "the tokenizer has no first token, so nothing comes before the text"
+        return _CutText(
+            problem="the tokenizer has no first token, so nothing comes before the text"
+        )
 
     tokens = encoder.tokens(text)
     # Some tokenizers put the first token in front themselves.
     if tokens[:1] == [lm.prefix_token_id]:
         del tokens[:1]
     if not tokens:
-        return "the document has no tokens"
+        return _CutText(problem="the document has no tokens")
 
     longest = encoder.input_limit(window)
     # A window needs at least one token of context, which bounds the stride.
     step = longest // 2 if stride is None else min(stride, longest - 1)
-    return [
-        Encoded(context, scored_tokens, truncated=False, source=instance, window=window)
-        for context, scored_tokens in windows(lm.prefix_token_id, tokens, longest, step)
-    ]
+    return _CutText(
+        [
+            Encoded(context, scored_tokens, truncated=False, source=instance, window=window)
+            for context, scored_tokens in windows(lm.prefix_token_id, tokens, longest, step)
+        ]
+    )
 
 
 def _sum_logprobs(answers: Sequence[Answer]) -> tuple[float | None, str]:

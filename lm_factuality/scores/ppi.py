@@ -179,20 +179,22 @@ def correct_by_labels(
     sample = _LabelledSample(replace(units, strata=_merge_small_strata(units)))
     if not np.isfinite(sample.sums(1.0)).all():
         return None
+    own_sums = sample.sums(0.0)
     if judge_weight is None:
-        gradient = score_gradient(score_of_sums, sample.sums(0.0))
-        judge_weight = sample.tuned_judge_weight(gradient)
+        judge_weight = sample.tuned_judge_weight(score_gradient(score_of_sums, own_sums))
 
     sums = sample.sums(judge_weight)
     score = score_of_sums(sums.tolist())
     if math.isnan(score):
         return None
-    own_score = score_of_sums(sample.sums(0.0).tolist())
+    own_score = score_of_sums(own_sums.tolist())
     # The interval takes p * (1 - p) for the variance of a trial. If the correction leaves less than
     # a quarter of it, the score is near a bound or beyond, and people's own score is better.
     room = (score - low) * (high - score)
     if judge_weight > 0 and room < (own_score - low) * (high - own_score) / 4:
-        return correct_by_labels(units, score_of_sums, low, high, judge_weight=0.0)
+        judge_weight = 0.0
+        sums = own_sums
+        score = own_score
 
     # The gradient says how much the score changes with each sum. It turns the errors of the sums
     # into the error of the score.
