@@ -25,12 +25,12 @@ ENTRY_POINTS = "lm_factuality.benchmarks"
 """The group of entry points under which other packages announce their benchmarks."""
 
 
-def need(module: str, what: str, extra: str) -> ModuleType:
+def need(module: str, feature: str, extra: str) -> ModuleType:
     """Import a module of an optional package, or say how to install it.
 
     Args:
         module: The module, such as ``sentence_transformers``.
-        what: The noun for the error that says who needs it, such as ``the NLI judge``.
+        feature: The part of the suite that needs it, for the error, such as ``the NLI judge``.
         extra: The extra of ``lm-factuality`` that installs the package.
 
     Returns:
@@ -43,20 +43,20 @@ def need(module: str, what: str, extra: str) -> ModuleType:
         return import_module(module)
     except ImportError as error:
         package, _, _ = module.partition(".")
-        raise missing_package(package, what, extra, error) from error
+        raise missing_package(package, feature, extra, error) from error
 
 
-def missing_package(name: str, what: str, extra: str, error: ImportError) -> ConfigError:
+def missing_package(name: str, feature: str, extra: str, error: ImportError) -> ConfigError:
     """Return the error that says how to install an optional package.
 
     Args:
         name: The package.
-        what: The noun that says who needs it, such as ``the NLI judge``.
+        feature: The part of the suite that needs it, such as ``the NLI judge``.
         extra: The extra of ``lm-factuality`` that installs it.
         error: The reason why it cannot be imported.
     """
     return ConfigError(
-        f"{what} needs {name}, which cannot be imported ({first_line(error)}):"
+        f"{feature} needs {name}, which cannot be imported ({first_line(error)}):"
         f" {how_to_install(extra)}"
     )
 
@@ -130,12 +130,12 @@ def replaced(owner: object, **attributes: Any) -> Iterator[None]:
 
 
 @contextmanager
-def loading(what: str, otherwise: str = "or its folder") -> Iterator[None]:
+def loading(model: str, alternative: str = "or its folder") -> Iterator[None]:
     """Turn the errors of a library that loads a model in the block into one that says what to do.
 
     Args:
-        what: The model, for the error, such as ``the model 'gpt2'``.
-        otherwise: The end of the error's advice, an alternative to a name on the Hub.
+        model: The model, for the error, such as ``the model 'gpt2'``.
+        alternative: The end of the error's advice, which names a way without the Hub.
 
     Raises:
         ModelError: The library cannot load the model.
@@ -144,8 +144,8 @@ def loading(what: str, otherwise: str = "or its folder") -> Iterator[None]:
         yield
     except (OSError, ValueError, ImportError, RuntimeError) as error:
         raise ModelError(
-            f"{what} cannot be loaded ({first_line(error)}); give its name on the Hub where there"
-            f" is a network, {otherwise}"
+            f"{model} cannot be loaded ({first_line(error)}); give its name on the Hub where there"
+            f" is a network, {alternative}"
         ) from error
 
 

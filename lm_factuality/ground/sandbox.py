@@ -85,7 +85,7 @@ class BoundedEnvironment(SandboxedEnvironment):
         return parsed
 
     def call_binop(self, context: Context, operator: str, left: Json, right: Json) -> Json:
-        """Add two values of a template, unless the result would be too long.
+        """Add two values of a template, such as two texts, unless the result would be too long.
 
         Args:
             context: The context of the template.

@@ -167,15 +167,15 @@ class _RequestCounter:
         # All other types of requests ask for a text.
         count_text = partial(self._count_generated, answer_tokens=_answer_tokens(task))
         for instance in task.instances:
-            count = count_by_type.get(instance.request_type, count_text)
-            if count is count_text and not is_greedy_generation(instance.args[1]):
+            count_request = count_by_type.get(instance.request_type, count_text)
+            if count_request is count_text and not is_greedy_generation(instance.args[1]):
                 for _ in range(instance.repeats):
-                    yield from count(instance)
+                    yield from count_request(instance)
                 continue
             key = json.dumps([instance.request_type, instance.args], sort_keys=True, default=str)
             if instance.repeats and key not in self._sent:
                 self._sent.add(key)
-                yield from count(instance)
+                yield from count_request(instance)
 
     def _count_generated(self, instance: Instance, answer_tokens: int) -> Iterator[_RequestTokens]:
         """Yield the tokens of a request for text.
