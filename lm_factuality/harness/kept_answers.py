@@ -25,6 +25,7 @@ from collections import Counter, defaultdict, deque
 from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
 from contextlib import AbstractContextManager, contextmanager, suppress
 from dataclasses import asdict
+from functools import partial
 from importlib.metadata import PackageNotFoundError, version
 from itertools import chain
 from pathlib import Path
@@ -221,13 +222,19 @@ def keep_answers(lm: LM, store: AnswerStore | None) -> Iterator[None]:
         return
 
     keeper = Keeper(lm, store)
-    methods: dict[str, Any] = {"cache_hook": keeper, "generate_until": keeper.generate_until}
+    attributes: dict[str, Any] = {
+        "cache_hook": keeper,
+        "generate_until": partial(keeper.answer_requests, "generate_until", lm.generate_until),
+    }
     if isinstance(lm, TemplateLM):
-        # All scores of such a model come from one method, which takes tokens.
-        methods[_method_of_tokens(lm)] = keeper.score_tokens
+        # All scores of such a model come from one method, which takes tokens. `HFTree` has one of
+        # its own for them.
+        name = "score_tokens" if hasattr(lm, "score_tokens") else "_loglikelihood_tokens"
+        attributes[name] = partial(keeper.score_tokens, getattr(lm, name))
     else:
-        methods["loglikelihood"] = keeper.loglikelihood
-    with replaced(lm, **methods):
+        answer_requests = partial(keeper.answer_requests, "loglikelihood", lm.loglikelihood)
+        attributes["loglikelihood"] = answer_requests
+    with replaced(lm, **attributes):
         yield
 
 
@@ -255,11 +262,6 @@ def answer_kept(
     return keeper.answer(method, requests, ask)
 
 
-def _method_of_tokens(lm: LM) -> str:
-    """Return the name of the method by which a model scores tokens. `HFTree` has one of its own."""
-    return "score_tokens" if hasattr(lm, "score_tokens") else "_loglikelihood_tokens"
-
-
 class Keeper:
     """Answers requests to a model with answers that are kept, and keeps new ones.
 
@@ -273,7 +275,7 @@ class Keeper:
     """The number of requests that were answered with answers that are kept."""
 
     def __init__(self, lm: LM, store: AnswerStore) -> None:
-        """Read the model's identity, and remember its own methods.
+        """Read the model's identity and the options that its server has refused.
 
         Args:
             lm: The model.
@@ -285,11 +287,6 @@ class Keeper:
         self._identity = _digest(identity_of(lm, settings).encode())
         self._seeds = settings.get("seed")
         self._is_client = is_a(lm, "TemplateAPI")
-        self._generate_until = lm.generate_until
-        self._loglikelihood = lm.loglikelihood
-        # A model without a method that takes tokens is never asked by `score_tokens`.
-        self._score_tokens: Callable[..., list[Any]]
-        self._score_tokens = getattr(lm, _method_of_tokens(lm), lm.loglikelihood)
         self.num_kept = 0
         # The options that the server refused in an interrupted run are not sent again.
         self._refused_key = self._hash("refused options", [])
@@ -301,19 +298,35 @@ class Keeper:
         # The keys of the answers that a client has yet to receive, by the hash of the request.
         self._expected: dict[str, deque[str]] = defaultdict(deque)
 
-    def generate_until(self, requests: Sequence[Instance], disable_tqdm: bool = False) -> list[str]:
-        """Generate texts as the model does, or take those that are kept."""
-        return self._ask_model("generate_until", self._generate_until, requests, disable_tqdm)
+    def answer_requests(
+        self,
+        method: str,
+        ask_model: Callable[..., Sequence[Any]],
+        requests: Sequence[Instance],
+        disable_tqdm: bool = False,
+    ) -> list[Any]:
+        """Answer requests of lm_eval as the model does, or take answers that are kept.
 
-    def loglikelihood(
-        self, requests: Sequence[Instance], disable_tqdm: bool = False
-    ) -> list[tuple[float, bool]]:
-        """Score texts as a model without tokenizer does, or take scores that are kept."""
-        answers = self._ask_model("loglikelihood", self._loglikelihood, requests, disable_tqdm)
-        return [tuple(answer) for answer in answers]
+        Args:
+            method: The kind of request, such as ``generate_until``.
+            ask_model: The model's own method of this name.
+            requests: The requests.
+            disable_tqdm: Whether to hide the progress bar.
+        """
+        options = {}
+        if "disable_tqdm" in inspect.signature(ask_model).parameters:
+            options["disable_tqdm"] = disable_tqdm or not self._is_client
+
+        def ask(indices: Sequence[int]) -> Sequence[Any]:
+            return ask_model([requests[index] for index in indices], **options)
+
+        arguments = [request.args for request in requests]
+        batches = None if self._is_client else self._text_batches(arguments)
+        return self.answer(method, arguments, ask, batches, disable_tqdm)
 
     def score_tokens(
         self,
+        score: Callable[..., list[Any]],
         requests: Sequence[TokenRequest],
         disable_tqdm: bool = False,
         **options: Any,
@@ -321,6 +334,7 @@ class Keeper:
         """Score requests in tokens as the model does, or take scores that are kept.
 
         Args:
+            score: The model's own method.
             requests: A key of lm_eval's response cache, which is replaced, and the tokens of
                 context and continuation.
             disable_tqdm: Whether to hide the progress bar.
@@ -335,11 +349,10 @@ class Keeper:
         def ask(indices: Sequence[int]) -> Sequence[Any]:
             asked = [(keys[index], *requests[index][1:]) for index in indices]
             hides_bar = disable_tqdm or not self._is_client
-            return self._score_tokens(asked, disable_tqdm=hides_bar, **options)
+            return score(asked, disable_tqdm=hides_bar, **options)
 
         batches = None if self._is_client else self._token_batches(requests)
-        answers = self.answer("loglikelihood", keys, ask, batches, disable_tqdm)
-        return [tuple(answer) for answer in answers]
+        return self.answer("loglikelihood", keys, ask, batches, disable_tqdm)
 
     def answer(
         self,
@@ -401,8 +414,11 @@ class Keeper:
         answers: dict[str | int, Any] = {}
         for name in names:
             text = self._store.get(name) if isinstance(name, str) else None
-            if text is not None:
-                answers[name] = json.loads(text)
+            if text is None:
+                continue
+            answer = json.loads(text)
+            # Models give a score as a tuple, of which JSON makes a list.
+            answers[name] = tuple(answer) if isinstance(answer, list) else answer
         self.num_kept += len(answers)
         if answers:
             logger.info(
@@ -481,25 +497,6 @@ class Keeper:
         number = self._num_samples[request_hash]
         self._num_samples[request_hash] += 1
         return f"{request_hash}{_SAMPLE}{self._lm.rank}.{number}"
-
-    def _ask_model(
-        self,
-        method: str,
-        ask_model: Callable[..., Sequence[Any]],
-        requests: Sequence[Instance],
-        disable_tqdm: bool,
-    ) -> list[Any]:
-        """Ask a model requests of lm_eval by its own method, except for answers that are kept."""
-        options = {}
-        if "disable_tqdm" in inspect.signature(ask_model).parameters:
-            options["disable_tqdm"] = disable_tqdm or not self._is_client
-
-        def ask(indices: Sequence[int]) -> Sequence[Any]:
-            return ask_model([requests[index] for index in indices], **options)
-
-        arguments = [request.args for request in requests]
-        batches = None if self._is_client else self._text_batches(arguments)
-        return self.answer(method, arguments, ask, batches, disable_tqdm)
 
     def _ask_in_batches(
         self,
