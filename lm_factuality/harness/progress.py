@@ -47,8 +47,8 @@ def reported_requests(
         kind: What is asked for, such as ``log-likelihoods``.
         longest_answer: The most tokens of an answer; 0 if no text is generated.
     """
-    num_answered = 0.0
-    num_passes = 0
+    num_answered = 0.0  # hf-tree counts parts of answers
+    num_passes = 0  # of a local model that generates text
     hook: Any = lm.cache_hook
     add_partial = hook.add_partial
     num_kept_before = getattr(hook, "num_kept", 0)
@@ -71,6 +71,7 @@ def reported_requests(
         num_asked = max(1, num_requests - num_kept)
         if num_answered or not num_passes:
             return f"{kind}: {describe_progress(int(num_answered), num_asked, seconds)}"
+        # Until the first batch is finished, each pass adds one token to each of its texts.
         num_batches = -(-num_asked // _batch_size(lm))
         most_seconds = seconds * num_batches * longest_answer / num_passes
         return (
