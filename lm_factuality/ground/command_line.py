@@ -6,7 +6,7 @@ Both programs build their commands with `App` and run them with `run_program`.
 import logging
 import os
 import sys
-from collections.abc import Callable, Collection, Iterator, Sequence
+from collections.abc import Callable, Collection, Sequence
 from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
@@ -45,7 +45,7 @@ class Command(TyperCommand):
             takes_several_values = (parameter.metavar or "").endswith("...")
             if takes_several_values:
                 options.update(parameter.opts)
-        return super().parse_args(ctx, list(_repeat_options(args, options)))
+        return super().parse_args(ctx, _repeat_options(args, options))
 
     def invoke(self, ctx: "Context") -> object:
         """Run the command, with warnings on stderr."""
@@ -53,7 +53,7 @@ class Command(TyperCommand):
         return super().invoke(ctx)
 
 
-def _repeat_options(arguments: Sequence[str], options: Collection[str]) -> Iterator[str]:
+def _repeat_options(arguments: Sequence[str], options: Collection[str]) -> list[str]:
     """Repeat an option before each of its values, since click takes one value per option.
 
     Example:
@@ -63,27 +63,19 @@ def _repeat_options(arguments: Sequence[str], options: Collection[str]) -> Itera
         arguments: The words of the command line.
         options: The options that take several values, such as ``--labels``.
 
-    Yields:
+    Returns:
         The words of the new command line.
     """
+    words: list[str] = []
     option = ""  # the option whose values are being read, or empty
-    # A dash after the last argument marks the end, since a word with a dash is no value.
-    next_arguments = [*arguments[1:], "-"]
-    for argument, next_argument in zip(arguments, next_arguments, strict=False):
-        if argument in options:
-            option = argument
-            # The option is written again before each of its values. If it has none, it stays here,
-            # so that click says that its value is missing.
-            if next_argument.startswith("-"):
-                yield option
-            continue
-
-        # Another option ends the values.
+    for argument in arguments:
         if argument.startswith("-"):
-            option = ""
-        elif option:
-            yield option
-        yield argument
+            option = argument if argument in options else ""
+        # The option already stands before its first value.
+        elif option and words[-1] != option:
+            words.append(option)
+        words.append(argument)
+    return words
 
 
 class App(typer.Typer):

@@ -25,12 +25,13 @@ _MAX_STEPS = 100  # of Newton's method, which takes about ten
 def flip_test(differences: Floats) -> float:
     """Test whether a sum of differences is 0, by a randomisation test that flips their signs.
 
-    The p-value is the share of all choices of signs whose sum is at least as far from 0 as the
-    observed one. It is exact for multiples of one number that add up to at most 100,000 times this
-    number, and for at most 18 clusters. Differences in right answers are multiples of 1, and those
-    of means over 20 rows each are multiples of 1/20. Otherwise the p-value is Lugannani and Rice's
-    saddlepoint approximation (Robinson, 1982). It is accurate even for small p-values, which would
-    take millions of random draws.
+    If the models do not differ, each difference might as well have the other sign. The p-value is
+    the share of all choices of signs whose sum is at least as far from 0 as the observed one.
+
+    It is exact for up to 18 clusters. For more clusters it is exact if the differences have a
+    common step, such as 1 for differences in right answers or 1/20 for means of 20 rows, and add up
+    to at most 100,000 steps. Otherwise it is Lugannani and Rice's saddlepoint approximation
+    (Robinson, 1982), which is accurate even for p-values that would take millions of random draws.
 
     Args:
         differences: The difference between two models in each cluster.
