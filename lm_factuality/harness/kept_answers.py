@@ -254,7 +254,8 @@ def answer_kept(
         ask: Asks the requests with the given indices, and returns their answers.
 
     Returns:
-        The answers in the order of the requests. Kept answers consist of JSON's types.
+        The answers in the order of the requests. Those from disk have JSON's types: a dataclass has
+        become a dictionary.
     """
     keeper = lm.cache_hook
     if not isinstance(keeper, Keeper):
@@ -272,7 +273,7 @@ class Keeper:
     """lm_eval's response cache, which this replaces."""
 
     num_kept: int
-    """The number of requests that were answered with answers that are kept."""
+    """How many requests were answered from disk."""
 
     def __init__(self, lm: LM, store: AnswerStore) -> None:
         """Read the model's identity and the options that its server has refused.

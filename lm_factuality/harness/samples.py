@@ -32,10 +32,11 @@ def read_samples(path: Path, required_key: str = "doc_id") -> Iterator[Mapping[s
     Raises:
         DataError: A line is no sample, or there is no such file.
     """
-    first_sample = None
-    for sample in read_every_sample(path, required_key):
-        first_sample = first_sample or sample
-        if sample.get("filter") == first_sample.get("filter"):
+    first_filter = None
+    for number, sample in enumerate(read_every_sample(path, required_key)):
+        if number == 0:
+            first_filter = sample.get("filter")
+        if sample.get("filter") == first_filter:
             yield sample
 
 

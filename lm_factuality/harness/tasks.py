@@ -297,8 +297,11 @@ def _template_problem(content: object, key: str = "") -> str:
         members = content.items()
     elif isinstance(content, list):
         members = enumerate(content)
-    problems = (_template_problem(member, f"{key}.{name}".lstrip(".")) for name, member in members)
-    return next(filter(None, problems), "")
+    for name, member in members:
+        problem = _template_problem(member, f"{key}.{name}".lstrip("."))
+        if problem:
+            return problem
+    return ""
 
 
 def _is_lm_eval_task(name: str) -> bool:
