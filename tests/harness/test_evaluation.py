@@ -76,15 +76,16 @@ def responses_by_task(output):
 
 
 @pytest.fixture
-def evaluator_log(caplog, monkeypatch):
+def evaluator_log(caplog):
     """Return the log with the messages of lm_eval's evaluator.
 
     Its logger does not pass messages on, so pytest would miss them.
     """
     logger = logging.getLogger("lm_eval.evaluator")
-    monkeypatch.setattr(logger, "level", logging.INFO)
     logger.addHandler(caplog.handler)
-    yield caplog
+    # Unlike an assignment to `level`, this also clears what loggers remember of their levels.
+    with caplog.at_level(logging.INFO, logger.name):
+        yield caplog
     logger.removeHandler(caplog.handler)
 
 
