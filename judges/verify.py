@@ -125,12 +125,11 @@ def verify(judge: Judge, pairs: Sequence[Pair], description: str = "verifying") 
     Raises:
         BackendDownError: The judge cannot be reached. Answers received so far are kept.
     """
-    # A pair without claim or evidence costs no question.
     asked_indices = [index for index, pair in enumerate(pairs) if not pair.problem]
     subjects = [pairs[index].subject for index in asked_indices]
     samples_by_question = judge.ask_typed(PROMPT, SupportReply, subjects, description)
 
-    # Pairs with a problem stay unscored. The others get the verdicts of the judge.
+    # The verdicts of the judge replace these, except where it was not asked.
     verifications = Verifications(_unscored(pair.problem) for pair in pairs)
     for index, samples in zip(asked_indices, samples_by_question, strict=True):
         verifications[index] = replace(combine_samples(samples), said=reply_texts(samples))

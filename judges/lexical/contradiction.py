@@ -22,6 +22,7 @@ from judges.lexical.words import (
     ParsedPassage,
     Word,
     content_stems_of,
+    join_words,
     parse_text,
     stems_of,
 )
@@ -248,8 +249,8 @@ def _sexes(words: Sequence[Word]) -> list[int]:
 
 def _to_contradiction(passage: int, difference: _Difference) -> Contradiction:
     """Describe a difference from a sentence of the passage with an index."""
-    claim_text = _join(difference.claim_words)
-    sentence_text = _join(difference.sentence_words)
+    claim_text = join_words(difference.claim_words)
+    sentence_text = join_words(difference.sentence_words)
     if difference.kind == "order":
         reason = f"the passage has {sentence_text} in this order"
     elif not difference.claim_words:
@@ -260,11 +261,6 @@ def _to_contradiction(passage: int, difference: _Difference) -> Contradiction:
         reason = _describe_replacement(difference.claim_words, difference.sentence_words)
     deciding_words = tuple(word.text for word in difference.sentence_words)
     return Contradiction(passage, deciding_words, f"{difference.kind} differs: {reason}")
-
-
-def _join(words: Sequence[Word]) -> str:
-    """Return words as a text."""
-    return " ".join(word.text for word in words)
 
 
 def find_doubt(claim: str, passage: ParsedPassage) -> str:
@@ -326,7 +322,7 @@ def _describe_replaced_words(alignment: _Alignment) -> str:
 
 def _describe_replacement(claim_words: Sequence[Word], sentence_words: Sequence[Word]) -> str:
     """Say which words a sentence has in the place of words of a claim."""
-    return f"the passage has {_join(sentence_words)} where the claim has {_join(claim_words)}"
+    return f"the passage has {join_words(sentence_words)} where the claim has {join_words(claim_words)}"
 
 
 def _different_numbers(alignment: _Alignment) -> _Difference | None:

@@ -18,7 +18,7 @@ import numpy.typing as npt
 from pydantic import Field
 
 from judges.lexical.comparison import Comparison
-from judges.lexical.words import ADDITIVES, KINSHIP, ParsedPassage, Word, stems_of
+from judges.lexical.words import ADDITIVES, KINSHIP, ParsedPassage, Word, join_words, stems_of
 from lm_factuality.ground.errors import DataError
 from lm_factuality.ground.files import parse_json
 from lm_factuality.ground.records import to_model
@@ -271,21 +271,18 @@ def explain(comparison: Comparison, all_passages: Comparison | None = None) -> s
     if comparison.missing_words and not searched.missing_words:
         parts.append("no passage has all of them")
 
-    missing: list[str] = []
-    apart: list[str] = []
-    for name in searched.missing_names:
-        full_name = " ".join(word.text for word in name)
-        # The words of the name may stand in different places of the passages.
-        if stems_of(name) <= searched.passage_stems:
-            apart.append(full_name)
-        else:
-            missing.append(full_name)
+    # The words of a name may stand in different places of the passages.
+    names_apart = [
+        name for name in searched.missing_names if stems_of(name) <= searched.passage_stems
+    ]
+    missing = [join_words(name) for name in searched.missing_names if name not in names_apart]
     # The words of names are listed already.
     missing += [word.text for word in searched.missing_words if not word.is_name]
     if missing:
         parts.append(f"not in the passages: {', '.join(missing[:_MAX_LISTED_WORDS])}")
-    if apart:
-        parts.append(f"not together in the passages: {', '.join(apart[:_MAX_LISTED_WORDS])}")
+    if names_apart:
+        apart = map(join_words, names_apart[:_MAX_LISTED_WORDS])
+        parts.append(f"not together in the passages: {', '.join(apart)}")
 
     if comparison.negation_differs:
         parts.append("negation differs")

@@ -82,6 +82,11 @@ class Word:
     """Whether it is capitalised for another reason than that it begins a sentence."""
 
 
+def join_words(words: Iterable[Word]) -> str:
+    """Return words as they are written, with spaces between them."""
+    return " ".join(word.text for word in words)
+
+
 def stems_of(words: Iterable[Word]) -> set[str]:
     """Return the stems of words, each once."""
     return {word.stem for word in words}

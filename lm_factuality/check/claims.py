@@ -264,16 +264,17 @@ class _Splitter:
         text = block.plain.text
         if block.kind == "heading":
             return True
+        # "Table 2 lists the rivers." is the title of the table below it.
         if next_block is not None and next_block.kind == "row" and _TABLE_LEAD.match(text):
             return len(_sentences(text)) == 1
+        # A sentence is no title, unless it is a bold question such as "Who was she?".
         if next_block is None or _SENTENCE_END.search(text):
             return block.emphasis == "all" and text.endswith("?")
-        if block.depth:
-            # An item is a title if something else of the item follows.
-            has_more = next_block.depth > block.depth or (
-                next_block.depth == block.depth and not next_block.opens_item
+        if block.depth > 0:
+            is_last_of_item = next_block.depth < block.depth or (
+                next_block.depth == block.depth and next_block.opens_item
             )
-            return has_more and block.opens_item and _is_phrase(text)
+            return block.opens_item and not is_last_of_item and _is_phrase(text)
         if block.emphasis == "all":
             return True
         if _LABEL.match(text) or text.endswith(":") or next_block.kind == "heading":
@@ -478,18 +479,20 @@ def _row_claims(block: Block, introduction: _Introduction) -> Iterator[Claim]:
         block: The row.
         introduction: What the table is about.
     """
-    span = block.plain.span(0, len(block.plain.text))
-    row_name = block.cells[0]
+    first_column, *columns = block.header
+    row_name, *cells = block.cells
+    statements = []
+    if not columns:
+        statements.append(f"{first_column}: {row_name}")
     # A year or number needs the name of its column to be understood.
     if not re.search(r"[^\W\d_]", row_name):
-        row_name = f"{block.header[0]} {row_name}".strip()
-    if len(block.header) == 1:
-        text = f"{block.header[0]}: {block.cells[0]}"
-        yield Claim(_as_sentence(introduction.joined(text)), *span)
-        return
-    for column, cell in zip(block.header[1:], block.cells[1:], strict=False):
-        cell = cell.translate(_SIGNS)
-        if _EMPTY_CELL.fullmatch(cell):
-            continue
-        text = f"{row_name}, {column}: {cell}"
-        yield Claim(_as_sentence(introduction.joined(text)), *span)
+        row_name = f"{first_column} {row_name}".strip()
+    # A row may have fewer cells than the header.
+    for column, cell in zip(columns, cells, strict=False):
+        value = cell.translate(_SIGNS)
+        if not _EMPTY_CELL.fullmatch(value):
+            statements.append(f"{row_name}, {column}: {value}")
+
+    span = block.plain.span(0, len(block.plain.text))
+    for statement in statements:
+        yield Claim(_as_sentence(introduction.joined(statement)), *span)

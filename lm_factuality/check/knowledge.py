@@ -443,17 +443,18 @@ def _index_words(store: KnowledgeStore, folder: Path) -> None:
     last_number = store.get_state("indexed_to")
     removed_numbers = store.removed_numbers()
     num_removed = len(removed_numbers) + (store.get_state("num_removed") or 0)
-    num_passages = store.count("passages")
+    max_removed = _MAX_REMOVED_SHARE * store.count("passages")
+    # From now on, the index of words counts as unfinished.
     store.set_state("indexed_to", None)
-    if last_number is None or num_removed > _MAX_REMOVED_SHARE * num_passages:
+
+    if last_number is None or num_removed > max_removed:
+        last_number = 0
+        num_removed = 0
         shutil.rmtree(folder, ignore_errors=True)
         folder.mkdir()
-        last_number = 0
-        removed_numbers = []
-        num_removed = 0
-
     index = open_tantivy(_STEMMER, folder, can_remove=True)
-    if removed_numbers:
+    # An index that is made anew has none of the removed texts.
+    if num_removed and removed_numbers:
         remove_texts(index, removed_numbers)
     num_new = store.count_passages_after(last_number)
     if num_new or not last_number:
