@@ -235,9 +235,11 @@ def combine_findings(
     if not votes:
         return ClaimVerdict("unscored", None, problems[0] if problems else "no answer")
     # A single reply keeps its own probability and reason.
-    if len(samples) == 1:
-        return votes[0]
+    return votes[0] if len(samples) == 1 else _majority(votes)
 
+
+def _majority(votes: Sequence[ClaimVerdict]) -> ClaimVerdict:
+    """Return the verdict of most votes, unscored after a tie."""
     counts = Counter(vote.verdict for vote in votes).most_common()
     summary = ", ".join(f"{verdict} {count}" for verdict, count in counts)
     is_tie = len(counts) > 1 and counts[0][1] == counts[1][1]

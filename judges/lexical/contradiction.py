@@ -97,6 +97,12 @@ class _Difference(NamedTuple):
     sentence_words: tuple[Word, ...]
     """The words of the sentence. Empty if the sentence has a negation too few."""
 
+    @property
+    def description(self) -> str:
+        """The words of both, such as ``the passage has 1870 where the claim has 1871``."""
+        sentence_text = join_words(self.sentence_words)
+        return f"the passage has {sentence_text} where the claim has {join_words(self.claim_words)}"
+
 
 @dataclass(frozen=True)
 class _Alignment:
@@ -249,16 +255,15 @@ def _sexes(words: Sequence[Word]) -> list[int]:
 
 def _to_contradiction(passage: int, difference: _Difference) -> Contradiction:
     """Describe a difference from a sentence of the passage with an index."""
-    claim_text = join_words(difference.claim_words)
     sentence_text = join_words(difference.sentence_words)
     if difference.kind == "order":
         reason = f"the passage has {sentence_text} in this order"
     elif not difference.claim_words:
         reason = f"the passage denies it: {sentence_text}"
     elif difference.kind == "negation":
-        reason = f"the claim denies it: {claim_text}"
+        reason = f"the claim denies it: {join_words(difference.claim_words)}"
     else:
-        reason = _describe_replacement(difference.claim_words, difference.sentence_words)
+        reason = difference.description
     deciding_words = tuple(word.text for word in difference.sentence_words)
     return Contradiction(passage, deciding_words, f"{difference.kind} differs: {reason}")
 
@@ -289,17 +294,15 @@ def find_doubt(claim: str, passage: ParsedPassage) -> str:
         if _is_number(word) and word.stem != "1" and word.stem not in passage_stems:
             return f"the passage does not have the number {word.text}"
 
-    opposite = _opposite_words(alignment)
-    if opposite is not None:
-        return _describe_replacement(opposite.claim_words, opposite.sentence_words)
-    return _describe_replaced_words(alignment)
+    difference = _opposite_words(alignment) or _replaced_words(alignment)
+    return "" if difference is None else difference.description
 
 
-def _describe_replaced_words(alignment: _Alignment) -> str:
-    """Say which words a sentence has in the place of words of a claim that is otherwise the same.
+def _replaced_words(alignment: _Alignment) -> _Difference | None:
+    """Find words of a claim for which a sentence that is otherwise the same has others.
 
     Returns:
-        The words of both. Empty if less than 75% of the claim's words are in the sentence in the
+        The words of both. None if less than 75% of the claim's words are in the sentence in the
         same order, or if the sentence only leaves words out.
     """
     claim_stems = [word.stem for word in alignment.claim]
@@ -307,7 +310,7 @@ def _describe_replaced_words(alignment: _Alignment) -> str:
     matcher = SequenceMatcher(None, claim_stems, sentence_stems, autojunk=False)
     num_equal = sum(block.size for block in matcher.get_matching_blocks())
     if num_equal < _MIN_SHARE_IN_ORDER * len(claim_stems):
-        return ""
+        return None
 
     for change, start, end, sentence_start, sentence_end in matcher.get_opcodes():
         claim_words = alignment.claim[start:end]
@@ -316,13 +319,8 @@ def _describe_replaced_words(alignment: _Alignment) -> str:
         # More words in the place of fewer are an explanation of them.
         is_explanation = len(sentence_words) > len(claim_words)
         if change == "replace" and is_missing and not is_explanation:
-            return _describe_replacement(claim_words, sentence_words)
-    return ""
-
-
-def _describe_replacement(claim_words: Sequence[Word], sentence_words: Sequence[Word]) -> str:
-    """Say which words a sentence has in the place of words of a claim."""
-    return f"the passage has {join_words(sentence_words)} where the claim has {join_words(claim_words)}"
+            return _Difference("words", claim_words, sentence_words)
+    return None
 
 
 def _different_numbers(alignment: _Alignment) -> _Difference | None:

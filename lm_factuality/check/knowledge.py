@@ -247,12 +247,13 @@ def _update_and_open(source: Path, folder: Path) -> CheckKnowledge:
     """
     unlisted = [entry for entry in list_files(source) if isinstance(entry, UnreadDocument)]
     unfinished = folder.with_suffix(".partial")
+    # An index that a killed process left unfinished is continued.
     if not _is_usable(unfinished, source):
         shutil.rmtree(unfinished, ignore_errors=True)
         knowledge = _open_intact(source, folder, unlisted)
-        if knowledge is not None and not _has_changes(source, folder):
-            return knowledge
         if knowledge is not None:
+            if not _has_changes(source, folder):
+                return knowledge
             knowledge.close()
             _copy_index(folder, unfinished)
 
