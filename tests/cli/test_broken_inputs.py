@@ -245,7 +245,7 @@ def renamed(row, column, name):
         pytest.param(
             YAML_OF_JSONL,
             [renamed(ROW, "completion", "compleation")],
-            "rows.jsonl: no column 'completion'; did you mean compleation?",
+            "rows.jsonl: no column 'completion', but 'compleation', which looks misspelt;",
             id="misspelt completion",
         ),
         pytest.param(

@@ -4,6 +4,7 @@ The FACTOR tasks call `load_corpus`. The perplexity and long-form tasks and fact
 its parts.
 """
 
+import difflib
 import logging
 import re
 from collections.abc import Mapping, Sequence
@@ -348,9 +349,11 @@ def _require_authors_column(column: str, names: Sequence[str], table: Table) -> 
         return
     # A column that has a part of its own is no misspelling.
     others = [name for name in names if not re.match(r"contradiction_\d+(_|$)", name)]
+    misspellings = difflib.get_close_matches(column, others, n=1)
+    hint = f", but {misspellings[0]!r}, which looks misspelt" if misspellings else ""
     raise ConfigError(
-        f"{_file_of(table)}: no column {column!r}{did_you_mean(column, others)}; found"
-        f" {', '.join(map(repr, names))}; rename yours, or name it under metadata.columns of a YAML"
+        f"{_file_of(table)}: no column {column!r}{hint}; found {', '.join(map(repr, names))};"
+        " rename yours, or name it under metadata.columns of a YAML"
     )
 
 
