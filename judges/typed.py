@@ -22,6 +22,7 @@ from lm_factuality.ground.thinking import UNFINISHED, without_thinking
 NO_OBJECT = "no JSON object"
 JUDGE_ERROR = "judge error"
 CUT_OFF = "cut off"
+LOOP = "repeats itself to the end"
 
 _NO_ANSWER = Answer(None)
 
@@ -205,12 +206,23 @@ def _parse_reply(answer: Answer, reply_type: type[ReplyT]) -> ReplyT:
     try:
         content = _parse_json(text.strip())
     except ValueError:
+        if _ends_in_loop(text):
+            raise ValueError(LOOP) from None
         # A reply that was cut off may have been valid JSON with more tokens.
         raise ValueError(CUT_OFF if answer.is_cut_off else NO_OBJECT) from None
     try:
         return reply_type.model_validate(_wrap_list(content, reply_type))
     except ValidationError as error:
         raise ValueError(f"wrong form: {_form_problem(error)}") from None
+
+
+def _ends_in_loop(text: str) -> bool:
+    """Return whether a text ends with the same 8 to 200 characters four times in a row.
+
+    Small models write so until they are cut off.
+    """
+    tail = text.rstrip()[-4 * 200 :]
+    return any(tail.endswith(tail[-length:] * 4) for length in range(8, len(tail) // 4 + 1))
 
 
 def _parse_json(text: str) -> object:
@@ -329,13 +341,13 @@ def _list_numbers(numbers: Sequence[int]) -> str:
 def is_worth_retrying(parsed_reply: ParsedReply[Any]) -> bool:
     """Return whether the judge may give a usable reply if it is told what was wrong.
 
-    It may if it wrote something. An answer that ends within a thought needs more tokens instead,
-    and an error has been retried by the backend already.
+    It may if it wrote something. An answer that ends within a thought needs more tokens instead, an
+    error has been retried by the backend already, and a model in a loop gets into it again.
     """
     answer = parsed_reply.answer
     if parsed_reply.value is not None or answer.error is not None or answer.text is None:
         return False
-    return parsed_reply.problem != UNFINISHED
+    return parsed_reply.problem not in (UNFINISHED, LOOP)
 
 
 def retry_request(request: Request, parsed_reply: ParsedReply[Any]) -> Request:

@@ -582,22 +582,11 @@ class StepCounts(NamedTuple):
     """The numbers of ``responses`` and ``items`` without a decision, and the ``reasons``."""
 
 
-class ReleasedFiles(NamedTuple):
-    """The two files that the authors released about the responses of one model."""
-
-    generations: Path
-    """The responses."""
-
-    decisions: Path
-    """The decisions on them."""
-
-
-def _released_files(options: CertifyOptions) -> list[ReleasedFiles]:
-    """Return the files to measure on.
+def _released_files(options: CertifyOptions) -> Sequence[Path]:
+    """Return the files to measure on: generations and the decisions on them in turn.
 
     Args:
-        options: Its ``files`` are generations and the decisions on them in turn. They replace the
-            published files, which are otherwise downloaded once.
+        options: Its ``files`` replace the published files, which are otherwise downloaded once.
 
     Raises:
         ConfigError: There is not one file of decisions for each file of generations.
@@ -607,31 +596,26 @@ def _released_files(options: CertifyOptions) -> list[ReleasedFiles]:
             "--data: expected generations and their decisions in turn, found"
             f" {len(options.files)} files"
         )
-    # Each file of generations is followed by the decisions on it.
-    paths = options.files or [locate(source, options.data_dir).path for source in _PUBLISHED]
-    file_pairs = zip(paths[::2], paths[1::2], strict=True)
-    return [ReleasedFiles(generations, decisions) for generations, decisions in file_pairs]
+    return options.files or [locate(source, options.data_dir).path for source in _PUBLISHED]
 
 
-def _read_cases(files: Sequence[ReleasedFiles], step: Step) -> list[list[Case]]:
+def _read_cases(paths: Sequence[Path], step: Step) -> list[list[Case]]:
     """Read the cases of every released response, i.e. the tasks of a step with their labels.
 
     Args:
-        files: The files to read.
+        paths: Files of generations and of the decisions on them in turn.
         step: The step that is measured.
 
     Returns:
         The cases of each response. A response has none if the files have no labels for the step.
     """
     cases_by_response = []
-    for file_pair in files:
-        texts = read_generations([file_pair.generations])
-        # The authors' decisions on each response, such as which facts are supported.
-        decided_responses = read_decisions(file_pair.decisions).responses
+    for generations, decisions in zip(paths[::2], paths[1::2], strict=True):
+        texts = read_generations([generations])
+        decided_responses = read_decisions(decisions).responses
         # The two files have no common key, so the text is found by its words.
         for decided_response, text in match_texts(decided_responses, texts):
-            response = ReleasedResponse(text, decided_response)
-            cases_by_response.append(step.make_cases(response))
+            cases_by_response.append(step.make_cases(ReleasedResponse(text, decided_response)))
     return cases_by_response
 
 
@@ -669,11 +653,10 @@ class StepTrial:
             ConfigError: There is not one file of decisions for each file of generations.
             DataError: A file cannot be used, or no response has labels for the step.
         """
-        files = _released_files(options)
-        paths = [path for file_pair in files for path in file_pair]
+        paths = _released_files(options)
         # Certificates do not show folders, since these differ between machines.
         file_names = ", ".join(path.name for path in paths)
-        cases_by_response = _read_cases(files, STEPS[name])
+        cases_by_response = _read_cases(paths, STEPS[name])
         usable_cases = [cases for cases in cases_by_response if cases]
         if not usable_cases:
             raise DataError(

@@ -8,7 +8,7 @@ import math
 from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from statistics import multimode
-from typing import Annotated, Any, Literal, NamedTuple, TypeAlias
+from typing import Annotated, Any, Literal, NamedTuple, TypeAlias, TypeVar
 
 from pydantic import Field, WithJsonSchema
 
@@ -33,6 +33,8 @@ from lm_factuality.benchmarks.biographies.generations import nearest_passages
 from lm_factuality.benchmarks.biographies.scores import NO_PAGE
 from lm_factuality.benchmarks.biographies.types import Fact, Judgement
 from lm_factuality.ground.thinking import UNFINISHED, without_thinking
+
+SampleT = TypeVar("SampleT")
 
 PROMPT_FOLDER = "biographies"
 PAGES_PROMPT = "biographies/verify_pages"
@@ -543,11 +545,18 @@ def _judge_pairs_by_logprobs(
     answers_by_pair = judge.ask(
         f"{folder}/verify_true_false", prompt_variables, _PROGRESS, top_logprobs=TOP_LOGPROBS
     )
+    return _majority_judgements(pairs, answers_by_pair, judgement_from_logprobs)
+
+
+def _majority_judgements(
+    pairs: Mapping[PairKey, FactPair],
+    samples_by_pair: Iterable[Sequence[SampleT]],
+    to_judgement: Callable[[SampleT], Judgement],
+) -> dict[PairKey, Judgement]:
+    """Combine the samples of each pair by majority, once each is converted to a judgement."""
     judgements = {}
-    for (key, pair), answers in zip(pairs.items(), answers_by_pair, strict=True):
-        # The judge may be asked several times about a pair.
-        samples = [judgement_from_logprobs(answer) for answer in answers]
-        judgements[key] = majority_judgement(pair.evidence, samples)
+    for (key, pair), samples in zip(pairs.items(), samples_by_pair, strict=True):
+        judgements[key] = majority_judgement(pair.evidence, list(map(to_judgement, samples)))
     return judgements
 
 
@@ -632,11 +641,7 @@ def judge_pairs_singly(
     """
     prompt_variables = [pair.verification_variables for pair in pairs.values()]
     replies_by_pair = judge.ask_typed(f"{folder}/verify", FactReply, prompt_variables, _PROGRESS)
-    judgements = {}
-    for (key, pair), replies in zip(pairs.items(), replies_by_pair, strict=True):
-        samples = [reply_to_judgement(reply) for reply in replies]
-        judgements[key] = majority_judgement(pair.evidence, samples)
-    return judgements
+    return _majority_judgements(pairs, replies_by_pair, reply_to_judgement)
 
 
 def majority_judgement(evidence: tuple[str, ...], samples: Sequence[Judgement]) -> Judgement:

@@ -407,7 +407,7 @@ class AmbigBio(JudgedMethod):
             "grouping facts",
             problem_with_groups,
             samples=1,
-            max_tokens=MAX_GROUPING_TOKENS,
+            max_tokens=judge.config.fit_context(MAX_GROUPING_TOKENS),
         )
         # One sample was asked for, so each question has one reply.
         for index, (reply,) in zip(asked_indices, replies, strict=True):

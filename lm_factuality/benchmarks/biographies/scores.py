@@ -179,7 +179,7 @@ def score_biography(
         "factscore_penalised": penalised,
         **d_factscores,
         "difference": difference,
-        **_shares_without_support(judged),
+        **_shares_without_support(judged, outcomes),
         **_count_biographies_and_entities(judged, protocol),
         "irrelevant": outcomes.count("irrelevant"),
         "unscored": outcomes.count("unscored"),
@@ -189,7 +189,7 @@ def score_biography(
     }
 
 
-def _shares_without_support(judged: JudgedBiography) -> JsonObject:
+def _shares_without_support(judged: JudgedBiography, outcomes: Sequence[Outcome]) -> JsonObject:
     """Tell facts that a page contradicts from facts of which no page says anything.
 
     A namesake's page differs from a fact in any case. Only the page of the entity to which the
@@ -197,26 +197,24 @@ def _shares_without_support(judged: JudgedBiography) -> JsonObject:
 
     Args:
         judged: The response with its groups, matrix and links.
+        outcomes: The verdict on each fact by any page.
 
     Returns:
         Of the facts with a verdict, the share that is ``contradicted``, and the share with
         ``no_evidence``, i.e. those that no page supports and the page of their entity does not
         contradict. Empty if the judge does not tell contradicted facts, or no fact has a verdict.
     """
-    outcomes = [outcome_by_any_page(row) for row in judged.matrix]
-    num_scored = len(outcomes) - outcomes.count("unscored")
-    if not num_scored or not _tells_contradictions(judged):
+    scored = [
+        (outcome, is_contradicted)
+        for outcome, is_contradicted in zip(outcomes, contradicted_facts(judged), strict=True)
+        if outcome != "unscored"
+    ]
+    if not scored or not _tells_contradictions(judged):
         return {}
-    num_contradicted = 0
-    num_without_evidence = 0
-    for outcome, is_contradicted in zip(outcomes, contradicted_facts(judged), strict=True):
-        if outcome == "unscored":
-            continue
-        num_contradicted += is_contradicted
-        num_without_evidence += outcome == "not_supported" and not is_contradicted
+    num_contradicted = sum(is_contradicted for _, is_contradicted in scored)
     return {
-        "contradicted": num_contradicted / num_scored,
-        "no_evidence": num_without_evidence / num_scored,
+        "contradicted": num_contradicted / len(scored),
+        "no_evidence": scored.count(("not_supported", False)) / len(scored),
     }
 
 
@@ -237,11 +235,10 @@ def _tells_contradictions(judged: JudgedBiography) -> bool:
 
 def contradicted_facts(judged: JudgedBiography) -> list[bool]:
     """Return for each fact whether the page of the entity of its group contradicts it."""
-    entity_by_fact = linked_entity_by_fact(judged)
-    contradicted = []
-    for fact, row in enumerate(judged.matrix):
-        entity = entity_by_fact.get(fact)
-        contradicted.append(entity is not None and row[entity].is_contradicted is True)
+    contradicted = [False] * len(judged.facts)
+    for fact, entity in linked_entity_by_fact(judged).items():
+        if entity is not None:
+            contradicted[fact] = judged.matrix[fact][entity].is_contradicted is True
     return contradicted
 
 

@@ -187,13 +187,11 @@ def biography_to_record(judged: JudgedBiography) -> JsonObject:
         # Records of judges that do not tell are those of earlier versions.
         if judgement["is_contradicted"] is None:
             del judgement["is_contradicted"]
-    # Older records do not have these fields.
-    if not judged.judged_against:
-        del record["judged_against"]
-    if judged.named_pages is None:
-        del record["named_pages"]
-    if judged.tells_contradictions:
-        del record["tells_contradictions"]
+    # Older records do not have these fields, nor do those of methods that leave them as they are.
+    defaults = {"judged_against": "", "named_pages": None, "tells_contradictions": True}
+    for field, default in defaults.items():
+        if record[field] == default:
+            del record[field]
     if judged.generation.citation_numbers is None:
         del record["generation"]["citation_numbers"]
     return {**record, "evidence": list(passages)}
