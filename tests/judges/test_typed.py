@@ -15,6 +15,7 @@ from judges.judge import Judge
 from judges.typed import (
     ParsedReply,
     Reply,
+    is_worth_retrying,
     json_schema_of,
     longest_retry_request,
     numbering_problem,
@@ -133,7 +134,9 @@ def test_a_problem_with_a_long_field_name_is_shortened(letter):
         pytest.param(Answer("", "content_filter"), "content filter", id="content filter"),
         pytest.param(Answer(" ", "stop"), "empty answer", id="empty"),
         pytest.param(Answer(None, error="gone"), "judge error: gone", id="error"),
-        pytest.param(Answer('{"names": ' + "[" * 100_000, "stop"), "no JSON object", id="too deep"),
+        pytest.param(
+            Answer('{"names": ' + "[" * 100_000, "stop"), "repeats itself to the end", id="too deep"
+        ),
         pytest.param(
             Answer('{"names": ' + "9" * 6000 + "}", "stop"), "no JSON object", id="huge number"
         ),
@@ -144,6 +147,15 @@ def test_an_answer_that_cannot_be_read_has_a_problem(answer, problem):
 
     assert reply.value is None
     assert reply.problem == problem
+
+
+def test_a_reply_in_a_loop_is_not_asked_for_once_more():
+    looping = read_reply(Answer('{"names": ["Ada' + '", "Ada' * 40), Names, {})
+    cut_off = read_reply(Answer('{"names": ["Ada", "Bea", "Cleo'), Names, {})
+
+    assert looping.problem == "repeats itself to the end"
+    assert not is_worth_retrying(looping)
+    assert is_worth_retrying(cut_off)
 
 
 def test_a_check_refuses_a_reply_of_the_right_type():

@@ -7,6 +7,7 @@ are computed from the resulting matrix.
 import math
 from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
+from itertools import chain
 from statistics import multimode
 from typing import Annotated, Any, Literal, NamedTuple, TypeAlias, TypeVar
 
@@ -432,39 +433,41 @@ def _question_about_pages(
         The question, with the keys of the pairs of each fact. A page in its subject has the numbers
         of its own facts, and ``facts_of_no_page`` are the numbers of the others.
     """
-    evidence_by_title: dict[str, list[str]] = {}
     keys_by_fact: dict[str, list[PairKey]] = {}
     own_title: dict[str, str] = {}
+    facts_by_title: dict[str, list[str]] = {}
     for key in keys:
-        evidence = evidence_by_title.setdefault(key.entity, [])
-        evidence += [passage for passage in pairs[key].evidence if passage not in evidence]
         keys_by_fact.setdefault(key.fact, []).append(key)
+        facts_by_title.setdefault(key.entity, [])
         if key in own_keys:
             own_title.setdefault(key.fact, key.entity)
+    other_facts: list[str] = []
+    for fact in keys_by_fact:
+        page_facts = facts_by_title[own_title[fact]] if fact in own_title else other_facts
+        page_facts.append(fact)
 
+    # Facts are numbered in the order in which the prompt shows them.
+    ordered_facts = [*chain.from_iterable(facts_by_title.values()), *other_facts]
+    numbers = {fact: number for number, fact in enumerate(ordered_facts, start=1)}
     pages = []
-    facts: list[str] = []
-    for title, evidence in evidence_by_title.items():
-        own_facts = [fact for fact in keys_by_fact if own_title.get(fact) == title]
-        pages.append(
-            {
-                "title": title,
-                "evidence": evidence,
-                "passages": without_repeated_beginning(title, evidence),
-                "facts": list(range(len(facts) + 1, len(facts) + len(own_facts) + 1)),
-            }
-        )
-        facts += own_facts
-    num_own_facts = len(facts)
-    facts += [fact for fact in keys_by_fact if fact not in own_title]
+    for title, page_facts in facts_by_title.items():
+        passages = chain.from_iterable(pairs[key].evidence for key in keys if key.entity == title)
+        evidence = list(dict.fromkeys(passages))
+        page = {
+            "title": title,
+            "evidence": evidence,
+            "passages": without_repeated_beginning(title, evidence),
+            "facts": [numbers[fact] for fact in page_facts],
+        }
+        pages.append(page)
     subject = page_subject(
-        facts,
+        ordered_facts,
         [],
         pages=pages,
-        facts_of_no_page=list(range(num_own_facts + 1, len(facts) + 1)),
+        facts_of_no_page=[numbers[fact] for fact in other_facts],
         **pairs[keys[0]].prompt_variables,
     )
-    return PageQuestion([tuple(keys_by_fact[fact]) for fact in facts], subject)
+    return PageQuestion([tuple(keys_by_fact[fact]) for fact in ordered_facts], subject)
 
 
 def without_repeated_beginning(title: str, passages: Sequence[str]) -> list[str]:
@@ -610,7 +613,7 @@ def _group_pairs_by_page(
     for keys in split_by_page(pairs, page_of, judge.config.fit_context(MAX_CLAIMS_PER_PAGE)):
         pairs_on_page = [pairs[key] for key in keys]
         # Several facts may have the same passages, which are shown once.
-        passages = [passage for pair in pairs_on_page for passage in pair.evidence]
+        passages = chain.from_iterable(pair.evidence for pair in pairs_on_page)
         evidence = list(dict.fromkeys(passages))
         # Everything but facts and evidence is the same in all pairs on the page.
         first_pair = pairs_on_page[0]

@@ -255,31 +255,27 @@ def _check_numbers(judged: JudgedBiography) -> None:
         ValueError: An index refers to nothing, a fact is in two groups, or the lengths of two lists
             differ. The message names all such parts.
     """
-    fact_indices = range(len(judged.facts))
-    entity_indices = range(len(judged.entities))
-    sentence_indices = range(len(judged.sentences))
+    facts = set(range(len(judged.facts)))
+    sentences = set(range(len(judged.sentences)))
+    entities = {None, *range(len(judged.entities))}
     grouped_facts = list(chain.from_iterable(judged.groups))
+    num_groups = len(judged.groups)
     row_lengths = [len(row) for row in judged.matrix]
-
+    # A record without named pages is checked as if none were named.
+    named_pages = judged.named_pages if judged.named_pages is not None else (None,) * num_groups
+    is_wrong = {
+        "a sentence in 'facts'": not sentences.issuperset(fact.sentence for fact in judged.facts),
+        "a fact in 'groups'": not facts.issuperset(grouped_facts),
+        "a fact twice in 'groups'": len(set(grouped_facts)) < len(grouped_facts),
+        "an entity in 'links'": not entities.issuperset(judged.links),
+        "the length of 'links'": len(judged.links) != num_groups,
+        "an entity in 'named_pages'": not entities.issuperset(named_pages),
+        "the length of 'named_pages'": len(named_pages) != num_groups,
+        # The matrix has a row for each fact and a column for each entity.
+        "the lengths in 'matrix'": row_lengths != [len(judged.entities)] * len(facts),
+    }
     # All wrong parts are named at once, so that a file is mended once.
-    wrong_parts = []
-    if any(fact.sentence not in sentence_indices for fact in judged.facts):
-        wrong_parts.append("a sentence in 'facts'")
-    if any(fact_index not in fact_indices for fact_index in grouped_facts):
-        wrong_parts.append("a fact in 'groups'")
-    if len(set(grouped_facts)) < len(grouped_facts):
-        wrong_parts.append("a fact twice in 'groups'")
-    pages_by_key = {"links": judged.links}
-    if judged.named_pages is not None:
-        pages_by_key["named_pages"] = judged.named_pages
-    for key, pages in pages_by_key.items():
-        if not {None, *entity_indices}.issuperset(pages):
-            wrong_parts.append(f"an entity in '{key}'")
-        if len(pages) != len(judged.groups):
-            wrong_parts.append(f"the length of '{key}'")
-    # The matrix has a row for each fact and a column for each entity.
-    if row_lengths != [len(judged.entities)] * len(judged.facts):
-        wrong_parts.append("the lengths in 'matrix'")
+    wrong_parts = [part for part, is_part_wrong in is_wrong.items() if is_part_wrong]
     if wrong_parts:
         raise ValueError(f"{', '.join(wrong_parts)}: does not fit the rest of the record")
 
