@@ -91,11 +91,11 @@ def _spellings_of(character: str) -> str:
 
 
 def _in_base64(key: str) -> list[str]:
-    """Return the texts of which one is in every base64 that has the key in it.
+    """Return the texts by which a key is found in base64, whatever is encoded before and after it.
 
-    Base64 writes three bytes as four characters. So there are three texts, depending on whether
-    none, one or two bytes of such a three come before the key. Characters that also hold bits of
-    the neighbours of the key are left out.
+    Base64 writes every three bytes as four characters. The key is therefore written in three ways:
+    none, one or two bytes of a group of three may come before it. Characters that also depend on
+    the bytes before or after the key are left out.
     """
     key_bytes = key.encode()
     parts: list[str] = []

@@ -191,7 +191,11 @@ class _RequestCounter:
         yield _RequestTokens(self._count_tokens(prompt), min(answer_tokens, limit), max_answer)
 
     def _count_words(self, instance: Instance) -> Iterator[_RequestTokens]:
-        """Yield the tokens of a question whose answers are given words, such as yes and no."""
+        """Yield the tokens of a question whose answers are given words, such as yes and no.
+
+        Args:
+            instance: The request: a prompt, the words, and further options (`answers`).
+        """
         prompt, words = instance.args[:2]
         prompt_tokens = self._count_tokens(prompt)
         if self._is_server:
@@ -203,7 +207,12 @@ class _RequestCounter:
             yield _RequestTokens(prompt_tokens + 1, 0, 0)
 
     def _count_scored(self, instance: Instance) -> Iterator[_RequestTokens]:
-        """Yield the tokens of a continuation that is scored in its context."""
+        """Yield the tokens of a continuation that is scored in its context.
+
+        Args:
+            instance: The request: the context, the continuation, and how many tokens the model may
+                see, or None.
+        """
         context, continuation, window = instance.args
         context_tokens = self._count_tokens(context)
         # `hf-tree` reads a context once for all its continuations.
@@ -216,7 +225,12 @@ class _RequestCounter:
         yield _RequestTokens(min(tokens, window or _WINDOW), num_written, num_written)
 
     def _count_rolling(self, instance: Instance) -> Iterator[_RequestTokens]:
-        """Yield the tokens of each window of a text whose perplexity is measured."""
+        """Yield the tokens of each window of a text whose perplexity is measured.
+
+        Args:
+            instance: The request: the text, and the size and the stride of its windows in tokens,
+                or None for the defaults (`rolling`).
+        """
         text, window, stride = instance.args
         longest = window or _WINDOW
         tokens = range(self._count_tokens(text))

@@ -58,9 +58,15 @@ def extend_evaluate() -> None:
 
     @wraps(evaluate)
     def evaluate_with_suite(lm: LM | CachingLM, *arguments: Any, **options: Any) -> object:
+        """Evaluate a model as lm_eval does, with the suite's request types, errors and answers.
+
+        Args:
+            lm: The model, which lm_eval wraps to keep its answers if the run has --use_cache.
+            *arguments: The other arguments of lm_eval's ``evaluate``.
+            **options: Its keyword arguments.
+        """
         model = lm
         store = current_run().answers
-        # With --use_cache, lm_eval wraps the model.
         if isinstance(lm, CachingLM):
             model = lm.lm
             if store is None:
@@ -153,6 +159,7 @@ def _know_suite_stderrs(lm_eval_stderr: StderrOfMetric) -> StderrOfMetric:
     """Return lm_eval's function for standard errors, which also knows the suite's aggregations."""
 
     def stderr_for_metric(metric: object, *arguments: Any, **options: Any) -> object:
+        """Return the function that computes a standard error from rows; None if there is none."""
         if not isinstance(metric, Aggregation):
             return lm_eval_stderr(metric, *arguments, **options)
         if metric.stderr is None:

@@ -34,11 +34,15 @@ def waits_for_busy_server(lm: "TemplateAPI") -> Iterator[None]:
     Args:
         lm: The client.
     """
-    around = _Waits(lm).around
+    waits = _Waits(lm)
     client_logger = logging.getLogger("lm_eval.models.api_models")
     client_logger.addFilter(_is_about_more_than_a_try)
     try:
-        with replaced(lm, model_call=around(lm.model_call), amodel_call=around(lm.amodel_call)):
+        with replaced(
+            lm,
+            model_call=waits.retry_while_busy(lm.model_call),
+            amodel_call=waits.retry_while_busy(lm.amodel_call),
+        ):
             yield
     finally:
         client_logger.removeFilter(_is_about_more_than_a_try)
@@ -58,8 +62,12 @@ class _Waits:
         self._is_over = False  # whether a request has waited in vain, so that none waits any more
         self._logged: set[int | None] = set()  # the HTTP statuses of errors that were logged
 
-    def around(self, call: Callable[..., Any]) -> Callable[..., Any]:
-        """Return a method of the client, sync or async, that now waits while the server is busy."""
+    def retry_while_busy(self, call: Callable[..., Any]) -> Callable[..., Any]:
+        """Wrap a method of the client, so that it waits and tries again while the server is busy.
+
+        Args:
+            call: The method, sync or async, which sends a request.
+        """
         # Only clients of servers need this package, which lm_eval installs with them.
         import tenacity
 
@@ -120,7 +128,16 @@ def explained_failures(model: str, base_url: str) -> Iterator[None]:
 
 
 def _explain(error: Exception, model: str, base_url: str) -> str:
-    """Return what went wrong and what to do; empty if the error may be a defect of a program."""
+    """Explain an error of the evaluated model in one line that says what to do.
+
+    Args:
+        error: The error.
+        model: The model class, from lm_eval's ``--model``.
+        base_url: The address of the model's server; empty for a local model.
+
+    Returns:
+        The line; empty if the error may be a defect of a program, which needs a traceback.
+    """
     # Classes are compared by name, so that their packages need not be imported here.
     if type(error).__name__ == "OutOfMemoryError":
         return (

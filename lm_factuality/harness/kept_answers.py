@@ -477,7 +477,15 @@ class Keeper:
         self._store.update(texts)
 
     def _hash(self, method: str, request: Sequence[Any]) -> str:
-        """Return a hash of the model and a request; empty if JSON cannot hold it, as images."""
+        """Return a hash of the model and a request, under which its answer is kept.
+
+        Args:
+            method: The kind of request, such as ``loglikelihood``.
+            request: The arguments of the request.
+
+        Returns:
+            64 hexadecimal digits; empty if JSON cannot hold an argument, such as an image.
+        """
         try:
             text = json.dumps([self._identity, method, request], sort_keys=True)
         except TypeError:
@@ -559,7 +567,12 @@ class Keeper:
         sys.modules["torch"].manual_seed(int(_digest(text.encode())[:15], 16))
 
     def _token_batches(self, requests: Sequence[TokenRequest]) -> Batches:
-        """Divide requests in tokens into batches as the model itself would, the longest first."""
+        """Divide requests in tokens into batches as the model itself would, the longest first.
+
+        Args:
+            requests: The requests: a key of lm_eval's, then the token ids of context and
+                continuation.
+        """
         split = getattr(self._lm, SPLIT_METHOD, None)
         split_indices: list[list[int]] | None = split(requests) if split else None
         if split_indices is not None:
@@ -588,7 +601,12 @@ class Keeper:
         return Batches(batches, size if is_found else None)
 
     def _text_batches(self, requests: Sequence[Sequence[Any]]) -> Batches:
-        """Divide requests in text into batches with the same options, the longest first."""
+        """Divide requests in text into batches with the same options, the longest first.
+
+        Args:
+            requests: The arguments of each request: a text, and options such as ``{"until":
+                ["."]}``.
+        """
         if not requests:
             return Batches([])
         indices_by_options: dict[str, list[int]] = defaultdict(list)

@@ -124,6 +124,10 @@ def read_records(
 def _existing_data_file(config: Mapping[str, Any], expected: str) -> Path:
     """Return the file under ``dataset_path`` of a YAML, after checking that it exists.
 
+    Args:
+        config: The YAML. A relative path starts from its folder.
+        expected: A description of the file for the error, such as ``a table``.
+
     Raises:
         ConfigError: There is no such file.
     """

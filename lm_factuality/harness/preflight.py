@@ -271,7 +271,12 @@ def _open_client(server: _Server) -> httpx.Client:
 
 
 def _ask_for_one_token(client: httpx.Client, server: _Server, needs_scores: bool) -> httpx.Response:
-    """Ask the server for one token, and for the scores of a prompt if a task needs them.
+    """Ask the server for one token, as the run will ask it for texts or scores.
+
+    Args:
+        client: The HTTP client.
+        server: The server, whose kind of API decides the form of the request.
+        needs_scores: Whether to ask for the log-probabilities of the prompt too.
 
     Raises:
         ModelError: No server answers.
@@ -351,7 +356,13 @@ def _problem_of(reply: httpx.Response, server: _Server, served_models: Sequence[
 
 
 def _message_of(reply: httpx.Response, key: str) -> str:
-    """Return the message in a server's reply, without the key, as a text that is safe to print."""
+    """Return the message in a server's reply, without the key, as a text that is safe to print.
+
+    Args:
+        reply: The reply. ``{"error": {"message": "No such model"}}`` gives ``No such model``. A
+            reply without such a field is quoted as it is, up to 200 characters.
+        key: The key, which some servers repeat in their messages.
+    """
     try:
         content = reply.json()
     except ValueError:
@@ -365,6 +376,11 @@ def _message_of(reply: httpx.Response, key: str) -> str:
 
 def _check_reply(reply: httpx.Response, server: _Server, needs_scores: bool) -> None:
     """Check that a reply has the form of an OpenAI-compatible server.
+
+    Args:
+        reply: The reply to the request for one token.
+        server: The server.
+        needs_scores: Whether the reply must have the log-probabilities of the prompt.
 
     Raises:
         ModelError: It has not, or it lacks the log-probabilities of the prompt.

@@ -58,6 +58,7 @@ def reported_requests(
         num_answered += number
 
     def count_and_add(*arguments: object) -> None:
+        """Count an answer that the model reports to its cache hook, and pass it on."""
         count(1)
         add_partial(*arguments)
 
@@ -66,6 +67,7 @@ def reported_requests(
         num_passes += 1
 
     def describe(seconds: float) -> str:
+        """Describe how far the requests are, so many seconds after the start."""
         # Answers that were kept on disk take no time.
         num_kept = getattr(hook, "num_kept", 0) - num_kept_before
         num_asked = max(1, num_requests - num_kept)

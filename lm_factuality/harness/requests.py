@@ -341,7 +341,10 @@ def _to_result(answer: Answer, num_tokens: int | None, truncated: bool) -> Score
 
 
 def _longest_input(lm: TemplateLM) -> int:
-    """Return how many tokens of context and continuation together a backend keeps."""
+    """Return how many tokens of context and continuation together a model takes.
+
+    With an input of 1,024 tokens, for example, lm_eval's ``hf`` takes 1,025.
+    """
     if is_a(lm, "HFLM"):
         # transformers needs no input for the last token, which is only predicted.
         return int(lm.max_length) + 1
@@ -463,7 +466,12 @@ def server_is_gone(reason: str) -> ModelError:
 
 
 def _score_without_tokenizer(lm: LM, requests: Sequence[Instance]) -> list[ScoredContinuation]:
-    """Score continuations with lm_eval's own request type, and warn that tokens are not counted."""
+    """Score continuations with lm_eval's own request type, and warn that tokens are not counted.
+
+    Args:
+        lm: A model that takes texts, and shows no tokenizer.
+        requests: The arguments of each are the context, the continuation and the window.
+    """
     logger.warning(
         "factor_acc is absent: %s shows no tokenizer, so the tokens of a completion cannot be"
         " counted; acc and acc_bytes are reported",

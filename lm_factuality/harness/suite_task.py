@@ -530,10 +530,14 @@ def _row_problems(
 
 
 def _first_row_requests(requests: Sequence[Instance]) -> list[tuple[str, str]]:
-    """Return the (context, continuation) of each request of the first row, for display.
+    """Return the context and the continuation of each request of the first row, for display.
 
-    Contexts are shortened. The continuation is empty for requests that have none, such as
-    generations.
+    Args:
+        requests: All requests of a task, row by row.
+
+    Returns:
+        Pairs such as ``("... Bob was born in", " Ohio.")``, of which long contexts are shortened. A
+        request for a text, which has no continuation, gives an empty one.
     """
     pairs = []
     for request in requests:

@@ -113,7 +113,12 @@ def clustered_mean(
     clusters: Sequence[Hashable] | None = None,
     weights: Sequence[float] | None = None,
 ) -> ClusteredMean | None:
-    """Compute a mean over clusters with its variance. The arguments are those of `mean_interval`.
+    """Compute a mean over clusters with its variance.
+
+    Args:
+        values: The value of each row. Unscored rows are None and are left out.
+        clusters: The cluster of each row, such as its document. None: every row is independent.
+        weights: How much each row counts relative to the others. None: all rows count the same.
 
     Returns:
         The mean, or None if fewer than two clusters have a weight, or a number is not finite.

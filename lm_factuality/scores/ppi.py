@@ -224,6 +224,10 @@ def _merge_small_strata(units: Units) -> Numbers:
     One label shows no variance, so the units of such a stratum join the largest of the other
     strata, which they change the least.
 
+    Args:
+        units: All units. A stratum of 40 units with one label, for example, is merged, and a
+            stratum of one unit with one label is not.
+
     Returns:
         The number of each unit's stratum, from 0 without gaps. It is 0 if all units are labelled.
     """

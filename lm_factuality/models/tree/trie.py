@@ -184,6 +184,8 @@ class _TrieBuilder:
     def add(self, tokens: Ints) -> Ints:
         """Add an input and return the position of each of its tokens.
 
+        After the input [5, 6, 7] with the positions [0, 1, 2], the input [5, 8] gets [0, 3].
+
         Args:
             tokens: The tokens of the input, which must not sort before those of the last one.
 
