@@ -63,7 +63,8 @@ def main(arguments: Sequence[str] | None = None) -> int:
     if options.only:
         parts = [part for part in parts if part.area in options.only]
     outcomes = try_parts(parts, options.record)
-    return report(parts, outcomes, core["equivalent"])
+    equivalent = {entry["mutant"]: entry["reason"] for entry in core["equivalent"]}
+    return report(parts, outcomes, equivalent)
 
 
 def draw(parts: Sequence[dict[str, Any]], seed: str) -> Iterator[Part]:

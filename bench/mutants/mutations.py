@@ -136,7 +136,7 @@ def _is_unchanged(node: ast.AST) -> bool:
     match node:
         case ast.JoinedStr() | ast.Import() | ast.ImportFrom():
             return True
-        case ast.Expr(value=ast.Constant()) | ast.keyword(arg="strict"):
+        case ast.Expr(value=ast.Constant()) | ast.keyword(arg="strict" | "leave"):
             return True
         case ast.If(test=ast.Name(id="TYPE_CHECKING")):
             return True

@@ -206,6 +206,15 @@ def test_a_store_whose_lock_files_cannot_be_read_is_not_opened(store_path: Path)
     assert psutil.Process().num_fds() == num_open_files
 
 
+def test_opening_a_store_deletes_the_lock_files_of_killed_processes(store_path: Path):
+    lock_file = store_path.with_name("answers.sqlite.killed.lock")
+    lock_file.parent.mkdir()
+    lock_file.touch()
+
+    with closing(AnswerStore(store_path)):
+        assert not lock_file.exists()
+
+
 def test_the_file_holds_what_an_answer_has_as_plain_text(store_path: Path):
     with closing(AnswerStore(store_path)) as store:
         store.put("k1", FINE)

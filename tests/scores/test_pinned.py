@@ -47,7 +47,7 @@ NUM_SAMPLES = 4
 def make_sample(number: int) -> dict[str, Any]:
     """Make the rows of a sample: values, clusters, weights and counts, with labels for some."""
     random = np.random.default_rng(number)
-    num_rows = (12, 60, 25, 40)[number]
+    num_rows = (12, 60, 120, 40)[number]
     clusters = [
         random.integers(4, size=num_rows),
         random.integers(15, size=num_rows),
@@ -147,8 +147,12 @@ def comparisons_of(sample: dict[str, Any]) -> dict[str, Any]:
     return {
         "flips of whole numbers": flip_test(values - others + sample["people"]),
         "flips of any numbers": flip_test(values - sample["judged"] * math.pi + 0.5),
+        # As many as all choices of signs are tried for, and one more. Sample 0 has fewer.
+        "flips of 18 numbers": flip_test(values[:18] - sample["judged"][:18] * math.pi + 0.6),
+        "flips of 19 numbers": flip_test(values[:19] - sample["judged"][:19] * math.pi + 0.6),
         "flips of few numbers": flip_test(values[few] * math.pi - others[few] + 0.3),
         "swaps of many": swap_test(counts, other_counts, harmonic_mean),
+        "swaps of 10": swap_test(counts[:10], other_counts[:10], harmonic_mean),
         "swaps of few": swap_test(counts[few], other_counts[few], harmonic_mean),
         "kappa": [kappa.value, kappa.low, kappa.high],
         "fleiss": fleiss_kappa(pairs),
@@ -169,6 +173,13 @@ def compute() -> dict[str, Any]:
         for name, result in results.items():
             values = [] if result is None else np.ravel(result).astype(float).tolist()
             numbers[f"{name}, sample {number}"] = values
+
+    # In each bin exactly as many of 20 choices are true as the probability says.
+    probabilities = np.repeat((np.arange(10) + 0.5) / 10, 20)
+    is_true = np.tile(np.arange(20), 10) < 20 * probabilities
+    numbers["calibration interval of a lucky model"] = list(
+        calibration_interval(probabilities, is_true)
+    )
     return numbers
 
 

@@ -346,3 +346,9 @@ def test_results_count_the_flagged_segments_of_responses_with_a_verdict():
     (score,) = (score for score in SCORES if score.name == "flagged")
 
     assert score.aggregation([[1, 3], None, [], [2]]) == 3.0
+
+
+def test_more_rows_without_a_verdict_or_references_are_worse():
+    worse_if_higher = {score.name for score in SCORES if score.higher_is_better is False}
+
+    assert {"unscored", "unscored_math", "without_references"} <= worse_if_higher
