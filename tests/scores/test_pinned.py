@@ -123,6 +123,9 @@ def corrections_of(sample: dict[str, Any]) -> dict[str, Any]:
         "corrected": corrected_mean(judged, labels),
         "corrected by document": corrected_mean(judged, labels, clusters.tolist()),
         "corrected by stratum": corrected_mean(judged, labels, None, strata.tolist()),
+        # Labels that all agree with the judge leave room for errors that they do not show.
+        "corrected by agreement": corrected_mean(sample["people"], labels, None, strata.tolist()),
+        "corrected by agreement on few": corrected_mean(sample["people"] * (judged > 0.5), labels),
         "corrected share": correct_by_labels(
             units, lambda sums: (sums[0] + sums[1]) / (2 * sums[2]), 0.0, 1.0
         ),

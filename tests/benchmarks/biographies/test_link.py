@@ -152,6 +152,13 @@ def test_hungarian_linking_gives_equally_good_entities_by_preference(preference)
     assert link_one_to_one(counts, preference) == preference[:2]
 
 
+@pytest.mark.parametrize("preference", itertools.permutations(range(3)))
+def test_no_preference_costs_a_supported_fact(preference):
+    counts = np.array([[5, 0, 1], [0, 4, 3]])
+
+    assert link_one_to_one(counts, preference) == (0, 1)
+
+
 def test_hungarian_linking_leaves_a_group_without_the_entity_that_supports_nothing():
     counts = np.array([[2, 0], [1, 0]])
 
