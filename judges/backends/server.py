@@ -165,17 +165,32 @@ class Server:
             RetryableError: The same request may succeed later.
             BackendDownError: No request of this judge can succeed.
         """
+        whole_body = request_body(request, self._config)
+        all_refused = self._refused.union(refused)
+        answer = self._post(without_options(whole_body, all_refused), bill, all_refused)
+        if answer.error is not None:
+            return answer
+
+        self._remember(refused)
+        # An option that this request never had does not matter to its answer.
+        left_out = tuple(sorted(all_refused.intersection(whole_body)))
+        bill.answer = replace(answer, left_out=left_out or None)
+        return bill.answer
+
+    def _post(self, body: dict[str, Any], bill: Bill, refused: Collection[str]) -> Answer:
+        """Send the body of a request, and tell apart what may go wrong.
+
+        The arguments, the answer and the errors are those of `call`.
+        """
         from openai import APIConnectionError, APIStatusError, APITimeoutError
 
         config = self._config
+        # Another thread may close the server in the meantime.
         client = self._client
         assert client is not None, "connect() comes before call()"
-        whole_body = request_body(request, config)
-        all_refused = self._refused.union(refused)
-        body = without_options(whole_body, all_refused)
         try:
             reply_text = client.post(_PATHS[config.endpoint], cast_to=str, body=body)
-            answer = parse_reply(reply_text, config.endpoint, self._mask)
+            return parse_reply(reply_text, config.endpoint, self._mask)
         except TooLongReplyError as error:
             bill.answer = error.usage_only
             return Answer(None, error=str(error))
@@ -187,7 +202,7 @@ class Server:
             # Servers charge nothing for a request that they reject. After a timeout of a gateway,
             # the model may go on, so the call counts at its highest price.
             bill.is_free = error.status_code not in _TIMEOUT_STATUSES
-            option = refused_option(error.status_code, self._message_of(error), body, all_refused)
+            option = refused_option(error.status_code, self._message_of(error), body, refused)
             if option:
                 raise OptionRefusedError(option) from None
             return self._handle_status(error)
@@ -202,12 +217,6 @@ class Server:
             bill.is_free = type(error.__cause__).__name__ == "ConnectError"
             reason = _quoted(self._mask.text(f"connection failed: {error.__cause__}"))
             raise RetryableError(reason, is_unreachable=bill.is_free) from None
-
-        self._remember(refused)
-        # An option that this request never had does not matter to its answer.
-        left_out = tuple(sorted(all_refused.intersection(whole_body)))
-        bill.answer = replace(answer, left_out=left_out or None)
-        return bill.answer
 
     def _remember(self, refused: Collection[str]) -> None:
         """Send later requests without options, and say so once for each."""

@@ -250,7 +250,8 @@ def _is_about_other_sex(alignment: _Alignment) -> bool:
 
 def _sexes(words: Sequence[Word]) -> list[int]:
     """Return the sexes of the pronouns among some words: 0 for ``he``, 1 for ``her``."""
-    return [sex for sex, pronouns in enumerate(_PRONOUNS) if stems_of(words) & pronouns]
+    stems = stems_of(words)
+    return [sex for sex, pronouns in enumerate(_PRONOUNS) if stems & pronouns]
 
 
 def _to_contradiction(passage: int, difference: _Difference) -> Contradiction:
@@ -381,7 +382,7 @@ def _opposite_words(alignment: _Alignment) -> _Difference | None:
 
 
 def _different_names(alignment: _Alignment) -> _Difference | None:
-    """Find names of the claim of which the sentence has another one in the same place."""
+    """Find the names that only one of claim and sentence has, if two are in the same place."""
     claim_names = tuple(filter(_is_name, alignment.claim_only))
     sentence_names = tuple(filter(_is_name, alignment.sentence_only))
     for claim_word, sentence_word in product(claim_names, sentence_names):
