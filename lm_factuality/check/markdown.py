@@ -232,30 +232,31 @@ def plain_text(raw: str, offsets: Sequence[int]) -> PlainText:
     pieces: list[str] = []
     kept_offsets = array("l")
 
-    def keep(piece: str, piece_offsets: Sequence[int]) -> None:
-        pieces.append(piece)
-        kept_offsets.extend(piece_offsets)
-
-    def ends_in_space() -> bool:
-        return not pieces or pieces[-1].endswith(" ")
+    def keep_part(start: int, end: int) -> None:
+        """Keep a part of the block as it is."""
+        if start < end:
+            pieces.append(raw[start:end])
+            kept_offsets.extend(offsets[start:end])
 
     position = 0
     for match in _MARKUP.finditer(raw):
-        if match.start() > position:
-            keep(raw[position : match.start()], offsets[position : match.start()])
+        keep_part(position, match.start())
         position = match.end()
         kind = match.lastgroup
-        if kind == "space":
-            if not ends_in_space():
-                keep(" ", offsets[match.start() : match.start() + 1])
-        elif kind == "entity":
-            character = html.unescape(match[0])
-            keep(character, [offsets[match.start()]] * len(character))
+        replacement = ""
+        if kind == "entity":
+            replacement = html.unescape(match[0])
+        elif kind == "space":
+            # White space at the beginning, or after other white space, is left out.
+            is_needed = pieces and not pieces[-1].endswith(" ")
+            replacement = " " if is_needed else ""
         elif kind is not None:
-            start, end = match.span(kind)
-            keep(raw[start:end], offsets[start:end])
-    if position < len(raw):
-        keep(raw[position:], offsets[position : len(raw)])
+            # The text of code or the escaped character, which is a part of the markup.
+            keep_part(*match.span(kind))
+        if replacement:
+            pieces.append(replacement)
+            kept_offsets.extend([offsets[match.start()]] * len(replacement))
+    keep_part(position, len(raw))
     text = "".join(pieces)
     stripped = text.rstrip()
     return PlainText(stripped, kept_offsets[: len(stripped)])
