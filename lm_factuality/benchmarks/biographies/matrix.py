@@ -234,15 +234,8 @@ def judge_pairs(
     Raises:
         BackendDownError: The judge cannot be reached. Answers received so far are kept.
     """
-    judgements: dict[PairKey, Judgement] = {}
-    pairs_to_ask: dict[PairKey, FactPair] = {}
-    # A fact without a page is not asked about, since its judgement is known.
-    for key, pair in pairs.items():
-        if pair.preset_judgement is None:
-            pairs_to_ask[key] = pair
-        else:
-            judgements[key] = pair.preset_judgement
-
+    judgements = _preset_judgements(pairs)
+    pairs_to_ask = {key: pair for key, pair in pairs.items() if key not in judgements}
     # An answer of one word fits one pair only, so log-probabilities come before pages.
     if judge.config.verdicts == "logprobs":
         ask = _judge_pairs_by_logprobs
@@ -251,6 +244,15 @@ def judge_pairs(
     else:
         ask = judge_pairs_singly
     return judgements | ask(judge, pairs_to_ask, folder)
+
+
+def _preset_judgements(pairs: Mapping[PairKey, FactPair]) -> dict[PairKey, Judgement]:
+    """Return the judgements that are known without the judge, since there are no passages."""
+    return {
+        key: pair.preset_judgement
+        for key, pair in pairs.items()
+        if pair.preset_judgement is not None
+    }
 
 
 def reads_pages(judge: Judge) -> bool:
@@ -284,10 +286,7 @@ def judge_own_pages_first(
     Returns:
         The judgement of each pair that was judged. The other pairs are left out.
     """
-    judgements: dict[PairKey, Judgement] = {}
-    for key, pair in pairs.items():
-        if pair.preset_judgement is not None:
-            judgements[key] = pair.preset_judgement
+    judgements = _preset_judgements(pairs)
     if reads_pages(judge):
         first_pairs = _pairs_to_ask_first(judge, _open_pairs(pairs, judgements, own_keys), own_keys)
         judgements |= _judge_pages(judge, first_pairs, own_keys)

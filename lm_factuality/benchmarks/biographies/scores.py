@@ -185,7 +185,10 @@ def score_biography(
         "unscored": outcomes.count("unscored"),
         "unscored_grouped": unscored_grouped,
         "candidates": len(judged.entities),
-        "without_page": _count_entities_without_page(judged),
+        # Each column of the matrix has the judgements by the page of one entity.
+        "without_page": sum(
+            all(map(is_without_page, column)) for column in zip(*judged.matrix, strict=True)
+        ),
     }
 
 
@@ -258,13 +261,6 @@ def _count_biographies_and_entities(judged: JudgedBiography, protocol: Protocol)
     num_biographies = len(judged.groups) or None
     kind = None if num_biographies is None else response_type(num_biographies, num_entities)
     return {"num_biographies": num_biographies, "num_entities": num_entities, "kind": kind}
-
-
-def _count_entities_without_page(judged: JudgedBiography) -> int:
-    """Count the candidate entities whose pages could not be found."""
-    # Each column holds the judgements by the page of one entity.
-    columns = zip(*judged.matrix, strict=True)
-    return sum(all(map(is_without_page, column)) for column in columns)
 
 
 def outcome_by_any_page(row: Sequence[Judgement]) -> Outcome:
@@ -675,15 +671,11 @@ def count_responses(records: Sequence[Verdict]) -> JsonObject:
         # How many candidates have no page, and how many responses have no candidate with one.
         "without_page": {
             "candidates": total("without_page"),
-            "responses": sum(_lacks_every_page(scores) for scores in scored_responses),
+            "responses": sum(
+                0 < scores["candidates"] == scores["without_page"] for scores in scored_responses
+            ),
         },
     }
-
-
-def _lacks_every_page(scores: BiographyScores) -> bool:
-    """Return whether a response has candidate entities, but none of them has a page."""
-    num_candidates: int = scores["candidates"]
-    return num_candidates > 0 and num_candidates == scores["without_page"]
 
 
 def _shorten_reason(reason: str | None) -> str | None:

@@ -209,9 +209,7 @@ class LongForm(AmbigBio):
             entity, otherwise one pair. A pair without passages has a preset judgement, so the judge
             is not asked about it.
         """
-        # `kind` is the word for entities that share a name, and empty if none do.
-        has_one_subject = not self.kind
-        if has_one_subject:
+        if not self.has_namesakes:
             return self._pairs_about_one_subject(judged)
 
         # The pairs of a biography lack the question, which the prompts for long answers show.
@@ -419,7 +417,11 @@ def sample_row(result: TaskResult, sample: Sample) -> SampleRow:
     is_unscored = f1 is None or bool(record["unscored"])
 
     detail = report_detail(judged, record["unscored"])
-    detail["reasons"] = [_first_reason(judgements) for judgements in judged.matrix]
+    # The first reason that the judge gave for each fact.
+    detail["reasons"] = [
+        next((judgement.reason for judgement in judgements if judgement.reason), "")
+        for judgements in judged.matrix
+    ]
     return SampleRow(
         key=row_key(sample, doc["index"], doc["question"]),
         # Prompts are independent, so each is a cluster of its own in standard errors.
@@ -468,14 +470,6 @@ def _report_outcome(judged: JudgedBiography, is_unscored: bool) -> str:
         return "unscored"
     has_unsupported_fact = FactTally.from_judged(judged).not_supported > 0
     return "wrong" if has_unsupported_fact else "right"
-
-
-def _first_reason(judgements: Sequence[Judgement]) -> str:
-    """Return the first reason that the judge gave for a fact, or an empty text."""
-    for judgement in judgements:
-        if judgement.reason:
-            return judgement.reason
-    return ""
 
 
 BENCHMARK = judged_benchmark(

@@ -429,7 +429,17 @@ def _document_passages(
         passages = [passage for passage in cells.passages if passage.text.strip()]
         return tuple(RetrievedPassage(passage.title, passage.text) for passage in passages)
     if isinstance(knowledge, Knowledge):
-        return _passages_by_titles(knowledge, cells.title)
+        if not cells.title:
+            raise ValueError(
+                "no title: pages are found by title, so metadata.columns.title has to name the"
+                " column with it"
+            )
+        return tuple(
+            RetrievedPassage(title, text)
+            for title in cells.title
+            # `passages` returns None if there is no page. The facts about it then stay unscored.
+            for text in knowledge.passages(title) or ()
+        )
     # The responses are about one subject each. A search for each fact, which comes later, finds
     # better passages.
     if not metadata.entities:
@@ -439,28 +449,3 @@ def _document_passages(
     query = " ".join(cells.title) or question
     (hits,) = knowledge.retrieve([query], metadata.passages)
     return tuple(RetrievedPassage(hit.passage.title, hit.passage.text) for hit in hits)
-
-
-def _passages_by_titles(
-    knowledge: Knowledge, titles: Sequence[str]
-) -> tuple[RetrievedPassage, ...]:
-    """Return all passages of the pages with the given titles.
-
-    Args:
-        knowledge: The pages.
-        titles: The titles of a row.
-
-    Raises:
-        ValueError: There is no title.
-    """
-    if not titles:
-        raise ValueError(
-            "no title: pages are found by title, so metadata.columns.title has to name the"
-            " column with it"
-        )
-    passages = []
-    for title in titles:
-        # `passages` returns None if there is no page. The facts about it then stay unscored.
-        for text in knowledge.passages(title) or ():
-            passages.append(RetrievedPassage(title, text))
-    return tuple(passages)
