@@ -183,8 +183,13 @@ def with_finite_numbers(row: SampleRow) -> SampleRow:
         # number_of returns None for NaN and infinity.
         if all(number_of(count) is not None for count in counts):
             finite_counts[score_name] = counts
-    doc, detail, margin = finite_json([row.doc, row.detail, row.margin])
-    return replace(row, doc=doc, detail=detail, margin=margin, score_counts=finite_counts)
+    return replace(
+        row,
+        doc=finite_json(row.doc),
+        detail=finite_json(row.detail),
+        margin=finite_json(row.margin),
+        score_counts=finite_counts,
+    )
 
 
 def finite_json(value: JsonValue) -> JsonValue:

@@ -353,7 +353,7 @@ def _is_deeper(content: object, limit: int) -> bool:
     """
     level = [content]
     for _ in range(limit):
-        next_level = []
+        next_level: list[object] = []
         for parent in level:
             for child in _children(parent):
                 # Most values have nothing inside them, and a samples file has millions.

@@ -69,19 +69,6 @@ class _KeptSample(NamedTuple):
     """The metrics that the file states, by name."""
 
 
-class _RecomputedRow(NamedTuple):
-    """The metrics of a row that follow from its sample."""
-
-    doc_id: object
-    """lm_eval's number of the row."""
-
-    metrics: Mapping[str, Any]
-    """The metrics by name."""
-
-    problem: str | None
-    """How the file contradicts itself about this row, or None if it does not."""
-
-
 def recompute(task: TaskResult, samples: Iterable[Mapping[str, Any]] | None = None) -> Recomputed:
     """Compute the scores of a task again from its samples.
 
@@ -110,9 +97,31 @@ def recompute(task: TaskResult, samples: Iterable[Mapping[str, Any]] | None = No
         samples = read_samples(task.samples)
 
     kept_samples = _keep_samples(benchmark, task, samples)
-    rows = _recompute_rows(benchmark, task, kept_samples)
+    # The metrics of a row can depend on the others. In FACTOR, for example, a row has a metric for
+    # each error type that occurs in any row.
     with _sample_errors(task.task):
-        return _aggregate(benchmark, rows)
+        rescorer = benchmark.scoring.make_rescorer(task, [sample.row for sample in kept_samples])
+
+    values_by_name: dict[str, list[Any]] = defaultdict(list)
+    changed_rows = []
+    for sample in kept_samples:
+        with _sample_errors(f"{task.task}, doc_id {sample.doc_id}"):
+            # A sample can state a verdict that does not follow from the judge's output in it.
+            problem = rescorer.record_problem(sample.row)
+            metrics = rescorer.row_metrics(sample.row)
+        # One problem per row is reported, the verdict's before that of a metric.
+        if problem is None:
+            problem = _metric_problem(metrics, sample.logged_metrics)
+        if problem is not None:
+            changed_rows.append(f"doc_id {sample.doc_id}: {problem}")
+        for name, value in metrics.items():
+            values_by_name[name].append(value)
+    # If someone changed many rows, the first ones and their number are enough.
+    if len(changed_rows) > _MOST_CHANGED_ROWS:
+        count = f"... {len(changed_rows)} rows in all"
+        changed_rows = [*changed_rows[:_MOST_CHANGED_ROWS], count]
+    with _sample_errors(task.task):
+        return _aggregate(benchmark, values_by_name, changed_rows)
 
 
 def _keep_samples(
@@ -141,37 +150,6 @@ def _keep_samples(
     return kept_samples
 
 
-def _recompute_rows(
-    benchmark: Benchmark, task: TaskResult, samples: Sequence[_KeptSample]
-) -> list[_RecomputedRow]:
-    """Compute the metrics of every row again, and compare them with those in the file.
-
-    Args:
-        benchmark: The benchmark of the task.
-        task: The task.
-        samples: All samples of the task.
-
-    Raises:
-        DataError: A sample is not as this task writes it.
-    """
-    # The metrics of a row can depend on the others. In FACTOR, for example, a row has a metric for
-    # each error type that occurs in any row.
-    with _sample_errors(task.task):
-        rescorer = benchmark.scoring.make_rescorer(task, [sample.row for sample in samples])
-
-    rows = []
-    for sample in samples:
-        with _sample_errors(f"{task.task}, doc_id {sample.doc_id}"):
-            # A sample can state a verdict that does not follow from the judge's output in it.
-            problem = rescorer.record_problem(sample.row)
-            metrics = rescorer.row_metrics(sample.row)
-        # One problem per row is reported, the verdict's before that of a metric.
-        if problem is None:
-            problem = _metric_problem(metrics, sample.logged_metrics)
-        rows.append(_RecomputedRow(sample.doc_id, metrics, problem))
-    return rows
-
-
 def _metric_problem(metrics: Mapping[str, object], logged: Mapping[str, object]) -> str | None:
     """Name the first metric of a row that the file states differently, or return None."""
     # A metric may also have been added to the file, or removed from it.
@@ -181,21 +159,21 @@ def _metric_problem(metrics: Mapping[str, object], logged: Mapping[str, object])
     return None
 
 
-def _aggregate(benchmark: Benchmark, rows: Sequence[_RecomputedRow]) -> Recomputed:
+def _aggregate(
+    benchmark: Benchmark,
+    values_by_name: Mapping[str, Sequence[Any]],
+    changed_rows: Sequence[str],
+) -> Recomputed:
     """Combine the metrics of all rows into the scores of the task.
 
     Args:
         benchmark: The benchmark, which declares how each score is aggregated.
-        rows: All rows of the task.
+        values_by_name: The values of all rows, by the name of the metric.
+        changed_rows: What `Recomputed` says about changed rows.
 
     Raises:
         ValueError: A row has a metric that the benchmark does not declare.
     """
-    values_by_name: dict[str, list[Any]] = defaultdict(list)
-    for row in rows:
-        for name, value in row.metrics.items():
-            values_by_name[name].append(value)
-
     metrics = {}
     stderrs = {}
     intervals = {}
@@ -212,11 +190,7 @@ def _aggregate(benchmark: Benchmark, rows: Sequence[_RecomputedRow]) -> Recomput
             if interval is not None:
                 intervals[name] = interval
 
-    # If someone changed many rows, the first ones and their number are enough.
-    changed = [f"doc_id {row.doc_id}: {row.problem}" for row in rows if row.problem is not None]
-    if len(changed) > _MOST_CHANGED_ROWS:
-        changed = [*changed[:_MOST_CHANGED_ROWS], f"... {len(changed)} rows in all"]
-    return Recomputed(metrics, stderrs, intervals, tuple(changed))
+    return Recomputed(metrics, stderrs, intervals, tuple(changed_rows))
 
 
 @contextmanager
