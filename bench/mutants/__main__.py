@@ -116,7 +116,9 @@ def try_parts(parts: Sequence[Part], record: Path) -> dict[str, str]:
                 entry = {"mutant": mutant.name, "outcome": outcome, "test": killed_by}
                 file.write(json.dumps(entry) + "\n")
                 file.flush()
-                sys.stderr.write(f"{done}/{total} {outcome} {seconds} s {mutant.name}\n")
+                sys.stderr.write(
+                    f"{done}/{total} {outcome} {seconds} s {mutant.name} {killed_by}\n"
+                )
     return outcomes
 
 

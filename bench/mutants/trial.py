@@ -82,7 +82,12 @@ def measure(files: Sequence[str], folder: Path) -> Tests:
             sys.stderr.write(f"left out, since it fails or is slow: {name}\n")
         else:
             costs[name] = cost
-    return Tests(files, costs)
+    # What hangs or fails in a process with these imports would kill each mutant.
+    tests = Tests(files, costs)
+    ended, report = _fork(None, tests, folder, timeout=10 + 3 * _MOST)
+    if not ended or report.get("exit") != pytest.ExitCode.OK:
+        raise RuntimeError(f"{', '.join(files)}: some tests fail in a forked process")
+    return tests
 
 
 def try_mutant(mutant: Mutant, tests: Tests, folder: Path) -> tuple[str, str]:
@@ -147,7 +152,7 @@ def _run_tests(mutant: Mutant | None, tests: Tests, folder: Path, path: Path) ->
         options += ["-x", f"--timeout={2 * _SLOW}"]
         _replace_code(mutant)
     exit_code = pytest.main([*options, *tests.files], plugins=[recorder])
-    modules = [] if mutant else _foreign_modules()
+    modules = [] if tests.costs else _foreign_modules()
     report = {
         "exit": int(exit_code),
         "costs": recorder.costs,

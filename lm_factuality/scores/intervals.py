@@ -39,7 +39,7 @@ MIN_CLUSTERS = 5
 """Intervals of fewer clusters are so wide that tables show only them, and not the score."""
 
 _ROUNDING = 1e-12  # a variance below this share of the squared scale is rounding
-_MAX_STDERR = 1e100  # no score has one so large, but a file may hold any number
+_MAX_STDERR = 1e70  # a file may hold any number, whose fourth power must not overflow
 _MAX_EXPONENT = 700.0  # exp() of more than 709 overflows
 _NUM_NODES = 40  # of Gauss and Legendre's rule for the integral of Student's t
 _MAX_STEPS = 50  # of Newton's method, which takes three to ten

@@ -12,14 +12,17 @@ from hypothesis import strategies as st
 from scipy.stats import binomtest, norm, t, ttest_1samp
 
 from lm_factuality.scores.intervals import (
+    ClusteredMean,
     Interval,
     accuracy_interval,
     balanced_accuracy_interval,
     clustered_mean,
+    count_detection_clusters,
     difference_interval,
     f1_interval,
     has_few_clusters,
     interval_from_stderr,
+    interval_of_mean,
     mean_interval,
     mean_of_counts,
     perplexity_interval,
@@ -476,3 +479,25 @@ def test_sums_without_a_defined_score_have_no_interval(counts):
 )
 def test_fewer_than_five_clusters_are_few(clusters, are_few):
     assert has_few_clusters(clusters) == are_few
+
+
+@pytest.mark.parametrize(
+    ("measure", "count"),
+    [("accuracy", 6), ("precision", 5), ("recall", 5), ("f1", 6), ("balanced_accuracy", 5)],
+)
+def test_clusters_of_detections_are_those_that_the_score_depends_on(measure, count):
+    assert count_detection_clusters(measure, COUNTS) == count
+
+
+def test_a_variance_that_is_rounding_of_large_numbers_gives_no_interval():
+    estimate = ClusteredMean(1e8, 1e-10, 5, 6)
+
+    assert interval_of_mean(estimate, *UNBOUNDED) is None
+
+
+@pytest.mark.parametrize("value", [0.0, 0.5, 1.0])
+@pytest.mark.parametrize(
+    ("stderr", "is_usable"), [(1e69, True), (1e70, False), (math.inf, False), (-0.1, False)]
+)
+def test_a_standard_error_of_a_file_is_used_if_a_score_can_have_it(value, stderr, is_usable):
+    assert (interval_from_stderr(value, stderr, 10) is not None) == is_usable

@@ -373,3 +373,44 @@ def test_the_docs_state_the_rules_in_the_words_of_the_prompt(name):
 
     assert rules
     assert [rule for rule in rules if rule not in docs] == []
+
+
+def test_facts_are_put_in_the_order_of_their_sentences():
+    reply = {**REED_REPLY, "facts": REED_REPLY["facts"][::-1]}
+
+    judged = judge_text(ScriptedJudge([reply]))
+
+    assert [fact.sentence for fact in judged.facts] == [0, 0, 1, 2]
+
+
+def test_without_responses_nothing_is_asked():
+    assert JOINT.judge_texts(ScriptedJudge([]), []) == []
+
+
+WORDS = "Reed " * (MAX_WORDS_PER_QUESTION - 1)
+
+
+@pytest.mark.parametrize(
+    ("output", "parts"),
+    [
+        pytest.param(f"{WORDS}won.", [range(1)], id="the longest part"),
+        pytest.param(f"{WORDS}won.\n\nHe sang.", [range(1), range(1, 2)], id="two paragraphs"),
+        pytest.param(f"Reed {WORDS}won.\n\nHe sang.", [range(1), range(1, 2)], id="long sentence"),
+        pytest.param("Reed won. He sang.\n\nReed left.", [range(3)], id="short paragraphs"),
+    ],
+)
+def test_a_response_is_split_into_parts_that_hold_sentences(output, parts):
+    assert split_into_parts(output) == parts
+
+
+def test_a_response_of_which_one_part_cannot_be_read_is_unscored():
+    output = f"Reed won. {WORDS}won.\n\n{WORDS}sang."
+    first_reply = {**REED_REPLY, "facts": REED_REPLY["facts"][:1]}
+
+    judged = judge_text(
+        ScriptedJudge([first_reply, first_reply, "no"]),
+        make_generation("Reed", output, [JUDGE, CYCLIST]),
+    )
+
+    assert judged.problem.startswith("not taken apart: sentences ")
+    assert judged.facts == ()

@@ -370,6 +370,11 @@ def test_protocol_paper_refuses_any_other_form(output, reason):
         read_verdict(output, NUM_UNITS, "paper")
 
 
+def test_protocol_paper_refuses_an_answer_that_the_token_limit_may_have_cut_off():
+    with pytest.raises(UnreadableAnswerError, match="cut off"):
+        read_verdict("Thought: 1 is wrong.\nAnswer: 1", NUM_UNITS, "paper", is_cut_off=True)
+
+
 # Any notation of ids in any frame, which is what stands around an answer, is read as these ids.
 LAST_ID = 30
 lists_of_ids = st.lists(st.integers(1, LAST_ID), min_size=1, max_size=8, unique=True).map(sorted)

@@ -108,3 +108,8 @@ def test_unscored_rows_give_no_interval_to_a_score_without_one():
     score = make_score(0.75, low=None, high=None, unscored=9, score_if_unscored_wrong=0.6)
 
     assert score.interval is None
+
+
+@pytest.mark.parametrize("unknown_end", ["low", "high"])
+def test_an_interval_of_which_one_end_is_unknown_is_none(unknown_end):
+    assert make_score(0.75, **{unknown_end: None}).interval is None
