@@ -36,7 +36,7 @@ class Denial(NamedTuple):
     """The characters of the verb."""
     with_not: str
     """The verb with *not*, such as *did not rise*."""
-    in_time: str
+    in_time: Sequence[str]
     """The verb denied for some time, such as *never rose*."""
 
 
@@ -136,7 +136,8 @@ def deny_in_other_words(sentence: TaggedSentence, rng: Random) -> Iterator[Sente
     if sentence.context_of_tokens(0).matches("no second denial"):
         return
     for denial in find_denials(sentence):
-        yield make_edit("negation in time", PREDICATE, Replacement(*denial.span, denial.in_time))
+        for in_time in denial.in_time:
+            yield make_edit("negation in time", PREDICATE, Replacement(*denial.span, in_time))
 
 
 # The operators "negation added" and "negation in time" use the denials of a sentence in turn.
@@ -241,13 +242,13 @@ def _fill_denial(sentence: TaggedSentence, index: int, template: str) -> Denial:
     Args:
         sentence: The sentence to edit.
         index: The index of the verb's token.
-        template: Both denials, such as ``did not {base} | never {word}``.
+        template: The denials, such as ``did not {base} | never {word}``.
 
     Returns:
         The denial, such as *did not rise* and *never rose* for *rose*.
     """
     word = sentence.lowercase_words[index]
-    with_not, in_time = template.format(word=word, base=_base_form(word)).split(" | ")
+    with_not, *in_time = template.format(word=word, base=_base_form(word)).split(" | ")
     return Denial(sentence.span_of_tokens(index), with_not, in_time)
 
 
