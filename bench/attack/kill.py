@@ -2,10 +2,11 @@
 
     python -m bench.attack.kill [--how kill|interrupt|full] [--points 100] [COMMAND ...]
 
-``kill`` ends the whole process group by SIGKILL: half of the time at a random moment, and half of
-the time just after the command opens a random file to write to, or just before it renames or
-removes one. ``interrupt`` presses Ctrl-C at such points. ``full`` gives the command a disk with too
-little room, or files that may not grow beyond a random size where no file system can be mounted.
+``kill`` ends the whole process group by SIGKILL: half of the time just after the command opens a
+random file to write to, or just before it renames or removes one, and otherwise at a random moment,
+or when a random call has arrived at a server or a model. ``interrupt`` presses Ctrl-C at such
+points. ``full`` gives the command a disk with too little room, or files that may not grow beyond a
+random size where no file system can be mounted.
 
 A command is stopped up to three times. While it is stopped, no file may be half-written, an earlier
 output is still there or replaced by the new one, and only the replies to calls that were under way
@@ -41,6 +42,7 @@ KILL, INTERRUPT, FULL = "kill", "interrupt", "full"
 
 _SLOW_COMMANDS_SHARE = 10  # slow commands are stopped at a tenth of the points
 _LONGEST_END = 60.0  # seconds that an interrupted command may take to end
+_BETWEEN_LOOKS = 0.002  # seconds between two looks at the number of calls
 _LATE_CALLS = 0.05  # seconds after which calls on their way have arrived at the servers
 _ERROR_LENGTH = 400  # characters of an error that reports show
 _EARLIER = "earlier"  # the content of earlier outputs
@@ -104,6 +106,9 @@ class _Undisturbed:
 
     seconds: float
     """Its duration."""
+
+    calls: int
+    """The calls that it makes."""
 
     file_changes: int
     """How often it changes files."""
@@ -217,6 +222,7 @@ def _run_undisturbed(
         state=state,
         outputs=frozenset(outputs),
         seconds=outcome.seconds,
+        calls=outcome.calls,
         file_changes=ending.file_changes,
         largest_file=max(sizes),
         added_bytes=sum(sizes) - sum(_file_sizes(inputs)),
@@ -310,16 +316,30 @@ class _Trial:
             )
             return ending.code
 
-        seconds = self.generator.uniform(0, self.undisturbed.seconds)
         warm = self.world.warm
         group = warm.begin(self.world.task(arguments, self.folder, tears_down=is_interrupt))
-        if not warm.is_over(seconds):
+        if not self._is_over_before_stop():
             # The command may end just before the signal.
             with suppress(ProcessLookupError):
                 os.killpg(group, number)
             if not warm.is_over(_LONGEST_END):
                 os.killpg(group, signal.SIGKILL)
         return warm.end().code
+
+    def _is_over_before_stop(self) -> bool:
+        """Wait for a random moment or, if the command makes calls, more often for a random call.
+
+        Returns:
+            Whether the command was over before.
+        """
+        warm = self.world.warm
+        if not self.undisturbed.calls or self.generator.random() < 0.3:
+            return warm.is_over(self.generator.uniform(0, self.undisturbed.seconds))
+        last_call = self.world.count_calls() + self.generator.randint(1, self.undisturbed.calls)
+        while self.world.count_calls() < last_call:
+            if warm.is_over(_BETWEEN_LOOKS):
+                return True
+        return False
 
     def _run_with_little_room(self, arguments: Sequence[str]) -> int:
         """Run the command with a random share of the room that it needs on the disk."""

@@ -13,9 +13,9 @@ from judges.certificates import ReplayedJudge, answers_path
 from judges.config import described_config
 from lm_factuality.benchmarks.certifiable import CertifyOptions, SettingTrial, as_mapping
 from lm_factuality.benchmarks.certified import certifiable_settings
-from lm_factuality.ground.errors import FactualityError, short
+from lm_factuality.ground.errors import FactualityError
 from lm_factuality.leaderboard.documents import data_folder
-from lm_factuality.results.recompute import UNREADABLE, is_same_value
+from lm_factuality.results.recompute import UNREADABLE, first_difference, is_same_value
 
 
 class Recomputation(NamedTuple):
@@ -58,7 +58,7 @@ def recompute_certificate(path: Path, certificate: Mapping[str, Any]) -> Recompu
     except (FactualityError, *UNREADABLE) as error:
         return Recomputation(problem=f"its figures cannot be computed again: {error}")
     for key, value in measured.items():
-        difference = _difference(key, certificate.get(key), value)
+        difference = first_difference(value, certificate.get(key), key)
         if difference:
             return Recomputation(problem=f"{difference}, as the answers in {answers.name} give")
     return Recomputation()
@@ -84,23 +84,3 @@ def _open_trial(certificate: Mapping[str, Any]) -> SettingTrial | None:
     )
     trial = setting.open_trial(options)
     return trial if is_same_value(trial.data, stated_data) else None
-
-
-def _difference(key: str, found: object, expected: object) -> str:
-    """Name the first value in which a part of a certificate differs from the computed one.
-
-    Example:
-        ``intervals.segment.f1.0 is 0.99, expected 0.3162``, or an empty text.
-    """
-    # The ends of an interval are compared one by one, so that the differing one is shown.
-    if isinstance(expected, list | tuple) and isinstance(found, list):
-        expected = dict(enumerate(expected))
-        found = dict(enumerate(found))
-    if not isinstance(expected, dict) or not isinstance(found, dict):
-        is_same = is_same_value(expected, found)
-        return "" if is_same else f"{key} is {short(found)}, expected {short(expected)}"
-    for name in {**expected, **found}:
-        difference = _difference(f"{key}.{name}", found.get(name), expected.get(name))
-        if difference:
-            return difference
-    return ""

@@ -48,11 +48,7 @@ def check_files(folder: Path, submission: Submission) -> Iterator[Refusal]:
             file is searched for credentials then.
     """
     # Each step reports all of its problems, so that a submitter sees them together.
-    problems = [
-        *_missing_references(submission),
-        *_unexpected_files(folder, submission),
-        *_changed_files(folder, submission),
-    ]
+    problems = [*_unexpected_files(folder, submission), *_changed_files(folder, submission)]
     if problems:
         raise SubmissionRefusedError(*problems)
 
@@ -60,23 +56,6 @@ def check_files(folder: Path, submission: Submission) -> Iterator[Refusal]:
         for secret in secrets_in_file(folder / name):
             sentence = f"{secret}; withdraw it, and run and pack again without it"
             yield Refusal("SECRET", name, sentence)
-
-
-def _missing_references(submission: Submission) -> Iterator[Refusal]:
-    """Refuse a certificate, key or labels that ``submission.json`` names but does not list.
-
-    Args:
-        submission: The content of ``submission.json``.
-
-    Yields:
-        One refusal for each file that is missing from the list ``files``.
-    """
-    listed_names = _listed_names(submission)
-    for name in _referenced_names(submission):
-        # Only listed files have a hash, so that others could be replaced unnoticed.
-        if name not in listed_names:
-            sentence = "is used, but not listed under 'files'; pack the results again"
-            yield Refusal("FILE_MISSING", name, sentence)
 
 
 def _unexpected_files(folder: Path, submission: Submission) -> Iterator[Refusal]:
@@ -90,7 +69,8 @@ def _unexpected_files(folder: Path, submission: Submission) -> Iterator[Refusal]
         One refusal for each such file, sorted by name.
     """
     listed_names = _listed_names(submission)
-    special_names = {SUBMISSION_FILE, *_referenced_names(submission)}
+    # Only listed files have a hash, so a certificate, key or labels have to be listed as well.
+    special_names = {SUBMISSION_FILE, submission.certificate, submission.key, *submission.labels}
     if submission.certificate is not None:
         special_names.add(answers_path(Path(submission.certificate)).name)
     for path in sorted(folder.iterdir()):
@@ -141,12 +121,6 @@ def _changed_files(folder: Path, submission: Submission) -> Iterator[Refusal]:
 def _listed_names(submission: Submission) -> set[str]:
     """Return the names of all files that a submission may hold, with ``submission.json``."""
     return {SUBMISSION_FILE, *(packed.path for packed in submission.files)}
-
-
-def _referenced_names(submission: Submission) -> list[str]:
-    """Return the names of the certificate, the key and the label files that a submission uses."""
-    names = (submission.certificate, submission.key, *submission.labels)
-    return [name for name in names if name is not None]
 
 
 def secrets_in_file(path: Path) -> list[str]:

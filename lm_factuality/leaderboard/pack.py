@@ -16,7 +16,6 @@ from lm_factuality.ground.errors import ConfigError, DataError, listed, refuse
 from lm_factuality.ground.files import sha256_of, whole_folder, write_json
 from lm_factuality.harness.outputs import ResultsFile
 from lm_factuality.leaderboard.check import check_submission
-from lm_factuality.leaderboard.contents import secrets_in_file
 from lm_factuality.leaderboard.rules import Rules, leaderboard_names, read_rules
 from lm_factuality.leaderboard.submission import (
     CERTIFICATE_FILE,
@@ -283,7 +282,7 @@ def _copy_files(
         options: The options, with the paths of the certificate, the key and the labels.
 
     Raises:
-        DataError: A file holds a credential, or two files have the same name.
+        DataError: Two files have the same name.
     """
     paths = [path for path in (options.key, *options.labels) if path is not None]
     for name, file in files_by_task.items():
@@ -305,13 +304,6 @@ def _copy_files(
         # All files of a submission lie in one folder, in which names are unique.
         if earlier.resolve() != path.resolve():
             raise DataError(f"{path}: another file of this name is packed already; rename it")
-
-    # No file is copied before all have been searched for credentials.
-    secrets = []
-    for path in sources.values():
-        secrets += [f"SECRET {path}: {secret}" for secret in secrets_in_file(path)]
-    advice = "Withdraw the credential if the file was ever public, and run again without it."
-    refuse(secrets, "places", f"Nothing is packed. {advice}")
 
     for name, path in sources.items():
         shutil.copyfile(path, folder / name)

@@ -13,7 +13,7 @@ from typing import Any, NamedTuple
 
 from lm_factuality.benchmarks import find_benchmark
 from lm_factuality.benchmarks.declaration import Benchmark
-from lm_factuality.ground.errors import DataError
+from lm_factuality.ground.errors import DataError, short
 from lm_factuality.harness.outputs import TaskResult
 from lm_factuality.harness.samples import read_samples
 from lm_factuality.scores.statistics import ClusterInterval
@@ -221,18 +221,34 @@ def is_same_value(value: object, logged: object) -> bool:
     Example:
         ``{"p": (0.5, nan)}`` is the same as ``{"p": [0.5000000000001, nan]}``.
     """
-    if isinstance(value, dict) and isinstance(logged, dict):
-        if value.keys() != logged.keys():
-            return False
-        return all(is_same_value(value[key], logged[key]) for key in value)
+    return not first_difference(value, logged, "")
+
+
+def first_difference(value: object, logged: object, key: str) -> str:
+    """Name the first part in which a value in a file differs from the computed one.
+
+    Args:
+        value: The computed value, as in `is_same_value`. A key without a value may be missing.
+        logged: The value that was read from JSON.
+        key: The name of the value.
+
+    Example:
+        ``intervals.f1.0 is 0.99, expected 0.3162``, or an empty text.
+    """
     if isinstance(value, tuple | list) and isinstance(logged, tuple | list):
-        if len(value) != len(logged):
-            return False
-        return all(map(is_same_value, value, logged))
-    if isinstance(value, int | float) and isinstance(logged, int | float):
-        return _is_close(value, logged, _TOLERANCE)
+        value = dict(enumerate(value))
+        logged = dict(enumerate(logged))
+    if isinstance(value, dict) and isinstance(logged, dict):
+        for name in {**value, **logged}:
+            difference = first_difference(value.get(name), logged.get(name), f"{key}.{name}")
+            if difference:
+                return difference
+        return ""
     # The type checker does not know that == of two objects gives a boolean.
-    return bool(value == logged)
+    is_same = bool(value == logged)
+    if isinstance(value, int | float) and isinstance(logged, int | float):
+        is_same = _is_close(value, logged, _TOLERANCE)
+    return "" if is_same else f"{key} is {short(logged)}, expected {short(value)}"
 
 
 def _is_close(first: float, second: float, tolerance: float) -> bool:
