@@ -13,9 +13,12 @@ from judges.certificates import ReplayedJudge, answers_path
 from judges.config import described_config
 from lm_factuality.benchmarks.certifiable import CertifyOptions, SettingTrial, as_mapping
 from lm_factuality.benchmarks.certified import certifiable_settings
-from lm_factuality.ground.errors import FactualityError
+from lm_factuality.ground.errors import DataError, FactualityError
 from lm_factuality.leaderboard.documents import data_folder
+from lm_factuality.leaderboard.submission import message_without_folder
 from lm_factuality.results.recompute import UNREADABLE, first_difference, is_same_value
+
+_UNUSABLE = (FactualityError, *UNREADABLE)
 
 
 class Recomputation(NamedTuple):
@@ -42,10 +45,8 @@ def recompute_certificate(path: Path, certificate: Mapping[str, Any]) -> Recompu
         return Recomputation(claim=f"there is no {answers.name}")
     try:
         trial = _open_trial(certificate)
-    except FactualityError as error:
-        return Recomputation(claim=f"its data cannot be read here: {error}")
-    if trial is None:
-        return Recomputation(claim="it is of data that others do not have")
+    except _UNUSABLE as error:
+        return Recomputation(claim=str(error))
 
     try:
         config = described_config(as_mapping(certificate.get("judge")), f"{path}: judge")
@@ -55,8 +56,9 @@ def recompute_certificate(path: Path, certificate: Mapping[str, Any]) -> Recompu
         ):
             measured = trial.measure(judge)
             judge.refuse_more_answers()
-    except (FactualityError, *UNREADABLE) as error:
-        return Recomputation(problem=f"its figures cannot be computed again: {error}")
+    except _UNUSABLE as error:
+        reason = message_without_folder(error, path.parent)
+        return Recomputation(problem=f"its figures cannot be computed again: {reason}")
     for key, value in measured.items():
         difference = first_difference(value, certificate.get(key), key)
         if difference:
@@ -64,23 +66,22 @@ def recompute_certificate(path: Path, certificate: Mapping[str, Any]) -> Recompu
     return Recomputation()
 
 
-def _open_trial(certificate: Mapping[str, Any]) -> SettingTrial | None:
-    """Open the data of a certificate, or return None if it is not the suite's or published data.
+def _open_trial(certificate: Mapping[str, Any]) -> SettingTrial:
+    """Open the data of a certificate.
 
     Raises:
-        DataError: The data is not on this machine. Nothing is downloaded.
+        DataError: The data is not on this machine, since nothing is downloaded, or it is neither
+            the suite's nor published. A malformed certificate raises other errors of `_UNUSABLE`.
     """
-    setting = certifiable_settings().get(str(certificate.get("setting")))
-    stated_data = as_mapping(certificate.get("data"))
-    if setting is None:
-        return None
-    rows = stated_data.get("rows")
-    is_sample = stated_data.get("is_published") is False and "sample" in setting.accepted_options
+    stated_data = certificate["data"]
     options = CertifyOptions(
         # A folder that is named is searched, and nothing is downloaded into it.
         data_dir=str(data_folder()),
-        sample=is_sample,
-        rows=rows if isinstance(rows, int) and rows > 0 else None,
+        # Settings without a sample ignore this.
+        sample=not stated_data["is_published"],
+        rows=stated_data.get("rows"),
     )
-    trial = setting.open_trial(options)
-    return trial if is_same_value(trial.data, stated_data) else None
+    trial = certifiable_settings()[certificate["setting"]].open_trial(options)
+    if not is_same_value(trial.data, stated_data):
+        raise DataError("it is of data that others do not have")
+    return trial

@@ -34,7 +34,6 @@ from lm_factuality.leaderboard.evidence import (
     count_scorable_items,
     format_doc_id,
     has_template,
-    message_without_folder,
     read_evidence,
     thinking_tokens_of,
 )
@@ -45,6 +44,7 @@ from lm_factuality.leaderboard.submission import (
     Submission,
     SubmissionRefusedError,
     SubmittedModel,
+    message_without_folder,
     read_submission,
 )
 from lm_factuality.results.read import PLAIN_BACKENDS, date_of
@@ -692,15 +692,10 @@ def _wrong_doc_ids(doc_ids: Sequence[int], num_documents: int) -> list[int]:
     Returns:
         The wrong numbers, sorted.
     """
-    counts = Counter(doc_ids)
-    expected_ids = range(num_documents)
-    wrong_ids = []
-    # A missing number has the count 0, and an unknown one is expected 0 times.
-    for doc_id in sorted({*counts, *expected_ids}):
-        expected_count = 1 if doc_id in expected_ids else 0
-        if counts[doc_id] != expected_count:
-            wrong_ids.append(doc_id)
-    return wrong_ids
+    surplus = Counter(doc_ids)
+    # Each number is expected once, so that a missing one has a surplus of -1.
+    surplus.subtract(range(num_documents))
+    return sorted(doc_id for doc_id, count in surplus.items() if count)
 
 
 def _check_samples(evidence: TaskEvidence, samples: SampleEvidence) -> Iterator[Refusal]:

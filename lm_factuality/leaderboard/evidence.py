@@ -21,7 +21,12 @@ from lm_factuality.harness.samples import read_every_sample
 from lm_factuality.leaderboard.certificate import Recomputation, recompute_certificate
 from lm_factuality.leaderboard.documents import DocumentDigest, hash_text, published_digest
 from lm_factuality.leaderboard.rules import Rules, TaskRules
-from lm_factuality.leaderboard.submission import Refusal, Submission, SubmissionRefusedError
+from lm_factuality.leaderboard.submission import (
+    Refusal,
+    Submission,
+    SubmissionRefusedError,
+    message_without_folder,
+)
 from lm_factuality.people.correct import correct_scores
 from lm_factuality.people.labels import Key, read_key
 from lm_factuality.people.sheet import draw_units, keep_asked_units, units_of_run
@@ -440,8 +445,3 @@ def format_doc_id(doc_id: int) -> str:
     """Return the number of a document as a refusal shows it."""
     # A stranger's file can hold a number of so many digits that writing it out takes long.
     return str(doc_id) if abs(doc_id) < _MAX_WRITTEN_DOC_ID else "of more than 15 digits"
-
-
-def message_without_folder(error: Exception, folder: Path) -> str:
-    """Return the text of an error, with paths relative to the folder of the submission."""
-    return str(error).replace(f"{folder}/", "")[:500]

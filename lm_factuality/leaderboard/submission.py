@@ -159,3 +159,8 @@ def read_submission(folder: Path) -> Submission:
 def _invalid_file(sentence: str) -> SubmissionRefusedError:
     """Return the error that refuses ``submission.json`` for the reason in a sentence."""
     return SubmissionRefusedError(Refusal("SUBMISSION_INVALID", SUBMISSION_FILE, sentence))
+
+
+def message_without_folder(error: Exception, folder: Path) -> str:
+    """Return the text of an error, with paths relative to the folder of the submission."""
+    return str(error).replace(f"{folder}/", "")[:500]

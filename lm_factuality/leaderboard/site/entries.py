@@ -398,17 +398,15 @@ def rank_scores(intervals: Sequence[Interval | None], higher_is_better: bool) ->
         The ranks in the order of the intervals. A score without an interval has the rank None,
         and does not affect the other ranks.
     """
-    known_intervals = [interval for interval in intervals if interval is not None]
+    # With the other sign, a score of which lower is better is one of which higher is better.
+    sign = 1 if higher_is_better else -1
+    low_ends = [min(sign * end for end in interval) for interval in intervals if interval]
     ranks: list[int | None] = []
     for interval in intervals:
         if interval is None:
             ranks.append(None)
             continue
-        low, high = interval
         # Intervals that overlap with this one are neither better nor worse.
-        if higher_is_better:
-            better = [lower_end for lower_end, _ in known_intervals if lower_end > high]
-        else:
-            better = [upper_end for _, upper_end in known_intervals if upper_end < low]
-        ranks.append(1 + len(better))
+        high_end = max(sign * end for end in interval)
+        ranks.append(1 + sum(low_end > high_end for low_end in low_ends))
     return ranks
