@@ -271,6 +271,7 @@ COMMANDS: Mapping[str, AttackedCommand] = {
         f" --tasks sample_felm,sample_factor_chat {_RUN_ARGUMENTS}",
         _write_nothing,
         growing=_GROWING_IN_RUNS,
+        most_lost_calls=4,
     ),
     "run vllm": AttackedCommand(
         f"run --model vllm --batch_size 8 {_LOCAL_RUN}"

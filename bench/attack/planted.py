@@ -1,6 +1,6 @@
 """Plants faults in copies of the repository, and shows that `bench.attack.kill` finds each of them.
 
-    python -m bench.attack.planted [--points 20] [COMMAND ...]
+    python -m bench.attack.planted [--points 20]
 
 The exit code is 1 if the attack fails on the repository as it is, or does not name a fault.
 """
@@ -20,8 +20,8 @@ from typing import NamedTuple
 from lm_factuality.ground.console import print_table
 
 _REPOSITORY = Path(__file__).resolve().parents[2]
-# Commands that ask a judge, ask a model, write a file, and write a folder.
-_COMMANDS = ("verify", "run local-chat-completions", "report")
+# These commands ask a judge and write a file, ask a model, and write a folder.
+_JUDGE, _MODEL, _FOLDER = "verify", "run local-chat-completions", "report"
 
 
 class Fault(NamedTuple):
@@ -29,6 +29,9 @@ class Fault(NamedTuple):
 
     problem: str
     """The problem by which the attack names it."""
+
+    commands: Sequence[str]
+    """The commands that are attacked."""
 
     file: str = ""
     """The path of the file."""
@@ -39,14 +42,16 @@ class Fault(NamedTuple):
 
 _FILES = "lm_factuality/ground/files.py"
 FAULTS: Mapping[str, Fault] = {
-    "none": Fault(""),
+    "none": Fault("", [_JUDGE, _MODEL, _FOLDER]),
     "answers of a judge are stored after use": Fault(
         "replies lost",
+        [_JUDGE],
         "judges/judge.py",
         {"for arrival in arrivals:": "for arrival in list(arrivals):"},
     ),
     "answers of a model are stored after use": Fault(
         "replies lost",
+        [_MODEL],
         "lm_factuality/harness/kept_answers.py",
         {
             "        self._store.update(texts)\n\n": "        self.late.update(texts)\n\n",
@@ -56,16 +61,19 @@ FAULTS: Mapping[str, Fault] = {
     ),
     "files are written in place": Fault(
         "half-written",
+        [_JUDGE],
         _FILES,
         {"yield temporary\n        temporary.replace(path)": "yield path"},
     ),
     "a file is removed before the new one is there": Fault(
         "removed before the new one",
+        [_JUDGE],
         _FILES,
         {"yield temporary\n": "path.unlink(missing_ok=True); yield temporary\n"},
     ),
     "a folder is removed before the new one is there": Fault(
         "removed before the new one",
+        [_FOLDER],
         _FILES,
         {"temporary.mkdir(mode=0o700)": "temporary.mkdir(); shutil.rmtree(out, True)"},
     ),
@@ -92,7 +100,6 @@ def main(arguments: Sequence[str] | None = None) -> int:
     parser = argparse.ArgumentParser(
         description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
     )
-    parser.add_argument("commands", nargs="*", default=_COMMANDS, metavar="COMMAND")
     parser.add_argument("--points", default="20", help="points for each command (%(default)s)")
     options = parser.parse_args(arguments)
 
@@ -103,7 +110,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
             plant(fault, copy)
             command = [sys.executable, "-m", "bench.attack.kill", "--points", options.points]
             process = subprocess.run(
-                [*command, *options.commands],
+                [*command, *fault.commands],
                 cwd=copy,
                 env={**os.environ, "PYTHONPATH": str(copy), "TMPDIR": folder},
                 stderr=subprocess.PIPE,
