@@ -391,7 +391,9 @@ class _Trial:
 
     def _problem_of_last_line(self, errors: str) -> tuple[str, str] | None:
         """Return a problem if an interrupted command does not say how to go on."""
-        last_line = errors.rstrip().rpartition("\n")[2]
+        # A progress bar that Python removes at the end may draw itself once more.
+        lines = [line for line in errors.splitlines() if line.strip() and "it/s]" not in line]
+        last_line = lines[-1] if lines else ""
         arguments = self.command.arguments(self.world)
         says_interrupted = last_line.startswith(f"{arguments[0]}: interrupted")
         if says_interrupted and all(word in last_line for word in arguments[:2]):
