@@ -137,3 +137,7 @@ def test_a_long_answer_is_read_in_a_short_time():
         "\n" * 100_000,
     ):
         read(text, TRUE_FALSE)
+
+
+def test_the_last_line_answers_where_the_whole_text_does_not():
+    assert read_word("The tower is tall\nThis is wrong.", ("True", "False")) == 1

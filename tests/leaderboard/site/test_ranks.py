@@ -6,7 +6,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from lm_factuality.leaderboard.site.entries import rank_scores
+from lm_factuality.harness.outputs import Corrected
+from lm_factuality.leaderboard.site.entries import _score_if_unscored_are_wrong, rank_scores
 from tests.leaderboard.site.conftest import make_score
 
 
@@ -113,3 +114,26 @@ def test_unscored_rows_give_no_interval_to_a_score_without_one():
 @pytest.mark.parametrize("unknown_end", ["low", "high"])
 def test_an_interval_of_which_one_end_is_unknown_is_none(unknown_end):
     assert make_score(0.75, **{unknown_end: None}).interval is None
+
+
+@pytest.mark.parametrize(
+    ("higher", "worst", "expected"),
+    [(True, 0.7, 0.55), (False, 0.8, 0.75)],
+    ids=["higher is better", "lower is better"],
+)
+def test_unscored_rows_move_the_worse_end_of_a_corrected_interval(higher, worst, expected):
+    figure = make_score(0.75, unscored=9, score_if_unscored_wrong=worst).figure
+    figure.task.corrected["factor_acc"] = Corrected(0.65, 0.6, 0.7, 0.02, "labels")
+
+    assert _score_if_unscored_are_wrong(figure, higher) == pytest.approx(expected)
+
+
+@pytest.mark.parametrize(
+    ("worst", "unscored", "expected"),
+    [(0.75, 0, None), (0.7, 0, 0.7), (0.75, 3, 0.75), (None, 3, None)],
+    ids=["none unscored", "unscored parts of rows", "rows without loss", "no worst case"],
+)
+def test_the_score_with_unscored_rows_wrong_is_the_worst_case(worst, unscored, expected):
+    figure = make_score(0.75, unscored=unscored, score_if_unscored_wrong=worst).figure
+
+    assert _score_if_unscored_are_wrong(figure, True) == expected
