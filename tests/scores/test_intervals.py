@@ -501,3 +501,13 @@ def test_a_variance_that_is_rounding_of_large_numbers_gives_no_interval():
 )
 def test_a_standard_error_of_a_file_is_used_if_a_score_can_have_it(value, stderr, is_usable):
     assert (interval_from_stderr(value, stderr, 10) is not None) == is_usable
+
+
+def test_a_difference_from_a_score_that_is_not_defined_has_no_interval():
+    def precision(sums):
+        return sums[0] / (sums[0] + sums[1]) if sums[0] + sums[1] else math.nan
+
+    nothing_found = [[0, 0, 1, 3]] * len(COUNTS)
+
+    assert pooled_difference_interval(COUNTS, nothing_found, precision) is None
+    assert pooled_difference_interval(nothing_found, COUNTS, precision) is None

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+from dataclasses import replace
 
 from lm_factuality.leaderboard.site.board import LeaderboardTable, board_json, to_board
 from tests.leaderboard.site.conftest import DIGEST, make_entry, make_score, refuse
@@ -103,6 +104,27 @@ def test_a_model_without_the_first_task_comes_last():
     assert [row.model for row in table.rows] == ["a/full", "a/part"]
 
 
+def test_a_model_without_a_later_task_keeps_its_place_in_the_first():
+    without_later_task = make_entry("a/part", make_score(0.9))
+    complete = make_entry("a/full", make_score(0.5, task="expert_factor"), make_score(0.5))
+
+    (table,) = to_board([complete, without_later_task]).tables
+
+    assert [row.model for row in table.rows] == ["a/part", "a/full"]
+
+
+def test_models_with_the_same_answers_are_named_in_order():
+    score = replace(make_score(0.5), answers="0a1b")
+    names = [f"a/{letter}" for letter in "gfedcb"]
+    entries = [make_entry(name, score) for name in [*names, "a/a"]]
+
+    (table,) = to_board([*entries, make_entry("a/other", make_score(0.5))]).tables
+
+    twins = {row.model: row.twins for row in table.rows}
+    assert twins["a/a"] == tuple(sorted(names))
+    assert twins["a/other"] == ()
+
+
 def test_a_low_error_rate_is_better_than_a_high_one():
     def entry_with_error_rate(model: str, rate: float):
         score = make_score(
@@ -119,13 +141,13 @@ def test_a_low_error_rate_is_better_than_a_high_one():
 
 def test_refused_submissions_are_listed_and_not_ranked():
     accepted = make_entry("a/one", make_score(0.8))
-    refused = refuse("x", ("LIMIT_RUN", "run it whole"))
+    refused = [refuse(folder, ("LIMIT_RUN", "run it whole")) for folder in ("y", "x")]
 
-    board = to_board([accepted, refused])
+    board = to_board([accepted, *refused])
 
     (table,) = board.tables
     assert [row.model for row in table.rows] == ["a/one"]
-    assert [entry.folder for entry in board.refused] == ["x"]
+    assert [entry.folder for entry in board.refused] == ["x", "y"]
 
 
 def json_of_board(*entries):
