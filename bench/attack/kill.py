@@ -113,6 +113,9 @@ class _Undisturbed:
     file_changes: int
     """How often it changes files."""
 
+    output_changes: Sequence[int]
+    """Which of these changes are to its outputs."""
+
     largest_file: int
     """The size of its largest file in bytes."""
 
@@ -224,6 +227,7 @@ def _run_undisturbed(
         seconds=outcome.seconds,
         calls=outcome.calls,
         file_changes=ending.file_changes,
+        output_changes=ending.output_changes,
         largest_file=max(sizes),
         added_bytes=sum(sizes) - sum(_file_sizes(inputs)),
     )
@@ -307,6 +311,9 @@ class _Trial:
         number = signal.SIGINT if is_interrupt else signal.SIGKILL
         if self.undisturbed.file_changes and self.generator.random() < 0.5:
             dies_at = self.generator.randint(1, self.undisturbed.file_changes)
+            # Most changes are to stores and caches.
+            if self.undisturbed.output_changes and self.generator.random() < 0.7:
+                dies_at = self.generator.choice(self.undisturbed.output_changes)
             ending = self.world.run(
                 arguments,
                 self.folder,

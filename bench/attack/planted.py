@@ -1,6 +1,6 @@
 """Plants faults in copies of the repository, and shows that `bench.attack.kill` finds each of them.
 
-    python -m bench.attack.planted [--points 20]
+    python -m bench.attack.planted [--points 40]
 
 The exit code is 1 if the attack fails on the repository as it is, or does not name a fault.
 """
@@ -100,7 +100,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
     parser = argparse.ArgumentParser(
         description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
     )
-    parser.add_argument("--points", default="20", help="points for each command (%(default)s)")
+    parser.add_argument("--points", default="40", help="points for each command (%(default)s)")
     options = parser.parse_args(arguments)
 
     rows = []

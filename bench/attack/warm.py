@@ -64,6 +64,7 @@ _MODEL_METHODS = {
     ("lm_factuality.models.hf_tree", "HFTree"): ("score_tokens",),
 }
 _MOST_COUNTED = 1 << 20  # changes to files
+_STORE_MARK, _OUTPUT_MARK = b".", b"o"  # of changes, in a pipe
 
 
 @dataclass(frozen=True)
@@ -112,6 +113,9 @@ class Ending(NamedTuple):
     file_changes: int
     """How often it changed files. 0 if it was killed by a signal."""
 
+    output_changes: Sequence[int]
+    """The numbers, from 1, of the changes to files in its folder that are no stores."""
+
 
 class WarmProcess:
     """The process that has imported the suite, as other processes use it."""
@@ -152,7 +156,9 @@ class WarmProcess:
     def end(self) -> Ending:
         """Wait for the end of the command, and return how it ended."""
         ending = self._read()
-        return Ending(int(ending["code"]), int(ending["file_changes"]))
+        return Ending(
+            int(ending["code"]), int(ending["file_changes"]), tuple(ending["output_changes"])
+        )
 
     def close(self) -> None:
         """End the process."""
@@ -220,7 +226,7 @@ def _serve() -> Callable[[], int] | None:
     answers = os.fdopen(os.dup(1), "w")
     os.dup2(2, 1)
 
-    def answer(**values: int) -> None:
+    def answer(**values: Any) -> None:
         answers.write(json.dumps(values) + "\n")
         answers.flush()
 
@@ -254,8 +260,10 @@ def _serve() -> Callable[[], int] | None:
         # End the processes that the command has left behind.
         with suppress(ProcessLookupError):
             os.killpg(pid, signal.SIGKILL)
-        file_changes = len(os.read(changes_reader, _MOST_COUNTED))
-        answer(code=os.waitstatus_to_exitcode(status), file_changes=file_changes)
+        marks = os.read(changes_reader, _MOST_COUNTED)
+        outputs = [number for number, mark in enumerate(marks, 1) if mark == _OUTPUT_MARK[0]]
+        code = os.waitstatus_to_exitcode(status)
+        answer(code=code, file_changes=len(marks), output_changes=outputs)
         os.close(ready_reader)
         os.close(changes_reader)
     return None
@@ -329,13 +337,28 @@ def _file_change_hook(task: Task, changes_writer: int) -> Callable[[str, tuple[A
         if not is_change or os.getpid() != process:
             return
         num_changes += 1
-        os.write(changes_writer, b".")
+        is_output = _is_output(arguments[0], task.folder)
+        os.write(changes_writer, _OUTPUT_MARK if is_output else _STORE_MARK)
         if num_changes == task.dies_at:
             if event == "open":
                 _open_to_write(*arguments)
             os.killpg(0, task.signal)
 
     return watch
+
+
+def _is_output(path: object, folder: str) -> bool:
+    """Return whether a changed file is in a command's folder, and neither in its home nor a store.
+
+    Args:
+        path: The first argument of an audit event.
+        folder: The folder.
+    """
+    if not isinstance(path, str | os.PathLike):
+        return False
+    # The command runs in the folder. Links are not followed, since that would open them.
+    name = os.path.relpath(Path(folder) / path, folder)
+    return not name.startswith(("..", "home")) and ".sqlite" not in name
 
 
 def _open_to_write(path: str | bytes | int, mode: str | None, flags: int) -> None:
