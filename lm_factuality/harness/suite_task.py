@@ -17,6 +17,7 @@ from lm_eval.api.task import ConfigurableTask
 
 from lm_factuality import __version__
 from lm_factuality.ground.errors import ConfigError, DataError
+from lm_factuality.ground.packages import replaced
 from lm_factuality.ground.secrets import without_secrets
 from lm_factuality.harness import evaluation, thinking
 from lm_factuality.harness.context import current_run
@@ -276,7 +277,9 @@ class SuiteTask(ConfigurableTask):  # type: ignore[misc]
     def override_metric(self, metric_name: str) -> None:
         """Set the only metric of the task, which lm_eval calls ``bypass`` with --predict_only."""
         filters = list(self._filters)
-        super().override_metric(metric_name)
+        # lm_eval 0.5 chooses a scorer by this type, and knows only its own.
+        with replaced(self, OUTPUT_TYPE=self.config.output_type):
+            super().override_metric(metric_name)
         # lm_eval 0.5 replaces the filters together with the metrics.
         set_filters(self, filters)
         self.only_predicts = metric_name == "bypass"
