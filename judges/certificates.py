@@ -179,7 +179,7 @@ class ReplayedJudge(Judge):
         self._path = answers
         self._answers = _read_answers(answers)
 
-    def _answer_once(self, requests: Sequence[Request], description: str) -> list[Answer]:
+    def _answer(self, requests: Sequence[Request], description: str) -> list[Answer]:
         """Take the next answers from the file."""
         answers = list(islice(self._answers, len(requests)))
         if len(answers) < len(requests):

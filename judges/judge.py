@@ -312,33 +312,43 @@ class Judge(AbstractContextManager["Judge"]):
         Returns:
             The answers, in the order of ``requests``.
         """
-        answers = self._answer_once(requests, description)
+        answers = self._answer(requests, description)
         if self.config.thinking_tokens is not None:
             return answers
 
         cut_off = [index for index, answer in enumerate(answers) if is_cut_off_in_thought(answer)]
         # The new limit gives these requests keys of their own in the store.
         longer_requests = [_add_tokens(requests[index], ROOM_TO_THINK) for index in cut_off]
-        longer_answers = self._answer_once(longer_requests, f"{description}, with room to think")
+        longer_answers = self._answer(longer_requests, f"{description}, with room to think")
         for index, answer in zip(cut_off, longer_answers, strict=True):
             # A cut-off answer is better than an error.
             if not answer.error:
                 answers[index] = answer
         return answers
 
-    def _answer_once(self, requests: Sequence[Request], description: str) -> list[Answer]:
-        """Answer requests from the store or the backend, and count those from the store."""
+    def _answer(self, requests: Sequence[Request], description: str) -> list[Answer]:
+        """Answer requests from the store or the backend, and note for `usage` what that took.
+
+        Args:
+            requests: The requests.
+            description: The label of the progress bar.
+
+        Returns:
+            The answers, in the order of ``requests``, some of which may be cut off.
+        """
 
         def count_stored(count: int) -> None:
-            """Add to the number of answers that came from the store."""
+            """Count answers as they come from the store, because the backend may fail later."""
             self._num_stored += count
 
         tokens_before = self.usage.prompt_tokens
         answers = answer_requests(self._backend, self._store, requests, description, count_stored)
         num_sent_tokens = self.usage.prompt_tokens - tokens_before
+        # A server may charge less for the beginning that all prompts share. Its tokens are not
+        # known, so they are estimated from its characters.
         self._shared_prompt_tokens += round(num_sent_tokens * shared_share(requests))
         for answer in answers:
-            # Stored answers count too: they were given without these options.
+            # A stored answer was also given without the options that the server refused then.
             self._refused_options.update(answer.left_out or ())
         if self.record is not None:
             self.record += answers
@@ -479,11 +489,11 @@ class _PlanningJudge(Judge):
         self.steps: dict[str, _PlannedStep] = {}
         self._answers: dict[str, Answer] = {}
 
-    def _answer_once(self, requests: Sequence[Request], description: str) -> list[Answer]:
+    def _answer(self, requests: Sequence[Request], description: str) -> list[Answer]:
         """Answer requests from the store or as the offline judge would, and record them."""
         step = self.steps.setdefault(description, _PlannedStep())
         keys = [self._backend.key_of(request) for request in requests]
-        # An earlier step may have asked the same.
+        # An earlier step may have asked the same. Equal requests have the same key.
         new_requests = {
             key: request
             for key, request in zip(keys, requests, strict=True)

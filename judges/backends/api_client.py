@@ -56,31 +56,35 @@ def client_class(model_class: type[LM]) -> type[LM]:
     return type(model_class.__name__, (_Client, model_class), {})
 
 
-def find_client_key(base_url: str, variable: str | None = "") -> str:
-    """Return the key that a client sends to a server, empty for none.
+def find_client_key(base_url: str, api_key_env: str | None) -> str:
+    """Look up the key that a client sends to a server in the environment.
 
     Args:
         base_url: The address of the server.
-        variable: The environment variable that holds the key, from ``api_key_env``. Empty stands
-            for OPENAI_API_KEY; None and ``none`` send no key.
+        api_key_env: The option ``api_key_env`` of ``--model_args``. It names an environment
+            variable, where empty stands for OPENAI_API_KEY. The word ``none``, which lm_eval turns
+            into None, says to send no key.
+
+    Returns:
+        The key; empty if none is sent.
 
     Raises:
         ConfigError: The environment variable that the user named is not set, or OpenAI's own
             server has no key.
     """
-    # lm_eval reads "none" on a command line as None.
-    if variable in (None, "none", "None"):
+    if api_key_env in (None, "none", "None"):
         return ""
-    name = str(variable) or OPENAI_KEY_VARIABLE
+    variable = str(api_key_env) or OPENAI_KEY_VARIABLE
     try:
-        key = os.environ.get(check_variable_name(name), "").strip()
+        key = os.environ.get(check_variable_name(variable), "").strip()
     except ValueError as error:
         raise ConfigError(f"api_key_env in --model_args {error}") from None
-    is_needed = name != OPENAI_KEY_VARIABLE or is_openai(base_url)
+    # A server of the user's own may need no key.
+    is_needed = variable != OPENAI_KEY_VARIABLE or is_openai(base_url)
     if not key and is_needed:
         raise ConfigError(
-            f"{base_url}: needs a key, but the environment variable {name} is not set; set it, or"
-            " pass api_key_env=NAME in --model_args, where none sends no key"
+            f"{base_url}: needs a key, but the environment variable {variable} is not set; set it,"
+            " or pass api_key_env=NAME in --model_args, where none sends no key"
         )
     return key
 
@@ -104,29 +108,25 @@ class _Client:
         """Open the client; nothing is sent.
 
         Args:
-            api_key_env: The environment variable that holds the server's key; ``none`` sends no
-                key. By default OPENAI_API_KEY.
+            api_key_env: The environment variable that holds the server's key; empty for
+                OPENAI_API_KEY. None or the word ``none`` sends no key.
             seed: The seed of the first sample of a prompt. None sends no seed.
             **arguments: The arguments of lm_eval's class.
 
         Raises:
             ConfigError: The environment variable is not set.
         """
-        self._key_variable = api_key_env or OPENAI_KEY_VARIABLE
         self.refused_options: set[str] = set()
         super().__init__(**arguments)
+        # lm_eval's constructor cannot take None for the seed, and has set a default.
         self._seed = None if seed is None else int(seed)
         self._key = find_client_key(self.base_url, api_key_env)
         self.mask = KeyMask(self._key)
-        self._warn_of_host()
-
-    def _warn_of_host(self) -> None:
-        """Say which server gets the key, unless it is OpenAI's own."""
         if self._key and not self._header and not is_openai(self.base_url):
             logger.warning(
                 "the key in %s is sent to %s (api_key_env=NAME in --model_args takes the key of"
                 " another variable, api_key_env=none sends none)",
-                self._key_variable,
+                api_key_env or OPENAI_KEY_VARIABLE,
                 urlsplit(self.base_url).netloc,
             )
 

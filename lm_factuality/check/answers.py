@@ -144,13 +144,13 @@ def read_answers(
     path = Path(source)
     if path.is_dir():
         parts = _read_folder(path, columns)
-        return _finish(parts, str(path))
+        return _to_answer_file(parts, str(path))
     if not path.exists():
         raise DataError(f"{path}: no such file; {_EXPECTED}")
     if not path.is_file():
         # A pipe can be read only once, but its beginning tells its format.
         return _read_stream(path.read_bytes(), str(path), columns)
-    return _finish(_read_file(path, path.name, columns), str(path))
+    return _to_answer_file(_read_file(path, path.name, columns), str(path))
 
 
 def answers_of_rows(
@@ -171,7 +171,7 @@ def answers_of_rows(
     for number, row in enumerate(rows, start=1):
         values = {"answer": row} if isinstance(row, str) else row
         table_rows.append(TableRow(f"row {number}", values))
-    return _finish(_table_answers(table_rows, "answers", columns), "answers")
+    return _to_answer_file(_table_answers(table_rows, "answers", columns), "answers")
 
 
 def parse_columns(words: Sequence[str]) -> dict[str, str]:
@@ -220,7 +220,7 @@ def _read_stream(content: bytes, name: str, columns: Mapping[str, str]) -> Answe
     with tempfile.TemporaryDirectory() as folder:
         path = Path(folder) / f"input{ending}"
         path.write_bytes(content)
-        return _finish(_read_file(path, name, columns), name)
+        return _to_answer_file(_read_file(path, name, columns), name)
 
 
 def _ending_by_content(content: bytes, columns: Mapping[str, str]) -> str:
@@ -257,26 +257,27 @@ def _json_value(text: str) -> object:
 _Part = Answer | AnswerProblem
 
 
-def _finish(parts: Sequence[_Part], name: str) -> AnswerFile:
-    """Sort answers from problems, and make ids unique.
+def _to_answer_file(parts: Sequence[_Part], source: str) -> AnswerFile:
+    """Return the answers of a source with unique ids, and its problems.
 
     Args:
-        parts: The answers and problems, in order.
-        name: The name of the source.
+        parts: The answers, and a problem for each row that has none, in order.
+        source: The name or path of the source, for errors.
 
     Raises:
-        DataError: There is no answer.
+        DataError: The source has no answer that can be used.
     """
     answers = [part for part in parts if isinstance(part, Answer)]
     problems = [part for part in parts if isinstance(part, AnswerProblem)]
     if answers:
         return AnswerFile(tuple(_with_unique_ids(answers)), tuple(problems))
     if not problems:
-        raise DataError(f"{name}: no answers; expected at least one row or text")
+        raise DataError(f"{source}: no answers; expected at least one row or text")
     first = problems[0]
-    where = "" if first.location == Path(name).name else f" ({first.location})"
+    # The message begins with the name of the file, which need not be repeated.
+    location = "" if first.location == Path(source).name else f" ({first.location})"
     others = f"; {len(problems) - 1:,} more have problems" if len(problems) > 1 else ""
-    raise DataError(f"{name}: no answer can be used: {first.reason}{where}{others}")
+    raise DataError(f"{source}: no answer can be used: {first.reason}{location}{others}")
 
 
 def _with_unique_ids(answers: Sequence[Answer]) -> Iterator[Answer]:

@@ -416,11 +416,11 @@ def _statements(sentence: str, place: _Place) -> list[str]:
         return introduced
     if place.introduction.is_lead_in:
         is_continued = lacks_words and (place.continues_title or not has_full_stop)
-        return introduced if is_continued else _facts(sentence)
+        return introduced if is_continued else _split_into_facts(sentence)
     # "This stage needs light" says little without the title above it.
     if place.continues_title and _PRONOUN.match(sentence):
         return introduced
-    return _facts(sentence)
+    return _split_into_facts(sentence)
 
 
 def _states_nothing(sentence: str) -> bool:
@@ -434,17 +434,18 @@ def _states_nothing(sentence: str) -> bool:
     return is_personal and is_abstention(sentence)
 
 
-def _facts(sentence: str) -> list[str]:
-    """Split a sentence into its facts. It stays whole if the rules would change its meaning."""
+def _split_into_facts(sentence: str) -> list[str]:
+    """Split a sentence into its facts, or keep it whole if that would change its meaning.
+
+    Example:
+        ``Ada was born in 1900 and died in 1950.`` → ``Ada was born in 1900.`` and
+        ``Ada died in 1950.`` A title such as ``Early life`` states no fact.
+    """
     if len(words_in(sentence)) < 2:
         return []
     whole = [_as_sentence(sentence)]
     if is_fragment(sentence):
-        # A sentence may have a verb that the rules do not know. A phrase is a title or a formula.
-        has_words = len(words_in(sentence)) > 2 and re.search(r"[^\W\d_]{3}", sentence) is not None
-        is_long = len(sentence.split()) > _MOST_TITLE_WORDS
-        is_statement = has_words and (is_long or _SENTENCE_END.search(sentence) is not None)
-        return whole if is_statement else []
+        return whole if _may_have_rare_verb(sentence) else []
 
     facts = split_facts(sentence)
     if not facts:
@@ -454,6 +455,17 @@ def _facts(sentence: str) -> list[str]:
         return whole
     # After "was born", the rules give the auxiliary to active verbs too: "was died".
     return [_AUXILIARY_OF_ACTIVE.sub(r"\1", fact) for fact in facts]
+
+
+def _may_have_rare_verb(fragment: str) -> bool:
+    """Tell whether a text without a verb that the rules know is still a sentence.
+
+    Otherwise it is a title or a formula, such as ``Early life`` or ``E = mc².``
+    """
+    if len(words_in(fragment)) < 3 or not re.search(r"[^\W\d_]{3}", fragment):
+        return False
+    is_long = len(fragment.split()) > _MOST_TITLE_WORDS
+    return is_long or _SENTENCE_END.search(fragment) is not None
 
 
 def _as_sentence(text: str) -> str:

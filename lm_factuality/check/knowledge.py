@@ -322,7 +322,7 @@ def _open_intact(
 def _has_changes(source: Path, folder: Path) -> bool:
     """Tell whether files are new, differ or are gone since they were indexed."""
     with closing(KnowledgeStore(folder / STORE, source, writable=True)) as store:
-        store.compare(_listed_files(source))
+        store.mark_changed_files(_listed_files(source))
         return store.count_changed() > 0 or store.count_gone() > 0
 
 
@@ -365,7 +365,7 @@ def _update(source: Path, folder: Path) -> None:
     folder.mkdir(exist_ok=True)
     with closing(KnowledgeStore(folder / STORE, source, writable=True)) as store:
         store.set_state(_VERSIONS, _installed_versions())
-        store.compare(_listed_files(source))
+        store.mark_changed_files(_listed_files(source))
         store.remove_gone_files()
         num_files = store.count_changed()
         with tqdm(

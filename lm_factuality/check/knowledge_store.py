@@ -139,13 +139,14 @@ class KnowledgeStore:
 
     # Comparison with the files that are there
 
-    def compare(self, paths: Iterable[Path]) -> None:
-        """Compare the indexed files with those that are there now.
+    def mark_changed_files(self, paths: Iterable[Path]) -> None:
+        """List the files that are there now, and mark those that are new or differ from the index.
 
-        Files whose time changed but not their content get their new time.
+        `count_changed`, `count_gone`, `changed_files` and `remove_gone_files` use this list. A file
+        with a new time but the same content is not marked, and its new time is stored.
 
         Args:
-            paths: The files, none twice.
+            paths: The files that are there now, none twice.
         """
         self._connection.execute("DROP TABLE IF EXISTS temp.listed")
         self._connection.executescript(_LISTED)
@@ -197,11 +198,11 @@ class KnowledgeStore:
             return None
 
     def count_changed(self) -> int:
-        """Return the number of files that are new or differ, after `compare`."""
+        """Return the number of files that `mark_changed_files` has marked."""
         return int(self._value("SELECT count(*) FROM listed WHERE is_changed"))
 
     def count_gone(self) -> int:
-        """Return the number of indexed files that are no longer there, after `compare`."""
+        """Return the number of indexed files that `mark_changed_files` did not list."""
         return int(self._value(f"SELECT count(*) {_OF_GONE_FILES}"))
 
     # Changes

@@ -103,13 +103,18 @@ def read_blocks(text: str) -> list[Block]:
         text: The text in Markdown, or without any markup.
 
     Returns:
-        The blocks that have text. For ``# Life`` and ``- **Born** in 1702.`` on the next line they
-        are the heading ``Life`` and, at depth 1, the prose ``Born in 1702.``
+        The blocks that have text, without markup.
+
+    Example:
+        The line ``# Life`` is the heading ``Life``, and the line ``- **Born** in 1702.`` is the
+        prose ``Born in 1702.`` at depth 1, i.e. in one list.
     """
     # All replacements keep the length of the text, so that offsets stay valid.
     source = text.replace("\r\n", " \n").replace("\r", "\n").replace("\0", "\ufffd")
     if "\n" not in source:
-        source = _ESCAPED_BREAK.sub(lambda match: " \n" * (len(match[0]) // 2), source)
+        # Each backslash with its "n" becomes a space and a line break.
+        source = _ESCAPED_BREAK.sub(lambda match: match[0].replace("\\n", " \n"), source)
+    # Markdown knows no bullets such as "•".
     source = _BULLET.sub(r"\1-", source)
     tree = SyntaxTreeNode(_parser().parse(source))
     return list(_Reader(source).blocks(tree))

@@ -56,7 +56,7 @@ _TOO_LONG = "the prompt is longer than the model's window"
 _FORBIDDEN = 403  # HTTP: OpenAI's reply if a model's log-probabilities are not available
 _REFUSED = "refused"  # the finish reason of a request that the server has turned down
 _NUM_TRIAL_QUESTIONS = 4  # by which a server shows whether it sends log-probabilities
-FIRST_TOKENS = 4  # tokens to generate for one word, which may come after white space
+TOKENS_PER_WORD = 4  # that a server generates for one word, which may follow white space
 
 
 def word_answers(
@@ -300,7 +300,7 @@ class _AnswerServer:
         trial_questions = questions[:_NUM_TRIAL_QUESTIONS]
         replies, logprob_arguments = self._try_logprobs(trial_questions)
         if logprob_arguments is not None:
-            one_word = {**logprob_arguments, "max_gen_toks": FIRST_TOKENS}
+            one_word = {**logprob_arguments, "max_gen_toks": TOKENS_PER_WORD}
             replies += self._send(questions[_NUM_TRIAL_QUESTIONS:], one_word)
             return list(map(_answer_by_first_token, replies, questions))
 
@@ -487,11 +487,10 @@ class _AnswerServer:
         cache_keys: Sequence[object],
         **arguments: Any,
     ) -> list[Answer]:
-        """Send one prompt for lm_eval's client, in place of its method ``amodel_call``.
+        """Send one prompt, and return an error as its reply when no further try would help.
 
-        The client tries again if this raises an error. The error of the last try, or of a request
-        that the server has turned down, is returned as a reply instead, so that one failed question
-        does not end the run.
+        lm_eval's client calls this instead of its own ``amodel_call``, and again after an error.
+        The last error would end the whole run, so it becomes the reply to this question.
 
         Args:
             amodel_call: The client's own method, which sends the prompt.
@@ -502,15 +501,16 @@ class _AnswerServer:
             The reply, in a list of one.
 
         Raises:
-            Exception: The request failed, and the client is to try it again.
+            Exception: This try failed, and the client has tries left.
         """
         from aiohttp import ClientError
 
-        # Once the server is gone, the remaining requests would only wait for their timeouts.
+        # `_count_failure` sets this once the server is gone. All other requests would only wait for
+        # their timeouts.
         if self._last_failure is not None:
             return [Answer(None)]
 
-        # Errors of the connection, and of a reply that has another format.
+        # The first three are errors of the connection, the others of a reply in another format.
         errors = (ClientError, asyncio.TimeoutError, OSError, ValueError, LookupError, TypeError)
         try:
             replies = await amodel_call(cache_keys=cache_keys, **arguments)

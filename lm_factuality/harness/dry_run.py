@@ -111,21 +111,24 @@ def plan_run(tasks: Mapping[str, SuiteTask], config: LmEvalPart, prices: Prices 
 
 
 def _build_requests(task: SuiteTask, name: str, config: LmEvalPart) -> None:
-    """Build the requests of a task as lm_eval does before it sends them.
+    """Store in ``task.instances`` the requests that lm_eval would send for a task in this run.
 
     Args:
-        task: The task, whose ``instances`` are set.
+        task: The task.
         name: The name of the task.
         config: lm_eval's configuration of the run (``EvaluatorConfig``).
     """
     if task.generates and config.gen_kwargs:
+        # ``--gen_kwargs`` of the command line goes before the task's YAML.
         task.set_config(key="generation_kwargs", value=config.gen_kwargs, update=True)
+    # lm_eval's own function turns ``--limit 0.1``, a share, into a number of rows. Its name depends
+    # on the release.
     module = "lm_eval.evaluator_utils"
     sample_size = internal(f"{module}:get_sample_size", f"{module}:_get_sample_size")
-    samples = config.samples or {}
+    samples_by_task = config.samples or {}
     task.build_all_requests(
         limit=sample_size(task, config.limit),
-        samples=samples.get(name),
+        samples=samples_by_task.get(name),
         system_instruction=config.system_instruction,
         apply_chat_template=bool(config.apply_chat_template),
         fewshot_as_multiturn=bool(config.fewshot_as_multiturn),
@@ -162,7 +165,7 @@ class _RequestCounter:
         count_by_type: dict[str, Callable[[Instance], Iterator[_RequestTokens]]] = {
             requests.REQUEST_TYPE: self._count_scored,
             rolling.REQUEST_TYPE: self._count_rolling,
-            answers.REQUEST_TYPE: self._count_words,
+            answers.REQUEST_TYPE: self._count_word_question,
         }
         # All other types of requests ask for a text.
         count_text = partial(self._count_generated, answer_tokens=_answer_tokens(task))
@@ -190,19 +193,23 @@ class _RequestCounter:
         max_answer = limit + sum(thinking_tokens)
         yield _RequestTokens(self._count_tokens(prompt), min(answer_tokens, limit), max_answer)
 
-    def _count_words(self, instance: Instance) -> Iterator[_RequestTokens]:
-        """Yield the tokens of a question whose answers are given words, such as yes and no.
+    def _count_word_question(self, instance: Instance) -> Iterator[_RequestTokens]:
+        """Count the tokens of a question that is answered by one of a few words, as yes or no.
 
         Args:
-            instance: The request: a prompt, the words, and further options (`answers`).
+            instance: The question: the prompt, the words, and options that do not matter here.
+
+        Yields:
+            The tokens of each request that the question takes: one to a server, or two per word to
+            a local model.
         """
         prompt, words = instance.args[:2]
         prompt_tokens = self._count_tokens(prompt)
         if self._is_server:
-            # The reply is cut off behind the first word.
-            yield _RequestTokens(prompt_tokens, answers.FIRST_TOKENS, answers.FIRST_TOKENS)
+            # The server writes only as many tokens as one word may need.
+            yield _RequestTokens(prompt_tokens, answers.TOKENS_PER_WORD, answers.TOKENS_PER_WORD)
             return
-        # A local model scores each word, with and without a space before it.
+        # A local model scores each word, of about one token, with and without a space before it.
         for _ in range(2 * len(words)):
             yield _RequestTokens(prompt_tokens + 1, 0, 0)
 

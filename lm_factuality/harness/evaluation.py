@@ -16,6 +16,7 @@ from __future__ import annotations
 import json
 import logging
 import math
+from collections import defaultdict
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager, nullcontext
 from functools import partial, wraps
@@ -102,10 +103,12 @@ def _generate_and_report(
 
 
 def _check_chat_server(model: LM, options: Mapping[str, Any]) -> None:
-    """Check what a chat server needs, for runs without `lm-factuality run`, which has checked it.
+    """Refuse to ask a chat server without a chat template, or for log-likelihoods.
+
+    `lm-factuality run` makes the same checks earlier. Users of lm_eval's own command need them too.
 
     Args:
-        model: The model.
+        model: The model. Only a chat server is checked.
         options: The options of lm_eval's ``evaluate``.
 
     Raises:
@@ -114,8 +117,11 @@ def _check_chat_server(model: LM, options: Mapping[str, Any]) -> None:
     if not is_a(model, "LocalChatCompletion"):
         return
     client = "local-chat-completions"
-    preflight.check_chat_template(client, {}, bool(options.get("apply_chat_template")))
+    has_template = bool(options.get("apply_chat_template"))
+    # Only the check of a local model reads the arguments.
+    preflight.check_chat_template(client, arguments={}, applies_template=has_template)
     tasks = options.get("task_dict", {}).get("tasks", {})
+    # Tasks of lm_eval do not say whether they score texts.
     scoring_tasks = [name for name, task in tasks.items() if getattr(task, "scores_texts", False)]
     preflight.check_tasks_suit(client, scoring_tasks)
 
@@ -181,10 +187,10 @@ def _stderr_with_interval(
         compute_interval: Returns the interval of rows, None if the score has none.
         rows: The values of the score's metric, one per row of the task.
     """
-    stderr = compute_stderr(rows)
-    number = UndefinedStderr("N/A") if math.isnan(stderr) else StandardError(stderr)
-    number.interval = compute_interval(rows)
-    return number
+    number = compute_stderr(rows)
+    stderr = UndefinedStderr("N/A") if math.isnan(number) else StandardError(number)
+    stderr.interval = compute_interval(rows)
+    return stderr
 
 
 class StandardError(float):
@@ -207,22 +213,25 @@ class UndefinedStderr(NotDefined):
 def _intervals_of(
     results: Mapping[str, Mapping[str, object]],
 ) -> dict[str, dict[str, dict[str, float | None]]]:
-    """Collect the intervals of all scores, as the results file holds them.
+    """Collect the intervals of all scores by task and metric, for the results file.
 
     Args:
-        results: The results of lm_eval, by task and by metric with its filter.
+        results: The results of lm_eval: for each task the values by ``metric,filter``. Standard
+            errors are among them, and those of the suite have an interval as an attribute.
 
     Example:
+        ``{"wiki": {"factor_acc_stderr,none": StandardError(0.02)}}`` →
         ``{"wiki": {"factor_acc": {"low": 0.41, "high": 0.48, "num_clusters": 300}}}``
     """
-    intervals: dict[str, dict[str, dict[str, float | None]]] = {}
-    for task, metrics in results.items():
-        for key, number in metrics.items():
-            if isinstance(number, StandardError | UndefinedStderr) and number.interval is not None:
-                name = key.partition(",")[0].removesuffix("_stderr")
-                # Of several filters, the first one counts, as for scores.
-                intervals.setdefault(task, {}).setdefault(name, number.interval._asdict())
-    return intervals
+    intervals: dict[str, dict[str, dict[str, float | None]]] = defaultdict(dict)
+    for task, values in results.items():
+        for key, value in values.items():
+            if not isinstance(value, StandardError | UndefinedStderr) or value.interval is None:
+                continue
+            metric = key.partition(",")[0].removesuffix("_stderr")
+            # Of several filters, the first one counts, as for scores.
+            intervals[task].setdefault(metric, value.interval._asdict())
+    return dict(intervals)
 
 
 def ask_once(

@@ -296,7 +296,8 @@ class Keeper:
             lm.remember_refused(json.loads(refused))
         # How many samples of each request the run has asked for, by the hash of the request.
         self._num_samples: Counter[str] = Counter()
-        # The keys of the answers that a client has yet to receive, by the hash of the request.
+        # The keys of the answers that a client has yet to receive, by the hash of the request. Only
+        # samples of one request have a hash in common.
         self._expected: dict[str, deque[str]] = defaultdict(deque)
 
     def answer_requests(
@@ -396,7 +397,7 @@ class Keeper:
             ) as bar:
                 new_answers = self._ask_in_batches(requests, keys, set(missing), ask, batches, bar)
         else:
-            new_answers = self._ask_client(hashes, keys, missing, ask)
+            new_answers = self._ask_and_keep_each(hashes, keys, missing, ask)
         for index, answer in new_answers.items():
             answers[names[index]] = answer
         return [answers[name] for name in names]
@@ -430,20 +431,23 @@ class Keeper:
             )
         return answers
 
-    def _ask_client(
+    def _ask_and_keep_each(
         self,
         hashes: Sequence[str],
         keys: Sequence[str],
         missing: list[int],
         ask: Callable[[list[int]], Sequence[Any]],
     ) -> dict[int, Any]:
-        """Ask a server's client, which calls `add_partial` with each answer as it arrives.
+        """Ask requests to a server, and store each answer as soon as it arrives.
+
+        While ``ask`` runs, lm_eval's client calls `add_partial` with each new answer. That method
+        gets no key, so it takes one from ``_expected``, where this method puts the keys before.
 
         Args:
             hashes: The hash of each request.
             keys: The key of each request; empty if its answer is not kept.
             missing: The indices of the requests to ask.
-            ask: As in `answer`.
+            ask: Asks the requests with the given indices, and returns their answers.
 
         Returns:
             The answers by index.
@@ -453,9 +457,9 @@ class Keeper:
         for index in missing:
             if keys[index]:
                 self._expected[hashes[index]].append(keys[index])
-        answers = dict(zip(missing, ask(missing), strict=True))
+        answers = ask(missing)
         self._expected.clear()
-        return answers
+        return dict(zip(missing, answers, strict=True))
 
     def add_partial(self, method: str, request: Sequence[Any], answer: object) -> None:
         """Keep an answer that a client has just received. lm_eval's clients call this.

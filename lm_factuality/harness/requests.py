@@ -382,13 +382,15 @@ def _score_tokens(lm: TemplateLM, encoded: Sequence[Encoded], disable_tqdm: bool
 
 
 def _warn_of_rounding(lm: TemplateLM) -> None:
-    """Warn once if lm_eval's ``hf`` sums log-probabilities in half precision.
+    """Warn once per run if a model of lm_eval adds up log-probabilities in 16-bit numbers.
 
-    The argument ``softmax_dtype`` of the model sets the precision of the sums and needs no warning.
+    Args:
+        lm: A model. Only lm_eval's ``hf`` adds them up in the precision of its weights, and only if
+            the user gave it no ``softmax_dtype``.
     """
-    # The suite's own models have an ``engine``, and sum in float32.
-    is_lm_evals = is_a(lm, "HFLM") and getattr(lm, "engine", None) is None
-    if not is_lm_evals or lm.softmax_dtype:
+    # The suite's own models are subclasses of HFLM with an ``engine``, which uses float32.
+    uses_float32 = not is_a(lm, "HFLM") or getattr(lm, "engine", None) is not None
+    if uses_float32 or lm.softmax_dtype:
         return
     dtype = str(getattr(lm.model, "dtype", "")).removeprefix("torch.")
     if dtype in ("bfloat16", "float16"):

@@ -98,10 +98,13 @@ def find_configs(
         The name of each task, and its config or the error that says what is wrong with it.
     """
     if _is_path(target):
+        # A group may name the tasks of other YAMLs in its folder.
         include_path = [str(Path(os.path.realpath(target)).parent), *include_path]
     for name, config in _ConfigFinder(include_path, may_import).find(target):
         problem = "" if may_import else _template_problem(config)
-        yield name, ConfigError(f"{name}: {problem}") if problem else config
+        if problem:
+            config = ConfigError(f"{name}: {problem}")
+        yield name, config
 
 
 def write_yamls_of_tables(targets: Sequence[str]) -> list[str]:
