@@ -25,7 +25,10 @@ _SCATTER_HEIGHT = 200.0  # from the axis at 0 to that at 100%
 _LETTER = 5.4  # the width of an average letter, or a little more
 _LINE = 13.0  # the distance of two lines of text
 _EDGE = 12.0  # between the axes and the right or the upper edge of the drawing
-_LABEL_GAP = 7.0  # between a point of the plot and its label
+_LABEL_GAP = 7.0  # between a point of the plot and its label, to the right or left of it
+_ABOVE = -4.0  # from a point to the base line of a label above the point's interval
+_BELOW = 11.0  # to the base line of a label below the interval
+_CENTRED = 3.0  # to the base line of a text whose small letters are centred at the point
 _LONGEST_LABEL = 30  # characters; the beginning of a longer label is cut off
 _MOST_TICKS = 7  # of an axis
 _MARGIN = 0.2  # beyond the outermost points, as a share of their distance
@@ -304,7 +307,7 @@ def dots(
     baseline_lines = ""
     for number, label in enumerate(labels):
         # The mark of a score of 0 would otherwise cover the end of a label.
-        texts.append(_Text(x_axis.start - 8, y_axis.position(number) + 3, label, "end"))
+        texts.append(_Text(x_axis.start - 8, y_axis.position(number) + _CENTRED, label, "end"))
         for baseline in baselines[number]:
             upper, lower = y_axis.position(number - 0.45), y_axis.position(number + 0.45)
             baseline_lines += f"M{x_axis.position(baseline):.1f} {upper:.1f}V{lower:.1f}"
@@ -424,15 +427,15 @@ def _add_labels(texts: list[_Text], points: Sequence[Point], x_axis: _Axis, y_ax
     positions = []
     for point in points:
         positions.append((x_axis.position(point.x.value), y_axis.position(point.y.value)))
-    # A marker takes the room of a letter.
-    markers = [_Text(x - _LETTER / 2, y + 3, "o", "start") for x, y in positions]
+    # The marker of a point takes the room of a letter.
+    markers = [_Text(x - _LETTER / 2, y + _CENTRED, "o", "start") for x, y in positions]
     for point, (x, y) in zip(points, positions, strict=True):
         label = _short_label(point.label)
-        # A label stands above the point's interval, or below it if there is no room.
-        for y_of_text in (y - 4, y + 11):
-            right = _Text(x + _LABEL_GAP, y_of_text, label, "start")
-            left = _Text(x - _LABEL_GAP, y_of_text, label, "end")
-            text = right if right.right <= _WIDTH else left
+        for distance in (_ABOVE, _BELOW):
+            text = _Text(x + _LABEL_GAP, y + distance, label, "start")
+            # A label that would reach beyond the drawing stands to the left of its point.
+            if text.right > _WIDTH:
+                text = _Text(x - _LABEL_GAP, y + distance, label, "end")
             if not any(text.overlaps(placed) for placed in texts + markers):
                 texts.append(text)
                 break

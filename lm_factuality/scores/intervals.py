@@ -670,21 +670,30 @@ def student_quantile(degrees: float) -> float:
 
 
 def _effective_trials(estimate: ClusteredMean, variance_of_trial: float) -> float:
-    """Compute how many independent trials are as uncertain as a mean (Korn and Graubard, 1998).
+    """Compute how many independent trials would be as uncertain as a mean over clusters.
+
+    The mean of n trials has the variance v / n, where v is the variance of one trial. So a mean
+    with the variance V is as uncertain as v / V trials (Korn and Graubard, 1998). Fewer are counted
+    if V itself is uncertain, because there are few clusters: v / V * (1.96 / t)².
+
+    Example:
+        A share of 0.5 with the variance 0.001 over many clusters has 0.25 / 0.001 = 250 trials.
 
     Args:
         estimate: The mean.
-        variance_of_trial: The variance of a single trial, such as p * (1 - p).
+        variance_of_trial: The variance of one trial, v, which is p * (1 - p) for a share p.
 
     Returns:
-        variance of a trial / variance of the mean * (z / t)². It is the number of clusters if each
-        is a trial itself, such as a row that is right or wrong, or if all are alike.
+        The number of trials. Where the formula does not apply, each cluster counts as one.
     """
+    # If all clusters are alike, or all rows have the same value, a variance is 0 up to rounding.
+    # Their ratio then says nothing.
     smallest_variance = min(estimate.variance, variance_of_trial)
     is_constant = smallest_variance <= _ROUNDING * max(1.0, estimate.value**2)
-    # The rows vary as much as trials do only if each has one of the trials' values, such as 0 or 1.
-    variance_of_rows = estimate.variance * (estimate.num_clusters - 1)
-    are_trials = estimate.has_single_rows and math.isclose(variance_of_rows, variance_of_trial)
+    # Independent rows that are each 0 or 1 are trials already. Their mean has exactly the variance
+    # p * (1 - p) / (n - 1), and rows with other values have a smaller one.
+    variance_of_row = estimate.variance * (estimate.num_clusters - 1)
+    are_trials = estimate.has_single_rows and math.isclose(variance_of_row, variance_of_trial)
     if are_trials or is_constant:
         return estimate.num_clusters
     student_factor = (Z95 / student_quantile(estimate.degrees)) ** 2

@@ -112,9 +112,10 @@ def batch_query_blocks(
         device: The device of the returned tensors.
 
     Returns:
-        The batches, and for each query its row in the concatenated outputs of all batches. If a
-        batch has blocks of 2 and 3 queries, for example, the rows are 0, 1, 3, 4 and 5, because row
-        2 is padding.
+        The batches, and where the output of each query is: its row in the concatenated outputs of
+        all batches. If the only batch has blocks of 2 and 3 queries, for example, it has 6 outputs,
+        of which those of the queries are 0, 1, 3, 4 and 5. Output 2 is the padding of the first
+        block.
     """
     groups: Iterable[list[QueryBlock]]
     if max_keys:
@@ -125,21 +126,20 @@ def batch_query_blocks(
         groups = [[block] for block in blocks]
         key_multiple = 1
 
-    first_query = blocks[0].queries[_NUMBER, 0]
-    rows = np.empty(sum(block.num_queries for block in blocks), dtype=np.int64)
     batches = []
-    # The row of the first output of the next block.
-    first_row = 0
+    output_rows = np.empty(sum(block.num_queries for block in blocks), dtype=np.int64)
+    # Blocks number the ancestors of the pass first, so its first query may have any number.
+    first_number = blocks[0].queries[_NUMBER, 0]
+    num_outputs = 0
     for group in groups:
         batch = _pad_blocks(group, key_multiple, device)
         batches.append(batch)
         for block in group:
-            # Numbers count from the first ancestor of the pass, and indices from its first query.
-            query_indices = block.queries[_NUMBER] - first_query
-            rows[query_indices] = first_row + np.arange(block.num_queries)
-            # The outputs of a block are followed by those of its padding, which nothing reads.
-            first_row += batch.queries.shape[-1]
-    return batches, torch.from_numpy(rows).to(device)
+            numbers = block.queries[_NUMBER]
+            output_rows[numbers - first_number] = num_outputs + np.arange(block.num_queries)
+            # All blocks of a batch have as many outputs as its longest block.
+            num_outputs += batch.queries.shape[-1]
+    return batches, torch.from_numpy(output_rows).to(device)
 
 
 def _group_blocks(blocks: Sequence[QueryBlock], max_keys: int) -> Iterator[list[QueryBlock]]:
@@ -209,7 +209,8 @@ def _pad_blocks(
 
     Args:
         blocks: The blocks of the batch.
-        key_multiple: If the batch needs a mask, its number of keys is a multiple of this.
+        key_multiple: If the batch needs a mask, its number of keys is rounded up to a multiple of
+            this.
         device: The device of the batch.
     """
     num_queries = max(block.num_queries for block in blocks)
@@ -217,9 +218,8 @@ def _pad_blocks(
     is_chain = all(block.is_whole_chain for block in blocks)
     # Chains usually need no mask, and causal attention takes as many keys as queries.
     if not is_chain:
-        # With a multiple of 16, 20 keys get 12 more.
-        num_keys += -num_keys % key_multiple
-    # A repeated query attends to some key. A query without keys would give NaN.
+        num_keys = key_multiple * math.ceil(num_keys / key_multiple)
+    # The padding repeats the first query, because a query that attends to no key would give NaN.
     queries = [_pad(block.queries, num_queries, block.queries[:, :1]) for block in blocks]
     keys = [_pad(block.keys, num_keys, _PADDED_KEY) for block in blocks]
     return Batch(

@@ -125,33 +125,34 @@ def build_trie(sequences: Sequence[Sequence[int]], num_targets: Sequence[int]) -
         The trie. Its ``targets_by_request`` is in the order of ``sequences``.
     """
     arrays = [np.asarray(sequence, dtype=np.int64) for sequence in sequences]
+    inputs = [array[:-1] for array in arrays]
+    builder = _TrieBuilder(sum(map(len, inputs)))
+    # The position of each token of each input.
+    paths = [_EMPTY] * len(inputs)
     # In this order, an input shares most with the one before it. Big-endian bytes sort as the
     # numbers do, and are compared at the speed of memory.
-    order = sorted(range(len(arrays)), key=lambda index: arrays[index][:-1].astype(">u4").tobytes())
-    builder = _TrieBuilder(sum(map(len, arrays)))
-    # For each request, an array with a row for each target: the position before it, and its token.
-    pairs_by_request = [_EMPTY] * len(arrays)
-    for index in order:
-        # The position of each token that the model reads.
-        path = builder.add(arrays[index][:-1])
-        first = len(path) - num_targets[index]
-        # A target is the token after its position, so the tokens begin one later than the path.
-        pairs_by_request[index] = np.stack([path[first:], arrays[index][first + 1 :]], axis=1)
-    subtree_ends = builder.finish()
+    for index in sorted(range(len(inputs)), key=lambda i: inputs[i].astype(">u4").tobytes()):
+        paths[index] = builder.add(inputs[index])
 
+    # A row for each target of each request: the position that it follows, and its token. The path
+    # lacks the last token, so both end with the last target.
+    pairs = [_EMPTY.reshape(0, 2)]
+    for array, path, count in zip(arrays, paths, num_targets, strict=True):
+        first = len(path) - count
+        pairs.append(np.stack([path[first:], array[first + 1 :]], axis=1))
     # Requests that score the same token at the same position share a target.
-    pairs = np.concatenate([_EMPTY.reshape(0, 2), *pairs_by_request])
-    targets, target_indices = np.unique(pairs, axis=0, return_inverse=True)
-    # Some versions of NumPy return the indices as a column.
-    parts = np.split(target_indices.reshape(-1), np.cumsum(num_targets, dtype=np.int64))
+    targets, target_indices = np.unique(np.concatenate(pairs), axis=0, return_inverse=True)
+    # Some versions of NumPy return the indices as a column. If requests have 2, 1 and 3 targets,
+    # their parts end at 2, 3 and 6, and nothing is left for the part after 6.
+    ends = np.cumsum(num_targets, dtype=np.int64)
+    *targets_by_request, _ = np.split(target_indices.reshape(-1), ends)
     return TokenTrie(
         tokens=np.concatenate(builder.tokens),
         depths=np.concatenate(builder.depths),
-        subtree_ends=subtree_ends,
+        subtree_ends=builder.finish(),
         target_positions=targets[:, 0],
         target_tokens=targets[:, 1],
-        # The last part is what follows the targets of the last request, which is nothing.
-        targets_by_request=tuple(parts[:-1]),
+        targets_by_request=tuple(targets_by_request),
     )
 
 
@@ -338,6 +339,9 @@ class QueryBlock:
 def split_into_query_blocks(trie: TokenTrie, pass_range: PassRange) -> list[QueryBlock]:
     """Split a pass into blocks of queries, each with the keys that its queries may attend to.
 
+    Blocks number the ancestors of the pass and then its positions from 0 on. With the ancestors 2
+    and 7, the positions 10, 11 and 12 of a pass have the numbers 2, 3 and 4.
+
     Args:
         trie: The trie that the pass belongs to.
         pass_range: The positions that one forward pass computes.
@@ -348,21 +352,19 @@ def split_into_query_blocks(trie: TokenTrie, pass_range: PassRange) -> list[Quer
     """
     num_ancestors = len(pass_range.ancestors)
     positions = pass_range.with_ancestors()
-    # Blocks number the ancestors from 0 and then the positions of the pass, without gaps. Every
-    # subtree here ends after the start of the pass, so all ends are renumbered alike.
     numbers = np.arange(len(positions))
     depths = trie.depths[positions]
+    # The subtrees of ancestors end in or after the pass, too. So all ends move as far as the pass.
     subtree_ends = trie.subtree_ends[positions] - pass_range.start + num_ancestors
-    all_queries = np.stack([numbers, depths])
-    all_keys = np.stack([numbers, depths, subtree_ends])
+    table = np.stack([numbers, depths, subtree_ends])
 
     query_blocks = []
     for start, stop in _join_short_runs(_find_runs(depths, num_ancestors), depths):
         # An earlier position is an ancestor if its subtree reaches beyond the block's start.
         ancestors = np.flatnonzero(subtree_ends[:start] > start)
-        key_numbers = np.concatenate([ancestors, numbers[start:stop]])
-        block = QueryBlock(queries=all_queries[:, start:stop], keys=all_keys[:, key_numbers])
-        query_blocks.append(block)
+        keys = table[:, np.concatenate([ancestors, numbers[start:stop]])]
+        # Queries need no subtree ends.
+        query_blocks.append(QueryBlock(queries=table[:2, start:stop], keys=keys))
     return query_blocks
 
 
