@@ -26,6 +26,8 @@ TOKENS_PER_SECOND = 50.0
 
 # Words of a response per fact. Released decisions have 4.7, and terser judges about twice as many.
 _WORDS_PER_FACT = 6.0
+# Words of a text that stands for a fact.
+_WORDS_PER_STAND_IN = 7
 
 ASSUMED_SPEED = f"{SECONDS_PER_REQUEST} s per request and {TOKENS_PER_SECOND:g} tokens/s per answer"
 
@@ -64,7 +66,7 @@ def typical_answers(requests: Sequence[Request]) -> list[Answer]:
 # A plan needs each answer several times: for what follows from it, and for its length.
 @lru_cache(maxsize=100_000)
 def _typical_answer(request: Request) -> Answer:
-    """Answer one request."""
+    """Return an answer to a request as a model might give it, by the offline judge."""
     # A question with choices is answered by one word.
     choices = request.subject.get("choices")
     if choices:
@@ -106,15 +108,23 @@ def _add_facts(answer: str, subject: Mapping[str, Any]) -> str:
 
 
 def _stand_ins(sentence: str, num_found: int) -> list[str]:
-    """Return texts that stand for further facts of a sentence, of the length of released facts."""
+    """Invent texts in place of the facts that a model would find and the offline judge does not.
+
+    Args:
+        sentence: The sentence.
+        num_found: How many facts the offline judge found in it.
+
+    Returns:
+        Parts of the sentence as long as facts usually are, such as ``Ada sang in Rome and wrote two
+        (0)``. They differ, because equal facts would be verified by the same question.
+    """
     words = sentence.split()
+    # A model may also find fewer, and `range` of a negative number is empty.
     num_missing = round(len(words) / _WORDS_PER_FACT) - num_found
     texts = []
-    # A negative number of missing facts counts as none.
     for index in range(num_missing):
-        # Different sentences have different facts, which are verified by different questions.
         start = index % len(words)
-        texts.append(f"{' '.join(words[start : start + 7])} ({index})")
+        texts.append(f"{' '.join(words[start : start + _WORDS_PER_STAND_IN])} ({index})")
     return texts
 
 

@@ -490,7 +490,7 @@ class _PlanningJudge(Judge):
         self._answers: dict[str, Answer] = {}
 
     def _answer(self, requests: Sequence[Request], description: str) -> list[Answer]:
-        """Answer requests from the store or as the offline judge would, and record them."""
+        """Answer requests from the store or as the offline judge would, and record which."""
         step = self.steps.setdefault(description, _PlannedStep())
         keys = [self._backend.key_of(request) for request in requests]
         # An earlier step may have asked the same. Equal requests have the same key.
@@ -510,7 +510,7 @@ class _PlanningJudge(Judge):
         return [self._answers[key] for key in keys]
 
     def _guess_answers(self, requests: Sequence[Request]) -> list[Answer]:
-        """Answer requests without asking a model."""
+        """Return the answers that an offline judge gives, in the order of the requests."""
         # The offline judge itself is no model, so that its plan is exact.
         if self.config.backend == LEXICAL:
             return [arrival.answer for arrival in self._backend.answer(requests)]

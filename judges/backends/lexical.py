@@ -200,16 +200,19 @@ class LexicalBackend(Backend):
                 the page describes.
 
         Returns:
-            The verdicts as for one page. A fact is judged by the page of its individual. ``page``
-            is the number of another page that supports it, if there is one.
+            The verdicts, such as ``{"number": 1, "reason": ..., "verdict": "supported", "page":
+            None}``. A fact is judged by the page of its individual or, if there is no such page,
+            by the best page, i.e. the one that supports it most. ``page`` is the number of the best
+            page if it supports the fact and is not the page of the individual.
         """
         pages = subject["pages"]
         passages_by_page = [passages_of_subject(page) for page in pages]
         if not any(passages_by_page):
             return NO_EVIDENCE
-        page_of_individual: dict[int, int] = {}
+        # The index of the page that describes the individual of a fact, by the fact's number.
+        page_by_fact: dict[int, int] = {}
         for index, page in enumerate(pages):
-            page_of_individual.update(dict.fromkeys(page["facts"], index))
+            page_by_fact.update(dict.fromkeys(page["facts"], index))
 
         verdicts = []
         for number, fact in enumerate(subject["claims"], start=1):
@@ -217,15 +220,15 @@ class LexicalBackend(Backend):
                 verify_fact(self._fact_model, fact, passages) for passages in passages_by_page
             ]
             best_page = max(range(len(pages)), key=lambda index: findings[index].probability)
-            # The individual of a fact may have no page.
-            own_page = page_of_individual.get(number)
-            finding = findings[best_page if own_page is None else own_page]
-            names_page = best_page != own_page and findings[best_page].verdict == "supported"
+            finding = findings[page_by_fact.get(number, best_page)]
+            is_on_another_page = best_page != page_by_fact.get(number)
+            names_page = is_on_another_page and findings[best_page].verdict == "supported"
             verdicts.append(
                 {
                     "number": number,
                     "reason": finding.reason,
                     "verdict": finding.verdict,
+                    # Prompts number the pages from 1.
                     "page": best_page + 1 if names_page else None,
                 }
             )
@@ -288,20 +291,22 @@ def _group_facts(subject: Mapping[str, Any]) -> Answer:
     numbered_groups = []
     for group in groups:
         # Prompts number the facts from 1.
-        numbered_groups.append([position + 1 for position in group])
+        numbered_groups.append([index + 1 for index in group])
     return _json_answer(groups=numbered_groups)
 
 
 def _take_apart(subject: Mapping[str, Any]) -> Answer:
-    """Split a text into facts, group them, and name the page of each group.
+    """Split a part of a response into facts, and tell which individual each is about.
 
     Args:
-        subject: The question: the shared ``name``, the numbered ``sentences``, the titles and leads
-            of the ``pages``, the ``individuals`` of an earlier part, and under ``namesakes``
-            whether there are any.
+        subject: The question: the shared ``name``, the numbered ``sentences`` of this part, the
+            titles and leads of the ``pages``, and the ``individuals`` of earlier parts. If
+            ``namesakes`` is False, all facts are about one individual.
 
     Returns:
-        The facts and, if there are namesakes, the individuals.
+        The facts, such as ``{"sentence": 1, "fact": "Ada sang."}``. If there are namesakes, each
+        fact also has the number of its individual, and each individual has the number of the page
+        with most words in common with its facts.
     """
     sentences = subject["sentences"]
     facts: list[dict[str, Any]] = []

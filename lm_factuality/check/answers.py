@@ -377,13 +377,19 @@ def _text_problem(text: str) -> str:
 
 
 def _reason_without_path(sentence: str, path: Path) -> str:
-    """Return a reader's sentence about a row without the path before it, and with the line."""
-    sentence = sentence.removeprefix(str(path))
-    line = re.match(r":(\d+): |, row \d+: |: ", sentence)
-    if line is None:
-        return sentence
-    reason = sentence[line.end() :]
-    return f"line {line[1]}: {reason}" if line[1] else reason
+    """Remove the path from a reader's message about a row. It may be that of a temporary file.
+
+    Example:
+        ``a.jsonl:7: no answer`` → ``line 7: no answer``, and ``a.csv, row 7: no answer`` →
+        ``no answer``
+    """
+    rest = sentence.removeprefix(str(path))
+    location = re.match(r":(\d+): |, row \d+: |: ", rest)
+    if location is None:
+        return rest
+    reason = rest[location.end() :]
+    line = location[1]
+    return f"line {line}: {reason}" if line else reason
 
 
 def _json_rows(path: Path) -> Iterator[TableRow | str]:
@@ -411,7 +417,12 @@ def _json_rows(path: Path) -> Iterator[TableRow | str]:
 
 
 def _list_in(content: Mapping[str, Any]) -> object:
-    """Return the only list of objects in a JSON object, or the object as the only row."""
+    """Return the rows of a JSON object: its only list of objects, or the object as the only row.
+
+    Example:
+        ``{"model": "m", "answers": [{"answer": "Paris"}]}`` → ``[{"answer": "Paris"}]``
+    """
+    # The list in a chat log holds the messages of one conversation.
     if _MESSAGES in content:
         return [content]
     lists = [

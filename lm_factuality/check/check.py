@@ -127,7 +127,16 @@ def _share_evidence(
 
 
 def _merge(group: Sequence[FoundEvidence]) -> list[FoundEvidence]:
-    """Merge the nearest passages of several claims, each of which gets all of them."""
+    """Give each claim of a group the nearest passages of all its claims.
+
+    Args:
+        group: The passages that a search found for each claim, the nearest first.
+
+    Returns:
+        The passages of each claim, in the order of the group. They are the same for all claims,
+        but a claim for which nothing was found still has none.
+    """
+    # The keys are the passages. A dictionary keeps their order, which a set would not.
     nearest: dict[Evidence, None] = {}
     for evidence in group:
         nearest |= dict.fromkeys(evidence.passages[:_SHARED_PASSAGES_PER_CLAIM])

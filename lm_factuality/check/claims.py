@@ -223,7 +223,11 @@ class _Splitter:
             previous_block = block
 
     def _enter(self, block: Block) -> None:
-        """Set what introduces a block: what introduced its list, for the first one of an item."""
+        """Prepare ``_introductions`` for a block, which has one entry for each depth of lists.
+
+        Lists that ended before the block lose their entries, and new ones begin with that of the
+        text around them. A new item does not continue what introduced the item before it.
+        """
         del self._introductions[block.depth + 1 :]
         while len(self._introductions) <= block.depth:
             self._introductions.append(self._introductions[-1])

@@ -304,7 +304,17 @@ def _installed_versions() -> Mapping[str, str | int]:
 def _open_intact(
     source: Path, folder: Path, unlisted: Sequence[UnreadDocument]
 ) -> CheckKnowledge | None:
-    """Open an index as it is, or note why it has to be built anew and return None."""
+    """Open an index that exists, without bringing it up to date.
+
+    Args:
+        source: The file or folder of documents.
+        folder: The folder of the index.
+        unlisted: The files of the source that cannot be listed, which the index remembers.
+
+    Returns:
+        The index. None if there is none, or if it is damaged or of other versions of the software
+        and has to be built anew, which is logged.
+    """
     if not folder.exists():
         return None
     try:

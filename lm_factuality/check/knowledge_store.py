@@ -151,17 +151,17 @@ class KnowledgeStore:
         self._connection.execute("DROP TABLE IF EXISTS temp.listed")
         self._connection.executescript(_LISTED)
         for path in paths:
-            listed = self._list(path)
+            listed = self._describe_file(path)
             if listed is not None:
                 self._connection.execute("INSERT INTO listed VALUES (?, ?, ?, 0)", listed)
         self._connection.execute(_MARK_CHANGED)
         self._unmark_unchanged()
         self._connection.commit()
 
-    def _list(self, path: Path) -> _ListedFile | None:
-        """Return how a file is now, or None if it is gone."""
+    def _describe_file(self, path: Path) -> _ListedFile | None:
+        """Return the path, the size and the time of a file as it is now, or None if it is gone."""
         try:
-            # A link may lead nowhere.
+            # A link that leads nowhere is described itself.
             status = path.stat() if path.exists() else path.lstat()
         except OSError:
             return None

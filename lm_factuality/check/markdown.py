@@ -204,8 +204,9 @@ class _Reader:
                 continue
             number = row.map[0] if row.map else 0
             line = self._lines[number]
-            start = self._starts[number] + len(line) - len(line.lstrip())
-            plain = PlainText(line.strip(), range(start, start + len(line.strip())))
+            text = line.strip()
+            start = self._starts[number] + line.index(text)
+            plain = PlainText(text, range(start, start + len(text)))
             yield Block("row", plain, depth, header=header, cells=cells)
 
     def _offsets(self, node: SyntaxTreeNode) -> Sequence[int]:

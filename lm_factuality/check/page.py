@@ -104,7 +104,7 @@ def _headline(result: CheckResult) -> list[Figure]:
         interval_text = f"95% interval {100 * interval.low:.1f} to {100 * interval.high:.1f}%; "
 
     def figure(verdict: Verdict, label: str) -> Figure:
-        """Return the number of claims with a verdict."""
+        """Return the number of claims with a verdict, such as ``3 claims``."""
         count = result.count(verdict)
         return Figure(verdict, label, f"{count:,}", "claim" if count == 1 else "claims")
 

@@ -138,7 +138,10 @@ def _cut_long(sentence: str) -> Iterator[str]:
 
 
 def _join_sentences(sentences: Sequence[_Sentence]) -> Iterator[str]:
-    """Yield passages of about 80 words of consecutive sentences."""
+    """Yield passages of about 80 words of consecutive sentences.
+
+    A short last sentence of a passage also begins the next one, which may continue its thought.
+    """
     passage: list[_Sentence] = []
     num_words = 0
     for sentence in sentences:

@@ -527,13 +527,17 @@ class _AnswerServer:
         return replies
 
     def _count_failure(self, error: Exception, is_refused: bool) -> Answer:
-        """Count a failed request, and return a reply with its error.
+        """Count a failed request, and make its error the reply to it.
 
-        After too many failures in a row, the server counts as gone.
+        After too many failures in a row, the server counts as gone, and `_last_failure` is set.
 
         Args:
             error: The last error of the request.
             is_refused: Whether the server turned this request down, and so is still there.
+
+        Returns:
+            A reply without a text. Its error is, for example, ``the server gave no usable answer:
+            HTTP 500``.
         """
         self._failures_in_a_row = 0 if is_refused else self._failures_in_a_row + 1
 

@@ -80,7 +80,7 @@ class _Waits:
         return retry(call)
 
     def _is_busy(self, error: BaseException) -> bool:
-        """Tell whether the server is busy, after the error of a request, and log the error."""
+        """Log the error of a request, and tell whether it means that the server is busy."""
         # An interrupt by the user is no error.
         if not isinstance(error, Exception):
             return False

@@ -137,10 +137,11 @@ def first_response() -> list[FilterEnsemble]:
 
 
 def set_filters(task: Task, filters: Sequence[FilterEnsemble]) -> None:
-    """Set the filters that lm_eval applies to a task's responses, which the task then scores."""
+    """Let lm_eval apply some filters to a task's responses before the task scores them."""
     task._filters = list(filters)
     if not has_scorers():
         return
+    # From 0.5 on, lm_eval reads the filters from scorers.
     scorer_class = internal("lm_eval.scorers:GenScorer")
     # A scorer without metrics of its own aggregates by the task's `aggregation`.
     task._scorers = [

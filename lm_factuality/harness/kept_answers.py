@@ -525,9 +525,9 @@ class Keeper:
         Args:
             requests: The arguments of each request.
             keys: The key of each request; empty if its answer is not kept.
-            missing: The indices of the requests to ask.
-            ask: As in `answer`.
-            batches: As in `answer`.
+            missing: The indices of the requests to ask. Batches also have those that are kept.
+            ask: Asks the requests with the given indices, and returns their answers.
+            batches: The batches of all requests, as the model would make them by itself.
             bar: The progress bar, which counts requests.
 
         Returns:
@@ -541,6 +541,7 @@ class Keeper:
                 asked = [index for index in batch if index in missing]
                 if not asked:
                     continue
+                # All requests of a batch have the same options, so all or none are sampled.
                 if _SAMPLE in keys[asked[0]]:
                     self._seed_torch(requests[asked[0]], keys[asked[0]])
                 batch_answers = dict(zip(asked, ask(asked), strict=True))
@@ -591,6 +592,7 @@ class Keeper:
             indices_by_input[model_input].append(index)
 
         def longest_first(indices: list[int]) -> tuple[int, list[int]]:
+            """Return the key that sorts requests with the same input by length, then by tokens."""
             _, context, continuation = requests[indices[0]]
             return -len(context) - len(continuation), [*context, *continuation]
 

@@ -140,15 +140,16 @@ class SuiteTask(ConfigurableTask):  # type: ignore[misc]
         """
         yaml = dict(config or {})
         metadata = yaml.get("metadata") or {}
-        # lm_eval's constructor has the rows read, and they may be in this folder.
+        # `read_documents` needs this folder, and lm_eval's constructor calls it by `download`.
         self._data_dir: str | None = metadata.get("data_dir") or data_dir
         settings = self.configure(yaml, metadata)
         self._check_yaml(yaml, settings.config)
         super().__init__(config=self._lm_eval_config(yaml, settings))
-        # lm_eval 0.5 reads the rows only when this attribute is first used, but bad rows are to be
-        # reported before the model is loaded.
+        # lm_eval 0.5 calls `download` only when this attribute is first read, but bad rows are to
+        # be reported before the model is loaded.
         _ = self.dataset
 
+        # The filters move to where this release of lm_eval applies them.
         set_filters(self, filters_of(self))
         if self.generates:
             # lm_eval pads requests of this type when several processes share the work.
@@ -301,11 +302,9 @@ class SuiteTask(ConfigurableTask):  # type: ignore[misc]
     def aggregation(self) -> dict[str, Aggregation]:
         """Return the aggregation of each metric, which computes one number from the rows' values.
 
-        When lm_eval calls the aggregation of the metric ``unscored``, it also stores the reasons of
-        the unscored rows in ``self.unscored``, for the end of the run.
-
         Returns:
-            The aggregations by metric.
+            The aggregations by metric. That of ``unscored`` counts the unscored rows, and also
+            stores their reasons in ``self.unscored``, for the end of the run.
         """
         aggregations: dict[str, Aggregation] = self.declared.aggregation_by_metric(self.families())
         unscored_aggregation = aggregations.get(UNSCORED)

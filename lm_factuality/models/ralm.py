@@ -195,7 +195,11 @@ class Search:
         self._ban_articles_of_documents()
 
     def _ban_articles_of_documents(self) -> None:
-        """Search for pieces of each document's text, and ban the articles of its own passages."""
+        """Ban the articles of which a row's document is a copy, before any text is searched for.
+
+        The index is searched for pieces of the document. Where a found passage is recognised as
+        a part of the document, its whole article is banned for the row.
+        """
         queries = []
         for row, document in self._documents.items():
             queries += [Query(piece, row) for piece in document.pieces]

@@ -117,14 +117,12 @@ def batch_query_blocks(
         of which those of the queries are 0, 1, 3, 4 and 5. Output 2 is the padding of the first
         block.
     """
-    groups: Iterable[list[QueryBlock]]
+    # A block that is alone needs no padding.
+    groups: Iterable[list[QueryBlock]] = [[block] for block in blocks]
+    key_multiple = 1
     if max_keys:
         groups = _group_blocks(blocks, max_keys)
         key_multiple = _KEY_MULTIPLE
-    else:
-        # A block that is alone needs no padding.
-        groups = [[block] for block in blocks]
-        key_multiple = 1
 
     batches = []
     output_rows = np.empty(sum(block.num_queries for block in blocks), dtype=np.int64)
