@@ -309,7 +309,7 @@ def _open_intact(
     Args:
         source: The file or folder of documents.
         folder: The folder of the index.
-        unlisted: The files of the source that cannot be listed, which the index remembers.
+        unlisted: The folders of documents that cannot be listed.
 
     Returns:
         The index. None if there is none, or if it is damaged or of other versions of the software

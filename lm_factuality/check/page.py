@@ -45,7 +45,14 @@ def write_page(result: CheckResult, path: Path, *, title: str, note: str, source
 
 
 def build_page(result: CheckResult, title: str, note: str, source: str = "") -> str:
-    """Return the HTML page of a check. The arguments are those of `write_page`."""
+    """Return the page of a check as HTML that needs no other file.
+
+    Args:
+        result: What the check found.
+        title: The title of the page, such as the name of the file of answers.
+        note: A sentence on how the answers were checked: by which judge, against what.
+        source: The path of the documents, which a browser shows at the sentence.
+    """
     # Claims of an answer often share passages. Each passage is on the page once.
     all_evidence = chain.from_iterable(claim.evidence for claim in result.claims)
     passage_numbers = {

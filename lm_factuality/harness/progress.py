@@ -5,6 +5,7 @@ thread therefore logs a line after half a minute, and then less and less often.
 """
 
 import logging
+import math
 import threading
 import time
 from collections.abc import Callable, Iterator
@@ -54,6 +55,7 @@ def reported_requests(
     num_kept_before = getattr(hook, "num_kept", 0)
 
     def count(number: float) -> None:
+        """Count answers. `hf-tree` calls this by itself."""
         nonlocal num_answered
         num_answered += number
 
@@ -63,18 +65,19 @@ def reported_requests(
         add_partial(*arguments)
 
     def count_pass(*_: object) -> None:
+        """Count a forward pass, after which PyTorch calls this."""
         nonlocal num_passes
         num_passes += 1
 
     def describe(seconds: float) -> str:
-        """Describe how far the requests are, so many seconds after the start."""
+        """Return a line for the log, such as ``texts: 40 of 100 ...``, for the seconds so far."""
         # Answers that were kept on disk take no time.
         num_kept = getattr(hook, "num_kept", 0) - num_kept_before
         num_asked = max(1, num_requests - num_kept)
         if num_answered or not num_passes:
             return f"{kind}: {describe_progress(int(num_answered), num_asked, seconds)}"
         # Until the first batch is finished, each pass adds one token to each of its texts.
-        num_batches = -(-num_asked // _batch_size(lm))
+        num_batches = math.ceil(num_asked / _batch_size(lm))
         most_seconds = seconds * num_batches * longest_answer / num_passes
         return (
             f"{kind}: none of {plural(num_asked, 'request')} answered in {_duration(seconds)};"

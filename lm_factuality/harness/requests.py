@@ -442,6 +442,7 @@ def _score_on_server(
                         len(chunk),
                         error,
                     )
+                    # `extendleft` turns the order round, so it gets the last request first.
                     chunks.extendleft([request] for request in reversed(chunk))
                     continue
 

@@ -177,7 +177,15 @@ def ratio_interval(parts: ArrayLike, wholes: ArrayLike) -> Interval | None:
 
 
 def mean_of_counts(parts: ArrayLike, wholes: ArrayLike) -> ClusteredMean | None:
-    """Compute a share of counts with its variance. The arguments are those of `ratio_interval`."""
+    """Compute a share of counts, sum(parts) / sum(wholes), with its variance.
+
+    Args:
+        parts: The number of decisions of one kind in each cluster, such as errors.
+        wholes: The number of all decisions in each cluster, such as segments.
+
+    Returns:
+        The share, or None if fewer than two clusters have decisions.
+    """
     sums = np.asarray(parts, dtype=float)
     # The values are 0 or 1, which are their own squares.
     return _mean_of_clusters(sums, np.asarray(wholes, dtype=float), squares=sums)

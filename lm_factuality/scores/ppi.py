@@ -130,7 +130,20 @@ def corrected_mean(
     low: float = 0.0,
     high: float = 1.0,
 ) -> Estimate | None:
-    """Correct the mean of a judge. The arguments are those of `corrected_interval`."""
+    """Correct the mean of a judge by the labels that people gave to some of its rows.
+
+    Args:
+        judged: The judge's value of every row.
+        labels: People's value of each row, or None where nobody labelled it.
+        clusters: The cluster of each row, such as its document. None: every row is independent.
+        strata: The group from which each row was drawn for labelling. None: one group.
+        low: The lowest value that a row can have, or -inf.
+        high: The highest value that a row can have, or inf.
+
+    Returns:
+        The mean with its interval, or None if it is not defined.
+    """
+    # A mean is a ratio of sums: that of the values, and that of a 1 for each row.
     num_rows = len(judged)
     ones = np.ones(num_rows)
     units = Units(
