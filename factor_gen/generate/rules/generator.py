@@ -69,7 +69,7 @@ DOUBTFUL: Mapping[str, int] = {
 
 _CONTRADICTIONS_OF_ROW = 3
 _TYPES_OF_ROW = 2
-_VERSION = 16  # raised when the operators make other edits
+_VERSION = 17  # raised when the operators make other edits
 
 
 class SentenceEdits(NamedTuple):
@@ -182,8 +182,10 @@ class RulesGenerator:
             seed: The seed of the document.
         """
         sentence = tag_sentence(self._tagger, example.prefix, example.completion)
-        # A question asserts nothing.
-        if sentence.text.rstrip("\"'”’)] ").endswith("?"):
+        # A question asserts nothing, and neither does a line without a verb, such as a copyright.
+        is_question = sentence.text.rstrip("\"'”’)] ").endswith("?")
+        has_verb = any(token.tag.startswith("VB") for token in sentence.tokens)
+        if is_question or not has_verb:
             return SentenceEdits([], lost=Counter())
 
         with_all_edits = replace(sentence, offers_all_edits=True)
