@@ -89,6 +89,7 @@ def run(
     parsed.use_cache = None
     parsed.model_args = _with_real_path(options["model_args"])
     current = _begin_run_with(options, is_fresh=_FRESH in arguments)
+    answers = current.answers
     with reported_stage("reading the tasks and their data"):
         is_suite_only = _prepare_tasks(parsed, options, preflight.check_server)
     # The check has built each task once, and lm_eval builds them again.
@@ -104,7 +105,7 @@ def run(
         reported_stage(f"loading --model {options['model']}", current.is_evaluating),
         explained_failures(options["model"], str(options["model_args"].get("base_url") or "")),
         _with_suite_clients(),
-        _named_when_interrupted(current),
+        _answers_kept_until_the_end(current),
     ):
         # lm_eval sets `func` to the function that carries out its command ``run``.
         parsed.func(parsed)
@@ -127,10 +128,8 @@ def run(
     raise_failures()
     if output and not saved and is_first_process():
         raise DataError(f"{output}: lm_eval saved no results; its log above says why")
-    if current.answers is not None:
-        current.answers.finish()
-        # This process may evaluate other models, without keeping their answers.
-        current.answers = None
+    if answers is not None:
+        answers.finish()
     return saved
 
 
@@ -490,11 +489,11 @@ def is_for_readers(key: str, value: object, task: "Task | None") -> bool:
 
 
 @contextmanager
-def _named_when_interrupted(current: EvaluationRun) -> Iterator[None]:
-    """Say where the answers are kept if the user presses Ctrl-C within a ``with`` block.
+def _answers_kept_until_the_end(current: EvaluationRun) -> Iterator[None]:
+    """Keep the model's answers within a ``with`` block, also if it fails, and not after it.
 
     Raises:
-        KeyboardInterrupt: The user pressed Ctrl-C. Its text names the file.
+        KeyboardInterrupt: The user pressed Ctrl-C. Its text names the file with the answers.
     """
     try:
         yield
@@ -502,6 +501,9 @@ def _named_when_interrupted(current: EvaluationRun) -> Iterator[None]:
         if current.answers is None:
             raise
         raise KeyboardInterrupt(f"answers are kept in {current.answers.path}") from interrupt
+    finally:
+        # This process may evaluate other models, without keeping their answers.
+        current.answers = None
 
 
 def _save_retrieved(
