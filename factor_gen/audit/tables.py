@@ -43,7 +43,7 @@ def summarise_audit(audit: BenchmarkAudit, name: str) -> list[str]:
     lines = [f"{name}: {_describe_strongest_leak(audit)}."]
     # Without sampled rows there are no baselines.
     if audit.sampled:
-        lines.append(_describe_guess_baseline(audit))
+        lines.append(_describe_guesses(audit))
 
     distance = _mean_and_deviation(audit.distance.mean, audit.distance.deviation)
     lines.append(
@@ -95,30 +95,33 @@ def _describe_strongest_leak(audit: BenchmarkAudit) -> str:
     return sentence
 
 
-def _describe_guess_baseline(audit: BenchmarkAudit) -> str:
-    """Tell how often a guess, and a comparison of the choices, picks the true completion.
+def _describe_guesses(audit: BenchmarkAudit) -> str:
+    """Say how often two ways of guessing pick the true completion of a row.
 
-    The guess gives each word a random weight and picks the choice whose words weigh most. The
-    comparison picks the most central choice, i.e. the one that is most similar to the others.
+    The first gives each word a random weight, and picks the choice whose words weigh the most. The
+    second picks the most central choice, which is the one that is most similar to the others.
+
+    Args:
+        audit: The audit. Its `even_chance` is 25% if rows have four choices.
 
     Returns:
         Two sentences, such as ``Guess baseline: 18.0% (15.1% - 20.9%) of rows, not 25.0%. Picking
         the most central choice wins 58.4%.``.
     """
-    guess = f"Guess baseline: {_with_interval(audit.guess_baseline)} of rows"
-    # The true completion shares most words with the others, so that it seldom weighs the most.
-    # The guess is then right less often than one time in four.
+    random_weights = f"Guess baseline: {_with_interval(audit.guess_baseline)} of rows"
+    # False completions are edits of the true one, which has the most words in common with them. Its
+    # words alone then seldom weigh the most, so it is picked in fewer than 25% of rows.
     high = audit.guess_baseline.high
     if high is not None and high < audit.even_chance:
-        guess += f", not {format_number(audit.even_chance)}"
+        random_weights += f", not {format_number(audit.even_chance)}"
 
     central = audit.baseline(CENTRAL)
-    comparison = f"Picking the most central choice wins {format_number(central.rows_won.value)}"
+    most_central = f"Picking the most central choice wins {format_number(central.rows_won.value)}"
     if central.is_above_chance:
-        comparison += (
+        most_central += (
             ": never show a model all of them, or build with choose: {hide_most_central: true}"
         )
-    return f"{guess}. {comparison}."
+    return f"{random_weights}. {most_central}."
 
 
 def _p_value(baseline: BlindBaseline) -> str:

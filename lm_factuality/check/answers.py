@@ -393,27 +393,44 @@ def _reason_without_path(sentence: str, path: Path) -> str:
 
 
 def _json_rows(path: Path) -> Iterator[TableRow | str]:
-    """Yield the rows of a JSON file: a list of objects or texts, or an object with a list."""
+    """Yield the rows of a JSON file, and an error message in place of each unusable one.
+
+    One bad row thus does not stop a check. All readers of tables do the same.
+
+    Example:
+        ``["Ada.", 7]`` in ``a.json`` yields the row ``{"answer": "Ada."}``, and the message
+        ``a.json, row 2: found 7, expected an object``.
+
+    Args:
+        path: The file. It has a list of objects or texts, an object with such a list, or a chat.
+
+    Yields:
+        A `TableRow` for each object or text, and a message for each other entry. If the file has no
+        list, only a message about the file.
+    """
     try:
         content = parse_json(read_text(path, _TEXT_ADVICE), refuse_repeated_keys=False)
     except ValueError as error:
         yield f"{path}: not valid JSON: {error}; expected a list of objects"
         return
+
     if isinstance(content, dict):
         content = _list_in(content)
     elif isinstance(content, list) and content and all(map(_is_message, content)):
+        # The messages of one chat are one row.
         content = [{_MESSAGES: content}]
     if not isinstance(content, list):
         yield f"{path}: found {short(content)}, expected a list of objects"
         return
-    for number, values in enumerate(content, start=1):
+
+    for number, entry in enumerate(content, start=1):
         location = f"{path}, row {number}"
-        if isinstance(values, str):
-            yield TableRow(location, {"answer": values})
-        elif isinstance(values, dict):
-            yield TableRow(location, values)
+        if isinstance(entry, str):
+            yield TableRow(location, {"answer": entry})
+        elif isinstance(entry, dict):
+            yield TableRow(location, entry)
         else:
-            yield f"{location}: found {short(values)}, expected an object"
+            yield f"{location}: found {short(entry)}, expected an object"
 
 
 def _list_in(content: Mapping[str, Any]) -> object:

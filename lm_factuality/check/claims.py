@@ -352,19 +352,26 @@ class _Sentence(NamedTuple):
 
 
 def _sentences(text: str) -> list[_Sentence]:
-    """Split the text of a block into sentences, but not after abbreviations of courts and papers.
+    """Split the text of a block into sentences, and find the place of each in the text.
+
+    Example:
+        ``Roe v. Wade was decided in 1973. It is famous.`` has a sentence from 0 to 32 and one from
+        33 to 46. `split_sentences` also splits it after ``v.``, which is undone.
 
     Args:
         text: The text, which has a word, and single spaces.
     """
     sentences: list[_Sentence] = []
-    position = 0
+    end = 0
     for sentence in split_sentences(text):
-        start = max(text.find(sentence, position), position)
-        position = min(start + len(sentence), len(text))
+        # The search begins after the previous sentence, which may have the same words. A sentence
+        # that is not found (-1) begins there.
+        start = max(text.find(sentence, end), end)
+        end = min(start + len(sentence), len(text))
+        # The previous sentence is only the beginning of this one if an abbreviation ends it.
         if sentences and _ABBREVIATION_END.search(sentences[-1].text[-_LONGEST_ABBREVIATION:]):
             start = sentences.pop().start
-        sentences.append(_Sentence(text[start:position], start, position))
+        sentences.append(_Sentence(text[start:end], start, end))
     return sentences
 
 

@@ -262,18 +262,23 @@ def reasoning_of(choice: Mapping[str, Any]) -> str:
     return reasoning if isinstance(reasoning, str) else ""
 
 
-def _written_by(choice: Mapping[str, Any]) -> str | None:
-    """Return the text of a choice after its thoughts, as local models write both.
+def _text_with_thoughts(choice: Mapping[str, Any]) -> str | None:
+    """Return a chat reply as one text, in which the thoughts come before the answer.
+
+    Servers return thoughts in a field of their own, where lm_eval does not read them.
 
     Example:
         The content ``Ada.`` with the reasoning ``Who?`` gives ``<think>Who?</think>Ada.``
+
+    Args:
+        choice: An entry of ``choices``, as the OpenAI chat API defines it.
     """
     text = content_of(choice)
     thoughts = reasoning_of(choice)
-    # A text with thoughts of its own has them twice otherwise, as some servers send them.
+    # Some servers send the thoughts in the text as well. They are not added a second time.
     if not text or not thoughts or marks_thoughts(text):
         return text
-    # A mark within the thoughts would end them.
+    # A mark such as </think> within the thoughts would end them too early.
     thoughts = _MARKS.sub("", thoughts)
     return f"{_OPENS}{thoughts}{_CLOSES}{text}"
 
@@ -387,5 +392,5 @@ def _parse_with_thoughts(
         # A reply of another shape, such as an error, stays as it is: ``parse`` reports it.
         with suppress(LookupError, TypeError, AttributeError):
             for choice in reply["choices"]:
-                choice["message"]["content"] = _written_by(choice)
+                choice["message"]["content"] = _text_with_thoughts(choice)
     return parse(outputs, **options)

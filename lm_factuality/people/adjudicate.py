@@ -82,27 +82,39 @@ def read_adjudication(
     labels = read_labels(paths, sheet.key)
     rulings: dict[str, Ruling] = {}
     for answers in labels.majority_answers.values():
-        for case_id, answer in answers.items():
-            rulings[case_id] = cast(Ruling, answer)
+        # The answers of a document by case. Those to the only question of the sheet are rulings.
+        rulings.update(cast(Mapping[str, Ruling], answers))
     return Adjudication(labels.people, rulings)
 
 
 def _cases_sheet(
     disagreements: Sequence[Disagreement], setting: str, data: Mapping[str, Any]
 ) -> Sheet:
-    """Make the sheet of all disagreements. Those of one name or document stand together."""
-    items_by_cluster: dict[str, list[Item]] = defaultdict(list)
+    """Make a sheet that asks people about each disagreement: is the judge right, or the label?
+
+    Disagreements about one name or document are shown one after another.
+
+    Args:
+        disagreements: The disagreements.
+        setting: The name of the setting.
+        data: What certificates state about the data: its ``file`` and its ``git_blob``.
+    """
+    items_by_document: dict[str, list[Item]] = defaultdict(list)
     for case in disagreements:
         judge_text = f"{case.verdict}\n{case.reason}".strip()
-        item = Item(
-            id=case.id,
-            question=_QUESTION.name,
-            text=case.text,
-            context=(("The judge", judge_text), ("The label", case.label), *case.evidence),
+        items_by_document[case.cluster].append(
+            Item(
+                id=case.id,
+                question=_QUESTION.name,
+                text=case.text,
+                context=(("The judge", judge_text), ("The label", case.label), *case.evidence),
+            )
         )
-        items_by_cluster[case.cluster].append(item)
+
+    # Sheets draw units, which are groups of items. This one draws them all.
     units = tuple(
-        Unit(cluster, cluster, tuple(items)) for cluster, items in items_by_cluster.items()
+        Unit(key=document, cluster=document, items=tuple(items))
+        for document, items in items_by_document.items()
     )
     source = SheetSource(file=str(data["file"]), sha256=str(data["git_blob"]))
     return make_sheet(Pool(setting, (_QUESTION,), (source,), units), len(units))

@@ -8,7 +8,7 @@ from collections import Counter, defaultdict
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from itertools import combinations
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
 from lm_factuality.benchmarks import find_benchmark
 from lm_factuality.benchmarks.asked import SKIP
@@ -125,23 +125,36 @@ def tables_of(cells: Sequence[AgreementCell], figures: Figures) -> Iterator[Comp
         measured = [
             TextCell(cell.row, cell.column, cell.text) for cell in cells if cell.table == name
         ]
-        if not measured:
-            continue
-        table_cells = _with_published(measured, figures.get(name, {}))
+        if measured:
+            yield _arrange_cells(_with_published(measured, figures.get(name, {})), layout)
 
+
+def _arrange_cells(cells: Sequence[TextCell], layout: Mapping[str, Any]) -> ComparisonTable:
+    """Arrange the cells of one table in lines. Rows and columns keep the order of the cells.
+
+    Example:
+        The cells ``(("fluent", "all"), "items", "40")`` and ``(("fluent", "all"), "people", "2")``
+        become the line ``["fluent", "all", "40", "2"]``.
+
+    Args:
+        cells: The cells.
+        layout: The table's entry in ``tables.yaml``: its title, its note, and the headings of the
+            texts with which each line begins (``rows``).
+    """
+    # Dictionaries keep each row and each column once.
+    columns = dict.fromkeys(cell.column for cell in cells)
+    texts_by_row: dict[tuple[str, ...], dict[str, str]] = defaultdict(dict)
+    for cell in cells:
+        texts_by_row[cell.row][cell.column] = cell.text
+    lines = []
+    for row, texts in texts_by_row.items():
         # A row can lack some columns, such as published values for it.
-        texts_by_row: dict[tuple[str, ...], dict[str, str]] = defaultdict(dict)
-        for cell in table_cells:
-            texts_by_row[cell.row][cell.column] = cell.text
-        # A dictionary keeps each column once, in the order of the cells.
-        columns = list(dict.fromkeys(cell.column for cell in table_cells))
-        lines = []
-        for row, texts in texts_by_row.items():
-            lines.append([*row, *(texts.get(column, "") for column in columns)])
-        # A heading that starts with # is of a column of numbers. The empty note puts a blank line
-        # after the table.
-        header = layout["rows"] + [f"#{column}" for column in columns]
-        yield ComparisonTable(layout["title"], header, lines, (layout["note"], ""))
+        lines.append([*row, *(texts.get(column, "") for column in columns)])
+
+    # In a `ComparisonTable`, a heading that begins with "#" is that of a column of numbers.
+    headings = [*layout["rows"], *(f"#{column}" for column in columns)]
+    # The empty note puts a blank line after the table.
+    return ComparisonTable(layout["title"], headings, lines, (layout["note"], ""))
 
 
 def _with_published(

@@ -309,27 +309,21 @@ class _LabelledSample:
         )
 
     def tuned_judge_weight(self, gradient: Floats) -> float:
-        """Compute the lambda of the smallest variance (power tuning of PPI++), shrunk towards 0.
+        """Choose lambda, the weight of the judge, so that the corrected score varies the least.
 
-        It is the slope of people's scores on the judge's, over all strata:
-        sum(factor * covariance) / sum(factor * variance of the judge's scores). A stratum of N
-        units and n labels has the factor N * (N - n) / n, since labels have to stand for the N - n
-        other units. It is the sum of w * (w - 1) for labels that stand for w = N / n units each.
-
-        A slope that labels show by chance would make the interval wider. So the slope is multiplied
-        by 1 - 1.5 / t², where t is the slope divided by its standard error, or by 0 if that is
-        negative. The standard error is that of a jackknife: without a label of much leverage, the
-        slope may be another. With the factor 1.5, intervals are never more than 2% wider than those
-        of the labels alone, on average (``bench.coverage.corrected``).
+        Lambda is the slope of people's scores on the judge's (the power tuning of PPI++). It is
+        near 1 if the judge's score rises and falls with people's, and 0 if they are unrelated. A
+        slope from few labels may be chance, so `_shrinkage` makes it smaller.
 
         Args:
-            gradient: The gradient of the score with respect to its sums. It turns the counts of a
+            gradient: How much the final score changes with each count. It turns the counts of a
                 unit into one number, the unit's score.
 
         Returns:
             Lambda, from 0 to 1.
         """
-        # The judge's scores are known for all units, not for the labelled ones alone.
+        # The variance of the judge's scores, which are known for all units: the mean square less
+        # the square of the mean. Strata count by the unlabelled units that labels stand for.
         judge_scores = self.units.judge_counts @ gradient
         squares = np.bincount(self.units.strata, judge_scores**2) / self.stratum_sizes
         means = np.bincount(self.units.strata, judge_scores) / self.stratum_sizes
@@ -338,18 +332,32 @@ class _LabelledSample:
         if variance <= _ROUNDING * float(self.tuning_weights @ squares[self.strata]):
             return 0.0
 
-        factors = self.tuning_weights * self.square_factors
+        # Only labelled units show how people's scores vary with the judge's.
+        weights = self.tuning_weights * self.square_factors
         people = self._stratum_deviations(self.people_counts @ gradient)
         judge = self._stratum_deviations(self.judge_counts @ gradient)
-        covariance = float(factors @ (people * judge))
+        covariance = float(weights @ (people * judge))
         if covariance <= _ROUNDING * variance:
             return 0.0
-        residuals = people - covariance / float(factors @ judge**2) * judge
-        errors = factors * judge * residuals / (1 - self._leverages(gradient))
+        residuals = people - covariance / float(weights @ judge**2) * judge
+        errors = weights * judge * residuals / (1 - self._leverages(gradient))
+        return min(1.0, covariance / variance) * self._shrinkage(covariance, errors)
+
+    def _shrinkage(self, covariance: float, errors: Floats) -> float:
+        """Return the factor that makes an uncertain lambda smaller, from 0 to 1.
+
+        It is 1 - 1.5 / t², where t is the slope divided by its standard error. With 1.5, intervals
+        are on average at most 2% wider than without a judge (``bench.coverage.corrected``).
+
+        Args:
+            covariance: The numerator of the slope.
+            errors: How much the numerator would change without each label (a jackknife).
+        """
+        # Labels of one cluster may err together, so their errors are added before squaring. The
+        # slope and its standard error have the same denominator, which cancels out in t.
         errors_of_clusters = np.bincount(self.clusters, errors)
         inverse_of_squared_t = float(errors_of_clusters @ errors_of_clusters) / covariance**2
-        shrinkage = max(0.0, 1 - _CAUTION * inverse_of_squared_t)
-        return min(1.0, covariance / variance) * shrinkage
+        return max(0.0, 1 - _CAUTION * inverse_of_squared_t)
 
     def _leverages(self, gradient: Floats) -> Floats:
         """Compute the leverage of each label on lambda, as in a regression through 0.

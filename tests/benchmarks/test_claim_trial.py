@@ -207,20 +207,40 @@ def test_citations_need_a_file():
         open_trial("check_citations")
 
 
-def test_a_check_says_how_well_its_judge_is_certified(tmp_path, monkeypatch, capsys):
+CERTIFY = ("certify", "--judge", "lexical", "--setting", "check_mutations")
+
+
+@pytest.fixture
+def command(tmp_path, monkeypatch, capsys):
+    """Return a function that runs a command with a store of its own, and returns its output."""
     monkeypatch.setenv("LM_FACTUALITY_HOME", str(tmp_path / "cache"))
-    store = ["--store", str(tmp_path / "store.sqlite")]
+
+    def run(*arguments):
+        main([*arguments, "--store", str(tmp_path / "store.sqlite")])
+        # Long lines are broken where the terminal ends.
+        return " ".join(capsys.readouterr().out.split())
+
+    return run
+
+
+def test_a_check_without_a_certificate_says_how_to_certify_its_judge(command):
+    output = command("check")
+
+    assert " ".join(CERTIFY) in output
+
+
+def test_certify_prints_the_balanced_accuracy(command):
+    output = command(*CERTIFY, "--rows", "5")
+
+    assert "balanced accuracy" in output
+
+
+def test_a_check_says_how_well_its_judge_is_certified(tmp_path, command):
     out = tmp_path / "out"
-    main(["check", *store])
-    assert "certify --judge lexical --setting check_mutations" in " ".join(
-        capsys.readouterr().out.split()
-    )
+    command(*CERTIFY, "--rows", "5")
 
-    main(["certify", "--judge", "lexical", "--setting", "check_mutations", "--rows", "5", *store])
-    table = capsys.readouterr().out
-    main(["check", "--out", str(out), *store])
+    output = command("check", "--out", str(out))
 
-    assert "balanced accuracy" in table
-    assert "balanced accuracy of verdicts" in capsys.readouterr().out
+    assert "balanced accuracy of verdicts" in output
     about = json.loads((out / "summary.json").read_text())["about"]
     assert about["judge_certificate"]["check_mutations"]["data"]["rows"] == 5

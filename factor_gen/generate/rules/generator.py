@@ -26,7 +26,7 @@ from factor_gen.generate.rules.listed import LANGUAGES, edit_by_word_lists
 from factor_gen.generate.rules.names import replace_names
 from factor_gen.generate.rules.negation import (
     add_negation,
-    deny_in_other_words,
+    deny_with_never,
     remove_negations,
 )
 from factor_gen.generate.rules.numbers import change_quantities
@@ -45,7 +45,7 @@ Operator = Callable[[TaggedSentence, Random], Iterable[SentenceEdit]]
 OPERATORS: Mapping[str, Operator] = {
     "negation removed": remove_negations,
     "negation added": add_negation,
-    "negation in time": deny_in_other_words,
+    "negation in time": deny_with_never,
     "adverb": partial(replace_listed_words, "adverb"),
     "number": change_quantities,
     "name": replace_names,

@@ -116,28 +116,29 @@ def add_negation(sentence: TaggedSentence, rng: Random) -> Iterator[SentenceEdit
         yield make_edit("negation added", PREDICATE, Replacement(*denial.span, denial.with_not))
 
 
-def deny_in_other_words(sentence: TaggedSentence, rng: Random) -> Iterator[SentenceEdit]:
+def deny_with_never(sentence: TaggedSentence, rng: Random) -> Iterator[SentenceEdit]:
     """Deny a verb with *never* or *no longer*: *It rose* becomes *It never rose*.
+
+    True sentences seldom have these words, which would give many false ones away. So only sentences
+    with few other edits are denied like this: those for which `extra_values` asks for more numbers
+    than usual.
 
     Args:
         sentence: The sentence to edit.
         rng: Not used. All operators have this parameter.
 
     Yields:
-        Every denial if the sentence needs extra edits because little else can be edited; otherwise
-        none.
+        Every such denial, or none if the sentence has enough other edits.
     """
-    # Such a sentence asks all operators for more edits.
-    needs_extra_edits = sentence.extra_values > 0
-    if not needs_extra_edits:
+    if sentence.extra_values == 0:
         return
-    # Table "no second denial" looks at the whole sentence, whatever token it is asked about. "It
-    # never opened in 1921" does not deny that it opened.
+    # "It never opened in 1921" does not deny that it opened. The table "no second denial" finds
+    # such sentences. It looks at the whole sentence, also if it is asked about the first token.
     if sentence.context_of_tokens(0).matches("no second denial"):
         return
     for denial in find_denials(sentence):
-        for in_time in denial.in_time:
-            yield make_edit("negation in time", PREDICATE, Replacement(*denial.span, in_time))
+        for denied_verb in denial.in_time:
+            yield make_edit("negation in time", PREDICATE, Replacement(*denial.span, denied_verb))
 
 
 # The operators "negation added" and "negation in time" use the denials of a sentence in turn.

@@ -398,37 +398,49 @@ def _guess_links(judged: JudgedBiography) -> JudgedBiography:
     return replace(_guess_verdicts(judged), links=(0,) * len(judged.groups))
 
 
-def compare_links(judged: JudgedBiography, released: Sequence[str]) -> list[Decision]:
-    """Compare the entity of each fact group with the one that the authors released.
+def compare_links(judged: JudgedBiography, released_titles: Sequence[str]) -> list[Decision]:
+    """Tell for each fact group whether the judge links it to the person whom the authors released.
+
+    Example:
+        A group that the judge links to the page ``Ada (poet)`` and the authors to ``Ada (judge)``
+        gives a decision with these titles, and with "no" from the judge.
 
     Args:
         judged: The biography with the links that follow from the judge's verdicts. No group is
             empty.
-        released: The title of the released entity of each group.
+        released_titles: The title of the page to which the authors linked each group.
 
     Returns:
-        For each group whether the entities are equal. If no fact of a group has a verdict, there is
-        no decision, and the reason is that of the first one.
+        A decision for each group. It has no verdict, but the reason of the group's first fact, if
+        the judge has no verdict on any fact of the group.
     """
     pages = passages_by_title(judged.generation)
     decisions = []
-    for group, entity, title in zip(judged.groups, judged.links, released, strict=True):
+    for group, entity, released_title in zip(
+        judged.groups, judged.links, released_titles, strict=True
+    ):
         judgements = [judgement for fact in group for judgement in judged.matrix[fact]]
         if all(judgement.outcome == UNSCORED for judgement in judgements):
             decisions.append(_no_decision(judgements[0].reason))
             continue
-        verdict = "no entity" if entity is None else judged.entities[entity]
-        titles = dict.fromkeys([verdict, title])
-        decision = Decision(
-            judged=verdict == title,
-            # Every group has a released entity, so the released decision is always "yes".
-            released=True,
-            text="\n".join(judged.facts[fact].text for fact in group),
-            verdict=verdict,
-            label=title,
-            evidence=tuple((name, "\n\n".join(pages.get(name, ()))) for name in titles),
+        judged_title = "no entity" if entity is None else judged.entities[entity]
+        # Equal titles are shown once.
+        shown_titles = dict.fromkeys([judged_title, released_title])
+        evidence = tuple((title, "\n\n".join(pages.get(title, ()))) for title in shown_titles)
+        text = "\n".join(judged.facts[fact].text for fact in group)
+        # The decision is whether the group is linked to the released page. The authors always say
+        # yes, since they linked it.
+        agrees = judged_title == released_title
+        decisions.append(
+            Decision(
+                judged=agrees,
+                released=True,
+                text=text,
+                verdict=judged_title,
+                label=released_title,
+                evidence=evidence,
+            )
         )
-        decisions.append(decision)
     return decisions
 
 

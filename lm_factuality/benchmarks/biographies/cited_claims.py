@@ -4,6 +4,7 @@ The file is ALCE's log of a run: for each sentence, the cited passages and wheth
 TRUE-11B finds that they entail it. These labels are not people's.
 """
 
+from collections.abc import Iterator
 from pathlib import Path
 from typing import Literal
 
@@ -59,21 +60,41 @@ def _open_trial(options: CertifyOptions) -> ClaimTrial:
 
 
 def _read_claims(path: Path) -> list[LabelledClaim]:
-    """Read the sentences of a log. Several entries about the same passages share their evidence."""
+    """Read the sentences of a log as claims, each with the passages that it cites.
+
+    Args:
+        path: The file of ALCE.
+
+    Returns:
+        A claim for each entry, in the order of the log. Claims of one response share its name.
+    """
     claims = []
     for entry in read_model(path, _Log, _EXPECTED).autoais_log:
         response = f"{path.name}, question {entry.qid}"
-        evidence = []
-        for joined_passages in entry.passage:
-            # A line "Title: ..." begins each passage, also the first.
-            document = RetrievedPassage("", f"\n{joined_passages}")
-            for passage in split_document(document):
-                if passage.text:
-                    evidence.append(Evidence(response, passage.title, passage.text))
-        question = ClaimQuestion(remove_citations(entry.claim), tuple(evidence))
+        evidence = tuple(_cited_passages(entry, response))
+        question = ClaimQuestion(remove_citations(entry.claim), evidence)
         truth: Truth = "supported" if entry.model_output else "not_supported"
         claims.append(LabelledClaim(question, truth, response))
     return claims
+
+
+def _cited_passages(entry: _Entry, response: str) -> Iterator[Evidence]:
+    r"""Yield the passages that a sentence cites.
+
+    Example:
+        The text ``Title: Ada\nAda sang.\nTitle: Bea\nBea danced.`` of ALCE holds the passages
+        ``Ada sang.`` of the page ``Ada`` and ``Bea danced.`` of the page ``Bea``.
+
+    Args:
+        entry: The sentence.
+        response: The name of the response that it is from.
+    """
+    for text in entry.passage:
+        # `split_document` takes lines "Title: ..." for titles only after a line break, so the first
+        # one gets one too. Before it, there is an empty passage.
+        for passage in split_document(RetrievedPassage("", f"\n{text}")):
+            if passage.text:
+                yield Evidence(response, passage.title, passage.text)
 
 
 SETTING = CertifiableSetting(

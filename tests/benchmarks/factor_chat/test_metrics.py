@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import math
 import random
+from itertools import chain
 
 import numpy as np
 import pytest
@@ -199,16 +200,26 @@ def test_auroc_and_brier_are_those_of_scikit_learn(digits):
 
 def test_the_standard_error_of_auroc_is_that_of_a_bootstrap_over_documents():
     rows = made_rows(240)
-    by_document: dict[str, list[ChoiceProbabilities]] = {}
-    for row in rows:
-        by_document.setdefault(row.cluster, []).append(row)
-    documents, draw = list(by_document.values()), random.Random(1)
-    drawn = [
-        metrics.auroc([row for each in draw.choices(documents, k=len(documents)) for row in each])
-        for _ in range(400)
-    ]
-    assert metrics.auroc_stderr(rows) == pytest.approx(np.std(drawn), rel=0.15)
-    assert math.isnan(metrics.auroc_stderr(rows[:3]))  # one document
+    # Each document has three rows, one after another.
+    documents = [rows[start : start + 3] for start in range(0, 240, 3)]
+    random_numbers = random.Random(1)
+    areas = []
+    for _ in range(400):
+        sample = random_numbers.choices(documents, k=len(documents))
+        areas.append(metrics.auroc(list(chain.from_iterable(sample))))
+
+    stderr = metrics.auroc_stderr(rows)
+
+    assert stderr == pytest.approx(np.std(areas), rel=0.15)
+
+
+def test_auroc_has_no_standard_error_within_one_document():
+    rows_of_one_document = made_rows(3)
+
+    assert math.isnan(metrics.auroc_stderr(rows_of_one_document))
+
+
+def test_auroc_without_scored_rows_is_not_defined():
     assert math.isnan(metrics.auroc([None]))
 
 
