@@ -164,19 +164,18 @@ def baseline_table(audit: BenchmarkAudit, name: str) -> ComparisonTable:
         "#95% interval ",
         "verdict",
     )
-    rows = []
-    for baseline in audit.baselines:
-        rows.append(
-            (
-                baseline.name,
-                baseline.family,
-                format_number(baseline.pairs_won.value),
-                baseline.pairs_won.interval,
-                format_number(baseline.rows_won.value),
-                baseline.rows_won.interval,
-                describe_significance(baseline),
-            )
+    rows = [
+        (
+            baseline.name,
+            baseline.family,
+            format_number(baseline.pairs_won.value),
+            baseline.pairs_won.interval,
+            format_number(baseline.rows_won.value),
+            baseline.rows_won.interval,
+            describe_significance(baseline),
         )
+        for baseline in audit.baselines
+    ]
 
     title = (
         f"{name}: {audit.rows:,} rows of {audit.documents:,} documents; baselines on"
@@ -248,11 +247,10 @@ def paper_table(audit: BenchmarkAudit, judged_types: Sequence[str | None] = ()) 
     # The paper's types come first, then those that only the file has. A dict removes repetitions.
     error_types = dict.fromkeys((*PAPER["types"], *audit.types))
     for name in error_types:
-        share = _share_of(name, audit.types)
-        share_by_judge = _share_of(name, counts_by_judge)
         # A type that only the file has gets "-" in the paper's columns.
         paper_shares = PAPER["types"].get(name, [None] * len(_PAPER_COLUMNS))
-        rows.append((name, share, share_by_judge, *map(format_number, paper_shares)))
+        shares = (_share_of(name, audit.types), _share_of(name, counts_by_judge))
+        rows.append((name, *shares, *map(format_number, paper_shares)))
 
     title = f"{audit.distance.pairs:,} contradictions, beside tables 2 and 3 of the paper"
     notes = [f"unscored by the judge: {judged_types.count(None)}"] if judged_types else []

@@ -356,24 +356,21 @@ def _check_beginning(path: Path, name: str, ending: str) -> None:
 
 
 def _checked(answer: Answer) -> Answer | AnswerProblem:
-    """Return an answer, or a problem if its text cannot be checked."""
-    reason = _text_problem(answer.text)
-    return AnswerProblem(answer.location, reason) if reason else answer
-
-
-def _text_problem(text: str) -> str:
-    """Say why the text of an answer cannot be checked, or return an empty text."""
-    if not text.strip():
-        return "the answer is empty"
-    if SURROGATE_PATTERN.search(text):
-        return "the answer has half of a character (a lone surrogate); write it again as UTF-8"
-    num_bytes = len(text.encode())
-    if num_bytes > MAX_ANSWER_BYTES:
-        return (
+    """Return an answer, or a problem if its text is empty, broken or too long to be checked."""
+    # A lone surrogate could not be encoded otherwise.
+    num_bytes = len(answer.text.encode(errors="surrogatepass"))
+    if not answer.text.strip():
+        reason = "the answer is empty"
+    elif SURROGATE_PATTERN.search(answer.text):
+        reason = "the answer has half of a character (a lone surrogate); write it again as UTF-8"
+    elif num_bytes > MAX_ANSWER_BYTES:
+        reason = (
             f"the answer has {num_bytes:,} bytes, at most {MAX_ANSWER_BYTES:,} are checked; split"
             " it"
         )
-    return ""
+    else:
+        return answer
+    return AnswerProblem(answer.location, reason)
 
 
 def _reason_without_path(sentence: str, path: Path) -> str:

@@ -10,7 +10,7 @@ from people. The judge sees the passages that the responses were written from.
 import math
 import random
 from collections import Counter, defaultdict
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from functools import partial
 from itertools import combinations
@@ -127,7 +127,7 @@ class Step:
     guess: Callable[[JudgedBiography], JudgedBiography]
     """Does the step without reading the biography, as a baseline."""
 
-    compare: Callable[[JudgedBiography, Sequence[Any]], list[Decision]]
+    compare: Callable[[JudgedBiography, Sequence[Any]], Iterable[Decision]]
     """Compares the results of the judge with the released ones."""
 
 
@@ -251,38 +251,38 @@ def _guess_groups(judged: JudgedBiography) -> JudgedBiography:
     return replace(judged, groups=(tuple(range(len(judged.facts))),))
 
 
-def compare_groups(judged: JudgedBiography, released: Sequence[Sequence[int]]) -> list[Decision]:
+def compare_groups(
+    judged: JudgedBiography, released: Sequence[Sequence[int]]
+) -> Iterator[Decision]:
     """Compare the fact groups of a judge with the released ones, pair by pair.
 
     Args:
         judged: The biography with the groups of the judge.
         released: The numbers of the facts of each group that the authors released.
 
-    Returns:
+    Yields:
         For each pair of facts in groups of both, whether the facts are in the same group. If the
         judge has no groups, only one without a decision.
     """
     # `ungrouped` holds the reason why the judge has no groups.
     if judged.ungrouped is not None:
-        return [_no_decision(judged.ungrouped)]
+        yield _no_decision(judged.ungrouped)
+        return
     judged_group = _group_by_fact(judged.groups)
     released_group = _group_by_fact(released)
     words = {True: "one individual", False: "two individuals"}
-    decisions = []
     # The joint method does not find all released facts.
     for first, second in combinations(filter(judged_group.__contains__, released_group), 2):
         is_one = judged_group[first] == judged_group[second]
         is_released_as_one = released_group[first] == released_group[second]
-        decision = Decision(
-            is_one,
-            is_released_as_one,
+        yield Decision(
+            judged=is_one,
+            released=is_released_as_one,
             text=f"1. {judged.facts[first].text}\n2. {judged.facts[second].text}",
             verdict=words[is_one],
             label=words[is_released_as_one],
             evidence=(("Response", judged.generation.output),),
         )
-        decisions.append(decision)
-    return decisions
 
 
 def _group_by_fact(groups: Sequence[Sequence[int]]) -> dict[int, int]:
@@ -398,7 +398,7 @@ def _guess_links(judged: JudgedBiography) -> JudgedBiography:
     return replace(_guess_verdicts(judged), links=(0,) * len(judged.groups))
 
 
-def compare_links(judged: JudgedBiography, released_titles: Sequence[str]) -> list[Decision]:
+def compare_links(judged: JudgedBiography, released_titles: Sequence[str]) -> Iterator[Decision]:
     """Tell for each fact group whether the judge links it to the person whom the authors released.
 
     Example:
@@ -410,38 +410,31 @@ def compare_links(judged: JudgedBiography, released_titles: Sequence[str]) -> li
             empty.
         released_titles: The title of the page to which the authors linked each group.
 
-    Returns:
+    Yields:
         A decision for each group. It has no verdict, but the reason of the group's first fact, if
         the judge has no verdict on any fact of the group.
     """
     pages = passages_by_title(judged.generation)
-    decisions = []
     for group, entity, released_title in zip(
         judged.groups, judged.links, released_titles, strict=True
     ):
         judgements = [judgement for fact in group for judgement in judged.matrix[fact]]
         if all(judgement.outcome == UNSCORED for judgement in judgements):
-            decisions.append(_no_decision(judgements[0].reason))
+            yield _no_decision(judgements[0].reason)
             continue
         judged_title = "no entity" if entity is None else judged.entities[entity]
-        # Equal titles are shown once.
-        shown_titles = dict.fromkeys([judged_title, released_title])
-        evidence = tuple((title, "\n\n".join(pages.get(title, ()))) for title in shown_titles)
-        text = "\n".join(judged.facts[fact].text for fact in group)
-        # The decision is whether the group is linked to the released page. The authors always say
-        # yes, since they linked it.
-        agrees = judged_title == released_title
-        decisions.append(
-            Decision(
-                judged=agrees,
-                released=True,
-                text=text,
-                verdict=judged_title,
-                label=released_title,
-                evidence=evidence,
-            )
+        # People see the pages of both titles, or the one page if the titles are equal.
+        titles = dict.fromkeys([judged_title, released_title])
+        yield Decision(
+            # The decision is whether the group is linked to the released page. The authors always
+            # say yes, since they linked it.
+            judged=judged_title == released_title,
+            released=True,
+            text="\n".join(judged.facts[fact].text for fact in group),
+            verdict=judged_title,
+            label=released_title,
+            evidence=tuple((title, "\n\n".join(pages.get(title, ()))) for title in titles),
         )
-    return decisions
 
 
 def _verification_cases(response: ReleasedResponse) -> list[Case]:
@@ -499,7 +492,9 @@ def _guess_verdicts(judged: JudgedBiography) -> JudgedBiography:
     return replace(judged, matrix=(row,) * len(judged.facts))
 
 
-def compare_verdicts(judged: JudgedBiography, released: Sequence[bool | None]) -> list[Decision]:
+def compare_verdicts(
+    judged: JudgedBiography, released: Sequence[bool | None]
+) -> Iterator[Decision]:
     """Compare the verdicts of a judge on facts by one page each with the released ones.
 
     Args:
@@ -508,21 +503,20 @@ def compare_verdicts(judged: JudgedBiography, released: Sequence[bool | None]) -
         released: Whether each fact is supported, as the authors released it. A fact with None is
             left out.
 
-    Returns:
+    Yields:
         For each fact whether the page supports it, or no decision if it is unscored. An irrelevant
         fact counts as not supported.
     """
     entity_by_fact = linked_entity_by_fact(judged)
-    decisions = []
     for fact, is_supported in enumerate(released):
         if is_supported is None:
             continue
         page = entity_by_fact.get(fact) or 0
         judgement = judged.matrix[fact][page]
         if judgement.outcome == UNSCORED:
-            decisions.append(_no_decision(judgement.reason))
+            yield _no_decision(judgement.reason)
             continue
-        decision = Decision(
+        yield Decision(
             judged=judgement.outcome == SUPPORTED,
             released=is_supported,
             text=judged.facts[fact].text,
@@ -531,8 +525,6 @@ def compare_verdicts(judged: JudgedBiography, released: Sequence[bool | None]) -
             reason=judgement.reason,
             evidence=((judged.entities[page], "\n\n".join(judgement.evidence)),),
         )
-        decisions.append(decision)
-    return decisions
 
 
 def describe_outcome(judgement: Judgement) -> str:

@@ -39,10 +39,10 @@ class _Log(BaseModel):
 
 
 def _open_trial(options: CertifyOptions) -> ClaimTrial:
-    """Read the logs of ``--data``.
+    """Read the labelled sentences of the files that the user named with ``--data``.
 
     Raises:
-        ConfigError: There is no file.
+        ConfigError: The user named no file.
     """
     # Nobody has pinned a published copy, so the user has to name one.
     if not options.files:
@@ -71,8 +71,8 @@ def _read_claims(path: Path) -> list[LabelledClaim]:
     claims = []
     for entry in read_model(path, _Log, _EXPECTED).autoais_log:
         response = f"{path.name}, question {entry.qid}"
-        evidence = tuple(_cited_passages(entry, response))
-        question = ClaimQuestion(remove_citations(entry.claim), evidence)
+        passages = tuple(_cited_passages(entry, response))
+        question = ClaimQuestion(remove_citations(entry.claim), passages)
         truth: Truth = "supported" if entry.model_output else "not_supported"
         claims.append(LabelledClaim(question, truth, response))
     return claims

@@ -482,7 +482,8 @@ def test_joint_verification_is_measured_by_the_page_of_each_group(tmp_path):
     with Judge.open(load_judge_config("lexical"), tmp_path / "answers.sqlite") as judge:
         (result,) = step.ask_judge(judge, [case.biography])
 
-    decisions = step.compare(result, case.released)
+    decisions = list(step.compare(result, case.released))
+
     outcomes = [decision.released for decision in decisions]
     pages = [decision.evidence[0][0] for decision in decisions]
     assert list(zip(pages, outcomes, strict=True)) == [
