@@ -40,7 +40,7 @@ _KEY_OF_SINGLE_VALUE = {
 _DEFAULTS_OF_MODEL = {"select": {"draws": 4}}
 _DEFAULTS_OF_LLM = {"generate": {"per_type": 3}}
 # These settings say where the build runs and how the work is shared out, not what is built.
-_NOT_DESCRIBED = {"folder", "yaml", "engine", "workers", "shard"}
+_NOT_DESCRIBED = {"folder", "yaml", "contexts", "engine", "workers", "shard"}
 
 
 def load_build(path: str | Path) -> BuildSettings:

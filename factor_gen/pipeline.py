@@ -7,6 +7,7 @@ import logging
 from collections import Counter
 from collections.abc import Mapping, Sequence
 from contextlib import closing
+from dataclasses import replace
 from itertools import chain, islice
 from pathlib import Path
 from typing import Any
@@ -24,7 +25,8 @@ from factor_gen.corpus import (
     split_into_sentences,
 )
 from factor_gen.engine import LocalEngine
-from factor_gen.language import check_language
+from factor_gen.generate.rules.collocations import gather_collocations, save_collocations
+from factor_gen.language import ENGLISH, check_language
 from factor_gen.output.counts import BuiltBenchmark
 from factor_gen.output.folder import finish_earlier_build, refuse_to_overwrite
 from factor_gen.output.write import Provenance, write_benchmark
@@ -46,6 +48,9 @@ from lm_factuality.ground.files import locked_folder, write_json
 from lm_factuality.ground.packages import need
 
 logger = logging.getLogger(__name__)
+
+# So much of a corpus is read for the collocations of its words, in evenly spread shards.
+_COLLOCATION_BYTES = 8_000_000
 
 
 def build(
@@ -304,6 +309,43 @@ def _run_unfinished_shards(
     unfinished = [number for number in numbers if not finished_folder.shard_path(number).is_file()]
     if not unfinished:
         return
+    # The generator of the stages reads this file. It is made of the documents, and so made here.
+    settings = _with_collocations(settings, document_folder, numbers)
     engine_class = RayEngine if settings.engine == "ray" else LocalEngine
     with closing(engine_class(settings, opener, len(unfinished))) as engine:
         run_shards(engine, unfinished, document_folder, finished_folder, settings)
+
+
+def _with_collocations(
+    settings: BuildSettings, document_folder: ShardFolder, numbers: Sequence[int]
+) -> BuildSettings:
+    """Return the settings with the file of collocations, which the English rules need.
+
+    Collocations are words that occur side by side in the corpus, i.e. the contexts of a word. A
+    rule replaces a word only by one that occurs with the same neighbours. The file is written if it
+    does not exist.
+
+    Args:
+        settings: The settings of the build.
+        document_folder: The folder with the shards of the corpus.
+        numbers: The numbers of all shards.
+
+    Returns:
+        The settings with ``contexts``, the path of the file. They are unchanged if the generator
+        needs no collocations.
+    """
+    # A model knows such words itself, and other languages have lists of them.
+    if settings.generate.generator != "rules" or settings.corpus.language != ENGLISH:
+        return settings
+
+    path = document_folder.path / "contexts.json"
+    if not path.is_file():
+        total_bytes = sum(document_folder.shard_path(number).stat().st_size for number in numbers)
+        # At most 8 MB are read, in shards that are evenly spread over the corpus. Of 80 MB, for
+        # instance, every 11th shard is read.
+        step = 1 + total_bytes // _COLLOCATION_BYTES
+        examples = chain.from_iterable(map(document_folder.read_shard, numbers[::step]))
+        # Before a sentence is drawn, the prefix of an example is its whole document.
+        texts = (example.prefix for example in examples)
+        save_collocations(path, gather_collocations(texts))
+    return replace(settings, contexts=path)

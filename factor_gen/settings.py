@@ -344,6 +344,9 @@ class WorkSettings:
     yaml: Path | None = field(default=None, compare=False)
     """The file that the settings were read from. The build must not overwrite it."""
 
+    contexts: Path | None = field(default=None, compare=False)
+    """The file of the corpus's collocations. The build sets it, see ``rules/collocations.py``."""
+
 
 @dataclass(frozen=True)
 class BuildSettings(WorkSettings):

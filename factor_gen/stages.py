@@ -277,6 +277,8 @@ def _open_generator(settings: BuildSettings) -> Stage:
         # The rules find words to edit with the tagger of the stage "types".
         _with_model_path(settings.types, settings.folder),
         settings.seed,
+        # The file of the corpus's collocations, i.e. words that occur side by side.
+        settings.contexts,
         language,
         filtered=settings.runs_filter_model,
     )

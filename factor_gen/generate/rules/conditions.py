@@ -48,10 +48,24 @@ def _is_editable(context: TokenContext) -> list[bool]:
     return [sentence.is_editable(sentence.span_of_tokens(context.start, context.end))]
 
 
+def _pair_at(context: TokenContext, position: int) -> list[str]:
+    """Return a token and the next one, such as ``selling price``.
+
+    Args:
+        context: Tokens of the sentence.
+        position: The index of the first token of the pair.
+    """
+    first_word = context.value_at("word", position)
+    second_word = context.value_at("word", position + 1)
+    return [f"{first_word} {second_word}"]
+
+
 FEATURES: Mapping[str, Feature] = {
     "text": lambda context: (context.sentence.text,),
     "text after": _text_after,
     "free": _is_editable,
+    "pair before": lambda context: _pair_at(context, context.start - 1),
+    "pair after": lambda context: _pair_at(context, context.end - 1),
     "is one word": lambda context: (context.end == context.start + 1,),
     "head noun": _head_noun,
 }

@@ -9,12 +9,14 @@ from dataclasses import replace
 from functools import cached_property, partial
 from importlib.metadata import version
 from itertools import zip_longest
+from pathlib import Path
 from random import Random
 from typing import NamedTuple
 
 from factor_gen.contradiction import places
 from factor_gen.contradiction.compatible import compatible_reason
 from factor_gen.generate.rules.asserted import unasserted_reason
+from factor_gen.generate.rules.collocations import Collocations, load_collocations
 from factor_gen.generate.rules.dates import change_dates
 from factor_gen.generate.rules.edits import (
     SentenceEdit,
@@ -30,6 +32,7 @@ from factor_gen.generate.rules.negation import (
     remove_negations,
 )
 from factor_gen.generate.rules.numbers import change_quantities
+from factor_gen.generate.rules.pronouns import swap_pronouns
 from factor_gen.generate.rules.sentence import EXTRA_VALUES, TaggedSentence, tag_sentence
 from factor_gen.generate.rules.substitutes import replace_listed_words
 from factor_gen.generate.rules.words import DATA
@@ -43,16 +46,19 @@ Operator = Callable[[TaggedSentence, Random], Iterable[SentenceEdit]]
 """A rule: it returns edits of a sentence, and draws random numbers for this."""
 
 OPERATORS: Mapping[str, Operator] = {
+    "antonym": partial(replace_listed_words, "antonym"),
     "negation removed": remove_negations,
     "negation added": add_negation,
     "negation in time": deny_with_never,
     "adverb": partial(replace_listed_words, "adverb"),
     "number": change_quantities,
     "name": replace_names,
+    "noun": partial(replace_listed_words, "noun"),
     "comparison": partial(replace_listed_words, "comparison"),
     "quantity": partial(replace_listed_words, "quantity"),
     "date": change_dates,
     "place and time": partial(replace_listed_words, "place and time"),
+    "pronoun": swap_pronouns,
     "order": partial(replace_listed_words, "order"),
     "cause": partial(replace_listed_words, "cause"),
 }
@@ -62,6 +68,7 @@ DOUBTFUL: Mapping[str, int] = {
     "negation in time": 1,
     "quantity": 2,
     "place and time": 2,
+    "pronoun": 2,
     "order": 2,
     "cause": 2,
 }
@@ -69,7 +76,7 @@ DOUBTFUL: Mapping[str, int] = {
 
 _CONTRADICTIONS_OF_ROW = 3
 _TYPES_OF_ROW = 2
-_VERSION = 17  # raised when the operators make other edits
+_VERSION = 18  # raised when the operators make other edits
 
 
 class SentenceEdits(NamedTuple):
@@ -91,6 +98,7 @@ class RulesGenerator:
         settings: GenerateSettings,
         types: TypesSettings,
         seed: int,
+        collocations: Path | None = None,
         language: str = ENGLISH,
         *,
         filtered: bool = False,
@@ -101,6 +109,8 @@ class RulesGenerator:
             settings: The settings of the stage.
             types: The settings that name the tagger.
             seed: The seed of the build. The candidates depend on it and the document alone.
+            collocations: A file with the collocations of the corpus. Without one, every substitute
+                of the word lists is allowed.
             language: The ISO 639-1 code of the texts' language.
             filtered: Whether a model filters the candidates afterwards. It rejects most of them,
                 so all that can be made are offered.
@@ -110,6 +120,7 @@ class RulesGenerator:
         self._seed = seed
         self._language = language
         self._is_filtered = filtered
+        self._collocations = load_collocations(collocations) if collocations else Collocations()
 
     @cached_property
     def _tagger(self) -> Tagger:
@@ -181,7 +192,9 @@ class RulesGenerator:
             example: The example with the completion.
             seed: The seed of the document.
         """
-        sentence = tag_sentence(self._tagger, example.prefix, example.completion)
+        sentence = tag_sentence(
+            self._tagger, example.prefix, example.completion, self._collocations
+        )
         # A question asserts nothing, and neither does a line without a verb, such as a copyright.
         is_question = sentence.text.rstrip("\"'”’)] ").endswith("?")
         has_verb = any(token.tag.startswith("VB") for token in sentence.tokens)

@@ -36,7 +36,7 @@ class Denial(NamedTuple):
     """The characters of the verb."""
     with_not: str
     """The verb with *not*, such as *did not rise*."""
-    in_time: Sequence[str]
+    in_time: str
     """The verb denied for some time, such as *never rose*."""
 
 
@@ -137,8 +137,7 @@ def deny_with_never(sentence: TaggedSentence, rng: Random) -> Iterator[SentenceE
     if sentence.context_of_tokens(0).matches("no second denial"):
         return
     for denial in find_denials(sentence):
-        for denied_verb in denial.in_time:
-            yield make_edit("negation in time", PREDICATE, Replacement(*denial.span, denied_verb))
+        yield make_edit("negation in time", PREDICATE, Replacement(*denial.span, denial.in_time))
 
 
 # The operators "negation added" and "negation in time" use the denials of a sentence in turn.
@@ -243,13 +242,13 @@ def _fill_denial(sentence: TaggedSentence, index: int, template: str) -> Denial:
     Args:
         sentence: The sentence to edit.
         index: The index of the verb's token.
-        template: The denials, such as ``did not {base} | never {word}``.
+        template: Both denials, such as ``did not {base} | never {word}``.
 
     Returns:
         The denial, such as *did not rise* and *never rose* for *rose*.
     """
     word = sentence.lowercase_words[index]
-    with_not, *in_time = template.format(word=word, base=_base_form(word)).split(" | ")
+    with_not, in_time = template.format(word=word, base=_base_form(word)).split(" | ")
     return Denial(sentence.span_of_tokens(index), with_not, in_time)
 
 

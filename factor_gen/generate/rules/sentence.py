@@ -6,11 +6,12 @@
 import re
 from bisect import bisect_left, bisect_right
 from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from functools import cached_property
 from random import Random
 from typing import NamedTuple
 
+from factor_gen.generate.rules.collocations import Collocations
 from factor_gen.generate.rules.conditions import TABLES
 from factor_gen.generate.rules.words import DATA, word_frequency
 from factor_gen.text import Entity, Tagger, Token
@@ -77,6 +78,8 @@ class TaggedSentence:
     """The names, dates and quantities of the completion, in order."""
     prefix_names: tuple[PrefixName, ...]
     """The names in the prefix, in order."""
+    collocations: Collocations = field(default_factory=Collocations)
+    """The corpus in which a substitute must have been seen. An empty one allows all."""
     offers_all_edits: bool = False
     """Whether operators return all edits that they find.
 
@@ -254,7 +257,9 @@ def overlaps_any(spans: Iterable[Span], span: Span) -> bool:
     return any(first < span.end and span.start < last for first, last in spans)
 
 
-def tag_sentence(tagger: Tagger, prefix: str, completion: str) -> TaggedSentence:
+def tag_sentence(
+    tagger: Tagger, prefix: str, completion: str, collocations: Collocations | None = None
+) -> TaggedSentence:
     """Analyse a completion, and find the names in the prefix before it.
 
     A name whose kind is unclear in one of the texts gets the kind that it has elsewhere in them.
@@ -263,6 +268,7 @@ def tag_sentence(tagger: Tagger, prefix: str, completion: str) -> TaggedSentence
         tagger: The tagger for both texts.
         prefix: The text before the completion. Names are searched in its end.
         completion: The sentence that is to be edited.
+        collocations: The collocations of the corpus; None allows every substitute.
     """
     analysis = tagger.analyse(completion)
     # The search is limited, because its time grows with the prefix.
@@ -283,6 +289,7 @@ def tag_sentence(tagger: Tagger, prefix: str, completion: str) -> TaggedSentence
         tokens=analysis.tokens,
         entities=tuple(entities),
         prefix_names=tuple(prefix_names),
+        collocations=collocations or Collocations(),
     )
 
 

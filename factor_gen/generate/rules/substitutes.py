@@ -1,7 +1,7 @@
-"""Operators that replace an adverb or phrase by another one of its line in a list.
+"""Operators that replace a verb, noun, adverb or phrase by another one of its line in a list.
 
 The lines are in ``substitutes.tsv``. `factor_gen.generate.rules.generator` calls this for each of
-its operators, such as ``adverb`` and ``cause``.
+its operators, such as ``antonym`` and ``cause``.
 """
 
 from collections.abc import Iterator, Sequence
@@ -11,6 +11,9 @@ from typing import NamedTuple
 from factor_gen.generate.rules.edits import Replacement, SentenceEdit, make_edit
 from factor_gen.generate.rules.sentence import Span, TaggedSentence
 from factor_gen.generate.rules.words import (
+    ANTONYM,
+    INFLECTION_TAGS,
+    NOUN,
     ListEntry,
     WordForm,
     entries_by_first_word,
@@ -36,7 +39,8 @@ def replace_listed_words(
     """Replace each listed word of a sentence by other words of its line.
 
     Example:
-        ``adverb``: *She often sold boats* becomes *She rarely sold boats*.
+        ``antonym``: *Prices rose in May* becomes *Prices fell in May*.
+        ``noun``: *She sold the boats* becomes *She sold the ships*.
         ``cause``: *It closed because of the rain* becomes *It closed despite the rain*.
 
     Args:
@@ -51,10 +55,32 @@ def replace_listed_words(
         entry = replaceable.entry
         new_texts = [substitute.text for substitute in replaceable.substitutes]
         drawn_texts = sentence.draw_substitutes(rng, entry.word.text, new_texts)
-        for text in drawn_texts[:_MOST_SUBSTITUTES]:
+        allowed_texts = [
+            text for text in drawn_texts if _is_in_corpus(operator, sentence, replaceable, text)
+        ]
+        for text in allowed_texts[:_MOST_SUBSTITUTES]:
             # In the list, a comma has a space before it.
             replacement = Replacement(*replaceable.span, text.replace(" ,", ","))
             yield make_edit(operator, entry.error_type, replacement)
+
+
+def _is_in_corpus(
+    operator: str, sentence: TaggedSentence, word: ReplaceableWord, substitute: str
+) -> bool:
+    """Whether the corpus has a substitute in a similar context; phrases always count as present.
+
+    Args:
+        operator: The operator that replaces the word. It inflects verbs and nouns.
+        sentence: The sentence to edit.
+        word: The word that is replaced.
+        substitute: The new text.
+    """
+    # Only verbs and nouns have senses that the corpus may lack.
+    if operator not in INFLECTION_TAGS:
+        return True
+    return sentence.collocations.allows(
+        sentence.text, *word.span, substitute, must_be_in_slot=operator == NOUN
+    )
 
 
 def _replaceable_words(operator: str, sentence: TaggedSentence) -> Iterator[ReplaceableWord]:
@@ -102,7 +128,7 @@ def _fitting_substitutes(
         entry: The list entry of the word.
 
     Returns:
-        The substitutes; none if the tables ``refused phrase`` and ``fitting phrase`` of
+        The substitutes; none if the tables ``refused antonym``, ``fitting antonym`` and so on of
         ``conditions.yaml`` say that the word is not to be replaced.
     """
     substitutes = _absent_substitutes(sentence, start, entry)
@@ -111,10 +137,22 @@ def _fitting_substitutes(
         start + len(entry.words),
         operator=[operator],
         frame=[entry.frame],
+        form=[entry.tag],
         others=[substitute.base for substitute in substitutes],
     )
-    if context.matches("refused phrase") or not context.matches("fitting phrase"):
+    # Verbs and nouns have tables of their own. All operators that replace phrases, such as "cause",
+    # share the tables "refused phrase" and "fitting phrase".
+    table = operator if operator in INFLECTION_TAGS else "phrase"
+    if context.matches(f"refused {table}") or not context.matches(f"fitting {table}"):
         return []
+
+    if operator == ANTONYM:
+        # The word must be a verb in the form of the entry. "Rise" may also be a noun, and "cut" a
+        # present or a past tense, whose antonyms differ.
+        entries_of_word = entries_by_first_word(ANTONYM)[entry.words[0]]
+        possible_tags = [entry_of_word.tag for entry_of_word in entries_of_word]
+        if verb_tag(sentence, start, possible_tags) != entry.tag:
+            return []
     return substitutes
 
 

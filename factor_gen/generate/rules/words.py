@@ -10,7 +10,7 @@ from pathlib import Path
 from typing import NamedTuple
 
 from factor_gen.text import lists as text_lists
-from factor_gen.text.lists import read_rows, read_word_lists
+from factor_gen.text.lists import read_first_column, read_rows, read_word_lists
 from factor_gen.text.names import FIRST_NAMES, ORGANISATION_WORDS, ORGANISATIONS
 from lm_factuality.ground.packages import need
 
@@ -19,6 +19,7 @@ LISTS = read_word_lists(DATA)
 WORDS: Mapping[str, frozenset[str]] = {
     **text_lists.WORDS,
     **{name: frozenset(words) for name, words in LISTS.items()},
+    "set phrases": read_first_column(DATA / "set_phrases.txt"),
     "first names": frozenset(FIRST_NAMES),
     "organisations": ORGANISATIONS,
     "common organisations": ORGANISATION_WORDS - ORGANISATIONS,

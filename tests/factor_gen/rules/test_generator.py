@@ -20,10 +20,10 @@ from factor_gen.types import TypesStage
 TYPES = TypesStage(TypesSettings())
 PREFIX = "Mary Hollis met Peter Lund in Oslo. Anna Berg said Norway had bought the mill. "
 BOAT_SENTENCE = (
-    "On Monday Peter Lund was paid 36 crowns in Norway because the river rose sharply after the"
-    " storm."
+    "On Monday she sold 36 boats to the largest bank in Norway because the river rose sharply"
+    " after the storm."
 )
-"""A sentence that has something to edit for several error types."""
+"""A sentence that has something to edit for every error type."""
 
 
 def open_generator(seed: int = 0, per_type: int = 4, filtered: bool = False) -> RulesGenerator:
@@ -112,8 +112,8 @@ def test_a_sentence_gets_contradictions_of_several_types_and_operators() -> None
     example = generate(BOAT_SENTENCE)
 
     types = {candidate.type for candidate in example.candidates}
-    assert types >= {"entity", "circumstance", "link"}
-    assert len(set(generators_of(example))) >= 3
+    assert types >= {"entity", "predicate", "circumstance", "coreference"}
+    assert len(set(generators_of(example))) >= 5
 
 
 def test_the_contradictions_of_a_sentence_are_distinct_and_sound() -> None:
@@ -168,6 +168,7 @@ def test_a_value_is_replaced_less_often_if_there_are_other_contradictions() -> N
     generators = generators_of(generate(BOAT_SENTENCE, per_type=9))
 
     assert generators.count("rules/number") == 2
+    assert generators.count("rules/date") == 2
 
 
 def time_denials_of(text: str) -> list[Candidate]:
@@ -195,10 +196,10 @@ def time_denials_of(text: str) -> list[Candidate]:
 def test_a_sentence_with_little_else_to_edit_is_denied_in_other_words(
     text: str, denial: str
 ) -> None:
-    candidates = time_denials_of(text)
+    [candidate] = time_denials_of(text)
 
-    assert denial in [candidate.text for candidate in candidates]
-    assert {candidate.doubtful for candidate in candidates} == {1}
+    assert candidate.text == denial
+    assert candidate.doubtful == 1
 
 
 @pytest.mark.parametrize(
@@ -325,7 +326,7 @@ def generated_news(news_examples: list[Example]) -> list[Example]:
     return open_generator().run(news_examples)
 
 
-def test_many_published_sentences_get_enough_contradictions_for_a_row(
+def test_most_published_sentences_get_enough_contradictions_for_a_row(
     generated_news: list[Example],
 ) -> None:
     num_enough = 0
@@ -333,8 +334,8 @@ def test_many_published_sentences_get_enough_contradictions_for_a_row(
         types = {candidate.type for candidate in example.candidates}
         num_enough += len(example.candidates) >= 3 and len(types) >= 2
 
-    # Of these sentences, a quarter get enough. A build tries several of each document.
-    assert num_enough >= 0.22 * len(generated_news)
+    # Of these sentences, 54% get enough by rules that readers find reliable.
+    assert num_enough >= 0.52 * len(generated_news)
 
 
 def test_the_contradictions_of_published_sentences_are_sound_and_small_edits(

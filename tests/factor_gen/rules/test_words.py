@@ -11,7 +11,37 @@ from factor_gen.generate.rules.sentence import TaggedSentence, tag_sentence
 from factor_gen.generate.rules.words import DATA, word_frequency
 from factor_gen.text.lists import read_rows
 from tests.factor_gen.cases import cases_by_key
-from tests.factor_gen.rules.support import TAGGER
+from tests.factor_gen.rules.support import TAGGER, edited_sentences, find_operator
+
+OPPOSITES = (" fell ", "drop", "sold", "rule", "Fall")
+"""Words that would replace the verbs in the sentences below."""
+
+
+@pytest.mark.parametrize(
+    "text",
+    [
+        pytest.param("The rise surprised them.", id="a noun"),
+        pytest.param("It bought back the mill.", id="a phrasal verb of another meaning"),
+        pytest.param(
+            "The price rose after the other price fell.", id="the opposite is in the sentence"
+        ),
+        pytest.param("The company predicts sales will fall.", id="no object follows"),
+        pytest.param("He said “The Rising Tide” closes.", id="a title"),
+        pytest.param("The price rose to a new high.", id="at odds with another word"),
+    ],
+)
+@pytest.mark.usefixtures("every_chance")
+def test_a_verb_is_not_replaced_by_its_opposite_where_that_is_wrong(text: str) -> None:
+    for sentence in edited_sentences(find_operator("antonym"), text):
+        assert not any(opposite in sentence for opposite in OPPOSITES)
+
+
+@pytest.mark.usefixtures("every_chance")
+def test_the_last_noun_of_a_compound_stays() -> None:
+    """A central bank is no bank that could as well be a company."""
+    sentences = edited_sentences(find_operator("noun"), "Its central bank met.")
+
+    assert not [sentence for sentence in sentences if "company" in sentence]
 
 
 def test_a_denial_is_added_to_about_one_sentence_in_seven() -> None:
@@ -84,7 +114,7 @@ def test_a_word_is_replaced_by_any_other_if_there_is_little_else_to_edit() -> No
     assert share_of_draws("mill", UNKNOWN_WORD, offers_all_edits=True) == 1.0
 
 
-@pytest.mark.parametrize("name", ["substitutes.tsv", "fixed_phrases.txt"])
+@pytest.mark.parametrize("name", ["substitutes.tsv", "set_phrases.txt", "fixed_phrases.txt"])
 def test_a_list_has_no_line_twice(name: str) -> None:
     lines = read_rows(DATA / name)
 

@@ -1,0 +1,169 @@
+"""Collocations: a word is replaced only by one that the corpus has with the same neighbours."""
+
+from __future__ import annotations
+
+import random
+from pathlib import Path
+
+import pytest
+
+from factor_gen import pipeline
+from factor_gen.config import load_build
+from factor_gen.generate.rules.collocations import gather_collocations, load_collocations
+from factor_gen.generate.rules.edits import apply_replacements
+from factor_gen.generate.rules.sentence import tag_sentence
+from factor_gen.records import Example
+from factor_gen.shards import ShardFolder
+from tests.factor_gen.corpora import write_corpus
+from tests.factor_gen.rules.support import TAGGER, find_operator
+
+MANUALS = [
+    "The library has a winter test suite. A summer file is read by the library.",
+    "The winter file is written. Each winter value is kept, and each summer value is dropped.",
+    "The port is opened by the server. The client closes the port.",
+]
+"""A corpus about software, in which a library is no building and a port no harbour."""
+
+TOWN = [
+    "The school has a small garden. The library of the town is old, and so is the school of the"
+    " town.",
+    "A large garden lies there. There is a small school for children.",
+]
+"""A corpus about a town, in which libraries and schools are alike."""
+
+
+def allows(corpus: list[str], text: str, old: str, new: str, must_be_in_slot: bool = False) -> bool:
+    """Return whether the collocations of a corpus allow a word to be replaced by another.
+
+    Args:
+        corpus: The texts of the corpus.
+        text: The sentence.
+        old: The word of the sentence.
+        new: The word in its place.
+        must_be_in_slot: Whether the corpus has to have the new word between the same neighbours.
+    """
+    start = text.index(old)
+    return gather_collocations(corpus).allows(
+        text, start, start + len(old), new, must_be_in_slot=must_be_in_slot
+    )
+
+
+@pytest.mark.parametrize(
+    ("corpus", "text", "old", "new"),
+    [
+        pytest.param(
+            TOWN,
+            "The library of the town burned down.",
+            "library",
+            "school",
+            id="the same neighbours",
+        ),
+        pytest.param(
+            MANUALS,
+            "The summer file is deleted.",
+            "summer",
+            "winter",
+            id="both before the word file",
+        ),
+        pytest.param(
+            MANUALS,
+            "A summer dictionary is deleted.",
+            "summer",
+            "winter",
+            id="both with the words file and value elsewhere",
+        ),
+        pytest.param(
+            ["They rejected the bills."],
+            "It approves the bill.",
+            "approves",
+            "rejects",
+            id="other forms of the same words",
+        ),
+        pytest.param(
+            [], "It listens on the port.", "port", "airport", id="no corpus, so no evidence"
+        ),
+    ],
+)
+def test_a_word_may_be_replaced_by_one_with_the_same_neighbours(
+    corpus: list[str], text: str, old: str, new: str
+) -> None:
+    assert allows(corpus, text, old, new)
+
+
+@pytest.mark.parametrize(
+    ("corpus", "text", "old", "new"),
+    [
+        pytest.param(
+            MANUALS, "It is a library for dates.", "library", "school", id="not in the corpus"
+        ),
+        pytest.param(MANUALS, "The port is closed.", "port", "airport", id="a subject"),
+        pytest.param(MANUALS, "It listens on the port.", "port", "airport", id="an object"),
+        pytest.param(
+            ["They rejected it. The bill is new."],
+            "It approves the bill.",
+            "approves",
+            "rejects",
+            id="neighbours in two sentences",
+        ),
+    ],
+)
+def test_a_word_may_not_be_replaced_by_one_without_the_same_neighbours(
+    corpus: list[str], text: str, old: str, new: str
+) -> None:
+    assert not allows(corpus, text, old, new)
+
+
+@pytest.mark.parametrize(
+    ("text", "is_allowed"),
+    [
+        pytest.param("The summer file is old.", True, id="the corpus has the winter file"),
+        pytest.param("A summer file is old.", False, id="a winter file"),
+        pytest.param("The summer cup.", False, id="the winter cup"),
+    ],
+)
+def test_both_neighbours_can_be_required(text: str, is_allowed: bool) -> None:
+    assert allows(MANUALS, text, "summer", "winter", must_be_in_slot=True) is is_allowed
+
+
+@pytest.mark.usefixtures("every_chance")
+@pytest.mark.parametrize(
+    ("corpus", "has_school"),
+    [pytest.param(MANUALS, False, id="manuals"), pytest.param(TOWN, True, id="town")],
+)
+def test_the_operator_of_nouns_keeps_their_sense_in_the_corpus(
+    corpus: list[str], has_school: bool
+) -> None:
+    text = "It is a small library for people who like dates."
+    sentence = tag_sentence(TAGGER, "", text, gather_collocations(corpus))
+    replace_nouns = find_operator("noun")
+
+    edited = set()
+    for seed in range(8):
+        for edit in replace_nouns(sentence, random.Random(seed)):
+            edited.add(apply_replacements(text, edit.replacements))
+
+    assert ("It is a small school for people who like dates." in edited) is has_school
+    # Neither corpus has churches.
+    assert "It is a small church for people who like dates." not in edited
+
+
+@pytest.mark.parametrize(
+    ("max_bytes", "texts_read"),
+    [
+        pytest.param(8_000_000, MANUALS, id="a small corpus as a whole"),
+        pytest.param(200, [MANUALS[0], MANUALS[2]], id="evenly spread parts of a large one"),
+    ],
+)
+def test_a_build_gathers_the_collocations_of_its_corpus(
+    max_bytes: int, texts_read: list[str], tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(pipeline, "_COLLOCATION_BYTES", max_bytes)
+    documents = ShardFolder(tmp_path / "documents")
+    documents.path.mkdir()
+    for number, text in enumerate(MANUALS):
+        documents.write_shard(number, [Example(str(number), text)])
+
+    settings = pipeline._with_collocations(load_build(write_corpus(tmp_path)), documents, range(3))
+
+    assert settings.contexts is not None
+    assert load_collocations(settings.contexts) == gather_collocations(texts_read)
