@@ -76,6 +76,7 @@ DOUBTFUL: Mapping[str, int] = {
 
 _CONTRADICTIONS_OF_ROW = 3
 _TYPES_OF_ROW = 2
+_MAX_LETTERS_BETWEEN_NAMES = 3  # of words such as "of" and "and"
 _VERSION = 18  # raised when the operators make other edits
 
 
@@ -195,10 +196,13 @@ class RulesGenerator:
         sentence = tag_sentence(
             self._tagger, example.prefix, example.completion, self._collocations
         )
-        # A question asserts nothing, and neither does a line without a verb, such as a copyright.
+        # A question asserts nothing, and neither does a line of names, such as that of a copyright.
         is_question = sentence.text.rstrip("\"'”’)] ").endswith("?")
-        has_verb = any(token.tag.startswith("VB") for token in sentence.tokens)
-        if is_question or not has_verb:
+        has_statement = any(
+            token.text.islower() and len(token.text) > _MAX_LETTERS_BETWEEN_NAMES
+            for token in sentence.tokens
+        )
+        if is_question or not has_statement:
             return SentenceEdits([], lost=Counter())
 
         with_all_edits = replace(sentence, offers_all_edits=True)
