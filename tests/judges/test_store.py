@@ -188,7 +188,8 @@ def test_a_closed_store_leaves_no_claims_and_no_open_file(store_path: Path):
 
     store.close()
 
-    assert psutil.Process().num_fds() == num_open_files
+    # Files that earlier tests have left open may be closed meanwhile.
+    assert psutil.Process().num_fds() <= num_open_files
     assert sorted(path.name for path in store_path.parent.iterdir()) == ["answers.sqlite"]
     with closing(sqlite3.connect(store_path)) as database:
         assert database.execute("SELECT * FROM leases").fetchall() == []
@@ -203,7 +204,8 @@ def test_a_store_whose_lock_files_cannot_be_read_is_not_opened(store_path: Path)
 
     # The traceback keeps the store, and with it what the store has left open.
     assert error.value is not None
-    assert psutil.Process().num_fds() == num_open_files
+    # Files that earlier tests have left open may be closed meanwhile.
+    assert psutil.Process().num_fds() <= num_open_files
 
 
 def test_opening_a_store_deletes_the_lock_files_of_killed_processes(store_path: Path):
