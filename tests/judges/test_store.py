@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import gc
 import json
 import multiprocessing
 import sqlite3
@@ -180,16 +181,21 @@ def test_closing_a_store_releases_its_keys(store_path: Path):
         assert later_store.claim(["a", "b"]) == {"a", "b"}
 
 
+def count_open_files() -> int:
+    """Return the number of files that this process has open, apart from garbage of other tests."""
+    gc.collect()
+    return psutil.Process().num_fds()
+
+
 def test_a_closed_store_leaves_no_claims_and_no_open_file(store_path: Path):
     store_path.parent.mkdir()
-    num_open_files = psutil.Process().num_fds()
+    num_open_files = count_open_files()
     store = AnswerStore(store_path)
     store.claim(["a", "b"])
 
     store.close()
 
-    # Files that earlier tests have left open may be closed meanwhile.
-    assert psutil.Process().num_fds() <= num_open_files
+    assert psutil.Process().num_fds() == num_open_files
     assert sorted(path.name for path in store_path.parent.iterdir()) == ["answers.sqlite"]
     with closing(sqlite3.connect(store_path)) as database:
         assert database.execute("SELECT * FROM leases").fetchall() == []
@@ -197,15 +203,14 @@ def test_a_closed_store_leaves_no_claims_and_no_open_file(store_path: Path):
 
 def test_a_store_whose_lock_files_cannot_be_read_is_not_opened(store_path: Path):
     store_path.with_name("answers.sqlite.owner.lock").mkdir(parents=True)
-    num_open_files = psutil.Process().num_fds()
+    num_open_files = count_open_files()
 
     with pytest.raises(DataError, match=r"answers\.sqlite: the store .* cannot be used") as error:
         AnswerStore(store_path)
 
     # The traceback keeps the store, and with it what the store has left open.
     assert error.value is not None
-    # Files that earlier tests have left open may be closed meanwhile.
-    assert psutil.Process().num_fds() <= num_open_files
+    assert psutil.Process().num_fds() == num_open_files
 
 
 def test_opening_a_store_deletes_the_lock_files_of_killed_processes(store_path: Path):
