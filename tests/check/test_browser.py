@@ -20,6 +20,7 @@ from lm_factuality.check.results import CheckResult
 from tests.check.checked import WRONG_YEAR, answer_of, bridge_result, claim_of
 from tests.report.conftest import (
     HOSTILE,
+    open_page_at,
     requested_urls,
     reset_screen,
     save_downloads_to,
@@ -41,7 +42,7 @@ def open_page(browser, tmp_path):
         write_page(result, page, title=HOSTILE, note=HOSTILE)
         set_up_screen(browser, width, 800, scheme)
         save_downloads_to(browser, tmp_path)
-        browser.get(page.as_uri())
+        open_page_at(browser, page.as_uri())
         WebDriverWait(browser, 10).until(opens_without_corrections)
         return browser
 

@@ -18,6 +18,7 @@ from lm_factuality.people.labels import read_key, read_labels
 from lm_factuality.people.sheet import make_sheet, read_pool, write_sheet
 from tests.report.conftest import (
     HOSTILE,
+    open_page_at,
     requested_urls,
     reset_screen,
     save_downloads_to,
@@ -63,7 +64,7 @@ def visit(browser, tmp_path):
     def visit_page(page, width=1200, scheme="light"):
         set_up_screen(browser, width, 800, scheme)
         save_downloads_to(browser, downloads)
-        browser.get(page.as_uri())
+        open_page_at(browser, page.as_uri())
         WebDriverWait(browser, 10).until(lambda browser: opens_without_answers(browser, page))
         return browser
 

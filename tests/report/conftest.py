@@ -137,7 +137,41 @@ def set_up_screen(browser: Any, width: int, height: int, scheme: str) -> None:
     media = {"features": [{"name": "prefers-color-scheme", "value": scheme}]}
     browser.execute_cdp_cmd("Emulation.setDeviceMetricsOverride", screen)
     browser.execute_cdp_cmd("Emulation.setEmulatedMedia", media)
-    # Reading a log empties it.
+    forget_log(browser)
+
+
+def open_page_at(browser: Any, url: str) -> None:
+    """Open a page, and return once the browser has read all of it.
+
+    `get` alone may return while the browser still shows the page before, above all where that has
+    the same address. So an empty page comes first.
+    """
+    from selenium.webdriver.support.ui import WebDriverWait
+
+    browser.get("about:blank")
+    forget_log(browser)
+    browser.get(url)
+    WebDriverWait(browser, 30).until(lambda _: is_loaded(browser))
+
+
+def follow_link(browser: Any, link: Any) -> None:
+    """Click a link to another page, and return once the browser has read all of that page."""
+    from selenium.webdriver.support.ui import WebDriverWait
+
+    before = browser.current_url
+    link.click()
+    WebDriverWait(browser, 30).until(lambda _: browser.current_url != before)
+    WebDriverWait(browser, 30).until(lambda _: is_loaded(browser))
+
+
+def is_loaded(browser: Any) -> bool:
+    """Return whether the browser shows a page of ours, and has read all of it."""
+    loaded = "return location.href !== 'about:blank' && document.readyState === 'complete'"
+    return bool(browser.execute_script(loaded))
+
+
+def forget_log(browser: Any) -> None:
+    """Forget what the browser has logged. Reading a log empties it."""
     browser.get_log("performance")
     browser.get_log("browser")
 

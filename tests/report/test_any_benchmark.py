@@ -20,7 +20,7 @@ from lm_factuality.benchmarks.declaration import (
 from lm_factuality.benchmarks.rows import SampleRow, mean_counts, row_key
 from lm_factuality.report.build import build_report
 from lm_factuality.scores.statistics import Aggregation, mean
-from tests.report.conftest import HOSTILE
+from tests.report.conftest import HOSTILE, open_page_at
 from tests.report.results import factor_task, write_results
 from tests.report.test_browser import texts, wait
 from tests.report.test_build import data_of, pages_of, read
@@ -151,7 +151,7 @@ def test_rows_without_a_view_are_shown_as_their_texts(capitals_runs, out, declar
     declare(replace(CAPITALS, page=Page(samples=SampleDisplay(to_row))))
     build_report([capitals_runs], out)
 
-    browser.get(f"{(out / 'samples.html').as_uri()}#task=t0&model=m0")
+    open_page_at(browser, f"{(out / 'samples.html').as_uri()}#task=t0&model=m0")
 
     wait(browser, lambda: browser.find_elements("css selector", ".side .part"))
     assert texts(browser, ".side .part h4") == ["Country", "Known", "Its answer"]

@@ -7,7 +7,7 @@ import time
 import pytest
 
 from lm_factuality.report.build import build_report
-from tests.report.conftest import HOSTILE, requested_urls, reset_screen, set_up_screen
+from tests.report.conftest import HOSTILE, open_page_at, requested_urls, reset_screen, set_up_screen
 from tests.report.results import ambigbio_task, factor_task, felm_task, write_results
 
 PAGES = ("index.html", "factor.html", "felm.html", "ambigbio.html", "compare.html", "samples.html")
@@ -78,8 +78,7 @@ def visit(browser, site):
 
     def visit_page(page, width=1300, scheme="light"):
         set_up_screen(browser, width, 900, scheme)
-        browser.get("about:blank")
-        browser.get(f"{site.as_uri()}/{page}")
+        open_page_at(browser, f"{site.as_uri()}/{page}")
         browser.execute_script("try { localStorage.clear() } catch { }")
         if browser.find_elements("css selector", "#browser, #pairs"):
             wait_for(browser, ".item, #pairs table, #pairs .note")

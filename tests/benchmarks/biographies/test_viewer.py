@@ -11,7 +11,14 @@ from lm_factuality.benchmarks.biographies.types import Fact, Judgement
 from lm_factuality.benchmarks.biographies.viewer import build_page
 from lm_factuality.ground.errors import DataError
 from tests.conftest import run_command
-from tests.report.conftest import HOSTILE, abstention, biography, browser, requested_urls
+from tests.report.conftest import (
+    HOSTILE,
+    abstention,
+    biography,
+    browser,
+    open_page_at,
+    requested_urls,
+)
 
 __all__ = ["browser"]
 
@@ -37,10 +44,7 @@ def open_page(browser, tmp_path):
         path = tmp_path / "page.html"
         records = [AMBIGBIO.make_record(judged) for judged in biographies]
         path.write_text(build_page(records, title, about), encoding="utf-8")
-        # Reading a log empties it, so that it holds nothing of earlier tests.
-        browser.get_log("performance")
-        browser.get_log("browser")
-        browser.get(path.as_uri())
+        open_page_at(browser, path.as_uri())
         return browser
 
     return show_page

@@ -11,7 +11,7 @@ import pytest
 from lm_factuality.leaderboard.site.board import to_board
 from lm_factuality.leaderboard.site.build import write_site
 from tests.leaderboard.site.conftest import make_entry, make_score, refuse
-from tests.report.conftest import requested_urls
+from tests.report.conftest import follow_link, open_page_at, requested_urls
 
 NUM_MODELS = 100
 BEST_ON_FIRST_TASK = "org-4/model-099"
@@ -55,9 +55,7 @@ def site(tmp_path_factory: pytest.TempPathFactory) -> Path:
 @pytest.fixture
 def page(browser: Any, site: Path) -> Iterator[Any]:
     """Open the site's first page, and assert afterwards that all it loaded are its own files."""
-    for kind in ("browser", "performance"):
-        browser.get_log(kind)  # forgets what earlier tests logged
-    browser.get((site / "index.html").as_uri())
+    open_page_at(browser, (site / "index.html").as_uri())
 
     yield browser
 
@@ -111,15 +109,15 @@ def test_the_return_key_on_a_heading_reverses_the_order(page):
 
 
 def test_the_name_of_a_model_leads_to_its_page(page):
-    page.find_element("link text", BEST_ON_FIRST_TASK).click()
+    follow_link(page, page.find_element("link text", BEST_ON_FIRST_TASK))
 
     assert page.find_element("tag name", "h1").text == BEST_ON_FIRST_TASK
 
 
 def test_the_page_of_a_model_leads_to_refused_submissions(page):
-    page.find_element("link text", BEST_ON_FIRST_TASK).click()
+    follow_link(page, page.find_element("link text", BEST_ON_FIRST_TASK))
 
-    page.find_element("link text", "Refused (1)").click()
+    follow_link(page, page.find_element("link text", "Refused (1)"))
 
     assert "LIMIT_RUN" in page.find_element("tag name", "main").text
 
@@ -137,6 +135,6 @@ def test_the_table_fits_a_phone(phone):
 
 
 def test_the_page_of_a_model_fits_a_phone(phone):
-    phone.find_element("css selector", "#models tbody a").click()
+    follow_link(phone, phone.find_element("css selector", "#models tbody a"))
 
     assert page_width(phone) <= PHONE["width"]
