@@ -1,9 +1,11 @@
 """Compares two systems that answered the same questions."""
 
 import json
+import math
 from collections import defaultdict
 from collections.abc import Sequence
 from dataclasses import dataclass
+from itertools import product
 from pathlib import Path
 from typing import Any, NamedTuple
 
@@ -43,8 +45,8 @@ class ChangedClaim(NamedTuple):
 
 
 @dataclass(frozen=True)
-class ChangedAnswer:
-    """A question to which two systems gave answers with different claims or verdicts."""
+class AnswerPair:
+    """The answers of two systems to one question."""
 
     question: str
     """The question, or the id of the answers."""
@@ -56,14 +58,13 @@ class ChangedAnswer:
     """The answer of the second system."""
 
     claims: tuple[ChangedClaim, ...]
-    """The claims that differ, at least one, the worst first."""
+    """The claims that differ, the worst first. Empty if none does."""
 
     @property
     def difference(self) -> float:
         """The first share of supported claims less the second; 0 if one has no scored claims."""
-        if not self.first.num_scored or not self.second.num_scored:
-            return 0.0
-        return _share([_counts(self.first)]) - _share([_counts(self.second)])
+        difference = ratio(*_counts(self.first)) - ratio(*_counts(self.second))
+        return 0.0 if math.isnan(difference) else difference
 
 
 @dataclass(frozen=True)
@@ -82,7 +83,7 @@ class Comparison:
     interval: Interval | None
     """The 95% interval of first less second. The claims of one question are a cluster."""
 
-    changes: tuple[ChangedAnswer, ...]
+    changes: tuple[AnswerPair, ...]
     """The questions on which they differ, the largest difference first."""
 
     @property
@@ -94,39 +95,23 @@ class Comparison:
 def compare_checks(first: CheckResult, second: CheckResult) -> Comparison:
     """Compare two systems by the questions that both answered.
 
-    Answers belong together if their questions are equal, or if they have no questions and the same
-    id.
-
     Raises:
         DataError: The systems share no question.
     """
-    second_answers: defaultdict[str, list[CheckedAnswer]] = defaultdict(list)
-    for answer in second.answers:
-        second_answers[_key(answer)].append(answer)
-    pairs = []
-    for answer in first.answers:
-        # A question that was asked twice has two pairs of answers.
-        if second_answers[_key(answer)]:
-            pairs.append((answer, second_answers[_key(answer)].pop(0)))
+    pairs = _pair_answers(first.answers, second.answers)
     if not pairs:
         raise DataError(
             "--against: the two files share no question; give answers to the same questions, in a"
             " column named with --columns question=NAME"
         )
-
-    changes = []
-    for answer, other in pairs:
-        claims = changed_claims(answer.claims, other.claims)
-        if claims:
-            changes.append(ChangedAnswer(_key(answer), answer, other, tuple(claims)))
-    changes.sort(key=lambda change: (-abs(change.difference), change.claims[0].severity))
-
-    first_counts = [_counts(answer) for answer, _ in pairs]
-    second_counts = [_counts(other) for _, other in pairs]
+    changes = [pair for pair in pairs if pair.claims]
+    changes.sort(key=lambda pair: (-abs(pair.difference), pair.claims[0].severity))
+    first_counts = [_counts(pair.first) for pair in pairs]
+    second_counts = [_counts(pair.second) for pair in pairs]
     return Comparison(
         num_questions=len(pairs),
-        first=_share(first_counts),
-        second=_share(second_counts),
+        first=_share_supported(first_counts),
+        second=_share_supported(second_counts),
         interval=pooled_difference_interval(
             first_counts, second_counts, lambda sums: ratio(sums[0], sums[1])
         ),
@@ -134,10 +119,35 @@ def compare_checks(first: CheckResult, second: CheckResult) -> Comparison:
     )
 
 
+def _pair_answers(
+    first: Sequence[CheckedAnswer], second: Sequence[CheckedAnswer]
+) -> list[AnswerPair]:
+    """Pair the answers of two systems to the same question.
+
+    Answers without a question are paired by their ids. If both systems answered a question twice,
+    there are two pairs.
+    """
+    second_answers: defaultdict[str, list[CheckedAnswer]] = defaultdict(list)
+    for answer in second:
+        second_answers[_question_or_id(answer)].append(answer)
+    pairs = []
+    for first_answer in first:
+        question = _question_or_id(first_answer)
+        if not second_answers[question]:
+            continue
+        second_answer = second_answers[question].pop(0)
+        claims = changed_claims(first_answer.claims, second_answer.claims)
+        pairs.append(AnswerPair(question, first_answer, second_answer, tuple(claims)))
+    return pairs
+
+
 def changed_claims(
     first: Sequence[CheckedClaim], second: Sequence[CheckedClaim]
 ) -> list[ChangedClaim]:
-    """Pair the claims of two answers that share most words, and keep those that differ.
+    """Find the claims in which two answers to a question differ.
+
+    Claims that share most of their words are about the same thing and form a pair. Each claim is
+    in one pair at most, that with the most similar claim that is left.
 
     Example:
         ``It opened in 1870.`` (supported) and ``It opened in 1871.`` (contradicted) are a pair.
@@ -149,12 +159,12 @@ def changed_claims(
     unpaired_second = dict(enumerate(second))
     changed = []
     for first_index, second_index in _similar_claims(first, second):
-        # A claim is paired with the most similar one that is left.
         if first_index not in unpaired_first or second_index not in unpaired_second:
             continue
-        pair = ChangedClaim(unpaired_first.pop(first_index), unpaired_second.pop(second_index))
-        if len({claim.verdict for claim in pair.claims}) > 1:
-            changed.append(pair)
+        first_claim = unpaired_first.pop(first_index)
+        second_claim = unpaired_second.pop(second_index)
+        if first_claim.verdict != second_claim.verdict:
+            changed.append(ChangedClaim(first_claim, second_claim))
     changed += [ChangedClaim(claim, None) for claim in unpaired_first.values()]
     changed += [ChangedClaim(None, claim) for claim in unpaired_second.values()]
     return sorted(changed, key=lambda change: change.severity)
@@ -163,21 +173,21 @@ def changed_claims(
 def _similar_claims(
     first: Sequence[CheckedClaim], second: Sequence[CheckedClaim]
 ) -> list[tuple[int, int]]:
-    """Return the indices of each two claims that share at least half of their words.
+    """Find each two claims of two answers that share at least half of their words.
 
     Returns:
         Pairs of an index in ``first`` and one in ``second``, the most similar claims first.
     """
     first_words = [frozenset(words_in(claim.text.lower())) for claim in first]
     second_words = [frozenset(words_in(claim.text.lower())) for claim in second]
-    share_by_pair: dict[tuple[int, int], float] = {}
-    for first_index, words in enumerate(first_words):
-        for second_index, other_words in enumerate(second_words):
-            share = ratio(len(words & other_words), len(words | other_words))
-            if share >= _MIN_COMMON_WORDS:
-                share_by_pair[first_index, second_index] = share
-    # Sorting keeps the order of pairs that are equally similar.
-    return sorted(share_by_pair, key=lambda pair: -share_by_pair[pair])
+    similarities: dict[tuple[int, int], float] = {}
+    for (first_index, words), (second_index, other_words) in product(
+        enumerate(first_words), enumerate(second_words)
+    ):
+        similarity = ratio(len(words & other_words), len(words | other_words))
+        if similarity >= _MIN_COMMON_WORDS:
+            similarities[first_index, second_index] = similarity
+    return sorted(similarities, key=lambda pair: -similarities[pair])
 
 
 def write_changes(comparison: Comparison, path: Path) -> None:
@@ -205,16 +215,20 @@ def summarise_comparison(comparison: Comparison) -> dict[str, Any]:
     }
 
 
-def _key(answer: CheckedAnswer) -> str:
-    """Return the text by which answers of two systems belong together."""
+def _question_or_id(answer: CheckedAnswer) -> str:
+    """Return the question of an answer, or its id if it has no question."""
     return answer.question.strip() or answer.id
 
 
 def _counts(answer: CheckedAnswer) -> tuple[int, int]:
-    """Return the number of supported and of scored claims."""
-    return answer.counts()["supported"], answer.num_scored
+    """Return the numbers of supported and of scored claims, such as ``(3, 4)``."""
+    return answer.num_supported, answer.num_scored
 
 
-def _share(counts: list[tuple[int, int]]) -> float:
-    """Return the share of supported claims."""
+def _share_supported(counts: Sequence[tuple[int, int]]) -> float:
+    """Return the share of supported claims in all answers.
+
+    Example:
+        ``[(3, 4), (1, 6)]``, which is 3 of 4 claims and 1 of 6, gives 0.4.
+    """
     return ratio(sum(supported for supported, _ in counts), sum(scored for _, scored in counts))

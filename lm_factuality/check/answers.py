@@ -90,6 +90,10 @@ class AnswerProblem:
     reason: str
     """Why it cannot be checked, such as ``the answer is empty``."""
 
+    def __str__(self) -> str:
+        """Return a sentence for a report: ``answers.csv, row 3: the answer is empty``."""
+        return f"{self.location}: {self.reason}"
+
 
 @dataclass(frozen=True)
 class AnswerFile:
@@ -100,15 +104,6 @@ class AnswerFile:
 
     problems: tuple[AnswerProblem, ...] = ()
     """The rows and files that cannot be used."""
-
-
-@dataclass(frozen=True)
-class _Columns:
-    """The columns of a table in which answers stand."""
-
-    answer: str
-    question: str | None
-    id: str | None
 
 
 def read_answers(
@@ -472,9 +467,7 @@ def _table_answers(
     """
     # A row of a chat log has messages, and needs no other column.
     table_rows = [row for row in rows if isinstance(row, TableRow) and not _is_chat(row.values)]
-    found_columns = None
-    if table_rows:
-        found_columns = _find_columns(table_rows, name, columns)
+    columns = _find_columns(table_rows, name, columns) if table_rows else {}
 
     parts: list[_Part] = []
     for number, row in enumerate(rows, start=1):
@@ -483,33 +476,47 @@ def _table_answers(
             parts.append(AnswerProblem(location, row))
         elif _is_chat(row.values):
             parts.append(_chat_answer(row.values, location, str(number)))
-        elif found_columns is not None:
-            parts.append(_row_answer(row.values, found_columns, location, str(number)))
+        else:
+            parts.append(_row_answer(row.values, columns, location, str(number)))
     return parts
 
 
 def _row_answer(
-    values: Mapping[str, Any], columns: _Columns, location: str, default_id: str
+    values: Mapping[str, Any], columns: Mapping[str, str], location: str, default_id: str
 ) -> Answer | AnswerProblem:
-    """Return the answer in a row of a table, or why there is none."""
-    value = values.get(columns.answer)
-    text = cell_text(value)
+    """Return the answer in a row of a table, or why there is none.
+
+    Args:
+        values: The cells of the row, by column.
+        columns: The columns by role, as `_find_columns` returns them.
+        location: The place of the row, such as ``answers.csv, row 3``.
+        default_id: The id of a row whose table has no ids.
+    """
+    cells = {role: values.get(column) for role, column in columns.items()}
+    answer = cells["answer"]
+    text = cell_text(answer)
     if text is None:
-        is_empty = value is None or value != value  # NaN stands for an empty cell
-        reason = "the answer is empty" if is_empty else f"found {short(value)}, expected a text"
+        is_empty = answer is None or answer != answer  # NaN stands for an empty cell
+        reason = "the answer is empty" if is_empty else f"found {short(answer)}, expected a text"
         return AnswerProblem(location, reason)
-    question = cell_text(values.get(columns.question)) if columns.question else None
-    row_id = cell_text(values.get(columns.id)) if columns.id else None
-    return _checked(Answer(row_id or default_id, (question or "").strip(), text, location))
+    question = cell_text(cells.get("question")) or ""
+    row_id = cell_text(cells.get("id")) or default_id
+    return _checked(Answer(row_id, question.strip(), text, location))
 
 
-def _find_columns(rows: Sequence[TableRow], name: str, named: Mapping[str, str]) -> _Columns:
+def _find_columns(
+    rows: Sequence[TableRow], name: str, named: Mapping[str, str]
+) -> Mapping[str, str]:
     """Find the columns with the answers, questions and ids.
 
     Args:
         rows: The rows of the table, which may have different keys.
         name: The name of the table.
         named: The columns that the user named, by their role.
+
+    Returns:
+        The columns by role, such as ``{"answer": "Reply", "id": "Key"}``. The answers always have
+        a column.
 
     Raises:
         DataError: A named column is missing, or none or several may have the answers. The error
@@ -521,22 +528,21 @@ def _find_columns(rows: Sequence[TableRow], name: str, named: Mapping[str, str])
         columns_by_name.setdefault(_normalized(column), column)
 
     problems = []
-    columns: dict[str, str | None] = {}
+    columns = {}
     for role, usual_names in USUAL_COLUMNS.items():
         candidates = _candidates(role, columns_by_name, named)
-        columns[role] = candidates[0] if candidates else None
-        if role in named and not candidates:
+        if candidates:
+            columns[role] = candidates[0]
+        elif role in named:
             suggestion = did_you_mean(named[role], all_columns)
             problems.append(f"--columns {role}={named[role]}: no such column{suggestion}")
-        elif role == "answer" and not candidates:
+        elif role == "answer":
             problems.append(f"no column is called {', '.join(usual_names)}")
-        elif role == "answer" and len(candidates) > 1:
+        if role == "answer" and len(candidates) > 1:
             problems.append(f"several columns may have the answers: {', '.join(candidates)}")
-
-    answer = columns["answer"]
-    if problems or answer is None:
+    if problems:
         raise DataError(_unclear_columns(rows[0], name, all_columns, problems))
-    return _Columns(answer, columns["question"], columns["id"])
+    return columns
 
 
 def _candidates(
@@ -595,7 +601,13 @@ def _is_chat(values: Mapping[str, Any]) -> bool:
 def _chat_answer(
     values: Mapping[str, Any], location: str, default_id: str
 ) -> Answer | AnswerProblem:
-    """Return the last turn of the assistant in a chat log, and the last question before it."""
+    """Return the last text of the assistant in a chat log, and the user's message before it.
+
+    Args:
+        values: The row, with a list of ``messages`` and perhaps an ``id``.
+        location: The place of the row, such as ``chats.jsonl, row 3``.
+        default_id: The id of a chat without an ``id``.
+    """
     answer = None
     question = ""
     last_question = ""
@@ -768,31 +780,43 @@ def _responses(
     return [_checked(Answer(answer_id, question, text, location)) for text in texts]
 
 
-def _requests_of(sample: Mapping[str, Any]) -> list[Any]:
-    """Return the arguments of the first request of a sample: the prompt and the settings."""
-    requests = sample.get("arguments") or []
+def _first_request(sample: Mapping[str, Any]) -> list[Any]:
+    """Return the arguments of the first request of a sample.
+
+    Returns:
+        The prompt, followed by the settings of the generation or by the continuation to score.
+        Samples have them in a list, or in a mapping such as ``{"arg_0": "Who?", "arg_1": {}}``.
+    """
+    requests = sample.get("arguments") or [[]]
     if isinstance(requests, dict):
         requests = list(requests.values())
-    first = requests[0] if requests else []
+    first = requests[0]
     return list(first.values()) if isinstance(first, dict) else list(first)
 
 
 def _is_generated(sample: Mapping[str, Any]) -> bool:
-    """Tell whether a model wrote the responses, instead of scoring continuations."""
-    arguments = _requests_of(sample)
-    # The second argument is the continuation to score, or the settings of a generation.
+    """Tell whether a model wrote the responses of a sample, instead of scoring continuations."""
+    arguments = _first_request(sample)
+    # A continuation is a text, and the settings of a generation are a mapping.
     return len(arguments) < 2 or not isinstance(arguments[1], str)
 
 
 def _sample_question(sample: Mapping[str, Any], column: str | None) -> str:
-    """Return the question of a sample: a field of its document, or the prompt."""
+    """Return the question of a sample: a field of its document, or the prompt.
+
+    Args:
+        sample: The sample.
+        column: The field that the user named. None looks for the usual names.
+
+    Returns:
+        The question, or an empty text if there is none.
+    """
     doc = {_normalized(key): value for key, value in sample["doc"].items()}
     for name in (column,) if column else USUAL_COLUMNS["question"]:
         question = cell_text(doc.get(_normalized(name)))
         if question:
             return question.strip()
-    arguments = _requests_of(sample)
     try:
-        return prompt_text(arguments[0]).strip() if arguments else ""
+        return prompt_text(_first_request(sample)[0]).strip()
     except (ValueError, LookupError, TypeError):
         return ""

@@ -1,14 +1,13 @@
 """Checks answers: splits them into claims, finds evidence, and asks a judge about each claim."""
 
 from collections.abc import Sequence
-from dataclasses import dataclass
 from itertools import islice
 from typing import NamedTuple, Protocol
 
 from judges.claims import MAX_CLAIMS, ClaimQuestion, ClaimVerdict, Evidence, judge_claims
 from judges.judge import Judge
 from lm_factuality.benchmarks.biographies.decompose import is_abstention
-from lm_factuality.check.answers import Answer, AnswerFile
+from lm_factuality.check.answers import AnswerFile
 from lm_factuality.check.claims import Claim, split_answer
 from lm_factuality.check.results import CheckedAnswer, CheckedClaim, CheckResult
 
@@ -40,103 +39,90 @@ class EvidenceSource(Protocol):
         ...
 
 
-@dataclass(frozen=True)
-class _SplitAnswer:
-    """An answer with its claims."""
-
-    answer: Answer
-    """The answer."""
-
-    claims: tuple[Claim, ...]
-    """The claims in its order. Empty for a refusal."""
-
-    is_refusal: bool
-    """Whether it declines to answer, or is empty."""
-
-
 def check_answers(answers: AnswerFile, source: EvidenceSource, judge: Judge) -> CheckResult:
     """Check each claim of some answers against evidence.
 
     Args:
         answers: The answers, and the rows that hold none.
         source: Where the evidence comes from.
-        judge: The judge. Claims of one answer share their evidence if the judge is a model, so that
-            it can answer about eight of them at once.
+        judge: The judge. A model judges up to eight claims of an answer in one request, so these
+            claims share their evidence.
 
     Returns:
-        The answers with a verdict on each claim.
+        The answers with a verdict on each claim. A refusal has no claims.
 
     Raises:
         BackendDownError: The judge or the search service cannot be reached. What was received so
             far is kept, and a second run does not ask for it again.
     """
-    split_answers = [_split(answer) for answer in answers.answers]
-    texts = [claim.text for answer in split_answers for claim in answer.claims]
-    found = source.find(texts, PASSAGES_PER_CLAIM)
-    # The offline judge reads each claim alone, and a model can read eight at once.
-    if judge.config.capabilities.reads_prompts:
-        found = _share_evidence(found, [len(answer.claims) for answer in split_answers])
+    claims_of_answers: list[list[Claim]] = []
+    for answer in answers.answers:
+        is_refusal = is_abstention(answer.text)
+        claims_of_answers.append([] if is_refusal else split_answer(answer.text))
+    texts = [claim.text for claims in claims_of_answers for claim in claims]
 
+    found = source.find(texts, PASSAGES_PER_CLAIM)
+    if judge.config.capabilities.reads_prompts:
+        found = _share_evidence(found, [len(claims) for claims in claims_of_answers])
     questions = [
         ClaimQuestion(text, evidence.passages) for text, evidence in zip(texts, found, strict=True)
     ]
     verdicts = judge_claims(judge, questions, "checking claims")
-    # The claims of all answers follow each other, so each answer takes the next ones.
+
+    # The evidence and verdicts are in the order of the answers, so each answer takes the next ones.
     findings = iter(zip(found, verdicts, strict=True))
     checked_answers = []
-    for split in split_answers:
-        answer = split.answer
-        findings_of_answer = islice(findings, len(split.claims))
-        claims = tuple(
+    for answer, claims in zip(answers.answers, claims_of_answers, strict=True):
+        findings_of_answer = islice(findings, len(claims))
+        checked_claims = tuple(
             _checked_claim(answer.id, claim, evidence, verdict)
-            for claim, (evidence, verdict) in zip(split.claims, findings_of_answer, strict=True)
+            for claim, (evidence, verdict) in zip(claims, findings_of_answer, strict=True)
         )
+        is_refusal = is_abstention(answer.text)
         checked_answers.append(
-            CheckedAnswer(answer.id, answer.question, answer.text, claims, split.is_refusal)
+            CheckedAnswer(answer.id, answer.question, answer.text, checked_claims, is_refusal)
         )
-    problems = tuple(f"{problem.location}: {problem.reason}" for problem in answers.problems)
+    problems = tuple(map(str, answers.problems))
     return CheckResult(tuple(checked_answers), problems, unread_answers=answers.problems)
-
-
-def _split(answer: Answer) -> _SplitAnswer:
-    """Split an answer into claims. An answer that declines, or is empty, has none."""
-    is_refusal = is_abstention(answer.text)
-    claims = () if is_refusal else tuple(split_answer(answer.text))
-    return _SplitAnswer(answer, claims, is_refusal)
 
 
 def _share_evidence(
     found: Sequence[FoundEvidence], claims_per_answer: Sequence[int]
 ) -> list[FoundEvidence]:
-    """Give up to eight claims of an answer the same evidence: the nearest passages of each.
+    """Let each eight claims of an answer share their passages.
+
+    Example:
+        An answer with 10 claims has two groups: the first 8 claims share their passages, and the
+        last 2 share theirs.
 
     Args:
-        found: What was found about each claim.
+        found: The evidence of each claim of all answers, in order.
         claims_per_answer: The number of claims of each answer.
 
     Returns:
-        The evidence of each claim. A claim about which nothing was found gets none.
+        The evidence of each claim, in the same order.
     """
     shared: list[FoundEvidence] = []
-    remaining = iter(found)
+    start = 0
     for num_claims in claims_per_answer:
-        found_for_answer = list(islice(remaining, num_claims))
-        for start in range(0, num_claims, MAX_CLAIMS):
-            shared += _merge(found_for_answer[start : start + MAX_CLAIMS])
+        end = start + num_claims
+        for group_start in range(start, end, MAX_CLAIMS):
+            group_end = min(group_start + MAX_CLAIMS, end)
+            shared += _merge_passages(found[group_start:group_end])
+        start = end
     return shared
 
 
-def _merge(group: Sequence[FoundEvidence]) -> list[FoundEvidence]:
-    """Give each claim of a group the nearest passages of all its claims.
+def _merge_passages(group: Sequence[FoundEvidence]) -> list[FoundEvidence]:
+    """Give each claim of a group the two nearest passages of every claim in it.
 
     Args:
-        group: The passages that a search found for each claim, the nearest first.
+        group: The evidence of each claim, whose passages are sorted by nearness.
 
     Returns:
-        The passages of each claim, in the order of the group. They are the same for all claims,
-        but a claim for which nothing was found still has none.
+        The new evidence of each claim. A claim without passages keeps none.
     """
-    # The keys are the passages. A dictionary keeps their order, which a set would not.
+    # Unlike a set, a dictionary keeps the passages in order.
     nearest: dict[Evidence, None] = {}
     for evidence in group:
         nearest |= dict.fromkeys(evidence.passages[:_SHARED_PASSAGES_PER_CLAIM])
@@ -144,10 +130,13 @@ def _merge(group: Sequence[FoundEvidence]) -> list[FoundEvidence]:
 
     merged = []
     for evidence in group:
-        # A score tells how near a passage is to this claim, and not to any other.
+        if not evidence.passages:
+            merged.append(evidence)
+            continue
+        # The score of a passage is only valid for the claim that it was found for.
         scores = dict(zip(evidence.passages, evidence.scores, strict=True))
-        scores_of_claim = tuple(scores.get(passage) for passage in passages)
-        merged.append(FoundEvidence(passages, scores_of_claim) if scores else evidence)
+        scores_for_claim = tuple(scores.get(passage) for passage in passages)
+        merged.append(FoundEvidence(passages, scores_for_claim))
     return merged
 
 

@@ -7,7 +7,6 @@ Sentences are split into facts by the rules that long form uses offline (`judges
 import re
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
-from itertools import zip_longest
 from typing import NamedTuple
 
 from judges.lexical.facts import is_fragment, split_facts
@@ -178,7 +177,7 @@ class _Introduction:
     text: str = ""
     """The words without the colon, such as ``Engines`` or ``The parts are``."""
 
-    is_lead_in: bool = False
+    ends_in_colon: bool = False
     """Whether it is a sentence that ends in a colon."""
 
     source: Block | None = None
@@ -192,7 +191,7 @@ class _Introduction:
         """
         if not self.text or not phrase:
             return phrase or self.text
-        is_continued = self.is_lead_in and _OPEN_END.search(self.text) is not None
+        is_continued = self.ends_in_colon and _OPEN_END.search(self.text) is not None
         return f"{self.text} {phrase}" if is_continued else f"{self.text}: {phrase}"
 
 
@@ -207,26 +206,26 @@ class _Splitter:
 
     def claims(self, blocks: Sequence[Block]) -> Iterator[Claim]:
         """Yield the claims of all blocks of an answer."""
-        previous_block = None
-        # The last block has None for the next one.
-        for block, next_block in zip_longest(blocks, blocks[1:]):
+        # Each block with its neighbours. None stands before the first block and after the last.
+        for previous_block, block, next_block in zip(
+            [None, *blocks], blocks, [*blocks[1:], None], strict=False
+        ):
             self._enter(block)
             if block.kind == "row":
                 yield from _row_claims(block, self._introductions[block.depth])
-                # The introduction of a table is about all its rows, and ends with them.
+                # What introduces a table is about its rows only, so it ends with the last row.
                 if next_block is None or next_block.kind != "row":
                     self._introductions[0] = self._heading
             elif self._is_title(block, previous_block, next_block):
                 self._introduce(block, _HEADING_NUMBER.sub("", block.plain.text))
             else:
                 yield from self._prose_claims(block, previous_block, next_block)
-            previous_block = block
 
     def _enter(self, block: Block) -> None:
-        """Prepare ``_introductions`` for a block, which has one entry for each depth of lists.
+        """Fit ``_introductions`` to the lists that a block is in, before the block is read.
 
-        Lists that ended before the block lose their entries, and new ones begin with that of the
-        text around them. A new item does not continue what introduced the item before it.
+        A list that ended before the block loses its introduction. A list or item that begins with
+        the block has the introduction of the text around it.
         """
         del self._introductions[block.depth + 1 :]
         while len(self._introductions) <= block.depth:
@@ -234,7 +233,7 @@ class _Splitter:
         if block.opens_item:
             self._introductions[block.depth] = self._introductions[block.depth - 1]
 
-    def _introduce(self, block: Block, text: str, is_lead_in: bool = False) -> None:
+    def _introduce(self, block: Block, text: str, ends_in_colon: bool = False) -> None:
         """Let a text introduce the blocks that follow at the depth of its block or deeper.
 
         Example:
@@ -244,26 +243,32 @@ class _Splitter:
         Args:
             block: The block of the text.
             text: A title, such as ``Parts``, or a sentence that ends in a colon.
-            is_lead_in: Whether it is such a sentence.
+            ends_in_colon: Whether it is such a sentence.
         """
         topic = _TABLE_LEAD.sub("", text)[-_LONGEST_INTRODUCTION:].rstrip(" :.")
         if _EMPTY_TITLE.fullmatch(topic):
             topic = ""
         # A whole sentence needs no other words. A title in a list needs those before the list.
-        stands_alone = is_lead_in and topic != "" and not is_fragment(topic)
+        stands_alone = ends_in_colon and topic != "" and not is_fragment(topic)
         if block.opens_item and not stands_alone:
             topic = self._introductions[block.depth].joined(topic)[-_LONGEST_INTRODUCTION:]
 
-        self._introductions[block.depth] = _Introduction(topic, is_lead_in, block)
-        if block.depth == 0 and not is_lead_in:
+        self._introductions[block.depth] = _Introduction(topic, ends_in_colon, block)
+        if block.depth == 0 and not ends_in_colon:
             self._heading = self._introductions[0]
 
     def _is_title(
         self, block: Block, previous_block: Block | None, next_block: Block | None
     ) -> bool:
-        """Tell whether a block is a heading, or a title of the blocks that follow.
+        """Tell whether a block only names the topic of the blocks that follow.
 
-        A title is bold, or short and without a verb such as "is".
+        Such a title is a heading, a bold line, or a short text without a verb, as in
+        ``Early life``.
+
+        Args:
+            block: The block.
+            previous_block: The block before it. None for the first one.
+            next_block: The block after it. None for the last one.
         """
         text = block.plain.text
         if block.kind == "heading":
@@ -285,43 +290,48 @@ class _Splitter:
             return False
         # A phrase after a colon ends the sentence before it, unless lines of labels follow.
         introduction = self._introductions[0]
-        continues = introduction.is_lead_in and introduction.source is previous_block
+        ends_sentence = introduction.ends_in_colon and introduction.source is previous_block
         is_above_labels = _LABEL.match(next_block.plain.text) is not None
-        return _is_phrase(text) and (is_above_labels or not continues)
+        return _is_phrase(text) and (is_above_labels or not ends_sentence)
 
     def _prose_claims(
         self, block: Block, previous_block: Block | None, next_block: Block | None
     ) -> Iterator[Claim]:
-        """Yield the claims of a line or paragraph, and keep a sentence that introduces a list."""
+        """Yield the claims of a line or paragraph.
+
+        A bold first sentence, such as ``Final selection.``, may be a title of the others. A last
+        sentence that ends in a colon introduces the blocks that follow. Neither is a claim.
+        """
         sentences = _sentences(block.plain.text)
-        last_sentence = sentences[-1].text
-        has_lead_in = last_sentence.endswith(":")
-        # A bold title such as "Final selection." may begin a paragraph or an item.
-        may_have_title = len(sentences) > 1 and block.emphasis == "start"
-        has_title = may_have_title and _is_phrase(sentences[0].text.rstrip("."))
+        last_text = sentences[-1].text
+        has_title = (
+            len(sentences) > 1
+            and block.emphasis == "start"
+            and _is_phrase(sentences[0].text.rstrip("."))
+        )
         if has_title:
             self._introduce(block, sentences.pop(0).text)
-        if has_lead_in:
+        if last_text.endswith(":"):
             sentences.pop()
 
         introduction = self._introductions[block.depth]
+        is_in_list = block.depth > 0
         follows_title = previous_block is not None and introduction.source is previous_block
-        may_continue_title = not block.opens_item and (block.depth > 0 or follows_title)
         place = _Place(
             introduction,
-            is_in_list=block.depth > 0,
+            is_in_list,
             may_have_label=not has_title and _may_have_label(block, (previous_block, next_block)),
-            continues_title=has_title or may_continue_title,
+            continues_title=has_title or (not block.opens_item and (is_in_list or follows_title)),
         )
         for sentence in sentences:
-            for text in _statements(sentence.text, place):
-                yield Claim(text, *block.plain.span(sentence.start, sentence.end))
+            for statement in _statements(sentence.text, place):
+                yield Claim(statement, *block.plain.span(sentence.start, sentence.end))
             # Only the first sentence may have a label, or call the title "it".
-            place = _Place(introduction, is_in_list=block.depth > 0)
+            place = _Place(introduction, is_in_list)
 
-        if has_lead_in:
-            self._introduce(block, _LEAD.sub("", last_sentence), is_lead_in=True)
-        elif block.depth == 0 and _SENTENCE_END.search(last_sentence):
+        if last_text.endswith(":"):
+            self._introduce(block, _LEAD.sub("", last_text), ends_in_colon=True)
+        elif not is_in_list and _SENTENCE_END.search(last_text):
             # The introduction was about the paragraph that ends here.
             self._introductions[0] = self._heading
 
@@ -398,7 +408,11 @@ def _is_phrase(text: str) -> bool:
 
 
 def _statements(sentence: str, place: _Place) -> list[str]:
-    """Return the statements of a sentence or list item, which stand alone where rules can do it.
+    """Return the statements of a sentence or list item, so that each can be understood alone.
+
+    Example:
+        ``It opened in 1900 and closed in 1950.`` has two statements. The item ``the head`` of a
+        list below ``The parts are:`` has one, ``The parts are the head.``
 
     Args:
         sentence: The sentence, or an item without a full stop.
@@ -413,25 +427,34 @@ def _statements(sentence: str, place: _Place) -> list[str]:
     if len(sentence) > _LONGEST_SPLIT:
         return [sentence]
 
-    introduced = [_as_sentence(place.introduction.joined(sentence))]
     label = _LABEL.match(sentence) if place.may_have_label else None
-    value = sentence[label.end() :] if label else sentence
-    lacks_words = is_fragment(value) or _NO_SUBJECT.match(sentence) is not None
+    if _needs_introduction(sentence, place, label):
+        return [_as_sentence(place.introduction.joined(sentence))]
+    return [_as_sentence(sentence)] if label else _split_into_facts(sentence)
+
+
+def _needs_introduction(sentence: str, place: _Place, label: re.Match[str] | None) -> bool:
+    """Tell whether a sentence says too little without the words that introduce it.
+
+    Args:
+        sentence: The sentence or list item.
+        place: Where it stands.
+        label: The label at its beginning, such as ``Climate:``. None without one.
+    """
+    text_after_label = sentence[label.end() :] if label else sentence
+    lacks_words = is_fragment(text_after_label) or _NO_SUBJECT.match(sentence) is not None
     # An item without a full stop may have a verb in a clause only: "Oslo, founded in 1048".
     has_full_stop = _SENTENCE_END.search(sentence) is not None
     is_phrase = lacks_words or not (has_full_stop or _HAS_AUXILIARY.search(sentence))
 
     if label:
-        return introduced if is_phrase else [_as_sentence(sentence)]
+        return is_phrase
     if place.is_in_list and is_phrase:
-        return introduced
-    if place.introduction.is_lead_in:
-        is_continued = lacks_words and (place.continues_title or not has_full_stop)
-        return introduced if is_continued else _split_into_facts(sentence)
+        return True
+    if place.introduction.ends_in_colon:
+        return lacks_words and (place.continues_title or not has_full_stop)
     # "This stage needs light" says little without the title above it.
-    if place.continues_title and _PRONOUN.match(sentence):
-        return introduced
-    return _split_into_facts(sentence)
+    return place.continues_title and _PRONOUN.match(sentence) is not None
 
 
 def _states_nothing(sentence: str) -> bool:

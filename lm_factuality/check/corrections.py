@@ -119,6 +119,7 @@ def apply_corrections(result: CheckResult, corrections: Iterable[Correction]) ->
         The result with the corrected claims. Its problems name each correction that belongs to no
         claim, and each claim about which people disagree, which keeps the judge's verdict.
     """
+    # The keys are the id of an answer and the text of a claim.
     corrections_by_claim: defaultdict[tuple[str, str], list[Correction]] = defaultdict(list)
     for correction in corrections:
         corrections_by_claim[correction.answer, correction.claim].append(correction)
@@ -128,21 +129,20 @@ def apply_corrections(result: CheckResult, corrections: Iterable[Correction]) ->
     for answer in result.answers:
         claims = []
         for claim in answer.claims:
-            same_text = corrections_by_claim.get((claim.answer, claim.text), ())
+            same_text = corrections_by_claim.get((answer.id, claim.text), ())
             matching = _nearest_corrections(claim, answer, same_text)
             verdicts = {correction.verdict for correction in matching}
             claims.append(_correct(claim, matching) if len(verdicts) == 1 else claim)
             if len(verdicts) > 1:
-                people = ", ".join(correction.person for correction in matching)
                 problems.append(
-                    f"answer {claim.answer!r}: {people} disagree about {short(claim.text)}, which"
-                    " keeps the judge's verdict"
+                    f"answer {answer.id!r}: {_people(matching)} disagree about"
+                    f" {short(claim.text)}, which keeps the judge's verdict"
                 )
         answers.append(replace(answer, claims=tuple(claims)))
 
-    claims_of_result = {(claim.answer, claim.text) for claim in result.claims}
+    texts_in_result = {(answer.id, claim.text) for answer in answers for claim in answer.claims}
     for (answer_id, text), unmatched in corrections_by_claim.items():
-        if (answer_id, text) not in claims_of_result:
+        if (answer_id, text) not in texts_in_result:
             problems.append(
                 f"answer {answer_id!r} has no claim {short(text)}, which {unmatched[0].person}"
                 " corrects; use the corrections of the same answers"
@@ -176,8 +176,15 @@ def _nearest_corrections(
 
 def _correct(claim: CheckedClaim, corrections: Sequence[Correction]) -> CheckedClaim:
     """Return a claim with the verdict on which one or more people agree."""
-    people = ", ".join(correction.person for correction in corrections)
-    notes = "; ".join(correction.note for correction in corrections if correction.note)
     return replace(
-        claim, verdict=corrections[0].verdict, judged=claim.verdict, person=people, note=notes
+        claim,
+        verdict=corrections[0].verdict,
+        judged=claim.verdict,
+        person=_people(corrections),
+        note="; ".join(correction.note for correction in corrections if correction.note),
     )
+
+
+def _people(corrections: Sequence[Correction]) -> str:
+    """Return the names of the people who made some corrections, such as ``Ana, Ben``."""
+    return ", ".join(correction.person for correction in corrections)

@@ -450,7 +450,8 @@ def _index_words(store: KnowledgeStore, folder: Path) -> None:
         store: The store with the passages.
         folder: The folder of Tantivy's files.
     """
-    # None if there is no index of words, or one that a killed process left unfinished.
+    # The number of the last indexed passage. None if there is no index of words, or only one that
+    # a killed process left unfinished.
     last_number = store.get_state("indexed_to")
     removed_numbers = store.removed_numbers()
     num_removed = len(removed_numbers) + (store.get_state("num_removed") or 0)
@@ -459,13 +460,14 @@ def _index_words(store: KnowledgeStore, folder: Path) -> None:
     store.set_state("indexed_to", None)
 
     if last_number is None or num_removed > max_removed:
+        # The index is made anew, without any of the removed passages.
         last_number = 0
         num_removed = 0
+        removed_numbers = []
         shutil.rmtree(folder, ignore_errors=True)
         folder.mkdir()
     index = open_tantivy(_STEMMER, folder, can_remove=True)
-    # An index that is made anew has none of the removed texts.
-    if num_removed and removed_numbers:
+    if removed_numbers:
         remove_texts(index, removed_numbers)
     num_new = store.count_passages_after(last_number)
     if num_new or not last_number:

@@ -12,7 +12,6 @@ import time
 from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass
 from pathlib import Path
-from typing import NamedTuple
 
 from judges.claims import Evidence
 from lm_factuality.check.passages import cut_into_passages
@@ -57,19 +56,6 @@ _TIME_RESOLUTION = 2_000_000_000  # nanoseconds
 _BUSY_SECONDS = 60.0
 
 
-class _ListedFile(NamedTuple):
-    """A file as it is now."""
-
-    path: bytes
-    """The path from the folder of documents."""
-
-    size: int
-    """The number of bytes."""
-
-    mtime_ns: int
-    """The time of the last change, in nanoseconds."""
-
-
 @dataclass(frozen=True)
 class ChangedFile:
     """A file that has to be read, because it is new or differs."""
@@ -80,8 +66,11 @@ class ChangedFile:
     relative_path: str
     """The path from the folder of documents, which begins the ids of its documents."""
 
-    listed: _ListedFile
-    """How it was when the folder was listed."""
+    size: int
+    """The number of bytes when the folder was listed."""
+
+    mtime_ns: int
+    """The time of the last change before the folder was listed, in nanoseconds."""
 
 
 class KnowledgeStore:
@@ -151,22 +140,18 @@ class KnowledgeStore:
         self._connection.execute("DROP TABLE IF EXISTS temp.listed")
         self._connection.executescript(_LISTED)
         for path in paths:
-            listed = self._describe_file(path)
-            if listed is not None:
-                self._connection.execute("INSERT INTO listed VALUES (?, ?, ?, 0)", listed)
+            try:
+                # Of a link that leads nowhere, the link itself is listed.
+                status = path.stat() if path.exists() else path.lstat()
+            except OSError:
+                # The file was removed just now.
+                continue
+            relative_path = os.fsencode(os.path.relpath(path, self._base))
+            row = (relative_path, status.st_size, status.st_mtime_ns)
+            self._connection.execute("INSERT INTO listed VALUES (?, ?, ?, 0)", row)
         self._connection.execute(_MARK_CHANGED)
         self._unmark_unchanged()
         self._connection.commit()
-
-    def _describe_file(self, path: Path) -> _ListedFile | None:
-        """Return the path, the size and the time of a file as it is now, or None if it is gone."""
-        try:
-            # A link that leads nowhere is described itself.
-            status = path.stat() if path.exists() else path.lstat()
-        except OSError:
-            return None
-        relative = os.path.relpath(path, self._base)
-        return _ListedFile(os.fsencode(relative), status.st_size, status.st_mtime_ns)
 
     def _unmark_unchanged(self) -> None:
         """Unmark the files that have another time, but the same content as before."""
@@ -217,10 +202,9 @@ class KnowledgeStore:
     def changed_files(self) -> Iterator[ChangedFile]:
         """Yield the files that are new or differ, by path."""
         query = "SELECT path, size, mtime_ns FROM listed WHERE is_changed ORDER BY path"
-        for row in self._connection.execute(query):
-            listed = _ListedFile(*row)
-            relative_path = os.fsdecode(listed.path)
-            yield ChangedFile(self._base / relative_path, relative_path, listed)
+        for path, size, mtime_ns in self._connection.execute(query):
+            relative_path = os.fsdecode(path)
+            yield ChangedFile(self._base / relative_path, relative_path, size, mtime_ns)
 
     def replace_file(
         self, file: ChangedFile, documents: Iterable[Document | UnreadDocument]
@@ -233,7 +217,8 @@ class KnowledgeStore:
             file: The file.
             documents: What is in it, which is read only now.
         """
-        earlier = self._one("SELECT file FROM files WHERE path = ?", file.listed.path)
+        path = os.fsencode(file.relative_path)
+        earlier = self._one("SELECT file FROM files WHERE path = ?", path)
         if earlier is not None:
             self._remove_file(earlier[0])
 
@@ -241,7 +226,7 @@ class KnowledgeStore:
         sha256 = self._hash(file.path)
         cursor = self._connection.execute(
             "INSERT INTO files(path, size, mtime_ns, sha256) VALUES (?, ?, ?, ?)",
-            (file.listed.path, file.listed.size, _stored_time(file.listed.mtime_ns), sha256),
+            (path, file.size, _stored_time(file.mtime_ns), sha256),
         )
         file_number = cursor.lastrowid
         assert file_number is not None

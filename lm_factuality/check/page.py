@@ -11,7 +11,7 @@ import re
 import unicodedata
 from collections import defaultdict
 from collections.abc import Iterable, Mapping, Sequence
-from itertools import chain, pairwise
+from itertools import pairwise
 from pathlib import Path
 from typing import Any, NamedTuple
 
@@ -29,14 +29,7 @@ _SKIN_TONES = "\U0001f3fb\U0001f3fc\U0001f3fd\U0001f3fe\U0001f3ff"
 
 
 def write_page(result: CheckResult, path: Path, *, title: str, note: str, source: str = "") -> None:
-    """Write the page of a check as a single HTML file.
-
-    Args:
-        result: What the check found.
-        path: The file, such as ``out/index.html``.
-        title: The title of the page, such as the name of the file of answers.
-        note: A sentence on how the answers were checked: by which judge, against what.
-        source: The path of the documents, which a browser shows at the sentence.
+    """Write the page of a check to one HTML file. The arguments are those of `build_page`.
 
     Raises:
         DataError: The file cannot be written.
@@ -49,28 +42,26 @@ def build_page(result: CheckResult, title: str, note: str, source: str = "") -> 
 
     Args:
         result: What the check found.
-        title: The title of the page, such as the name of the file of answers.
-        note: A sentence on how the answers were checked: by which judge, against what.
-        source: The path of the documents, which a browser shows at the sentence.
+        title: The title of the page, such as ``Check of answers.csv``.
+        note: A sentence that names the judge and the evidence.
+        source: The path of the documents. The page shows it if the mouse is over the note.
     """
-    # Claims of an answer often share passages. Each passage is on the page once.
-    all_evidence = chain.from_iterable(claim.evidence for claim in result.claims)
-    passage_numbers = {
-        passage: number for number, passage in enumerate(dict.fromkeys(all_evidence))
-    }
-    answers = [_answer_content(answer, passage_numbers) for answer in result.answers]
-    passages = [(passage.document, passage.title, passage.text) for passage in passage_numbers]
+    # Several claims may have the same passage. The page holds each passage once.
+    numbers: dict[Evidence, int] = {}
+    for claim in result.claims:
+        for passage in claim.evidence:
+            numbers.setdefault(passage, len(numbers))
+    answers = [_answer_content(answer, numbers) for answer in result.answers]
     content = {
         "check": _check_id(answers),
         "answers": answers,
-        "passages": passages,
+        "passages": [(passage.document, passage.title, passage.text) for passage in numbers],
     }
-    folder = __package__
     scripts = [read_asset("tables.js"), read_asset("elements.js")]
-    scripts += [read_file(f"{folder}/{name}.js") for name in _SCRIPTS]
+    scripts += [read_file(f"{__package__}/{name}.js") for name in _SCRIPTS]
     return one_file(
-        template=f"{folder}/page.html",
-        style=read_asset("look.css") + read_file(f"{folder}/page.css"),
+        template=f"{__package__}/page.html",
+        style=read_asset("look.css") + read_file(f"{__package__}/page.css"),
         script="\n".join(scripts),
         title=title,
         note=note,
@@ -105,39 +96,45 @@ class Figure(NamedTuple):
 
 def _headline(result: CheckResult) -> list[Figure]:
     """Return the figures of the headline, the share of supported claims first."""
-    interval = result.interval
-    interval_text = ""
-    if interval is not None:
-        interval_text = f"95% interval {100 * interval.low:.1f} to {100 * interval.high:.1f}%; "
-
-    def figure(verdict: Verdict, label: str) -> Figure:
-        """Return the number of claims with a verdict, such as ``3 claims``."""
-        count = result.count(verdict)
-        return Figure(verdict, label, f"{count:,}", "claim" if count == 1 else "claims")
-
-    supported = figure("supported", "Supported")
     share = result.share_supported
-    supported = supported._replace(
-        value="–" if math.isnan(share) else f"{100 * share:.1f}%",
-        small=f"{interval_text}{supported.value} of {result.num_scored:,} scored claims",
-    )
-    unscored = figure("unscored", "Unscored")
+    supported_note = f"{result.count('supported'):,} of {result.num_scored:,} scored claims"
+    if result.interval is not None:
+        low, high = result.interval
+        supported_note = f"95% interval {100 * low:.1f} to {100 * high:.1f}%; {supported_note}"
+    unread_note = ""
     if result.unread_answers:
-        num_unread = plural(len(result.unread_answers), "answer")
-        unscored = unscored._replace(small=f"{unscored.small}, and {num_unread} not read")
-    refusals = Figure(
-        verdict="refusal",
-        label="Refusals",
-        value=f"{result.num_refusals:,}",
-        small=f"of {len(result.answers):,} answers",
-    )
+        unread_note = f", and {plural(len(result.unread_answers), 'answer')} not read"
     return [
-        supported,
-        figure("contradicted", "Contradicted"),
-        figure("not_found", "Not found"),
-        unscored,
-        refusals,
+        Figure(
+            verdict="supported",
+            label="Supported",
+            value="–" if math.isnan(share) else f"{100 * share:.1f}%",
+            small=supported_note,
+        ),
+        _count_figure(result, "contradicted", "Contradicted"),
+        _count_figure(result, "not_found", "Not found"),
+        _count_figure(result, "unscored", "Unscored", unread_note),
+        Figure(
+            verdict="refusal",
+            label="Refusals",
+            value=f"{result.num_refusals:,}",
+            small=f"of {len(result.answers):,} answers",
+        ),
     ]
+
+
+def _count_figure(result: CheckResult, verdict: Verdict, label: str, note: str = "") -> Figure:
+    """Return the number of claims with a verdict as a figure, such as ``3`` and ``claims``.
+
+    Args:
+        result: What the check found.
+        verdict: The verdict.
+        label: The name of the figure.
+        note: What follows the word ``claims``.
+    """
+    count = result.count(verdict)
+    noun = "claim" if count == 1 else "claims"
+    return Figure(verdict, label, f"{count:,}", noun + note)
 
 
 def _answer_content(
@@ -188,7 +185,7 @@ class Piece(NamedTuple):
 
 
 def cut_at_claims(text: str, claims: Sequence[CheckedClaim]) -> list[Piece]:
-    """Cut an answer where claims begin and end, so that the page can mark them.
+    """Cut an answer at the start and end of each claim, so that the page can mark the claims.
 
     Example:
         ``One. Two.`` with the claims at 0 to 4 and 5 to 9 becomes the pieces ``One.`` (claim 0),
@@ -203,21 +200,22 @@ def cut_at_claims(text: str, claims: Sequence[CheckedClaim]) -> list[Piece]:
         The pieces, whose texts together are the answer. No piece begins within a character, such
         as a letter with a combining accent or an emoji of several parts.
     """
-    starting: dict[int, list[int]] = defaultdict(list)
-    ending: dict[int, set[int]] = defaultdict(set)
+    # The indices of the claims that start or end at each position of the text.
+    starts: dict[int, list[int]] = defaultdict(list)
+    ends: dict[int, set[int]] = defaultdict(set)
     for index, claim in enumerate(claims):
         start = _character_boundary(text, claim.start)
         end = _character_boundary(text, claim.end)
         if start < end:
-            starting[start].append(index)
-            ending[end].add(index)
+            starts[start].append(index)
+            ends[end].add(index)
 
     pieces = []
-    open_claims: list[int] = []  # that cover the piece
-    positions = sorted({0, *starting, *ending, len(text)})
+    open_claims: list[int] = []  # the indices of the claims that cover the present piece
+    positions = sorted({0, *starts, *ends, len(text)})
     for start, end in pairwise(positions):
-        open_claims = [index for index in open_claims if index not in ending[start]]
-        open_claims += starting[start]
+        open_claims = [index for index in open_claims if index not in ends[start]]
+        open_claims += starts[start]
         pieces.append(Piece(text[start:end], tuple(open_claims)))
     return pieces
 

@@ -87,6 +87,11 @@ class CheckedAnswer:
         return Counter(claim.verdict for claim in self.claims)
 
     @property
+    def num_supported(self) -> int:
+        """The number of supported claims."""
+        return self.counts()["supported"]
+
+    @property
     def num_scored(self) -> int:
         """The number of claims that have a verdict other than unscored."""
         return len(self.claims) - self.counts()["unscored"]
@@ -132,7 +137,7 @@ class CheckResult:
     @property
     def interval(self) -> Interval | None:
         """The 95% interval of `share_supported`. The claims of one answer are a cluster."""
-        supported = [answer.counts()["supported"] for answer in self.answers]
+        supported = [answer.num_supported for answer in self.answers]
         scored = [answer.num_scored for answer in self.answers]
         return ratio_interval(supported, scored)
 
@@ -160,8 +165,13 @@ class CheckResult:
         return replace(self, answers=tuple(answers))
 
     def worst_claims(self, count: int) -> Sequence[CheckedClaim]:
-        """Return the least supported claims: contradicted ones first, then those not found."""
-        flagged = [claim for claim in self.claims if claim.verdict in ("contradicted", "not_found")]
-        return sorted(
-            flagged, key=lambda claim: (claim.verdict != "contradicted", claim.probability or 0.0)
-        )[:count]
+        """Return at most ``count`` claims that evidence does not support, the worst first.
+
+        Contradicted claims come before those that were not found. Within each kind, the claims that
+        are least likely to be supported come first.
+        """
+        unsupported = [
+            claim for claim in self.claims if claim.verdict in ("contradicted", "not_found")
+        ]
+        unsupported.sort(key=lambda claim: (claim.verdict == "not_found", claim.probability or 0.0))
+        return unsupported[:count]

@@ -311,8 +311,8 @@ def _print_comparison(comparison: "Comparison", names: Sequence[str]) -> None:
     for change in comparison.changes[:_NUM_WORST]:
         echo(f"\n{change.question}")
         for name, answer in zip(names, (change.first, change.second), strict=True):
-            supported = answer.counts()["supported"]
-            echo(f"  {name}: {supported:,} of {plural(answer.num_scored, 'claim')} supported")
+            scored = plural(answer.num_scored, "claim")
+            echo(f"  {name}: {answer.num_supported:,} of {scored} supported")
         for pair in change.claims[:_NUM_CHANGED_CLAIMS]:
             for name, claim in zip(names, pair, strict=True):
                 if claim is not None:

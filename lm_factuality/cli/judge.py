@@ -261,7 +261,7 @@ def _read_plain_answers(
     problems = []
     for path in files:
         answer_file = read_answers(path, named_columns)
-        problems += [f"{problem.location}: {problem.reason}" for problem in answer_file.problems]
+        problems += map(str, answer_file.problems)
         for answer in answer_file.answers:
             # Rows of several files may have the same id.
             answer_id = f"{path.name}/{answer.id}" if len(files) > 1 else answer.id
