@@ -128,19 +128,20 @@ def check(
         people = [line for path in corrections or () for line in read_corrections(path)]
         if out is not None:
             check_writable(out, "files")
-        checked, *others = [
-            run_check(file, knowledge, search, config, store) for file in answer_files
-        ]
+        checks = [run_check(file, knowledge, search, config, store) for file in answer_files]
+        checked = checks[0]
         if people:
             checked = checked._replace(result=apply_corrections(checked.result, people))
-        comparison = compare_checks(checked.result, others[0].result) if others else None
+        comparison = None
+        if against is not None:
+            comparison = compare_checks(checked.result, checks[1].result)
         if out is not None:
             with whole_files(out) as unfinished:
                 _write(checked, comparison, answers, unfinished)
         _print_result(checked, out)
         if comparison is not None:
             _print_comparison(comparison, [str(file) for file in files])
-            second = others[0]
+            second = checks[1]
             echo(f"{against}: {_unscored_note(second.result)}; {_cost_note(second.about)}")
         if is_example:
             echo(

@@ -1,6 +1,6 @@
 """Prints what a run would send and take: ``lm-factuality run --dry-run``."""
 
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 
 from judges.answers import parse_prices
 from lm_factuality.ground.console import format_number, print_table
@@ -28,9 +28,10 @@ def print_run_plan(arguments: Sequence[str], prices: str | None) -> None:
         prices: The value of ``--prices``; None if it is not given.
     """
     run_plan = plan(arguments, parse_prices(prices) if prices else None)
+    total = _total(run_plan.tasks)
     rows = [_row(task) for task in run_plan.tasks]
     if len(rows) > 1:
-        rows.append(_row(_total(run_plan.tasks)))
+        rows.append(_row(total))
     notes = [
         f"Prompt tokens: {run_plan.counted_by}. Answer tokens: as long as measured answers"
         " (docs/costs.md); thoughts of models that think come on top, at most as many as the column"
@@ -41,7 +42,6 @@ def print_run_plan(arguments: Sequence[str], prices: str | None) -> None:
     ]
     if prices is None:
         notes.append("USD: add --prices PROMPT,ANSWER, in USD for a million tokens.")
-    total = _total(run_plan.tasks)
     notes.append(
         f"Total: {total.requests:,} requests, {total.prompt_tokens:,} prompt tokens,"
         f" {format_number(total.seconds, ',.0f')} s, {format_number(total.cost, ',.4f')} USD."
@@ -67,9 +67,7 @@ def _row(task: TaskPlan) -> tuple[str, ...]:
 
 
 def _total(tasks: Sequence[TaskPlan]) -> TaskPlan:
-    """Add the plans of all tasks up."""
-    seconds = [task.seconds for task in tasks if task.seconds is not None]
-    costs = [task.cost for task in tasks if task.cost is not None]
+    """Add the plans of all tasks up. Seconds and costs are None if those of all tasks are."""
     return TaskPlan(
         task="all tasks",
         rows=sum(task.rows for task in tasks),
@@ -77,7 +75,12 @@ def _total(tasks: Sequence[TaskPlan]) -> TaskPlan:
         prompt_tokens=sum(task.prompt_tokens for task in tasks),
         answer_tokens=sum(task.answer_tokens for task in tasks),
         max_answer_tokens=sum(task.max_answer_tokens for task in tasks),
-        # All tasks of a run are asked of one model, which has a speed and prices or not.
-        seconds=sum(seconds) if seconds else None,
-        cost=sum(costs) if costs else None,
+        seconds=_sum_of_known(task.seconds for task in tasks),
+        cost=_sum_of_known(task.cost for task in tasks),
     )
+
+
+def _sum_of_known(values: Iterable[float | None]) -> float | None:
+    """Add up the values that are not None. Return None if all are."""
+    known = [value for value in values if value is not None]
+    return sum(known) if known else None

@@ -7,7 +7,7 @@ import json
 from collections import Counter
 from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
-from dataclasses import asdict, dataclass, replace
+from dataclasses import asdict, replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any, Literal
 
@@ -24,6 +24,7 @@ if TYPE_CHECKING:
     from judges.config import JudgeConfig
     from judges.judge import Judge, Plan
     from lm_factuality.benchmarks.certifiable import (
+        AdjudicableTrial,
         CertifiableSetting,
         CertifyOptions,
         SettingTrial,
@@ -187,10 +188,7 @@ def judge(
         Judge.open(config, store) as opened_judge,
     ):
         require_capabilities(config, method)
-        if _are_plain_answers(files, method):
-            docs, responses = _read_plain_answers(files, method, columns or ())
-        else:
-            docs, responses = _read_texts(files, method, is_alce_format=bool(generations))
+        docs, responses = _read_responses(files, method, columns or (), bool(generations))
         if dry_run:
             print_plans(task, config, method.plan_questions(opened_judge, docs, responses))
             return
@@ -228,12 +226,34 @@ def judge(
         )
 
 
-def _are_plain_answers(files: Sequence[Path], method: "JudgedMethod") -> bool:
-    """Tell whether files hold answers that were written outside of lm_eval, for long form."""
+def _read_responses(
+    files: Sequence[Path], method: "JudgedMethod", columns: Sequence[str], are_alce_files: bool
+) -> tuple["Docs", Sequence[tuple[str, ...]]]:
+    """Read the texts that a model generated.
+
+    Args:
+        files: The files of one run: samples of lm_eval, files in ALCE's format or, for long form,
+            also tables and text files.
+        method: The method by which a judge marks the texts of the task.
+        columns: The values of ``--columns``.
+        are_alce_files: Whether the files are in ALCE's JSON format.
+
+    Returns:
+        The rows of the task (docs), and the texts that the model generated for each row.
+    """
+    from lm_factuality.benchmarks.biographies.generations import generation_to_doc, read_generations
     from lm_factuality.benchmarks.longform.benchmark import LongForm
     from lm_factuality.check.answers import is_samples_file
+    from lm_factuality.harness.generation import read_generations as read_samples
 
-    return method.name == LongForm.name and not any(map(is_samples_file, files))
+    if are_alce_files:
+        generations = read_generations(files)
+        docs = [generation_to_doc(generation) for generation in generations]
+        # lm_eval's samples can hold several texts per row. ALCE's files hold one.
+        return docs, [(generation.output,) for generation in generations]
+    if method.name == LongForm.name and not any(map(is_samples_file, files)):
+        return _read_plain_answers(files, method, columns)
+    return read_samples(files, method)
 
 
 def _read_plain_answers(
@@ -258,7 +278,7 @@ def _read_plain_answers(
     named_columns = parse_columns(columns)
     docs = []
     responses = []
-    problems = []
+    problems: list[str] = []
     for path in files:
         answer_file = read_answers(path, named_columns)
         problems += map(str, answer_file.problems)
@@ -272,31 +292,6 @@ def _read_plain_answers(
     problem = method.document_problem(docs[0], responses[0])
     if problem:
         raise DataError(f"{files[0]}: {problem}")
-    return docs, responses
-
-
-def _read_texts(
-    files: Sequence[Path], method: "JudgedMethod", is_alce_format: bool
-) -> tuple["Docs", Sequence[tuple[str, ...]]]:
-    """Read the texts that a model generated from the samples files of a run, or from ALCE's files.
-
-    Args:
-        files: The files of one run.
-        method: The method by which a judge marks the texts of the task.
-        is_alce_format: Whether the files are in ALCE's JSON format.
-
-    Returns:
-        The rows of the task (docs), and the texts that the model generated for each row.
-    """
-    from lm_factuality.benchmarks.biographies.generations import generation_to_doc, read_generations
-    from lm_factuality.harness.generation import read_generations as read_samples
-
-    if not is_alce_format:
-        return read_samples(files, method)
-    generations = read_generations(files)
-    docs = [generation_to_doc(generation) for generation in generations]
-    # lm_eval's samples can hold several texts per row. ALCE's files hold one.
-    responses = [(generation.output,) for generation in generations]
     return docs, responses
 
 
@@ -321,17 +316,17 @@ def _open_method(
     search: Path | None,
     reads_alce_files: bool,
 ) -> Iterator["JudgedMethod"]:
-    """Open the method of a task with what it checks facts against, within a ``with`` block.
+    """Open the method of a task within a ``with`` block, with the source that facts are checked by.
 
     Args:
         task: The name of the task.
         metadata: The text of ``--metadata``.
-        knowledge: The documents, or an index or database that the method itself opens.
+        knowledge: The documents, an index of passages, or a database of pages.
         search: The YAML file of a search service.
         reads_alce_files: Whether the user gave ``--generations``.
 
     Raises:
-        ConfigError: The task takes no such evidence, or a setting cannot be used.
+        ConfigError: The task takes no such source, or a setting cannot be used.
     """
     from lm_factuality.benchmarks.biographies.method import AmbigBio
     from lm_factuality.benchmarks.longform.benchmark import LongForm
@@ -347,10 +342,12 @@ def _open_method(
             f"{sources[0]} and {sources[1]}: facts are checked against one source; name it once,"
             " with --knowledge, --search or --metadata knowledge=..."
         )
-    is_index = knowledge is not None and (knowledge / MANIFEST).is_file()
-    if knowledge is not None and (is_index or (task == AmbigBio.name and is_database(knowledge))):
-        settings["knowledge"] = str(knowledge)
-        knowledge = None
+    if knowledge is not None:
+        is_index = (knowledge / MANIFEST).is_file()
+        if is_index or (task == AmbigBio.name and is_database(knowledge)):
+            # The method opens such a source by itself.
+            settings["knowledge"] = str(knowledge)
+            knowledge = None
     method = _find_method(task, settings, reads_alce_files)
     if knowledge is None and search is None:
         yield method
@@ -365,6 +362,7 @@ def _open_method(
             finder = FactEvidence(evidence, evidence.describe().get("identity"))
             yield replace(method, finder=finder, knowledge=name)
         elif method.name == AmbigBio.name and isinstance(evidence, DocumentEvidence):
+            # The class alone does not tell, since LongForm is a kind of AmbigBio.
             assert isinstance(method, AmbigBio)
             yield replace(method, pages=evidence.knowledge, knowledge=name)
         else:
@@ -612,37 +610,31 @@ def certify(
     from judges.certificates import make_certificate, save_certificate
     from judges.config import load_judge_config
     from judges.judge import Judge
-    from lm_factuality.benchmarks.certifiable import CertifyOptions
+    from lm_factuality.benchmarks.certifiable import AdjudicableTrial, CertifyOptions
     from lm_factuality.benchmarks.certified import certifiable_settings
 
     config = load_judge_config(judge)
     settings = certifiable_settings()
-    default = next(candidate for candidate in settings.values() if candidate.is_default(config))
-    certifiable = settings[setting] if setting else default
-    if rows is not None and rows < 1:
-        raise ConfigError(f"--rows: found {rows}, expected 1 or more")
+    if setting is None:
+        setting = next(name for name in settings if settings[name].is_default(config))
     options = CertifyOptions(
         data_dir=data_dir, files=tuple(data or ()), sample=sample, rows=rows, claims=claims
     )
-    _refuse_unused_options(options, certifiable, settings.values())
-    if also_verify and certifiable.name not in _VERIFYING_SETTINGS:
-        raise ConfigError(
-            f"--also-verify is not for --setting {certifiable.name}, but for"
-            f" {' and '.join(_VERIFYING_SETTINGS)}"
-        )
+    _refuse_unused_options(options, also_verify, settings[setting], settings.values())
 
     # A trial is the setting with its data, which the judge is measured on.
-    trial = certifiable.open_trial(options)
-    work = _CaseWork(cases, tuple(adjudicated or ()))
-    work.check(certifiable.name, trial)
+    trial = settings[setting].open_trial(options)
+    if (cases or adjudicated) and not isinstance(trial, AdjudicableTrial):
+        raise ConfigError(
+            f"--cases and --adjudicated are not for --setting {setting}, but for biographies_..."
+            " and check_..."
+        )
     with Judge.open(config, store=store) as opened_judge:
-        other_judges = [opened_judge.with_verify(also_verify)] if also_verify else []
+        other_judge = opened_judge.with_verify(also_verify) if also_verify else None
         if dry_run:
-            plans = [
-                (f"verify: {also_verify}", other_judge.plan(trial.ask))
-                for other_judge in other_judges
-            ]
-            plans.insert(0, (certifiable.name, opened_judge.plan(trial.ask)))
+            plans = [(setting, opened_judge.plan(trial.ask))]
+            if other_judge:
+                plans.append((f"verify: {also_verify}", other_judge.plan(trial.ask)))
             print_plans(str(trial.data["file"]), config, plans)
             return
         # Further questions, such as those of --cases, are no part of the certificate.
@@ -650,25 +642,19 @@ def certify(
         opened_judge.record = answers
         measured = trial.measure(opened_judge)
         opened_judge.record = None
-        for other_judge in other_judges:
+        if other_judge:
             measured["also_measured"] = {"verify": also_verify, **trial.measure(other_judge)}
-        work.add_adjudicated(measured, opened_judge, trial, certifiable.name)
+        if isinstance(trial, AdjudicableTrial):
+            measured |= _report_cases(trial, opened_judge, setting, cases, adjudicated or ())
         certificate = make_certificate(
             opened_judge,
-            certifiable.name,
+            setting,
             measured,
             prompt_hashes=trial.prompt_hashes(opened_judge),
             data=trial.data,
         )
 
-    title = f"{trial.data['file']}, {certifiable.name}: {certifiable.description}"
-    print_table(title, *trial.table(certificate, config.name))
-    for key, part_title in (
-        ("also_measured", f"With verify: {also_verify}"),
-        ("adjudicated", "After people corrected labels"),
-    ):
-        if key in certificate:
-            print_table(part_title, *trial.table({**certificate, **certificate[key]}, config.name))
+    _print_certificate(certificate, trial, settings[setting], config)
     for path in save_certificate(certificate, out, answers):
         echo(f"Written to {path}")
     if not trial.data["is_published"]:
@@ -679,90 +665,85 @@ def certify(
         )
 
 
-@dataclass(frozen=True)
-class _CaseWork:
-    """What ``certify`` does with the cases in which a judge disagrees with its label."""
+def _report_cases(
+    trial: "AdjudicableTrial",
+    judge: "Judge",
+    setting: str,
+    cases: Path | None,
+    adjudicated: Sequence[Path],
+) -> dict[str, Any]:
+    """Write the cases in which a judge differs from the labels, and read who is right in them.
 
-    folder: Path | None
-    """Where to write the cases. None writes none."""
+    Args:
+        trial: What the judge was measured on.
+        judge: The judge.
+        setting: The name of the setting.
+        cases: The folder to write the cases to. None writes none.
+        adjudicated: The files in which people say whether the judge or the label is right.
 
-    adjudicated: tuple[Path, ...]
-    """The files in which people say who is right."""
+    Returns:
+        Under ``adjudicated`` the scores with the labels as people corrected them. Empty if there is
+        no file of people, or the judge agrees with all labels.
+    """
+    from lm_factuality.people.adjudicate import read_adjudication, write_cases
 
-    @property
-    def is_asked_for(self) -> bool:
-        """Whether the user gave one of the options."""
-        return self.folder is not None or bool(self.adjudicated)
+    if cases is None and not adjudicated:
+        echo("Add --cases FOLDER to read where judge and label disagree.")
+        return {}
+    disagreements = trial.disagreements(judge)
+    echo(f"Cases in which judge and label disagree: {len(disagreements)}.")
+    if cases is not None and disagreements:
+        for path in write_cases(disagreements, setting, trial.data, cases):
+            echo(f"Written to {path}")
+    if not adjudicated or not disagreements:
+        return {}
+    people, rulings = read_adjudication(adjudicated, disagreements, setting, trial.data)
+    right = Counter(rulings.values())
+    counts = ", ".join(f"{who} in {count}" for who, count in right.items())
+    echo(f"Right according to {', '.join(people)}: {counts}.")
+    scores = trial.measure(judge, rulings)
+    return {
+        "adjudicated": {"people": people, "cases": len(disagreements), "right": right, **scores}
+    }
 
-    def check(self, setting: str, trial: "SettingTrial") -> None:
-        """Refuse the options for a setting without cases.
 
-        Raises:
-            ConfigError: The options are given, and the setting has no cases.
-        """
-        from lm_factuality.benchmarks.certifiable import AdjudicableTrial
-
-        if self.is_asked_for and not isinstance(trial, AdjudicableTrial):
-            raise ConfigError(
-                f"--cases and --adjudicated are not for --setting {setting}, but for"
-                " biographies_... and check_..."
-            )
-
-    def add_adjudicated(
-        self, measured: dict[str, Any], judge: "Judge", trial: "SettingTrial", setting: str
-    ) -> None:
-        """Write the cases, and measure the judge again with the labels as people corrected them.
-
-        Args:
-            measured: The measured scores, to which ``adjudicated`` is added.
-            judge: The judge.
-            trial: What it was measured on.
-            setting: The name of the setting.
-        """
-        from lm_factuality.benchmarks.certifiable import AdjudicableTrial
-        from lm_factuality.people.adjudicate import read_adjudication, write_cases
-
-        if not isinstance(trial, AdjudicableTrial):
-            return
-        if not self.is_asked_for:
-            echo("Add --cases FOLDER to read where judge and label disagree.")
-            return
-        disagreements = trial.disagreements(judge)
-        echo(f"Cases in which judge and label disagree: {len(disagreements)}.")
-        if not disagreements:
-            return
-        if self.folder is not None:
-            for path in write_cases(disagreements, setting, trial.data, self.folder):
-                echo(f"Written to {path}")
-        if not self.adjudicated:
-            return
-        people, rulings = read_adjudication(self.adjudicated, disagreements, setting, trial.data)
-        right = Counter(rulings.values())
-        counts = ", ".join(f"{who} in {count}" for who, count in right.items())
-        echo(f"Right according to {', '.join(people)}: {counts}.")
-        measured["adjudicated"] = {
-            "people": people,
-            "cases": len(disagreements),
-            "right": right,
-            **trial.measure(judge, rulings),
-        }
+def _print_certificate(
+    certificate: Mapping[str, Any],
+    trial: "SettingTrial",
+    setting: "CertifiableSetting",
+    config: "JudgeConfig",
+) -> None:
+    """Print the scores of a certificate, one table for each way in which they were measured."""
+    title = f"{trial.data['file']}, {setting.name}: {setting.description}"
+    print_table(title, *trial.table(certificate, config.name))
+    if "also_measured" in certificate:
+        scores = certificate["also_measured"]
+        table = trial.table({**certificate, **scores}, config.name)
+        print_table(f"With verify: {scores['verify']}", *table)
+    if "adjudicated" in certificate:
+        table = trial.table({**certificate, **certificate["adjudicated"]}, config.name)
+        print_table("After people corrected labels", *table)
 
 
 def _refuse_unused_options(
     options: "CertifyOptions",
+    also_verify: str | None,
     certifiable: "CertifiableSetting",
     settings: Iterable["CertifiableSetting"],
 ) -> None:
-    """Refuse options of ``certify`` that the chosen setting would ignore.
+    """Refuse options of ``certify`` that the chosen setting would ignore, and a number of rows < 1.
 
     Args:
-        options: The options that the user gave.
+        options: The options that choose the data.
+        also_verify: The value of ``--also-verify``.
         certifiable: The chosen setting.
         settings: All settings, among which the error names those that accept the option.
 
     Raises:
-        ConfigError: The setting does not use one of the options.
+        ConfigError: An option cannot be used.
     """
+    if options.rows is not None and options.rows < 1:
+        raise ConfigError(f"--rows: found {options.rows}, expected 1 or more")
     for name in ("files", "sample", "rows", "claims"):
         if not getattr(options, name) or name in certifiable.accepted_options:
             continue
@@ -770,6 +751,11 @@ def _refuse_unused_options(
         accepting = [setting.name for setting in settings if name in setting.accepted_options]
         raise ConfigError(
             f"{option} is not for --setting {certifiable.name}, but for {', '.join(accepting)}"
+        )
+    if also_verify and certifiable.name not in _VERIFYING_SETTINGS:
+        raise ConfigError(
+            f"--also-verify is not for --setting {certifiable.name}, but for"
+            f" {' and '.join(_VERIFYING_SETTINGS)}"
         )
 
 
@@ -853,7 +839,7 @@ def _describe_totals(plans: Sequence["Plan"], config: "JudgeConfig") -> str:
 
     costs = [plan.estimate.estimated_cost for plan in plans]
     highest_costs = [plan.estimate_with_retries.max_cost for plan in plans]
-    if None in costs or None in highest_costs:
+    if None in costs + highest_costs:
         price = "unknown USD, because the judge's YAML file names no prices"
     else:
         price = f"${sum(filter(None, costs)):.4f} (at most ${sum(filter(None, highest_costs)):.4f})"

@@ -1,6 +1,6 @@
 """Scores of a judge, corrected by people's labels of some units (prediction-powered inference).
 
-`corrected_interval` is the simple form for a mean. `lm_factuality.people.correct` calls
+`corrected_mean` is the simple form for a mean. `lm_factuality.people.correct` calls
 `correct_by_labels`, for any score of column sums.
 
 Units are the rows that a score is summed over. A score is a function of the column sums of their
@@ -30,7 +30,6 @@ from numpy.typing import NDArray
 from lm_factuality.scores.intervals import (
     ClusteredMean,
     Floats,
-    Interval,
     Numbers,
     ScoreOfSums,
     clustered_mean,
@@ -91,37 +90,6 @@ class Estimate:
     """The number of labelled units."""
 
 
-def corrected_interval(
-    judged: Sequence[float],
-    labels: Sequence[float | None],
-    clusters: Sequence[Hashable] | None = None,
-    strata: Sequence[Hashable] | None = None,
-    low: float = 0.0,
-    high: float = 1.0,
-) -> Interval | None:
-    """Compute the 95% interval of a mean by people, who have labelled some of the judge's rows.
-
-    Args:
-        judged: The judge's value of every row.
-        labels: People's value of each row, or None where nobody labelled it. Within a stratum,
-            every row had the same chance to be labelled.
-        clusters: The cluster of each row, such as its document. None: every row is independent.
-        strata: The group from which each row was drawn for labelling. None: one group.
-        low: The lowest value that a row can have, or -inf.
-        high: The highest value that a row can have, or inf.
-
-    Returns:
-        The interval, or None if it is not defined: without labels, for labels of one cluster, or
-        for numbers that are not finite.
-
-    Example:
-        ``corrected_interval([1, 1, 0, 1, 0, 1], [1, None, 0, 0, None, None])`` is the interval of
-        the mean by people, who labelled three of six rows.
-    """
-    estimate = corrected_mean(judged, labels, clusters, strata, low, high)
-    return None if estimate is None else Interval(estimate.low, estimate.high)
-
-
 def corrected_mean(
     judged: Sequence[float],
     labels: Sequence[float | None],
@@ -134,14 +102,20 @@ def corrected_mean(
 
     Args:
         judged: The judge's value of every row.
-        labels: People's value of each row, or None where nobody labelled it.
+        labels: People's value of each row, or None where nobody labelled it. Within a stratum,
+            every row had the same chance to be labelled.
         clusters: The cluster of each row, such as its document. None: every row is independent.
         strata: The group from which each row was drawn for labelling. None: one group.
         low: The lowest value that a row can have, or -inf.
         high: The highest value that a row can have, or inf.
 
     Returns:
-        The mean with its interval, or None if it is not defined.
+        The mean with its interval, or None if it is not defined: without labels, for labels of one
+        cluster, or for numbers that are not finite.
+
+    Example:
+        ``corrected_mean([1, 1, 0, 1, 0, 1], [1, None, 0, 0, None, None])`` is the mean by people,
+        who labelled three of six rows.
     """
     # A mean is a ratio of sums: that of the values, and that of a 1 for each row.
     num_rows = len(judged)

@@ -7,12 +7,11 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-from lm_factuality.scores.intervals import Interval, mean_interval, wilson_interval
+from lm_factuality.scores.intervals import mean_interval, wilson_interval
 from lm_factuality.scores.ppi import (
     Estimate,
     Units,
     correct_by_labels,
-    corrected_interval,
     corrected_mean,
 )
 
@@ -312,14 +311,13 @@ def test_a_correction_beyond_the_bounds_is_left_out():
 ROWS = [0.0, 1.0, 0.0, 1.0, 0.0, 1.0]
 
 
-def test_a_corrected_interval_is_that_of_the_estimate():
+def test_a_corrected_mean_is_the_corrected_score_of_values_and_ones():
     labels = [0, 1, 1, None, None, None]
     units = make_units(ROWS, [0, 1, 1, 0, 0, 0], first_labelled(3, 6), [0, 1, 2, 0, 1, 2])
 
-    interval = corrected_interval(ROWS, labels, clusters=list("abcabc"))
+    estimate = corrected_mean(ROWS, labels, clusters=list("abcabc"))
 
-    estimate = correct_by_labels(units, ratio, 0, 1)
-    assert interval == Interval(estimate.low, estimate.high)
+    assert estimate == correct_by_labels(units, ratio, 0, 1)
 
 
 def test_strata_are_those_from_which_rows_were_drawn():
@@ -344,8 +342,8 @@ def test_strata_are_those_from_which_rows_were_drawn():
         pytest.param([math.nan, *ROWS[1:]], [1, 0, *[None] * 4], None, id="NaN by the judge"),
     ],
 )
-def test_an_interval_that_is_not_defined_is_none(judged, labels, clusters):
-    assert corrected_interval(judged, labels, clusters) is None
+def test_a_corrected_mean_that_is_not_defined_is_none(judged, labels, clusters):
+    assert corrected_mean(judged, labels, clusters) is None
 
 
 @pytest.mark.parametrize("weight", [0.0, math.nan])
