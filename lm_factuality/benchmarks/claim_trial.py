@@ -138,8 +138,10 @@ class ClaimTrial:
         judged = []
         for number, (claim, verdict) in enumerate(zip(self.claims, self.ask(judge), strict=True)):
             ruling = rulings.get(str(number))
+            # People found neither the label nor the verdict right, so the truth is not known.
             if ruling == "neither":
                 continue
+            # People found the verdict right, so it takes the place of the label.
             if ruling == "judge" and verdict.verdict != "unscored":
                 claim = replace(claim, truth=verdict.verdict)
             judged.append(_JudgedClaim(claim, verdict))
@@ -190,15 +192,20 @@ class ClaimTrial:
 
 
 def _scores(judged: Sequence[_JudgedClaim]) -> JsonObject:
-    """Return the confusion table, the recall of each true class, and their mean."""
+    """Score the verdicts on some claims.
+
+    Returns:
+        The ``confusion`` table (how many claims of each true class got each verdict), the
+        ``recall`` of each true class (the share of its scored claims that are judged rightly), and
+        under `HEADLINE` the mean of the recalls.
+    """
     confusion: JsonObject = {}
     recalls = {}
     for truth in _truths(judged):
-        of_class = [item for item in judged if item.claim.truth == truth]
-        counts = Counter(item.verdict.verdict for item in of_class)
+        counts = Counter(item.verdict.verdict for item in judged if item.claim.truth == truth)
         confusion[truth] = {verdict: counts[verdict] for verdict in get_args(Verdict)}
         num_right = sum(counts[verdict] for verdict in _RIGHT_VERDICTS[truth])
-        recalls[truth] = ratio(num_right, len(of_class) - counts["unscored"])
+        recalls[truth] = ratio(num_right, counts.total() - counts["unscored"])
     return {
         HEADLINE: none_if_nan(sum(recalls.values()) / len(recalls)),
         "recall": {truth: none_if_nan(recall) for truth, recall in recalls.items()},
@@ -213,9 +220,13 @@ def _truths(judged: Sequence[_JudgedClaim]) -> list[Truth]:
 
 
 def _intervals(judged: Sequence[_JudgedClaim]) -> JsonObject:
-    """Return the 95% intervals of the recalls and their mean, clustered by document or response."""
+    """Return the 95% interval of the recall of each true class, and of their mean.
+
+    The claims of one document or response depend on each other, so their counts are added up first.
+    """
     truths = _truths(judged)
-    # For each cluster, the right and the scored claims of each true class in turn.
+    # The counts of each cluster. With two true classes: [right claims of class 0, scored claims of
+    # class 0, right claims of class 1, scored claims of class 1].
     counts_by_cluster: dict[str, list[int]] = defaultdict(lambda: [0] * (2 * len(truths)))
     for claim, verdict in judged:
         if verdict.verdict == "unscored":
@@ -226,8 +237,8 @@ def _intervals(judged: Sequence[_JudgedClaim]) -> JsonObject:
         counts[column + 1] += 1
 
     def mean_recall(sums: Sequence[float]) -> float:
-        """Return the mean of the recalls, from the summed counts."""
-        recalls = [ratio(sums[index], sums[index + 1]) for index in range(0, len(sums), 2)]
+        """Return the mean recall of all true classes from the counts of all clusters together."""
+        recalls = list(map(ratio, sums[::2], sums[1::2]))
         return sum(recalls) / len(recalls)
 
     rows = list(counts_by_cluster.values())

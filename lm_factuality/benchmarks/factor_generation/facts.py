@@ -376,17 +376,15 @@ def marks_by_support(judge: Judge, subjects: Sequence[Mapping[str, Any]]) -> lis
     claims_by_subject = [_wording_claims(subject, matches_words) for subject in subjects]
     claims = list(chain.from_iterable(claims_by_subject))
     # All claims are sent at once, so that a judge on a server can work on many at a time.
-    verifications = iter(verify(judge, claims, "marking generations"))
+    verifications = verify(judge, claims, "marking generations")
 
-    marks = []
-    for claims_of_subject in claims_by_subject:
-        if not claims_of_subject:
-            marks.append(Mark(None, _NO_CONTENT_WORD))
-            continue
-        # The verifications are in the order of the claims: the true wording, then the false one.
-        true_verification = next(verifications)
-        false_verification = next(verifications)
-        marks.append(_mark_of_verifications(true_verification, false_verification))
+    # The marks of the judge replace these, except where it was not asked.
+    marks = [Mark(None, _NO_CONTENT_WORD)] * len(subjects)
+    asked = [number for number, subject_claims in enumerate(claims_by_subject) if subject_claims]
+    # The true and the false wording of a fact take turns.
+    verification_pairs = zip(verifications[::2], verifications[1::2], strict=True)
+    for number, pair in zip(asked, verification_pairs, strict=True):
+        marks[number] = _mark_of_verifications(*pair)
     return marks
 
 

@@ -109,19 +109,21 @@ class FactorGeneration(JudgedMethod):
         Returns:
             The record on each document.
         """
-        sentences_by_doc = list(map(_sentences, docs, responses))
+        # The judge's marks replace these, except where a response has no word.
+        marks_by_doc = [[_UNMARKED] * len(texts) for texts in responses]
         subjects = []
-        for doc, sentences in zip(docs, sentences_by_doc, strict=True):
-            subjects += [mark_subject(doc, sentence) for sentence in sentences if sentence]
-        marks = iter(_ask_for_marks(judge, subjects))
+        places = []
+        for doc, texts, marks_of_doc in zip(docs, responses, marks_by_doc, strict=True):
+            for number, sentence in enumerate(_sentences(doc, texts)):
+                if sentence:
+                    subjects.append(mark_subject(doc, sentence))
+                    places.append((marks_of_doc, number))
 
-        records = []
-        for doc, texts, sentences in zip(docs, responses, sentences_by_doc, strict=True):
-            # The judge's marks follow the order of the sentences, so the next one belongs to the
-            # next sentence.
-            marks_of_doc = [next(marks) if sentence else _UNMARKED for sentence in sentences]
-            records.append(_make_record(doc, texts, marks_of_doc))
-        return records
+        for (marks_of_doc, number), mark in zip(
+            places, _ask_for_marks(judge, subjects), strict=True
+        ):
+            marks_of_doc[number] = mark
+        return list(map(_make_record, docs, responses, marks_by_doc))
 
     def unscored_record(self, doc: Doc, responses: Sequence[str], reason: str) -> Verdict:
         """Return the record of a document whose sentences all lack a mark for one reason.
@@ -262,13 +264,13 @@ class FactorGeneration(JudgedMethod):
         Returns:
             The record with their marks in place of the judge's.
         """
-        # There is one answer for each non-empty sentence, in the same order.
-        remaining_answers = iter(answers)
-        marks = [next(remaining_answers) if sentence else None for sentence in verdict["sentences"]]
-        # A reason says why there is no mark.
-        reasons = [
-            None if mark else reason for mark, reason in zip(marks, verdict["reasons"], strict=True)
-        ]
+        marks: list[str | None] = [None] * len(verdict["sentences"])
+        reasons = list(verdict["reasons"])
+        asked = [number for number, sentence in enumerate(verdict["sentences"]) if sentence]
+        for number, answer in zip(asked, answers, strict=True):
+            marks[number] = answer
+            # A reason says why there is no mark.
+            reasons[number] = None
         return {**verdict, "marks": marks, "reasons": reasons, "unscored": None}
 
 

@@ -12,8 +12,8 @@ steps:
 
 import json
 import re
-from collections.abc import Sequence
-from itertools import pairwise
+from collections.abc import Iterable, Sequence
+from itertools import chain, pairwise
 from typing import NamedTuple
 
 from lm_factuality.benchmarks.verdict_words import (
@@ -306,17 +306,28 @@ def _read_statement(answer: _Answer, num_units: int) -> frozenset[int]:
         _check_rest_of_all_correct(statement[all_correct.end() :], num_units)
         return frozenset()
 
-    parts = _items_of_list(statement) if answer.is_list else [statement]
-    mentions = [
-        mention for part in parts for mention in _find_mentions(part, num_units, is_statement=True)
-    ]
+    items = _items_of_list(statement) if answer.is_list else [statement]
+    mentions = _find_mentions_in_items(items, num_units)
     if not mentions or _PATTERNS["dangling"].search(statement):
         is_hedged = first_verdict(statement) == "unsure"
         raise UnreadableAnswerError(HEDGED if is_hedged else MORE_THAN_IDS)
-    for unit in sorted(frozenset().union(*(mention.units for mention in mentions)), reverse=True):
-        if not 1 <= unit <= num_units:
-            raise UnreadableAnswerError(f"id {unit}; the last is {num_units}")
+    check_units_exist(chain.from_iterable(mention.units for mention in mentions), num_units)
     return _combine_mentions(mentions, num_units)
+
+
+def check_units_exist(units: Iterable[int], num_units: int) -> None:
+    """Check that an answer names only units that the model was shown.
+
+    Args:
+        units: The numbers in the answer.
+        num_units: The number of units that the model was shown, which are numbered from 1.
+
+    Raises:
+        UnreadableAnswerError: A number is 0 or too high. The message names the highest such number.
+    """
+    wrong_numbers = set(units) - set(range(1, num_units + 1))
+    if wrong_numbers:
+        raise UnreadableAnswerError(f"id {max(wrong_numbers)}; the last is {num_units}")
 
 
 def _without_introduction(statement: str) -> str:
@@ -402,6 +413,19 @@ def _combine_mentions(mentions: Sequence[_Mention], num_units: int) -> frozenset
     return frozenset(wrong)
 
 
+def _find_mentions_in_items(items: Sequence[str], num_units: int) -> list[_Mention]:
+    """Find the places at which the items of a list, or a single statement, name units.
+
+    Args:
+        items: The items, or the statement alone in a list.
+        num_units: The number of units that the model was shown.
+    """
+    mentions = []
+    for item in items:
+        mentions += _find_mentions(item, num_units, is_statement=True)
+    return mentions
+
+
 def _find_mentions(text: str, num_units: int, is_statement: bool = False) -> list[_Mention]:
     """Find the places at which a text names units, such as "segment 3" or "1 and 2 are".
 
@@ -444,17 +468,22 @@ def _verdict_on(match: re.Match[str], remark: str, before: str) -> Verdict | Non
         remark: The text behind them, which decides.
         before: The text before them in the same sentence, as in "an error in segment 3".
     """
-    is_doubtful = match["lead"] and match["lead"].lower().endswith("or ")
-    is_doubtful = is_doubtful or _PATTERNS["doubtful_note"].match(remark)
+    # "Segment 2 or 3 is wrong" leaves open which one is.
+    if (match["lead"] or "").lower().endswith("or "):
+        return "unsure"
+    if _PATTERNS["doubtful_note"].match(remark):
+        return "unsure"
     # "All segments are correct except the last one" calls no unit right.
-    is_doubtful = is_doubtful or (match["all"] and _PATTERNS["reservation"].search(remark))
-    if is_doubtful:
+    if match["all"] and _PATTERNS["reservation"].search(remark):
         return "unsure"
     # "2 because it is unclear who won" gives a reason, and no verdict but that of the answer.
     if _PATTERNS["reason"].match(remark):
         return None
     verdict_before = first_verdict(before)
-    return first_verdict(remark) or (verdict_before if verdict_before != "right" else None)
+    # "It is right that segment 2 says so" does not call the segment right.
+    if verdict_before == "right":
+        verdict_before = None
+    return first_verdict(remark) or verdict_before
 
 
 def _names_units(match: re.Match[str], num_units: int) -> bool:
@@ -530,20 +559,18 @@ def _read_without_mark(output: str, num_units: int) -> frozenset[int]:
     # JSON objects without the word "answer" may be verdicts on each unit.
     text = _PATTERNS["json_sign"].sub("", output)
     items = _items_of_list(text)
-    parts = items if len(items) > 1 else [text]
-    mentions = [
-        mention for part in parts for mention in _find_mentions(part, num_units, is_statement=True)
-    ]
+    mentions = _find_mentions_in_items(items if len(items) > 1 else [text], num_units)
+    # Only mentions with a verdict count here.
+    verdicts = [mention for mention in mentions if mention.verdict]
+    judged_units = set(chain.from_iterable(mention.units for mention in verdicts))
     all_units = set(range(1, num_units + 1))
-    judged = {unit for mention in mentions if mention.verdict for unit in mention.units}
-    # A thought that judges some units may be cut off before the others.
-    is_clear = judged == all_units or (
-        is_single_line and not is_thought and bool(judged) and judged <= all_units
-    )
+    # A single sentence may leave out the units that are right. A longer text, or a thought, that
+    # judges only some units may have been cut off before the others.
+    is_sentence = is_single_line and not is_thought and bool(judged_units)
+    is_clear = judged_units == all_units or (is_sentence and judged_units <= all_units)
     if not is_clear or withdraws_answer(output):
         raise UnreadableAnswerError(NO_ANSWER)
-    judging = [mention for mention in mentions if mention.verdict]
-    return _combine_mentions(judging, num_units)
+    return _combine_mentions(verdicts, num_units)
 
 
 def _check_other_answers(
@@ -594,7 +621,8 @@ def _check_explanation(explanation: str, flagged: frozenset[int], num_units: int
         calls_flagged_right = mention.verdict == "right" and mention.units & flagged
         if calls_others_wrong or calls_flagged_right:
             raise UnreadableAnswerError(TAKEN_BACK)
-    # A further number, or "3: it was Rome", goes on with the answer.
+    # A line such as "3" goes on with the answer. So does "3: it was Rome", except behind
+    # ALL_CORRECT, where such a line explains why a unit is right.
     for pattern in ("bare_line", "noted_line") if flagged else ("bare_line",):
         for line in _PATTERNS[pattern].finditer(explanation):
             if not first_verdict(line[0]) and not _numbers_in(line["ids"], num_units) <= flagged:

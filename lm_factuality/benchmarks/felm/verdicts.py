@@ -22,6 +22,7 @@ from lm_factuality.benchmarks.felm.grammar import (
     MORE_THAN_IDS,
     NO_ANSWER,
     UnreadableAnswerError,
+    check_units_exist,
     find_flagged_units,
 )
 from lm_factuality.benchmarks.felm.rows import FelmRow
@@ -185,20 +186,26 @@ def _read_form_of_paper(output: str, num_units: int, is_cut_off: bool) -> frozen
     if not output:
         raise UnreadableAnswerError(EMPTY)
     lines = [line.strip() for line in output.split("\n")]
-    if is_cut_off and lines[-1].startswith("Answer:"):
+    answer_lines = [line for line in lines if line.startswith("Answer:")]
+    if not answer_lines:
+        raise UnreadableAnswerError(NO_ANSWER)
+    answer_line = answer_lines[-1]
+    # The last number may have been cut off.
+    if is_cut_off and lines[-1] == answer_line:
         raise UnreadableAnswerError(CUT_OFF_WITHIN)
-    answers = {line.removeprefix("Answer:").strip() for line in lines if line[:7] == "Answer:"}
-    if len(answers) != 1:
-        raise UnreadableAnswerError(CONTRADICTORY if answers else NO_ANSWER)
-    (answer,) = answers
+
+    answers = {line.removeprefix("Answer:").strip() for line in answer_lines}
+    if len(answers) > 1:
+        raise UnreadableAnswerError(CONTRADICTORY)
+    answer = answers.pop()
+    if not answer:
+        raise UnreadableAnswerError(EMPTY_ANSWER)
     if answer == "ALL_CORRECT":
         return frozenset()
     if not _IDS.fullmatch(answer):
-        raise UnreadableAnswerError(MORE_THAN_IDS if answer else EMPTY_ANSWER)
+        raise UnreadableAnswerError(MORE_THAN_IDS)
     ids = frozenset(map(int, answer.split(",")))
-    if not 1 <= min(ids) <= max(ids) <= num_units:
-        unknown_id = max(ids) if max(ids) > num_units else min(ids)
-        raise UnreadableAnswerError(f"id {unknown_id}; the last is {num_units}")
+    check_units_exist(ids, num_units)
     return ids
 
 

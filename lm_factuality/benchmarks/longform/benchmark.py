@@ -228,54 +228,51 @@ class LongForm(AmbigBio):
             and the judge is asked in this order.
         """
         response = judged.generation
-        # A dict keeps the order and drops repeated facts.
-        distinct_facts = list(dict.fromkeys(fact.text for fact in reversed(judged.facts)))
-        passages_by_fact = self._find_passages(response, distinct_facts)
-        sentence_by_fact: dict[str, int] = {}
-        for fact in judged.facts:
-            # Of equal facts, the first one decides.
-            sentence_by_fact.setdefault(fact.text, fact.sentence)
+        # A repeated fact keeps its place from the end, and gets the sentence that states it first.
+        sentence_by_fact = {fact.text: fact.sentence for fact in reversed(judged.facts)}
+        search_results = self._find_passages(response, list(sentence_by_fact))
 
         pairs = []
-        for fact_text, found in passages_by_fact.items():
-            no_evidence = Judgement("unscored", None, found.problem or _NO_EVIDENCE)
+        for (fact_text, sentence), result in zip(
+            sentence_by_fact.items(), search_results, strict=True
+        ):
+            no_evidence = Judgement("unscored", None, result.problem or _NO_EVIDENCE)
             pair = FactPair(
                 fact=fact_text,
                 entity="",
-                evidence=found.texts,
-                preset_judgement=None if found.texts else no_evidence,
+                evidence=result.texts,
+                preset_judgement=None if result.texts else no_evidence,
                 prompt_variables=self.prompt_variables(response),
                 # Facts of one sentence are verified together if their passages were searched for.
-                sentence=sentence_by_fact[fact_text] if self.finder else None,
+                sentence=sentence if self.finder else None,
             )
             pairs.append(pair)
         return pairs
 
-    def _find_passages(
-        self, response: GeneratedText, facts: Sequence[str]
-    ) -> dict[str, FoundPassages]:
-        """Find the passages nearest to each fact, by the finder or in the document's own passages.
+    def _find_passages(self, response: GeneratedText, facts: Sequence[str]) -> list[FoundPassages]:
+        """Find the passages nearest to each fact.
+
+        An index or a search service finds them. Without one, they are chosen from the passages that
+        the prompt's document holds.
 
         Args:
             response: The response that states the facts.
-            facts: The texts of the facts, each only once.
+            facts: The texts of the facts.
 
         Returns:
-            The passages by fact, the nearest first.
+            The passages for each fact, the nearest first.
         """
         # With the subject, "It was founded in 1780" finds its page.
         subject = response.name or response.question
         queries = [f"{subject} {fact}" for fact in facts]
 
         if self.finder is not None:
-            passages_by_query = self.finder.find_passages(queries, self.passages)
-        else:
-            document_passages = _format_passages(response)
-            passages_by_query = [
-                FoundPassages(nearest_passages(document_passages, query, self.passages))
-                for query in queries
-            ]
-        return dict(zip(facts, passages_by_query, strict=True))
+            return self.finder.find_passages(queries, self.passages)
+        document_passages = _format_passages(response)
+        return [
+            FoundPassages(nearest_passages(document_passages, query, self.passages))
+            for query in queries
+        ]
 
     def row_metrics(self, doc: Doc, verdict: Verdict) -> JsonObject:
         """Compute what a response adds to each score.
@@ -284,7 +281,7 @@ class LongForm(AmbigBio):
             doc: The document.
             verdict: The record of the response.
         """
-        return long_form_metrics(biography_from_record(verdict), bool(self.kind), self.k)
+        return long_form_metrics(biography_from_record(verdict), self.has_namesakes, self.k)
 
     def summary_counts(self, docs: Docs, verdicts: Sequence[Verdict]) -> JsonObject:
         """Count the responses, those that declined, and the facts by verdict, over all prompts.

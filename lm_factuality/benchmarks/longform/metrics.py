@@ -98,6 +98,7 @@ class FactTally:
             leaves out irrelevant facts, and FActScore counts them as not supported.
         """
         f1 = self.f1_at(k)
+        # Without F1@K, all relevant facts are unscored, so recall is not known either.
         recall = None if f1 is None else min(self.supported / k, 1.0)
         num_relevant = self.supported + self.not_supported
         precision = none_if_nan(ratio(self.supported, num_relevant))
