@@ -17,9 +17,10 @@ from types import MappingProxyType
 from typing import Any, Literal
 
 from lm_factuality.benchmarks.factor.rows import cell_text
+from lm_factuality.documents.document import UTF16_MARKS
 from lm_factuality.ground.errors import ConfigError, DataError, did_you_mean, listed, short
 from lm_factuality.ground.files import parse_json
-from lm_factuality.ground.records import read_text
+from lm_factuality.ground.records import GZIP_MAGIC, read_text
 from lm_factuality.ground.replies import SURROGATE_PATTERN
 from lm_factuality.ground.tables import (
     Reader,
@@ -58,8 +59,6 @@ _MESSAGES = "messages"  # the key of a chat log
 _EXPECTED = f"expected {', '.join(_ENDINGS)} or a folder of them"
 _TEXT_ADVICE = "save it as text in UTF-8"
 _BEGINNING = 8192  # bytes that tell the kind of a file
-_UTF16_MARKS = (b"\xff\xfe", b"\xfe\xff")
-_GZIP_MARK = b"\x1f\x8b"
 _MOST_COLUMNS = 20  # that an error lists
 
 
@@ -342,9 +341,9 @@ def _check_beginning(path: Path, name: str, ending: str) -> None:
         beginning = file.read(_BEGINNING)
     if not beginning.strip():
         raise DataError(f"{name}: the file is empty; expected answers")
-    if ending == ".parquet" or beginning.startswith(_GZIP_MARK):
+    if ending == ".parquet" or beginning.startswith(GZIP_MAGIC):
         return
-    if beginning.startswith(_UTF16_MARKS):
+    if beginning.startswith(UTF16_MARKS):
         raise DataError(f"{name}: a text in UTF-16; save it as UTF-8")
     if b"\0" in beginning:
         raise DataError(f"{name}: a binary file; {_EXPECTED}")

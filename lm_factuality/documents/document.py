@@ -12,7 +12,7 @@ from lm_factuality.ground.replies import REPLACEMENT_CHARACTER
 _MAX_TEXT_BYTES = 64 << 20
 # An encoding other than UTF-8 breaks more of a text than this: 1 of so many characters.
 _CHARACTERS_PER_BROKEN_BYTE = 1000
-_UTF16_MARKS = (b"\xff\xfe", b"\xfe\xff")
+UTF16_MARKS = (b"\xff\xfe", b"\xfe\xff")
 
 
 @dataclass(frozen=True, slots=True)
@@ -96,7 +96,7 @@ def read_text(path: Path) -> str:
     """
     content = read_bytes(path)
     # Some programs of Windows save UTF-16 as "Unicode".
-    encoding = "utf-16" if content.startswith(_UTF16_MARKS) else "utf-8-sig"
+    encoding = "utf-16" if content.startswith(UTF16_MARKS) else "utf-8-sig"
     text = content.decode(encoding, "replace")
     # Nearly all binary formats have zero bytes, and texts have none.
     if "\0" in text:

@@ -7,6 +7,7 @@ import re
 from collections.abc import Iterator, Mapping
 from functools import cache
 from html import unescape
+from itertools import zip_longest
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -177,8 +178,8 @@ class _Blocks:
 
     def _add_html(self, source: str) -> None:
         """Add the text of an HTML block, such as the centred heading of many a README."""
-        html = _HtmlText(source)
-        self.first_heading = self.first_heading or html.heading
+        html = _html_text(source)
+        self.first_heading = self.first_heading or html.title
         if html.text:
             self.texts.append(html.text)
 
@@ -195,14 +196,15 @@ def table_blocks(rows: list[list[str]]) -> list[str]:
     Returns:
         A block for each row that is not empty.
     """
-    header, *body = rows if len(rows) > 1 else [[], *rows]
+    header: list[str] = []
+    if len(rows) > 1:
+        header, *rows = rows
     blocks = []
-    for cells in body:
-        lines = []
-        for number, cell in enumerate(cells):
-            # Two columns may have the same header, and surplus cells have none.
-            column = header[number] if number < len(header) else ""
-            lines.append(row_text({column: cell}))
+    for cells in rows:
+        # Two columns may have the same header, and surplus cells have none.
+        lines = [
+            row_text({column: cell}) for column, cell in zip_longest(header, cells, fillvalue="")
+        ]
         blocks.append("\n".join(filter(None, lines)))
     return list(filter(None, blocks))
 
@@ -250,41 +252,40 @@ def _remove_comments(source: str) -> str:
     return "".join(parts)
 
 
-class _HtmlText:
-    """The text of a piece of HTML.
+def _html_text(source: str) -> FileText:
+    """Return the text of a piece of HTML with a line for each block, and its first h1 or h2.
 
     Python's `HTMLParser` takes minutes for a few thousand tags without an end.
 
-    Attributes:
-        text: The text, with a line for each block.
-        heading: The first heading (h1 or h2), or an empty string.
+    Example:
+        ``<h1>Ropes</h1><p>Two <b>thin</b> ones.</p>`` has the title ``Ropes`` and the lines
+        ``Ropes`` and ``Two thin ones.``
     """
-
-    def __init__(self, source: str) -> None:
-        parts: list[str] = []
-        self.heading = ""
-        heading_start = -1
-        skipped_tag = ""
-        position = 0
-        source = _remove_comments(source)
-        for tag in _TAG.finditer(source):
-            if not skipped_tag:
-                parts.append(source[position : tag.start()])
-            position = tag.end()
-            is_end, name = bool(tag[1]), tag[2].lower()
-            if name in _SKIPPED_TAGS:
-                skipped_tag = "" if is_end else name
-            if not _TAGS_WITHIN_LINES.fullmatch(name):
-                parts.append("\n")
-            if name in _TITLE_TAGS and not is_end:
-                heading_start = len(parts)
-            elif name in _TITLE_TAGS and heading_start >= 0 and not self.heading:
-                self.heading = _one_line("".join(parts[heading_start:]))
+    source = _remove_comments(source)
+    parts: list[str] = []
+    heading = ""
+    heading_start = -1  # the index in `parts` of what follows the last <h1> or <h2>
+    skipped_tag = ""  # the script or style that the text is in
+    position = 0
+    for tag in _TAG.finditer(source):
         if not skipped_tag:
-            parts.append(source[position:])
+            parts.append(source[position : tag.start()])
+        position = tag.end()
+        is_end = tag[1] == "/"
+        name = tag[2].lower()
+        if name in _SKIPPED_TAGS:
+            skipped_tag = "" if is_end else name
+        if not _TAGS_WITHIN_LINES.fullmatch(name):
+            parts.append("\n")
+        if name in _TITLE_TAGS and not is_end:
+            heading_start = len(parts)
+        elif name in _TITLE_TAGS and heading_start >= 0 and not heading:
+            heading = _one_line("".join(parts[heading_start:]))
+    if not skipped_tag:
+        parts.append(source[position:])
 
-        lines = [_one_line(line) for line in "".join(parts).split("\n")]
-        self.text = "\n".join(line for line in lines if line)
+    lines = [_one_line(line) for line in "".join(parts).split("\n")]
+    return FileText(heading, "\n".join(filter(None, lines)))
 
 
 def _one_line(text: str) -> str:

@@ -8,6 +8,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from lm_factuality.documents.document import (
+    UTF16_MARKS,
     FileText,
     UnreadableError,
     need_library,
@@ -32,7 +33,6 @@ _NO_TITLE = re.compile(
     r"microsoft (?:word|powerpoint) - |untitled|.*\.(?:docx?|tex|dvi|indd|odt|pptx?|pdf)$",
     re.IGNORECASE,
 )
-_UTF16_MARKS = (b"\xff\xfe", b"\xfe\xff")
 
 
 def read_html(path: Path) -> FileText:
@@ -49,7 +49,7 @@ def read_html(path: Path) -> FileText:
     from resiliparse.parse.html import HTMLTree
 
     content = read_bytes(path)
-    if b"\0" in content and not content.startswith(_UTF16_MARKS):
+    if b"\0" in content and not content.startswith(UTF16_MARKS):
         raise UnreadableError("it is a binary file; convert it to a text")
     try:
         source = content.decode("utf-8-sig")

@@ -82,15 +82,12 @@ def _document_of(values: Mapping[str, Any], document_id: str, file_title: str) -
         file_title: The title of a row that has none.
     """
     cells = {str(column): _cell_text(value) for column, value in values.items()}
-    lower_names = {column.strip().lower(): column for column in cells}
-    title = ""
-    for name in _TITLE_COLUMNS:
-        if not title and name in lower_names:
-            title = " ".join(cells[lower_names[name]].split())
-
-    is_passage = "text" in lower_names and lower_names.keys() <= _PASSAGE_COLUMNS
-    text = cells[lower_names["text"]].strip() if is_passage else row_text(cells)
-    return Document(document_id, storable(title or file_title), storable(text))
+    cells_by_name = {column.strip().lower(): cell for column, cell in cells.items()}
+    titles = [" ".join(cells_by_name.get(name, "").split()) for name in _TITLE_COLUMNS]
+    title = next(filter(None, titles), file_title)
+    is_passage = "text" in cells_by_name and cells_by_name.keys() <= _PASSAGE_COLUMNS
+    text = cells_by_name["text"].strip() if is_passage else row_text(cells)
+    return Document(document_id, storable(title), storable(text))
 
 
 def _cell_text(value: object) -> str:

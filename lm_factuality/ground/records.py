@@ -27,7 +27,7 @@ MAX_LINE_LENGTH = 1 << 26
 # to 30 times.
 _ALWAYS_UNPACKED = 256 << 20
 _MOST_TIMES_UNPACKED = 100
-_GZIP_MAGIC = b"\x1f\x8b"
+GZIP_MAGIC = b"\x1f\x8b"
 _UNREADABLE = (OSError, EOFError, zlib.error, UnicodeError)
 _NOT_UTF8 = re.compile("[\udc80-\udcff]")  # what surrogateescape makes of a byte that is not UTF-8
 
@@ -210,7 +210,7 @@ def _open_text(path: Path, errors: str, newline: str = "\n") -> Iterator[TextIO]
         The text without a byte order mark.
     """
     with path.open("rb") as file:
-        is_gzipped = file.peek(2)[:2] == _GZIP_MAGIC
+        is_gzipped = file.peek(2)[:2] == GZIP_MAGIC
         with _BoundedGzip(file, unpacked_limit(path)) if is_gzipped else file as content:
             yield io.TextIOWrapper(content, "utf-8-sig", errors, newline)
 

@@ -163,20 +163,15 @@ def _describe_problem(location: _FieldLocation, details: ErrorDetails) -> str:
 
     # YAML reads ``key:`` as None.
     value = "empty" if details["input"] is None else short(details["input"])
-    if location.description:
-        remedy = f"expected {location.description}"
-    elif kind == "missing":
-        # The value is the section that lacks the key.
-        remedy = f"found {value}"
-    else:
-        # pydantic writes "Input should be a valid integer", and "Value error, " before our texts.
-        remedy = details["msg"].replace("Input should be", "expected")
-        remedy = remedy.removeprefix("Value error, ")
-
+    # pydantic writes "Input should be a valid integer", and "Value error, " before our texts.
+    message = details["msg"].replace("Input should be", "expected").removeprefix("Value error, ")
+    expected = f"expected {location.description}" if location.description else ""
     if kind == "missing":
-        return f"{key} is missing; {remedy}"
+        # The value is the section that lacks the key.
+        return f"{key} is missing; {expected or f'found {value}'}"
     # Our own validators may raise a phrase that follows the key, such as "needs a model". If it is
     # about the whole content, there is no key.
+    remedy = expected or message
     if kind == "value_error" and not remedy.startswith("expected "):
         return f"{key} {remedy}".strip()
     subject = f"{key} is" if key else "found"

@@ -120,13 +120,14 @@ def bounded_rows(path: Path, rows: Iterable[TableRow | str]) -> Iterator[TableRo
 
 def _memory_of(value: object) -> int:
     """Return about how many bytes a value takes, with all that is in it."""
+    members: Iterable[object] = ()
     if isinstance(value, str | bytes):
         return _OBJECT_MEMORY + len(value)
     if isinstance(value, Mapping):
-        return _OBJECT_MEMORY + sum(map(_memory_of, value.values()))
-    if isinstance(value, list):
-        return _OBJECT_MEMORY + sum(map(_memory_of, value))
-    return _OBJECT_MEMORY
+        members = value.values()
+    elif isinstance(value, list):
+        members = value
+    return _OBJECT_MEMORY + sum(map(_memory_of, members))
 
 
 def csv_rows(path: Path, delimiter: str = ",") -> Iterator[TableRow | str]:
@@ -146,49 +147,56 @@ def csv_rows(path: Path, delimiter: str = ",") -> Iterator[TableRow | str]:
     csv.field_size_limit(sys.maxsize)
     lines = (line for _, line in every_line(path, _EXPECTED, newline=""))
     reader = csv.reader(lines, delimiter=delimiter, strict=True)
-    separators = _DELIMITERS[delimiter]
     header: list[str] = []
-    last_line = 0
-
+    first_line = 1  # of the row; a row with line breaks in its cells has several lines
     try:
         for cells in reader:
-            # A row with line breaks in its cells has several lines.
-            location = f"{path}:{last_line + 1}"
-            has_line_break = reader.line_num > last_line + 1
-            last_line = reader.line_num
-            # The line is empty.
+            location = f"{path}:{first_line}"
+            has_line_break = reader.line_num > first_line
+            first_line = reader.line_num + 1
             if not cells:
+                # The line is empty.
                 continue
-            problem = utf8_problem("".join(cells))
             if not header:
                 header = cells
-                problem = _repeated_columns(header) or problem
+                problem = _repeated_columns(header) or utf8_problem("".join(header))
                 if problem:
                     yield f"{location}: {problem}"
                 continue
-
-            # A row has one problem. These matter more than a byte that is not UTF-8.
-            if len(cells) != len(header):
-                problem = (
-                    f"{len(cells)} cells, expected {len(header)} as in the header, with"
-                    f" {separators} between them"
-                )
-            elif delimiter == "\t" and has_line_break:
-                problem = (
-                    "a cell with a double quote that ends on another line; expected quotes in pairs"
-                )
+            problem = _problem_of_row(cells, len(header), delimiter, has_line_break)
             if problem:
                 yield f"{location}: {problem}"
-                continue
-            yield TableRow(location, dict(zip(header, cells, strict=True)))
+            else:
+                yield TableRow(location, dict(zip(header, cells, strict=True)))
     except csv.Error as error:
         yield (
-            f"{path}:{last_line + 1}: not valid CSV: {error}; expected cells with {separators} or"
-            " quotes to be in double quotes"
+            f"{path}:{first_line}: not valid CSV: {error}; expected cells with"
+            f" {_DELIMITERS[delimiter]} or quotes to be in double quotes"
         )
     except DataError as error:
         # `every_line` cannot read on, for example because a gzipped file is damaged.
         yield str(error)
+
+
+def _problem_of_row(
+    cells: Sequence[str], num_columns: int, delimiter: str, has_line_break: bool
+) -> str:
+    """Say why a row of a CSV file cannot be used, or return an empty string.
+
+    Args:
+        cells: The cells of the row.
+        num_columns: The number of cells in the header.
+        delimiter: The character between cells.
+        has_line_break: Whether a cell has a line break in it.
+    """
+    if len(cells) != num_columns:
+        return (
+            f"{len(cells)} cells, expected {num_columns} as in the header, with"
+            f" {_DELIMITERS[delimiter]} between them"
+        )
+    if delimiter == "\t" and has_line_break:
+        return "a cell with a double quote that ends on another line; expected quotes in pairs"
+    return utf8_problem("".join(cells))
 
 
 def separated_rows(path: Path) -> Iterator[TableRow | str]:
@@ -368,6 +376,9 @@ def csv_text(names: Sequence[str], rows: Iterable[Sequence[object]]) -> str:
 
     All texts are in quotes. Before Python 3.13, the module `csv` writes no quotes around a text
     with a carriage return, at which spreadsheets begin a row.
+
+    Example:
+        The cell ``=1+1`` is written as ``"'=1+1"``.
 
     Args:
         names: The header.

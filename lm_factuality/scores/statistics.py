@@ -18,7 +18,6 @@ from lm_factuality.scores.intervals import (
     ScoreOfSums,
     mean_interval,
     pooled_estimate,
-    pooled_interval,
 )
 
 IntervalOfRows = Callable[[Sequence[Any], float, float], Interval | None]
@@ -224,7 +223,7 @@ TOTAL = Aggregation(lambda rows: float(sum(value for value in rows if value is n
 
 def pooled(
     score_of_sums: ScoreOfSums,
-    interval_of_counts: Callable[[Sequence[Sequence[float]]], Interval | None] | None = None,
+    interval_of_counts: Callable[[Sequence[Sequence[float]]], Interval | None],
     count_clusters: Callable[[Sequence[Sequence[float]]], int] | None = None,
 ) -> Aggregation:
     """Create the aggregation of a score that is computed from the sums of all rows' counts.
@@ -234,7 +233,7 @@ def pooled(
 
     Args:
         score_of_sums: The score as a function of the column sums, such as errors / segments.
-        interval_of_counts: Computes the 95% interval from the rows. None: `pooled_interval` does.
+        interval_of_counts: Computes the 95% interval from the rows.
         count_clusters: Counts the rows that the score depends on. None: `pooled_estimate` does.
     """
 
@@ -249,15 +248,6 @@ def pooled(
         estimate = pooled_estimate(_rows_with_counts(rows), score_of_sums)
         return math.nan if estimate is None else estimate.stderr
 
-    def interval_of_rows(
-        rows: Sequence[Sequence[float] | None], low: float, high: float
-    ) -> Interval | None:
-        """Compute the interval of the score."""
-        counts = _rows_with_counts(rows)
-        if interval_of_counts is None:
-            return pooled_interval(counts, score_of_sums, low, high)
-        return interval_of_counts(counts)
-
     def count_clusters_of_rows(rows: Sequence[Sequence[float] | None]) -> int:
         """Count the rows that the score depends on."""
         counts = _rows_with_counts(rows)
@@ -267,7 +257,11 @@ def pooled(
         return 0 if estimate is None else estimate.num_clusters
 
     return Aggregation(
-        score_of_rows, stderr_of_rows, interval_of_rows, clusters=count_clusters_of_rows
+        score_of_rows,
+        stderr_of_rows,
+        # Such an interval knows its own bounds, so it ignores those of the score.
+        lambda rows, low, high: interval_of_counts(_rows_with_counts(rows)),
+        clusters=count_clusters_of_rows,
     )
 
 
