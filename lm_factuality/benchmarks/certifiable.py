@@ -216,21 +216,25 @@ class JudgedStep:
         certified_settings = [
             setting for setting in self.settings if isinstance(certificates.get(setting.name), dict)
         ]
-        problem = "not certified"
-        if certified_settings:
-            # The settings come in order of quality, so the first certificate counts.
-            setting = certified_settings[0]
-            certificate = certificates[setting.name]
-            # A certificate says nothing about a judge whose prompts have changed since.
-            if not changed_prompts(as_mapping(certificate.get("prompt_hashes")), judge):
-                text = _describe_certificate(setting, certificate)
-                # A leaderboard adds this key to the certificates of strangers.
-                if certificate.get("claimed"):
-                    return CertificationStatus(step, f"claimed: {text}", False, is_claimed=True)
-                return CertificationStatus(step, text, is_certified=True)
-            problem = "not certified: its certificate is of other prompts"
-        text = f"{problem}; run {self._certify_command(judge)}"
-        return CertificationStatus(step, text, is_certified=False)
+        run_command = f"run {self._certify_command(judge)}"
+        if not certified_settings:
+            return CertificationStatus(step, f"not certified; {run_command}", is_certified=False)
+
+        # The settings come in order of quality, so the first certificate counts.
+        setting = certified_settings[0]
+        certificate = certificates[setting.name]
+        # A certificate says nothing about a judge whose prompts have changed since.
+        if changed_prompts(as_mapping(certificate.get("prompt_hashes")), judge):
+            text = f"not certified: its certificate is of other prompts; {run_command}"
+            return CertificationStatus(step, text, is_certified=False)
+
+        text = _describe_certificate(setting, certificate)
+        # A leaderboard adds this key to the certificates of strangers.
+        if certificate.get("claimed"):
+            return CertificationStatus(
+                step, f"claimed: {text}", is_certified=False, is_claimed=True
+            )
+        return CertificationStatus(step, text, is_certified=True)
 
     def _certify_command(self, judge: Mapping[str, Any]) -> str:
         """Return the command that measures a judge in this step, for a user to copy.

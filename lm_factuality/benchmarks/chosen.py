@@ -236,10 +236,7 @@ class ReportRuns:
 
     def find(self, model: Model, task: str) -> Entry | None:
         """Return the run of a model on a task, or None."""
-        for entry in self.of_task(task):
-            if entry.model == model:
-                return entry
-        return None
+        return next((entry for entry in self.of_task(task) if entry.model == model), None)
 
 
 def displayed_score(kind: str, name: str) -> Score:

@@ -136,15 +136,18 @@ class Score:
             metadata_of_runs: The metadata of each run. Its ``k`` lists the numbers K, of which the
                 first is that of this score. If runs differ, or do not say, the label stays.
         """
-        numbers = set()
+        if not self.label.endswith("@K"):
+            return self
+        first_numbers = set()
         for metadata in metadata_of_runs:
             k_values = metadata.get("k")
-            first = k_values[0] if isinstance(k_values, list) and k_values else None
-            # Files of others may hold something else under the key.
-            numbers.add(first if isinstance(first, int) else None)
-        if not self.label.endswith("@K") or len(numbers) != 1 or None in numbers:
+            # Files of others may lack the key, or hold something else under it.
+            if not isinstance(k_values, list) or not k_values or not isinstance(k_values[0], int):
+                return self
+            first_numbers.add(k_values[0])
+        if len(first_numbers) != 1:
             return self
-        return replace(self, label=f"{self.label.removesuffix('K')}{numbers.pop()}")
+        return replace(self, label=f"{self.label.removesuffix('K')}{first_numbers.pop()}")
 
     def worst_and_best(self) -> tuple[Score, ...]:
         """Return two scores: this one if all unscored items were wrong, and if all were right.

@@ -238,20 +238,16 @@ def kendall_tau(models: Sequence[ModelOnCorpus], unit: str) -> RankAgreement:
             accuracies.append(model.accuracy.value)
 
     num_models = len(accuracies)
-    # A single model cannot be ranked.
-    if num_models < 2:
-        return RankAgreement(None, num_models)
     # scipy.stats has the same, but its import alone takes longer than the comparison. Each pair of
     # models counts 1 if the first is better, -1 if the second is, and 0 if both are equal.
     perplexity_order = np.sign(np.subtract.outer(negated_perplexities, negated_perplexities))
     accuracy_order = np.sign(np.subtract.outer(accuracies, accuracies))
     num_ranked_pairs = math.sqrt(np.sum(perplexity_order**2) * np.sum(accuracy_order**2))
-    # If all values of a score are equal, there is no order to agree with.
-    if not num_ranked_pairs:
-        return RankAgreement(None, num_models)
-    return RankAgreement(
-        float(np.sum(perplexity_order * accuracy_order) / num_ranked_pairs), num_models
-    )
+    # A single model has no rank, and neither have models that are all equal in a score.
+    tau = None
+    if num_ranked_pairs:
+        tau = float(np.sum(perplexity_order * accuracy_order) / num_ranked_pairs)
+    return RankAgreement(tau, num_models)
 
 
 def accuracy_difference(first: ModelOnCorpus, second: ModelOnCorpus) -> PairedDifference:

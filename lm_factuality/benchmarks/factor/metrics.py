@@ -251,11 +251,11 @@ def _random_weights(word: str, seed: int) -> Ints:
     # The middle is subtracted so that half of the weights are negative. If all were positive, the
     # longest choice would always win.
     middle = 256**_BYTES_PER_WEIGHT // 2
-    weights = []
-    for start in range(0, len(digest), _BYTES_PER_WEIGHT):
-        weight_bytes = digest[start : start + _BYTES_PER_WEIGHT]
-        weights.append(int.from_bytes(weight_bytes, "little") - middle)
-    return np.array(weights, dtype=np.int64)
+    # The bytes of a weight are the digits of a number to the base 256, the lowest one first.
+    digits = np.frombuffer(digest, dtype=np.uint8).reshape(NUM_DRAWS, _BYTES_PER_WEIGHT)
+    place_values = 256 ** np.arange(_BYTES_PER_WEIGHT, dtype=np.int64)
+    weights: Ints = digits @ place_values - middle
+    return weights
 
 
 def pick_probabilities(values: Sequence[float]) -> list[float]:

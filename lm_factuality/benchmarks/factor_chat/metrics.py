@@ -20,6 +20,7 @@ from typing import NamedTuple, TypeAlias
 import numpy as np
 
 from lm_factuality.benchmarks.declaration import load_scores, worst_and_best_of
+from lm_factuality.benchmarks.factor.metrics import pick_probabilities
 from lm_factuality.benchmarks.factor_chat.reading import NoClearAnswerError, read_word
 from lm_factuality.harness.generation import JsonObject
 from lm_factuality.harness.outputs import WordAnswer
@@ -321,18 +322,13 @@ def _letter_metrics(answers: Sequence[Sequence[float]], row: ChoiceProbabilities
     num_right = 0
     pick_counts = [0.0] * num_choices
     for rotation, probabilities in enumerate(answers):
-        # Letters are numbers here, 0 for A. Several may have the highest probability.
-        highest = max(probabilities)
-        picked_letters = [
-            letter for letter in range(num_choices) if probabilities[letter] == highest
-        ]
+        # The letter with the highest probability is picked. Letters that tie share one pick.
+        picks = pick_probabilities(probabilities)
+        pick_counts = [count + pick for count, pick in zip(pick_counts, picks, strict=True)]
         # Each rotation moves the true choice one letter towards A, and from A to the last letter.
         true_letter = (row.gold - rotation) % num_choices
-        if picked_letters == [true_letter]:
+        if picks[true_letter] == 1:
             num_right += 1
-        # Letters that tie share one pick.
-        for letter in picked_letters:
-            pick_counts[letter] += 1 / len(picked_letters)
 
     metrics = {"prompt_acc": Outcome(num_right / num_choices, row.cluster, num_choices)}
     for letter_name, pick_count in zip(LETTERS, pick_counts, strict=False):

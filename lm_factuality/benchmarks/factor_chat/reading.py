@@ -215,18 +215,18 @@ def _read_letter(statement: str, words: Sequence[str]) -> _Reading | None:
     )
     matches = list(named.finditer(line))
     remarks = texts_behind(matches, line)
-    chosen = {
-        match[1]: first_verdict(remark)
-        for match, remark in zip(matches, remarks, strict=True)
-        if first_verdict(remark) != "wrong"
-    }
+    verdict_by_letter = {}
+    for match, remark in zip(matches, remarks, strict=True):
+        verdict = first_verdict(remark)
+        if verdict != "wrong":
+            verdict_by_letter[match[1]] = verdict
+    chosen_letters = list(verdict_by_letter)
     # Of several letters, the one that is called right is chosen.
-    if len(chosen) > 1:
-        chosen = {name: verdict for name, verdict in chosen.items() if verdict == "right"}
-    if len(chosen) != 1:
+    if len(chosen_letters) > 1:
+        chosen_letters = [name for name in chosen_letters if verdict_by_letter[name] == "right"]
+    if len(chosen_letters) != 1:
         return None
-    (word,) = chosen
-    return _Reading(word, remarks[-1] + "\n" + further_lines)
+    return _Reading(chosen_letters[0], f"{remarks[-1]}\n{further_lines}")
 
 
 def _check_explanation(reading: _Reading, words: Sequence[str]) -> None:
@@ -242,26 +242,35 @@ def _check_explanation(reading: _Reading, words: Sequence[str]) -> None:
     Raises:
         NoClearAnswerError: The text takes the answer back.
     """
-    is_withdrawn = withdraws_answer(reading.explanation)
+    if withdraws_answer(reading.explanation):
+        raise NoClearAnswerError(TAKEN_BACK)
     if tuple(words) != _TRUE_FALSE:
         # "True, but" means False, while "B, but A is close" still answers with B.
-        another = rf"\b[Aa]ctually\b[^.\n]{{0,40}}\b[{words[0]}-{words[-1]}]\b"
-        if is_withdrawn or re.search(another, reading.explanation):
+        other_letter = rf"\b[Aa]ctually\b[^.\n]{{0,40}}\b[{words[0]}-{words[-1]}]\b"
+        if re.search(other_letter, reading.explanation):
             raise NoClearAnswerError(TAKEN_BACK)
         return
 
-    if is_withdrawn:
+    rest_of_sentence, *later_sentences = _SENTENCE_END.split(reading.explanation)
+    if reading.word == "False":
+        # What follows in the same sentence explains the answer, whatever it says.
+        is_taken_back = any(map(_calls_true, later_sentences))
+    else:
+        is_taken_back = (
+            first_verdict(rest_of_sentence) in ("wrong", "unsure")
+            or _RESERVATION.search(rest_of_sentence) is not None
+            or any(map(_objects, later_sentences))
+        )
+    if is_taken_back:
         raise NoClearAnswerError(TAKEN_BACK)
-    for number, sentence in enumerate(_SENTENCE_END.split(reading.explanation)):
-        verdict = first_verdict(sentence)
-        if reading.word == "False":
-            judges_again = number > 0 and bool(_SUBJECT.match(sentence.strip()))
-            is_contrary = verdict == "right" and judges_again
-        elif number == 0:
-            is_restricted = bool(_RESERVATION.search(sentence))
-            is_contrary = verdict in ("wrong", "unsure") or is_restricted
-        else:
-            objects = verdict != "right" and bool(_OBJECTION.search(sentence))
-            is_contrary = verdict == "wrong" or objects
-        if is_contrary:
-            raise NoClearAnswerError(TAKEN_BACK)
+
+
+def _calls_true(sentence: str) -> bool:
+    """Return whether a sentence calls what was asked about right: ``The claim is true``."""
+    return first_verdict(sentence) == "right" and _SUBJECT.match(sentence.strip()) is not None
+
+
+def _objects(sentence: str) -> bool:
+    """Return whether a sentence calls something wrong, or restricts the answer with ``but``."""
+    verdict = first_verdict(sentence)
+    return verdict == "wrong" or (verdict != "right" and _OBJECTION.search(sentence) is not None)

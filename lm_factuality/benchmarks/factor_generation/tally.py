@@ -152,9 +152,8 @@ def sum_tallies(rows: Iterable[RowTally]) -> Sums:
         Four sums for each group of rows (true, false, neutral and unscored generations), then the
         number of pairs of completions in which the model is right, and of all pairs (see `Sums`).
     """
-    totals = np.zeros(_NUM_SUMS)
-    for row in rows:
-        totals += row.to_array()
+    # Without rows, all sums are 0.
+    totals = sum((row.to_array() for row in rows), np.zeros(_NUM_SUMS))
     sums: Sums = totals.tolist()
     return sums
 
@@ -289,15 +288,11 @@ def accuracy_bound(sums: Sums, mark: str) -> float:
         A share from 0 to 1. If all generations are neutral, it is 1 or 0, since any accuracy is
         possible.
     """
-    counts = counts_by_group(sums)
-    filled_sums = [
-        *_move_unscored_to_mark(mark, counts[RIGHT]),
-        *_move_unscored_to_mark(mark, counts[WRONG]),
-        # The weighted accuracy does not depend on unsplit rows.
-        *counts[UNSPLIT],
-        # The last two sums count pairs of completions.
-        *sums[-2:],
-    ]
+    filled_sums: list[float] = []
+    for counts in counts_by_group(sums).values():
+        filled_sums += _move_unscored_to_mark(mark, counts)
+    # The last two sums count pairs of completions.
+    filled_sums += sums[-2:]
     accuracy = subset_score(filled_sums, WEIGHTED, ACCURACY)
     if math.isnan(accuracy):
         # All generations are neutral, or no pair has scores.

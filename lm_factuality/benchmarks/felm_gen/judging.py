@@ -309,28 +309,25 @@ def _make_record(doc: Doc, response: str) -> JsonObject:
         ``no_answer`` as well if the model declined to answer.
     """
     problem = why_no_answer(response)
-    no_answer = None
-    unscored = problem
-    # A model that never ends its thinking has no verdict, but it has not declined to answer.
-    if problem not in (None, UNFINISHED):
-        no_answer = problem
-        unscored = f"no answer: {problem}"
     record = {
         "index": doc["index"],
         "domain": doc["domain"],
         "segments": [],
         "errors": None,
-        "no_answer": no_answer,
-        "unscored": unscored,
+        "no_answer": None,
+        "unscored": problem,
         "cut_by": None,
         "cut_refused": None,
         "outputs": [],
     }
-    if problem is not None:
+    if problem is None:
+        # These segments stay if no judge can cut the answer.
+        cut = cut_by_rules(text_to_judge(response))
+        return {**record, **asdict(cut)}
+    # A model that never ends its thinking has no verdict, but it has not declined to answer.
+    if problem == UNFINISHED:
         return record
-    # These segments stay if no judge can cut the answer.
-    cut = cut_by_rules(text_to_judge(response))
-    return {**record, **asdict(cut)}
+    return {**record, "no_answer": problem, "unscored": f"no answer: {problem}"}
 
 
 def _cut_again_by_judge(
