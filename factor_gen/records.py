@@ -166,6 +166,9 @@ class Example:
     draw: Draw = Draw()
     """The attempt that the completion comes from."""
 
+    discarded: Mapping[str, int] = field(default_factory=dict)
+    """How many contradictions the draws had that were not kept, by their ``rejected``."""
+
     model_use: Mapping[str, ModelUse] = field(default_factory=dict)
     """What was asked about the document and counted by a server, by the stage that asked."""
 

@@ -312,22 +312,24 @@ def _better_draw(best: Example | None, latest: Example, settings: BuildSettings)
 
     Returns:
         The better draw. Its ``draw.total`` is the number of sentences that were drawn so far. Its
-        ``lost`` and ``model_use`` are those of all of them.
+        ``lost`` and ``model_use`` are those of all of them, and ``discarded`` counts the
+        contradictions of those that were not kept.
     """
     # A draw that found no sentence left in the document adds none.
     total = 1 if _has_sentence(latest) else 0
     if best is None:
         return replace(latest, draw=replace(latest.draw, total=total))
 
-    # If both lack the same, the earlier one stays: min returns the first.
-    better = min(best, latest, key=lambda example: shortfall(example, settings))
+    # If both lack the same, the earlier one stays.
+    is_better = shortfall(latest, settings) < shortfall(best, settings)
+    kept, dropped = (latest, best) if is_better else (best, latest)
     # The counts are those of all draws, whichever of them is kept.
-    total += best.draw.total
-    lost = Counter(best.lost) + Counter(latest.lost)
+    dropped_candidates = Counter(candidate.rejected for candidate in dropped.candidates)
     return replace(
-        better,
-        draw=replace(better.draw, total=total),
-        lost=dict(lost),
+        kept,
+        draw=replace(kept.draw, total=best.draw.total + total),
+        lost=dict(Counter(best.lost) + Counter(latest.lost)),
+        discarded=dict(Counter(best.discarded) + dropped_candidates),
         model_use=add_model_use(best.model_use, latest.model_use),
     )
 

@@ -33,13 +33,14 @@ _GROUPS = ("type", "generator")
 _CONTEXT_WORDS = 150  # words of the prefix that a reader sees
 
 
-def draw_blind_sheet(targets: Sequence[str], rows: int, seed: int) -> Sheet:
+def draw_blind_sheet(targets: Sequence[str], rows: int, seed: int, run_code: bool = False) -> Sheet:
     """Draw as many rows of each benchmark, and ask about all their contradictions.
 
     Args:
         targets: The benchmarks, as `read_benchmark` takes them.
         rows: How many rows of each are drawn. If one has fewer, that many.
         seed: Decides which rows are drawn, and their order.
+        run_code: Whether the YAML of a task may run code, as in `read_benchmark`.
 
     Raises:
         ConfigError: A benchmark is named twice, or does not exist.
@@ -51,7 +52,7 @@ def draw_blind_sheet(targets: Sequence[str], rows: int, seed: int) -> Sheet:
     sources = []
     fewest = rows
     for number, target in enumerate(targets):
-        units_of_target = list(_read_units(target, number))
+        units_of_target = list(_read_units(target, number, run_code))
         fewest = min(fewest, len(units_of_target))
         units += units_of_target
         path = find_table(target)
@@ -62,15 +63,17 @@ def draw_blind_sheet(targets: Sequence[str], rows: int, seed: int) -> Sheet:
     return make_sheet(pool, fewest * len(targets), (_SOURCE,), seed=seed)
 
 
-def _read_units(target: str, number: int) -> Iterator[Unit]:
+def _read_units(target: str, number: int, run_code: bool) -> Iterator[Unit]:
     """Yield the rows of a benchmark that can be scored, with a question for each contradiction.
 
     Args:
         target: The benchmark.
         number: Its number among the benchmarks of the sheet.
+        run_code: Whether the YAML of a task may run code, as in `read_benchmark`.
     """
-    rows = read_benchmark(target).rows
-    for index, (row, generators) in enumerate(zip(rows, read_generators(target), strict=True)):
+    rows = read_benchmark(target, run_code).rows
+    generators_by_row = read_generators(target, run_code)
+    for index, (row, generators) in enumerate(zip(rows, generators_by_row, strict=True)):
         if row.problem:
             continue
         # Equal names of documents in two benchmarks mean different documents.

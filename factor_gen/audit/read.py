@@ -16,12 +16,14 @@ from lm_factuality.ground.errors import ConfigError, FactualityError
 from lm_factuality.ground.tables import FORMATS
 
 
-def read_benchmark(target: str) -> LoadedData:
+def read_benchmark(target: str, run_code: bool = False) -> LoadedData:
     """Read all rows of a FACTOR benchmark.
 
     Args:
         target: The folder of a build, a table, such as ``my_factor.csv``, the YAML of a task, or
             the name of a task, such as ``wiki_factor``.
+        run_code: Whether to import the Python that the YAML of a task names, and to take templates
+            with loops and methods. Otherwise such a YAML is refused.
 
     Returns:
         The rows. Their locations name the file without its folder.
@@ -30,7 +32,7 @@ def read_benchmark(target: str) -> LoadedData:
         ConfigError: There is no such task, or the file lacks columns.
         DataError: The file is missing, or no row of it can be read.
     """
-    corpus = parse_corpus(_task_config(target))
+    corpus = parse_corpus(_task_config(target, run_code))
     table, provenance = load_table(corpus, corpus.metadata.source)
 
     rows = []
@@ -40,17 +42,18 @@ def read_benchmark(target: str) -> LoadedData:
     return LoadedData(tuple(rows), provenance, table.problems)
 
 
-def read_generators(target: str) -> list[dict[int, str]]:
+def read_generators(target: str, run_code: bool = False) -> list[dict[int, str]]:
     """Read by which generator and rule the contradictions of each row were made.
 
     Args:
         target: The benchmark, as `read_benchmark` takes it.
+        run_code: Whether the YAML of a task may run code, as in `read_benchmark`.
 
     Returns:
         For each row, the generator by the number of the choice, where the true completion is 0:
         ``{1: "rules/number", 2: "llm"}``. Empty if the file does not say.
     """
-    corpus = parse_corpus(_task_config(target))
+    corpus = parse_corpus(_task_config(target, run_code))
     table, _ = load_table(corpus, corpus.metadata.source)
     generators = []
     for record in table.records:
@@ -69,13 +72,14 @@ def find_table(target: str) -> Path:
     return min(path.glob("*.csv"), default=path) if path.is_dir() else path
 
 
-def _task_config(target: str) -> Mapping[str, Any]:
+def _task_config(target: str, run_code: bool) -> Mapping[str, Any]:
     """Return the configuration of the lm_eval task that reads a benchmark.
 
     A file of rows needs no task, so that a configuration is made for it.
 
     Args:
         target: The folder of a build, a file of rows, or the name or the YAML of a task.
+        run_code: Whether the YAML of a task may run code, as in `read_benchmark`.
 
     Returns:
         What the YAML of the task holds, such as its ``class`` and its ``dataset_path``.
@@ -92,10 +96,10 @@ def _task_config(target: str) -> Mapping[str, Any]:
     # lm_eval for them would take seconds.
     if target in all_sources() and target.endswith("_factor"):
         return {"class": "FACTOR", "task": target, "metadata": {"source": target}}
-    return _find_factor_task(target)
+    return _find_factor_task(target, run_code)
 
 
-def _find_factor_task(target: str) -> Mapping[str, Any]:
+def _find_factor_task(target: str, run_code: bool) -> Mapping[str, Any]:
     """Ask lm_eval for the FACTOR task of this name, or in this YAML, and return its configuration.
 
     Raises:
@@ -105,7 +109,7 @@ def _find_factor_task(target: str) -> Mapping[str, Any]:
     # This module imports lm_eval, which takes seconds.
     from lm_factuality.harness.tasks import find_configs
 
-    configs = dict(find_configs(target))
+    configs = dict(find_configs(target, may_import=run_code))
     if len(configs) > 1:
         raise ConfigError(
             f"{target}: stands for {len(configs)} tasks; name one of {', '.join(configs)}"

@@ -12,6 +12,7 @@ from typing import TYPE_CHECKING, Annotated
 
 from typer import Argument, Option
 
+from lm_factuality.ground.command_line import RunCode
 from lm_factuality.ground.console import print_table
 from lm_factuality.ground.errors import BackendDownError, ConfigError
 from lm_factuality.ground.files import write_json
@@ -64,6 +65,7 @@ def audit(
         ),
     ] = False,
     strict: Annotated[bool, Option("--strict", help="Exit with 1 if anything is found.")] = False,
+    run_code: RunCode = False,
 ) -> int:
     """Find out what a FACTOR benchmark gives away.
 
@@ -86,7 +88,7 @@ def audit(
     if types and judge is None:
         raise ConfigError("--types asks a judge: name it by --judge, or leave --types out")
 
-    benchmark = read_benchmark(file)
+    benchmark = read_benchmark(file, run_code)
     audited = audit_rows(benchmark.rows, seed, sample)
     _print_conclusion(audited, file, benchmark.problems)
     if verbose:

@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, Annotated, Literal
 
 from typer import Argument, BadParameter, Option
 
-from factor_gen.records import ERROR_TYPES
+from factor_gen.records import ERROR_TYPES, Refusal
 from lm_factuality.ground.console import format_number, print_table
 
 if TYPE_CHECKING:
@@ -150,15 +150,18 @@ def _print_document_counts(name: str, built: "BuiltBenchmark") -> None:
 
 def _print_candidate_counts(built: "BuiltBenchmark") -> None:
     """Print how many generated contradictions are in rows, and which stage rejected how many."""
+    counts = built.tried.copy()
+    # Nothing rejected the contradictions that are counted by an empty refusal.
+    num_usable = counts.pop(Refusal("", ""), 0)
     rows = []
-    for refusal, count in sorted(built.rejected.items()):
+    for refusal, count in sorted(counts.items()):
         rows.append((refusal.stage, refusal.reason, f"{count:,}"))
     num_chosen = built.chosen.total()
-    num_left = built.candidates - built.rejected.total() - num_chosen
+    num_left = num_usable - num_chosen
     rows.append(("choose", "not needed, or too few for a row", f"{num_left:,}"))
     rows.append(("", "in the rows of the benchmark", f"{num_chosen:,}"))
     print_table(
-        f"What became of {built.candidates:,} contradictions of the sentences that were kept",
+        f"What became of {built.tried.total():,} contradictions of all sentences that were tried",
         ("stage", "reason", "#contradictions"),
         rows,
     )

@@ -8,6 +8,7 @@ from typing import Annotated
 
 from typer import Argument, Option, echo
 
+from lm_factuality.ground.command_line import RunCode
 from lm_factuality.ground.console import print_table
 
 
@@ -41,6 +42,7 @@ def read(
         list[Path] | None,
         Option(metavar="FILE...", help="Report what readers found: their CSV or JSONL files."),
     ] = None,
+    run_code: RunCode = False,
 ) -> None:
     """Have people read contradictions blindly, and report how many are bad.
 
@@ -65,7 +67,7 @@ def read(
             print_table(*table)
         return
 
-    sheet = draw_blind_sheet([build, *(beside or [])], rows, seed)
+    sheet = draw_blind_sheet([build, *(beside or [])], rows, seed, run_code)
     *reader_files, key_file = write_sheet(sheet, name)
     echo(f"Sheet {sheet.key.sheet}: {len(sheet.items)} contradictions")
     for stratum in sheet.key.strata:

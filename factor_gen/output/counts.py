@@ -44,6 +44,9 @@ class BuiltBenchmark:
         # Generated contradictions by error type and generator, and rejected ones by reason.
         self._generated: Counter[tuple[str, str]] = Counter()
         self.rejected: Counter[Refusal] = Counter()
+        # The contradictions of all sentences that were tried, by what rejected them; those that
+        # nothing rejected have an empty refusal.
+        self.tried: Counter[Refusal] = Counter()
         # What each stage asked a model.
         self.model_use: dict[str, ModelUse] = {}
         # Chosen contradictions by error type, and by how doubtful they are (0, 1 or 2).
@@ -59,11 +62,6 @@ class BuiltBenchmark:
     def documents(self) -> int:
         """The number of documents that were counted."""
         return self._documents_by_num_draws.total()
-
-    @property
-    def candidates(self) -> int:
-        """The number of contradictions that were generated, of the sentences that were kept."""
-        return self._generated.total()
 
     @property
     def rows(self) -> int:
@@ -89,8 +87,12 @@ class BuiltBenchmark:
         self._documents_by_num_draws[example.draw.total] += 1
         for candidate in example.candidates:
             self._generated[candidate.type, candidate.generator] += 1
+            refusal = Refusal.parse(candidate.rejected)
+            self.tried[refusal] += 1
             if candidate.rejected:
-                self.rejected[Refusal.parse(candidate.rejected)] += 1
+                self.rejected[refusal] += 1
+        for rejection, count in example.discarded.items():
+            self.tried[Refusal.parse(rejection)] += count
 
         if isinstance(outcome, Example):
             self.unused[outcome.refusal] += 1

@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, Annotated, Literal
 
 from typer import Argument, Option, echo
 
-from lm_factuality.ground.command_line import App
+from lm_factuality.ground.command_line import App, RunCode
 from lm_factuality.ground.console import format_interval, format_number, plural, print_table
 from lm_factuality.ground.suite import configs_folder, tasks_folder
 
@@ -169,14 +169,7 @@ def validate(
         list[str],
         Argument(metavar="PATH|TASK", help="A task YAML, a CSV, JSONL or Parquet file, or a task."),
     ],
-    run_code: Annotated[
-        bool,
-        Option(
-            "--run-code",
-            help="Import the Python files that a YAML names, and take templates with loops and"
-            " methods (default: refuse the YAML). Use it only if you trust who wrote them.",
-        ),
-    ] = False,
+    run_code: RunCode = False,
     data_dir: Annotated[
         str | None,
         Option(help="Folder with the published files (default: they are downloaded)."),

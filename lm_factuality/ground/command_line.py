@@ -102,6 +102,16 @@ def _show_version(context: typer.Context, is_requested: bool) -> None:
         raise typer.Exit
 
 
+RunCode = Annotated[
+    bool,
+    typer.Option(
+        "--run-code",
+        help="Import the Python files that a YAML names, and take templates with loops and"
+        " methods (default: refuse the YAML). Use it only if you trust who wrote them.",
+    ),
+]
+"""The option ``--run-code`` of the commands that read the YAML of a task."""
+
 Version = Annotated[
     bool,
     typer.Option("--version", callback=_show_version, is_eager=True, help="Show the version."),

@@ -127,6 +127,32 @@ def test_a_target_that_cannot_be_audited_is_refused(
     assert message in capsys.readouterr().err
 
 
+@pytest.fixture
+def task_with_a_loop(table: Path) -> Path:
+    """Return the YAML of a task on the table, whose template has a loop."""
+    path = table.with_name("looped.yaml")
+    config = {
+        "include": str(TASKS / "factor" / "_factor.yaml"),
+        "task": "looped",
+        "dataset_path": str(table),
+        "task_alias": "{% for digit in [1] %}{{ digit }}{% endfor %}",
+    }
+    path.write_text(yaml.safe_dump(config), encoding="utf-8")
+    return path
+
+
+def test_a_task_that_may_run_code_is_refused_with_the_option_that_allows_it(
+    task_with_a_loop: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    assert main(["audit", str(task_with_a_loop)]) == 1
+
+    assert "add --run-code" in capsys.readouterr().err
+
+
+def test_a_task_that_may_run_code_is_audited_with_the_option(task_with_a_loop: Path) -> None:
+    assert main(["audit", str(task_with_a_loop), "--sample", "20", "--run-code"]) == 0
+
+
 def test_a_folder_is_refused(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     assert main(["audit", str(tmp_path)]) == 1
 

@@ -199,6 +199,35 @@ def test_a_build_prints_which_stage_rejected_how_many_contradictions(
     assert ["in", "the", "rows", "of", "the", "benchmark", "9"] in strict_build
 
 
+class WastefulDrawsStage(TinyStage):
+    """A filter that rejects all contradictions of the first sentence of each document."""
+
+    def _one(self, example: Example) -> Example:
+        candidates = []
+        for candidate in example.candidates:
+            rejected = "too bold" if example.draw.number == 1 else ""
+            candidates.append(replace(candidate, rejected=rejected))
+        return replace(example, candidates=tuple(candidates))
+
+
+def test_a_build_prints_the_contradictions_of_sentences_that_were_not_kept(
+    tmp_path: Path,
+    open_build_with: Callable[[OpenStage], None],
+    capsys: pytest.CaptureFixture[str],
+) -> None:
+    def open_stage(settings: BuildSettings, name: str) -> Stage:
+        is_filter = name == "filter"
+        return WastefulDrawsStage(name, settings.seed) if is_filter else open_tiny(settings, name)
+
+    open_build_with(open_stage)
+
+    run_build(write_corpus(tmp_path, documents=3), tmp_path / "out")
+
+    lines = [line.split() for line in capsys.readouterr().out.splitlines()]
+    assert ["filter", "too", "bold", "12"] in lines
+    assert ["in", "the", "rows", "of", "the", "benchmark", "9"] in lines
+
+
 def test_a_build_prints_the_share_of_each_error_type(strict_build: list[list[str]]) -> None:
     [predicate_line] = [words for words in strict_build if words[:1] == ["predicate"]]
 

@@ -324,6 +324,8 @@ def test_the_best_draw_of_each_document_is_kept_with_the_counts_of_all() -> None
     assert number_of_best_draw == {"a": 2, "b": 1, "c": 2, "d": 1}
     assert number_of_draws == {"a": 2, "b": 3, "c": 2, "d": 0}
     assert dict(best["a"].lost) == {"no change": 3, "other": 1}
+    # The first two draws of "a" had two and three contradictions, which no stage rejected.
+    assert [best[doc_id].discarded for doc_id in "ab"] == [{"": 2}, {"": 6}]
     assert best["d"].unused == "select: too short"
 
 
