@@ -695,28 +695,35 @@ def _read_samples_files(
 ) -> list[_Part]:
     """Read the samples of each task in a folder of lm_eval's results.
 
+    Args:
+        folder: The folder.
+        paths: The samples files in it.
+        columns: The names of fields of the documents, for ``question`` and ``id``.
+
+    Returns:
+        The answers and problems. If there are several tasks, an id begins with that of its task,
+        as in ``felm/7``.
+
     Raises:
         DataError: There are samples of several runs of one task.
     """
-    paths_by_task: dict[str, list[Path]] = {}
+    paths_by_task: defaultdict[str, list[Path]] = defaultdict(list)
     for path in paths:
         # The name ends with the date of the run: samples_felm_2026-01-31T10-00-00.5.jsonl.
         task = re.sub(r"_\d{4}-\d\d-\d\dT.*", "", path.stem.removeprefix("samples_"))
-        paths_by_task.setdefault(task, []).append(path)
-    repeated = [task_paths for task_paths in paths_by_task.values() if len(task_paths) > 1]
-    if repeated:
-        names = [path.relative_to(folder).as_posix() for path in repeated[0]]
-        raise DataError(f"{folder}: samples of several runs; name one file: {listed(names)}")
+        paths_by_task[task].append(path)
 
     parts: list[_Part] = []
-    for task, (path,) in paths_by_task.items():
+    for task, task_paths in paths_by_task.items():
+        names = [path.relative_to(folder).as_posix() for path in task_paths]
+        if len(names) > 1:
+            raise DataError(f"{folder}: samples of several runs; name one file: {listed(names)}")
         prefix = f"{task}/" if len(paths_by_task) > 1 else ""
-        name = path.relative_to(folder).as_posix()
         try:
-            parts += _sample_answers(path, name, columns, prefix)
+            parts += _sample_answers(task_paths[0], names[0], columns, prefix)
         except DataError as error:
             # Tasks that score continuations have no answers, and other tasks may have.
-            parts.append(AnswerProblem(name, str(error).removeprefix(f"{name}: ")))
+            parts.append(AnswerProblem(names[0], str(error).removeprefix(f"{names[0]}: ")))
     return parts
 
 
@@ -748,9 +755,10 @@ def _sample_answers(path: Path, name: str, columns: Mapping[str, str], prefix: s
         if not _is_sample(sample):
             parts.append(AnswerProblem(location, "no sample of lm_eval, which has doc and resps"))
             continue
-        first_sample = first_sample or sample
-        # A task with several filters writes each sample once for each of them.
-        if sample.get("filter") != first_sample.get("filter"):
+        # A task with several filters writes each sample once per filter. The first filter counts.
+        if first_sample is None:
+            first_sample = sample
+        elif sample.get("filter") != first_sample.get("filter"):
             continue
         if not _is_generated(sample):
             raise DataError(f"{name}: the task scores continuations, expected generated answers")

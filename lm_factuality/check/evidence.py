@@ -124,23 +124,32 @@ def _nearest_passages(
 ) -> FoundEvidence:
     """Return the passages of a claim's search results that are nearest to it.
 
-    If some queries failed, what the others found is enough. If they found nothing, the claim has
-    the first problem as its reason, because nobody knows what the failed ones would have found.
+    Args:
+        claim: The claim.
+        queries: The queries about it.
+        report: The results of all queries, and the problems of those that failed.
+        count: The largest number of passages.
+
+    Returns:
+        The passages. If there are none and a query failed, the reason of the first failure instead,
+        since nobody knows what that query would have found.
     """
+    problem = ""
+    # The keys are the passages in order, without repetitions.
     passages: dict[Evidence, None] = {}
-    problems = []
     for query in queries:
         if query in report.problems:
-            problems.append(report.problems[query].reason)
+            problem = problem or report.problems[query].reason
             continue
         for result in report.results.get(query, ()):
             for text in cut_into_passages(result.text):
                 passages[Evidence(result.url, result.title, text)] = None
     if not passages:
-        return FoundEvidence(problem=problems[0] if problems else "")
+        return FoundEvidence(problem=problem)
 
     candidates = list(passages)
-    ranking = Searcher.from_texts([passage.passage for passage in candidates]).rank(claim, count)
+    searcher = Searcher.from_texts([passage.passage for passage in candidates])
+    ranking = searcher.rank(claim, count)
     return FoundEvidence(
         tuple(candidates[number] for number, _ in ranking), tuple(score for _, score in ranking)
     )

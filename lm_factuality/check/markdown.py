@@ -162,10 +162,13 @@ class _Reader:
         elif node.type == "table":
             yield from self._rows(node, depth)
         else:
-            is_list = node.type in ("bullet_list", "ordered_list")
-            for number, child in enumerate(node.children):
-                is_first = number == 0 and (node.type == "list_item" or opens_item)
-                yield from self.blocks(child, depth + is_list, is_first)
+            if node.type in ("bullet_list", "ordered_list"):
+                depth += 1
+            opens_item = opens_item or node.type == "list_item"
+            for child in node.children:
+                yield from self.blocks(child, depth, opens_item)
+                # Only the first child opens the item.
+                opens_item = False
 
     def _heading(self, node: SyntaxTreeNode, depth: int, opens_item: bool) -> Iterator[Block]:
         """Yield a heading, or the paragraph that a line of dashes makes look like a heading."""
@@ -192,7 +195,16 @@ class _Reader:
                 opens_item = False
 
     def _rows(self, table: SyntaxTreeNode, depth: int) -> Iterator[Block]:
-        """Yield the rows of a table below its header. The place of a row is its whole line."""
+        """Yield the rows of a table below its header.
+
+        Args:
+            table: The node of the table.
+            depth: The number of lists that it is in.
+
+        Yields:
+            A block for each row. Its text is the whole line, such as ``| Oslo | 1048 |``, and its
+            cells are ``Oslo`` and ``1048``.
+        """
         header: tuple[str, ...] = ()
         for row in table.walk():
             if row.type != "tr":
@@ -202,10 +214,10 @@ class _Reader:
             if not header:
                 header = cells
                 continue
-            number = row.map[0] if row.map else 0
-            line = self._lines[number]
+            line_number = row.map[0] if row.map else 0
+            line = self._lines[line_number]
             text = line.strip()
-            start = self._starts[number] + line.index(text)
+            start = self._starts[line_number] + line.index(text)
             plain = PlainText(text, range(start, start + len(text)))
             yield Block("row", plain, depth, header=header, cells=cells)
 

@@ -130,7 +130,8 @@ class _Axis:
         smallest_step = (self.high - self.low) / _MOST_TICKS
         power = 10.0 ** math.floor(math.log10(smallest_step))
         step = min(power * factor for factor in (1, 2, 5, 10) if power * factor >= smallest_step)
-        first, last = math.ceil(self.low / step), math.floor(self.high / step)
+        first = math.ceil(self.low / step)
+        last = math.floor(self.high / step)
         return [number * step for number in range(first, last + 1)]
 
     def _logarithmic_ticks(self) -> list[float]:
@@ -309,7 +310,8 @@ def dots(
         # The mark of a score of 0 would otherwise cover the end of a label.
         texts.append(_Text(x_axis.start - 8, y_axis.position(number) + _CENTRED, label, "end"))
         for baseline in baselines[number]:
-            upper, lower = y_axis.position(number - 0.45), y_axis.position(number + 0.45)
+            upper = y_axis.position(number - 0.45)
+            lower = y_axis.position(number + 0.45)
             baseline_lines += f"M{x_axis.position(baseline):.1f} {upper:.1f}V{lower:.1f}"
     drawing = _draw(
         title,
@@ -389,14 +391,16 @@ def _place_series(
     positions = []
     intervals = ""
     for point in points:
-        x, y = x_axis.position(point.x.value), y_axis.position(point.y.value)
+        x = x_axis.position(point.x.value)
+        y = y_axis.position(point.y.value)
         positions.append((x, y))
+        # In an SVG path, M moves to a point, and H and V draw a line to the right and upwards.
         if point.x.low is not None and point.x.high is not None:
-            left, right = x_axis.position(point.x.low), x_axis.position(point.x.high)
-            intervals += f"M{left:.1f} {y:.1f}H{right:.1f}"
+            right = x_axis.position(point.x.high)
+            intervals += f"M{x_axis.position(point.x.low):.1f} {y:.1f}H{right:.1f}"
         if point.y.low is not None and point.y.high is not None:
-            lower, upper = y_axis.position(point.y.low), y_axis.position(point.y.high)
-            intervals += f"M{x:.1f} {lower:.1f}V{upper:.1f}"
+            top = y_axis.position(point.y.high)
+            intervals += f"M{x:.1f} {y_axis.position(point.y.low):.1f}V{top:.1f}"
     return _Series(number, positions, intervals, has_line)
 
 
@@ -404,9 +408,10 @@ def _x_axis_around(points: Sequence[Point], is_logarithmic: bool) -> _Axis:
     """Return the x axis of a scatter plot, with a margin for the labels of the outermost points."""
     ends = [end for point in points for end in (point.x.value, point.x.low, point.x.high)]
     values = [end for end in ends if end is not None]
-    low, high = min(values), max(values)
-    # The labels of the y axis stand on its left.
-    start, end = 44.0, _WIDTH - _EDGE
+    low = min(values)
+    high = max(values)
+    start = 44.0  # with room for the labels of the y axis to the left
+    end = _WIDTH - _EDGE
     if is_logarithmic:
         # An axis from 1 to 2.56 or more has at least one of the ticks 1, 2 and 5.
         factor = max((high / low) ** _MARGIN, 1.6)
@@ -455,8 +460,8 @@ def _lay_out_legend(names: Sequence[str]) -> list[_LegendEntry]:
     for number, label in enumerate(labels):
         row, column = divmod(number, num_columns)
         series_number = None if names[number] == BASELINE else number
-        x, y = left + column * column_width + 8, _LINE * (row + 1)
-        entries.append(_LegendEntry(label, x, y, series_number))
+        x = left + column * column_width + 8
+        entries.append(_LegendEntry(label, x, _LINE * (row + 1), series_number))
     return entries
 
 
