@@ -7,7 +7,8 @@ are computed from the resulting matrix.
 import math
 from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
-from itertools import chain
+from itertools import chain, groupby
+from operator import attrgetter
 from statistics import multimode
 from typing import Annotated, Any, Literal, NamedTuple, TypeAlias, TypeVar
 
@@ -268,19 +269,22 @@ def tells_contradictions(judge: Judge) -> bool:
     return capabilities.tells_contradictions and judge.config.verdicts != "logprobs"
 
 
-def judge_own_pages_first(
-    judge: Judge, pairs: Mapping[PairKey, FactPair], own_keys: Collection[PairKey], folder: str
+def judge_linked_pages_first(
+    judge: Judge, pairs: Mapping[PairKey, FactPair], linked_keys: Collection[PairKey], folder: str
 ) -> dict[PairKey, Judgement]:
-    """Verify facts by the page of their individual, and by other pages if that does not support it.
+    """Verify each fact by its linked page, and by other pages if that one does not support it.
 
-    FActScore asks whether any page supports a fact, so one page that does is enough. A language
-    model is asked about all facts and pages of a response in one question. If they do not fit, it
-    is asked about the pages of individuals, and then about the facts that these do not support.
+    The linked page of a fact is the page that describes the individual whom the fact is about.
+    FActScore asks whether any page supports a fact, so one page that does is enough.
+
+    A language model is asked about all facts and pages of a response in one question. If they do
+    not fit into one, it is asked about the linked pages first, and then about the other pages for
+    the facts that are still unsupported.
 
     Args:
         judge: The judge.
         pairs: All pairs of facts and pages.
-        own_keys: The keys of those pairs whose page describes the individual of the fact.
+        linked_keys: The keys of those pairs whose page is the linked page of the fact.
         folder: The folder of the prompts about single facts.
 
     Returns:
@@ -288,27 +292,30 @@ def judge_own_pages_first(
     """
     judgements = _preset_judgements(pairs)
     if reads_pages(judge):
-        first_pairs = _pairs_to_ask_first(judge, _open_pairs(pairs, judgements, own_keys), own_keys)
-        judgements |= _judge_pages(judge, first_pairs, own_keys)
-        judgements |= _judge_pages(judge, _open_pairs(pairs, judgements, own_keys), own_keys)
+        first_pairs = _pairs_to_ask_first(
+            judge, _open_pairs(pairs, judgements, linked_keys), linked_keys
+        )
+        judgements |= _judge_pages(judge, first_pairs, linked_keys)
+        judgements |= _judge_pages(judge, _open_pairs(pairs, judgements, linked_keys), linked_keys)
 
     # Other judges are asked about single facts. So is a language model about those that its
     # replies leave out.
-    open_pairs = _open_pairs(pairs, judgements, own_keys)
-    own_pairs = {key: pair for key, pair in open_pairs.items() if key in own_keys}
+    open_pairs = _open_pairs(pairs, judgements, linked_keys)
+    linked_pairs = {key: pair for key, pair in open_pairs.items() if key in linked_keys}
     ask = judge_pairs_singly if reads_pages(judge) else judge_pairs
-    judgements |= ask(judge, own_pairs, folder)
-    return judgements | ask(judge, _open_pairs(pairs, judgements, own_keys), folder)
+    judgements |= ask(judge, linked_pairs, folder)
+    return judgements | ask(judge, _open_pairs(pairs, judgements, linked_keys), folder)
 
 
 def _open_pairs(
     pairs: Mapping[PairKey, FactPair],
     judgements: Mapping[PairKey, Judgement],
-    own_keys: Collection[PairKey],
+    linked_keys: Collection[PairKey],
 ) -> dict[PairKey, FactPair]:
-    """Return the pairs that have to be judged yet.
+    """Return the pairs that still have to be judged.
 
-    D-FActScore needs all own pairs, and FActScore all pairs of a fact that no page supports.
+    D-FActScore needs the judgement of every fact by its linked page. FActScore needs the judgements
+    by all pages, but only as long as none supports the fact.
     """
     supported_facts = {
         (key.response, key.fact)
@@ -317,7 +324,7 @@ def _open_pairs(
     }
     open_pairs = {}
     for key, pair in pairs.items():
-        is_needed = key in own_keys or (key.response, key.fact) not in supported_facts
+        is_needed = key in linked_keys or (key.response, key.fact) not in supported_facts
         if is_needed and key not in judgements:
             open_pairs[key] = pair
     return open_pairs
@@ -325,20 +332,18 @@ def _open_pairs(
 
 def _keys_by_response(pairs: Mapping[PairKey, FactPair]) -> list[list[PairKey]]:
     """Return the keys of the pairs of each response."""
-    keys_by_response: dict[int, list[PairKey]] = {}
-    for key in pairs:
-        keys_by_response.setdefault(key.response, []).append(key)
-    return list(keys_by_response.values())
+    # The pairs of a response follow each other.
+    return [list(keys) for _, keys in groupby(pairs, attrgetter("response"))]
 
 
 def _pairs_to_ask_first(
-    judge: Judge, pairs: Mapping[PairKey, FactPair], own_keys: Collection[PairKey]
+    judge: Judge, pairs: Mapping[PairKey, FactPair], linked_keys: Collection[PairKey]
 ) -> dict[PairKey, FactPair]:
-    """Return all pairs of the responses that fit into one question, and the own pairs of others."""
+    """Return all pairs of a response if they fit into one question, else those of linked pages."""
     first_pairs = {}
     for keys in _keys_by_response(pairs):
         fits = _fit_one_question(judge, [pairs[key] for key in keys])
-        first_pairs.update({key: pairs[key] for key in keys if fits or key in own_keys})
+        first_pairs.update({key: pairs[key] for key in keys if fits or key in linked_keys})
     return first_pairs
 
 
@@ -353,14 +358,14 @@ def _fit_one_question(judge: Judge, pairs: Sequence[FactPair]) -> bool:
 
 
 def _judge_pages(
-    judge: Judge, pairs: Mapping[PairKey, FactPair], own_keys: Collection[PairKey]
+    judge: Judge, pairs: Mapping[PairKey, FactPair], linked_keys: Collection[PairKey]
 ) -> dict[PairKey, Judgement]:
     """Ask one question about the pairs of each response, or one per page if they do not fit.
 
     Args:
         judge: The judge.
         pairs: The pairs to judge.
-        own_keys: The keys of those pairs whose page describes the individual of the fact.
+        linked_keys: The keys of those pairs whose page is the linked page of the fact.
 
     Returns:
         The judgements. Once a page supports a fact, the fact has none by pages after it. Facts that
@@ -372,7 +377,7 @@ def _judge_pages(
         groups = [keys]
         if not _fit_one_question(judge, [pairs[key] for key in keys]):
             groups = split_by_page(keys, lambda key: key.entity, max_claims)
-        questions += [_question_about_pages(group, pairs, own_keys) for group in groups]
+        questions += [_question_about_pages(group, pairs, linked_keys) for group in groups]
 
     judgements: dict[PairKey, Judgement] = {}
     for answer in ask_by_page(
@@ -380,93 +385,106 @@ def _judge_pages(
     ):
         pages = answer.subject["pages"]
         page_numbers = {page["title"]: number for number, page in enumerate(pages, start=1)}
-        own_page = next((page_numbers[key.entity] for key in answer.key if key in own_keys), None)
+        linked_pages = [page_numbers[key.entity] for key in answer.key if key in linked_keys]
+        linked_page = linked_pages[0] if linked_pages else None
         for key in answer.key:
             page = page_numbers[key.entity]
-            votes = [_judgement_by_page(sample, page, own_page) for sample in answer.verdicts]
-            samples = [vote for vote in votes if vote is not None]
+            judged_samples = []
+            for verdict in answer.verdicts:
+                judgement = _judgement_by_page(verdict, page, linked_page)
+                if judgement is not None:
+                    judged_samples.append(judgement)
             # If most samples say that the page is not needed, the others do not decide about it.
-            if len(samples) > len(votes) / 2:
+            if len(judged_samples) > len(answer.verdicts) / 2:
                 evidence = tuple(pages[page - 1]["evidence"])
-                judgements[key] = majority_judgement(evidence, samples)
+                judgements[key] = majority_judgement(evidence, judged_samples)
     return judgements
 
 
 def _judgement_by_page(
-    verdict: NumberedFactOfPages, page: int, own_page: int | None
+    verdict: NumberedFactOfPages, page: int, linked_page: int | None
 ) -> Judgement | None:
     """Return what a reply about several pages says of a fact and one of the pages.
 
+    Example:
+        With the linked page 1, the verdict "contradicted" with page 2 means that page 1 contradicts
+        the fact and page 2 supports it. It says nothing of page 3, which was not needed.
+
     Args:
-        verdict: The verdict on the fact.
-        page: The number of the page.
-        own_page: The number of the page of the fact's individual. None if it is not in the
-            question.
+        verdict: The verdict of the linked page, and the number of another page that supports the
+            fact. A fact without a linked page has the verdict of all pages.
+        page: The number of the page to judge by, counted from 1.
+        linked_page: The number of the fact's linked page. None if it is not in the question.
 
     Returns:
         The judgement. None if another page supports the fact, so that this one was not needed.
     """
-    if page == own_page:
+    if page == linked_page:
         return _to_judgement(verdict.verdict, verdict.reason)
-    is_supported_by_own_page = own_page is not None and verdict.verdict == SUPPORTED
-    if is_supported_by_own_page or verdict.page not in (None, page):
+    if linked_page is not None and verdict.verdict == SUPPORTED:
         return None
     if verdict.page == page:
         return _to_judgement(SUPPORTED, verdict.reason)
-    # Only the page of its individual can contradict a fact.
+    if verdict.page is not None:
+        return None
+    # No page supports the fact. Only the linked page can contradict it.
     is_irrelevant = verdict.verdict == "irrelevant"
     return _to_judgement("irrelevant" if is_irrelevant else "not_found", verdict.reason)
 
 
 def _question_about_pages(
-    keys: Sequence[PairKey], pairs: Mapping[PairKey, FactPair], own_keys: Collection[PairKey]
+    keys: Sequence[PairKey], pairs: Mapping[PairKey, FactPair], linked_keys: Collection[PairKey]
 ) -> PageQuestion[tuple[PairKey, ...]]:
-    """Make the question whether pages support facts. It shows facts and passages once.
+    """Make the question whether pages support facts, which shows each fact and passage once.
+
+    The prompt shows each fact below its linked page, and facts without one at the end. Facts are
+    numbered from 1 in this order.
 
     Args:
         keys: The keys of the pairs to ask about, of one response.
         pairs: The pairs.
-        own_keys: The keys of those pairs whose page describes the individual of the fact.
+        linked_keys: The keys of those pairs whose page is the linked page of the fact.
 
     Returns:
-        The question, with the keys of the pairs of each fact. A page in its subject has the numbers
-        of its own facts, and ``facts_of_no_page`` are the numbers of the others.
+        The question, with the keys of the pairs of each fact. Its subject has the ``pages``, each
+        with the numbers of the facts below it, and under ``facts_of_no_page`` the numbers of the
+        facts without a linked page.
     """
     keys_by_fact: dict[str, list[PairKey]] = {}
-    own_title: dict[str, str] = {}
-    facts_by_title: dict[str, list[str]] = {}
+    linked_titles: dict[str, str] = {}
     for key in keys:
         keys_by_fact.setdefault(key.fact, []).append(key)
-        facts_by_title.setdefault(key.entity, [])
-        if key in own_keys:
-            own_title.setdefault(key.fact, key.entity)
-    other_facts: list[str] = []
-    for fact in keys_by_fact:
-        page_facts = facts_by_title[own_title[fact]] if fact in own_title else other_facts
-        page_facts.append(fact)
+        if key in linked_keys:
+            linked_titles.setdefault(key.fact, key.entity)
 
-    # Facts are numbered in the order in which the prompt shows them.
-    ordered_facts = [*chain.from_iterable(facts_by_title.values()), *other_facts]
-    numbers = {fact: number for number, fact in enumerate(ordered_facts, start=1)}
+    titles = list(dict.fromkeys(key.entity for key in keys))
+    title_order = [*titles, None]
+    # Facts below the same page keep their order, since sorting is stable.
+    facts = sorted(keys_by_fact, key=lambda fact: title_order.index(linked_titles.get(fact)))
+
+    def fact_numbers(title: str | None) -> list[int]:
+        """Return the numbers of the facts whose linked page has this title."""
+        return [number for number, fact in enumerate(facts, 1) if linked_titles.get(fact) == title]
+
     pages = []
-    for title, page_facts in facts_by_title.items():
+    for title in titles:
         passages = chain.from_iterable(pairs[key].evidence for key in keys if key.entity == title)
         evidence = list(dict.fromkeys(passages))
         page = {
             "title": title,
             "evidence": evidence,
             "passages": without_repeated_beginning(title, evidence),
-            "facts": [numbers[fact] for fact in page_facts],
+            "facts": fact_numbers(title),
         }
         pages.append(page)
     subject = page_subject(
-        ordered_facts,
+        facts,
         [],
         pages=pages,
-        facts_of_no_page=[numbers[fact] for fact in other_facts],
+        facts_of_no_page=fact_numbers(None),
         **pairs[keys[0]].prompt_variables,
     )
-    return PageQuestion([tuple(keys_by_fact[fact]) for fact in ordered_facts], subject)
+    return PageQuestion([tuple(keys_by_fact[fact]) for fact in facts], subject)
 
 
 def without_repeated_beginning(title: str, passages: Sequence[str]) -> list[str]:
@@ -483,15 +501,18 @@ def without_repeated_beginning(title: str, passages: Sequence[str]) -> list[str]
         title: The title of the page.
         passages: The passages that are shown together.
     """
-    if not title or not any(passage.startswith(title) for passage in passages):
+    # A page without a title has no beginning that could be recognised.
+    if not title:
         return list(passages)
     shortened = []
     for passage in passages:
-        own, found_title, repeated = passage.rpartition(title)
-        is_filled_up = own.strip() and any(
-            other != passage and other.startswith(found_title + repeated) for other in passages
+        text, last_title, rest = passage.rpartition(title)
+        text = text.strip()
+        repeats_beginning = text and any(
+            page_start != passage and page_start.startswith(last_title + rest)
+            for page_start in passages
         )
-        shortened.append(own.strip() if is_filled_up else passage)
+        shortened.append(text if repeats_beginning else passage)
     return shortened
 
 
@@ -507,23 +528,24 @@ def problem_with_pages(reply: FactsOfPages, subject: Mapping[str, Any]) -> str:
     """
     pages = subject["pages"]
     for verdict in reply.verdicts:
-        own_pages = [
-            number for number, page in enumerate(pages, 1) if verdict.number in page["facts"]
-        ]
-        is_supported = verdict.verdict == SUPPORTED
-        # If its own page supports a fact, it does not matter which other page does.
-        if is_supported and own_pages:
-            continue
-        possible_pages = set(range(1, len(pages) + 1)).difference(own_pages)
-        names_no_page = verdict.page is None and not is_supported
-        # It stands under no page, so "contradicted, page 1" does not say what the page does.
-        is_unclear = not own_pages and not is_supported and verdict.page is not None
-        if is_unclear or (not names_no_page and verdict.page not in possible_pages):
-            page = "null" if verdict.page is None else verdict.page
-            whose = ", its own" if verdict.page in own_pages else ""
+        numbers = range(1, len(pages) + 1)
+        linked_pages = [n for n in numbers if verdict.number in pages[n - 1]["facts"]]
+        allowed: set[int | None] = set(numbers).difference(linked_pages)
+        if verdict.verdict == SUPPORTED:
+            # If the linked page supports a fact, it does not matter which other page does.
+            if linked_pages:
+                continue
+        elif linked_pages:
+            allowed.add(None)
+        else:
+            # Without a linked page, "contradicted, page 1" does not say what page 1 does.
+            allowed = {None}
+        if verdict.page not in allowed:
+            page_text = "null" if verdict.page is None else verdict.page
+            whose = ", its own" if verdict.page in linked_pages else ""
             return (
-                f"fact {verdict.number} is {verdict.verdict}, with page {page} of {len(pages)}"
-                f"{whose}"
+                f"fact {verdict.number} is {verdict.verdict}, with page {page_text} of"
+                f" {len(pages)}{whose}"
             )
     return check_claim_numbers(reply, subject)
 

@@ -41,7 +41,7 @@ from lm_factuality.benchmarks.biographies.matrix import (
     PAGES_PROMPT,
     FactPair,
     PairKey,
-    judge_own_pages_first,
+    judge_linked_pages_first,
     judge_pairs,
     pair_facts_with_pages,
     tells_contradictions,
@@ -436,15 +436,15 @@ class AmbigBio(JudgedMethod):
             judgements = judge_pairs(judge, pairs, self.folder, by_page=is_joint)
             return _add_matrices(biographies, judgements)
 
-        own_keys = _keys_of_linked_pages(biographies)
-        judgements = judge_own_pages_first(judge, pairs, own_keys, self.folder)
+        linked_keys = _keys_of_linked_pages(biographies)
+        judgements = judge_linked_pages_first(judge, pairs, linked_keys, self.folder)
         verified = _add_matrices(biographies, judgements)
         # The facts of an individual without a page are linked to one by their support. All of them
         # are then asked about that page.
         keys_after_linking = _keys_of_linked_pages([self.link(judged) for judged in verified])
-        if keys_after_linking == own_keys:
+        if keys_after_linking == linked_keys:
             return verified
-        judgements = judge_own_pages_first(judge, pairs, keys_after_linking, self.folder)
+        judgements = judge_linked_pages_first(judge, pairs, keys_after_linking, self.folder)
         return _add_matrices(biographies, judgements)
 
     def pairs_by_key(self, biographies: Sequence[JudgedBiography]) -> dict[PairKey, FactPair]:

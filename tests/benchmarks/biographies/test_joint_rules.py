@@ -13,7 +13,7 @@ from lm_factuality.benchmarks.biographies.matrix import (
     PROMPT_FOLDER,
     FactPair,
     PairKey,
-    judge_own_pages_first,
+    judge_linked_pages_first,
 )
 from lm_factuality.benchmarks.biographies.method import AmbigBio
 from lm_factuality.benchmarks.biographies.types import GeneratedText, RetrievedPassage
@@ -46,7 +46,7 @@ def verify(case, judge):
     for fact in case["verdicts"]:
         pair = FactPair(fact, case["page"], tuple(case["passages"]))
         pairs[PairKey(0, fact, case["page"])] = pair
-    judgements = judge_own_pages_first(judge, pairs, pairs.keys(), PROMPT_FOLDER)
+    judgements = judge_linked_pages_first(judge, pairs, pairs.keys(), PROMPT_FOLDER)
     return {key.fact: judgement for key, judgement in judgements.items()}
 
 
