@@ -15,6 +15,7 @@ from dataclasses import dataclass, replace
 from functools import partial
 from itertools import combinations
 from pathlib import Path
+from statistics import mode
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -168,18 +169,18 @@ def compare_facts(judged: JudgedBiography, released: Sequence[str]) -> list[Deci
         return [_no_decision(judged.problem or "taken for an abstention")]
     facts = [fact.text for fact in judged.facts]
     matches = match_facts(facts, released, judged.generation.name)
-    # There are no true negatives: nobody lists the facts that a text does not state.
-    outcomes = [(facts[fact], True, True) for fact in matches]
-    outcomes += [(text, True, False) for fact, text in enumerate(facts) if fact not in matches]
     matched_released = set(matches.values())
-    outcomes += [
-        (text, False, True) for fact, text in enumerate(released) if fact not in matched_released
-    ]
-    words = {True: "a fact", False: "no such fact"}
+    in_both = [facts[fact] for fact in matches]
+    in_judged = [text for fact, text in enumerate(facts) if fact not in matches]
+    in_released = [text for fact, text in enumerate(released) if fact not in matched_released]
+
+    yes, no = "a fact", "no such fact"
     response = (("Response", judged.generation.output),)
+    # There are no true negatives: nobody lists the facts that a text does not state.
     return [
-        Decision(in_judged, in_released, text, words[in_judged], words[in_released], "", response)
-        for text, in_judged, in_released in outcomes
+        *(Decision(True, True, text, yes, yes, evidence=response) for text in in_both),
+        *(Decision(True, False, text, yes, no, evidence=response) for text in in_judged),
+        *(Decision(False, True, text, no, yes, evidence=response) for text in in_released),
     ]
 
 
@@ -272,7 +273,8 @@ def compare_groups(
     released_group = _group_by_fact(released)
     words = {True: "one individual", False: "two individuals"}
     # The joint method does not find all released facts.
-    for first, second in combinations(filter(judged_group.__contains__, released_group), 2):
+    facts = [fact for fact in released_group if fact in judged_group]
+    for first, second in combinations(facts, 2):
         is_one = judged_group[first] == judged_group[second]
         is_released_as_one = released_group[first] == released_group[second]
         yield Decision(
@@ -364,31 +366,35 @@ def _group_jointly(judge: Judge, biographies: Sequence[JudgedBiography]) -> list
 
 
 def _link_jointly(judge: Judge, biographies: Sequence[JudgedBiography]) -> list[JudgedBiography]:
-    """Ask a judge the joint question, and take for each released group the page that it named.
+    """Ask a judge the joint question, and link each released group to the page that it named.
 
-    It is the page of most facts that the judge found in the sentences of the group.
+    The judge takes the response apart into facts of its own, and names a page for each. A released
+    group is linked to the page of most facts that the judge found in the sentences of the group.
 
     Args:
         judge: The judge.
         biographies: The responses with their released facts and groups.
+
+    Returns:
+        The responses with these links. All facts are unscored if the judge's reply is unusable.
     """
     linked = []
     for released, judged in zip(biographies, _take_apart(judge, biographies), strict=True):
-        pages_by_sentence: dict[int, Counter[int | None]] = defaultdict(Counter)
+        if judged.problem is not None:
+            row = (Judgement(UNSCORED, None, judged.problem),) * len(released.entities)
+            no_links = (None,) * len(released.groups)
+            unscored_matrix = (row,) * len(released.facts)
+            linked.append(replace(released, matrix=unscored_matrix, links=no_links))
+            continue
+        pages_by_sentence: dict[int, list[int | None]] = defaultdict(list)
         for fact, page in linked_entity_by_fact(judged).items():
-            pages_by_sentence[judged.facts[fact].sentence][page] += 1
+            pages_by_sentence[judged.facts[fact].sentence].append(page)
         links = []
         for group in released.groups:
-            pages: Counter[int | None] = Counter()
-            for sentence in {released.facts[fact].sentence for fact in group}:
-                pages += pages_by_sentence[sentence]
-            links.append(pages.most_common(1)[0][0] if pages else None)
-
-        verified = _guess_verdicts(released)
-        if judged.problem is not None:
-            unscored = (Judgement(UNSCORED, None, judged.problem),) * len(released.entities)
-            verified = replace(released, matrix=(unscored,) * len(released.facts))
-        linked.append(replace(verified, links=tuple(links)))
+            sentences = {released.facts[fact].sentence for fact in group}
+            pages = [page for sentence in sentences for page in pages_by_sentence[sentence]]
+            links.append(mode(pages) if pages else None)
+        linked.append(replace(_guess_verdicts(released), links=tuple(links)))
     return linked
 
 
@@ -697,20 +703,20 @@ class StepTrial:
     def disagreements(self, judge: Judge) -> list[Disagreement]:
         """Ask a judge, and return each decision that is not the released one."""
         disagreements = []
-        for response, decisions in enumerate(self._compare_by_response(self.ask(judge))):
-            name = self.cases_by_response[response][0].biography.generation.name
+        for name, decisions in self._compare_by_response(self.ask(judge)):
             for decision_id, decision in decisions.items():
-                if decision.judged not in (None, decision.released):
-                    disagreement = Disagreement(
-                        id=decision_id,
-                        cluster=name,
-                        text=decision.text,
-                        label=decision.label,
-                        verdict=decision.verdict,
-                        reason=decision.reason,
-                        evidence=decision.evidence,
-                    )
-                    disagreements.append(disagreement)
+                if decision.judged is None or decision.judged == decision.released:
+                    continue
+                disagreement = Disagreement(
+                    id=decision_id,
+                    cluster=name,
+                    text=decision.text,
+                    label=decision.label,
+                    verdict=decision.verdict,
+                    reason=decision.reason,
+                    evidence=decision.evidence,
+                )
+                disagreements.append(disagreement)
         return disagreements
 
     def measure(self, judge: Judge, rulings: Rulings = NO_RULINGS) -> JsonObject:
@@ -734,9 +740,7 @@ class StepTrial:
                 f" {', '.join(unscored['reasons'])}; there is nothing to certify"
             )
 
-        intervals = {}
-        for score_name in self.config["scores"]:
-            intervals[score_name] = _INTERVALS[score_name](rows)
+        intervals = {name: _INTERVALS[name](rows) for name in self.config["scores"]}
         # A guess does the step without reading, for example by taking every fact as supported. A
         # judge should be better than that.
         guesses = [self.step.guess(biography) for biography in self._biographies]
@@ -766,15 +770,15 @@ class StepTrial:
         scores = certificate["scores"]["ALL"]
         baseline = self.config["baseline"]
         baseline_scores = certificate["baselines"][baseline]
-        rows = []
-        for score_name, bounds in certificate["intervals"].items():
-            row = (
-                score_name,
-                format_number(scores[score_name]),
-                format_interval(bounds),
-                format_number(baseline_scores[score_name]),
+        rows = [
+            (
+                name,
+                format_number(scores[name]),
+                format_interval(interval),
+                format_number(baseline_scores[name]),
             )
-            rows.append(row)
+            for name, interval in certificate["intervals"].items()
+        ]
         # A "#" before the name of a column aligns it to the right.
         columns = ("score", f"#{judge}", "#95% interval", f"#{baseline}")
         return columns, rows, _certificate_notes(certificate)
@@ -800,7 +804,7 @@ class StepTrial:
         counts_by_name: dict[str, Counter[tuple[bool, bool]]] = defaultdict(Counter)
         reasons: Counter[str] = Counter()
         num_unscored_responses = 0
-        for response, decisions in enumerate(self._compare_by_response(results)):
+        for name, decisions in self._compare_by_response(results):
             outcomes = []
             for decision_id, decision in decisions.items():
                 ruling = rulings.get(decision_id)
@@ -816,14 +820,12 @@ class StepTrial:
                 num_unscored_responses += 1
                 continue
             # All responses about one name are one cluster.
-            name = self.cases_by_response[response][0].biography.generation.name
             counts_by_name[name].update(outcomes)
 
         # An outcome that never occurs has the count 0.
-        rows = [
-            [counts[outcome] for outcome in _OUTCOMES.values()]
-            for counts in counts_by_name.values()
-        ]
+        rows = []
+        for counts in counts_by_name.values():
+            rows.append([counts[outcome] for outcome in _OUTCOMES.values()])
         unscored = {
             # Responses without any decision of the judge.
             "responses": num_unscored_responses,
@@ -833,28 +835,28 @@ class StepTrial:
         }
         return StepCounts(rows, unscored)
 
-    def _compare_by_response(self, results: Iterable[JudgedBiography]) -> list[dict[str, Decision]]:
+    def _compare_by_response(
+        self, results: Iterable[JudgedBiography]
+    ) -> Iterator[tuple[str, dict[str, Decision]]]:
         """Compare the result of every case with the released one.
 
         Args:
             results: The biographies after the step. Those for the cases of the first response come
                 first, then those for the cases of the second, and so on.
 
-        Returns:
-            For each response its decisions, by ids with the numbers of the response, of its case
-            and of the item there.
+        Yields:
+            For each response the name that it is about, and its decisions by their ids. The id
+            "4:0:2" has the numbers, from 0, of the response, of its case and of the decision.
         """
         remaining_results = iter(results)
-        decisions_by_response = []
         for response, cases in enumerate(self.cases_by_response):
             decisions = {}
-            for case_number, case in enumerate(cases):
-                # The results of a response follow those of the response before it.
-                compared = self.step.compare(next(remaining_results), case.released)
-                for item, decision in enumerate(compared):
-                    decisions[f"{response}:{case_number}:{item}"] = decision
-            decisions_by_response.append(decisions)
-        return decisions_by_response
+            # The results of a response follow those of the response before it, so `zip` takes as
+            # many as the response has cases.
+            for number, (case, result) in enumerate(zip(cases, remaining_results, strict=False)):
+                for item, decision in enumerate(self.step.compare(result, case.released)):
+                    decisions[f"{response}:{number}:{item}"] = decision
+            yield cases[0].biography.generation.name, decisions
 
     def _total_scores(self, rows: Sequence[Sequence[int]]) -> dict[str, float | None]:
         """Add up the counts of all names and compute the scores of the step from the totals.

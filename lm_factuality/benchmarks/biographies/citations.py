@@ -354,46 +354,26 @@ def judge_citations(
         sentences = read_cited_sentences(generation, protocol, split_line)
         unjudged.append(JudgedCitations(generation, tuple(sentences), protocol))
 
+    missing_pairs: list[EntailmentPair] = []
+
+    def stored_verdict(pair: EntailmentPair) -> bool | None:
+        """Return whether passages entail a claim, or None if there is no verdict (yet)."""
+        if pair not in entailment.verdicts:
+            missing_pairs.append(pair)
+            return None
+        verdict = entailment.verdicts[pair]
+        # The model gave no usable answer if the stored verdict is None. ALCE's scorer takes this as
+        # "not entailed", so the protocol "code" turns None into False.
+        return bool(verdict) if protocol == "code" else verdict
+
     while True:
-        stored_verdicts = _StoredVerdicts(entailment, protocol)
-        judged = [_judge_response(response, stored_verdicts.look_up) for response in unjudged]
+        missing_pairs.clear()
+        judged = [_judge_response(response, stored_verdict) for response in unjudged]
         # Every verdict that was needed is stored.
-        if not stored_verdicts.missing_pairs:
+        if not missing_pairs:
             return judged
         # One batch for all responses is faster than one per sentence.
-        entailment.entail(stored_verdicts.missing_pairs)
-
-
-class _StoredVerdicts:
-    """The stored verdicts of an entailment model, and the pairs that it has to be asked about.
-
-    A pair consists of a claim and the passages that may entail it.
-    """
-
-    def __init__(self, entailment: Entailment, protocol: Protocol) -> None:
-        """Look up the verdicts of a model.
-
-        Args:
-            entailment: The model.
-            protocol: ``code`` takes a missing verdict of the model as "not entailed".
-        """
-        self._entailment = entailment
-        self._protocol = protocol
-        self.missing_pairs: list[EntailmentPair] = []
-
-    def look_up(self, pair: EntailmentPair) -> bool | None:
-        """Return whether the passages of a pair entail its claim, or None if there is no verdict.
-
-        There are two reasons for None. The model was not asked about the pair, which is then added
-        to ``missing_pairs``. Or it was asked and gave no usable answer. The protocol ``code`` takes
-        such an answer as "not entailed", since ALCE's scorer does.
-        """
-        if pair not in self._entailment.verdicts:
-            self.missing_pairs.append(pair)
-            return None
-        verdict = self._entailment.verdicts[pair]
-        # `bool` turns None, the stored verdict of an unusable answer, into False.
-        return bool(verdict) if self._protocol == "code" else verdict
+        entailment.entail(missing_pairs)
 
 
 def _judge_response(response: JudgedCitations, entails: Entails) -> JudgedCitations:
@@ -512,23 +492,19 @@ def _count_citations(judged: Sequence[JudgedCitations]) -> dict[str, int]:
         passages that the model was not given (``dangling_citations``), the responses without any
         sentence, and the responses that have sentences but no citation.
     """
-    responses_without_sentence = 0
-    responses_without_citation = 0
-    for response in judged:
-        if not response.sentences:
-            responses_without_sentence += 1
-        elif not any(sentence.has_citation for sentence in response.sentences):
-            responses_without_citation += 1
-
     sentences = [sentence for response in judged for sentence in response.sentences]
+    num_without_sentence = sum(not response.sentences for response in judged)
+    num_citing = sum(
+        any(sentence.has_citation for sentence in response.sentences) for response in judged
+    )
     return {
         "num_responses": len(judged),
         "num_sentences": len(sentences),
         "num_citations": sum(len(sentence.citations) for sentence in sentences),
         "sentences_without_citation": sum(not sentence.has_citation for sentence in sentences),
         "dangling_citations": sum(sentence.dangling for sentence in sentences),
-        "responses_without_sentence": responses_without_sentence,
-        "responses_without_citation": responses_without_citation,
+        "responses_without_sentence": num_without_sentence,
+        "responses_without_citation": len(judged) - num_without_sentence - num_citing,
     }
 
 

@@ -530,7 +530,7 @@ def problem_with_pages(reply: FactsOfPages, subject: Mapping[str, Any]) -> str:
     for verdict in reply.verdicts:
         numbers = range(1, len(pages) + 1)
         linked_pages = [n for n in numbers if verdict.number in pages[n - 1]["facts"]]
-        allowed: set[int | None] = set(numbers).difference(linked_pages)
+        allowed: set[int | None] = {n for n in numbers if n not in linked_pages}
         if verdict.verdict == SUPPORTED:
             # If the linked page supports a fact, it does not matter which other page does.
             if linked_pages:

@@ -187,7 +187,10 @@ class AmbigBio(JudgedMethod):
         Returns:
             The record of each response, in the order of documents.
         """
-        texts = self._join_responses(docs, responses)
+        texts = [
+            generation_from_doc(doc, response)
+            for doc, (response,) in zip(docs, responses, strict=True)
+        ]
         return [self.make_record(judged) for judged in self.judge_texts(judge, texts)]
 
     def judge_texts(self, judge: Judge, texts: Sequence[GeneratedText]) -> list[JudgedBiography]:
@@ -214,13 +217,6 @@ class AmbigBio(JudgedMethod):
             biographies = self.group(judge, biographies)
         biographies = self.verify(judge, biographies)
         return [self.link(biography) for biography in biographies]
-
-    def _join_responses(self, docs: Docs, responses: Responses) -> list[GeneratedText]:
-        """Join each document with its only response."""
-        return [
-            generation_from_doc(doc, response)
-            for doc, (response,) in zip(docs, responses, strict=True)
-        ]
 
     def unscored_record(self, doc: Doc, responses: Sequence[str], reason: str) -> Verdict:
         """Return the record of a response that could not be judged.
@@ -341,17 +337,18 @@ class AmbigBio(JudgedMethod):
             problem_with_facts,
             samples=1,
         )
-        # The sentences of all answers are in one list, and there is one reply about each.
+        # One sample was asked for, so there is one reply about each sentence.
         replies = [reply for (reply,) in replies_by_sentence]
         decomposed = []
+        start = 0
         for biography in biographies:
             if not biography.is_answer:
                 decomposed.append(biography)
                 continue
-            # Replies are in the order of sentences, so the next ones are those of this response.
-            num_sentences = len(biography.sentences)
-            decomposed.append(_add_facts(biography, replies[:num_sentences]))
-            del replies[:num_sentences]
+            # The replies about a response follow those about the responses before it.
+            end = start + len(biography.sentences)
+            decomposed.append(_add_facts(biography, replies[start:end]))
+            start = end
         return decomposed
 
     def decomposing_variables(self, biographies: Sequence[JudgedBiography]) -> list[JsonObject]:
@@ -361,8 +358,9 @@ class AmbigBio(JudgedMethod):
             biographies: The prepared responses. Those that are no answer are left out.
         """
         prompt_variables = []
-        answers = [biography for biography in biographies if biography.is_answer]
-        for biography in answers:
+        for biography in biographies:
+            if not biography.is_answer:
+                continue
             for sentence_index, sentence in enumerate(biography.sentences):
                 variables = {
                     "kind": "decompose",
@@ -390,28 +388,32 @@ class AmbigBio(JudgedMethod):
         Returns:
             The responses with their fact groups, or with the reason why they could not be grouped.
         """
-        # Replies replace these groups where the judge is asked.
-        grouped = [_join_all_facts(biography) for biography in biographies]
-        asked_indices = []
-        prompt_variables = []
+        grouped = []
+        # The variables of the question about each response that the judge groups, by its index.
+        prompt_variables = {}
         for index, biography in enumerate(biographies):
-            if _needs_grouping(biography):
-                asked_indices.append(index)
-                prompt_variables.append(
-                    {**grouping_variables(biography), **self.prompt_variables(biography.generation)}
-                )
+            # The judge's groups replace this one.
+            all_facts = tuple(range(len(biography.facts)))
+            grouped.append(replace(biography, groups=(all_facts,) if all_facts else ()))
+            if len(all_facts) > 1 and biography.entities != SINGLE_SUBJECT:
+                variables = grouping_variables(biography)
+                variables.update(self.prompt_variables(biography.generation))
+                prompt_variables[index] = variables
         replies = judge.ask_typed(
             f"{self.folder}/group",
             GroupsReply,
-            prompt_variables,
+            list(prompt_variables.values()),
             "grouping facts",
             problem_with_groups,
             samples=1,
             max_tokens=judge.config.fit_context(MAX_GROUPING_TOKENS),
         )
         # One sample was asked for, so each question has one reply.
-        for index, (reply,) in zip(asked_indices, replies, strict=True):
-            grouped[index] = _add_groups(biographies[index], reply)
+        for index, (reply,) in zip(prompt_variables, replies, strict=True):
+            if reply.value is None:
+                grouped[index] = replace(grouped[index], groups=(), ungrouped=reply.problem)
+            else:
+                grouped[index] = replace(grouped[index], groups=reply_to_groups(reply.value))
 
         if self.protocol == "code":
             grouped = [_drop_first_fact(biography) for biography in grouped]
@@ -428,8 +430,8 @@ class AmbigBio(JudgedMethod):
         Returns:
             The responses with their matrix of judgements.
         """
-        tells = tells_contradictions(judge)
-        biographies = [replace(judged, tells_contradictions=tells) for judged in biographies]
+        judge_tells = tells_contradictions(judge)
+        biographies = [replace(judged, tells_contradictions=judge_tells) for judged in biographies]
         pairs = self.pairs_by_key(biographies)
         is_joint = self.method == "joint"
         if not is_joint or not self.has_namesakes:
@@ -439,8 +441,8 @@ class AmbigBio(JudgedMethod):
         linked_keys = _keys_of_linked_pages(biographies)
         judgements = judge_linked_pages_first(judge, pairs, linked_keys, self.folder)
         verified = _add_matrices(biographies, judgements)
-        # The facts of an individual without a page are linked to one by their support. All of them
-        # are then asked about that page.
+        # An individual for whom the judge named no page is linked to the page that supports most of
+        # its facts. The judge is then asked about its other facts and this page, too.
         keys_after_linking = _keys_of_linked_pages([self.link(judged) for judged in verified])
         if keys_after_linking == linked_keys:
             return verified
@@ -520,12 +522,11 @@ class AmbigBio(JudgedMethod):
             ValueError: No judge can have produced the record. The message says why.
         """
         judged = biography_from_record(verdict)
+        if judged.facts and judged.problem and not judged.abstained:
+            raise ValueError("it has facts and a reason why it has none")
         # An abstention has neither facts nor a problem.
-        if not judged.abstained:
-            if judged.facts and judged.problem:
-                raise ValueError("it has facts and a reason why it has none")
-            if not judged.facts and not judged.problem:
-                raise ValueError("it has neither facts nor a reason why it has none")
+        if not judged.facts and not judged.problem and not judged.abstained:
+            raise ValueError("it has neither facts nor a reason why it has none")
         # When a reply is read, repeated facts of a sentence are dropped.
         if len(set(judged.facts)) < len(judged.facts):
             raise ValueError("a fact is there twice")
@@ -560,20 +561,16 @@ class AmbigBio(JudgedMethod):
         """
         judged = biography_from_record(verdict)
         prepared = self.prepare(generation_from_doc(doc, responses[0]))
-        # Whoever computes the record again may not have the knowledge source.
-        prepared = replace(prepared, judged_against=judged.judged_against)
         # The judge decides nothing about an abstention, whatever the record says.
         if not prepared.is_answer:
-            return self.make_record(prepared)
+            # Whoever computes the record again may not have the knowledge source.
+            return self.make_record(replace(prepared, judged_against=judged.judged_against))
         with_decisions = replace(
-            prepared,
-            facts=judged.facts,
-            groups=judged.groups,
-            matrix=judged.matrix,
-            named_pages=judged.named_pages,
-            tells_contradictions=judged.tells_contradictions,
-            problem=judged.problem,
-            ungrouped=judged.ungrouped,
+            judged,
+            generation=prepared.generation,
+            sentences=prepared.sentences,
+            entities=prepared.entities,
+            abstained=False,
         )
         return self.make_record(self.link(with_decisions))
 
@@ -698,24 +695,6 @@ def _add_facts(
             return replace(judged, problem=f"not decomposed: {location}: {reply.problem}")
         facts += [Fact(text, sentence_index) for text in reply_to_facts(reply.value)]
     return replace(judged, facts=tuple(facts), problem=None if facts else NO_FACTS)
-
-
-def _needs_grouping(judged: JudgedBiography) -> bool:
-    """Return whether a response has several facts that may describe different entities."""
-    return len(judged.facts) > 1 and judged.entities != SINGLE_SUBJECT
-
-
-def _add_groups(judged: JudgedBiography, reply: ParsedReply[GroupsReply]) -> JudgedBiography:
-    """Add the groups in a judge's reply to a response, or the reason why the reply is unusable."""
-    if reply.value is None:
-        return replace(judged, groups=(), ungrouped=reply.problem)
-    return replace(judged, groups=reply_to_groups(reply.value))
-
-
-def _join_all_facts(judged: JudgedBiography) -> JudgedBiography:
-    """Put all facts of a response into one group. A response without facts gets no group."""
-    fact_numbers = tuple(range(len(judged.facts)))
-    return replace(judged, groups=(fact_numbers,) if fact_numbers else ())
 
 
 def _drop_first_fact(judged: JudgedBiography) -> JudgedBiography:

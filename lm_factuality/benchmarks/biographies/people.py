@@ -67,10 +67,11 @@ def _group_items(judged: JudgedBiography, noun: str) -> Iterator[Item]:
         judged: The judged biography.
         noun: What the questions call an entity.
     """
-    individual_by_fact: dict[int, int] = {}
-    for individual, group in _groups_by_individual(judged).items():
-        for fact_index in group:
-            individual_by_fact[fact_index] = individual
+    individual_by_fact = {
+        fact_index: individual
+        for individual, group in _groups_by_individual(judged).items()
+        for fact_index in group
+    }
 
     for fact_index, fact in enumerate(judged.facts[1:], start=1):
         # The facts so far can describe at most as many individuals as there are facts.
@@ -235,25 +236,25 @@ def apply_answers(
         return with_verdicts
 
     group_by_individual = _groups_from_answers(judged, answers, protocol)
-    groups = tuple(group_by_individual.values())
+    with_groups = replace(with_verdicts, ungrouped=None)
     # Ties between links depend on the order of groups, so equal groups keep the judge's order.
-    named_pages = judged.named_pages
-    if set(groups) == set(judged.groups):
-        groups = judged.groups
-    else:
-        # The judge named no pages for these groups.
-        named_pages = None
-    linked_by_verdicts = link(
-        replace(with_verdicts, groups=groups, named_pages=named_pages, ungrouped=None)
-    )
+    groups = tuple(group_by_individual.values())
+    if set(groups) != set(judged.groups):
+        # The judge named no pages for the groups of people.
+        with_groups = replace(with_groups, groups=groups, named_pages=None)
+    linked_by_verdicts = link(with_groups)
 
     # People answered about individuals, but links are in the order of groups.
-    page_answers = {}
-    for individual, group in group_by_individual.items():
-        page_answers[group] = answers.get(f"link:{individual}", SKIP)
-    links = []
-    for group, entity_by_verdicts in zip(groups, linked_by_verdicts.links, strict=True):
-        links.append(_link_from_answer(page_answers[group], entity_by_verdicts))
+    page_answers = {
+        group: answers.get(f"link:{individual}", SKIP)
+        for individual, group in group_by_individual.items()
+    }
+    links = [
+        _link_from_answer(page_answers[group], entity_by_verdicts)
+        for group, entity_by_verdicts in zip(
+            with_groups.groups, linked_by_verdicts.links, strict=True
+        )
+    ]
     return replace(linked_by_verdicts, links=tuple(links))
 
 

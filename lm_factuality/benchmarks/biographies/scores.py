@@ -10,6 +10,7 @@ in no score. The scores ``..._worst`` and ``..._best`` count it as not supported
 import math
 from collections import Counter
 from collections.abc import Mapping, Sequence
+from itertools import chain
 from typing import NamedTuple, TypeAlias
 
 from lm_factuality.benchmarks.biographies.types import (
@@ -148,35 +149,31 @@ def score_biography(
     outcomes = [outcome_by_any_page(row) for row in judged.matrix]
     factscores = _supported_shares("factscore", outcomes)
     factscore = factscores["factscore"]
-    penalised = None
-    if factscore is not None:
-        penalised = factscore * length_penalty(len(outcomes))
-
     outcome_by_fact = outcomes_by_linked_entity(judged)
     linked_outcomes = list(outcome_by_fact.values())
-    unscored_grouped = linked_outcomes.count("unscored")
     if linked_outcomes:
         d_factscores = _supported_shares("d_factscore", linked_outcomes)
+        unscored_grouped = linked_outcomes.count("unscored")
     else:
-        # Without groups, D-FActScore says nothing about any fact.
-        unscored_grouped = len(outcomes)
-        # No grouping can support more facts than FActScore at its best.
+        # Without groups, D-FActScore says nothing about any fact. No grouping can support more
+        # facts than FActScore at its best.
         bounds = worst_and_best_of("d_factscore", 0.0, factscores["factscore_best"])
         d_factscores = {"d_factscore": None, **bounds}
+        unscored_grouped = len(outcomes)
 
     d_factscore = d_factscores["d_factscore"]
+    difference = None
     if protocol == "paper":
         # A fact that only one of the two scores could count would distort their difference.
         difference = _difference_over_common_facts(outcomes, outcome_by_fact)
-    elif factscore is None or d_factscore is None:
-        difference = None
-    else:
+    elif factscore is not None and d_factscore is not None:
         # The authors subtract the scores as they are, each over its own facts.
         difference = factscore - d_factscore
+    penalty = length_penalty(len(outcomes))
     return {
         "facts": len(outcomes),
         **factscores,
-        "factscore_penalised": penalised,
+        "factscore_penalised": None if factscore is None else factscore * penalty,
         **d_factscores,
         "difference": difference,
         **_shares_without_support(judged, outcomes),
@@ -207,17 +204,19 @@ def _shares_without_support(judged: JudgedBiography, outcomes: Sequence[Outcome]
         ``no_evidence``, i.e. those that no page supports and the page of their entity does not
         contradict. Empty if the judge does not tell contradicted facts, or no fact has a verdict.
     """
-    scored = [
-        (outcome, is_contradicted)
-        for outcome, is_contradicted in zip(outcomes, contradicted_facts(judged), strict=True)
-        if outcome != "unscored"
-    ]
-    if not scored or not _tells_contradictions(judged):
+    num_scored = len(outcomes) - outcomes.count("unscored")
+    if num_scored == 0 or not _tells_contradictions(judged):
         return {}
-    num_contradicted = sum(is_contradicted for _, is_contradicted in scored)
+    num_contradicted = 0
+    num_without_evidence = 0
+    for outcome, is_contradicted in zip(outcomes, contradicted_facts(judged), strict=True):
+        if is_contradicted and outcome != "unscored":
+            num_contradicted += 1
+        elif outcome == "not_supported":
+            num_without_evidence += 1
     return {
-        "contradicted": num_contradicted / len(scored),
-        "no_evidence": scored.count(("not_supported", False)) / len(scored),
+        "contradicted": num_contradicted / num_scored,
+        "no_evidence": num_without_evidence / num_scored,
     }
 
 
@@ -227,13 +226,12 @@ def _tells_contradictions(judged: JudgedBiography) -> bool:
     A judge that cannot tell says nothing of supported facts either, so a response whose facts are
     all supported has no share of contradicted facts: a mean over such responses would be 0.
     """
-    return judged.tells_contradictions and not any(
-        judgement.outcome == "not_supported"
-        and judgement.is_contradicted is None
-        and not is_without_page(judgement)
-        for row in judged.matrix
-        for judgement in row
-    )
+    for judgement in chain.from_iterable(judged.matrix):
+        lacks_answer = judgement.outcome == "not_supported" and judgement.is_contradicted is None
+        # Without a page, the judge was not asked.
+        if lacks_answer and not is_without_page(judgement):
+            return False
+    return judged.tells_contradictions
 
 
 def contradicted_facts(judged: JudgedBiography) -> list[bool]:
@@ -416,9 +414,8 @@ def attributed_entities(judged: JudgedBiography, protocol: Protocol = "paper") -
     """
     supporters_by_fact = []
     for row in judged.matrix:
-        outcomes = [judgement.outcome for judgement in row]
         # Each column of the matrix has the judgements by the page of one entity.
-        supporters = [entity for entity, outcome in enumerate(outcomes) if outcome == "supported"]
+        supporters = [entity for entity, cell in enumerate(row) if cell.outcome == "supported"]
         supporters_by_fact.append(supporters)
     if protocol == "code":
         return _choose_by_total_support(supporters_by_fact, judged.entities)
@@ -546,9 +543,8 @@ def row_metrics(record: Verdict) -> JsonObject:
         ``unscored`` has the reason why scores are missing, or None.
     """
     values = metrics_from_scores(record["scores"])
-    has_judge_failed = record["scores"] is None and not record["abstained"]
-    if has_judge_failed:
-        # The response may have any score from 0 to 1.
+    if record["scores"] is None and not record["abstained"]:
+        # The judge failed, so the response may have any score from 0 to 1.
         values = dict(_BOUNDS_WITHOUT_SCORES)
     # If the model never stopped thinking, we do not know whether it would have answered.
     if record["unscored"] != UNFINISHED:
@@ -576,8 +572,7 @@ def metrics_from_scores(scores: BiographyScores | None) -> JsonObject:
     if scores is None:
         return {}
     # The kind of a response, such as "one_bio_one_entity", is None without groups.
-    response_kind = scores["kind"]
-    merges_people = None if response_kind is None else response_kind == MERGED_TYPE
+    merges_people = None if scores["kind"] is None else scores["kind"] == MERGED_TYPE
     return {**scores, "facts_per_response": scores["facts"], MERGED_METRIC: merges_people}
 
 
@@ -625,8 +620,7 @@ def means_with_intervals(
     """
     means = {}
     intervals = {}
-    metric_names = rows[0].keys()
-    for metric in metric_names:
+    for metric in rows[0]:
         # A response without a value has no part in the mean.
         outcomes = [row[metric] for row in rows]
         means[metric] = statistics.none_if_nan(statistics.mean(outcomes))
