@@ -10,7 +10,6 @@ import tempfile
 from collections import defaultdict
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
-from functools import partial
 from itertools import chain, count
 from pathlib import Path
 from types import MappingProxyType
@@ -23,13 +22,12 @@ from lm_factuality.ground.files import parse_json
 from lm_factuality.ground.records import GZIP_MAGIC, read_text
 from lm_factuality.ground.replies import SURROGATE_PATTERN
 from lm_factuality.ground.tables import (
+    SPREADSHEET_FORMATS,
     Reader,
     TableRow,
     bounded_rows,
-    csv_rows,
     jsonl_rows,
     parquet_rows,
-    separated_rows,
 )
 from lm_factuality.harness.samples import prompt_text, responses_of
 
@@ -442,9 +440,7 @@ def _list_in(content: Mapping[str, Any]) -> object:
 
 
 _TABLE_READERS: Mapping[str, Reader] = {
-    ".csv": separated_rows,
-    ".tsv": partial(csv_rows, delimiter="\t"),
-    ".jsonl": jsonl_rows,
+    **SPREADSHEET_FORMATS,
     ".ndjson": jsonl_rows,
     ".json": _json_rows,
     ".parquet": parquet_rows,

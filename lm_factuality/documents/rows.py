@@ -138,12 +138,8 @@ def _checked(reader: tables.Reader, path: Path) -> Iterator[tables.TableRow | st
 
 
 _READERS: Mapping[str, tables.Reader] = {
-    ".csv": tables.separated_rows,
-    ".csv.gz": tables.separated_rows,
-    ".tsv": partial(tables.csv_rows, delimiter="\t"),
-    ".tsv.gz": partial(tables.csv_rows, delimiter="\t"),
-    ".jsonl": tables.jsonl_rows,
-    ".jsonl.gz": tables.jsonl_rows,
+    **tables.SPREADSHEET_FORMATS,
+    **{f"{ending}.gz": reader for ending, reader in tables.SPREADSHEET_FORMATS.items()},
     ".json": _json_rows,
     ".parquet": tables.parquet_rows,
 }

@@ -13,6 +13,7 @@ from collections import Counter
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
+from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -422,3 +423,10 @@ def _csv_cell(value: object) -> object:
 
 
 FORMATS: Mapping[str, Reader] = {".csv": csv_rows, ".jsonl": jsonl_rows, ".parquet": parquet_rows}
+
+SPREADSHEET_FORMATS: Mapping[str, Reader] = {
+    ".csv": separated_rows,
+    ".tsv": partial(csv_rows, delimiter="\t"),
+    ".jsonl": jsonl_rows,
+}
+"""The readers of texts that spreadsheets and people write, whose delimiter need not be a comma."""
