@@ -135,16 +135,7 @@ class ClaimTrial:
         Raises:
             BackendDownError: The judge has no verdict on any claim.
         """
-        judged = []
-        for number, (claim, verdict) in enumerate(zip(self.claims, self.ask(judge), strict=True)):
-            ruling = rulings.get(str(number))
-            # People found neither the label nor the verdict right, so the truth is not known.
-            if ruling == "neither":
-                continue
-            # People found the verdict right, so it takes the place of the label.
-            if ruling == "judge" and verdict.verdict != "unscored":
-                claim = replace(claim, truth=verdict.verdict)
-            judged.append(_JudgedClaim(claim, verdict))
+        judged = self._judge_corrected_claims(judge, rulings)
         unscored = _count_unscored(judged)
         if unscored["claims"] == len(judged):
             raise BackendDownError(
@@ -160,6 +151,28 @@ class ClaimTrial:
             "intervals": _intervals(judged),
             "questions": len(group_by_evidence(self.questions)),
         }
+
+    def _judge_corrected_claims(self, judge: Judge, rulings: Rulings) -> list[_JudgedClaim]:
+        """Ask the judge about all claims, and correct their labels as people say.
+
+        Args:
+            judge: The judge.
+            rulings: Who is right about a claim, by its number: ``judge``, ``label`` or ``neither``.
+
+        Returns:
+            The claims with their verdicts, without those on which neither is right.
+        """
+        judged = []
+        for number, (claim, verdict) in enumerate(zip(self.claims, self.ask(judge), strict=True)):
+            ruling = rulings.get(str(number))
+            # People found neither the label nor the verdict right, so the truth is not known.
+            if ruling == "neither":
+                continue
+            # People found the verdict right, so it takes the place of the label.
+            if ruling == "judge" and verdict.verdict != "unscored":
+                claim = replace(claim, truth=verdict.verdict)
+            judged.append(_JudgedClaim(claim, verdict))
+        return judged
 
     def prompt_hashes(self, judge: Judge) -> Mapping[str, str]:
         """Return the hash of the prompt that asks about claims."""

@@ -24,7 +24,13 @@ import numpy as np
 from lm_factuality.benchmarks.declaration import SHARE, Score, worst_and_best_of
 from lm_factuality.benchmarks.factor_generation.facts import FALSE, MARKS, NEUTRAL, TRUE
 from lm_factuality.harness.generation import Doc, Verdict
-from lm_factuality.scores.intervals import Floats, Interval, pooled_estimate, pooled_interval
+from lm_factuality.scores.intervals import (
+    ClusteredMean,
+    Floats,
+    Interval,
+    pooled_estimate,
+    pooled_interval,
+)
 from lm_factuality.scores.statistics import (
     MEAN,
     TOTAL,
@@ -401,13 +407,17 @@ class _ScoreOfTallies:
 
     def stderr(self, rows: Sequence[RowTally]) -> float:
         """Return the standard error, clustered by document, or NaN."""
-        estimate = pooled_estimate(sums_by_document(rows), self.score_of_sums)
+        estimate = self._estimate(rows)
         return math.nan if estimate is None else estimate.stderr
 
     def count_documents(self, rows: Sequence[RowTally]) -> int:
         """Count the documents that the score depends on."""
-        estimate = pooled_estimate(sums_by_document(rows), self.score_of_sums)
+        estimate = self._estimate(rows)
         return 0 if estimate is None else estimate.num_clusters
+
+    def _estimate(self, rows: Sequence[RowTally]) -> ClusteredMean | None:
+        """Return the score with its variance over documents, or None if there is none."""
+        return pooled_estimate(sums_by_document(rows), self.score_of_sums)
 
     def interval(self, rows: Sequence[RowTally], low: float, high: float) -> Interval | None:
         """Return the 95% interval, clustered by document, or None."""

@@ -615,15 +615,12 @@ def _check_explanation(explanation: str, flagged: frozenset[int], num_units: int
     if withdraws_answer(explanation):
         raise UnreadableAnswerError(TAKEN_BACK)
     for mention in _find_mentions(explanation, num_units):
-        calls_others_wrong = mention.verdict == "wrong" and not (
-            mention.units and mention.units <= flagged
-        )
-        calls_flagged_right = mention.verdict == "right" and mention.units & flagged
-        if calls_others_wrong or calls_flagged_right:
+        if not _agrees(mention, flagged):
             raise UnreadableAnswerError(TAKEN_BACK)
     # A line such as "3" goes on with the answer. So does "3: it was Rome", except behind
     # ALL_CORRECT, where such a line explains why a unit is right.
-    for pattern in ("bare_line", "noted_line") if flagged else ("bare_line",):
+    line_patterns = ("bare_line", "noted_line") if flagged else ("bare_line",)
+    for pattern in line_patterns:
         for line in _PATTERNS[pattern].finditer(explanation):
             if not first_verdict(line[0]) and not _numbers_in(line["ids"], num_units) <= flagged:
                 raise UnreadableAnswerError(TAKEN_BACK)
@@ -632,6 +629,14 @@ def _check_explanation(explanation: str, flagged: frozenset[int], num_units: int
     for sentence in _PATTERNS["sentence_end"].split(explanation):
         if _is_contrary(sentence, bool(flagged)):
             raise UnreadableAnswerError(TAKEN_BACK)
+
+
+def _agrees(mention: _Mention, flagged: frozenset[int]) -> bool:
+    """Return whether what a text says of some units agrees with the units that an answer flags."""
+    if mention.verdict == "wrong":
+        # "The others are wrong" has no numbers, and is about units that are not flagged.
+        return bool(mention.units) and mention.units <= flagged
+    return mention.verdict != "right" or mention.units.isdisjoint(flagged)
 
 
 def _is_contrary(sentence: str, has_errors: bool) -> bool:

@@ -434,12 +434,12 @@ def _document_passages(
                 "no title: pages are found by title, so metadata.columns.title has to name the"
                 " column with it"
             )
-        return tuple(
-            RetrievedPassage(title, text)
-            for title in cells.title
+        pages = []
+        for title in cells.title:
             # `passages` returns None if there is no page. The facts about it then stay unscored.
-            for text in knowledge.passages(title) or ()
-        )
+            texts = knowledge.passages(title) or ()
+            pages += [RetrievedPassage(title, text) for text in texts]
+        return tuple(pages)
     # The responses are about one subject each. A search for each fact, which comes later, finds
     # better passages.
     if not metadata.entities:
