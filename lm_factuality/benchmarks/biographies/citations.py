@@ -131,11 +131,10 @@ class JudgedCitations:
         """
         metrics = {}
         for name, verdicts in self.verdicts_by_metric.items():
-            filled_verdicts = [
-                default_verdict if verdict is None else verdict for verdict in verdicts
-            ]
             # Verdicts that are still None are left out of the average.
-            metrics[name] = average(filled_verdicts)
+            metrics[name] = average(
+                default_verdict if verdict is None else verdict for verdict in verdicts
+            )
         return metrics
 
 

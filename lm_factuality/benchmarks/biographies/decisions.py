@@ -204,11 +204,7 @@ class ReleasedResponse:
         # The released files do not say which sentence states a fact.
         fact_texts = [fact.atom for fact in self.decided.facts]
         sentence_indices = _align_facts(fact_texts, prepared.sentences)
-        facts = [
-            Fact(text, sentence_index)
-            for text, sentence_index in zip(fact_texts, sentence_indices, strict=True)
-        ]
-        return replace(prepared, facts=tuple(facts))
+        return replace(prepared, facts=tuple(map(Fact, fact_texts, sentence_indices)))
 
     @cached_property
     def groups(self) -> tuple[ReleasedGroup, ...]:

@@ -79,28 +79,28 @@ def read_generations(paths: Sequence[Path], *, with_outputs: bool = True) -> lis
     generations: list[GeneratedText] = []
     for path in paths:
         rows = read_model(path, _AlceFile, _EXPECTED).data
-        has_cited_passages_alone = any(map(_has_joined_passages, rows))
+        has_only_cited = any(map(_has_joined_passages, rows))
         for number, row in enumerate(rows):
             if with_outputs and row.output is None:
                 raise DataError(
                     f"{path}: data[{number}] has no output, the text that a model wrote;"
                     f" {_EXPECTED}"
                 )
-            output = row.output if with_outputs else None
-            # Some files state the name. In others, it is taken from the question.
-            name = name_in_question(row.name or row.question)
+            output = (row.output or "") if with_outputs else ""
             passages = _split_documents(row)
             numbers = None
-            if has_cited_passages_alone and output is not None:
+            # A file of cited passages alone has lost their places, by which the output cites them.
+            if has_only_cited and with_outputs:
                 numbers = _citation_numbers(output, row, passages)
             generation = GeneratedText(
-                # All files together are numbered on.
+                # The rows of all files are numbered together.
                 index=str(len(generations)),
                 question=row.question,
-                name=name,
+                # Some files state the name. In others, it is taken from the question.
+                name=name_in_question(row.name or row.question),
                 # A thought before the biography is dropped. A thought that never ends is kept
                 # whole: the judge then reports it.
-                output=answer_or_thoughts(output or ""),
+                output=answer_or_thoughts(output),
                 passages=passages,
                 citation_numbers=numbers,
             )
@@ -147,21 +147,20 @@ def _citation_numbers(
     Returns:
         The number of each passage. Empty if the documents do not fit the citations.
     """
-    cited_by_sentence = [
-        tuple(dict.fromkeys(map(int, _CITED_NUMBER.findall(sentence))))[:_MAX_LOGGED_CITATIONS]
-        for sentence in split_sentences(output)
-    ]
-    citations = [numbers for numbers in dict.fromkeys(cited_by_sentence) if numbers]
+    cited_by_sentence = []
+    for sentence in split_sentences(output):
+        numbers = dict.fromkeys(map(int, _CITED_NUMBER.findall(sentence)))
+        cited_by_sentence.append(tuple(numbers)[:_MAX_LOGGED_CITATIONS])
+    # A dict keeps the order and drops repeated citations.
+    cited_numbers = [numbers for numbers in dict.fromkeys(cited_by_sentence) if numbers]
     documents = [split_document(doc) for doc in row.docs]
-    if list(map(len, citations)) != list(map(len, documents)):
+    if list(map(len, cited_numbers)) != list(map(len, documents)):
         return ()
 
     passage_by_number: dict[int, RetrievedPassage] = {}
     number_by_passage: dict[RetrievedPassage, int] = {}
-    cited_passages = zip(
-        chain.from_iterable(citations), chain.from_iterable(documents), strict=True
-    )
-    for number, passage in cited_passages:
+    for number, passage in zip(chain(*cited_numbers), chain(*documents), strict=True):
+        # One number cannot stand for two passages.
         if passage_by_number.setdefault(number, passage) != passage:
             return ()
         # A retriever may return a passage twice. The page then shows it under its first number.

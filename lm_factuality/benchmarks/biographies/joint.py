@@ -279,18 +279,22 @@ def problem_with_reply(reply: JointReply | SplitReply, prompt_variables: Mapping
 
 
 def _problem_with_individuals(reply: JointReply, prompt_variables: Mapping[str, Any]) -> str:
-    """Say what is wrong with the numbers of individuals and pages in a reply."""
-    numbers = [individual.number for individual in reply.individuals]
+    """Say what is wrong with the numbers of individuals and pages in a reply, or return "".
+
+    A fact may be about an individual of this reply, or of one about an earlier part of the text.
+    """
+    new_numbers = [individual.number for individual in reply.individuals]
     problem = numbering_problem(
-        numbers, max(numbers, default=0), "individual", must_be_complete=False
+        new_numbers, max(new_numbers, default=0), "individual", must_be_complete=False
     )
-    known = {individual["number"] for individual in prompt_variables["individuals"]}
-    known.update(numbers)
+    if problem:
+        return problem
     num_pages = len(prompt_variables["pages"])
     for individual in reply.individuals:
         if individual.page is not None and not 1 <= individual.page <= num_pages:
-            problem = problem or f"page {individual.page} of {num_pages}"
+            return f"page {individual.page} of {num_pages}"
+    earlier_numbers = [individual["number"] for individual in prompt_variables["individuals"]]
     for fact in reply.facts:
-        if fact.individual not in known:
-            problem = problem or f"no individual {fact.individual}"
-    return problem
+        if fact.individual not in (*earlier_numbers, *new_numbers):
+            return f"no individual {fact.individual}"
+    return ""

@@ -186,10 +186,8 @@ def _project_prompt(demonstrations_kind: str) -> TaskPrompt:
     """
     folder = tasks_folder() / "ambigbio"
     # The file holds the demonstrations of both kinds.
-    demonstrations_by_kind = parse_json(
-        (folder / "demonstrations.json").read_text(encoding="utf-8")
-    )
-    demonstrations = demonstrations_by_kind[demonstrations_kind]
+    content = (folder / "demonstrations.json").read_text(encoding="utf-8")
+    demonstrations = parse_json(content)[demonstrations_kind]
     # StrictUndefined makes it an error if the template names a variable that a document lacks.
     environment = SandboxedEnvironment(
         undefined=StrictUndefined, trim_blocks=True, lstrip_blocks=True
@@ -264,10 +262,9 @@ def _replace_all(template: str, replacements: Mapping[str, str]) -> str:
         template: A text with placeholders such as {Q}.
         replacements: The text for each placeholder.
     """
-    text = template
     for placeholder, replacement in replacements.items():
-        text = text.replace(placeholder, replacement)
-    return text
+        template = template.replace(placeholder, replacement)
+    return template
 
 
 def authors_prompt(checkout: Path, name: str) -> TaskPrompt:
@@ -286,7 +283,14 @@ def authors_prompt(checkout: Path, name: str) -> TaskPrompt:
         ConfigError: There is no such prompt, or it is not in ALCE's format.
     """
     path = checkout / "ALCE" / "AmbigBio_prompts" / f"AmbigBio_default_{name}.json"
-    prompt = _read_alce_prompt(path)
+    expected = (
+        "expected a checkout of d223302/Merging-Facts-Crafting-Fallacies with the prompts"
+        " with_ambig, no_ambig and careful"
+    )
+    try:
+        prompt = read_model(path, _AlcePrompt, expected)
+    except DataError as error:
+        raise ConfigError(f"prompts: {error}") from error
     # Every document has the same demonstrations.
     demonstrations = prompt.demonstrations_text()
 
@@ -306,19 +310,3 @@ def authors_prompt(checkout: Path, name: str) -> TaskPrompt:
         "prompt_hashes": {"authors": digest},
     }
     return TaskPrompt(render_document, recorded)
-
-
-def _read_alce_prompt(path: Path) -> _AlcePrompt:
-    """Read a prompt file of the authors.
-
-    Raises:
-        ConfigError: There is no such file, or it is not in ALCE's format.
-    """
-    expected = (
-        "expected a checkout of d223302/Merging-Facts-Crafting-Fallacies with the prompts"
-        " with_ambig, no_ambig and careful"
-    )
-    try:
-        return read_model(path, _AlcePrompt, expected)
-    except DataError as error:
-        raise ConfigError(f"prompts: {error}") from error

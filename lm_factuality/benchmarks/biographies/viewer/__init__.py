@@ -24,7 +24,7 @@ from lm_factuality.benchmarks.biographies.types import (
     Outcome,
     biography_from_record,
 )
-from lm_factuality.benchmarks.biographies.viewer.fact_words import find_fact_words
+from lm_factuality.benchmarks.biographies.viewer.fact_words import Span, find_fact_words
 from lm_factuality.benchmarks.judged import score_figures
 from lm_factuality.ground.html import one_file, read_asset, read_file
 from lm_factuality.harness.generation import JsonObject, Verdict
@@ -91,31 +91,18 @@ def align_sentences(output: str, sentences: Sequence[str]) -> list[Piece]:
     """
     pieces = []
     previous_end = 0
-    for span in _find_sentences(output, sentences):
+    for number, span in _find_sentences(output, sentences).items():
         # White space between two sentences belongs to none.
         if span.start > previous_end:
             pieces.append(Piece(output[previous_end : span.start], -1))
-        pieces.append(Piece(output[span.start : span.end], span.sentence))
+        pieces.append(Piece(output[span.start : span.end], number))
         previous_end = span.end
     if previous_end < len(output):
         pieces.append(Piece(output[previous_end:], -1))
     return pieces
 
 
-class _Span(NamedTuple):
-    """Where a sentence stands in a response."""
-
-    sentence: int
-    """The number of the sentence."""
-
-    start: int
-    """The index of its first character."""
-
-    end: int
-    """The index behind its last character or, if citations follow, behind the last of them."""
-
-
-def _find_sentences(output: str, sentences: Sequence[str]) -> list[_Span]:
+def _find_sentences(output: str, sentences: Sequence[str]) -> dict[int, Span]:
     """Find the sentences of a response in its text, which also has citations.
 
     Only letters are compared, i.e. all characters but white space and citations. The positions of
@@ -130,10 +117,11 @@ def _find_sentences(output: str, sentences: Sequence[str]) -> list[_Span]:
         sentences: Its sentences in order, without citations.
 
     Returns:
-        Where the sentences stand, in order. A sentence that is not found is left out.
+        Where each sentence stands, by its number and in order. If citations follow the sentence,
+        its span ends behind the last of them. A sentence that is not found is left out.
     """
     output_letters = _letters_of(output)
-    spans = []
+    spans = {}
     search_start = 0
     for number, sentence in enumerate(sentences):
         letters = _letters_of(sentence).text
@@ -142,14 +130,13 @@ def _find_sentences(output: str, sentences: Sequence[str]) -> list[_Span]:
         if first_letter < 0:
             continue
         search_start = first_letter + len(letters)
-        last_letter = search_start - 1
         # From the places of letters back to places in the response.
         start = output_letters.positions[first_letter]
-        end = output_letters.positions[last_letter] + 1
+        end = output_letters.positions[search_start - 1] + 1
         # Several citations may follow each other, as in [1][2].
         while citation := CITATION.match(output, end):
             end = citation.end()
-        spans.append(_Span(number, start, end))
+        spans[number] = Span(start, end)
     return spans
 
 
