@@ -292,14 +292,13 @@ class PassageCutter:
         return list(encoded["offset_mapping"])
 
 
-def load_entailment(name: str, batch_size: int = 16, device: str | None = None) -> Entailment:
+def load_entailment(name: str) -> Entailment:
     """Load a model that decides whether passages entail claims.
 
     Args:
         name: ``lexical`` for the comparison of words, or a model on the Hub or in a folder: a
-            classifier trained on inference, such as DeBERTa, or a T5 such as TRUE.
-        batch_size: How many windows the model reads at a time.
-        device: ``cuda`` or ``cpu``. Defaults to the GPU, if there is one.
+            classifier trained on inference, such as DeBERTa, or a T5 such as TRUE. It is loaded
+            onto the GPU, if there is one.
 
     Returns:
         The model, which has judged nothing yet.
@@ -311,7 +310,7 @@ def load_entailment(name: str, batch_size: int = 16, device: str | None = None) 
         # Importing torch takes seconds, which the lexical judge does not need.
         from judges.inference.models import load_model
 
-        model = load_model(name, batch_size, device)
+        model = load_model(name)
         return Entailment(model.identity, model.entail)
 
     lexical_model = load_lexical_model()

@@ -113,17 +113,8 @@ def run(
     saved = _save_retrieved(current, output, earlier_files)
     # In a run of several processes, only the first one prints results.
     if printed_results:
-        model_args = options["model_args"]
-        # Results that lm_eval does not save do not name the model.
-        model_name = model_args.get("pretrained") or model_args.get("model")
-        finished = Finished(
-            # lm_eval prints the table of tasks first, and a table of groups after it.
-            content={"model_name": model_name, **printed_results[0]},
-            # The names of results files end in a date, so the last name is the newest file.
-            path=max(saved, default=None),
-            unscored={name: task.unscored for name, task in current.tasks.items()},
-        )
-        show(finished)
+        # lm_eval prints the table of tasks first, and a table of groups after it.
+        show(_outcome(printed_results[0], saved, current, options["model_args"]))
     # A judge that failed is an error, but only once the results are saved and shown.
     raise_failures()
     if output and not saved and is_first_process():
@@ -131,6 +122,30 @@ def run(
     if answers is not None:
         answers.finish()
     return saved
+
+
+def _outcome(
+    content: Mapping[str, Any],
+    saved: set[Path],
+    current: EvaluationRun,
+    model_args: Mapping[str, Any],
+) -> Finished:
+    """Describe how a run ended.
+
+    Args:
+        content: The results that lm_eval printed.
+        saved: The results files that lm_eval wrote, perhaps none.
+        current: The run, with its tasks.
+        model_args: The model's arguments, such as ``{"pretrained": "gpt2"}``.
+    """
+    # Only the results that lm_eval saves name the model.
+    model_name = model_args.get("pretrained") or model_args.get("model")
+    return Finished(
+        content={"model_name": model_name, **content},
+        # The names of results files end in a date, so the last name is the newest file.
+        path=max(saved, default=None),
+        unscored={name: task.unscored for name, task in current.tasks.items()},
+    )
 
 
 def plan(arguments: Sequence[str], prices: "Prices | None" = None) -> "RunPlan":
@@ -209,6 +224,7 @@ def _exit_with_suggestion(parser: argparse.ArgumentParser, message: str) -> NoRe
     hint = ""
     for word in message.split():
         if word.startswith("--"):
+            # "--modle=hf" is looked up as "--modle".
             hint = did_you_mean(word.partition("=")[0], options)
             break
     parser.exit(2, f"lm-factuality run: {message}{hint}\n")
@@ -256,9 +272,9 @@ def _prepare_tasks(
     """Check the tasks of the run, and change lm_eval's options so that it finds them.
 
     Args:
-        parsed: lm_eval's parsed command line. ``tasks`` gets YAMLs in place of data files,
-            ``include_path`` the suite's folder of tasks, and ``metadata`` the folder of a YAML that
-            the user named by its path.
+        parsed: lm_eval's parsed command line. Three options change: in ``tasks``, a YAML replaces
+            each data file; ``include_path`` gets the suite's folder of tasks; and if the user named
+            a YAML by its path, ``metadata`` gets its folder.
         options: The options from `_read_options`.
         check_server: Checks the model's server before the tasks read their data.
 
@@ -276,35 +292,48 @@ def _prepare_tasks(
         write_yamls_of_tables,
     )
 
-    targets: list[str] = []
+    model = options["model"]
+    model_args = options["model_args"]
+    metadata = options["metadata"]
     # On the command line, --tasks is one text with commas, and in a config file it may be a list.
-    for names in _as_texts(options, "tasks"):
-        targets += filter(None, names.split(","))
-    tasks = write_yamls_of_tables(targets)
-    if tasks != targets:
-        parsed.tasks = ",".join(tasks)
+    named_tasks = [name for name in ",".join(_as_texts(options, "tasks")).split(",") if name]
+    tasks = write_yamls_of_tables(named_tasks)
     include_path = _as_texts(options, "include_path")
+    _check_include_path(include_path)
+
+    configs = read_configs(tasks, include_path, metadata)
+    # lm_eval's own tasks have None here.
+    suite_configs = [config for config in configs if config is not None]
+    scoring_tasks = [config["task"] for config in suite_configs if config["class"].scores_texts]
+    preflight.check_tasks_suit(model, scoring_tasks)
+    check_server(model, model_args, bool(scoring_tasks))
+    build_tasks(suite_configs, model_args, metadata)
+
+    if tasks != named_tasks:
+        parsed.tasks = ",".join(tasks)
+    parsed.include_path = with_suite(include_path)
+    yaml_folders = {
+        str(Path(task).resolve().parent) for task in named_tasks if task.endswith(_YAML)
+    }
+    # Relative paths in a YAML start from its folder, which lm_eval forgets. All tasks share the
+    # metadata, so only one folder can be noted.
+    if len(yaml_folders) == 1:
+        parsed.metadata = {**metadata, YAML_FOLDER: yaml_folders.pop()}
+    return len(suite_configs) == len(configs)
+
+
+def _check_include_path(include_path: Sequence[str]) -> None:
+    """Check that the folders of ``--include_path`` exist.
+
+    Raises:
+        ConfigError: One of them does not.
+    """
     for folder in include_path:
         if not Path(folder).is_dir():
             raise ConfigError(
                 f"--include_path {folder}: no such folder; the suite's own tasks are found without"
                 " this option"
             )
-    model_args = options["model_args"]
-    configs = read_configs(tasks, include_path, options["metadata"])
-    suite_configs = [config for config in configs if config is not None]
-    scoring_tasks = [config["task"] for config in suite_configs if config["class"].scores_texts]
-    preflight.check_tasks_suit(options["model"], scoring_tasks)
-    check_server(options["model"], model_args, bool(scoring_tasks))
-    build_tasks(suite_configs, model_args, options["metadata"])
-
-    parsed.include_path = with_suite(include_path)
-    yaml_folders = {str(Path(task).resolve().parent) for task in targets if task.endswith(_YAML)}
-    # Relative paths in a YAML start from its folder, which lm_eval forgets. All tasks share the
-    # metadata, so only one folder can be noted.
-    if len(yaml_folders) == 1:
-        parsed.metadata = {**options["metadata"], YAML_FOLDER: yaml_folders.pop()}
-    return len(suite_configs) == len(configs)
 
 
 def register_models() -> None:
@@ -372,9 +401,12 @@ def _with_real_path(model_args: Mapping[str, Any]) -> dict[str, Any]:
     Results name the model by this path, so that it has one name whichever link leads to the folder.
     """
     checkpoint = model_args.get("pretrained")
-    if not isinstance(checkpoint, str) or not Path(checkpoint).expanduser().is_dir():
+    if not isinstance(checkpoint, str):
         return dict(model_args)
-    return {**model_args, "pretrained": str(Path(checkpoint).expanduser().resolve())}
+    folder = Path(checkpoint).expanduser()
+    if not folder.is_dir():
+        return dict(model_args)
+    return {**model_args, "pretrained": str(folder.resolve())}
 
 
 def _as_texts(options: Mapping[str, Any], name: str) -> list[str]:

@@ -339,7 +339,7 @@ def _cells_of_group(
     These are the tables of people, of pairs, of the shares of answers, and of what is left out.
 
     Args:
-        row: The question and the name of the group.
+        row: The question and the name of the group, such as ``("fluent", "math")``.
         items: The answered items of this question and group.
         key: The key of the sheet.
         people: The names of all annotators.
@@ -352,11 +352,25 @@ def _cells_of_group(
     for first, second in pairs:
         yield from _cells_of_pair((*row, first, second), items, calls_right)
     yield from _shares_of_answers(row, items)
+    yield from _cells_of_left_out(row, items, key, len(people))
 
+
+def _cells_of_left_out(
+    row: tuple[str, str], items: Sequence[AnsweredItem], key: Key, num_people: int
+) -> Iterator[AgreementCell]:
+    """Yield the numbers of answers and items that no measure counts, one cell for each reason.
+
+    Args:
+        row: The question and the name of the group.
+        items: The answered items of this question and group.
+        key: The key of the sheet.
+        num_people: The number of annotators.
+    """
+    question, group = row
     asked = [item for item in key.items if item.question == question and item.repeat_of is None]
     # If no item has a verdict, no judge was asked, and a missing verdict is no unscored item.
     was_judged = any(item.judge for item in asked)
-    left_out = _count_left_out(items, len(people), was_judged)
+    left_out = _count_left_out(items, num_people, was_judged)
     # Groups are made of answered items, so only the group of all items can miss some.
     if group == ALL:
         left_out["no answer"] = len(asked) - len(items)
@@ -464,7 +478,6 @@ def _cells_of_pair(
         The number of items, the share of equal answers and Cohen's kappa, and for the judge its
         sensitivity, specificity and balanced accuracy. Nothing if no item has both answers.
     """
-    # The row begins with the question and the group, which all these items share.
     _, _, first, second = row
     pairs = []
     for answered in items:

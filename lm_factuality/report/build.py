@@ -306,6 +306,7 @@ def _headline_plot(report_runs: ReportRuns, tasks: Iterable[str]) -> Plot | None
     # Each model has its own colour, and there are only so many.
     labels = [model.label for model in report_runs.models[:MOST_SERIES]]
     rows = []
+    x_label = "%"
     for task in tasks:
         entries = report_runs.of_task(task)
         score = entries[0].headline
@@ -317,14 +318,16 @@ def _headline_plot(report_runs: ReportRuns, tasks: Iterable[str]) -> Plot | None
             dot = entry.dot(entry.headline)
             if dot is not None and entry.model.label in labels:
                 dots_by_model[entry.model.label] = dot
+        if not dots_by_model:
+            continue
+        row_label = task
         # None means that no direction is better, so only False gets the arrow.
-        row_label = f"{task} ↓" if score.higher_is_better is False else task
-        if dots_by_model:
-            rows.append((row_label, dots_by_model))
+        if score.higher_is_better is False:
+            row_label = f"{task} ↓"
+            x_label = "%; ↓: lower is better"
+        rows.append((row_label, dots_by_model))
     if not rows:
         return None
-    has_arrow = any(row_label.endswith("↓") for row_label, _ in rows)
-    x_label = "%; ↓: lower is better" if has_arrow else "%"
     return dots("The score of each task", x_label, rows, labels)
 
 

@@ -258,35 +258,40 @@ def headline_table(benchmark: Benchmark, runs: Iterable[Run], name: str) -> Comp
     # How the score is printed.
     score = displayed_score(benchmark.kind, name).of_runs([run.task.metadata for run in runs])
     sorted_runs = sorted(runs, key=lambda run: (run.task.task, run.label, run.file.date))
-    rows: list[tuple[str, ...]] = []
+    figures = [score_figure(run.task, name) for run in sorted_runs]
+    # Many benchmarks have no score of a guess, and get no column for it.
+    has_baselines = any(figure and figure.guess_baseline is not None for figure in figures)
+
+    rows: list[list[str]] = []
     labels_by_note: dict[str, list[str]] = defaultdict(list)
-    for run in sorted_runs:
+    for run, figure in zip(sorted_runs, figures, strict=True):
         result = run.task
-        # A run can lack the score, for example if all of its items are unscored.
-        measured = score_figure(result, name)
-        baseline = ""
-        if measured is not None and measured.guess_baseline is not None:
-            baseline = score.format_value(measured.guess_baseline)
-        counts = (str(result.effective), str(result.unscored))
-        rows.append((result.task, run.label, *score_cells(measured, score), baseline, *counts))
+        row = [result.task, run.label, *score_cells(figure, score)]
+        if has_baselines:
+            row.append(_baseline_cell(figure, score))
+        rows.append([*row, str(result.effective), str(result.unscored)])
         for note in _headline_notes(benchmark, run, name):
             labels_by_note[note].append(f"{result.task}, {run.label}")
 
-    columns = ["task", "model", f"#{name}", "#95% interval", "#guess baseline"]
-    # Many benchmarks have no score of a guess.
-    if not any(row[4] for row in rows):
-        columns.remove("#guess baseline")
-        rows = [(*row[:4], *row[5:]) for row in rows]
-    unit = benchmark.scoring.unit
+    # A heading that starts with # is of a column of numbers.
+    columns = ["task", "model", f"#{name}", "#95% interval"]
+    if has_baselines:
+        columns.append("#guess baseline")
     # Scores without a unit, such as perplexity, are printed as they are.
     percent = " in percent" if score.unit == "%" else ""
-    # A heading that starts with # is of a column of numbers.
     return ComparisonTable(
         title=f"{benchmark.title} {_uncapitalized(score.label)}{percent}",
-        columns=(*columns, f"#{unit}", "#unscored"),
+        columns=(*columns, f"#{benchmark.scoring.unit}", "#unscored"),
         rows=rows,
         notes=[f"{'; '.join(labels)}: {note}" for note, labels in labels_by_note.items()],
     )
+
+
+def _baseline_cell(figure: ScoreFigure | None, score: Score) -> str:
+    """Write the score of a guess, such as ``25.0``. A run without it has an empty cell."""
+    if figure is None or figure.guess_baseline is None:
+        return ""
+    return score.format_value(figure.guess_baseline)
 
 
 def score_cells(measured: ScoreFigure | None, score: Score) -> tuple[str, str]:

@@ -225,7 +225,7 @@ def test_an_unknown_family_is_refused_with_the_nearest_name():
 
 
 def test_entailment_is_support_that_is_more_probable_than_not(model_folders):
-    verdicts = load_entailment(str(model_folders["nli"]), 4, "cpu").entail(PAIRS)
+    verdicts = load_entailment(str(model_folders["nli"])).entail(PAIRS)
 
     probabilities = probabilities_of_pairs(model_folders["nli"])
     assert verdicts == [probability > 0.5 for probability in probabilities]
