@@ -44,13 +44,7 @@ class DocumentEvidence:
 
     def find(self, claims: Sequence[str], count: int) -> list[FoundEvidence]:
         """Return the passages of the documents that are nearest to each claim."""
-        return [
-            FoundEvidence(
-                tuple(passage.evidence for passage in passages),
-                tuple(passage.score for passage in passages),
-            )
-            for passages in self.knowledge.find(claims, count)
-        ]
+        return self.knowledge.find(claims, count)
 
 
 class SearchEvidence:

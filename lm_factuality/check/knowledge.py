@@ -11,7 +11,7 @@ import shutil
 import sqlite3
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import closing, contextmanager, suppress
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from hashlib import sha256
 from importlib.metadata import PackageNotFoundError, version
 from pathlib import Path
@@ -20,8 +20,8 @@ import tantivy
 from filelock import FileLock, Timeout
 from tqdm import tqdm
 
-from judges.claims import Evidence
 from lm_factuality import __version__
+from lm_factuality.check.check import FoundEvidence
 from lm_factuality.check.knowledge_store import STORE, ChangedFile, KnowledgeStore
 from lm_factuality.documents import Document, UnreadDocument, list_files, read_documents
 from lm_factuality.ground.errors import ConfigError, DataError
@@ -52,17 +52,6 @@ _SQLITE_HEADER = b"SQLite format 3\0"
 # is made anew from the stored passages.
 _MAX_REMOVED_SHARE = 0.25
 _DOCUMENTS_PER_NOTE = 1000
-
-
-@dataclass(frozen=True)
-class FoundPassage:
-    """A passage that a search found for a claim."""
-
-    evidence: Evidence
-    """The passage."""
-
-    score: float
-    """Its BM25 score. Higher is better."""
 
 
 class _DamagedIndexError(Exception):
@@ -128,7 +117,7 @@ class CheckKnowledge:
                 return texts
         return None
 
-    def find(self, claims: Sequence[str], count: int = 5) -> list[list[FoundPassage]]:
+    def find(self, claims: Sequence[str], count: int = 5) -> list[FoundEvidence]:
         """Find the passages that share the most and the rarest words with each claim (BM25).
 
         Args:
@@ -136,8 +125,8 @@ class CheckKnowledge:
             count: The number of passages per claim.
 
         Returns:
-            The passages of each claim, best first. There are fewer than ``count`` if fewer share a
-            word with the claim.
+            The passages of each claim, best first, with their BM25 scores. There are fewer than
+            ``count`` if fewer share a word with the claim.
 
         Raises:
             ConfigError: ``count`` is less than 1.
@@ -145,25 +134,22 @@ class CheckKnowledge:
         """
         if count < 1:
             raise ConfigError(f"count is {count}, expected at least 1 passage per claim")
-        passages_by_claim: dict[str, list[FoundPassage]] = {}
+        evidence_by_claim: dict[str, FoundEvidence] = {}
         try:
             for claim in tqdm(dict.fromkeys(claims), "finding evidence", unit=" claims"):
-                passages_by_claim[claim] = self._find_one(claim, count)
+                evidence_by_claim[claim] = self._find_one(claim, count)
         except (sqlite3.Error, ValueError, LookupError) as error:
             raise DataError(
                 f"{self._folder}: this index is damaged ({first_line(error)}); delete the folder,"
                 " and the next run builds it again"
             ) from error
-        return [passages_by_claim[claim] for claim in claims]
+        return [evidence_by_claim[claim] for claim in claims]
 
-    def _find_one(self, claim: str, count: int) -> list[FoundPassage]:
+    def _find_one(self, claim: str, count: int) -> FoundEvidence:
         """Find the passages for one claim, best first."""
         ranking = self._searcher.rank(spaced(claim), count)
         passages = self._store.evidence([number for number, _ in ranking])
-        return [
-            FoundPassage(passage, score)
-            for passage, (_, score) in zip(passages, ranking, strict=True)
-        ]
+        return FoundEvidence(tuple(passages), tuple(score for _, score in ranking))
 
     def close(self) -> None:
         """Close the files of the index."""

@@ -14,6 +14,7 @@ from pathlib import Path
 import pytest
 
 from lm_factuality.check import knowledge as knowledge_module
+from lm_factuality.check.check import FoundEvidence
 from lm_factuality.check.knowledge import CheckKnowledge, open_knowledge
 from lm_factuality.check.knowledge_store import STORE
 from lm_factuality.ground.errors import ConfigError, DataError
@@ -62,8 +63,8 @@ def write(path: Path, text: str, seconds: int = LONG_AGO) -> None:
 
 def found_documents(knowledge: CheckKnowledge, claim: str) -> list[str]:
     """Return the documents of the passages that are found for a claim."""
-    (passages,) = knowledge.find([claim])
-    return [passage.evidence.document for passage in passages]
+    (evidence,) = knowledge.find([claim])
+    return [passage.document for passage in evidence.passages]
 
 
 def index_folder(cache: Path) -> Path:
@@ -78,12 +79,13 @@ def index_folder(cache: Path) -> Path:
 def test_the_passage_about_a_claim_is_found(folder, cache):
     knowledge = open_knowledge(folder, cache)
 
-    ((passage, *_),) = knowledge.find(["The harbour froze."])
+    (evidence,) = knowledge.find(["The harbour froze."])
+    passage = evidence.passages[0]
 
-    assert passage.evidence.document == "harbour.md"
-    assert passage.evidence.title == "Harbour"
-    assert "The harbour froze in 1840." in passage.evidence.text
-    assert passage.score > 0
+    assert passage.document == "harbour.md"
+    assert passage.title == "Harbour"
+    assert "The harbour froze in 1840." in passage.text
+    assert evidence.scores[0] > 0
 
 
 def test_a_document_in_a_folder_within_has_its_path_as_id(folder, cache):
@@ -97,9 +99,9 @@ def test_at_most_so_many_passages_are_found_the_best_first(folder, cache):
         write(folder / f"{number}.txt", "The lighthouse. " * (number + 1))
     knowledge = open_knowledge(folder, cache)
 
-    (passages,) = knowledge.find(["lighthouse"], count=3)
+    (evidence,) = knowledge.find(["lighthouse"], count=3)
 
-    scores = [passage.score for passage in passages]
+    scores = list(evidence.scores)
     assert len(scores) == 3
     assert scores == sorted(scores, reverse=True)
 
@@ -107,7 +109,7 @@ def test_at_most_so_many_passages_are_found_the_best_first(folder, cache):
 def test_claims_without_words_of_the_documents_find_nothing(folder, cache):
     knowledge = open_knowledge(folder, cache)
 
-    assert knowledge.find(["zebra", "", "?!", "\ud800"]) == [[], [], [], []]
+    assert knowledge.find(["zebra", "", "?!", "\ud800"]) == [FoundEvidence()] * 4
 
 
 def test_a_count_below_one_is_refused(folder, cache):
@@ -149,10 +151,11 @@ def test_each_table_row_is_a_passage_with_its_header(folder, cache):
     write(folder / "prices.csv", "item,price in euros\nRope,3\nSail,40\n")
     knowledge = open_knowledge(folder, cache)
 
-    ((passage,),) = knowledge.find(["sail"])
+    (evidence,) = knowledge.find(["sail"])
+    (passage,) = evidence.passages
 
-    assert passage.evidence.document == "prices.csv#2"
-    assert passage.evidence.text == "item: Sail\nprice in euros: 40"
+    assert passage.document == "prices.csv#2"
+    assert passage.text == "item: Sail\nprice in euros: 40"
 
 
 def test_each_row_of_a_table_in_a_page_is_a_passage_with_its_header(folder, cache):
@@ -161,9 +164,10 @@ def test_each_row_of_a_table_in_a_page_is_a_passage_with_its_header(folder, cach
     )
     knowledge = open_knowledge(folder, cache)
 
-    ((passage,),) = knowledge.find(["sail"])
+    (evidence,) = knowledge.find(["sail"])
+    (passage,) = evidence.passages
 
-    assert passage.evidence.text == "item: Sail\nprice: 40"
+    assert passage.text == "item: Sail\nprice: 40"
 
 
 def test_pages_of_a_database_are_found_by_their_titles(tmp_path, cache):
@@ -179,9 +183,10 @@ def test_pages_of_a_database_are_found_by_their_titles(tmp_path, cache):
     knowledge = open_knowledge(tmp_path / "wiki.db", cache)
 
     assert knowledge.num_documents == 2
-    ((passage,),) = knowledge.find(["thawed"])
-    assert passage.evidence.document == passage.evidence.title == "Harbour"
-    assert passage.evidence.text == "It froze in 1840.\nIt thawed in May."
+    (evidence,) = knowledge.find(["thawed"])
+    (passage,) = evidence.passages
+    assert passage.document == passage.title == "Harbour"
+    assert passage.text == "It froze in 1840.\nIt thawed in May."
     assert found_documents(knowledge, "band") == ["AC/DC"]
 
 
