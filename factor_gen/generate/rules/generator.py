@@ -26,11 +26,7 @@ from factor_gen.generate.rules.edits import (
 )
 from factor_gen.generate.rules.listed import LANGUAGES, edit_by_word_lists
 from factor_gen.generate.rules.names import replace_names
-from factor_gen.generate.rules.negation import (
-    add_negation,
-    deny_with_never,
-    remove_negations,
-)
+from factor_gen.generate.rules.negation import remove_negations
 from factor_gen.generate.rules.numbers import change_quantities
 from factor_gen.generate.rules.pronouns import swap_pronouns
 from factor_gen.generate.rules.sentence import EXTRA_VALUES, TaggedSentence, tag_sentence
@@ -48,8 +44,6 @@ Operator = Callable[[TaggedSentence, Random], Iterable[SentenceEdit]]
 OPERATORS: Mapping[str, Operator] = {
     "antonym": partial(replace_listed_words, "antonym"),
     "negation removed": remove_negations,
-    "negation added": add_negation,
-    "negation in time": deny_with_never,
     "adverb": partial(replace_listed_words, "adverb"),
     "number": change_quantities,
     "name": replace_names,
@@ -65,7 +59,6 @@ OPERATORS: Mapping[str, Operator] = {
 """All operators for English by name."""
 
 DOUBTFUL: Mapping[str, int] = {
-    "negation in time": 1,
     "quantity": 2,
     "place and time": 2,
     "pronoun": 2,
@@ -77,7 +70,7 @@ DOUBTFUL: Mapping[str, int] = {
 _CONTRADICTIONS_OF_ROW = 3
 _TYPES_OF_ROW = 2
 _MAX_LETTERS_BETWEEN_NAMES = 3  # of words such as "of" and "and"
-_VERSION = 18  # raised when the operators make other edits
+_VERSION = 19  # raised when the operators make other edits
 
 
 class SentenceEdits(NamedTuple):
@@ -207,7 +200,7 @@ class RulesGenerator:
 
         with_all_edits = replace(sentence, offers_all_edits=True)
         with_extra_edits = replace(with_all_edits, extra_values=EXTRA_VALUES)
-        # If there are too few edits, all denials are added, and then more numbers and dates.
+        # If there are too few edits, rarer words are allowed, and then more numbers and dates.
         attempts = [sentence, with_all_edits, with_extra_edits]
         # A filter rejects most candidates, so all that can be made are offered at once.
         if self._is_filtered:

@@ -4,15 +4,12 @@ from __future__ import annotations
 
 import random
 from collections.abc import Callable, Iterable
-from dataclasses import replace
 
-from factor_gen.generate.rules import negation
 from factor_gen.generate.rules.edits import (
     SentenceEdit,
     adjust_articles_and_capitals,
     apply_replacements,
 )
-from factor_gen.generate.rules.generator import OPERATORS
 from factor_gen.generate.rules.sentence import TaggedSentence, tag_sentence
 from factor_gen.text.pattern import PatternTagger
 
@@ -20,22 +17,6 @@ TAGGER = PatternTagger()
 
 Operator = Callable[[TaggedSentence, random.Random], Iterable[SentenceEdit]]
 """Makes edits of a sentence, with random numbers that decide which."""
-
-
-def find_operator(name: str) -> Operator:
-    """Return the operator of a name.
-
-    ``negation added`` makes every denial, though it makes few of them if a sentence has other
-    edits.
-    """
-    if name == "negation added":
-        return add_every_negation
-    return OPERATORS[name]
-
-
-def add_every_negation(sentence: TaggedSentence, rng: random.Random) -> Iterable[SentenceEdit]:
-    """Make all denials of a sentence."""
-    return negation.add_negation(replace(sentence, offers_all_edits=True), rng)
 
 
 def edited_sentences(

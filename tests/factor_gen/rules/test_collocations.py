@@ -11,11 +11,12 @@ from factor_gen import pipeline
 from factor_gen.config import load_build
 from factor_gen.generate.rules.collocations import gather_collocations, load_collocations
 from factor_gen.generate.rules.edits import apply_replacements
+from factor_gen.generate.rules.generator import OPERATORS
 from factor_gen.generate.rules.sentence import tag_sentence
 from factor_gen.records import Example
 from factor_gen.shards import ShardFolder
 from tests.factor_gen.corpora import write_corpus
-from tests.factor_gen.rules.support import TAGGER, find_operator
+from tests.factor_gen.rules.support import TAGGER
 
 MANUALS = [
     "The library has a winter test suite. A summer file is read by the library.",
@@ -135,7 +136,7 @@ def test_the_operator_of_nouns_keeps_their_sense_in_the_corpus(
 ) -> None:
     text = "It is a small library for people who like dates."
     sentence = tag_sentence(TAGGER, "", text, gather_collocations(corpus))
-    replace_nouns = find_operator("noun")
+    replace_nouns = OPERATORS["noun"]
 
     edited = set()
     for seed in range(8):

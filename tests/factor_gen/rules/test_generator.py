@@ -171,50 +171,6 @@ def test_a_value_is_replaced_less_often_if_there_are_other_contradictions() -> N
     assert generators.count("rules/date") == 2
 
 
-def time_denials_of(text: str) -> list[Candidate]:
-    """Return the contradictions of a sentence that deny it by "never" or "no longer"."""
-    candidates = generate(text, per_type=9).candidates
-    return [
-        candidate for candidate in candidates if candidate.generator == "rules/negation in time"
-    ]
-
-
-@pytest.mark.parametrize(
-    ("text", "denial"),
-    [
-        ("The mill was sold.", "The mill was never sold."),
-        ("They store the grain in sacks.", "They no longer store the grain in sacks."),
-        ("The mill has oaken pegs.", "The mill no longer has oaken pegs."),
-        (
-            "You can see the river from the mill.",
-            "You can no longer see the river from the mill.",
-        ),
-        ("She opened the gate.", "She never opened the gate."),
-        ("Turn the wheel.", "Never turn the wheel."),
-    ],
-)
-def test_a_sentence_with_little_else_to_edit_is_denied_in_other_words(
-    text: str, denial: str
-) -> None:
-    [candidate] = time_denials_of(text)
-
-    assert candidate.text == denial
-    assert candidate.doubtful == 1
-
-
-@pytest.mark.parametrize(
-    "text",
-    [
-        pytest.param("To see the yard, open the gate.", id="a purpose"),
-        pytest.param("In order to see the yard, open the gate.", id="a purpose in other words"),
-        pytest.param("The mill was sold in 1921.", id="a date: never in 1921"),
-        pytest.param("The mill is often repaired by them.", id="often"),
-    ],
-)
-def test_no_denial_in_other_words_is_made_where_it_would_be_odd(text: str) -> None:
-    assert time_denials_of(text) == []
-
-
 def test_the_same_seed_makes_the_same_contradictions() -> None:
     assert generate(BOAT_SENTENCE) == generate(BOAT_SENTENCE)
 
@@ -326,7 +282,15 @@ def generated_news(news_examples: list[Example]) -> list[Example]:
     return open_generator().run(news_examples)
 
 
-def test_most_published_sentences_get_enough_contradictions_for_a_row(
+def test_two_thirds_of_published_sentences_get_enough_contradictions_for_a_row(
+    generated_news: list[Example],
+) -> None:
+    num_enough = sum(len(example.candidates) >= 3 for example in generated_news)
+
+    assert num_enough >= 0.66 * len(generated_news)
+
+
+def test_nearly_half_of_published_sentences_get_a_row_of_two_error_types(
     generated_news: list[Example],
 ) -> None:
     num_enough = 0
@@ -334,8 +298,7 @@ def test_most_published_sentences_get_enough_contradictions_for_a_row(
         types = {candidate.type for candidate in example.candidates}
         num_enough += len(example.candidates) >= 3 and len(types) >= 2
 
-    # Of these sentences, 54% get enough by rules that readers find reliable.
-    assert num_enough >= 0.52 * len(generated_news)
+    assert num_enough >= 0.48 * len(generated_news)
 
 
 def test_the_contradictions_of_published_sentences_are_sound_and_small_edits(

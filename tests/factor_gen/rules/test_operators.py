@@ -4,9 +4,10 @@ from __future__ import annotations
 
 import pytest
 
+from factor_gen.generate.rules.generator import OPERATORS
 from factor_gen.text.analysis import ORGANISATION, PLACE
 from tests.factor_gen.cases import cases_by_key
-from tests.factor_gen.rules.support import TAGGER, edited_sentences, find_operator
+from tests.factor_gen.rules.support import TAGGER, edited_sentences
 
 CASES = "rules/operators.yaml"
 
@@ -17,17 +18,17 @@ pytestmark = pytest.mark.usefixtures("every_chance")
 def test_an_operator_makes_a_sentence_perhaps_among_others(
     name: str, text: str, expected: str
 ) -> None:
-    assert expected in edited_sentences(find_operator(name), text, num_seeds=60)
+    assert expected in edited_sentences(OPERATORS[name], text, num_seeds=60)
 
 
 @pytest.mark.parametrize(("name", "text", "expected"), cases_by_key(CASES, "only change"))
 def test_an_operator_makes_one_sentence_only(name: str, text: str, expected: str) -> None:
-    assert edited_sentences(find_operator(name), text, num_seeds=1) == {expected}
+    assert edited_sentences(OPERATORS[name], text, num_seeds=1) == {expected}
 
 
 @pytest.mark.parametrize(("name", "text"), cases_by_key(CASES, "unchanged"))
 def test_an_operator_leaves_a_sentence_unchanged(name: str, text: str) -> None:
-    assert edited_sentences(find_operator(name), text) == set()
+    assert edited_sentences(OPERATORS[name], text) == set()
 
 
 @pytest.mark.parametrize(("name", "text", "wrong_words"), cases_by_key(CASES, "stays"))
@@ -36,7 +37,7 @@ def test_an_operator_makes_no_sentence_with_wrong_words(
 ) -> None:
     prefix = "Vale Group sold it to Moor Group in Berlin. "
 
-    sentences = edited_sentences(find_operator(name), text, prefix)
+    sentences = edited_sentences(OPERATORS[name], text, prefix)
 
     assert not [sentence for sentence in sentences if wrong_words in sentence]
 
