@@ -28,7 +28,7 @@ from lm_factuality.ground.packages import need
 
 # At most so many ways to make a row are compared.
 _MAX_SELECTIONS = 1500
-# At most so many are ranked before that, by how doubtful they are and what they edit.
+# At most so many are ranked before that, by whether they are doubtful and what they edit.
 _MAX_RANKED = 20 * _MAX_SELECTIONS
 # There are 2,024 ways to take three of 24 candidates.
 _MAX_CANDIDATES = 24
@@ -124,7 +124,7 @@ def usable_candidates(example: Example, settings: ChooseSettings) -> list[Candid
 
     Args:
         example: A document with the candidates that were generated for it.
-        settings: How many contradictions and types a row has, and how doubtful they may be.
+        settings: How many contradictions and types a row has, and whether they may be doubtful.
 
     Returns:
         The candidates in the order in which they were generated. They may be too few for a row.
@@ -137,14 +137,11 @@ def usable_candidates(example: Example, settings: ChooseSettings) -> list[Candid
         sentence = " ".join(candidate.text.split())
         distinct.setdefault(sentence, candidate)
 
-    # The least doubtful candidates come first. More doubtful ones are added only until there are
-    # enough for a row.
-    for max_doubt in range(settings.most_doubtful + 1):
-        usable = [candidate for candidate in distinct.values() if candidate.doubtful <= max_doubt]
-        if not _reason_for_no_row(usable, settings):
-            break
-    # If even the most doubtful ones do not suffice, these are all that there are.
-    return usable
+    sure = [candidate for candidate in distinct.values() if not candidate.doubtful]
+    # Doubtful candidates are only for a row that lacks others.
+    if not settings.allow_doubtful or not _reason_for_no_row(sure, settings):
+        return sure
+    return list(distinct.values())
 
 
 def _choose_row(
@@ -229,7 +226,7 @@ class _SelectionRank(NamedTuple):
     """How good a way to make a row is. The least rank is the best."""
 
     doubt: int
-    """How doubtful its contradictions are in total."""
+    """How many of its contradictions are doubtful."""
 
     num_overlaps: int
     """How many pairs of contradictions edit the same words."""
@@ -440,7 +437,7 @@ def combine_edits(
             type=outer.type,
             edit=f"{inner.edit}; {outer.edit}",
             generator=f"{inner.generator} + {outer.generator}",
-            doubtful=max(inner.doubtful, outer.doubtful),
+            doubtful=inner.doubtful or outer.doubtful,
         )
     return compounds
 

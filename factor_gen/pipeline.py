@@ -204,7 +204,7 @@ def _plan_of_stages(
     goal = [
         choose.contradictions,
         choose.min_types,
-        choose.most_doubtful,
+        choose.allow_doubtful,
         sufficient_num_types(settings),
     ]
     return {

@@ -55,11 +55,10 @@ class Candidate:
     rejected: str = ""
     """Why a stage rejected the candidate, as ``stage: reason``. Empty if it may be chosen."""
 
-    doubtful: int = 0
-    """How doubtful it is that the sentence is false.
+    doubtful: bool = False
+    """Whether it was made by a rule that is wrong more often than the others.
 
-    It is 1 for a denial in other words and 2 for an edit by a rule that is wrong more often than
-    the others. A row takes doubtful candidates only if it lacks better ones, those of 1 first.
+    A row takes doubtful candidates only if it lacks better ones.
     """
 
 

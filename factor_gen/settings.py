@@ -321,8 +321,8 @@ class ChooseSettings:
     hide_most_central: Truth = False
     """Whether the true completion is the most similar to the others no more often than they are."""
 
-    most_doubtful: Annotated[Integer, Field(ge=0, le=2)] = 2
-    """How doubtful contradictions may be; see :class:`factor_gen.records.Candidate`."""
+    allow_doubtful: Truth = True
+    """Whether a row may have doubtful contradictions; see :class:`factor_gen.records.Candidate`."""
 
 
 @dataclass(frozen=True, kw_only=True)

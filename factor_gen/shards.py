@@ -173,8 +173,8 @@ class Shortfall(NamedTuple):
     required_types: int
     """How many error types it lacks for a row."""
 
-    doubt: int
-    """How doubtful its most doubtful contradiction is."""
+    doubt: bool
+    """Whether one of its contradictions is doubtful."""
 
     desired_types: int
     """How many error types it lacks so that no other sentence is drawn."""
@@ -199,7 +199,7 @@ def shortfall(example: Example, settings: BuildSettings) -> Shortfall:
         stages=_count_missing_stages(example),
         contradictions=max(0, choose.contradictions - len(usable)),
         required_types=max(0, choose.min_types - num_types),
-        doubt=max((candidate.doubtful for candidate in usable), default=0),
+        doubt=any(candidate.doubtful for candidate in usable),
         desired_types=max(0, sufficient_num_types(settings) - num_types),
     )
 

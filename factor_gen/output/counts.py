@@ -49,9 +49,9 @@ class BuiltBenchmark:
         self.tried: Counter[Refusal] = Counter()
         # What each stage asked a model.
         self.model_use: dict[str, ModelUse] = {}
-        # Chosen contradictions by error type, and by how doubtful they are (0, 1 or 2).
+        # Chosen contradictions by error type, and how many of them are doubtful.
         self.chosen: Counter[str] = Counter()
-        self._doubtful: Counter[int] = Counter()
+        self._num_doubtful = 0
         # Rows by how many error types their contradictions have.
         self._rows_by_num_types: Counter[int] = Counter()
         # Documents by how many sentences were drawn from them, and rows by the draw they come from.
@@ -104,7 +104,7 @@ class BuiltBenchmark:
         self._rows_by_num_types[num_types] += 1
         for candidate in outcome.contradictions:
             self.chosen[candidate.type] += 1
-            self._doubtful[candidate.doubtful] += 1
+            self._num_doubtful += candidate.doubtful
 
     def cost(self, stage: str) -> float | None:
         """Return what a stage paid for its model in USD. None if the prices are not known."""
@@ -145,7 +145,7 @@ class BuiltBenchmark:
             "lost": dict(sorted(self.lost.items())),
             # Types and degrees of doubt that no contradiction has are listed with 0.
             "chosen": {error_type: self.chosen[error_type] for error_type in ERROR_TYPES},
-            "doubtful": {str(degree): self._doubtful[degree] for degree in range(3)},
+            "doubtful": self._num_doubtful,
             # The keys of a JSON object are texts.
             "types_in_a_row": {str(num_types): count for num_types, count in rows_by_num_types},
             "draws": self._count_by_draw(),

@@ -17,7 +17,7 @@ from lm_factuality.benchmarks.factor.metrics import pick_probabilities
 
 
 def make_candidate(
-    text: str, error_type: str = "entity", *, rejected: str = "", doubtful: int = 0
+    text: str, error_type: str = "entity", *, rejected: str = "", doubtful: bool = False
 ) -> Candidate:
     """Return a contradiction. The choice does not depend on its edit and its generator.
 
@@ -25,7 +25,7 @@ def make_candidate(
         text: The false sentence.
         error_type: Its error type.
         rejected: Why a filter rejected it. Empty if none did.
-        doubtful: How doubtful it is that the sentence is false, from 0 to 2.
+        doubtful: Whether it is doubtful that the sentence is false.
     """
     return Candidate(text, error_type, "old -> new", "test", rejected=rejected, doubtful=doubtful)
 
@@ -70,7 +70,7 @@ def types_of(row: ChosenRow) -> set[str]:
 @pytest.fixture
 def doubtful_link() -> Candidate:
     """Return a contradiction that may be true after all. It is of the type link."""
-    return make_candidate("It was.", "link", doubtful=2)
+    return make_candidate("It was.", "link", doubtful=True)
 
 
 THREE_SURE = [make_candidate("It is 1."), make_candidate("It is 2."), make_candidate("It is 3.")]
@@ -101,12 +101,12 @@ def test_a_doubtful_contradiction_is_taken_if_the_others_are_too_few(
     assert doubtful_link in row.contradictions
 
 
-def test_the_less_doubtful_contradictions_are_taken_even_if_they_edit_the_same_words() -> None:
+def test_sure_contradictions_are_taken_even_if_they_edit_the_same_words() -> None:
     candidates = [
-        make_candidate("It is not so old.", doubtful=0),
-        make_candidate("He says it is so old.", doubtful=0),
-        make_candidate("It is so not old.", doubtful=1),
-        make_candidate("Here it is so old.", doubtful=2),
+        make_candidate("It is not so old."),
+        make_candidate("He says it is so old."),
+        make_candidate("It is so not old."),
+        make_candidate("Here it is so old.", doubtful=True),
     ]
     # The order of the candidates is random in each document.
     documents = [
@@ -116,30 +116,22 @@ def test_the_less_doubtful_contradictions_are_taken_even_if_they_edit_the_same_w
     rows = choose_all_rows(documents)
 
     for row in rows:
-        doubts = sorted(contradiction.doubtful for contradiction in row.contradictions)
-        assert doubts == [0, 0, 1]
+        assert not any(contradiction.doubtful for contradiction in row.contradictions)
 
 
-@pytest.mark.parametrize(
-    ("most_doubtful", "gives_row"),
-    [
-        pytest.param(0, False, id="sure ones only"),
-        pytest.param(1, False, id="slightly doubtful ones"),
-        pytest.param(2, True, id="all"),
-    ],
-)
-def test_contradictions_more_doubtful_than_the_setting_are_not_used(
-    most_doubtful: int, gives_row: bool
+@pytest.mark.parametrize("allow_doubtful", [False, True])
+def test_doubtful_contradictions_are_used_only_if_the_settings_allow_them(
+    allow_doubtful: bool,
 ) -> None:
     candidates = [
-        make_candidate("It is certain.", doubtful=0),
-        make_candidate("It is likely.", doubtful=1),
-        make_candidate("It is possible.", doubtful=2),
+        make_candidate("It is certain."),
+        make_candidate("It is likely."),
+        make_candidate("It is possible.", doubtful=True),
     ]
 
-    [outcome] = choose([make_example(candidates)], most_doubtful=most_doubtful)
+    [outcome] = choose([make_example(candidates)], allow_doubtful=allow_doubtful)
 
-    assert isinstance(outcome, ChosenRow) is gives_row
+    assert isinstance(outcome, ChosenRow) is allow_doubtful
 
 
 COMMON_TYPES = [

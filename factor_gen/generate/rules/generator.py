@@ -58,14 +58,8 @@ OPERATORS: Mapping[str, Operator] = {
 }
 """All operators for English by name."""
 
-DOUBTFUL: Mapping[str, int] = {
-    "quantity": 2,
-    "place and time": 2,
-    "pronoun": 2,
-    "order": 2,
-    "cause": 2,
-}
-"""How doubtful the edits of an operator are (see `Candidate.doubtful`); 0 if it is not listed."""
+DOUBTFUL = frozenset({"quantity", "place and time", "pronoun", "order", "cause"})
+"""The operators that are wrong more often than the others (see `Candidate.doubtful`)."""
 
 _CONTRADICTIONS_OF_ROW = 3
 _TYPES_OF_ROW = 2
@@ -310,7 +304,7 @@ def _candidates_of_edits(completion: str, edits: Iterable[SentenceEdit]) -> Iter
                 type=edit.error_type,
                 edit=describe_replacements(completion, edit.replacements),
                 generator=f"rules/{edit.operator}",
-                doubtful=DOUBTFUL.get(edit.operator, 0),
+                doubtful=edit.operator in DOUBTFUL,
             )
 
 
@@ -325,20 +319,18 @@ def _alternate_operators(edits: Sequence[SentenceEdit], seed: str) -> list[Sente
         seed: The seed of the random order in which the operators take turns.
 
     Returns:
-        All edits, with those of the least doubtful operators (see `DOUBTFUL`) first.
+        All edits, with those of doubtful operators (see `DOUBTFUL`) last.
     """
     edits_by_operator: dict[str, list[SentenceEdit]] = defaultdict(list)
     for edit in edits:
         edits_by_operator[edit.operator].append(edit)
 
     ordered_edits: list[SentenceEdit] = []
-    # Most operators have degree 0, which means that their edits are not doubtful.
-    for degree_of_doubt in (0, 1, 2):
-        # One queue for each operator of this degree.
+    for is_doubtful in (False, True):
         queues = [
             operator_edits
             for operator, operator_edits in edits_by_operator.items()
-            if DOUBTFUL.get(operator, 0) == degree_of_doubt
+            if (operator in DOUBTFUL) is is_doubtful
         ]
         Random(seed).shuffle(queues)
         # The first turn has the first edit of each operator. An operator without further edits

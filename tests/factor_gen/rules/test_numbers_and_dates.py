@@ -54,6 +54,11 @@ def test_a_new_number_is_as_round_as_the_old_one(text: str, pattern: str) -> Non
         pytest.param("It reads bases 2, 4 and 8.", id="one of a list"),
         pytest.param("It reads bases 2 through 16.", id="the ends of a range"),
         pytest.param("With two arguments, it sets the time.", id="a condition"),
+        pytest.param("It reads a power of 2 there.", id="a power"),
+        pytest.param("The parts of giflib 5 are there.", id="the version of a program"),
+        pytest.param("It was built with glibc 2.2.x there.", id="any version of some"),
+        pytest.param("Its factory (7269.T) was sold.", id="a ticker"),
+        pytest.param('It sends two events "bind" and "unbind" there.', id="the length of a list"),
         pytest.param("Find the file by -inum 678 there.", id="an argument"),
     ],
 )
@@ -145,6 +150,8 @@ def test_the_first_year_of_a_period_stays_the_earlier_one() -> None:
             "It was kept since 1921.", "It was kept in 1921.", id="since 1921, and so since 1923"
         ),
         ("It was kept since early 1921.", "It was kept in early 1921."),
+        ("It was kept prior to 1921.", "It was kept in 1921."),
+        ("It was kept through 1921.", "It was kept in 1921."),
         ("It was kept in the 1960s and 1970s.", "It was kept in the 1960s."),
         ("It was kept in the 1960s or later.", "In the 1960s it was kept, or later."),
         ("It was kept in the 1960s and 1970s.", "It was kept in 1960 and 1970."),
