@@ -85,21 +85,15 @@ def model_use_of(replies: Sequence[ParsedReply[Any]]) -> ModelUse:
     Answers that come from the store count as if they had been asked for now, so that a build that
     was interrupted has the same counts.
     """
-    use = ModelUse()
+    answers = []
     for reply in replies:
-        for answer in (reply.earlier_answer, reply.answer):
-            if answer is None:
-                continue
-            is_counted = answer.prompt_tokens is not None
-            use = use.plus(
-                ModelUse(
-                    requests=1,
-                    prompt_tokens=answer.prompt_tokens or 0,
-                    answer_tokens=answer.completion_tokens or 0,
-                    uncounted=0 if is_counted else 1,
-                )
-            )
-    return use
+        answers += [answer for answer in (reply.earlier_answer, reply.answer) if answer is not None]
+    return ModelUse(
+        requests=len(answers),
+        prompt_tokens=sum(answer.prompt_tokens or 0 for answer in answers),
+        answer_tokens=sum(answer.completion_tokens or 0 for answer in answers),
+        uncounted=sum(answer.prompt_tokens is None for answer in answers),
+    )
 
 
 def load_judge_with_model(name: str | None, folder: Path, section: str) -> JudgeConfig:

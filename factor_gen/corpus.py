@@ -79,12 +79,9 @@ def _dataset_folder(settings: BuildSettings) -> Path | None:
 
 def _files_in_folder(folder: Path) -> dict[str, Path]:
     """Return the files in a folder and the folders in it by id, sorted by path."""
-    files = {}
-    for path in list_files(folder):
-        # In place of a folder that cannot be listed stands the reason, which reading reports.
-        if isinstance(path, Path) and path.is_file():
-            files[replace_surrogates(path.relative_to(folder).as_posix())] = path
-    return files
+    # In place of a folder that cannot be listed stands the reason, which reading reports.
+    paths = [path for path in list_files(folder) if isinstance(path, Path)]
+    return _files_by_id(paths, folder)
 
 
 def _matching_files(pattern: Path) -> dict[str, Path]:
@@ -102,20 +99,21 @@ def _matching_files(pattern: Path) -> dict[str, Path]:
     # The last part of the pattern that is a folder, such as "/data" of "/data/*/a.txt". If a folder
     # is really called "*", it is meant.
     folder = next((parent for parent in pattern.parents if parent.is_dir()), pattern.parent)
+    # If a file is really called "*.txt", it is meant, and no other file.
     if pattern.is_file():
-        # If a file is really called "*.txt", it is meant, and no other file.
-        paths = [pattern]
-    else:
-        # Unlike pathlib's glob, glob.glob leaves hidden files out.
-        rest_of_pattern = str(pattern.relative_to(folder))
-        matches = glob.glob(rest_of_pattern, root_dir=folder, recursive=True)  # noqa: PTH207
-        paths = sorted(folder / match for match in matches)
+        return _files_by_id([pattern], folder)
+    # Unlike pathlib's glob, glob.glob leaves hidden files out.
+    rest_of_pattern = str(pattern.relative_to(folder))
+    matches = glob.glob(rest_of_pattern, root_dir=folder, recursive=True)  # noqa: PTH207
+    return _files_by_id(sorted(folder / match for match in matches), folder)
 
+
+def _files_by_id(paths: Iterable[Path], folder: Path) -> dict[str, Path]:
+    """Return those paths that are files by their id, i.e. their path from a folder."""
     files = {}
     for path in paths:
         if path.is_file():
-            file_id = replace_surrogates(path.relative_to(folder).as_posix())
-            files[file_id] = path
+            files[replace_surrogates(path.relative_to(folder).as_posix())] = path
     return files
 
 
@@ -271,20 +269,19 @@ def _read_file(file_id: str, path: Path, table_reader: "_TableReader") -> Iterat
 
     # A table may be compressed: "a.csv.gz" is read as "a.csv".
     ending = Path(path.name.lower().removesuffix(".gz")).suffix
-    read_rows = FORMATS.get(ending)
-    if read_rows is None and path.name.lower().endswith(ENDINGS):
-        for document in _read_documents(path, path.parent):
-            # Files of one name may be in several folders. The row of a table follows the name.
-            yield replace(document, doc_id=file_id + document.doc_id.removeprefix(path.name))
+    if ending in FORMATS:
+        yield from table_reader.read(FORMATS[ending](path))
         return
-    if read_rows is None:
+    if not path.name.lower().endswith(ENDINGS):
         # The last text ending is that of a file without one.
         endings = ", ".join(dict.fromkeys([*TEXT_ENDINGS[:-1], *FORMATS, ".csv.gz", *ENDINGS]))
         raise DataError(
             f"{path}: expected a file that ends in {endings}; convert it, or name others with a"
             " pattern such as corpus: my_texts/*.txt"
         )
-    yield from table_reader.read(read_rows(path))
+    for document in _read_documents(path, path.parent):
+        # Files of one name may be in several folders. The row of a table follows the name.
+        yield replace(document, doc_id=file_id + document.doc_id.removeprefix(path.name))
 
 
 def _read_text(path: Path) -> str:

@@ -108,17 +108,14 @@ class FluencyModel:
             the window.
         """
         encoded_texts = self.encode(texts, contexts)
-        scorable = [encoded for encoded in encoded_texts if encoded.num_scored]
+        indexes = [index for index, encoded in enumerate(encoded_texts) if encoded.num_scored]
         with torch.inference_mode():
-            remaining = iter(self._logprobs_of_tokens(scorable))
+            logprobs = self._logprobs_of_tokens([encoded_texts[index] for index in indexes])
 
-        scored_texts: list[ScoredText | None] = []
-        for encoded in encoded_texts:
-            if encoded.num_scored:
-                tokens = encoded.tokens[-encoded.num_scored :]
-                scored_texts.append(ScoredText(tokens, next(remaining)))
-            else:
-                scored_texts.append(None)
+        scored_texts: list[ScoredText | None] = [None] * len(texts)
+        for index, logprobs_of_text in zip(indexes, logprobs, strict=True):
+            tokens = encoded_texts[index].tokens[-encoded_texts[index].num_scored :]
+            scored_texts[index] = ScoredText(tokens, logprobs_of_text)
         return scored_texts
 
     def encode(self, texts: Sequence[str], contexts: Sequence[str]) -> list[EncodedText]:

@@ -74,28 +74,12 @@ class FilterStage:
         Raises:
             ModelError: A model cannot be loaded, or is of the wrong kind.
         """
-        # A shard without candidates should not load the models.
-        if not any(example.candidates for example in examples):
+        fluency = self._settings.fluency
+        # A shard without candidates should not load the model.
+        if fluency is None or not any(example.candidates for example in examples):
             return list(examples)
 
-        filtered = list(examples)
-        if self._settings.fluency is not None:
-            filtered = self._check_fluency(self._settings.fluency, filtered)
-        return filtered
-
-    def _check_fluency(
-        self, fluency: FluencySettings, examples: Sequence[Example]
-    ) -> list[Example]:
-        """Reject candidates whose edit spoils the sentence; see :mod:`factor_gen.fluency`.
-
-        Args:
-            fluency: The limits in nats, and how much context the model reads.
-            examples: Documents with their candidates, i.e. generated contradictions.
-
-        Returns:
-            The documents with the fluency of each candidate, in nats above the limit that it is
-            nearest to.
-        """
+        # This module imports torch, which a filter that is off does not need.
         from factor_gen.fluency import Comparison, measure_fluency
 
         comparisons = []
@@ -104,15 +88,15 @@ class FilterStage:
             for candidate in example.candidates:
                 comparisons.append(Comparison(context, example.completion, candidate.text))
 
+        # The measures of all candidates, of one example after the other.
         measures = iter(measure_fluency(self._fluency_model, comparisons, self._language))
-        checked = []
+        filtered = []
         for example in examples:
-            candidates = [
-                _check_candidate(candidate, next(measures), fluency)
-                for candidate in example.candidates
-            ]
-            checked.append(replace(example, candidates=tuple(candidates)))
-        return checked
+            candidates = []
+            for candidate in example.candidates:
+                candidates.append(_check_candidate(candidate, next(measures), fluency))
+            filtered.append(replace(example, candidates=tuple(candidates)))
+        return filtered
 
     @cached_property
     def _fluency_model(self) -> FluencyModel:

@@ -11,7 +11,7 @@ A word that stands there twice, as in ``the the mill``, is always broken.
 
 import math
 import re
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from difflib import SequenceMatcher
 from functools import lru_cache
@@ -75,6 +75,17 @@ class Comparison:
     """The edited sentence."""
 
 
+@dataclass(frozen=True)
+class _Alternative:
+    """The beginning of a sentence up to two words after an edited word, with other forms of it."""
+
+    text: str
+    """The beginning with the word as it is."""
+
+    other_texts: list[str]
+    """The same with each other form of the word."""
+
+
 def measure_fluency(
     model: FluencyModel, comparisons: Sequence[Comparison], language: str
 ) -> list[Fluency | None]:
@@ -90,38 +101,61 @@ def measure_fluency(
         model, or has no tokens.
     """
     alternatives = []
-    texts = []
-    contexts = []
+    # The keys are texts with their contexts. Equal ones, such as the original of several edits,
+    # are scored once.
+    texts: dict[tuple[str, str], None] = {}
     for comparison in comparisons:
-        of_candidate = list(_alternatives(comparison)) if language == ENGLISH else []
-        alternatives.append(of_candidate)
-        own_texts = [comparison.completion, comparison.candidate]
-        for alternative in of_candidate:
-            own_texts += [alternative.text, *alternative.other_texts]
-        texts += own_texts
-        contexts += [comparison.context] * len(own_texts)
+        alternatives_of_edit = list(_alternatives(comparison)) if language == ENGLISH else []
+        alternatives.append(alternatives_of_edit)
+        texts[comparison.completion, comparison.context] = None
+        texts[comparison.candidate, comparison.context] = None
+        for alternative in alternatives_of_edit:
+            for text in (alternative.text, *alternative.other_texts):
+                texts[text, comparison.context] = None
 
     # All texts are scored together, so that the model computes shared beginnings once.
-    scores = iter(model.score(texts, contexts))
-    measures: list[Fluency | None] = []
-    for comparison, of_candidate in zip(comparisons, alternatives, strict=True):
-        completion = next(scores)
-        candidate = next(scores)
-        better_form = -math.inf
-        for alternative in of_candidate:
-            own_score = next(scores)
-            for _ in alternative.other_texts:
-                other_score = next(scores)
-                if own_score is not None and other_score is not None:
-                    gain = float(other_score.logprobs.sum() - own_score.logprobs.sum())
-                    better_form = max(better_form, gain)
-        if completion is None or candidate is None:
-            measures.append(None)
-            continue
-        doubles_word = _count_doubled(comparison.candidate) > _count_doubled(comparison.completion)
-        change = _least_change_after_edit(completion, candidate)
-        measures.append(Fluency(change, better_form, doubles_word))
+    scores = model.score([text for text, _ in texts], [context for _, context in texts])
+    score_of_text = dict(zip(texts, scores, strict=True))
+    measures = []
+    for comparison, alternatives_of_edit in zip(comparisons, alternatives, strict=True):
+        measures.append(_measure_edit(comparison, alternatives_of_edit, score_of_text))
     return measures
+
+
+def _measure_edit(
+    comparison: Comparison,
+    alternatives: Sequence[_Alternative],
+    scores: Mapping[tuple[str, str], ScoredText | None],
+) -> Fluency | None:
+    """Measure how one edit changes the likelihood of its sentence.
+
+    Args:
+        comparison: The sentence and its edit.
+        alternatives: The beginnings of the edited sentence with other forms of an edited word.
+        scores: The score of each of these texts after its context, by text and context.
+
+    Returns:
+        The measures, or None if one of the two sentences could not be scored.
+    """
+    context = comparison.context
+    completion = scores[comparison.completion, context]
+    candidate = scores[comparison.candidate, context]
+    if completion is None or candidate is None:
+        return None
+
+    # How much likelier each other form of a word is than the word itself.
+    gains = []
+    for alternative in alternatives:
+        score = scores[alternative.text, context]
+        for text in alternative.other_texts:
+            other_score = scores[text, context]
+            if score is not None and other_score is not None:
+                gains.append(float(other_score.logprobs.sum() - score.logprobs.sum()))
+    return Fluency(
+        change=_least_change_after_edit(completion, candidate),
+        better_form=max(gains, default=-math.inf),
+        doubles_word=_count_doubled(comparison.candidate) > _count_doubled(comparison.completion),
+    )
 
 
 def _count_doubled(text: str) -> int:
@@ -150,17 +184,6 @@ def _least_change_after_edit(completion: ScoredText, candidate: ScoredText) -> f
             after = candidate.logprobs[candidate_start:candidate_stop]
             changes += (after - before).tolist()
     return min(changes, default=0.0)
-
-
-@dataclass(frozen=True)
-class _Alternative:
-    """The beginning of a sentence up to two words after an edited word, with other forms of it."""
-
-    text: str
-    """The beginning with the word as it is."""
-
-    other_texts: list[str]
-    """The same with each other form of the word."""
 
 
 def _alternatives(comparison: Comparison) -> Iterator[_Alternative]:

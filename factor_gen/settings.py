@@ -463,13 +463,10 @@ class BuildSettings(WorkSettings):
                 f"contradiction: offline has rules for English, not for {language!r}; choose"
                 " judge, or none"
             )
-        reads_with_default = {
-            NliSettings.model: isinstance(check, NliSettings) and check.model == NliSettings.model,
-            FluencySettings.model: self.filter.fluency is not None
-            and self.filter.fluency.model == FluencySettings.model,
-        }
-        for model, is_read in reads_with_default.items():
-            if is_read:
+        english_models = (NliSettings.model, FluencySettings.model)
+        for section in (check, self.filter.fluency):
+            model = getattr(section, "model", None)
+            if model in english_models:
                 raise ValueError(
                     f"{model} reads English, not {language!r}; name a model of many languages, or"
                     " none"

@@ -128,37 +128,50 @@ def tabulate_reading(key: Key, labels: Labels) -> Iterator[ComparisonTable]:
         bad.
     """
     readings = list(_readings(key, labels))
-    groups: dict[tuple[str, str], list[_Reading]] = defaultdict(list)
-    for name in ("", *_GROUPS):
-        for reading in readings:
-            group = reading.item.strata.get(name, "")
-            if group or not name:
-                label = f"{name} {group}" if name else "all"
-                groups[reading.item.strata[_SOURCE], label].append(reading)
+    options: dict[str, None] = {}
+    for item in key.items:
+        options |= dict.fromkeys(item.options)
+    # Every verdict but one is a reason why a contradiction is bad.
+    reasons = [verdict for verdict in options if verdict != GOOD]
 
-    verdicts = list(dict.fromkeys(verdict for item in key.items for verdict in item.options))
     lines = []
-    for (source, label), members in sorted(groups.items()):
+    for (source, label), members in sorted(_group_readings(readings).items()):
         bad = EstimatedShare.of(
             [1 - reading.share(GOOD) for reading in members],
             [reading.item.cluster for reading in members],
         )
-        reasons = [
-            format_number(sum(reading.share(verdict) for reading in members) / len(members))
-            for verdict in verdicts
-            if verdict != GOOD
-        ]
-        lines.append(
-            (source, label, str(len(members)), format_number(bad.value), bad.interval, *reasons)
-        )
-    columns = ("source", "contradictions", "#read", "#bad", "#95% interval")
-    reason_columns = [f"#{verdict}" for verdict in verdicts if verdict != GOOD]
+        cells = [source, label, str(len(members)), format_number(bad.value), bad.interval]
+        for reason in reasons:
+            shares = [reading.share(reason) for reading in members]
+            cells.append(format_number(sum(shares) / len(shares)))
+        lines.append(cells)
+
+    columns = ["source", "contradictions", "#read", "#bad", "#95% interval"]
+    columns += [f"#{reason}" for reason in reasons]
     num_unread = len(key.items) - len(readings)
     notes = [f"not read, or nobody could tell: {num_unread} of {len(key.items)}"]
     title = f"sheet {key.sheet}, read by {', '.join(labels.people)}"
-    yield ComparisonTable(title, (*columns, *reason_columns), lines, notes)
+    yield ComparisonTable(title, columns, lines, notes)
     if len(labels.people) > 1:
         yield from _tabulate_agreement(key, labels)
+
+
+def _group_readings(readings: Iterable[_Reading]) -> dict[tuple[str, str], list[_Reading]]:
+    """Group the contradictions that were read: all of a source, and those of a type or generator.
+
+    Returns:
+        The groups by source and label, such as ``("news_factor", "type entity")``. The label of all
+        contradictions of a source is ``all``.
+    """
+    groups: dict[tuple[str, str], list[_Reading]] = defaultdict(list)
+    for reading in readings:
+        strata = reading.item.strata
+        groups[strata[_SOURCE], "all"].append(reading)
+        for name in _GROUPS:
+            # A published file does not say which generator made a contradiction.
+            if strata.get(name):
+                groups[strata[_SOURCE], f"{name} {strata[name]}"].append(reading)
+    return groups
 
 
 def _readings(key: Key, labels: Labels) -> Iterator[_Reading]:

@@ -104,19 +104,18 @@ class LLMGenerator(AskingStage):
                 Answers received so far stay in the store.
             ConfigError: A prompt of the user cannot be rendered.
         """
-        used_examples = [example for example in examples if not example.unused]
+        used_indexes = [index for index, example in enumerate(examples) if not example.unused]
         # A question to the judge loads its model, which takes long, so none is asked in vain.
-        if not used_examples:
+        if not used_indexes:
             return list(examples)
 
-        replies = self._ask(self._judge, used_examples)
+        replies = self._ask(self._judge, [examples[index] for index in used_indexes])
         # A shard with failed requests must not count as finished.
         check_answers([reply.answer for samples in replies for reply in samples])
-        replies_in_order = iter(replies)
-        return [
-            example if example.unused else self._add_candidates(example, next(replies_in_order))
-            for example in examples
-        ]
+        answered = list(examples)
+        for index, replies_to_example in zip(used_indexes, replies, strict=True):
+            answered[index] = self._add_candidates(examples[index], replies_to_example)
+        return answered
 
     def _ask(
         self, judge: Judge, examples: Sequence[Example]
