@@ -1,7 +1,7 @@
 """Operators that replace a verb, noun, adverb or phrase by another one of its line in a list.
 
 The lines are in ``substitutes.tsv``. `factor_gen.generate.rules.generator` calls this for each of
-its operators, such as ``antonym`` and ``cause``.
+its operators, such as ``antonym`` and ``order``.
 """
 
 from collections.abc import Iterator, Sequence
@@ -140,7 +140,7 @@ def _fitting_substitutes(
         form=[entry.tag],
         others=[substitute.base for substitute in substitutes],
     )
-    # Verbs and nouns have tables of their own. All operators that replace phrases, such as "cause",
+    # Verbs and nouns have tables of their own. All operators that replace phrases, such as "order",
     # share the tables "refused phrase" and "fitting phrase".
     table = operator if operator in INFLECTION_TAGS else "phrase"
     if context.matches(f"refused {table}") or not context.matches(f"fitting {table}"):

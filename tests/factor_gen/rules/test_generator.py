@@ -282,12 +282,12 @@ def generated_news(news_examples: list[Example]) -> list[Example]:
     return open_generator().run(news_examples)
 
 
-def test_two_thirds_of_published_sentences_get_enough_contradictions_for_a_row(
+def test_three_in_five_published_sentences_get_enough_contradictions_for_a_row(
     generated_news: list[Example],
 ) -> None:
     num_enough = sum(len(example.candidates) >= 3 for example in generated_news)
 
-    assert num_enough >= 0.66 * len(generated_news)
+    assert num_enough >= 0.62 * len(generated_news)
 
 
 def test_nearly_half_of_published_sentences_get_a_row_of_two_error_types(
