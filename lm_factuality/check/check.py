@@ -55,9 +55,9 @@ def check_answers(answers: AnswerFile, source: EvidenceSource, judge: Judge) -> 
         BackendDownError: The judge or the search service cannot be reached. What was received so
             far is kept, and a second run does not ask for it again.
     """
+    refusals = [is_abstention(answer.text) for answer in answers.answers]
     claims_of_answers: list[list[Claim]] = []
-    for answer in answers.answers:
-        is_refusal = is_abstention(answer.text)
+    for answer, is_refusal in zip(answers.answers, refusals, strict=True):
         claims_of_answers.append([] if is_refusal else split_answer(answer.text))
     texts = [claim.text for claims in claims_of_answers for claim in claims]
 
@@ -72,13 +72,14 @@ def check_answers(answers: AnswerFile, source: EvidenceSource, judge: Judge) -> 
     # The evidence and verdicts are in the order of the answers, so each answer takes the next ones.
     findings = iter(zip(found, verdicts, strict=True))
     checked_answers = []
-    for answer, claims in zip(answers.answers, claims_of_answers, strict=True):
+    for answer, is_refusal, claims in zip(
+        answers.answers, refusals, claims_of_answers, strict=True
+    ):
         findings_of_answer = islice(findings, len(claims))
         checked_claims = tuple(
             _checked_claim(answer.id, claim, evidence, verdict)
             for claim, (evidence, verdict) in zip(claims, findings_of_answer, strict=True)
         )
-        is_refusal = is_abstention(answer.text)
         checked_answers.append(
             CheckedAnswer(answer.id, answer.question, answer.text, checked_claims, is_refusal)
         )
