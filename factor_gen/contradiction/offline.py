@@ -53,7 +53,8 @@ _NUMBER = re.compile(
 )
 # They come and go with a denial: "did not sell" denies "sold".
 _AUXILIARIES = frozenset(read_word_lists(DATA)["auxiliaries"])
-# The rules that replace words of a line in ``substitutes.tsv`` by others of it.
+# The operators of the lines in ``substitutes.tsv``, whose words exclude each other. No rule makes
+# edits by the lines of "cause", but a model or a person may.
 _LIST_OPERATORS = (
     "antonym",
     "noun",

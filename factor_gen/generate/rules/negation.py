@@ -1,7 +1,7 @@
 """The operator that takes a denial back.
 
-No operator adds one: readers found that half of the sentences so denied were odd, such as plot
-summaries of what does not happen, or contradicted another part of themselves.
+No operator adds one. Readers found a third of the denied sentences odd: plot summaries told what
+does not happen, and sentences contradicted another part of themselves.
 """
 
 from collections.abc import Iterator

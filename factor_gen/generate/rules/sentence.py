@@ -83,8 +83,8 @@ class TaggedSentence:
     offers_all_edits: bool = False
     """Whether operators return all edits that they find.
 
-    Otherwise they leave out some at random, since words such as *not*, which few true sentences
-    have, would show which sentences are false.
+    Otherwise they leave out some rare words at random, since these would show which sentences are
+    false.
     """
     extra_values: int = 0
     """How many more values than usual each number or date is changed to."""

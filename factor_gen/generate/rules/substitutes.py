@@ -41,7 +41,7 @@ def replace_listed_words(
     Example:
         ``antonym``: *Prices rose in May* becomes *Prices fell in May*.
         ``noun``: *She sold the boats* becomes *She sold the ships*.
-        ``cause``: *It closed because of the rain* becomes *It closed despite the rain*.
+        ``order``: *She left after the storm* becomes *She left before the storm*.
 
     Args:
         operator: The name of the operator. It uses the lines of the list that begin with it.
