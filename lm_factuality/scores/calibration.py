@@ -90,12 +90,11 @@ def calibration_interval(
 ) -> Interval | None:
     """Compute the 95% interval of the calibration error that unlimited choices would show.
 
-    It contains the true errors that fit the observed one. If the lower end were the true error, the
-    observed error would be 1.96 standard errors above the mean of what is then measured, and if the
-    upper end were, it would be 1.96 below. (Student's t takes the place of 1.96.) To try out a true
-    error, all observed gaps are moved: they shrink or grow by the same number of their standard
-    errors, but not below 0. If the observed error fits gaps of 0, i.e. a calibrated model, the
-    lower end is 0.
+    The interval holds every true error for which the observed error is likely, i.e. less than
+    1.96 standard errors from the mean of what is then measured. (Student's t takes the place of
+    1.96.) To try out a larger or smaller true error, all observed gaps grow or shrink by the same
+    number of their standard errors, but not below 0. If the observed error is likely for gaps of 0,
+    i.e. for a calibrated model, the lower end is 0.
 
     Args:
         probabilities: The probability that each choice is true.
@@ -110,7 +109,7 @@ def calibration_interval(
     observed = _gaps_of_bins(probabilities, is_true, clusters, num_bins)
     if observed is None:
         return None
-    error = float(np.abs(observed.gaps).sum())
+    error = observed.moved_error(0.0)
     # As for all scores, clusters that are all alike count as one trial each.
     if observed.has_equal_clusters:
         return wilson_interval(min(1.0, error), observed.num_clusters)
@@ -163,7 +162,12 @@ class _Gaps:
         return np.asarray(np.sqrt(np.diag(self.covariance)))
 
     def moved(self, shift: float) -> Floats:
-        """Return the gaps after their sizes grow by ``shift`` standard errors, or shrink to 0."""
+        """Return the gaps after all of them grow by ``shift`` standard errors, or shrink to 0.
+
+        Example:
+            Gaps of 0.3, -0.1 and -0.4 with standard errors of 0.1 become 0.1, 0 and -0.2 for the
+            shift -2.
+        """
         sizes = np.maximum(np.abs(self.gaps) + shift * self.stderrs, 0.0)
         return np.asarray(np.copysign(sizes, self.gaps))
 
@@ -178,10 +182,7 @@ def _gaps_of_bins(
     clusters: Sequence[Hashable] | None,
     num_bins: int,
 ) -> _Gaps | None:
-    """Compute the gaps of all bins with their covariance, which is that of whole clusters.
-
-    The variance of a gap is at least that of independent choices. Otherwise it would be too small
-    for a bin of few choices, or of low probabilities of which none happens to be true.
+    """Compute the gap of each bin that holds choices, and the covariance of the gaps.
 
     Args:
         probabilities: The probability that each choice is true.
@@ -194,38 +195,49 @@ def _gaps_of_bins(
     """
     values = np.asarray(probabilities, dtype=float)
     truths = np.asarray(is_true, dtype=float)
-    numbers = np.arange(len(values)) if clusters is None else number_clusters(clusters)
-    sizes = np.bincount(numbers)
-    true_counts = np.bincount(numbers, truths)
-    share_of_true = mean_of_counts(true_counts, sizes)
+    num_choices = len(values)
+    cluster_numbers = np.arange(num_choices) if clusters is None else number_clusters(clusters)
+    cluster_sizes = np.bincount(cluster_numbers)
+    num_clusters = len(cluster_sizes)
+    share_of_true = mean_of_counts(np.bincount(cluster_numbers, truths), cluster_sizes)
     if share_of_true is None or not np.isfinite(values).all():
         return None
-    num_choices = len(values)
-    num_clusters = len(sizes)
 
     bins = _bin_numbers(values, num_bins)
-    choices_of_bins = np.bincount(bins, minlength=num_bins)
-    is_used = choices_of_bins > 0
+    choices_per_bin = np.bincount(bins, minlength=num_bins)
+    is_used = choices_per_bin > 0
     # A table with a row for each cluster and a column for each bin, whose cells are numbered.
-    cells = numbers * num_bins + bins
-    sums = np.bincount(cells, values - truths, num_clusters * num_bins)
-    sums_of_clusters = sums.reshape(num_clusters, num_bins)[:, is_used] / num_choices
-    gaps = sums_of_clusters.sum(axis=0)
+    cells = cluster_numbers * num_bins + bins
+    table = np.bincount(cells, values - truths, num_clusters * num_bins)
+    gaps_by_cluster = table.reshape(num_clusters, num_bins)[:, is_used] / num_choices
+    gaps = gaps_by_cluster.sum(axis=0)
 
     # A large cluster pulls the gaps towards itself, which the division corrects (Bell and
     # McCaffrey, 2002).
-    leverages = (sizes / num_choices)[:, None]
-    residuals = (sums_of_clusters - leverages * gaps) / np.sqrt(1 - leverages)
+    leverages = (cluster_sizes / num_choices)[:, None]
+    residuals = (gaps_by_cluster - leverages * gaps) / np.sqrt(1 - leverages)
     covariance = residuals.T @ residuals
     has_equal_clusters = bool(covariance.max() < _ROUNDING)
 
-    counts = choices_of_bins[is_used]
-    # A share of 0 or 1 would have no variance, so half a true and half a false choice are added.
-    shares = (np.bincount(bins, truths, num_bins)[is_used] + 0.5) / (counts + 1)
-    variances_of_independent = counts * shares * (1 - shares) / num_choices**2
+    # The variance of a gap is at least that of independent choices. Otherwise it would be too small
+    # for a bin of few choices, or of low probabilities of which none happens to be true.
+    num_true = np.bincount(bins, truths, num_bins)[is_used]
+    least_variances = _variances_of_independent_choices(choices_per_bin[is_used], num_true)
     diagonal = np.diag_indices_from(covariance)
-    covariance[diagonal] = np.maximum(covariance[diagonal], variances_of_independent)
+    covariance[diagonal] = np.maximum(covariance[diagonal], least_variances)
     return _Gaps(gaps, covariance, share_of_true.degrees, num_clusters, has_equal_clusters)
+
+
+def _variances_of_independent_choices(num_choices: Numbers, num_true: Floats) -> Floats:
+    """Compute the variance that the gap of each bin would have if all choices were independent.
+
+    Args:
+        num_choices: The number of choices in each bin.
+        num_true: The number of true choices in each bin.
+    """
+    # A share of 0 or 1 would have no variance, so half a true and half a false choice are added.
+    shares = (num_true + 0.5) / (num_choices + 1)
+    return np.asarray(num_choices * shares * (1 - shares) / num_choices.sum() ** 2)
 
 
 def _bin_numbers(probabilities: Floats, num_bins: int) -> Numbers:
@@ -276,10 +288,14 @@ def _measured_error(true_gaps: Floats, observed: _Gaps) -> _Measured:
 
 
 def _root(function: Callable[[float], float], low: float, high: float) -> float:
-    """Find where a function that is below 0 at ``low`` and above 0 at ``high`` is 0, by bisection.
+    """Find where a rising function crosses 0 between two points, by bisection.
 
-    (scipy.optimize has it too, but takes a third of a second to import.)
+    Args:
+        function: A function that is below 0 at ``low`` and above 0 at ``high``.
+        low: The lower point.
+        high: The upper point.
     """
+    # (scipy.optimize has it too, but takes a third of a second to import.)
     for _ in range(_NUM_HALVINGS):
         middle = (low + high) / 2
         if function(middle) < 0:

@@ -19,6 +19,7 @@ In all of them, a score is a mean over clusters, or is made of such means:
 
 import math
 from collections.abc import Callable, Hashable, Iterable, Mapping, Sequence
+from itertools import compress
 from typing import NamedTuple
 
 import numpy as np
@@ -113,7 +114,7 @@ def clustered_mean(
     clusters: Sequence[Hashable] | None = None,
     weights: Sequence[float] | None = None,
 ) -> ClusteredMean | None:
-    """Compute a mean over clusters with its variance.
+    """Compute the mean of rows, with a variance that respects clusters of similar rows.
 
     Args:
         values: The value of each row. Unscored rows are None and are left out.
@@ -123,31 +124,33 @@ def clustered_mean(
     Returns:
         The mean, or None if fewer than two clusters have a weight, or a number is not finite.
     """
-    scored = [index for index, value in enumerate(values) if value is not None]
-    if not scored:
+    is_scored = [value is not None for value in values]
+    scored_values = np.array(list(compress(values, is_scored)), dtype=float)
+    num_scored = len(scored_values)
+    if num_scored == 0:
         return None
-    scored_values = np.array([values[index] for index in scored], dtype=float)
-    if weights is None:
-        scored_weights = np.ones(len(scored))
-    else:
-        scored_weights = np.array([weights[index] for index in scored], dtype=float)
-        # Only ratios of weights matter. Rows count 1 on average, so that their number is known.
+
+    scored_weights = np.ones(num_scored)
+    if weights is not None:
+        scored_weights = np.array(list(compress(weights, is_scored)), dtype=float)
+        # Only ratios of weights matter, so they are scaled to be 1 on average. If all of them are
+        # 0, the result is not finite, and the mean is None.
         with np.errstate(invalid="ignore", divide="ignore"):
-            scored_weights = scored_weights * (len(scored) / scored_weights.sum())
-    # Without clusters, each row is one of its own.
-    numbers = np.arange(len(scored))
+            scored_weights = scored_weights * (num_scored / scored_weights.sum())
+
+    cluster_numbers = np.arange(num_scored)
     if clusters is not None:
-        numbers = number_clusters(clusters[index] for index in scored)
+        cluster_numbers = number_clusters(compress(clusters, is_scored))
     return _mean_of_clusters(
-        sums=_sum_by_cluster(scored_weights * scored_values, numbers),
-        weights=_sum_by_cluster(scored_weights, numbers),
-        squares=_sum_by_cluster(scored_weights * scored_values**2, numbers),
+        sums=_sum_by_cluster(scored_weights * scored_values, cluster_numbers),
+        weights=_sum_by_cluster(scored_weights, cluster_numbers),
+        squares=_sum_by_cluster(scored_weights * scored_values**2, cluster_numbers),
     )
 
 
-def _sum_by_cluster(values: Floats, numbers: Numbers) -> Floats:
-    """Add up the values of each cluster, given the number of each row's cluster from 0."""
-    return np.asarray(np.bincount(numbers, values), dtype=float)
+def _sum_by_cluster(values: Floats, cluster_numbers: Numbers) -> Floats:
+    """Add up the values of each cluster, whose number (from 0) each value has."""
+    return np.asarray(np.bincount(cluster_numbers, values), dtype=float)
 
 
 def number_clusters(clusters: Iterable[Hashable]) -> Numbers:
@@ -234,8 +237,8 @@ def recall_interval(counts: ArrayLike) -> Interval | None:
 def f1_interval(counts: ArrayLike) -> Interval | None:
     """Compute the 95% interval of F1, 2 tp / (2 tp + fp + fn).
 
-    F1 is 2 J / (1 + J) for the share J = tp / (tp + fp + fn), and grows with it. So the ends of the
-    interval of J become the ends of the interval of F1.
+    F1 is no share of counts, but it grows with one: F1 = 2 J / (1 + J), where J is the Jaccard
+    index tp / (tp + fp + fn). So this computes the interval of J, and converts both of its ends.
 
     Args:
         counts: The counts of each cluster, as `precision_interval` takes them.
@@ -244,10 +247,10 @@ def f1_interval(counts: ArrayLike) -> Interval | None:
         The interval, or None if fewer than two clusters have any count but true negatives.
     """
     tp, fp, fn, _ = _columns(counts)
-    interval = ratio_interval(tp, tp + fp + fn)
-    if interval is None:
+    jaccard = ratio_interval(tp, tp + fp + fn)
+    if jaccard is None:
         return None
-    return Interval(*(2 * end / (1 + end) for end in interval))
+    return Interval(2 * jaccard.low / (1 + jaccard.low), 2 * jaccard.high / (1 + jaccard.high))
 
 
 def balanced_accuracy_interval(counts: ArrayLike) -> Interval | None:
@@ -290,25 +293,27 @@ DETECTION_INTERVALS: Mapping[str, Callable[[ArrayLike], Interval | None]] = {
 
 
 def count_detection_clusters(measure: str, counts: ArrayLike) -> int:
-    """Count the clusters that a score of detections depends on.
+    """Count the clusters that a score of tp, fp, fn and tn depends on.
+
+    The recall tp / (tp + fn), for example, depends on the clusters whose tp + fn is above 0.
 
     Args:
-        measure: The name of the score, such as ``recall``, for which clusters with errors count.
+        measure: The name of the score, a key of `DETECTION_INTERVALS`.
         counts: The counts of each cluster, as `precision_interval` takes them.
 
     Returns:
-        The number of clusters. Of the two halves of the balanced accuracy, the smaller one decides.
+        The number of clusters. For the balanced accuracy, which has two denominators, it is the
+        smaller of two numbers.
     """
     tp, fp, fn, tn = _columns(counts)
-    # The denominators of each score.
-    wholes = {
+    denominators = {
         "accuracy": [tp + fp + fn + tn],
         "precision": [tp + fp],
         "recall": [tp + fn],
         "f1": [tp + fp + fn],
         "balanced_accuracy": [tp + fn, tn + fp],
     }
-    return min(int((whole > 0).sum()) for whole in wholes[measure])
+    return min(int(np.count_nonzero(denominator > 0)) for denominator in denominators[measure])
 
 
 def pooled_interval(
@@ -335,62 +340,63 @@ def pooled_interval(
 def pooled_estimate(counts: ArrayLike, score_of_sums: ScoreOfSums) -> ClusteredMean | None:
     """Compute a score of sums of counts with its variance, by the delta method.
 
+    The delta method replaces the score by a linear function of the sums. Then each cluster changes
+    the score by one number, its influence, and the variance is G / (G - 1) times the sum of the
+    squared influences of the G clusters.
+
     Args:
-        counts: One row of counts for each cluster.
+        counts: One row of counts for each cluster, such as (errors, segments).
         score_of_sums: The score as a function of the column sums, NaN if it is not defined.
 
     Returns:
-        The score, whose variance is G / (G - 1) times the sum of the squared influences of its G
-        clusters (`cluster_influences`). None if the score is not defined, or if there are fewer
-        than two clusters.
+        The score, or None if it is not defined or depends on fewer than two clusters.
     """
     table = np.asarray(counts, dtype=float)
     if not table.size or not np.isfinite(table).all():
         return None
     sums = table.sum(axis=0)
-    # Which columns does the score depend on? At a bound, such as a precision of 1, its slope in one
-    # of them may be 0. One count more in every column leads away from the bound.
-    depends = score_gradient(score_of_sums, sums + 1.0) != 0
-    # Clusters without any count that the score depends on have no part in it.
-    num_clusters = int(table[:, depends].any(axis=1).sum())
+    # A score depends on the columns in which its slope is not 0. At a bound, such as a precision of
+    # 1, a slope may be 0 by chance, so the slopes are taken a step away from the sums.
+    is_used = score_gradient(score_of_sums, sums + 1.0) != 0
+    num_clusters = int(table[:, is_used].any(axis=1).sum())
     if num_clusters < 2:
         return None
+
     influences = cluster_influences(table, score_gradient(score_of_sums, sums))
     variance = num_clusters / (num_clusters - 1) * float(influences @ influences)
     score = score_of_sums(sums.tolist())
-    if not math.isfinite(score + variance):
+    if not math.isfinite(score) or not math.isfinite(variance):
         return None
     return ClusteredMean(score, variance, num_clusters - 1, num_clusters)
 
 
 def cluster_influences(counts: Floats, gradient: Floats) -> Floats:
-    """Compute how far each cluster moves a score, by a linear approximation.
+    """Compute how far each cluster moves a score from its mean, by a linear approximation.
 
     Args:
         counts: One row of counts for each cluster.
-        gradient: The gradient of the score with respect to the column sums.
-
-    Returns:
-        Each cluster's counts times the gradient, less the mean over clusters.
+        gradient: How much the score changes with each column sum.
     """
     influences = counts @ gradient
     return np.asarray(influences - influences.mean())
 
 
 def score_gradient(score_of_sums: ScoreOfSums, sums: Floats) -> Floats:
-    """Compute the gradient of a score with respect to its sums, by central differences.
+    """Compute how much a score changes with each of its sums, by central differences.
 
     Args:
         score_of_sums: The score as a function of the sums.
-        sums: The point at which the gradient is taken. Each sum is changed by a ten-thousandth.
+        sums: The sums at which the gradient is taken.
 
     Returns:
-        (score(sums + h) - score(sums - h)) / 2h for a small change h of each sum alone.
+        For each sum, (score(sum + h) - score(sum - h)) / 2h, where h is a ten-thousandth of the
+        sum. The other sums stay as they are.
     """
     steps = 1e-4 * np.maximum(np.abs(sums), 1.0)
     gradient = []
-    # Each row of the diagonal matrix changes one of the sums, and leaves the others as they are.
-    for step, change in zip(steps, np.diag(steps), strict=True):
+    for index, step in enumerate(steps):
+        change = np.zeros_like(sums)
+        change[index] = step
         above = score_of_sums((sums + change).tolist())
         below = score_of_sums((sums - change).tolist())
         gradient.append((above - below) / (2 * step))
@@ -419,20 +425,27 @@ def difference_interval(
         The interval of first less second, between ``low - high`` and ``high - low``. None if it is
         not defined.
     """
-    differences = [
-        None if first_value is None or second_value is None else first_value - second_value
-        for first_value, second_value in zip(first, second, strict=True)
-    ]
+    differences: list[float | None] = []
+    gains: list[float | None] = []
+    for first_value, second_value in zip(first, second, strict=True):
+        if first_value is None or second_value is None:
+            differences.append(None)
+            gains.append(None)
+            continue
+        difference = first_value - second_value
+        differences.append(difference)
+        gains.append(max(difference, 0.0))
+
     estimate = clustered_mean(differences, clusters, weights)
     if estimate is None:
         return None
     span = high - low
     if not math.isfinite(span):
         return interval_of_mean(estimate, -math.inf, math.inf)
-    gains = [None if number is None else max(number, 0.0) for number in differences]
-    gain = clustered_mean(gains, clusters, weights)
-    assert gain is not None
-    return _interval_of_difference(estimate, gain.value / span, span)
+    mean_gain = clustered_mean(gains, clusters, weights)
+    # Gains have the same rows and weights as the differences, whose mean is defined.
+    assert mean_gain is not None
+    return _interval_of_difference(estimate, mean_gain.value / span, span)
 
 
 def _interval_of_difference(estimate: ClusteredMean, gain: float, span: float) -> Interval:
@@ -469,9 +482,9 @@ def pooled_difference_interval(
 ) -> Interval | None:
     """Compute the 95% interval of the difference between two scores of sums over the same clusters.
 
-    The intervals of the two scores are combined as `sum_interval` does. Their correlation is
-    estimated from the clusters, and reduced by (G - 1) / G for G clusters, so that two models that
-    agree everywhere leave some uncertainty.
+    It combines the intervals of the two scores (`sum_interval`). The correlation of the scores is
+    estimated from the G clusters, and multiplied by (G - 1) / G. Otherwise two models that agree in
+    every cluster would get an interval without any width.
 
     Args:
         first: One row of the first model's counts for each cluster.
@@ -483,27 +496,29 @@ def pooled_difference_interval(
     Returns:
         The interval of first less second, or None if it is not defined.
     """
-    first_estimate = pooled_estimate(first, score_of_sums)
-    second_estimate = pooled_estimate(second, score_of_sums)
-    if first_estimate is None or second_estimate is None:
+    first_score = pooled_estimate(first, score_of_sums)
+    second_score = pooled_estimate(second, score_of_sums)
+    if first_score is None or second_score is None:
         return None
-    first_interval = interval_of_mean(first_estimate, low, high)
-    second_interval = interval_of_mean(second_estimate, low, high)
+    first_interval = interval_of_mean(first_score, low, high)
+    second_interval = interval_of_mean(second_score, low, high)
     if first_interval is None or second_interval is None:
         return None
+
     influences = []
     for counts in (first, second):
         table = np.asarray(counts, dtype=float)
         gradient = score_gradient(score_of_sums, table.sum(axis=0))
         influences.append(cluster_influences(table, gradient))
-    correlation = correlation_of(*influences)
-    shrinkage = 1 - 1 / min(first_estimate.num_clusters, second_estimate.num_clusters)
+    num_clusters = min(first_score.num_clusters, second_score.num_clusters)
+    correlation = correlation_of(*influences) * (1 - 1 / num_clusters)
+    # The difference is the sum of the first score and the negative of the second.
     return sum_interval(
-        first_estimate.value,
+        first_score.value,
         first_interval,
-        -second_estimate.value,
+        -second_score.value,
         Interval(-second_interval.high, -second_interval.low),
-        -correlation * shrinkage,
+        -correlation,
     )
 
 
@@ -531,15 +546,6 @@ def perplexity_interval(
     return Interval(math.exp(interval.low), math.exp(interval.high))
 
 
-def has_few_clusters(clusters: Sequence[Hashable]) -> bool:
-    """Return whether rows come from too few clusters to show an interval, i.e. fewer than five.
-
-    Args:
-        clusters: The cluster of each row that counts.
-    """
-    return len(set(clusters)) < MIN_CLUSTERS
-
-
 def sum_interval(
     first: float,
     first_interval: Interval,
@@ -549,9 +555,10 @@ def sum_interval(
 ) -> Interval:
     """Compute the 95% interval of the sum of two scores from their own intervals.
 
-    It is the method of variance estimates recovery (Zou and Donner, 2008): the distance from the
-    sum to each end is sqrt(a² + b² + 2 * r * a * b), where a and b are the distances from the
-    scores to the same ends of their intervals and r is the correlation of the scores.
+    This is the method of variance estimates recovery (Zou and Donner, 2008). If a and b are the
+    distances from the two scores to the lower ends of their intervals, and r is the correlation of
+    the scores, then the sum lies sqrt(a² + b² + 2rab) above its own lower end. The upper end is
+    found likewise.
 
     Args:
         first: The first score.
@@ -561,16 +568,15 @@ def sum_interval(
         correlation: The correlation of the two scores, from -1 to 1.
     """
 
-    def distance(first_distance: float, second_distance: float) -> float:
-        """Return the distance from the sum to one end."""
-        product = 2 * correlation * first_distance * second_distance
-        # Rounding may make a distance of 0 slightly negative.
-        return math.sqrt(max(0.0, first_distance**2 + second_distance**2 + product))
+    def combine(a: float, b: float) -> float:
+        """Return the distance from the sum to one end of its interval."""
+        # Rounding may make the square of a distance of 0 slightly negative.
+        return math.sqrt(max(0.0, a**2 + b**2 + 2 * correlation * a * b))
 
     total = first + second
     return Interval(
-        total - distance(first - first_interval.low, second - second_interval.low),
-        total + distance(first_interval.high - first, second_interval.high - second),
+        total - combine(first - first_interval.low, second - second_interval.low),
+        total + combine(first_interval.high - first, second_interval.high - second),
     )
 
 
@@ -579,15 +585,16 @@ def interval_of_mean(
 ) -> Interval | None:
     """Compute the 95% interval of a mean from its variance and degrees of freedom.
 
+    Between two bounds it is Wilson's interval, and otherwise Student's. If a mean can only be
+    positive, Student's interval of its logarithm is computed and converted back.
+
     Args:
         estimate: The mean.
         low: The lowest value that a row can have, or -inf.
         high: The highest value that a row can have, or inf.
 
     Returns:
-        Wilson's interval between two bounds, and Student's otherwise. Student's interval of a
-        positive mean is that of its logarithm if only values below 0 are impossible. None if all
-        rows are alike and no two bounds limit what others may be.
+        The interval. None if all rows are alike and no two bounds limit what others may be.
     """
     if math.isfinite(low) and math.isfinite(high):
         span = high - low
@@ -619,10 +626,9 @@ def interval_from_stderr(
         high: The highest value that the score can have, or inf.
 
     Returns:
-        The interval, or None if it is not defined.
+        The interval. None for fewer than two rows, or for numbers that no score has.
     """
-    is_usable = num_rows > 1 and stderr >= 0 and math.isfinite(value) and stderr < _MAX_STDERR
-    if not is_usable:
+    if num_rows < 2 or not math.isfinite(value) or not 0 <= stderr < _MAX_STDERR:
         return None
     estimate = ClusteredMean(value, stderr**2, num_rows - 1, num_rows)
     return interval_of_mean(estimate, low, high)
@@ -681,8 +687,8 @@ def _effective_trials(estimate: ClusteredMean, variance_of_trial: float) -> floa
     """Compute how many independent trials would be as uncertain as a mean over clusters.
 
     The mean of n trials has the variance v / n, where v is the variance of one trial. So a mean
-    with the variance V is as uncertain as v / V trials (Korn and Graubard, 1998). Fewer are counted
-    if V itself is uncertain, because there are few clusters: v / V * (1.96 / t)².
+    with the variance V is as uncertain as v / V trials (Korn and Graubard, 1998). If there are few
+    clusters, V is uncertain itself, so v / V is multiplied by (1.96 / t)².
 
     Example:
         A share of 0.5 with the variance 0.001 over many clusters has 0.25 / 0.001 = 250 trials.
@@ -694,15 +700,14 @@ def _effective_trials(estimate: ClusteredMean, variance_of_trial: float) -> floa
     Returns:
         The number of trials. Where the formula does not apply, each cluster counts as one.
     """
-    # If all clusters are alike, or all rows have the same value, a variance is 0 up to rounding.
-    # Their ratio then says nothing.
+    # If all clusters are alike, or all rows have the same value, v or V is 0 up to rounding.
     smallest_variance = min(estimate.variance, variance_of_trial)
-    is_constant = smallest_variance <= _ROUNDING * max(1.0, estimate.value**2)
-    # Independent rows that are each 0 or 1 are trials already. Their mean has exactly the variance
-    # p * (1 - p) / (n - 1), and rows with other values have a smaller one.
+    if smallest_variance <= _ROUNDING * max(1.0, estimate.value**2):
+        return estimate.num_clusters
+    # Independent rows that are each 0 or 1 are trials already. The variance of their mean is
+    # p * (1 - p) / (n - 1), by which they can be told from rows with other values.
     variance_of_row = estimate.variance * (estimate.num_clusters - 1)
-    are_trials = estimate.has_single_rows and math.isclose(variance_of_row, variance_of_trial)
-    if are_trials or is_constant:
+    if estimate.has_single_rows and math.isclose(variance_of_row, variance_of_trial):
         return estimate.num_clusters
     student_factor = (Z95 / student_quantile(estimate.degrees)) ** 2
     return variance_of_trial / estimate.variance * student_factor
@@ -721,24 +726,33 @@ def _mean_of_clusters(sums: Floats, weights: Floats, squares: Floats) -> Cluster
     """
     if not np.isfinite(squares.sum() + weights.sum()):
         return None
-    counts = weights > 0
-    sums, weights, squares = sums[counts], weights[counts], squares[counts]
+    has_weight = weights > 0
+    sums = sums[has_weight]
+    weights = weights[has_weight]
+    squares = squares[has_weight]
     num_clusters = len(weights)
     if num_clusters < 2:
         return None
 
     total_weight = float(weights.sum())
     mean = float(sums.sum()) / total_weight
+    # The leverage of a cluster is its share of all weights.
     leverages = weights / total_weight
     # One cluster has all the weight, up to rounding.
     if leverages.max() >= 1 - _ROUNDING:
         return None
     residuals = (sums - mean * weights) / total_weight
-    robust_variance = _robust_variance(residuals, leverages)
-    variance = max(robust_variance, _variance_by_correlation(sums, weights, squares))
-    has_single_rows = bool((weights == 1).all())
-    degrees = _degrees_of_freedom(leverages)
-    return ClusteredMean(mean, variance, degrees, num_clusters, has_single_rows)
+    return ClusteredMean(
+        value=mean,
+        # Each of the two estimates is too small in some cases, as the module says.
+        variance=max(
+            _robust_variance(residuals, leverages),
+            _variance_by_correlation(sums, weights, squares),
+        ),
+        degrees=_degrees_of_freedom(leverages),
+        num_clusters=num_clusters,
+        has_single_rows=bool((weights == 1).all()),
+    )
 
 
 def _robust_variance(residuals: Floats, leverages: Floats) -> float:
@@ -756,11 +770,11 @@ def _robust_variance(residuals: Floats, leverages: Floats) -> float:
 
 
 def _variance_by_correlation(sums: Floats, weights: Floats, squares: Floats) -> float:
-    """Compute the variance of a mean from the correlation within clusters.
+    """Compute the variance of a mean from the correlation of rows within clusters.
 
-    It is variance of a row / n * (1 + (m - 1) * r) for n rows (Kish, 1965). Here m is the mean size
-    of the cluster that a row is in, and r the correlation of rows of one cluster by the analysis of
-    variance (Donner, 1986).
+    For n rows with the variance v it is v / n * (1 + (m - 1) * r) (Kish, 1965). Here m is the size
+    of the cluster that a row is in, averaged over rows, and r the correlation of two rows of one
+    cluster, which an analysis of variance estimates (Donner, 1986).
 
     Args:
         sums: The sum of the values in each cluster.
@@ -773,11 +787,12 @@ def _variance_by_correlation(sums: Floats, weights: Floats, squares: Floats) -> 
     mean_size_of_row = float((weights**2).sum()) / num_rows
     variance_of_row = max(0.0, float(squares.sum()) / num_rows - mean**2)
 
-    # With one row in each cluster, all that a cluster weighs belongs to this row.
+    # Where each cluster is one row, no correlation can be estimated, and a weight other than 1
+    # counts as that many equal rows.
     correlation = 1.0
-    num_further_rows = num_rows - num_clusters
-    if num_further_rows > _ROUNDING * num_rows:
-        within = float((squares - sums**2 / weights).sum()) / num_further_rows
+    degrees_within = num_rows - num_clusters
+    if degrees_within > _ROUNDING * num_rows:
+        within = float((squares - sums**2 / weights).sum()) / degrees_within
         between = float((weights * (sums / weights - mean) ** 2).sum()) / (num_clusters - 1)
         typical_size = (num_rows - mean_size_of_row) / (num_clusters - 1)
         spread = between + (typical_size - 1) * within
