@@ -10,6 +10,7 @@ from __future__ import annotations
 import math
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
+from itertools import chain, combinations, compress
 from typing import TYPE_CHECKING, TypeVar
 
 import numpy as np
@@ -86,10 +87,10 @@ def fleiss_kappa(items: Sequence[Answers]) -> float:
 
 
 def krippendorff_alpha(items: Sequence[Answers]) -> float:
-    """Compute Krippendorff's alpha for nominal answers, 1 - D_o / D_e.
+    """Compute Krippendorff's alpha, the agreement of several people beyond chance.
 
-    D_o is the observed share of pairs of answers to the same item that differ, and D_e the share
-    expected by chance.
+    It is 1 - D_o / D_e, where D_o is the observed share of pairs of answers to the same item that
+    differ, and D_e the share expected by chance. (This is the alpha for answers without an order.)
 
     Args:
         items: The answers to each item, at least two. Their number may differ.
@@ -103,12 +104,10 @@ def krippendorff_alpha(items: Sequence[Answers]) -> float:
 
 
 def _is_comparable(items: Sequence[Answers]) -> bool:
-    """Return whether some item has two answers, and some answers differ, of any items."""
-    distinct_answers: set[str] = set()
-    for answers in items:
-        distinct_answers.update(answers)
+    """Return whether a coefficient is defined: some item has two answers, and not all are equal."""
+    all_answers = list(chain.from_iterable(items))
     has_pair = any(len(answers) > 1 for answers in items)
-    return has_pair and len(distinct_answers) > 1
+    return has_pair and len(set(all_answers)) > 1
 
 
 def _annotation_task(items: Sequence[Answers]) -> AnnotationTask:
@@ -133,11 +132,10 @@ def pairwise_agreement(answers: Answers) -> float:
         The share from 0 to 1, or NaN for fewer than two answers.
 
     Example:
-        ``("right", "right", "wrong")`` gives 1/3.
+        ``("right", "right", "wrong")`` has three pairs, one of which agrees: 1/3.
     """
-    # Counted over ordered pairs of two different people.
-    agreeing_pairs = sum(map(answers.count, answers)) - len(answers)
-    return ratio(agreeing_pairs, len(answers) * (len(answers) - 1))
+    pairs = list(combinations(answers, 2))
+    return ratio(sum(first == second for first, second in pairs), len(pairs))
 
 
 def measure_of(value: float, interval: Interval | None, count: int) -> Measure:
@@ -157,14 +155,13 @@ def measure_coefficient(
 ) -> Measure:
     """Measure a coefficient of all items, with a 95% interval by the delete-a-group jackknife.
 
-    The coefficient is computed again without each of up to 50 groups of clusters. With g groups
-    and the standard deviation s of these values, s² * (g - 1) is the variance of the coefficient,
-    with g - 1 degrees of freedom. The interval is Wilson's between -1 and 1 (`interval_of_mean`).
-    (Coefficients are too slow for a bootstrap.)
+    The coefficient is computed again without each of g groups of clusters. If these values have the
+    standard deviation s, the coefficient has the variance s² * (g - 1) with g - 1 degrees of
+    freedom. The interval is Wilson's between -1 and 1 (`interval_of_mean`).
 
     Args:
         items: The items, such as the answers to each of them.
-        clusters: The cluster of each item.
+        clusters: The cluster of each item. Items of one cluster are not independent.
         compute: Computes the coefficient of some of the items.
 
     Returns:
@@ -174,22 +171,21 @@ def measure_coefficient(
     if math.isnan(coefficient):
         return measure_of(coefficient, None, len(items))
 
-    # A cluster is left out as a whole, since its items are not independent.
-    names, cluster_numbers = np.unique(clusters, return_inverse=True)
-    # Neighbouring clusters go to different groups, so the groups are about equally large.
+    # Up to 50 groups are enough, and coefficients are too slow for a bootstrap. Neighbouring
+    # clusters go to different groups, so the groups are about equally large.
+    cluster_names, cluster_numbers = np.unique(clusters, return_inverse=True)
     groups = cluster_numbers % _MAX_JACKKNIFE_GROUPS
-    values_without_group = []
+    values = []
     for left_out in tqdm(set(groups), "intervals", leave=False, delay=2):
-        remaining = [item for item, group in zip(items, groups, strict=True) if group != left_out]
-        values_without_group.append(compute(remaining))
+        value = compute(list(compress(items, groups != left_out)))
+        # The coefficient is not defined if the remaining answers are all the same.
+        if not math.isnan(value):
+            values.append(value)
 
-    jackknife_values = np.array(values_without_group)
-    # The coefficient is not defined if the remaining answers are all the same.
-    jackknife_values = jackknife_values[~np.isnan(jackknife_values)]
-    if len(jackknife_values) < 2:
+    if len(values) < 2:
         return measure_of(coefficient, None, len(items))
-    degrees = len(jackknife_values) - 1
-    variance = float(np.var(jackknife_values)) * degrees
-    estimate = ClusteredMean(coefficient, variance, degrees, num_clusters=len(names))
+    degrees = len(values) - 1
+    variance = float(np.var(values)) * degrees
+    estimate = ClusteredMean(coefficient, variance, degrees, num_clusters=len(cluster_names))
     # No coefficient of agreement lies outside of [-1, 1].
     return measure_of(coefficient, interval_of_mean(estimate, -1.0, 1.0), len(items))

@@ -221,7 +221,7 @@ def _gaps_of_bins(
 
     # The variance of a gap is at least that of independent choices. Otherwise it would be too small
     # for a bin of few choices, or of low probabilities of which none happens to be true.
-    num_true = np.bincount(bins, truths, num_bins)[is_used]
+    num_true = np.asarray(np.bincount(bins, truths, num_bins)[is_used], dtype=float)
     least_variances = _variances_of_independent_choices(choices_per_bin[is_used], num_true)
     diagonal = np.diag_indices_from(covariance)
     covariance[diagonal] = np.maximum(covariance[diagonal], least_variances)

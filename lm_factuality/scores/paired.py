@@ -62,29 +62,26 @@ def flip_test(differences: Floats) -> float:
 
 
 def _common_step(sizes: Floats) -> float | None:
-    """Find the largest number of which all sizes are multiples.
+    """Find the largest number of which all sizes are multiples, such as 0.25 for 0.5 and 0.75.
 
     Args:
         sizes: The absolute difference in each cluster, above 0.
 
     Returns:
-        The number, or None if there is none, or the sizes add up to too many times it.
-
-    Example:
-        For the sizes 0.5, 0.75 and 1.5 it is 0.25.
+        The number, or None if there is none, or the sizes add up to more than 100,000 times it.
     """
     largest = float(sizes.max())
-    parts_of_largest = 1
-    # The sizes are fractions of the largest one. It is divided into as many parts as all of their
-    # denominators divide.
-    for ratio_to_largest in np.unique(sizes / largest).tolist():
-        fraction = Fraction(ratio_to_largest).limit_denominator(_MAX_WHOLE_SUM)
-        if abs(fraction - Fraction(ratio_to_largest)) > _ROUNDING:
+    num_steps = 1
+    # Each size is a fraction of the largest one. The largest size is divided into as many steps as
+    # the least common multiple of their denominators: 2/3 and 1/2 of it need 6 steps.
+    for share in np.unique(sizes / largest).tolist():
+        fraction = Fraction(share).limit_denominator(_MAX_WHOLE_SUM)
+        if abs(fraction - Fraction(share)) > _ROUNDING:
             return None
-        parts_of_largest = math.lcm(parts_of_largest, fraction.denominator)
-        if sizes.sum() / largest * parts_of_largest > _MAX_WHOLE_SUM:
+        num_steps = math.lcm(num_steps, fraction.denominator)
+        if sizes.sum() / largest * num_steps > _MAX_WHOLE_SUM:
             return None
-    return largest / parts_of_largest
+    return largest / num_steps
 
 
 def _exact_p_of_whole_sizes(sizes: NDArray[np.int_], total: int) -> float:
@@ -249,21 +246,22 @@ def _exact_p_of_swaps(
     Returns:
         The two-sided p-value. Swaps without a score are left out.
     """
-    score_differences = []
+    is_as_large = []
     for shift in _sums_for_all_signs(half_differences):
         score_a = score_of_sums((middle + shift).tolist())
         score_b = score_of_sums((middle - shift).tolist())
-        if not math.isnan(score_a - score_b):
-            score_differences.append(abs(score_a - score_b))
-    is_as_large = np.array(score_differences) >= observed * (1 - _ROUNDING)
-    return float(is_as_large.mean())
+        difference = abs(score_a - score_b)
+        if not math.isnan(difference):
+            is_as_large.append(difference >= observed * (1 - _ROUNDING))
+    return sum(is_as_large) / len(is_as_large)
 
 
 def holm(p_values: Sequence[float]) -> list[float]:
     """Adjust p-values for their number by Holm's step-down method (1979).
 
-    The k-th smallest of m p-values is multiplied by m - k + 1, and none may be smaller than the
-    one before it. The chance of any false difference then stays below the level of the test.
+    The smallest of m p-values is multiplied by m, the next one by m - 1, and so on. None may be
+    smaller than the one before it, or above 1. The chance of any false difference then stays below
+    the level of the test.
 
     Args:
         p_values: The p-values of all comparisons, in any order.
@@ -272,11 +270,12 @@ def holm(p_values: Sequence[float]) -> list[float]:
         The adjusted p-values, in the same order.
 
     Example:
-        ``[0.01, 0.04]`` becomes ``[0.02, 0.04]``.
+        ``[0.04, 0.01]`` becomes ``[0.04, 0.02]``.
     """
     order = np.argsort(p_values)
-    scaled = np.arange(len(p_values), 0, -1) * np.array(p_values)[order]
-    adjusted = np.maximum.accumulate(np.minimum(1.0, scaled))
-    # The rank of each p-value puts the adjusted ones back into the original order.
-    ranks = np.argsort(order)
-    return list(adjusted[ranks].tolist())
+    factors = np.arange(len(p_values), 0, -1)
+    scaled = np.minimum(1.0, factors * np.array(p_values)[order])
+    adjusted = np.empty(len(p_values))
+    # The adjusted p-values go back to the places of the original ones.
+    adjusted[order] = np.maximum.accumulate(scaled)
+    return list(adjusted.tolist())

@@ -23,6 +23,7 @@ where a stratum shows no disagreement (`_LabelledSample.missing_variances`).
 import math
 from collections.abc import Hashable, Sequence
 from dataclasses import dataclass, replace
+from typing import NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
@@ -143,10 +144,9 @@ def correct_by_labels(
 ) -> Estimate | None:
     """Correct a judge's score by people's labels of some units (prediction-powered inference).
 
-    The score is computed from corrected sums: the judge's counts of all units, times lambda, plus
-    the corrections by people in the labelled units, i.e. people's counts less lambda times the
-    judge's. Each labelled unit stands for several units. If the correction carries the score to one
-    of its bounds, the score of people's labels alone is returned instead.
+    The judge has scored all units, and people have labelled a sample of them. The sample shows how
+    far the judge's counts are off, and this correction is added to the judge's sums. Lambda says
+    how much the judge is believed: 1 corrects the judge's sums, and 0 uses the labels alone.
 
     Args:
         units: The judge's counts of all units, and people's counts of the labelled ones.
@@ -157,8 +157,9 @@ def correct_by_labels(
         judge_weight: Lambda, from 0 to 1. None means the lambda of the smallest variance.
 
     Returns:
-        The corrected score, which is people's own score if every unit is labelled. None if it is
-        not defined, or if fewer than two clusters are labelled.
+        The corrected score, which is people's own score if every unit is labelled, or if the
+        correction would carry the score to one of its bounds. None if it is not defined, or if
+        fewer than two clusters are labelled.
     """
     # The variance between clusters needs at least two of them.
     if len(np.unique(units.clusters[units.is_labelled])) < 2:
@@ -166,22 +167,22 @@ def correct_by_labels(
     sample = _LabelledSample(replace(units, strata=_merge_small_strata(units)))
     if not np.isfinite(sample.sums(1.0)).all():
         return None
-    own_sums = sample.sums(0.0)
+    people_sums = sample.sums(0.0)
     if judge_weight is None:
-        judge_weight = sample.tuned_judge_weight(score_gradient(score_of_sums, own_sums))
+        judge_weight = sample.tuned_judge_weight(score_gradient(score_of_sums, people_sums))
 
     sums = sample.sums(judge_weight)
     score = score_of_sums(sums.tolist())
     if math.isnan(score):
         return None
-    own_score = score_of_sums(own_sums.tolist())
+    people_score = score_of_sums(people_sums.tolist())
     # The interval takes p * (1 - p) for the variance of a trial. If the correction leaves less than
     # a quarter of it, the score is near a bound or beyond, and people's own score is better.
     room = (score - low) * (high - score)
-    if judge_weight > 0 and room < (own_score - low) * (high - own_score) / 4:
+    if judge_weight > 0 and room < (people_score - low) * (high - people_score) / 4:
         judge_weight = 0.0
-        sums = own_sums
-        score = own_score
+        sums = people_sums
+        score = people_score
 
     # The gradient says how much the score changes with each sum. It turns the errors of the sums
     # into the error of the score.
@@ -189,9 +190,11 @@ def correct_by_labels(
     estimate = sample.clustered_mean(score, gradient, judge_weight)
     if estimate is None:
         return None
-    below, above = sample.missing_variances(gradient, judge_weight)
-    lower = interval_of_mean(estimate._replace(variance=estimate.variance + below), low, high)
-    upper = interval_of_mean(estimate._replace(variance=estimate.variance + above), low, high)
+    missing = sample.missing_variances(gradient, judge_weight)
+    variance_below = estimate.variance + missing.below
+    variance_above = estimate.variance + missing.above
+    lower = interval_of_mean(estimate._replace(variance=variance_below), low, high)
+    upper = interval_of_mean(estimate._replace(variance=variance_above), low, high)
     if lower is None or upper is None:
         return None
     return Estimate(
@@ -199,35 +202,45 @@ def correct_by_labels(
         value=min(max(score, low), high),
         low=lower.low,
         high=upper.high,
-        stderr=math.sqrt(estimate.variance + max(below, above)),
+        stderr=math.sqrt(max(variance_below, variance_above)),
         judge_weight=judge_weight,
         num_labelled=len(sample.people_counts),
     )
 
 
 def _merge_small_strata(units: Units) -> Numbers:
-    """Merge strata until each has at least two labels, or is labelled completely.
+    """Merge each stratum that has too few labels into the largest one that has enough.
 
-    One label shows no variance, so the units of such a stratum join the largest of the other
-    strata, which they change the least.
+    A stratum (a group that units were drawn from) needs two labels, since one shows no variance. A
+    stratum whose units are all labelled needs none.
 
     Args:
-        units: All units. A stratum of 40 units with one label, for example, is merged, and a
-            stratum of one unit with one label is not.
+        units: All units, with the number of each unit's stratum.
 
     Returns:
-        The number of each unit's stratum, from 0 without gaps. It is 0 if all units are labelled.
+        The new number of each unit's stratum, from 0 without gaps. It is 0 if all units are
+        labelled.
     """
     if units.is_labelled.all():
         return np.zeros_like(units.strata)
-    # The number of units in each stratum, and that of the labelled ones.
-    sizes = np.bincount(units.strata)
+    stratum_sizes = np.bincount(units.strata)
     num_labels = np.bincount(units.strata, units.is_labelled)
-    has_too_few = (num_labels < 2) & (num_labels < sizes)
-    largest = np.argmax(np.where(has_too_few, 0, sizes))
+    has_too_few = (num_labels < 2) & (num_labels < stratum_sizes)
+    # The largest stratum is changed the least by further units.
+    largest = np.argmax(np.where(has_too_few, 0, stratum_sizes))
     strata = np.where(has_too_few[units.strata], largest, units.strata)
     # The inverse of np.unique numbers the remaining strata from 0.
     return np.unique(strata, return_inverse=True)[1]
+
+
+class _MissingVariances(NamedTuple):
+    """The variance to add to that of a score, since few labels may agree with a judge by chance."""
+
+    below: float
+    """The variance to add for the lower end of the interval."""
+
+    above: float
+    """The variance to add for the upper end."""
 
 
 class _LabelledSample:
@@ -268,10 +281,10 @@ class _LabelledSample:
         self.tuning_weights = np.maximum(0.0, self.weights * (self.weights - 1))
 
     def sums(self, judge_weight: float) -> Floats:
-        """Compute the corrected column sums, lambda * sum(f) + sum(w * (y - lambda * f)).
+        """Compute the sum of each count over all units, corrected by the labels.
 
-        The first sum runs over all units, the second over the labelled ones with their sampling
-        weights w; f are the judge's counts and y people's.
+        The judge's total is multiplied by lambda. To it, each label adds its weight times the
+        difference between people's count and lambda times the judge's.
 
         Args:
             judge_weight: Lambda, from 0 to 1.
@@ -285,9 +298,10 @@ class _LabelledSample:
     def tuned_judge_weight(self, gradient: Floats) -> float:
         """Choose lambda, the weight of the judge, so that the corrected score varies the least.
 
-        Lambda is the slope of people's scores on the judge's (the power tuning of PPI++). It is
-        near 1 if the judge's score rises and falls with people's, and 0 if they are unrelated. A
-        slope from few labels may be chance, so `_shrinkage` makes it smaller.
+        Lambda is the slope of people's scores on the judge's, i.e. their covariance over the
+        variance of the judge's (the power tuning of PPI++). It is near 1 if both rise and fall
+        together, and 0 if they are unrelated. A slope from few labels may be chance, so it is made
+        smaller (`_shrinkage`).
 
         Args:
             gradient: How much the final score changes with each count. It turns the counts of a
@@ -296,8 +310,8 @@ class _LabelledSample:
         Returns:
             Lambda, from 0 to 1.
         """
-        # The variance of the judge's scores, which are known for all units: the mean square less
-        # the square of the mean. Strata count by the unlabelled units that labels stand for.
+        # The judge's scores are known for all units, so their variance is that of whole strata: the
+        # mean square less the square of the mean.
         judge_scores = self.units.judge_counts @ gradient
         squares = np.bincount(self.units.strata, judge_scores**2) / self.stratum_sizes
         means = np.bincount(self.units.strata, judge_scores) / self.stratum_sizes
@@ -308,17 +322,18 @@ class _LabelledSample:
 
         # Only labelled units show how people's scores vary with the judge's.
         weights = self.tuning_weights * self.square_factors
-        people = self._stratum_deviations(self.people_counts @ gradient)
-        judge = self._stratum_deviations(self.judge_counts @ gradient)
-        covariance = float(weights @ (people * judge))
+        people_deviations = self._stratum_deviations(self.people_counts @ gradient)
+        judge_deviations = self._stratum_deviations(self.judge_counts @ gradient)
+        covariance = float(weights @ (people_deviations * judge_deviations))
         if covariance <= _ROUNDING * variance:
             return 0.0
-        residuals = people - covariance / float(weights @ judge**2) * judge
-        errors = weights * judge * residuals / (1 - self._leverages(gradient))
+        slope_in_sample = covariance / float(weights @ judge_deviations**2)
+        residuals = people_deviations - slope_in_sample * judge_deviations
+        errors = weights * judge_deviations * residuals / (1 - self._leverages(gradient))
         return min(1.0, covariance / variance) * self._shrinkage(covariance, errors)
 
     def _shrinkage(self, covariance: float, errors: Floats) -> float:
-        """Return the factor that makes an uncertain lambda smaller, from 0 to 1.
+        """Return the factor from 0 to 1 that makes an uncertain lambda smaller.
 
         It is 1 - 1.5 / t², where t is the slope divided by its standard error. With 1.5, intervals
         are on average at most 2% wider than without a judge (``bench.coverage.corrected``).
@@ -409,21 +424,20 @@ class _LabelledSample:
         sampling_weights = self.weights / self.weights.max()
         return clustered_mean(values, self.clusters.tolist(), value_weights * sampling_weights)
 
-    def missing_variances(self, gradient: Floats, judge_weight: float) -> tuple[float, float]:
+    def missing_variances(self, gradient: Floats, judge_weight: float) -> _MissingVariances:
         """Compute the variance to add for strata whose labels agree with the judge by chance.
 
         If all n labels of a stratum agree with the judge, they show no variance, but unlabelled
-        units may disagree. So the variance of a label is at least half of min(d² / n, v): of what
-        one label more would show if it lay d away, as far as the labels of all strata reach, but
-        of no more than the variance v of all labels.
+        units may disagree. So the variance of a label is at least half of min(d² / n, v). Here d is
+        how far one more label could lie from the stratum's mean, and v the variance of all labels.
 
         Args:
-            gradient: The gradient of the score with respect to its sums.
+            gradient: How much the score changes with each of its sums.
             judge_weight: Lambda, from 0 to 1.
 
         Returns:
-            The variance to add below and above the score. They differ, since labels without an
-            error, for example, leave room for errors but not for less than none.
+            The variance below and above the score. They differ, since labels without an error, for
+            example, leave room for errors but not for less than none.
         """
         # The gradient turns the counts of a label into one number, its part of the score.
         people_scores = self.people_counts @ gradient
@@ -439,13 +453,15 @@ class _LabelledSample:
         squared_weights = np.bincount(self.strata, (self.weights - 1) ** 2)
 
         def missing_variance(distances: Floats) -> float:
-            """Return the variance to add for corrections that lie so far from the means."""
+            """Return the variance to add if labels can lie so far from the mean of each stratum."""
             unseen = np.minimum(distances**2 / self.labels_per_stratum, variance_of_labels)
             return float(squared_weights @ np.maximum(0.0, unseen / 2 - variances))
 
         lowest = people_scores.min() - judge_scores.max()
         highest = people_scores.max() - judge_scores.min()
-        return missing_variance(means - lowest), missing_variance(highest - means)
+        return _MissingVariances(
+            below=missing_variance(means - lowest), above=missing_variance(highest - means)
+        )
 
     def _stratum_means(self, values: Floats) -> Floats:
         """Compute the weighted mean of the labels' values in each stratum."""

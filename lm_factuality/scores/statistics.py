@@ -64,8 +64,9 @@ def mean(outcomes: Sequence[Outcome | None]) -> float:
     Returns:
         The mean, or NaN if no row is scored.
     """
-    sums = _weighted_sums(outcomes)
-    return ratio(sums[0], sums[1])
+    scored = [outcome for outcome in outcomes if outcome is not None]
+    weighted_values = sum(outcome.weight * outcome for outcome in scored)
+    return ratio(weighted_values, sum(outcome.weight for outcome in scored))
 
 
 def clustered_stderr(outcomes: Sequence[Outcome | None]) -> float:
@@ -83,26 +84,20 @@ def clustered_stderr(outcomes: Sequence[Outcome | None]) -> float:
         The standard error, or NaN for fewer than two clusters.
     """
     centre = mean(outcomes)
-    # The sum of w * (x - m) of each cluster. An outcome is a float, so it can be subtracted from.
+    total_weight = 0
+    # The sum of w * (x - m) of each cluster. An outcome is the value x itself, a kind of float.
     residuals: dict[str, float] = defaultdict(float)
     for outcome in outcomes:
-        if outcome is not None:
-            residuals[outcome.cluster] += outcome.weight * (outcome - centre)
+        if outcome is None:
+            continue
+        residuals[outcome.cluster] += outcome.weight * (outcome - centre)
+        total_weight += outcome.weight
 
     num_clusters = len(residuals)
     if num_clusters < 2:
         return math.nan
     sum_of_squares = sum(residual**2 for residual in residuals.values())
-    total_weight = _weighted_sums(outcomes)[1]
     return ratio(math.sqrt(num_clusters / (num_clusters - 1) * sum_of_squares), total_weight)
-
-
-def _weighted_sums(outcomes: Sequence[Outcome | None]) -> tuple[float, float]:
-    """Return sum(w * x) and sum(w) of the scored rows, whose ratio is the weighted mean."""
-    scored = [outcome for outcome in outcomes if outcome is not None]
-    weighted_values = sum(outcome.weight * outcome for outcome in scored)
-    weights = sum(outcome.weight for outcome in scored)
-    return weighted_values, weights
 
 
 def ratio(part: float, whole: float) -> float:
@@ -239,16 +234,22 @@ def pooled(
 
     def score_of_rows(rows: Sequence[Sequence[float] | None]) -> float:
         """Compute the score, NaN without any counts."""
-        # zip turns the rows into columns, and each column has a total. Without rows there is none.
-        totals = [sum(column) for column in zip(*_rows_with_counts(rows), strict=True)]
-        return score_of_sums(totals) if totals else math.nan
+        columns = zip(*_rows_with_counts(rows), strict=True)
+        sums = [sum(column) for column in columns]
+        return score_of_sums(sums) if sums else math.nan
 
     def stderr_of_rows(rows: Sequence[Sequence[float] | None]) -> float:
         """Compute the standard error of the score by the delta method."""
         estimate = pooled_estimate(_rows_with_counts(rows), score_of_sums)
         return math.nan if estimate is None else estimate.stderr
 
-    def count_clusters_of_rows(rows: Sequence[Sequence[float] | None]) -> int:
+    def interval_of_rows(
+        rows: Sequence[Sequence[float] | None], low: float, high: float
+    ) -> Interval | None:
+        """Compute the 95% interval, whose function knows the bounds of the score already."""
+        return interval_of_counts(_rows_with_counts(rows))
+
+    def clusters_of_rows(rows: Sequence[Sequence[float] | None]) -> int:
         """Count the rows that the score depends on."""
         counts = _rows_with_counts(rows)
         if count_clusters is not None:
@@ -256,13 +257,7 @@ def pooled(
         estimate = pooled_estimate(counts, score_of_sums)
         return 0 if estimate is None else estimate.num_clusters
 
-    return Aggregation(
-        score_of_rows,
-        stderr_of_rows,
-        # Such an interval knows its own bounds, so it ignores those of the score.
-        lambda rows, low, high: interval_of_counts(_rows_with_counts(rows)),
-        clusters=count_clusters_of_rows,
-    )
+    return Aggregation(score_of_rows, stderr_of_rows, interval_of_rows, clusters=clusters_of_rows)
 
 
 def _rows_with_counts(rows: Sequence[Sequence[float] | None]) -> list[Sequence[float]]:
