@@ -57,16 +57,15 @@ def client_class(model_class: type[LM]) -> type[LM]:
 
 
 def find_client_key(base_url: str, api_key_env: str | None) -> str:
-    """Look up the key that a client sends to a server in the environment.
+    """Look up in the environment which key to send to a server.
 
     Args:
         base_url: The address of the server.
-        api_key_env: The option ``api_key_env`` of ``--model_args``. It names an environment
-            variable, where empty stands for OPENAI_API_KEY. The word ``none``, which lm_eval turns
-            into None, says to send no key.
+        api_key_env: The name of the environment variable, as the user wrote it in ``--model_args``.
+            Empty stands for OPENAI_API_KEY. ``none``, which lm_eval turns into None, sends no key.
 
     Returns:
-        The key; empty if none is sent.
+        The key. Empty if no key is sent.
 
     Raises:
         ConfigError: The environment variable that the user named is not set, or OpenAI's own
@@ -138,18 +137,22 @@ class _Client:
         return {"Authorization": f"Bearer {self._key}"} if self._key else {}
 
     def _create_payload(self, *arguments: Any, **options: Any) -> dict[str, Any]:
-        """Build a request as lm_eval does, without fields that say nothing or were refused."""
+        """Build a request as lm_eval does, without empty fields and without refused options."""
         payload: dict[str, Any] = super()._create_payload(*arguments, **options)  # type: ignore[misc]
-        # Some strict servers refuse an empty list, and an empty text would stop at once.
-        payload["stop"] = [text for text in payload.get("stop") or () if text]
-        if not payload["stop"]:
-            del payload["stop"]
+        # An answer would stop at once at an empty text.
+        stop_texts = [text for text in payload.pop("stop", None) or () if text]
+        # Some strict servers refuse an empty list.
+        if stop_texts:
+            payload["stop"] = stop_texts
         if payload.get("seed") in (None, "none"):
             del payload["seed"]
         return without_options(payload, self.refused_options)
 
     def model_call(self, *arguments: Any, **options: Any) -> object:
-        """Send one request, and again without an option that the server refuses."""
+        """Send one request. If the server refuses an option of it, send it without the option.
+
+        lm_eval calls this method with the prompts and the settings of the request.
+        """
         from requests import HTTPError
 
         try:
@@ -157,35 +160,38 @@ class _Client:
                 reply = super().model_call(*arguments, **options)  # type: ignore[misc]
             return self.safe_reply(reply)
         except HTTPError as error:
-            failed: Any = error.response
-            failed.reason = self.mask.text(str(failed.reason))
-            body = json.loads(failed.request.body)
-            option = self._refused_option(failed.status_code, failed.text, body)
+            response: Any = error.response
+            # The reason is part of the error's text, and a server may repeat the key in it.
+            response.reason = self.mask.text(str(response.reason))
+            body = json.loads(response.request.body)
+            option = _refused_setting(
+                response.status_code, response.text, body, self.refused_options
+            )
             if not option:
                 raise
-        # The request is built anew, without the option.
+        # `_create_payload` now leaves the option out.
         self.refused_options.add(option)
         try:
             outputs = self.model_call(*arguments, **options)
         except BaseException:
-            # The request failed for another reason, so nothing is known of the option.
+            # Without the option the request fails too, so the option may not be the problem.
             self.refused_options.discard(option)
             raise
         self._warn_of(option)
         return outputs
 
     async def amodel_call(self, session: ClientSession, *arguments: Any, **options: Any) -> object:
-        """Send one request of several that are under way, as `model_call` does."""
+        """Send one request as `model_call` does, while others are under way."""
         adapting_session = _AdaptingSession(session, self)
         send = super().amodel_call  # type: ignore[misc]
         return await send(adapting_session, *arguments, **options)
 
     @contextmanager
     def _masked_log(self) -> Iterator[None]:
-        """Remove the key from the replies that lm_eval logs while the block runs."""
+        """Mask the server's key in all that lm_eval logs while the ``with`` block runs."""
 
         def mask(record: logging.LogRecord) -> bool:
-            """Change a line of the log in place, and keep it."""
+            """Mask the key in a line of the log, and return True so that the line is written."""
             record.msg = self.mask.text(str(record.msg))
             return True
 
@@ -197,57 +203,66 @@ class _Client:
             client_logger.removeFilter(mask)
 
     def safe_reply(self, reply: object) -> object:
-        """Return a server's reply without the key and without texts that are too long.
+        """Return a server's reply without the key, and with texts of more than 1 MB emptied.
 
-        A text of more than 1 MB becomes an empty one, which is no answer, with a line in the log.
+        An empty text counts as no answer.
+
+        Args:
+            reply: The decoded JSON. It is checked, because a server may send any JSON value.
         """
         safe_reply = self.mask.json(reply)
         choices = safe_reply.get("choices") if isinstance(safe_reply, dict) else None
-        for choice in choices if isinstance(choices, list) else ():
-            if isinstance(choice, dict):
-                self._empty_long_texts(choice)
+        if not isinstance(choices, list):
+            return safe_reply
+        for choice in choices:
+            if not isinstance(choice, dict):
+                continue
+            self._empty_long_texts(choice)
+            # Chat completions have the text in a message, other completions in the choice itself.
+            if isinstance(choice.get("message"), dict):
+                self._empty_long_texts(choice["message"])
         return safe_reply
 
-    def _empty_long_texts(self, choice: dict[str, Any]) -> None:
-        """Empty each text of a choice that is too long, and say so in the log."""
-        message = choice.get("message")
-        # Completions have the text in the choice itself.
-        for part in (choice, message if isinstance(message, dict) else {}):
-            for field in _TEXT_FIELDS.intersection(part):
-                if len(str(part[field]).encode()) <= MAX_CONTENT_BYTES:
-                    continue
-                part[field] = ""
+    def _empty_long_texts(self, fields: dict[str, Any]) -> None:
+        """Empty the texts of more than 1 MB among the fields of a reply, and log a warning."""
+        for name in _TEXT_FIELDS.intersection(fields):
+            if len(str(fields[name]).encode()) > MAX_CONTENT_BYTES:
+                fields[name] = ""
                 limit = f"{MAX_CONTENT_BYTES:,} bytes"
                 logger.warning("%s: a text of more than %s is not read", self.base_url, limit)
 
     def remember_refused(self, refused: Collection[str]) -> None:
-        """Send all later requests without options, and say so once for each."""
+        """Leave options out of all later requests. Each option is logged the first time."""
         for option in set(refused) - self.refused_options:
             self.refused_options.add(option)
             self._warn_of(option)
 
     def _warn_of(self, option: str) -> None:
-        """Say once that requests are sent without an option."""
+        """Log that requests are sent without an option."""
         server = urlsplit(self.base_url).netloc
         logger.warning("%s refuses %s: requests are sent %s", server, option, instead_of(option))
 
-    def _refused_option(self, status: int, text: str, body: Mapping[str, Any]) -> str:
-        """Return the option of a request that the server has refused, empty if none.
 
-        Log-probabilities are what some requests are for, so whoever asks for them handles this.
-        """
-        option = refused_option(status, text, body, self.refused_options)
-        return "" if option == "logprobs" else option
+def _refused_setting(
+    status: int, text: str, body: Mapping[str, Any], refused: Collection[str]
+) -> str:
+    """Return the option that a server has refused, as `refused_option` does, unless it matters.
+
+    Log-probabilities are all that some tasks ask for, so a request without them is useless.
+    """
+    option = refused_option(status, text, body, refused)
+    return "" if option == "logprobs" else option
 
 
 class _AdaptingSession:
-    """A session of aiohttp that posts a request again without what the server refuses.
+    """A session of aiohttp that posts a request again without an option that the server refuses.
 
-    lm_eval's client sees only the last reply. It builds all requests before it sends the first.
+    lm_eval builds all requests before it sends the first, so they are changed here. It sees only
+    the last reply to each.
     """
 
     def __init__(self, session: ClientSession, client: _Client) -> None:
-        """Wrap a session for one request of a client."""
+        """Wrap the session in which a client posts one request."""
         self._session = session
         self._client = client
 
@@ -255,37 +270,32 @@ class _AdaptingSession:
     async def post(
         self, url: str, *, json: Mapping[str, Any], headers: Mapping[str, str]
     ) -> AsyncIterator[_SafeReply]:
-        """Post a request.
-
-        Args:
-            url: The address.
-            json: The request.
-            headers: Its headers.
+        """Post a request until the server refuses no further option of it.
 
         Yields:
-            The reply, which may be an error.
+            The last reply, which may be an error.
         """
-        refused: list[str] = []
+        refused = set(self._client.refused_options)
         while True:
-            body = without_options(json, {*self._client.refused_options, *refused})
+            body = without_options(json, refused)
             async with self._session.post(url, json=body, headers=headers) as reply:
                 option = ""
                 if not reply.ok:
-                    text = await reply.text()
-                    option = self._client._refused_option(reply.status, text, body)
-                if not option or option in refused:
+                    option = _refused_setting(reply.status, await reply.text(), body, refused)
+                if not option:
+                    # Only a success shows that the request failed because of these options.
                     if reply.ok:
                         self._client.remember_refused(refused)
                     yield _SafeReply(reply, self._client)
                     return
-            refused.append(option)
+            refused.add(option)
 
 
 class _SafeReply:
-    """A reply of aiohttp as lm_eval's client reads it, without the server's key."""
+    """The part of an aiohttp reply that lm_eval reads, without the server's key."""
 
     def __init__(self, reply: ClientResponse, client: _Client) -> None:
-        """Wrap a reply to a request of a client."""
+        """Wrap the reply to a request of a client."""
         self._reply = reply
         self._client = client
         self.ok = reply.ok
