@@ -45,8 +45,8 @@ class SpendingLimit:
             max_cost: The most that the call can cost, in USD.
 
         Returns:
-            Whether the money was set aside. If not, try again later: calls under way mostly cost
-            less than was set aside for them.
+            Whether the money was set aside. If not, try again later: `settle` may free some, since
+            most calls cost less than was set aside for them.
 
         Raises:
             BackendDownError: Too little is left, and no call is under way that could free some.
@@ -170,7 +170,7 @@ class Budget:
         self._lock = threading.Lock()
 
     def estimate(self, requests: Sequence[Request]) -> CostEstimate:
-        """Estimate the tokens and the cost of asking each request once, with longest answers."""
+        """Estimate the tokens and the cost of asking each request once."""
         return self._token_counter.estimate(requests, self._prices)
 
     def add_usage(self, **increments: float) -> None:
@@ -180,7 +180,10 @@ class Budget:
 
     @contextmanager
     def metered_call(self, request: Request, pause: Callable[[float], None]) -> Iterator[Bill]:
-        """Wait until a request may be sent, and charge for it at the end of the ``with`` block.
+        """Wait until the limits allow a request, and charge for it when the ``with`` block ends.
+
+        Example:
+            ``with budget.metered_call(request, time.sleep) as bill: bill.answer = send(request)``
 
         Args:
             request: The request that the block sends.
@@ -188,8 +191,8 @@ class Budget:
                 the user pressed Ctrl-C, ends the wait and is passed on.
 
         Yields:
-            The bill, in which the block notes what the server reported. Without a note the call is
-            charged at the most that it could cost.
+            The bill, in which the block notes the answer. Without a note the call is charged at the
+            most that it could cost.
 
         Raises:
             BackendDownError: The call could cost more than is left.
@@ -198,7 +201,12 @@ class Budget:
         most = _Tokens(self._token_counter.max_tokens(request), request.decoding.max_tokens)
         expected_tokens = self._token_counter.expected_tokens(request) + most.completion
 
-        self._wait_for_limits(expected_tokens, self._cost(*most), pause)
+        # The pauses come first, so that no money is set aside while the call waits.
+        pause(self._request_rate.reserve())
+        pause(self._token_rate.reserve(expected_tokens))
+        while not self._spending_limit.reserve(self._cost(*most)):
+            pause(_RETRY_SECONDS)
+
         # Calls that fail count too, for the server has seen them.
         self.add_usage(calls=1)
         bill = Bill()
@@ -207,22 +215,6 @@ class Budget:
         finally:
             self._charge(bill, expected_tokens, most)
 
-    def _wait_for_limits(
-        self, expected_tokens: int, max_cost: float, pause: Callable[[float], None]
-    ) -> None:
-        """Wait until the limits allow a call, and reserve its tokens and its money.
-
-        Args:
-            expected_tokens: The tokens of the prompt and of the longest answer.
-            max_cost: The most that the call can cost, in USD.
-            pause: Sleeps for a number of seconds.
-        """
-        # The pauses come first, so that no money is set aside while the call waits.
-        pause(self._request_rate.reserve())
-        pause(self._token_rate.reserve(expected_tokens))
-        while not self._spending_limit.reserve(max_cost):
-            pause(_RETRY_SECONDS)
-
     def _cost(self, prompt_tokens: int, completion_tokens: int) -> float:
         """Return the cost of a number of tokens in USD, 0 if the judge has no prices."""
         return self._prices.cost(prompt_tokens, completion_tokens) if self._prices else 0.0
@@ -230,16 +222,16 @@ class Budget:
     def _charge(self, bill: Bill, expected_tokens: int, most: _Tokens) -> None:
         """Charge for a finished call, and free what was reserved for it but not used.
 
-        Where the server counts no tokens, or a number that cannot be, the most that the request
-        can have are charged, so that no limit is exceeded.
+        If the server counted no tokens, the most that the call can have are charged, so that no
+        limit is exceeded.
 
         Args:
             bill: What is known about the use of the call.
-            expected_tokens: The tokens that were reserved for it.
-            most: The most tokens that it can have, whose price was reserved for it.
+            expected_tokens: The tokens that were reserved in the rate limit.
+            most: The most tokens that the call can have, whose price was reserved.
         """
-        used_tokens = 0
         cost = 0.0
+        used_tokens = 0
         if not bill.is_free:
             answer = bill.answer or Answer(None)
             # Every prompt has tokens, and so has every text.
@@ -247,16 +239,17 @@ class Budget:
             completion_tokens = _credible(
                 answer.completion_tokens, 1 if answer.text else 0, most.completion
             )
-            self.add_usage(
-                prompt_tokens=prompt_tokens or 0, completion_tokens=completion_tokens or 0
-            )
-            charged = _Tokens(
+            cost = self._cost(
                 most.prompt if prompt_tokens is None else prompt_tokens,
                 most.completion if completion_tokens is None else completion_tokens,
             )
-            cost = self._cost(*charged)
-            is_counted = None not in (prompt_tokens, completion_tokens)
-            used_tokens = sum(charged) if is_counted else expected_tokens
+            if prompt_tokens is None or completion_tokens is None:
+                used_tokens = expected_tokens
+            else:
+                used_tokens = prompt_tokens + completion_tokens
+            self.add_usage(
+                prompt_tokens=prompt_tokens or 0, completion_tokens=completion_tokens or 0
+            )
 
         self._spending_limit.settle(self._cost(*most), cost)
         self._token_rate.release(expected_tokens - used_tokens)
@@ -266,10 +259,10 @@ class Budget:
 
 
 def _credible(count: int | None, least: int, most: int) -> int | None:
-    """Return a server's count of tokens, or None if the server has not counted.
+    """Return a server's count of tokens if it can be true, otherwise None.
 
-    A server may exceed the limit of a request, for example by thoughts, and then charges for it.
-    A number far beyond the limit is a mistake of the server.
+    Servers may exceed the most tokens that a request allows, for example by thoughts, and charge
+    for them. A count of more than 100 times as many is a mistake.
     """
     if count is None or not least <= count <= _CREDIBLE_EXCESS * most:
         return None

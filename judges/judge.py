@@ -7,7 +7,7 @@ commands open a judge with `Judge.open`.
 from __future__ import annotations
 
 import time
-from collections.abc import Callable, Generator, Mapping, Sequence
+from collections.abc import Callable, Generator, Iterator, Mapping, Sequence
 from contextlib import AbstractContextManager, suppress
 from dataclasses import dataclass, field, replace
 from os.path import commonprefix
@@ -224,18 +224,19 @@ class Judge(AbstractContextManager["Judge"]):
         Returns:
             The replies, in the same order. The second reply to a question replaces the first.
         """
-        indices = [index for index, reply in enumerate(replies) if is_worth_retrying(reply)]
-        retries = [retry_request(requests[index], replies[index]) for index in indices]
-        answers = self._answer_with_room_to_think(retries, f"{description}, once more")
+        retried = [index for index, reply in enumerate(replies) if is_worth_retrying(reply)]
+        retry_requests = [retry_request(requests[index], replies[index]) for index in retried]
+        answers = self._answer_with_room_to_think(retry_requests, f"{description}, once more")
 
         final_replies = list(replies)
-        for index, answer in zip(indices, answers, strict=True):
+        for index, answer in zip(retried, answers, strict=True):
+            first_reply = replies[index]
             reply = read_reply(answer, reply_type, requests[index].subject, check)
             # If the second try got no reply at all, users need the problem of the first.
             if answer.error:
-                problem = f"{replies[index].problem}; asked once more: {reply.problem}"
+                problem = f"{first_reply.problem}; asked once more: {reply.problem}"
                 reply = replace(reply, problem=problem)
-            final_replies[index] = replace(reply, earlier_answer=replies[index].answer)
+            final_replies[index] = replace(reply, earlier_answer=first_reply.answer)
         return final_replies
 
     def with_verify(self, verify: Literal["fact", "page"]) -> Judge:
@@ -244,12 +245,13 @@ class Judge(AbstractContextManager["Judge"]):
         return Judge(config, self._backend, self._store, self.prompts)
 
     def plan(self, ask: Callable[[Judge], object]) -> Plan:
-        """Estimate how many requests a function would send and what they cost; nothing is sent.
+        """Estimate how many requests some work would send and what they cost; nothing is sent.
+
+        The answers that the work gets come from the store. Where the store has none, they are those
+        of the offline judge, so that questions that follow from an answer are counted too.
 
         Args:
-            ask: A function that asks all questions, such as ``lambda judge: verify(judge,
-                pairs)``. It gets a judge whose answers come from the store or, if it has none, are
-                those of the offline judge. Questions that depend on an answer are thus foreseen.
+            ask: Asks all questions, such as ``lambda judge: verify(judge, pairs)``.
 
         Returns:
             The estimate, with and without a second try of each request.
@@ -261,21 +263,25 @@ class Judge(AbstractContextManager["Judge"]):
         return self._plan_step(whole_work)
 
     def plan_steps(self, ask: Callable[[Judge], object]) -> dict[str, Plan]:
-        """Estimate requests as `plan` does, for each label of a progress bar."""
-        return {
-            description: self._plan_step(step)
-            for description, step in self._record_steps(ask).items()
-            if step.num_stored or step.missing
-        }
+        """Estimate requests as `plan` does, separately for each step of the work.
+
+        Returns:
+            The estimates by the labels of the progress bars, such as ``verifying``.
+        """
+        plans = {}
+        for description, step in self._record_steps(ask).items():
+            if step.num_stored or step.missing:
+                plans[description] = self._plan_step(step)
+        return plans
 
     def _record_steps(self, ask: Callable[[Judge], object]) -> dict[str, _PlannedStep]:
-        """Return what a function would ask, by the label of the progress bar."""
+        """Return the requests that some work would send, by the label of its progress bar."""
         planner = _PlanningJudge(self.config, self._backend, self._store, self.prompts)
         ask(planner)
         return planner.steps
 
     def _plan_step(self, step: _PlannedStep) -> Plan:
-        """Estimate the cost of a step."""
+        """Estimate the cost of one step of some work."""
         retries = []
         # A backend that does not read prompts is never asked once more.
         if self.config.capabilities.reads_prompts:
@@ -303,8 +309,6 @@ class Judge(AbstractContextManager["Judge"]):
     ) -> list[Answer]:
         """Answer requests, and repeat those that are cut off in a thought with more tokens.
 
-        None is repeated if the configuration says how many tokens the model may think.
-
         Args:
             requests: The requests.
             description: The label of the progress bar.
@@ -313,11 +317,12 @@ class Judge(AbstractContextManager["Judge"]):
             The answers, in the order of ``requests``.
         """
         answers = self._answer(requests, description)
+        # The user has said how many tokens the model may think, and gets no longer thoughts.
         if self.config.thinking_tokens is not None:
             return answers
 
         cut_off = [index for index, answer in enumerate(answers) if is_cut_off_in_thought(answer)]
-        # The new limit gives these requests keys of their own in the store.
+        # The store keeps these answers apart, because the limit of tokens is part of their keys.
         longer_requests = [_add_tokens(requests[index], ROOM_TO_THINK) for index in cut_off]
         longer_answers = self._answer(longer_requests, f"{description}, with room to think")
         for index, answer in zip(cut_off, longer_answers, strict=True):
@@ -417,10 +422,8 @@ def open_backend(config: JudgeConfig, spending_limit: SpendingLimit | None = Non
 
 
 def is_cut_off_in_thought(answer: Answer) -> bool:
-    """Return whether an answer ends within a thought, so that more tokens may help.
-
-    Servers that do not say why an answer ended get the benefit of the doubt.
-    """
+    """Return whether an answer ends within a thought, so that more tokens may help."""
+    # Some servers do not say why an answer ended.
     may_be_cut_off = answer.finish_reason in ("length", None)
     if answer.text is None or not may_be_cut_off:
         return False
@@ -428,24 +431,24 @@ def is_cut_off_in_thought(answer: Answer) -> bool:
 
 
 def shared_share(requests: Sequence[Request]) -> float:
-    """Return the share of characters that stand in the common beginning of all prompts.
+    """Return which share of all prompts' characters is in a beginning that all of them have.
 
     Example:
-        ``Is it true: A`` and ``Is it true: B`` have 12 of 13 characters in common, so it is 12/13.
+        ``Is it true: A`` and ``Is it true: B`` begin with the same 12 of 13 characters → 12/13
 
     Args:
-        requests: The requests of a step. The share is 0 if all have the same prompt.
+        requests: The requests. Equal prompts count once, and a single prompt shares nothing.
     """
     prompts = {request.prompt for request in requests}
     if len(prompts) < 2:
         return 0.0
     shared_beginning = commonprefix(list(prompts))  # noqa: RUF071  of characters, not of paths
-    return len(shared_beginning) * len(prompts) / sum(map(len, prompts))
+    num_characters = sum(len(prompt) for prompt in prompts)
+    return len(shared_beginning) * len(prompts) / num_characters
 
 
 def _add_tokens(request: Request, tokens: int) -> Request:
-    """Return a request whose answer may have more tokens."""
-    # Requests are frozen, so a changed copy is returned.
+    """Return a copy of a request whose answer may have more tokens."""
     max_tokens = request.decoding.max_tokens + tokens
     return replace(request, decoding=replace(request.decoding, max_tokens=max_tokens))
 
@@ -456,11 +459,11 @@ def _group_by_subject(items: Sequence[ItemT], num_subjects: int) -> list[list[It
     Example:
         ``["a1", "a2", "b1", "b2"]`` and 2 subjects → ``[["a1", "a2"], ["b1", "b2"]]``
     """
-    # Each subject has an empty list if no samples were wanted.
-    if not items:
-        return [[] for _ in range(num_subjects)]
-    num_samples = len(items) // num_subjects
-    return [list(items[start : start + num_samples]) for start in range(0, len(items), num_samples)]
+    if not num_subjects:
+        return []
+    size = len(items) // num_subjects
+    starts = (number * size for number in range(num_subjects))
+    return [list(items[start : start + size]) for start in starts]
 
 
 @dataclass
@@ -490,28 +493,29 @@ class _PlanningJudge(Judge):
         self._answers: dict[str, Answer] = {}
 
     def _answer(self, requests: Sequence[Request], description: str) -> list[Answer]:
-        """Answer requests from the store or as the offline judge would, and record which."""
-        step = self.steps.setdefault(description, _PlannedStep())
+        """Answer requests from the store or as the offline judge would, and record them."""
         keys = [self._backend.key_of(request) for request in requests]
-        # An earlier step may have asked the same. Equal requests have the same key.
-        new_requests = {
-            key: request
-            for key, request in zip(keys, requests, strict=True)
-            if key not in self._answers
-        }
-        stored_answers = self._store.get_many(new_requests)
-        self._answers |= stored_answers
-        step.num_stored += len(stored_answers)
+        # Equal requests have the same key. They count once, also if an earlier step asked them.
+        missing = {}
+        for key, request in zip(keys, requests, strict=True):
+            if key not in self._answers:
+                missing[key] = request
 
-        missing_keys = [key for key in new_requests if key not in stored_answers]
-        missing = [new_requests[key] for key in missing_keys]
-        self._answers |= zip(missing_keys, self._guess_answers(missing), strict=True)
-        step.missing += missing
+        stored_answers = self._store.get_many(missing)
+        for key in stored_answers:
+            del missing[key]
+        guessed_answers = self._guess_answers(list(missing.values()))
+        self._answers.update(stored_answers)
+        self._answers.update(zip(missing, guessed_answers, strict=True))
+
+        step = self.steps.setdefault(description, _PlannedStep())
+        step.num_stored += len(stored_answers)
+        step.missing += missing.values()
         return [self._answers[key] for key in keys]
 
     def _guess_answers(self, requests: Sequence[Request]) -> list[Answer]:
-        """Return the answers that an offline judge gives, in the order of the requests."""
-        # The offline judge itself is no model, so that its plan is exact.
+        """Return the answers that the offline judge gives, in the order of the requests."""
+        # If this judge itself is the offline judge, its plan is exact.
         if self.config.backend == LEXICAL:
             return [arrival.answer for arrival in self._backend.answer(requests)]
         # These answers are made with the classes of this module.
@@ -575,7 +579,7 @@ def answer_requests(
         batch = _RequestBatch(backend, store, missing, progress_bar)
         on_stored(batch.take_stored_answers())
         wait = _FIRST_WAIT
-        # Both steps remove the requests that they answer from `batch.missing`.
+        # The batch removes each request that is answered from `batch.missing`.
         while batch.missing:
             num_sent = batch.send_unclaimed()
             # Other processes have claimed the rest, and put their answers into the store.
@@ -584,8 +588,8 @@ def answer_requests(
             if batch.missing:
                 time.sleep(wait)
                 # While nothing arrives, the store is looked into less and less often.
-                is_progress = num_sent > 0 or num_stored > 0
-                wait = _FIRST_WAIT if is_progress else min(2 * wait, _LONGEST_WAIT)
+                has_progress = num_sent > 0 or num_stored > 0
+                wait = _FIRST_WAIT if has_progress else min(2 * wait, _LONGEST_WAIT)
     return [batch.answers[key] for key in keys]
 
 
@@ -609,11 +613,7 @@ class _RequestBatch:
     """The answers, by the key of their request."""
 
     def take_stored_answers(self) -> int:
-        """Move the requests that have an answer in the store by now from missing to answered.
-
-        Returns:
-            How many there were.
-        """
+        """Take the answers that are in the store by now, and return how many there were."""
         stored_answers = self.store.get_many(self.missing)
         self.answers.update(stored_answers)
         for key in stored_answers:
@@ -654,8 +654,7 @@ def _send(
 ) -> None:
     """Have a backend answer requests, and keep each answer as it arrives.
 
-    After Ctrl-C, a backend that is a generator gets the interrupt, and may still yield the answers
-    to calls that were under way. They are kept too, because they are paid for.
+    After Ctrl-C, the answers to calls that were under way are kept too, because they are paid for.
 
     Args:
         backend: The backend.
@@ -672,25 +671,22 @@ def _send(
     def keep_arrival(arrival: NumberedAnswer) -> None:
         """Keep an answer from the backend under the key of its request."""
         number, answer = arrival
-        # Backends number the requests from 0, in the order of ``keys``.
-        keep(keys[number], answer)
-        unanswered.discard(keys[number])
+        # Backends number the requests from 0.
+        key = keys[number]
+        keep(key, answer)
+        unanswered.discard(key)
 
     arrivals = backend.answer(list(requests.values()))
-    arrival: NumberedAnswer | None = None
+    last_arrival: NumberedAnswer | None = None
     try:
-        for arrival in arrivals:
-            keep_arrival(arrival)
+        for last_arrival in arrivals:
+            keep_arrival(last_arrival)
     except KeyboardInterrupt as interrupt:
         # The interrupt may have come while the last answer was being kept.
-        if arrival is not None:
-            keep_arrival(arrival)
-        if isinstance(arrivals, Generator):
-            # `throw` returns the first late answer. It raises the interrupt if there is none.
-            with suppress(KeyboardInterrupt, StopIteration):
-                keep_arrival(arrivals.throw(interrupt))
-                for late_arrival in arrivals:
-                    keep_arrival(late_arrival)
+        if last_arrival is not None:
+            keep_arrival(last_arrival)
+        for late_arrival in _late_arrivals(arrivals, interrupt):
+            keep_arrival(late_arrival)
         raise
     finally:
         if isinstance(arrivals, Generator):
@@ -701,3 +697,18 @@ def _send(
             f"{backend.identity}: {len(unanswered)} of {len(keys)} requests came back without an"
             " answer"
         )
+
+
+def _late_arrivals(
+    arrivals: Iterator[NumberedAnswer], interrupt: KeyboardInterrupt
+) -> Iterator[NumberedAnswer]:
+    """Tell a backend that the user pressed Ctrl-C, and yield the answers that still arrive.
+
+    A backend can only be told if it is a generator.
+    """
+    if not isinstance(arrivals, Generator):
+        return
+    # The backend raises the interrupt again after its last answer.
+    with suppress(KeyboardInterrupt, StopIteration):
+        yield arrivals.throw(interrupt)
+        yield from arrivals
