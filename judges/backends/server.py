@@ -11,10 +11,10 @@ import math
 import os
 import time
 from collections.abc import Callable, Collection, Iterator, Mapping
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from functools import partial
 from operator import itemgetter
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, NamedTuple
 from urllib.parse import urlsplit
 
 from judges.answers import BLANKS, Answer, Request
@@ -154,8 +154,8 @@ class Server:
         Args:
             request: The prompt and its decoding parameters.
             bill: Records what the call used: the server's token counts, or that it was free.
-            refused: The options that the server has refused of this request. If it takes the
-                request without them, later requests are sent without them too.
+            refused: The options of this request that the server has refused, such as ``seed``. If
+                the server accepts the request without them, all later requests lack them too.
 
         Returns:
             The answer. If the server rejects this very request, an answer with ``error``.
@@ -178,9 +178,15 @@ class Server:
         return bill.answer
 
     def _post(self, body: dict[str, Any], bill: Bill, refused: Collection[str]) -> Answer:
-        """Send the body of a request, and tell apart what may go wrong.
+        """Send the body of a request, and turn what goes wrong into the errors of `call`.
 
-        The arguments, the answer and the errors are those of `call`.
+        Args:
+            body: The JSON of the request, without the options that the server has refused.
+            bill: Records what the call used if it fails.
+            refused: These options.
+
+        Returns:
+            The answer. One with ``error`` if asking again would not help, but others may succeed.
         """
         from openai import APIConnectionError, APIStatusError, APITimeoutError
 
@@ -219,7 +225,7 @@ class Server:
             raise RetryableError(reason, is_unreachable=bill.is_free) from None
 
     def _remember(self, refused: Collection[str]) -> None:
-        """Send later requests without options, and say so once for each."""
+        """Leave options out of all later requests. Each option is logged the first time."""
         for option in set(refused) - self._refused:
             self._refused.add(option)
             logger.warning(
@@ -231,7 +237,7 @@ class Server:
             )
 
     def _handle_status(self, error: APIStatusError) -> Answer:
-        """Decide what an HTTP status other than 200 means for this request and for the others.
+        """Decide what an HTTP status of 300 or more means for this request and for the others.
 
         Returns:
             An answer with ``error``, if the server rejects this request alone.
@@ -369,12 +375,7 @@ def answer_from_reply(
     """
     reply = (mask or KeyMask()).json(reply)
     # Errors carry the token counts too, since the server charges for a reply of any form.
-    usage = reply.get("usage") if isinstance(reply, dict) else None
-    usage_only = Answer(
-        None,
-        prompt_tokens=_token_count(usage, "prompt_tokens"),
-        completion_tokens=_token_count(usage, "completion_tokens"),
-    )
+    usage_only = _usage_of_reply(reply)
     reply_start = str(reply)[:80]
     try:
         choice = reply["choices"][0]
@@ -396,12 +397,11 @@ def answer_from_reply(
     if num_bytes > MAX_CONTENT_BYTES:
         problem = f"a text of {num_bytes:,} bytes, expected at most {MAX_CONTENT_BYTES:,}"
         raise TooLongReplyError(problem, usage_only)
-    first_token_logprobs = _first_token_logprobs(choice.get("logprobs"), answer_text)
     return replace(
         usage_only,
         text=answer_text,
         finish_reason=finish_reason,
-        first_token_logprobs=first_token_logprobs,
+        first_token_logprobs=_first_token_logprobs(choice.get("logprobs"), answer_text),
         # Thoughts are never read, so their beginning is enough.
         reasoning=reasoning[:MAX_CONTENT_BYTES] or None,
     )
@@ -412,38 +412,37 @@ def _text_problem(text: object, finish_reason: str | None) -> str:
 
     Args:
         text: The text, or whatever the server sent in its place. Some send null for no text.
-        finish_reason: Why the text ends. None if the server does not say.
+        finish_reason: Why the text ends, such as ``length``. None if the server does not say.
     """
-    if not isinstance(text, str | None):
+    if text is not None and not isinstance(text, str):
         return f"a text that is a {type(text).__name__}"
-    is_empty = text is None or not text.strip()
-    # If the text is empty because it was cut off or filtered, asking again would not help. The
-    # reply is then an answer, which the judge's caller reports as such.
-    is_final = finish_reason in _FINAL_FINISH_REASONS
-    if is_empty and not is_final:
-        return f"an empty text (finish_reason {finish_reason})"
-    return ""
+    # A text that was cut off or filtered is empty after another try too, so it is an answer.
+    if (text and text.strip()) or finish_reason in _FINAL_FINISH_REASONS:
+        return ""
+    return f"an empty text (finish_reason {finish_reason})"
 
 
-def _token_count(usage: Mapping[str, Any] | None, field: str) -> int | None:
-    """Read a number of tokens from a reply's ``usage``.
+def _usage_of_reply(reply: object) -> Answer:
+    """Return an answer without text that holds the token counts of a server's reply.
+
+    Example:
+        ``{"usage": {"prompt_tokens": 31, "completion_tokens": 2}, ...}`` →
+        ``Answer(None, prompt_tokens=31, completion_tokens=2)``
 
     Args:
-        usage: ``{"prompt_tokens": 31, "completion_tokens": 2}``, or anything else a server sends.
-        field: ``prompt_tokens`` or ``completion_tokens``.
-
-    Returns:
-        The number, or None if the server sends none or an impossible one.
+        reply: The decoded reply, which may be any JSON value.
     """
-    count = usage.get(field) if isinstance(usage, dict) else None
-    # In Python, true and false are numbers as well.
-    if isinstance(count, int) and not isinstance(count, bool) and 0 <= count <= _MAX_TOKEN_COUNT:
-        return count
-    return None
+    usage = reply.get("usage") if isinstance(reply, dict) else None
+    counts: dict[str, Any] = {}
+    for field in ("prompt_tokens", "completion_tokens"):
+        count = usage.get(field) if isinstance(usage, dict) else None
+        # The type is compared, because True and False are instances of int too.
+        if type(count) is int and 0 <= count <= _MAX_TOKEN_COUNT:
+            counts[field] = count
+    return Answer(None, **counts)
 
 
-@dataclass(frozen=True)
-class _TokenLogprobs:
+class _TokenLogprobs(NamedTuple):
     """The log-probabilities that a server sends for one token of a text."""
 
     token: str
@@ -461,6 +460,9 @@ def _first_token_logprobs(
 ) -> tuple[tuple[str, float], ...] | None:
     """Read how likely the first token of a text was, and its alternatives.
 
+    Example:
+        ``(("True", -0.1), ("False", -2.4))``
+
     Args:
         logprobs: The ``logprobs`` of a choice in a server's reply, None if there are none.
         text: The text of the choice.
@@ -469,36 +471,21 @@ def _first_token_logprobs(
         Pairs of a token and its natural log-probability, most likely first, for the first token
         that is not white space. None if the server sent none, if they have an unknown form, or if
         they belong to a thought and not to the text.
-
-    Example:
-        ``(("True", -0.1), ("False", -2.4))``
     """
     try:
-        first_token = _first_word_token(logprobs or {})
-        if first_token is None:
-            return None
+        # Some servers send the form of chat completions for other completions too.
+        read_tokens = _chat_logprobs if "content" in (logprobs or ()) else _completion_logprobs
+        first_token = next(
+            token for token in read_tokens(logprobs or {}) if token.token.strip(BLANKS)
+        )
         alternatives = _sorted_alternatives(first_token)
-    except (KeyError, IndexError, TypeError, AttributeError, OverflowError):
+    except (KeyError, IndexError, TypeError, AttributeError, OverflowError, StopIteration):
         # The text is an answer all the same, whatever form the log-probabilities have.
         return None
 
     # Some servers take a thought out of the text, but not out of the tokens.
     is_start_of_text = text.lstrip().startswith(first_token.token.strip(BLANKS))
     return alternatives if alternatives and is_start_of_text else None
-
-
-def _first_word_token(logprobs: Mapping[str, Any]) -> _TokenLogprobs | None:
-    """Return the first token that is not white space, None if there is none.
-
-    Args:
-        logprobs: The ``logprobs`` of a choice. Those of chat completions have ``content``, and some
-            servers send the same form for completions.
-    """
-    read_tokens = _chat_logprobs if "content" in logprobs else _completion_logprobs
-    for token_logprobs in read_tokens(logprobs):
-        if token_logprobs.token.strip(BLANKS):
-            return token_logprobs
-    return None
 
 
 def _chat_logprobs(logprobs: Mapping[str, Any]) -> Iterator[_TokenLogprobs]:
@@ -508,10 +495,11 @@ def _chat_logprobs(logprobs: Mapping[str, Any]) -> Iterator[_TokenLogprobs]:
         ``{"content": [{"token": "True", "logprob": -0.1, "top_logprobs": [{"token": "False",
         "logprob": -2.4}]}]}`` → the token ``True`` with the alternative ``("False", -2.4)``
     """
-    for entry in logprobs["content"]:
-        options = entry.get("top_logprobs") or ()
-        alternatives = [(option["token"], option["logprob"]) for option in options]
-        yield _TokenLogprobs(entry["token"], entry["logprob"], alternatives)
+    for token in logprobs["content"]:
+        alternatives = []
+        for alternative in token.get("top_logprobs") or ():
+            alternatives.append((alternative["token"], alternative["logprob"]))
+        yield _TokenLogprobs(token["token"], token["logprob"], alternatives)
 
 
 def _completion_logprobs(logprobs: Mapping[str, Any]) -> Iterator[_TokenLogprobs]:
@@ -521,19 +509,18 @@ def _completion_logprobs(logprobs: Mapping[str, Any]) -> Iterator[_TokenLogprobs
         ``{"tokens": ["True"], "token_logprobs": [-0.1], "top_logprobs": [{"False": -2.4}]}`` → the
         token ``True`` with the alternative ``("False", -2.4)``
     """
-    options_by_position = logprobs.get("top_logprobs")
+    alternatives_by_position = logprobs.get("top_logprobs")
     for position, token in enumerate(logprobs["tokens"]):
         # The list may be missing, and null may stand for a token without alternatives.
-        options = options_by_position[position] if options_by_position else None
-        alternatives = list(options.items()) if options else []
-        yield _TokenLogprobs(token, logprobs["token_logprobs"][position], alternatives)
+        alternatives = alternatives_by_position[position] if alternatives_by_position else None
+        logprob = logprobs["token_logprobs"][position]
+        yield _TokenLogprobs(token, logprob, list((alternatives or {}).items()))
 
 
 def _sorted_alternatives(token_logprobs: _TokenLogprobs) -> tuple[tuple[str, float], ...]:
-    """List a token and its alternatives, most likely first.
+    """List a token and its alternatives, most likely first, each with its log-probability.
 
-    Returns:
-        Pairs of a token and its log-probability, without those that are missing or infinite.
+    Log-probabilities that are missing or infinite are left out.
     """
     alternatives = token_logprobs.alternatives
     # A server may list only the most likely tokens, and the model may have written another one.
@@ -549,7 +536,7 @@ def _sorted_alternatives(token_logprobs: _TokenLogprobs) -> tuple[tuple[str, flo
 
 
 def _quoted(text: str) -> str:
-    """Shorten a server's message to one line of at most 300 characters, for an error message."""
+    """Return a server's message on one line, cut off after 300 characters."""
     text = " ".join(text.split())
     if len(text) <= _MAX_QUOTED_CHARACTERS:
         return text
@@ -557,13 +544,13 @@ def _quoted(text: str) -> str:
 
 
 def require_key(config: JudgeConfig) -> str:
-    """Return the API key for a judge's server, and insist on one unless the server is local.
+    """Return the API key for a judge's server.
 
     Args:
         config: The judge. The key of a cascade is that of its second judge.
 
     Returns:
-        The key. It is empty for a local server without one and for a judge without a server.
+        The key. Empty if the server is local and has none, and for a judge without a server.
 
     Raises:
         ConfigError: The server is not local, and there is no key for it.
@@ -596,11 +583,10 @@ def find_key(config: JudgeConfig) -> str:
 
 
 def _key_variable(config: JudgeConfig) -> str:
-    """Name the environment variable that holds the key for a judge's server.
+    """Return the name of the environment variable that holds the key for a judge's server.
 
-    Returns:
-        ``api_key_env`` of the judge, or ``OPENAI_API_KEY`` if the server is OpenAI's. Empty for
-        any other server, which must never receive OpenAI's key.
+    It is ``api_key_env`` of the judge, or ``OPENAI_API_KEY`` if the server is OpenAI's. No other
+    server may receive OpenAI's key, so the name is then empty.
     """
     if config.api_key_env:
         return config.api_key_env
@@ -633,15 +619,13 @@ def event_hooks(base_url: str, key: str, timeout: float) -> dict[str, list[Calla
 
 
 def _remove_headers_for_openai(key: str, request: httpx.Request) -> None:
-    """Remove all headers of a request except harmless ones, and set the server's key.
-
-    The openai client adds headers for OpenAI, such as its key, that no other server may see.
+    """Remove the headers that only OpenAI may see, such as its key, and set the server's own key.
 
     Args:
         key: The key of the server, empty for none.
         request: The request to another server than OpenAI's.
     """
-    # A list of harmless headers also stops those that later versions of the client add.
+    # The openai client may add further headers in later versions, so only known ones stay.
     for header in list(request.headers):
         if not header.lower().startswith(_HARMLESS_HEADERS):
             del request.headers[header]
@@ -650,17 +634,16 @@ def _remove_headers_for_openai(key: str, request: httpx.Request) -> None:
 
 
 def _limit_reading(timeout: float, response: httpx.Response) -> None:
-    """Make reading the body of a response fail after some seconds, or beyond the largest size.
+    """Make a response fail if its body takes more than some seconds, or has more than 32 MB.
 
-    httpx's own timeout starts anew with every byte, so that a slow server could hold a call for
-    ever.
+    httpx's own timeout starts anew with every byte, so a slow server could hold a call for ever.
     """
     # httpx offers no hook for the body, so the method that reads it is replaced.
     read_chunks = response.iter_bytes
     deadline = time.monotonic() + timeout
 
     def read_chunks_within_limits(chunk_size: int | None = None) -> Iterator[bytes]:
-        """Yield the chunks of the body, and fail when the time or the size is exceeded."""
+        """Yield the chunks of the body as long as the time and the size are within the limits."""
         num_bytes = 0
         for chunk in read_chunks(chunk_size):
             num_bytes += len(chunk)
