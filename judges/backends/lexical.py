@@ -30,8 +30,9 @@ from judges.claims import CHECK, CheckReply, ClaimFinding
 from judges.lexical.facts import group_by_individual, split_facts
 from judges.lexical.grades import grade_answer
 from judges.lexical.model import COEFFICIENTS, LexicalModel, load_lexical_model
-from judges.lexical.verdicts import SUPPORT_THRESHOLD, find_verdict, verify_fact
+from judges.lexical.verdicts import SUPPORT_THRESHOLD, LexicalFinding, find_verdict, verify_fact
 from judges.lexical.words import parse_passage, parse_text
+from judges.verify import SUPPORTED
 from lm_factuality.ground.settings import FORBID, Number, read_settings
 
 if TYPE_CHECKING:
@@ -106,8 +107,8 @@ class LexicalBackend(Backend):
         """Answer one question by the rules or the coefficients for its kind.
 
         Args:
-            subject: The template variables of the question, such as ``{"kind": "decompose",
-                "sentence": ...}``. Its ``kind`` says which other variables there are.
+            subject: The question. Its ``kind`` says which other fields it has, as in ``{"kind":
+                "decompose", "sentence": "Ada sang."}``.
 
         Returns:
             The reply in the format of the question, or an answer with ``error``.
@@ -123,7 +124,7 @@ class LexicalBackend(Backend):
         if kind == "group":
             return _group_facts(subject)
         if kind == "joint":
-            return _take_apart(subject)
+            return _split_and_group(subject)
         if kind == "grade":
             return _json_answer(**grade_answer(subject["reference"], subject["answer"]))
         if kind == CHECK:
@@ -162,12 +163,9 @@ class LexicalBackend(Backend):
         replies = []
         for claim in claims_of_subject(subject):
             verdict = model.judge(claim, passages)
-            probability = verdict.probability
-            # A response is split into claims as it is, so that one of them may be "Sure!". Without
-            # content words it states nothing that can be wrong.
-            is_part_of_response = kind != "verify"
-            if is_part_of_response and not parse_text(claim).content_words:
-                probability = 1.0
+            # A sentence of a response may be "Sure!", which states nothing that can be wrong.
+            states_nothing = kind != "verify" and not parse_text(claim).content_words
+            probability = 1.0 if states_nothing else verdict.probability
             replies.append(support_reply(probability, model.threshold, verdict.reason))
         return format_answer(kind, replies)
 
@@ -186,52 +184,43 @@ class LexicalBackend(Backend):
         verdicts = []
         for number, fact in enumerate(subject["claims"], start=1):
             finding = verify_fact(self._fact_model, fact, passages)
-            verdicts.append(
-                {"number": number, "reason": finding.reason, "verdict": finding.verdict}
-            )
+            verdicts.append(_fact_verdict(number, finding))
         return _json_answer(verdicts=verdicts)
 
     def _verify_facts_on_pages(self, subject: Mapping[str, Any]) -> Answer:
         """Judge several facts by several pages, for plans of what other judges would be asked.
 
+        A fact is judged by the page about its individual. Without such a page it is judged by the
+        page that supports it most, the best page.
+
         Args:
             subject: The question: the facts are its ``claims``. Each of its ``pages`` has
                 ``passages``, and under ``facts`` the numbers of the facts about the individual whom
-                the page describes.
+                the page describes, from 1.
 
         Returns:
             The verdicts, such as ``{"number": 1, "reason": ..., "verdict": "supported", "page":
-            None}``. A fact is judged by the page of its individual or, if there is no such page,
-            by the best page, i.e. the one that supports it most. ``page`` is the number of the best
-            page if it supports the fact and is not the page of the individual.
+            None}``. ``page`` is the number of the best page, from 1, if that page supports the fact
+            but is not about its individual.
         """
-        pages = subject["pages"]
-        passages_by_page = [passages_of_subject(page) for page in pages]
-        if not any(passages_by_page):
+        pages = [passages_of_subject(page) for page in subject["pages"]]
+        if not any(pages):
             return NO_EVIDENCE
-        # The index of the page that describes the individual of a fact, by the fact's number.
-        page_by_fact: dict[int, int] = {}
-        for index, page in enumerate(pages):
-            page_by_fact.update(dict.fromkeys(page["facts"], index))
+        # The index of the page about the individual of each fact.
+        page_by_fact = {}
+        for index, page in enumerate(subject["pages"]):
+            for number in page["facts"]:
+                page_by_fact[number] = index
 
         verdicts = []
         for number, fact in enumerate(subject["claims"], start=1):
-            findings = [
-                verify_fact(self._fact_model, fact, passages) for passages in passages_by_page
-            ]
+            findings = [verify_fact(self._fact_model, fact, passages) for passages in pages]
             best_page = max(range(len(pages)), key=lambda index: findings[index].probability)
-            finding = findings[page_by_fact.get(number, best_page)]
-            is_on_another_page = best_page != page_by_fact.get(number)
-            names_page = is_on_another_page and findings[best_page].verdict == "supported"
-            verdicts.append(
-                {
-                    "number": number,
-                    "reason": finding.reason,
-                    "verdict": finding.verdict,
-                    # Prompts number the pages from 1.
-                    "page": best_page + 1 if names_page else None,
-                }
-            )
+            page = page_by_fact.get(number)
+            verdict = _fact_verdict(number, findings[best_page if page is None else page])
+            is_supported_elsewhere = page != best_page and findings[best_page].verdict == SUPPORTED
+            verdict["page"] = best_page + 1 if is_supported_elsewhere else None
+            verdicts.append(verdict)
         return _json_answer(verdicts=verdicts)
 
     def _check_claims(self, subject: Mapping[str, Any]) -> Answer:
@@ -266,8 +255,13 @@ class LexicalBackend(Backend):
         return Answer(CheckReply(verdicts=findings).model_dump_json(), "stop")
 
 
+def _fact_verdict(number: int, finding: LexicalFinding) -> dict[str, Any]:
+    """Return the verdict on the fact with a number, as replies about pages state it."""
+    return {"number": number, "reason": finding.reason, "verdict": finding.verdict}
+
+
 def _load_model(options: Options, default_coefficients: Path) -> LexicalModel:
-    """Load a lexical model, with the coefficients and the threshold that the user may have set."""
+    """Load a lexical model with the coefficients and the threshold of the judge's options."""
     model = load_lexical_model(options.coefficients or default_coefficients)
     # Without a threshold in the YAML, the fitted one stays.
     if options.threshold is None:
@@ -295,18 +289,17 @@ def _group_facts(subject: Mapping[str, Any]) -> Answer:
     return _json_answer(groups=numbered_groups)
 
 
-def _take_apart(subject: Mapping[str, Any]) -> Answer:
-    """Split a part of a response into facts, and tell which individual each is about.
+def _split_and_group(subject: Mapping[str, Any]) -> Answer:
+    """Split sentences into facts, and tell which individual each fact is about.
 
     Args:
-        subject: The question: the shared ``name``, the numbered ``sentences`` of this part, the
-            titles and leads of the ``pages``, and the ``individuals`` of earlier parts. If
-            ``namesakes`` is False, all facts are about one individual.
+        subject: The question about a part of a response: the shared ``name``, the numbered
+            ``sentences``, the titles and leads of the ``pages``, and the ``individuals`` of earlier
+            parts. If ``namesakes`` is False, all facts are about one individual.
 
     Returns:
         The facts, such as ``{"sentence": 1, "fact": "Ada sang."}``. If there are namesakes, each
-        fact also has the number of its individual, and each individual has the number of the page
-        with most words in common with its facts.
+        fact also has the number of its individual, and the individuals are described.
     """
     sentences = subject["sentences"]
     facts: list[dict[str, Any]] = []
@@ -324,17 +317,8 @@ def _take_apart(subject: Mapping[str, Any]) -> Answer:
     individuals = []
     # The rules cannot tell whether a later part returns to an individual of an earlier one.
     for number, group in enumerate(groups, len(subject["individuals"]) + 1):
-        group_text = " ".join(fact_texts[index] for index in group)
-        shared_words = _count_shared_words(subject, group_text)
-        most = max(shared_words, default=0)
-        individual = {
-            "number": number,
-            "who": fact_texts[group[0]],
-            "reason": f"{most} words in common with the page",
-            # Prompts number the pages from 1.
-            "page": shared_words.index(most) + 1 if most else None,
-        }
-        individuals.append(individual)
+        group_texts = [fact_texts[index] for index in group]
+        individuals.append({"number": number, **_describe_individual(subject, group_texts)})
         for index in group:
             facts[index]["individual"] = number
     return _json_answer(
@@ -342,14 +326,30 @@ def _take_apart(subject: Mapping[str, Any]) -> Answer:
     )
 
 
-def _count_shared_words(subject: Mapping[str, Any], text: str) -> list[int]:
-    """Count the content words of a text that the title and lead of each page of a question have."""
-    # All pages have the words of the name.
-    words = parse_text(text).stem_set - parse_text(subject["name"]).stem_set
-    return [
-        len(words & parse_text(f"{page['title']} {page['lead']}").stem_set)
-        for page in subject["pages"]
-    ]
+def _describe_individual(subject: Mapping[str, Any], facts: Sequence[str]) -> dict[str, Any]:
+    """Say who an individual is, and which page has most words of the facts about them.
+
+    Example:
+        ``{"who": "Ada was a pilot.", "reason": "1 words in common with the page", "page": 2}``.
+        ``page`` is None if no page shares a word.
+
+    Args:
+        subject: The question, with the ``name`` of the individual and the ``pages``.
+        facts: The facts about the individual.
+    """
+    # All pages have the words of the name, so these do not count.
+    words = parse_text(" ".join(facts)).stem_set - parse_text(subject["name"]).stem_set
+    num_shared_by_page = []
+    for page in subject["pages"]:
+        page_words = parse_text(f"{page['title']} {page['lead']}").stem_set
+        num_shared_by_page.append(len(words & page_words))
+    most = max(num_shared_by_page, default=0)
+    return {
+        "who": facts[0],
+        "reason": f"{most} words in common with the page",
+        # Prompts number the pages from 1.
+        "page": num_shared_by_page.index(most) + 1 if most else None,
+    }
 
 
 def _json_answer(**fields: Any) -> Answer:
@@ -358,10 +358,9 @@ def _json_answer(**fields: Any) -> Answer:
 
 
 def _hash_of_code() -> str:
-    """Hash the code and word lists that an answer depends on, so that changes are asked anew.
+    """Return a hash of the code and the word lists, of 16 hexadecimal digits.
 
-    Returns:
-        The first 16 hexadecimal digits of a SHA-256.
+    It is part of the judge's identity, so that questions are asked anew after a change of them.
     """
     folder = COEFFICIENTS.parent
     # A change of a word list changes answers just as a change of the code does.
