@@ -177,7 +177,7 @@ def find_contradiction(claim: str, passages: Sequence[ParsedPassage]) -> Contrad
     """
     claim_words = parse_text(claim).words
     best_share = 0.0
-    best: Contradiction | None = None
+    best_contradiction: Contradiction | None = None
     for index, passage in enumerate(passages):
         for sentence in passage.parsed_text.sentences:
             alignment = _Alignment(claim_words, sentence, passage.title_stems)
@@ -190,12 +190,15 @@ def find_contradiction(claim: str, passages: Sequence[ParsedPassage]) -> Contrad
             share = alignment.share_of_claim(difference.claim_words)
             if share > best_share and alignment.covers_sentence(difference.sentence_words):
                 best_share = share
-                best = _to_contradiction(index, difference)
-    return best
+                best_contradiction = _to_contradiction(index, difference)
+    return best_contradiction
 
 
 def _find_difference(alignment: _Alignment) -> _Difference | None:
-    """Find the words in which a sentence differs from a claim about the same thing.
+    """Find words in which a sentence differs from a claim about the same thing.
+
+    Example:
+        ``The bridge opened in 1871`` and ``The bridge opened in 1870`` → 1871 and 1870
 
     Returns:
         The difference that the first rule finds. None if the sentence is about something else, or
@@ -206,21 +209,24 @@ def _find_difference(alignment: _Alignment) -> _Difference | None:
         return None
     for rule in _RULES:
         difference = rule(alignment)
-        if difference is None:
-            continue
-        if alignment.share_of_claim(difference.claim_words) < _min_share(alignment, difference):
-            continue
-        # If other names or numbers differ too, the sentence is about something else.
-        if _has_other_details(alignment, difference):
-            continue
-        # A sentence about a man says nothing about a woman, unless just the pronouns differ.
-        if difference.kind == "opposite" or not _is_about_other_sex(alignment):
+        if difference is not None and _is_about_same_thing(alignment, difference):
             return difference
     return None
 
 
+def _is_about_same_thing(alignment: _Alignment, difference: _Difference) -> bool:
+    """Return whether claim and sentence are so similar that a difference contradicts the claim."""
+    if alignment.share_of_claim(difference.claim_words) < _min_share(alignment, difference):
+        return False
+    # If other names or numbers differ too, the sentence is about something else.
+    if _has_other_details(alignment, difference):
+        return False
+    # A sentence about a man says nothing about a woman, unless just the pronouns differ.
+    return difference.kind == "opposite" or not _is_about_other_sex(alignment)
+
+
 def _min_share(alignment: _Alignment, difference: _Difference) -> float:
-    """Return the share of the claim's words that a sentence about the same thing has."""
+    """Return the share of the claim's words that a sentence needs to be about the same thing."""
     claim_stems = stems_of(alignment.claim)
     has_pronoun = any(claim_stems & pronouns for pronouns in _PRONOUNS)
     if has_pronoun and not claim_stems & alignment.title_stems:
@@ -229,23 +235,19 @@ def _min_share(alignment: _Alignment, difference: _Difference) -> float:
 
 
 def _has_other_details(alignment: _Alignment, difference: _Difference) -> bool:
-    """Return whether the sentence lacks a name or number of the claim besides the difference."""
-    stems_of_difference = stems_of(difference.claim_words)
+    """Return whether the sentence lacks another name or number of the claim."""
+    known_stems = stems_of(difference.claim_words)
     return any(
-        (word.is_name or _is_number(word)) and word.stem not in stems_of_difference
+        word.stem not in known_stems and (word.is_name or _is_number(word))
         for word in alignment.claim_only
     )
 
 
 def _is_about_other_sex(alignment: _Alignment) -> bool:
     """Return whether the claim has only pronouns of one sex, and the sentence of the other."""
-    sexes_of_claim = _sexes(alignment.claim)
-    sexes_of_sentence = _sexes(alignment.sentence)
-    return (
-        len(sexes_of_claim) == 1
-        and len(sexes_of_sentence) == 1
-        and sexes_of_claim != sexes_of_sentence
-    )
+    claim_sexes = _sexes(alignment.claim)
+    sentence_sexes = _sexes(alignment.sentence)
+    return len(claim_sexes) == len(sentence_sexes) == 1 and claim_sexes != sentence_sexes
 
 
 def _sexes(words: Sequence[Word]) -> list[int]:
@@ -255,16 +257,24 @@ def _sexes(words: Sequence[Word]) -> list[int]:
 
 
 def _to_contradiction(passage: int, difference: _Difference) -> Contradiction:
-    """Describe a difference from a sentence of the passage with an index."""
+    """Explain how a sentence contradicts the claim.
+
+    Example:
+        ``number differs: the passage has 1870 where the claim has 1871``
+
+    Args:
+        passage: The index of the passage with the sentence.
+        difference: The words that differ.
+    """
     sentence_text = join_words(difference.sentence_words)
     if difference.kind == "order":
         reason = f"the passage has {sentence_text} in this order"
-    elif not difference.claim_words:
-        reason = f"the passage denies it: {sentence_text}"
-    elif difference.kind == "negation":
+    elif difference.kind != "negation":
+        reason = difference.description
+    elif difference.claim_words:
         reason = f"the claim denies it: {join_words(difference.claim_words)}"
     else:
-        reason = difference.description
+        reason = f"the passage denies it: {sentence_text}"
     deciding_words = tuple(word.text for word in difference.sentence_words)
     return Contradiction(passage, deciding_words, f"{difference.kind} differs: {reason}")
 
@@ -302,6 +312,10 @@ def find_doubt(claim: str, passage: ParsedPassage) -> str:
 def _replaced_words(alignment: _Alignment) -> _Difference | None:
     """Find words of a claim for which a sentence that is otherwise the same has others.
 
+    Example:
+        ``Abel criticised the newspaper`` and ``Abel supported the newspaper`` → ``criticised`` and
+        ``supported``
+
     Returns:
         The words of both. None if less than 75% of the claim's words are in the sentence in the
         same order, or if the sentence only leaves words out.
@@ -314,12 +328,13 @@ def _replaced_words(alignment: _Alignment) -> _Difference | None:
         return None
 
     for change, start, end, sentence_start, sentence_end in matcher.get_opcodes():
+        if change != "replace":
+            continue
         claim_words = alignment.claim[start:end]
         sentence_words = alignment.sentence[sentence_start:sentence_end]
         is_missing = any(word.is_content and word in alignment.claim_only for word in claim_words)
-        # More words in the place of fewer are an explanation of them.
-        is_explanation = len(sentence_words) > len(claim_words)
-        if change == "replace" and is_missing and not is_explanation:
+        # More words in the place of fewer may explain them.
+        if is_missing and len(sentence_words) <= len(claim_words):
             return _Difference("words", claim_words, sentence_words)
     return None
 
@@ -353,18 +368,24 @@ def _different_listed_words(
 
 
 def _different_negation(alignment: _Alignment) -> _Difference | None:
-    """Find a word that the claim or the sentence negates, if the other one has no negation."""
+    """Find a word of both that just the claim or just the sentence negates.
+
+    Example:
+        ``She won a prize`` and ``She did not win a prize`` → no word of the claim, and ``not win``
+    """
     # "Managers cannot refuse it" and "no manager may refuse it" negate different words.
     if has_negation(alignment.claim) == has_negation(alignment.sentence):
         return None
 
     # Only one of the two has negated words, so one of the loops finds nothing.
     negated_in_sentence = negated_stems(alignment.sentence) & alignment.shared_stems
-    for index, word in enumerate(alignment.sentence):
+    negation: tuple[Word, ...] = ()  # the last one before a word of the sentence
+    for word in alignment.sentence:
         if word.stem in negated_in_sentence:
-            words_before = alignment.sentence[:index]
-            negations = [before for before in words_before if before.stem in NEGATIONS]
-            return _Difference("negation", (), (*negations[-1:], word))
+            return _Difference("negation", (), (*negation, word))
+        if word.stem in NEGATIONS:
+            negation = (word,)
+
     negated_in_claim = negated_stems(alignment.claim) & alignment.shared_stems
     for word in alignment.claim:
         if word.stem in negated_in_claim:
@@ -392,18 +413,21 @@ def _different_names(alignment: _Alignment) -> _Difference | None:
 
 
 def _different_order(alignment: _Alignment) -> _Difference | None:
-    """Find names that have changed places in sentences that are otherwise equal."""
+    """Find names that have changed places in sentences that are otherwise equal.
+
+    Example:
+        ``Vale beat Abel`` and ``Abel beat Vale`` → ``Abel`` and ``Vale``
+    """
     claim_stems = [word.stem for word in alignment.claim]
     sentence_stems = [word.stem for word in alignment.sentence]
     if sorted(claim_stems) != sorted(sentence_stems):
         return None
 
-    moved_words = [
-        word
-        for word, claim_stem in zip(alignment.sentence, claim_stems, strict=True)
-        if word.stem != claim_stem
-    ]
-    # A name at the beginning looks like any other word, but is one at its other place.
+    moved_words = []
+    for word, claim_stem in zip(alignment.sentence, claim_stems, strict=True):
+        if word.stem != claim_stem:
+            moved_words.append(word)
+    # The first word of a sentence does not show whether it is a name, but elsewhere it does.
     name_stems = stems_of(filter(_is_name, alignment.claim + alignment.sentence))
     # In "In Lisbon Vale won" and "Vale won in Lisbon", other words have moved too.
     if not moved_words or not stems_of(moved_words) <= name_stems:
@@ -424,9 +448,10 @@ _RULES: Sequence[Callable[[_Alignment], _Difference | None]] = (
 
 
 def _share_neighbour(alignment: _Alignment, claim_word: Word, sentence_word: Word) -> bool:
-    """Return whether the same word stands before or behind a word of the claim and of a sentence.
+    """Return whether a word of the claim and one of the sentence stand next to the same word.
 
-    The beginnings of the two count as the same word, and so do their ends.
+    That is the word before both or the word behind both. Two words that both begin, or both end,
+    claim and sentence stand in the same place too.
     """
     claim_before, claim_behind = _neighbours(alignment.claim, claim_word)
     sentence_before, sentence_behind = _neighbours(alignment.sentence, sentence_word)
@@ -435,10 +460,10 @@ def _share_neighbour(alignment: _Alignment, claim_word: Word, sentence_word: Wor
 
 def _neighbours(words: Sequence[Word], word: Word) -> tuple[str, str]:
     """Return the stems before and behind the first occurrence of a word, empty at the ends."""
-    stems = ["", *(neighbour.stem for neighbour in words), ""]
-    # The empty stem at the beginning moves each word by one place.
-    index = words.index(word) + 1
-    return stems[index - 1], stems[index + 1]
+    index = words.index(word)
+    before = words[index - 1].stem if index > 0 else ""
+    behind = words[index + 1].stem if index + 1 < len(words) else ""
+    return before, behind
 
 
 def _are_opposite(first: Word, second: Word) -> bool:

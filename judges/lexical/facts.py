@@ -117,15 +117,17 @@ def _split_statement(text: str) -> list[str]:
     Returns:
         The facts, in the order of the statement.
     """
-    birth_facts: list[str] = []
     leading_birth = _GRAMMAR["born_first"].match(text)
-    if leading_birth:
-        # "Born in 1900, Ada sang" names the subject of the birth only in the main clause.
-        main_clause = _parse_clause(leading_birth["rest"])
-        if main_clause:
-            birth_facts = _split_birth(main_clause.subject, f"born {leading_birth['born']}")
-            text = leading_birth["rest"]
-    return birth_facts + _split_main_clause(text)
+    if leading_birth is None:
+        return _split_main_clause(text)
+
+    # "Born in 1900, Ada sang" names the subject of the birth only in the main clause.
+    main_clause = leading_birth["rest"]
+    clause = _parse_clause(main_clause)
+    if clause is None:
+        return _split_main_clause(text)
+    birth_facts = _split_birth(clause.subject, f"born {leading_birth['born']}")
+    return birth_facts + _split_main_clause(main_clause)
 
 
 def _split_main_clause(text: str) -> list[str]:
@@ -138,10 +140,12 @@ def _split_main_clause(text: str) -> list[str]:
     Args:
         text: The statement. It stays whole if it does not begin with a subject and a verb.
     """
-    # "(1872-1934)" would hide where the subject ends. The search begins at the second character,
-    # since a subject has to stand before the bracket.
+    # The search begins at the second character, since a subject stands before the bracket.
     bracket = _GRAMMAR["lifespan"].search(text, 1, _MAX_LIFE_START)
-    statement = text[: bracket.start()] + text[bracket.end() :] if bracket else text
+    statement = text
+    if bracket:
+        # "(1872-1934)" would hide where the subject ends.
+        statement = text[: bracket.start()] + text[bracket.end() :]
     # "There is also Ada, a painter" becomes "Ada is a painter".
     for introduction, plain_statement in _REWRITES:
         statement = _GRAMMAR[introduction].sub(plain_statement, statement)
@@ -248,50 +252,52 @@ def _apposition_as_predicate(clause: _Clause) -> str:
 
 
 def _split_predicate(subject: str, predicate: str) -> list[str]:
-    """Split a predicate at its verbs into verb phrases, and these into facts.
-
-    Two things keep a verb phrase from standing alone. A verb without an object, such as
-    ``directed`` in ``directed and presented a play``, stays together with the next verb, whose
-    object it shares. A participle, such as ``jailed`` in ``was fined in Oslo and jailed in Rome``,
-    gets the auxiliary ``was`` of the verb before it.
+    """Split a predicate at its verbs into facts that each have a subject.
 
     Example:
         ``Ada`` and ``was fined in Oslo and jailed in Rome`` → ``Ada was fined in Oslo``, ``Ada was
-        jailed in Rome``. ``Ada`` and ``directed and presented a play`` → ``Ada directed and
-        presented a play``.
+        jailed in Rome``
 
     Args:
         subject: The subject of the facts, such as ``Ada``.
-        predicate: The predicate, from the verb to the end of the sentence.
-
-    Returns:
-        The facts, each with the subject.
+        predicate: The text from the verb to the end of the sentence.
     """
-    phrases = [phrase.strip(" ,") for phrase in _GRAMMAR["between_verbs"].split(predicate)]
-    last_phrase = phrases[-1]
     facts: list[str] = []
-    verbs_without_object = ""  # such as "directed and "
-    auxiliary = ""  # of the last passive verb, such as "was"
-    for phrase in phrases:
-        if not phrase:
-            continue
-        is_single_verb = " " not in phrase
-        if is_single_verb and phrase != last_phrase:
-            verbs_without_object += f"{phrase} and "
-            continue
-
-        full_phrase = verbs_without_object + phrase
-        verbs_without_object = ""
-        passive = _GRAMMAR["passive"].match(full_phrase)
+    auxiliary = ""
+    for phrase in _verb_phrases(predicate):
+        passive = _GRAMMAR["passive"].match(phrase)
+        full_phrase = phrase
         if passive:
             auxiliary = passive["auxiliary"]
-        elif auxiliary and _GRAMMAR["participle"].match(full_phrase):
-            full_phrase = f"{auxiliary} {full_phrase}"
+        elif auxiliary and _GRAMMAR["participle"].match(phrase):
+            # In "was fined and jailed", both participles share the auxiliary "was".
+            full_phrase = f"{auxiliary} {phrase}"
         else:
             # After an active verb, as in "was fined, sang and jailed", no auxiliary is shared.
             auxiliary = ""
         facts += _split_verb_phrase(subject, full_phrase)
     return facts
+
+
+def _verb_phrases(predicate: str) -> list[str]:
+    """Split a predicate into verb phrases, each with the object of its verb.
+
+    Example:
+        ``directed and presented a play and sang in Oslo`` → ``directed and presented a play``,
+        ``sang in Oslo``
+    """
+    parts = [part.strip(" ,") for part in _GRAMMAR["between_verbs"].split(predicate)]
+    phrases = []
+    verbs_without_object = ""  # such as "directed and "
+    for part in parts:
+        is_single_verb = " " not in part
+        # A single verb shares the object of the next one, unless it is the last.
+        if part and is_single_verb and part != parts[-1]:
+            verbs_without_object += f"{part} and "
+        elif part:
+            phrases.append(verbs_without_object + part)
+            verbs_without_object = ""
+    return phrases
 
 
 def _split_verb_phrase(subject: str, phrase: str) -> list[str]:
@@ -334,15 +340,13 @@ def _split_roles(subject: str, phrase: str) -> list[str]:
     match = _GRAMMAR["list_of_roles"].match(phrase)
     if match is None:
         return [f"{subject} {phrase}"]
-    first_role, *later_roles = [
-        role.strip() for role in _GRAMMAR["between_roles"].split(match["roles"])
-    ]
+    roles = [role.strip() for role in _GRAMMAR["between_roles"].split(match["roles"])]
     # The last role may be any noun, as in "a painter, singer and member of the council".
-    if not all(_is_role(role) for role in (first_role, *later_roles[:-1])):
+    if not all(_is_role(role) for role in roles[:-1]):
         return [f"{subject} {phrase}"]
     # Only the first role has its article in the text.
-    roles = [f"{match['article']} {first_role}", *map(_with_article, later_roles)]
-    return [f"{subject} {match['verb']} {role}" for role in roles]
+    roles[0] = f"{match['article']} {roles[0]}"
+    return [f"{subject} {match['verb']} {_with_article(role)}" for role in roles]
 
 
 def _with_article(noun: str) -> str:
@@ -383,16 +387,17 @@ class _Individual:
     def can_be_called(self, name: _Name) -> bool:
         """Return whether a name may mean this individual.
 
-        It may if it only adds words to a known name of the individual, or leaves some out: ``Ada
-        Lind`` and ``Ada Maria Lind`` may be the same person, ``Ada Hill`` is another one.
+        Example:
+            ``Ada Lind`` can be called ``Ada Maria Lind``, and the reverse, but not ``Ada Hill``.
 
         Args:
             name: The words of the name, such as ``("ada", "lind")``.
         """
-        words = set(name)
-        is_alike = any(words <= set(known) or words >= set(known) for known in self.names)
         # An individual without a known name can have any name.
-        return is_alike or not self.names
+        if not self.names:
+            return True
+        words = set(name)
+        return any(words.issubset(known) or words.issuperset(known) for known in self.names)
 
     def add_mention(self, mention: _Mention, is_new: bool) -> None:
         """Note what a sentence says about the individual.
@@ -448,8 +453,8 @@ def group_by_individual(
 ) -> list[list[int]]:
     """Group the facts of a paragraph by the individuals who share a name.
 
-    The sentences are read in order. Each is about the same individual as the sentence before,
-    unless its wording shows that it is about an earlier or a new one.
+    A sentence is about the same individual as the sentence before, unless its wording shows that it
+    is about an earlier or a new one.
 
     Example:
         ``Ada Lind was a painter. She sang. Another Ada Lind was a pilot.``, with one fact per
@@ -465,7 +470,7 @@ def group_by_individual(
         The indices of each individual's facts, in the order of the first fact.
     """
     shared_name = _name_words(name)
-    # The facts of each sentence, by their indices.
+    # The indices of the facts of each sentence.
     facts_of_sentence: dict[int, list[int]] = defaultdict(list)
     for fact_index, sentence_index in enumerate(sentence_indices):
         facts_of_sentence[sentence_index].append(fact_index)
@@ -474,20 +479,20 @@ def group_by_individual(
     for sentence_index, sentence in enumerate(sentences):
         individuals.read_mention(_parse_mention(sentence, shared_name))
 
-        follows_fact_about_current = False
+        has_fact_about_current = False
         for fact_index in facts_of_sentence[sentence_index]:
             # "Ada sang, while the other was a pilot" states its second fact about somebody else.
             is_about_the_other = _WORDING["about_the_other"].match(facts[fact_index]) is not None
-            if is_about_the_other and follows_fact_about_current:
+            if is_about_the_other and has_fact_about_current:
                 individuals.add(_Individual(is_introduced=True))
-            follows_fact_about_current = not is_about_the_other
+            has_fact_about_current = not is_about_the_other
             individuals.current.facts.append(fact_index)
     # Lists of indices are sorted by their first index.
     return sorted(individual.facts for individual in individuals.all if individual.facts)
 
 
 class _Individuals:
-    """The individuals of the sentences that have been read.
+    """The individuals whom the sentences of a paragraph are about, as far as they have been read.
 
     Attributes:
         current: The individual whom the last sentence is about.
@@ -505,7 +510,7 @@ class _Individuals:
         self.all.append(individual)
 
     def read_mention(self, mention: _Mention) -> None:
-        """Find whom the next sentence is about: the current individual, an earlier or a new one.
+        """Make the individual whom the next sentence is about the current one.
 
         Args:
             mention: How the sentence mentions somebody.
@@ -528,24 +533,23 @@ class _Individuals:
 def _begins_new_individual(mention: _Mention, current: _Individual) -> bool:
     """Return whether a sentence is about another person than the sentence before.
 
-    It is if it says so, if it introduces a name that the current individual does not have, if it
-    states another year of birth, or if it describes somebody who was introduced before.
-
     Args:
         mention: How the sentence mentions an individual.
         current: The individual of the sentence before.
     """
+    # "Another Ada Lind was a pilot."
     if mention.announces_another:
         return True
     # A first name alone does not tell individuals apart.
     if not mention.is_full_name:
         return False
+    # After sentences about Ada Lind: "Ada Hill was a pilot."
     if not current.can_be_called(mention.name):
         return mention.is_introduction
 
     # Nobody is born in two years.
     both_have_births = bool(mention.birth_years and current.birth_years)
-    if both_have_births and not mention.birth_years & current.birth_years:
+    if both_have_births and mention.birth_years.isdisjoint(current.birth_years):
         return True
     # "Ada Lind, a painter, ..." describes somebody, and nobody is described twice in this way.
     return current.is_introduced and mention.is_described
