@@ -2,10 +2,9 @@
 
 import json
 import math
-from collections import defaultdict
+from collections import defaultdict, deque
 from collections.abc import Sequence
 from dataclasses import dataclass
-from itertools import product
 from pathlib import Path
 from typing import Any, NamedTuple
 
@@ -125,17 +124,18 @@ def _pair_answers(
     """Pair the answers of two systems to the same question.
 
     Answers without a question are paired by their ids. If both systems answered a question twice,
-    there are two pairs.
+    their first answers are a pair, and so are their second ones.
     """
-    second_answers: defaultdict[str, list[CheckedAnswer]] = defaultdict(list)
+    remaining: defaultdict[str, deque[CheckedAnswer]] = defaultdict(deque)
     for answer in second:
-        second_answers[_question_or_id(answer)].append(answer)
+        remaining[_question_or_id(answer)].append(answer)
+
     pairs = []
     for first_answer in first:
         question = _question_or_id(first_answer)
-        if not second_answers[question]:
+        if not remaining[question]:
             continue
-        second_answer = second_answers[question].pop(0)
+        second_answer = remaining[question].popleft()
         claims = changed_claims(first_answer.claims, second_answer.claims)
         pairs.append(AnswerPair(question, first_answer, second_answer, tuple(claims)))
     return pairs
@@ -155,14 +155,15 @@ def changed_claims(
     Returns:
         The pairs with different verdicts, and the claims that only one answer has, the worst first.
     """
+    # Claims can be equal, so those that are not paired yet are found by their place.
     unpaired_first = dict(enumerate(first))
     unpaired_second = dict(enumerate(second))
     changed = []
-    for first_index, second_index in _similar_claims(first, second):
-        if first_index not in unpaired_first or second_index not in unpaired_second:
+    for similar in _similar_claims(first, second):
+        if similar.first not in unpaired_first or similar.second not in unpaired_second:
             continue
-        first_claim = unpaired_first.pop(first_index)
-        second_claim = unpaired_second.pop(second_index)
+        first_claim = unpaired_first.pop(similar.first)
+        second_claim = unpaired_second.pop(similar.second)
         if first_claim.verdict != second_claim.verdict:
             changed.append(ChangedClaim(first_claim, second_claim))
     changed += [ChangedClaim(claim, None) for claim in unpaired_first.values()]
@@ -170,37 +171,54 @@ def changed_claims(
     return sorted(changed, key=lambda change: change.severity)
 
 
+class _SimilarClaims(NamedTuple):
+    """Two claims that share at least half of their words."""
+
+    similarity: float
+    """The number of words that both have, divided by the number of words that either has."""
+
+    first: int
+    """The place of the first answer's claim in that answer, from 0."""
+
+    second: int
+    """The place of the second answer's claim."""
+
+
 def _similar_claims(
     first: Sequence[CheckedClaim], second: Sequence[CheckedClaim]
-) -> list[tuple[int, int]]:
-    """Find each two claims of two answers that share at least half of their words.
+) -> list[_SimilarClaims]:
+    """Compare each claim of an answer with each claim of another, and return those that are alike.
 
-    Returns:
-        Pairs of an index in ``first`` and one in ``second``, the most similar claims first.
+    The most similar claims come first.
     """
-    first_words = [frozenset(words_in(claim.text.lower())) for claim in first]
-    second_words = [frozenset(words_in(claim.text.lower())) for claim in second]
-    similarities: dict[tuple[int, int], float] = {}
-    for (first_index, words), (second_index, other_words) in product(
-        enumerate(first_words), enumerate(second_words)
-    ):
-        similarity = ratio(len(words & other_words), len(words | other_words))
-        if similarity >= _MIN_COMMON_WORDS:
-            similarities[first_index, second_index] = similarity
-    return sorted(similarities, key=lambda pair: -similarities[pair])
+    words_of_second = [set(words_in(claim.text.lower())) for claim in second]
+    similar = []
+    for first_index, claim in enumerate(first):
+        words = set(words_in(claim.text.lower()))
+        for second_index, other_words in enumerate(words_of_second):
+            similarity = ratio(len(words & other_words), len(words | other_words))
+            if similarity >= _MIN_COMMON_WORDS:
+                similar.append(_SimilarClaims(similarity, first_index, second_index))
+    return sorted(similar, key=lambda claims: claims.similarity, reverse=True)
 
 
 def write_changes(comparison: Comparison, path: Path) -> None:
-    """Write the claims that differ as JSON Lines: ``question``, ``first`` and ``second``.
+    """Write the claims that differ to a JSON Lines file.
 
-    ``first`` and ``second`` are claims as in ``claims.jsonl``, or null.
+    Example:
+        ``{"question": "When did it open?", "first": {"claim": ...}, "second": null}`` is a claim
+        that only the first system made. Claims are written as in ``claims.jsonl``.
     """
-    rows = []
-    for change in comparison.changes:
-        for pair in change.claims:
-            first, second = (None if claim is None else claim_object(claim) for claim in pair)
-            rows.append({"question": change.question, "first": first, "second": second})
-    write_lines(path, (json.dumps(row, ensure_ascii=False) for row in rows))
+    lines = []
+    for answers in comparison.changes:
+        for change in answers.claims:
+            row = {
+                "question": answers.question,
+                "first": None if change.first is None else claim_object(change.first),
+                "second": None if change.second is None else claim_object(change.second),
+            }
+            lines.append(json.dumps(row, ensure_ascii=False))
+    write_lines(path, lines)
 
 
 def summarise_comparison(comparison: Comparison) -> dict[str, Any]:

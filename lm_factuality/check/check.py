@@ -1,7 +1,6 @@
 """Checks answers: splits them into claims, finds evidence, and asks a judge about each claim."""
 
-from collections.abc import Sequence
-from itertools import islice
+from collections.abc import Iterable, Sequence
 from typing import NamedTuple, Protocol
 
 from judges.claims import MAX_CLAIMS, ClaimQuestion, ClaimVerdict, Evidence, judge_claims
@@ -61,103 +60,103 @@ def check_answers(answers: AnswerFile, source: EvidenceSource, judge: Judge) -> 
         claims_of_answers.append([] if is_refusal else split_answer(answer.text))
     texts = [claim.text for claims in claims_of_answers for claim in claims]
 
-    found = source.find(texts, PASSAGES_PER_CLAIM)
+    evidence_of_claims = source.find(texts, PASSAGES_PER_CLAIM)
     if judge.config.capabilities.reads_prompts:
-        found = _share_evidence(found, [len(claims) for claims in claims_of_answers])
-    questions = [
-        ClaimQuestion(text, evidence.passages) for text, evidence in zip(texts, found, strict=True)
-    ]
+        evidence_of_claims = _share_evidence(evidence_of_claims, map(len, claims_of_answers))
+    questions = []
+    for text, evidence in zip(texts, evidence_of_claims, strict=True):
+        questions.append(ClaimQuestion(text, evidence.passages))
     verdicts = judge_claims(judge, questions, "checking claims")
 
-    # The evidence and verdicts are in the order of the answers, so each answer takes the next ones.
-    findings = iter(zip(found, verdicts, strict=True))
     checked_answers = []
+    first = 0  # the number of the answer's first claim among the claims of all answers
     for answer, is_refusal, claims in zip(
         answers.answers, refusals, claims_of_answers, strict=True
     ):
-        findings_of_answer = islice(findings, len(claims))
-        checked_claims = tuple(
-            _checked_claim(answer.id, claim, evidence, verdict)
-            for claim, (evidence, verdict) in zip(claims, findings_of_answer, strict=True)
-        )
+        checked_claims = []
+        for number, claim in enumerate(claims, start=first):
+            checked_claims.append(
+                _checked_claim(answer.id, claim, evidence_of_claims[number], verdicts[number])
+            )
+        first += len(claims)
         checked_answers.append(
-            CheckedAnswer(answer.id, answer.question, answer.text, checked_claims, is_refusal)
+            CheckedAnswer(
+                answer.id, answer.question, answer.text, tuple(checked_claims), is_refusal
+            )
         )
     problems = tuple(map(str, answers.problems))
     return CheckResult(tuple(checked_answers), problems, unread_answers=answers.problems)
 
 
 def _share_evidence(
-    found: Sequence[FoundEvidence], claims_per_answer: Sequence[int]
+    evidence_of_claims: Sequence[FoundEvidence], claims_per_answer: Iterable[int]
 ) -> list[FoundEvidence]:
-    """Let each eight claims of an answer share their passages.
+    """Let the claims of an answer that are judged in one request share their passages.
 
-    Example:
-        An answer with 10 claims has two groups: the first 8 claims share their passages, and the
-        last 2 share theirs.
+    A request has at most eight claims. An answer with 10 claims has two groups: the first 8 claims
+    share their passages, and the last 2 share theirs.
 
     Args:
-        found: The evidence of each claim of all answers, in order.
+        evidence_of_claims: The evidence of each claim of all answers, in order.
         claims_per_answer: The number of claims of each answer.
 
     Returns:
-        The evidence of each claim, in the same order.
+        The shared evidence of each claim, in the same order.
     """
     shared: list[FoundEvidence] = []
     start = 0
     for num_claims in claims_per_answer:
-        end = start + num_claims
-        for group_start in range(start, end, MAX_CLAIMS):
-            group_end = min(group_start + MAX_CLAIMS, end)
-            shared += _merge_passages(found[group_start:group_end])
-        start = end
+        evidence_of_answer = evidence_of_claims[start : start + num_claims]
+        for group_start in range(0, num_claims, MAX_CLAIMS):
+            group = evidence_of_answer[group_start : group_start + MAX_CLAIMS]
+            shared += _merge_passages(group)
+        start += num_claims
     return shared
 
 
 def _merge_passages(group: Sequence[FoundEvidence]) -> list[FoundEvidence]:
-    """Give each claim of a group the two nearest passages of every claim in it.
+    """Give each claim of a group the two nearest passages of every claim in the group.
 
     Args:
-        group: The evidence of each claim, whose passages are sorted by nearness.
+        group: The evidence of each claim, with the nearest passages first.
 
     Returns:
         The new evidence of each claim. A claim without passages keeps none.
     """
-    # Unlike a set, a dictionary keeps the passages in order.
-    nearest: dict[Evidence, None] = {}
+    nearest: list[Evidence] = []
     for evidence in group:
-        nearest |= dict.fromkeys(evidence.passages[:_SHARED_PASSAGES_PER_CLAIM])
-    passages = tuple(nearest)
+        nearest += evidence.passages[:_SHARED_PASSAGES_PER_CLAIM]
+    # Unlike a set, a dictionary keeps the order.
+    passages = tuple(dict.fromkeys(nearest))
 
     merged = []
     for evidence in group:
         if not evidence.passages:
             merged.append(evidence)
             continue
-        # The score of a passage is only valid for the claim that it was found for.
-        scores = dict(zip(evidence.passages, evidence.scores, strict=True))
-        scores_for_claim = tuple(scores.get(passage) for passage in passages)
-        merged.append(FoundEvidence(passages, scores_for_claim))
+        # A passage that was found for another claim has no score for this one.
+        score_of_passage = dict(zip(evidence.passages, evidence.scores, strict=True))
+        scores = tuple(score_of_passage.get(passage) for passage in passages)
+        merged.append(FoundEvidence(passages, scores))
     return merged
 
 
 def _checked_claim(
-    answer: str, claim: Claim, found: FoundEvidence, verdict: ClaimVerdict
+    answer_id: str, claim: Claim, evidence: FoundEvidence, verdict: ClaimVerdict
 ) -> CheckedClaim:
-    """Put a claim, its evidence and its verdict together."""
-    # Nothing is known about a claim whose search failed, so it is not "not found".
-    if found.problem and not found.passages:
-        verdict = ClaimVerdict("unscored", None, found.problem)
+    """Join a claim with its evidence and verdict. A claim whose search failed is unscored."""
+    if evidence.problem and not evidence.passages:
+        verdict = ClaimVerdict("unscored", None, evidence.problem)
     return CheckedClaim(
-        answer=answer,
+        answer=answer_id,
         text=claim.text,
         start=claim.start,
         end=claim.end,
         verdict=verdict.verdict,
         probability=verdict.probability,
         reason=verdict.reason,
-        evidence=found.passages,
-        scores=found.scores,
+        evidence=evidence.passages,
+        scores=evidence.scores,
         deciding=verdict.evidence,
         deciding_words=verdict.deciding_words,
     )

@@ -69,9 +69,10 @@ def figure_rows(result: CheckResult) -> list[FigureRow]:
     rows = []
     for verdict in VERDICTS:
         count = result.count(verdict)
-        share = interval = ""
+        share = ""
+        interval = ""
         if verdict == "supported":
-            share = format_number(none_if_nan(result.share_supported))
+            share = format_number(result.share_supported)
             interval = format_interval(result.interval)
         elif verdict != "unscored" and result.num_scored:
             share = format_number(count / result.num_scored)
