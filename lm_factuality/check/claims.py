@@ -149,18 +149,23 @@ def split_answer(text: str) -> list[Claim]:
     """
     blocks = read_blocks(_hide_thoughts(text))
     claims = list(_Splitter().claims(blocks))
-    if claims or len(blocks) != 1:
+    if claims or len(blocks) != 1 or blocks[0].kind != "prose":
         return claims
+
+    # "Paris" alone is a claim, unlike "Hello!" or "...".
     plain = blocks[0].plain
-    is_statement = blocks[0].kind == "prose" and not _states_nothing(plain.text)
     has_word = bool(words_in(plain.text[:_LONGEST_SPLIT]))
-    if not is_statement or not has_word:
+    if _states_nothing(plain.text) or not has_word:
         return []
     return [Claim(plain.text, *plain.span(0, len(plain.text)))]
 
 
 def _hide_thoughts(text: str) -> str:
-    """Replace the thoughts of a model by line breaks, so that offsets stay valid."""
+    r"""Replace the thoughts of a model by as many line breaks, so that offsets stay valid.
+
+    Example:
+        ``<think>?</think>Yes.`` becomes 16 line breaks and ``Yes.``
+    """
     parts = []
     position = 0
     for start, end in read_output(text).spans:
@@ -206,10 +211,9 @@ class _Splitter:
 
     def claims(self, blocks: Sequence[Block]) -> Iterator[Claim]:
         """Yield the claims of all blocks of an answer."""
-        # Each block with its neighbours. None stands before the first block and after the last.
-        for previous_block, block, next_block in zip(
-            [None, *blocks], blocks, [*blocks[1:], None], strict=False
-        ):
+        for index, block in enumerate(blocks):
+            previous_block = blocks[index - 1] if index > 0 else None
+            next_block = blocks[index + 1] if index + 1 < len(blocks) else None
             self._enter(block)
             if block.kind == "row":
                 yield from _row_claims(block, self._introductions[block.depth])
@@ -280,19 +284,19 @@ class _Splitter:
         if next_block is None or _SENTENCE_END.search(text):
             return block.emphasis == "all" and text.endswith("?")
         if block.depth > 0:
-            is_last_of_item = next_block.depth < block.depth or (
-                next_block.depth == block.depth and next_block.opens_item
-            )
-            return block.opens_item and not is_last_of_item and _is_phrase(text)
+            return _is_title_of_item(block, next_block)
         if block.emphasis == "all":
             return True
         if _LABEL.match(text) or text.endswith(":") or next_block.kind == "heading":
             return False
-        # A phrase after a colon ends the sentence before it, unless lines of labels follow.
+        if not _is_phrase(text):
+            return False
+        # Lines of labels, such as "Area: 5 km", have their topic above them.
+        if _LABEL.match(next_block.plain.text):
+            return True
+        # Below "The capital is:", the phrase "Oslo" ends that sentence.
         introduction = self._introductions[0]
-        ends_sentence = introduction.ends_in_colon and introduction.source is previous_block
-        is_above_labels = _LABEL.match(next_block.plain.text) is not None
-        return _is_phrase(text) and (is_above_labels or not ends_sentence)
+        return not (introduction.ends_in_colon and introduction.source is previous_block)
 
     def _prose_claims(
         self, block: Block, previous_block: Block | None, next_block: Block | None
@@ -304,11 +308,7 @@ class _Splitter:
         """
         sentences = _sentences(block.plain.text)
         last_text = sentences[-1].text
-        has_title = (
-            len(sentences) > 1
-            and block.emphasis == "start"
-            and _is_phrase(sentences[0].text.rstrip("."))
-        )
+        has_title = len(sentences) > 1 and _begins_with_title(block, sentences[0].text)
         if has_title:
             self._introduce(block, sentences.pop(0).text)
         if last_text.endswith(":"):
@@ -334,6 +334,23 @@ class _Splitter:
         elif not is_in_list and _SENTENCE_END.search(last_text):
             # The introduction was about the paragraph that ends here.
             self._introductions[0] = self._heading
+
+
+def _is_title_of_item(block: Block, next_block: Block) -> bool:
+    """Tell whether a block in a list is a phrase above the other blocks of its list item.
+
+    Example:
+        ``Parts`` is a title in ``- Parts`` with a list of parts below it.
+    """
+    has_others_below = next_block.depth > block.depth or (
+        next_block.depth == block.depth and not next_block.opens_item
+    )
+    return block.opens_item and has_others_below and _is_phrase(block.plain.text)
+
+
+def _begins_with_title(block: Block, first_sentence: str) -> bool:
+    """Tell whether a paragraph has a bold title, as in ``**Climate.** It is mild.``, before it."""
+    return block.emphasis == "start" and _is_phrase(first_sentence.rstrip("."))
 
 
 @dataclass(frozen=True)
@@ -362,11 +379,11 @@ class _Sentence(NamedTuple):
 
 
 def _sentences(text: str) -> list[_Sentence]:
-    """Split the text of a block into sentences, and find the place of each in the text.
+    """Split the text of a block into sentences, with the place of each in the text.
 
     Example:
         ``Roe v. Wade was decided in 1973. It is famous.`` has a sentence from 0 to 32 and one from
-        33 to 46. `split_sentences` also splits it after ``v.``, which is undone.
+        33 to 46.
 
     Args:
         text: The text, which has a word, and single spaces.
@@ -378,7 +395,7 @@ def _sentences(text: str) -> list[_Sentence]:
         # that is not found (-1) begins there.
         start = max(text.find(sentence, end), end)
         end = min(start + len(sentence), len(text))
-        # The previous sentence is only the beginning of this one if an abbreviation ends it.
+        # `split_sentences` also splits after abbreviations such as "v.", which is undone here.
         if sentences and _ABBREVIATION_END.search(sentences[-1].text[-_LONGEST_ABBREVIATION:]):
             start = sentences.pop().start
         sentences.append(_Sentence(text[start:end], start, end))
@@ -435,6 +452,10 @@ def _statements(sentence: str, place: _Place) -> list[str]:
 
 def _needs_introduction(sentence: str, place: _Place, label: re.Match[str] | None) -> bool:
     """Tell whether a sentence says too little without the words that introduce it.
+
+    Example:
+        ``the head`` needs the words ``The parts are:``, and ``It has two towers.`` needs the title
+        ``London Bridge`` above it.
 
     Args:
         sentence: The sentence or list item.
@@ -530,7 +551,7 @@ def _row_claims(block: Block, introduction: _Introduction) -> Iterator[Claim]:
     statements = []
     if not columns:
         statements.append(f"{first_column}: {row_name}")
-    # A year or number needs the name of its column to be understood.
+    # A name without letters, such as a year, is not understood without the name of its column.
     if not re.search(r"[^\W\d_]", row_name):
         row_name = f"{first_column} {row_name}".strip()
     # A row may have fewer cells than the header.

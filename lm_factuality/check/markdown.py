@@ -122,13 +122,14 @@ def read_blocks(text: str) -> list[Block]:
 
 @cache
 def _parser() -> MarkdownIt:
-    """Return the parser of blocks. `plain_text` removes the markup within them.
+    """Return a parser that only splits a text into blocks, such as paragraphs and tables.
 
-    The parser has no rule for HTML blocks, since answers have prose between tags.
+    It knows no HTML blocks, since answers have prose between tags.
     """
-    names = ["table", "code", "fence", "blockquote", "hr", "list", "reference"]
-    parser = MarkdownIt("zero").enable([*names, "heading", "lheading"])
-    # The inline parser does not tell offsets.
+    parser = MarkdownIt("zero")
+    parser.enable(["table", "code", "fence", "blockquote", "hr", "list", "reference"])
+    parser.enable(["heading", "lheading"])
+    # `plain_text` removes markup within blocks, since the parser would not tell offsets.
     parser.core.ruler.enableOnly(["normalize", "block"])
     return parser
 
@@ -137,7 +138,8 @@ class _Reader:
     """Reads the blocks of one text from the parser's tree."""
 
     def __init__(self, source: str) -> None:
-        self._lines = source.split("\n")
+        # The content of a code block has an empty line after its last one.
+        self._lines = [*source.split("\n"), ""]
         self._starts = [0]
         for line in self._lines:
             self._starts.append(self._starts[-1] + len(line) + 1)
@@ -183,27 +185,21 @@ class _Reader:
             yield Block("heading", plain, depth, opens_item)
 
     def _prose(self, node: SyntaxTreeNode, depth: int, opens_item: bool) -> Iterator[Block]:
-        """Yield the lines of a paragraph, of which those that were wrapped are one block."""
+        """Yield a block for each line of a paragraph. Lines of a wrapped sentence are one block."""
         offsets = self._offsets(node)
         start = 0  # of the block, in the paragraph
         for raw in _join_wrapped_lines(node.content):
-            end = start + len(raw)
-            plain = plain_text(raw, offsets[start:end])
-            start = end + 1  # after the line break
+            plain = plain_text(raw, offsets[start : start + len(raw)])
+            start += len(f"{raw}\n")
             if plain.text:
                 yield Block("prose", plain, depth, opens_item, _emphasis_of(raw))
                 opens_item = False
 
     def _rows(self, table: SyntaxTreeNode, depth: int) -> Iterator[Block]:
-        """Yield the rows of a table below its header.
+        """Yield a block for each row of a table below its header.
 
-        Args:
-            table: The node of the table.
-            depth: The number of lists that it is in.
-
-        Yields:
-            A block for each row. Its text is the whole line, such as ``| Oslo | 1048 |``, and its
-            cells are ``Oslo`` and ``1048``.
+        Its text is the whole line, such as ``| Oslo | 1048 |``, and its cells are ``Oslo`` and
+        ``1048``.
         """
         header: tuple[str, ...] = ()
         for row in table.walk():
@@ -214,87 +210,83 @@ class _Reader:
             if not header:
                 header = cells
                 continue
-            line_number = row.map[0] if row.map else 0
-            line = self._lines[line_number]
+            number = row.map[0] if row.map else 0
+            line = self._lines[number]
             text = line.strip()
-            start = self._starts[line_number] + line.index(text)
+            start = self._starts[number] + line.index(text)
             plain = PlainText(text, range(start, start + len(text)))
             yield Block("row", plain, depth, header=header, cells=cells)
 
     def _offsets(self, node: SyntaxTreeNode) -> Sequence[int]:
-        """Return the offset in the text of each character of a node's content.
+        """Return where each character of a node's content stands in the text.
 
         The content lacks what stands before each line, such as the marks of a list.
         """
         first_line = node.map[0] if node.map else 0
         offsets = array("l")
         for number, line in enumerate(node.content.split("\n"), start=first_line):
-            # The content of a code block ends in a line break.
-            source_line = self._lines[number] if number < len(self._lines) else ""
-            column = max(source_line.rfind(line.strip()) - (len(line) - len(line.lstrip())), 0)
-            start = self._starts[min(number, len(self._lines))] + column
+            indent = len(line) - len(line.lstrip())
+            column = max(self._lines[number].rfind(line.strip()) - indent, 0)
+            start = self._starts[number] + column
+            # The line break has an offset, too.
             offsets.extend(range(start, start + len(line) + 1))
         return offsets
 
 
 def plain_text(raw: str, offsets: Sequence[int]) -> PlainText:
-    """Remove the markup within a block, and white space that is not a single space.
+    """Remove the markup within a block, and all white space but single spaces.
+
+    Example:
+        ``**Ada** [sang](https://example.org) [1].`` becomes ``Ada sang.``
 
     Args:
-        raw: The block, such as ``**Ada** [sang](https://example.org) [1].``
-        offsets: The offset in the whole text of each of its characters.
-
-    Returns:
-        The text without markup, such as ``Ada sang.``
+        raw: The block in Markdown.
+        offsets: Where each of its characters stands in the whole text.
     """
-    pieces: list[str] = []
+    # Each character that stays has its offset at the same place in the other list.
+    characters: list[str] = []
     kept_offsets = array("l")
+    position = 0  # in `raw`, after the last markup
+    for markup in _MARKUP.finditer(raw):
+        characters.extend(raw[position : markup.start()])
+        kept_offsets.extend(offsets[position : markup.start()])
+        position = markup.end()
 
-    def keep_part(start: int, end: int) -> None:
-        """Keep a part of the block as it is."""
-        if start < end:
-            pieces.append(raw[start:end])
+        kind = markup.lastgroup
+        if kind in ("code", "escaped"):
+            # The text within these marks stays.
+            start, end = markup.span(kind)
+            characters.extend(raw[start:end])
             kept_offsets.extend(offsets[start:end])
+        elif kind == "entity":
+            replacement = html.unescape(markup[0])
+            characters.extend(replacement)
+            kept_offsets.extend([offsets[markup.start()]] * len(replacement))
+        elif kind == "space" and characters and characters[-1] != " ":
+            characters.append(" ")
+            kept_offsets.append(offsets[markup.start()])
+    characters.extend(raw[position:])
+    kept_offsets.extend(offsets[position:])
 
-    position = 0
-    for match in _MARKUP.finditer(raw):
-        keep_part(position, match.start())
-        position = match.end()
-        kind = match.lastgroup
-        replacement = ""
-        if kind == "entity":
-            replacement = html.unescape(match[0])
-        elif kind == "space":
-            # White space at the beginning, or after other white space, is left out.
-            is_needed = pieces and not pieces[-1].endswith(" ")
-            replacement = " " if is_needed else ""
-        elif kind is not None:
-            # The text of code or the escaped character, which is a part of the markup.
-            keep_part(*match.span(kind))
-        if replacement:
-            pieces.append(replacement)
-            kept_offsets.extend([offsets[match.start()]] * len(replacement))
-    keep_part(position, len(raw))
-    text = "".join(pieces)
-    stripped = text.rstrip()
-    return PlainText(stripped, kept_offsets[: len(stripped)])
+    text = "".join(characters).rstrip()
+    return PlainText(text, kept_offsets[: len(text)])
 
 
-def _join_wrapped_lines(paragraph: str) -> Iterator[str]:
-    r"""Yield the lines of a paragraph, with their line break those that were wrapped.
+def _join_wrapped_lines(paragraph: str) -> list[str]:
+    r"""Split a paragraph into lines, but keep lines together that are one wrapped sentence.
 
     Example:
         ``Ada was born\nin 1900.\nShe sang.`` → ``Ada was born\nin 1900.`` and ``She sang.``
     """
     lines = paragraph.split("\n")
     width = min(max(map(len, lines)), _WIDEST_WRAPPED)
-    block = [lines[0]]
+    groups = [[lines[0]]]
     for line, next_line in pairwise(lines):
-        if not next_line or not _runs_on(line, next_line, width):
-            yield "\n".join(block)
-            block.clear()
-        block.append(next_line)
-    yield "\n".join(block)
+        if next_line and _runs_on(line, next_line, width):
+            groups[-1].append(next_line)
+        else:
+            groups.append([next_line])
+    return ["\n".join(group) for group in groups]
 
 
 def _is_prose(content: str) -> bool:
@@ -318,9 +310,11 @@ def _runs_on(line: str, next_line: str, width: int) -> bool:
         return False
     if next_line[:1].islower():
         return True
+    if not _LEAST_WRAPPED <= len(line) <= _WIDEST_WRAPPED:
+        return False
+    # Programs wrap a line where the next word would make it too long.
     next_word = next_line.split(maxsplit=1)[0] if next_line.strip() else ""
-    is_full = len(line) + 1 + len(next_word) > width
-    return len(line) >= _LEAST_WRAPPED and len(line) <= _WIDEST_WRAPPED and is_full
+    return len(f"{line} {next_word}") > width
 
 
 def _emphasis_of(raw: str) -> Literal["", "start", "all"]:
