@@ -10,7 +10,7 @@ import tempfile
 from collections import defaultdict
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
-from itertools import chain, count
+from itertools import chain
 from pathlib import Path
 from types import MappingProxyType
 from typing import Any, Literal
@@ -135,8 +135,7 @@ def read_answers(
 
     path = Path(source)
     if path.is_dir():
-        parts = _read_folder(path, columns)
-        return _to_answer_file(parts, str(path))
+        return _to_answer_file(_read_folder(path, columns), str(path))
     if not path.exists():
         raise DataError(f"{path}: no such file; {_EXPECTED}")
     if not path.is_file():
@@ -246,21 +245,21 @@ def _json_value(text: str) -> object:
         return None
 
 
-_Part = Answer | AnswerProblem
+_AnswerOrProblem = Answer | AnswerProblem
 
 
-def _to_answer_file(parts: Sequence[_Part], source: str) -> AnswerFile:
+def _to_answer_file(answers_and_problems: Sequence[_AnswerOrProblem], source: str) -> AnswerFile:
     """Return the answers of a source with unique ids, and its problems.
 
     Args:
-        parts: The answers, and a problem for each row that has none, in order.
+        answers_and_problems: The answers, and a problem for each row that has none, in order.
         source: The name or path of the source, for errors.
 
     Raises:
         DataError: The source has no answer that can be used.
     """
-    answers = [part for part in parts if isinstance(part, Answer)]
-    problems = [part for part in parts if isinstance(part, AnswerProblem)]
+    answers = [row for row in answers_and_problems if isinstance(row, Answer)]
+    problems = [row for row in answers_and_problems if isinstance(row, AnswerProblem)]
     if answers:
         return AnswerFile(tuple(_with_unique_ids(answers)), tuple(problems))
     if not problems:
@@ -279,20 +278,21 @@ def _with_unique_ids(answers: Sequence[Answer]) -> Iterator[Answer]:
         The ids ``7``, ``7`` and ``7`` become ``7``, ``7#2`` and ``7#3``.
     """
     all_ids = {answer.id for answer in answers}
-    earlier_ids: set[str] = set()
-    numbers: defaultdict[str, Iterator[int]] = defaultdict(lambda: count(start=2))
+    last_numbers: dict[str, int] = {}
     for answer in answers:
-        if answer.id not in earlier_ids:
-            earlier_ids.add(answer.id)
+        if answer.id not in last_numbers:
+            last_numbers[answer.id] = 1
             yield answer
             continue
-        numbered_ids = (f"{answer.id}#{number}" for number in numbers[answer.id])
+        number = last_numbers[answer.id] + 1
         # The file may have an id such as "7#2" itself.
-        unique_id = next(new_id for new_id in numbered_ids if new_id not in all_ids)
-        yield replace(answer, id=unique_id)
+        while f"{answer.id}#{number}" in all_ids:
+            number += 1
+        last_numbers[answer.id] = number
+        yield replace(answer, id=f"{answer.id}#{number}")
 
 
-def _read_file(path: Path, name: str, columns: Mapping[str, str]) -> list[_Part]:
+def _read_file(path: Path, name: str, columns: Mapping[str, str]) -> list[_AnswerOrProblem]:
     """Read the answers of one file.
 
     Args:
@@ -303,23 +303,19 @@ def _read_file(path: Path, name: str, columns: Mapping[str, str]) -> list[_Part]
     Raises:
         DataError: The file as a whole cannot be used.
     """
-    ending = _file_ending(path)
-    if not ending:
-        ending = _ending_by_content(path.read_bytes(), columns)
-    reader = _TABLE_READERS.get(ending)
-    if reader is None and ending not in _TEXT_ENDINGS:
+    ending = _file_ending(path) or _ending_by_content(path.read_bytes(), columns)
+    if ending not in _ENDINGS:
         raise DataError(f"{name}: ends in {ending!r}, {_EXPECTED}")
     _check_beginning(path, name, ending)
-    if reader is None:
+    if ending in _TEXT_ENDINGS:
         return [_checked(Answer(name, "", read_text(path, _TEXT_ADVICE), name))]
-    if ending in (".jsonl", ".ndjson") and is_samples_file(path):
+    if is_samples_file(path):
         return _sample_answers(path, name, columns, prefix="")
 
-    # The reader's sentences begin with the path, which may be a temporary one.
-    rows = [
-        _reason_without_path(row, path) if isinstance(row, str) else row
-        for row in bounded_rows(path, reader(path))
-    ]
+    rows: list[TableRow | str] = []
+    for row in bounded_rows(path, _TABLE_READERS[ending](path)):
+        # The reader's messages begin with the path, which may be a temporary one.
+        rows.append(_reason_without_path(row, path) if isinstance(row, str) else row)
     return _table_answers(rows, name, columns)
 
 
@@ -403,39 +399,41 @@ def _json_rows(path: Path) -> Iterator[TableRow | str]:
         yield f"{path}: not valid JSON: {error}; expected a list of objects"
         return
 
-    if isinstance(content, dict):
-        content = _list_in(content)
-    elif isinstance(content, list) and content and all(map(_is_message, content)):
-        # The messages of one chat are one row.
-        content = [{_MESSAGES: content}]
-    if not isinstance(content, list):
+    rows = _rows_in(content)
+    if rows is None:
         yield f"{path}: found {short(content)}, expected a list of objects"
         return
-
-    for number, entry in enumerate(content, start=1):
+    for number, row in enumerate(rows, start=1):
         location = f"{path}, row {number}"
-        if isinstance(entry, str):
-            yield TableRow(location, {"answer": entry})
-        elif isinstance(entry, dict):
-            yield TableRow(location, entry)
+        if isinstance(row, str):
+            yield TableRow(location, {"answer": row})
+        elif isinstance(row, dict):
+            yield TableRow(location, row)
         else:
-            yield f"{location}: found {short(entry)}, expected an object"
+            yield f"{location}: found {short(row)}, expected an object"
 
 
-def _list_in(content: Mapping[str, Any]) -> object:
-    """Return the rows of a JSON object: its only list of objects, or the object as the only row.
+def _rows_in(content: object) -> list[Any] | None:
+    """Return the rows in the value of a JSON file. None if it is neither an object nor a list.
+
+    A list has a row in each place, unless it is a chat. An object holds a list of objects, which
+    are the rows, or is the only row itself.
 
     Example:
         ``{"model": "m", "answers": [{"answer": "Paris"}]}`` → ``[{"answer": "Paris"}]``
     """
+    if isinstance(content, list):
+        is_one_chat = bool(content) and all(map(_is_message, content))
+        return [{_MESSAGES: content}] if is_one_chat else content
+    if not isinstance(content, dict):
+        return None
     # The list in a chat log holds the messages of one conversation.
     if _MESSAGES in content:
         return [content]
-    lists = [
-        value
-        for value in content.values()
-        if isinstance(value, list) and value and isinstance(value[0], dict)
-    ]
+    lists = []
+    for value in content.values():
+        if isinstance(value, list) and value and isinstance(value[0], dict):
+            lists.append(value)
     return lists[0] if len(lists) == 1 else [content]
 
 
@@ -449,7 +447,7 @@ _TABLE_READERS: Mapping[str, Reader] = {
 
 def _table_answers(
     rows: Sequence[TableRow | str], name: str, columns: Mapping[str, str]
-) -> list[_Part]:
+) -> list[_AnswerOrProblem]:
     """Return the answer or the problem of each row of a table.
 
     Args:
@@ -464,16 +462,16 @@ def _table_answers(
     table_rows = [row for row in rows if isinstance(row, TableRow) and not _is_chat(row.values)]
     columns = _find_columns(table_rows, name, columns) if table_rows else {}
 
-    parts: list[_Part] = []
+    answers_and_problems: list[_AnswerOrProblem] = []
     for number, row in enumerate(rows, start=1):
         location = f"{name}, row {number}"
         if isinstance(row, str):
-            parts.append(AnswerProblem(location, row))
+            answers_and_problems.append(AnswerProblem(location, row))
         elif _is_chat(row.values):
-            parts.append(_chat_answer(row.values, location, str(number)))
+            answers_and_problems.append(_chat_answer(row.values, location, str(number)))
         else:
-            parts.append(_row_answer(row.values, columns, location, str(number)))
-    return parts
+            answers_and_problems.append(_row_answer(row.values, columns, location, str(number)))
+    return answers_and_problems
 
 
 def _row_answer(
@@ -524,20 +522,39 @@ def _find_columns(
 
     problems = []
     columns = {}
-    for role, usual_names in USUAL_COLUMNS.items():
+    for role in USUAL_COLUMNS:
         candidates = _candidates(role, columns_by_name, named)
         if candidates:
             columns[role] = candidates[0]
-        elif role in named:
-            suggestion = did_you_mean(named[role], all_columns)
-            problems.append(f"--columns {role}={named[role]}: no such column{suggestion}")
-        elif role == "answer":
-            problems.append(f"no column is called {', '.join(usual_names)}")
-        if role == "answer" and len(candidates) > 1:
-            problems.append(f"several columns may have the answers: {', '.join(candidates)}")
+        problem = _problem_of_role(role, candidates, named, all_columns)
+        if problem:
+            problems.append(problem)
     if problems:
         raise DataError(_unclear_columns(rows[0], name, all_columns, problems))
     return columns
+
+
+def _problem_of_role(
+    role: str, candidates: Sequence[str], named: Mapping[str, str], all_columns: Sequence[str]
+) -> str:
+    """Say why it is unclear which column has a role. Empty if it is clear.
+
+    Args:
+        role: The role, such as ``answer``. Only the answers must have a column.
+        candidates: The columns that may have the role.
+        named: The columns that the user named, by their role.
+        all_columns: The columns of the table.
+    """
+    if role in named and not candidates:
+        suggestion = did_you_mean(named[role], all_columns)
+        return f"--columns {role}={named[role]}: no such column{suggestion}"
+    if role != "answer":
+        return ""
+    if not candidates:
+        return f"no column is called {', '.join(USUAL_COLUMNS[role])}"
+    if len(candidates) > 1:
+        return f"several columns may have the answers: {', '.join(candidates)}"
+    return ""
 
 
 def _candidates(
@@ -629,7 +646,7 @@ def _message_text(content: object) -> str:
     return "\n".join(str(text) for text in texts)
 
 
-def _read_folder(folder: Path, columns: Mapping[str, str]) -> list[_Part]:
+def _read_folder(folder: Path, columns: Mapping[str, str]) -> list[_AnswerOrProblem]:
     """Read a folder of tables and text files, or of results of lm_eval with their samples.
 
     Raises:
@@ -643,7 +660,7 @@ def _read_folder(folder: Path, columns: Mapping[str, str]) -> list[_Part]:
             f"{folder}: results of lm_eval without samples; run lm_eval again with --log_samples"
         )
 
-    parts: list[_Part] = []
+    answers_and_problems: list[_AnswerOrProblem] = []
     has_answers = False
     for path in sorted(path for path in folder.rglob("*") if path.is_file()):
         name = path.relative_to(folder).as_posix()
@@ -652,15 +669,19 @@ def _read_folder(folder: Path, columns: Mapping[str, str]) -> list[_Part]:
             continue
         if _file_ending(path) in _ENDINGS:
             has_answers = True
-            parts += _read_file_in_folder(path, name, columns)
+            answers_and_problems += _read_file_in_folder(path, name, columns)
         else:
-            parts.append(AnswerProblem(name, f"the file ends in none of {', '.join(_ENDINGS)}"))
+            answers_and_problems.append(
+                AnswerProblem(name, f"the file ends in none of {', '.join(_ENDINGS)}")
+            )
     if not has_answers:
         raise DataError(f"{folder}: no answers and no samples of lm_eval here; {_EXPECTED}")
-    return parts
+    return answers_and_problems
 
 
-def _read_file_in_folder(path: Path, name: str, columns: Mapping[str, str]) -> list[_Part]:
+def _read_file_in_folder(
+    path: Path, name: str, columns: Mapping[str, str]
+) -> list[_AnswerOrProblem]:
     """Read one file of a folder.
 
     Args:
@@ -672,23 +693,24 @@ def _read_file_in_folder(path: Path, name: str, columns: Mapping[str, str]) -> l
         The answers and problems. A file that cannot be read as a whole is one problem.
     """
     try:
-        parts = _read_file(path, name, columns)
+        rows = _read_file(path, name, columns)
     except DataError as error:
         # An error about columns has several lines.
         reason = " ".join(str(error).split())
         return [AnswerProblem(name, reason.removeprefix(f"{path}: ").removeprefix(f"{name}: "))]
-    return [
+
+    with_folder: list[_AnswerOrProblem] = []
+    for row in rows:
         # A text file is one answer, whose id is its name.
-        replace(part, id=f"{name}/{part.id}")
-        if isinstance(part, Answer) and part.id != name
-        else part
-        for part in parts
-    ]
+        if isinstance(row, Answer) and row.id != name:
+            row = replace(row, id=f"{name}/{row.id}")
+        with_folder.append(row)
+    return with_folder
 
 
 def _read_samples_files(
     folder: Path, paths: Sequence[Path], columns: Mapping[str, str]
-) -> list[_Part]:
+) -> list[_AnswerOrProblem]:
     """Read the samples of each task in a folder of lm_eval's results.
 
     Args:
@@ -709,18 +731,20 @@ def _read_samples_files(
         task = re.sub(r"_\d{4}-\d\d-\d\dT.*", "", path.stem.removeprefix("samples_"))
         paths_by_task[task].append(path)
 
-    parts: list[_Part] = []
+    answers_and_problems: list[_AnswerOrProblem] = []
     for task, task_paths in paths_by_task.items():
         names = [path.relative_to(folder).as_posix() for path in task_paths]
         if len(names) > 1:
             raise DataError(f"{folder}: samples of several runs; name one file: {listed(names)}")
         prefix = f"{task}/" if len(paths_by_task) > 1 else ""
         try:
-            parts += _sample_answers(task_paths[0], names[0], columns, prefix)
+            answers_and_problems += _sample_answers(task_paths[0], names[0], columns, prefix)
         except DataError as error:
             # Tasks that score continuations have no answers, and other tasks may have.
-            parts.append(AnswerProblem(names[0], str(error).removeprefix(f"{names[0]}: ")))
-    return parts
+            answers_and_problems.append(
+                AnswerProblem(names[0], str(error).removeprefix(f"{names[0]}: "))
+            )
+    return answers_and_problems
 
 
 def _is_sample(values: Mapping[str, Any]) -> bool:
@@ -728,7 +752,9 @@ def _is_sample(values: Mapping[str, Any]) -> bool:
     return isinstance(values.get("doc"), dict) and "resps" in values
 
 
-def _sample_answers(path: Path, name: str, columns: Mapping[str, str], prefix: str) -> list[_Part]:
+def _sample_answers(
+    path: Path, name: str, columns: Mapping[str, str], prefix: str
+) -> list[_AnswerOrProblem]:
     """Return the responses in a samples file of lm_eval, as the model wrote them.
 
     Args:
@@ -740,33 +766,36 @@ def _sample_answers(path: Path, name: str, columns: Mapping[str, str], prefix: s
     Raises:
         DataError: The task does not generate text.
     """
-    parts: list[_Part] = []
-    first_sample = None
+    answers_and_problems: list[_AnswerOrProblem] = []
+    first_sample: Mapping[str, Any] | None = None
     for number, row in enumerate(jsonl_rows(path), start=1):
         location = f"{name}, row {number}"
         if isinstance(row, str):
-            parts.append(AnswerProblem(location, _reason_without_path(row, path)))
+            answers_and_problems.append(AnswerProblem(location, _reason_without_path(row, path)))
             continue
         sample = row.values
         if not _is_sample(sample):
-            parts.append(AnswerProblem(location, "no sample of lm_eval, which has doc and resps"))
+            answers_and_problems.append(
+                AnswerProblem(location, "no sample of lm_eval, which has doc and resps")
+            )
             continue
         # A task with several filters writes each sample once per filter. The first filter counts.
-        if first_sample is None:
-            first_sample = sample
-        elif sample.get("filter") != first_sample.get("filter"):
+        first_sample = first_sample or sample
+        if sample.get("filter") != first_sample.get("filter"):
             continue
         if not _is_generated(sample):
             raise DataError(f"{name}: the task scores continuations, expected generated answers")
-        id_of_sample = sample["doc"].get(columns["id"]) if "id" in columns else sample.get("doc_id")
+        id_of_sample = sample.get("doc_id")
+        if "id" in columns:
+            id_of_sample = sample["doc"].get(columns["id"])
         answer_id = f"{prefix}{cell_text(id_of_sample) or number}"
-        parts += _responses(sample, answer_id, columns.get("question"), location)
-    return parts
+        answers_and_problems += _responses(sample, answer_id, columns.get("question"), location)
+    return answers_and_problems
 
 
 def _responses(
     sample: Mapping[str, Any], answer_id: str, question_field: str | None, location: str
-) -> list[_Part]:
+) -> list[_AnswerOrProblem]:
     """Return the responses of a sample, which are several answers with the same id.
 
     Args:
@@ -815,7 +844,8 @@ def _sample_question(sample: Mapping[str, Any], column: str | None) -> str:
         The question, or an empty text if there is none.
     """
     doc = {_normalized(key): value for key, value in sample["doc"].items()}
-    for name in (column,) if column else USUAL_COLUMNS["question"]:
+    names = (column,) if column else USUAL_COLUMNS["question"]
+    for name in names:
         question = cell_text(doc.get(_normalized(name)))
         if question:
             return question.strip()

@@ -69,22 +69,24 @@ def read_corrections(path: Path) -> list[Correction]:
     table = read_table(path)
     problems = list(table.problems)
     corrections = []
-    locations: dict[Correction, str] = {}
+    # The key says who corrects what: a person and the place of a claim.
+    locations: dict[tuple[object, ...], str] = {}
     for record in table.records:
         try:
             correction = _to_correction(record.values)
         except ValueError as error:
             problems.append(f"{record.location}: {error}")
             continue
-        # Corrections of one claim by one person differ only in the verdict and the note.
-        claim_of_person = replace(correction, verdict="unscored", note="")
-        earlier_location = locations.setdefault(claim_of_person, record.location)
-        if earlier_location != record.location:
+        place = (correction.answer, correction.start, correction.end, correction.claim)
+        person_and_claim = (correction.person, *place)
+        if person_and_claim in locations:
             problems.append(
                 f"{record.location}: {correction.person!r} corrects this claim again, as in"
-                f" {earlier_location}; expected one correction of a claim from each person"
+                f" {locations[person_and_claim]}; expected one correction of a claim from each"
+                " person"
             )
             continue
+        locations[person_and_claim] = record.location
         corrections.append(correction)
     refuse(problems, "problems", _ADVICE)
     return corrections
@@ -124,16 +126,15 @@ def apply_corrections(result: CheckResult, corrections: Iterable[Correction]) ->
     for correction in corrections:
         corrections_by_claim[correction.answer, correction.claim].append(correction)
 
-    problems = []
+    problems = list(result.problems)
     answers = []
     for answer in result.answers:
         claims = []
         for claim in answer.claims:
             same_text = corrections_by_claim.get((answer.id, claim.text), ())
-            matching = _nearest_corrections(claim, answer, same_text)
-            verdicts = {correction.verdict for correction in matching}
-            claims.append(_correct(claim, matching) if len(verdicts) == 1 else claim)
-            if len(verdicts) > 1:
+            matching = _corrections_of_claim(claim, answer, same_text)
+            claims.append(_correct(claim, matching))
+            if len({correction.verdict for correction in matching}) > 1:
                 problems.append(
                     f"answer {answer.id!r}: {_people(matching)} disagree about"
                     f" {short(claim.text)}, which keeps the judge's verdict"
@@ -147,35 +148,37 @@ def apply_corrections(result: CheckResult, corrections: Iterable[Correction]) ->
                 f"answer {answer_id!r} has no claim {short(text)}, which {unmatched[0].person}"
                 " corrects; use the corrections of the same answers"
             )
-    return replace(result, answers=tuple(answers), problems=(*result.problems, *problems))
+    return replace(result, answers=tuple(answers), problems=tuple(problems))
 
 
-def _nearest_corrections(
+def _corrections_of_claim(
     claim: CheckedClaim, answer: CheckedAnswer, corrections: Sequence[Correction]
 ) -> list[Correction]:
-    """Return the corrections that are meant for a claim.
+    """Leave out the corrections that are meant for a repetition of the claim elsewhere.
 
     Args:
         claim: The claim.
-        answer: The answer that it is from, which may repeat it elsewhere.
+        answer: The answer that it is from, which may repeat it.
         corrections: The corrections of claims of this answer with the same text.
-
-    Returns:
-        All but those of a repetition of the claim elsewhere in the answer.
     """
     # Most claims have no corrections, so the answer need not be searched for repetitions.
     if not corrections:
         return []
-    other_starts = {
+    starts_of_repetitions = {
         other.start
         for other in answer.claims
         if other.text == claim.text and other.start != claim.start
     }
-    return [correction for correction in corrections if correction.start not in other_starts]
+    return [
+        correction for correction in corrections if correction.start not in starts_of_repetitions
+    ]
 
 
 def _correct(claim: CheckedClaim, corrections: Sequence[Correction]) -> CheckedClaim:
-    """Return a claim with the verdict on which one or more people agree."""
+    """Return a claim with the verdict of the people who correct it, if they agree."""
+    verdicts = {correction.verdict for correction in corrections}
+    if len(verdicts) != 1:
+        return claim
     return replace(
         claim,
         verdict=corrections[0].verdict,

@@ -128,20 +128,17 @@ def _nearest_passages(
         The passages. If there are none and a query failed, the reason of the first failure instead,
         since nobody knows what that query would have found.
     """
-    problem = ""
-    # The keys are the passages in order, without repetitions.
-    passages: dict[Evidence, None] = {}
+    failures = [report.problems[query].reason for query in queries if query in report.problems]
+    passages = []
     for query in queries:
-        if query in report.problems:
-            problem = problem or report.problems[query].reason
-            continue
         for result in report.results.get(query, ()):
             for text in cut_into_passages(result.text):
-                passages[Evidence(result.url, result.title, text)] = None
+                passages.append(Evidence(result.url, result.title, text))
     if not passages:
-        return FoundEvidence(problem=problem)
+        return FoundEvidence(problem=failures[0] if failures else "")
 
-    candidates = list(passages)
+    # Two queries may find the same passage.
+    candidates = list(dict.fromkeys(passages))
     searcher = Searcher.from_texts([passage.passage for passage in candidates])
     ranking = searcher.rank(claim, count)
     return FoundEvidence(

@@ -237,21 +237,12 @@ def _update_and_open(source: Path, folder: Path) -> CheckKnowledge:
     if not _is_usable(unfinished, source):
         shutil.rmtree(unfinished, ignore_errors=True)
         knowledge = _open_intact(source, folder, unlisted)
+        if knowledge is not None and not _has_changes(source, folder):
+            return knowledge
         if knowledge is not None:
-            if not _has_changes(source, folder):
-                return knowledge
             knowledge.close()
             _copy_index(folder, unfinished)
-
-    try:
-        _update(source, unfinished)
-    except sqlite3.DatabaseError as error:
-        # Operational errors are about the disk, and others about the content of the file.
-        if isinstance(error, sqlite3.OperationalError):
-            raise
-        logger.warning("%s: its index is damaged (%s) and is built anew", source, error)
-        shutil.rmtree(unfinished)
-        _update(source, unfinished)
+    _update_or_rebuild(source, unfinished)
 
     # If the process is killed here, the unfinished folder is complete and is renamed next time.
     shutil.rmtree(folder, ignore_errors=True)
@@ -351,6 +342,19 @@ def _link(original: str, copy: str) -> None:
     shutil.copyfile(original, copy)
 
 
+def _update_or_rebuild(source: Path, folder: Path) -> None:
+    """Bring the unfinished index in a folder up to date. If it is damaged, build it anew."""
+    try:
+        _update(source, folder)
+    # An operational error is about the disk, such as a full one, and other errors about the file.
+    except sqlite3.OperationalError:
+        raise
+    except sqlite3.DatabaseError as error:
+        logger.warning("%s: its index is damaged (%s) and is built anew", source, error)
+        shutil.rmtree(folder)
+        _update(source, folder)
+
+
 def _update(source: Path, folder: Path) -> None:
     """Bring the unfinished index in a folder up to date, or begin it.
 
@@ -438,33 +442,37 @@ def _index_words(store: KnowledgeStore, folder: Path) -> None:
     """
     # The number of the last indexed passage. None if there is no index of words, or only one that
     # a killed process left unfinished.
-    last_number = store.get_state("indexed_to")
+    last_indexed = store.get_state("indexed_to")
     removed_numbers = store.removed_numbers()
     num_removed = len(removed_numbers) + (store.get_state("num_removed") or 0)
     max_removed = _MAX_REMOVED_SHARE * store.count("passages")
     # From now on, the index of words counts as unfinished.
     store.set_state("indexed_to", None)
 
-    if last_number is None or num_removed > max_removed:
+    if last_indexed is None or num_removed > max_removed:
         # The index is made anew, without any of the removed passages.
-        last_number = 0
-        num_removed = 0
-        removed_numbers = []
         shutil.rmtree(folder, ignore_errors=True)
         folder.mkdir()
-    index = open_tantivy(_STEMMER, folder, can_remove=True)
-    if removed_numbers:
-        remove_texts(index, removed_numbers)
-    num_new = store.count_passages_after(last_number)
-    if num_new or not last_number:
-        # Signs of scripts without spaces become words of their own.
-        texts = ((number, spaced(text)) for number, text in store.iterate_texts(last_number))
-        with tqdm(texts, "index", num_new, unit=" passages", disable=not num_new) as progress:
-            add_texts(index, progress, HEAP_BYTES)
+        _add_passages(store, open_tantivy(_STEMMER, folder, can_remove=True), 0)
+        num_removed = 0
+    else:
+        index = open_tantivy(_STEMMER, folder, can_remove=True)
+        if removed_numbers:
+            remove_texts(index, removed_numbers)
+        _add_passages(store, index, last_indexed)
 
     store.forget_removed()
     store.set_state("num_removed", num_removed)
     store.set_state("indexed_to", store.largest_number())
+
+
+def _add_passages(store: KnowledgeStore, index: tantivy.Index, last_indexed: int) -> None:
+    """Add the stored passages with numbers above ``last_indexed`` to an index of words."""
+    num_new = store.count_passages_after(last_indexed)
+    # Signs of scripts without spaces become words of their own.
+    texts = ((number, spaced(text)) for number, text in store.iterate_texts(last_indexed))
+    with tqdm(texts, "index", num_new, unit=" passages", disable=not num_new) as progress:
+        add_texts(index, progress, HEAP_BYTES)
 
 
 def _nothing_read(path: Path, unread: Sequence[UnreadDocument]) -> DataError:
