@@ -9,7 +9,7 @@ from functools import cache
 from html import unescape
 from itertools import zip_longest
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, NamedTuple
 
 import yaml
 
@@ -27,12 +27,20 @@ _INLINE_MARKUP = re.compile(r"[\\`*_~\[\]<&]")
 _MAX_NESTING = 100
 # The parser takes quadratic time for thousands of brackets in one block.
 _MAX_INLINE = 20_000  # characters
-_TAG = re.compile(r"<(/?)([a-zA-Z][\w:-]*)(?![\w:-])[^<>]*>")
-_TITLE_TAGS = ("h1", "h2")
-_SKIPPED_TAGS = ("script", "style", "template")
+_TAG = re.compile(r"</?([a-zA-Z][\w:-]*)(?![\w:-])[^<>]*>")
+# As in a browser, a comment or script without an end goes on to the end of the text.
+_COMMENT = re.compile(r"<!(?=--).*?(?:-->|\Z)", re.DOTALL)
+_END_OF_TAG = r"(?![\w:-])[^<>]*>"
+_INVISIBLE = rf"(?:script|style|template){_END_OF_TAG}"
+_SCRIPT = re.compile(rf"<{_INVISIBLE}.*?(?:</{_INVISIBLE}|\Z)", re.DOTALL | re.IGNORECASE)
+_HEADING = re.compile(
+    rf"<h[12]{_END_OF_TAG}((?:(?!<h[12]{_END_OF_TAG}).)*?)</h[12]{_END_OF_TAG}",
+    re.DOTALL | re.IGNORECASE,
+)
 _TAGS_WITHIN_LINES = re.compile(
     "a|abbr|b|bd[io]|big|cite|code|data|del|dfn|em|font|i|img|ins|kbd|label|mark|q|s|samp|small|span"
-    "|strike|strong|su[bp]|time|tt|u|var|wbr"
+    "|strike|strong|su[bp]|time|tt|u|var|wbr",
+    re.IGNORECASE,
 )
 
 
@@ -62,34 +70,42 @@ def parse_markdown(source: str) -> FileText:
         table is a block of its own, with the header beside every cell.
     """
     front_matter, body = split_front_matter(source)
+    title = front_matter.pop("title", "")
     blocks = _Blocks()
-    metadata = row_text({key: value for key, value in front_matter.items() if key != "title"})
+    metadata = row_text(front_matter)
     if metadata:
         blocks.texts.append(metadata)
     blocks.read(body)
-    return FileText(front_matter.get("title") or blocks.first_heading, "\n\n".join(blocks.texts))
+    return FileText(title or blocks.first_heading, "\n\n".join(blocks.texts))
 
 
-def split_front_matter(source: str) -> tuple[dict[str, str], str]:
-    """Split Markdown into its front matter and the rest.
+class SplitMarkdown(NamedTuple):
+    """A Markdown text in two parts."""
 
-    Args:
-        source: The Markdown.
+    front_matter: dict[str, str]
+    """The values of the front matter by key, in small letters. Empty if there is none."""
+
+    body: str
+    """The rest of the text."""
+
+
+def split_front_matter(source: str) -> SplitMarkdown:
+    r"""Split Markdown into its front matter, which is YAML between two rulers, and the rest.
+
+    Example:
+        ``---\ntags: [rope, knot]\n---\nText`` has the front matter ``{"tags": "rope, knot"}``.
 
     Returns:
-        The values of the front matter as texts by key, and the rest. Lists and mappings in lists
-        are left out of the values. If the front matter is no YAML, it stays in the text.
+        The two parts. Front matter that is no YAML stays in the body.
     """
     # Only the start is searched, since a long text may begin with a ruler that has no second.
     match = _FRONT_MATTER.match(source[:_MAX_FRONT_MATTER])
-    if match is None:
-        return {}, source
     try:
-        content = yaml.safe_load(match[1])
+        content = yaml.safe_load(match[1]) if match else None
     except (yaml.YAMLError, ValueError, RecursionError):
-        return {}, source
-    if not isinstance(content, dict):
-        return {}, source
+        content = None
+    if match is None or not isinstance(content, dict):
+        return SplitMarkdown({}, source)
 
     values = {}
     for key, value in content.items():
@@ -97,7 +113,7 @@ def split_front_matter(source: str) -> tuple[dict[str, str], str]:
         # Aliases can make nested values of a short text endless, so only plain values are kept.
         texts = [str(member) for member in members if not isinstance(member, list | dict)]
         values[str(key).lower()] = ", ".join(text for text in texts if text != "None")
-    return values, source[match.end() :]
+    return SplitMarkdown(values, source[match.end() :])
 
 
 @cache
@@ -148,14 +164,10 @@ class _Blocks:
             elif token.type in ("heading_open", "heading_close"):
                 self._is_heading = token.nesting == 1
             else:
-                self._follow_table(token.type)
+                self._read_table_token(token.type)
 
-    def _follow_table(self, kind: str) -> None:
-        """Note that a table or a row of one begins or ends.
-
-        Args:
-            kind: The type of a token, such as ``tr_open``.
-        """
+    def _read_table_token(self, kind: str) -> None:
+        """Note the start of a row (``tr_open``), or the start or end of a table."""
         if kind == "table_open":
             self._is_in_table = True
             self._rows = []
@@ -201,12 +213,12 @@ def table_blocks(rows: list[list[str]]) -> list[str]:
         header, *rows = rows
     blocks = []
     for cells in rows:
-        # Two columns may have the same header, and surplus cells have none.
-        lines = [
-            row_text({column: cell}) for column, cell in zip_longest(header, cells, fillvalue="")
-        ]
-        blocks.append("\n".join(filter(None, lines)))
-    return list(filter(None, blocks))
+        lines = []
+        # Surplus cells have no header. Two columns may have the same one, as no dictionary could.
+        for column, cell in zip_longest(header, cells, fillvalue=""):
+            lines.append(row_text({column: cell}))
+        blocks.append("\n".join(line for line in lines if line))
+    return [block for block in blocks if block]
 
 
 def _inline_text(source: str, environment: Mapping[str, Any]) -> str:
@@ -237,21 +249,6 @@ def _texts_of(tokens: list[Any]) -> Iterator[str]:
             yield token.content
 
 
-def _remove_comments(source: str) -> str:
-    """Return HTML without comments. One without an end goes on to the end, as in a browser."""
-    parts = []
-    position = 0
-    # Unlike a search for each tag, this takes time in proportion to the length.
-    while (start := source.find("<!--", position)) >= 0:
-        parts.append(source[position:start])
-        end = source.find("-->", start)
-        if end < 0:
-            return "".join(parts)
-        position = end + len("-->")
-    parts.append(source[position:])
-    return "".join(parts)
-
-
 def _html_text(source: str) -> FileText:
     """Return the text of a piece of HTML with a line for each block, and its first h1 or h2.
 
@@ -261,33 +258,17 @@ def _html_text(source: str) -> FileText:
         ``<h1>Ropes</h1><p>Two <b>thin</b> ones.</p>`` has the title ``Ropes`` and the lines
         ``Ropes`` and ``Two thin ones.``
     """
-    source = _remove_comments(source)
-    parts: list[str] = []
-    heading = ""
-    heading_start = -1  # the index in `parts` of what follows the last <h1> or <h2>
-    skipped_tag = ""  # the script or style that the text is in
-    position = 0
-    for tag in _TAG.finditer(source):
-        if not skipped_tag:
-            parts.append(source[position : tag.start()])
-        position = tag.end()
-        is_end = tag[1] == "/"
-        name = tag[2].lower()
-        if name in _SKIPPED_TAGS:
-            skipped_tag = "" if is_end else name
-        if not _TAGS_WITHIN_LINES.fullmatch(name):
-            parts.append("\n")
-        if name in _TITLE_TAGS and not is_end:
-            heading_start = len(parts)
-        elif name in _TITLE_TAGS and heading_start >= 0 and not heading:
-            heading = _one_line("".join(parts[heading_start:]))
-    if not skipped_tag:
-        parts.append(source[position:])
-
-    lines = [_one_line(line) for line in "".join(parts).split("\n")]
-    return FileText(heading, "\n".join(filter(None, lines)))
+    visible = _SCRIPT.sub("\n", _COMMENT.sub("", source))
+    headings = [" ".join(_html_lines(heading[1])) for heading in _HEADING.finditer(visible)]
+    first_heading = next(filter(None, headings), "")
+    return FileText(first_heading, "\n".join(_html_lines(visible)))
 
 
-def _one_line(text: str) -> str:
-    """Return a piece of HTML without tags as a line, with characters in place of entities."""
-    return " ".join(unescape(text).split())
+def _html_lines(source: str) -> list[str]:
+    """Return the lines of HTML without tags and scripts, and without empty lines.
+
+    Tags such as ``<b>`` are within a line, and other tags begin a new one.
+    """
+    text = _TAG.sub(lambda tag: "" if _TAGS_WITHIN_LINES.fullmatch(tag[1]) else "\n", source)
+    lines = [" ".join(unescape(line).split()) for line in text.split("\n")]
+    return [line for line in lines if line]

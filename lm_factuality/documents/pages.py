@@ -4,6 +4,7 @@
 """
 
 import re
+from collections.abc import Iterable
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -48,16 +49,7 @@ def read_html(path: Path) -> FileText:
     from resiliparse.extract.html2text import extract_plain_text
     from resiliparse.parse.html import HTMLTree
 
-    content = read_bytes(path)
-    if b"\0" in content and not content.startswith(UTF16_MARKS):
-        raise UnreadableError("it is a binary file; convert it to a text")
-    try:
-        source = content.decode("utf-8-sig")
-    except UnicodeDecodeError:
-        # Unlike texts, pages name their encoding.
-        source = content.decode(find_encoding(content, ""), "replace")
-
-    tree = HTMLTree.parse(source)
+    tree = HTMLTree.parse(_decode(read_bytes(path)))
     _write_tables(tree)
     text = extract_plain_text(tree, alt_texts=False, skip_elements=["nav"])
     title = tree.title or ""
@@ -68,6 +60,20 @@ def read_html(path: Path) -> FileText:
     if not text.strip():
         raise UnreadableError("there is no text in it; pages that a script makes have none")
     return FileText(title, text)
+
+
+def _decode(content: bytes) -> str:
+    """Decode an HTML page from UTF-8, or from the encoding that the page names.
+
+    Raises:
+        UnreadableError: The page is a binary file.
+    """
+    if b"\0" in content and not content.startswith(UTF16_MARKS):
+        raise UnreadableError("it is a binary file; convert it to a text")
+    try:
+        return content.decode("utf-8-sig")
+    except UnicodeDecodeError:
+        return content.decode(find_encoding(content, ""), "replace")
 
 
 def _write_tables(tree: "HTMLTree") -> None:
@@ -81,20 +87,23 @@ def _write_tables(tree: "HTMLTree") -> None:
     if tree.body is None:
         return
     for table in _tables_in(tree.body):
-        # Neither the inner nor the outer one of nested tables is plain.
-        is_nested = table.query_selector("table") is not None
-        if is_nested or table.parent is None or table.query_selector("th") is None:
+        # A table around another one arranges the page, too.
+        has_table_within = table.query_selector("table") is not None
+        if has_table_within or table.parent is None or table.query_selector("th") is None:
             continue
-        rows = []
-        for row in table.query_selector_all("tr"):
-            cells = []
-            for cell in row.query_selector_all("th, td"):
-                cells.append(" ".join((cell.text or "").split()))
-            rows.append(cells)
         text = tree.create_element("pre")
         assert text is not None
-        text.text = "\n\n".join(table_blocks(rows))
+        text.text = "\n\n".join(table_blocks(_cells_of(table.query_selector_all("tr"))))
         table.parent.replace_child(text, table)
+
+
+def _cells_of(rows: Iterable[Any]) -> list[list[str]]:
+    """Return the texts of the cells in the rows of a table (``<tr>``), each text on one line."""
+    texts = []
+    for row in rows:
+        cells = row.query_selector_all("th, td")
+        texts.append([" ".join((cell.text or "").split()) for cell in cells])
+    return texts
 
 
 def _tables_in(body: "DOMNode") -> list[Any]:

@@ -58,18 +58,18 @@ def _read_paths(paths: Sequence[Path]) -> Iterator[Document | UnreadDocument]:
         folders.append(absolute if absolute.is_dir() else absolute.parent)
     base = os.path.commonpath(folders) if folders else ""
 
-    # Only explicit paths can name a file twice, so that one path has nothing to remember.
-    seen: set[Path] = set()
+    files_read: set[Path] = set()
     for path in paths:
         for file in list_files(path):
             if isinstance(file, UnreadDocument):
                 yield file
                 continue
             absolute_file = _absolute(file)
-            if absolute_file in seen:
+            if absolute_file in files_read:
                 continue
+            # One path alone names no file twice, so its files, which may be many, are forgotten.
             if len(paths) > 1:
-                seen.add(absolute_file)
+                files_read.add(absolute_file)
             relative = Path(os.path.relpath(absolute_file, base))
             yield from _read_file(file, storable(relative.as_posix()))
 
@@ -90,7 +90,7 @@ def list_files(path: Path) -> Iterator[Path | UnreadDocument]:
         second time, stands an `UnreadDocument`.
     """
     folders_seen: set[Path] = set()
-    # The last path is the next one. A stack of our own has no limit of depth.
+    # The next path is taken from the end. Unlike recursion, this has no limit of depth.
     remaining = [path]
     while remaining:
         current = remaining.pop()
@@ -128,15 +128,24 @@ def _read_file(path: Path, document_id: str) -> Iterator[Document | UnreadDocume
     ending = ending_of(path)
     if ending in ROW_READERS:
         yield from read_rows(path, ending, document_id)
-        return
-
-    reader = _READERS.get(ending)
-    if reader is None:
+    elif ending in _READERS:
+        yield from _read_document(path, document_id, _READERS[ending])
+    else:
         yield UnreadDocument(str(path), f"ends in {ending!r}, expected {_FORMATS}")
-        return
 
+
+def _read_document(
+    path: Path, document_id: str, read: Callable[[Path], FileText]
+) -> Iterator[Document | UnreadDocument]:
+    """Yield the document that a file is, and what in it could not be read.
+
+    Args:
+        path: The file.
+        document_id: The id of the document.
+        read: The function that reads files of this format.
+    """
     try:
-        file_text = reader(path)
+        file_text = read(path)
     except UnreadableError as error:
         yield UnreadDocument(str(path), str(error))
         return

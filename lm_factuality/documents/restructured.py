@@ -104,10 +104,10 @@ def _copies_within_limit() -> Callable[["nodes.Element"], "nodes.Element"]:
 
 
 def _register_unknown_names(source: str) -> None:
-    """Give the roles and directives of a text that docutils does not know a meaning: their text.
+    """Register the roles and directives of a text that docutils does not know.
 
-    Args:
-        source: The reStructuredText.
+    Otherwise docutils would drop them and report an error. So they keep their text: the role in
+    ``:doc:`setup``` is read as ``setup``.
     """
     from docutils.parsers.rst import directives, roles
     from docutils.parsers.rst.languages import en
@@ -173,11 +173,7 @@ def _directive_that_keeps_text() -> type:
 
 
 def _blocks_of(parent: "nodes.Node") -> Iterator[str]:
-    """Yield the texts of the blocks in a node of docutils, in order.
-
-    Args:
-        parent: The node.
-    """
+    """Yield the texts of the blocks in a node of docutils, such as a section, in order."""
     from docutils import nodes
 
     invisible = (
@@ -221,6 +217,6 @@ def _rows_of(table: "nodes.table") -> Iterator[str]:
     rows = []
     for row in table.findall(nodes.row):
         rows.append([" ".join(entry.astext().split()) for entry in row.children])
-    # A table of docutils may lack a header, and then all its rows are alike.
-    has_header = next(iter(table.findall(nodes.thead)), None) is not None
+    # `table_blocks` takes the first row for the header, which some tables lack.
+    has_header = bool(list(table.findall(nodes.thead)))
     yield from table_blocks(rows if has_header else [[], *rows])

@@ -58,11 +58,11 @@ def read_rows(path: Path, ending: str, document_id: str) -> Iterator[Document | 
 
 
 def _unread_row(path: Path, problem: str) -> UnreadDocument:
-    """Split the sentence about a bad row into its place and the reason.
+    """Split the sentence about a bad row into the place and the reason.
 
-    Args:
-        path: The file.
-        problem: The sentence, such as ``prices.csv:3: 2 cells, expected 3``.
+    Example:
+        ``prices.csv:3: 2 cells, expected 3`` has the place ``prices.csv:3`` and the reason
+        ``2 cells, expected 3``.
     """
     place, separator, reason = problem.removeprefix(str(path)).partition(": ")
     if not separator:
@@ -83,11 +83,19 @@ def _document_of(values: Mapping[str, Any], document_id: str, file_title: str) -
     """
     cells = {str(column): _cell_text(value) for column, value in values.items()}
     cells_by_name = {column.strip().lower(): cell for column, cell in cells.items()}
-    titles = [" ".join(cells_by_name.get(name, "").split()) for name in _TITLE_COLUMNS]
-    title = next(filter(None, titles), file_title)
     is_passage = "text" in cells_by_name and cells_by_name.keys() <= _PASSAGE_COLUMNS
     text = cells_by_name["text"].strip() if is_passage else row_text(cells)
+    title = _title_of_row(cells_by_name) or file_title
     return Document(document_id, storable(title), storable(text))
+
+
+def _title_of_row(cells_by_name: Mapping[str, str]) -> str:
+    """Return the first cell that can be a title, on one line. Empty if there is none."""
+    for name in _TITLE_COLUMNS:
+        title = " ".join(cells_by_name.get(name, "").split())
+        if title:
+            return title
+    return ""
 
 
 def _cell_text(value: object) -> str:

@@ -136,8 +136,8 @@ def holds_dataset(folder: Path) -> bool:
         return True
     card = folder / "README.md"
     if card.is_file():
-        front_matter = split_front_matter(card.read_text(encoding="utf-8", errors="replace"))[0]
-        if any(key in front_matter for key in _CARD_KEYS):
+        markdown = split_front_matter(card.read_text(encoding="utf-8", errors="replace"))
+        if any(key in markdown.front_matter for key in _CARD_KEYS):
             return True
 
     files = [path for path in _files_in(folder) if path != card]
