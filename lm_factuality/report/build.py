@@ -31,7 +31,6 @@ from lm_factuality.ground.files import whole_folder, write_json, write_text
 from lm_factuality.ground.html import SCRIPT, STYLE, Link, read_asset, read_file, render
 from lm_factuality.ground.model_names import display_name, family, size_in_name
 from lm_factuality.ground.plots import MOST_SERIES, Dot, Plot, dots
-from lm_factuality.harness.outputs import ResultsFile
 from lm_factuality.report.data import (
     TaskData,
     page_content,
@@ -133,28 +132,13 @@ def choose_runs(paths: Sequence[Path]) -> ReportRuns:
             f"{', '.join(map(str, paths))}: the results files hold no task of the suite; give the"
             " folder of a finished lm_eval run"
         )
-
-    runs_by_model: dict[ModelKey, list[Run]] = defaultdict(list)
-    for run in runs:
-        runs_by_model[_model_key(run)].append(run)
-
-    names = {key.name for key in runs_by_model}
-    models = []
-    entries = []
-    # Models have the ids m0, m1 and so on in file names. They follow the order of names, so they
-    # do not depend on the dates of runs.
-    for number, key in enumerate(sorted(runs_by_model)):
-        model_runs = runs_by_model[key]
-        # Runs are sorted by date, so the last one is the newest.
-        model = _make_model(f"m{number}", key, model_runs[-1].file, names)
-        models.append(model)
-        entries += [Entry(model, run.file, run.task) for run in model_runs]
-    # Pages list models by the label that readers see.
-    models.sort(key=lambda model: model.label)
+    models = _describe_models(runs)
+    entries = [Entry(models[_model_key(run)], run.file, run.task) for run in runs]
+    # Pages list tasks by name, and models by the label that readers see.
     entries.sort(key=lambda entry: (entry.result.task, entry.model.label))
-    # A dictionary keeps each task once, in order.
     tasks = dict.fromkeys(entry.result.task for entry in entries)
-    return ReportRuns(tuple(models), tuple(tasks), tuple(entries), (*left_out, *notes))
+    sorted_models = sorted(models.values(), key=lambda model: model.label)
+    return ReportRuns(tuple(sorted_models), tuple(tasks), tuple(entries), (*left_out, *notes))
 
 
 def _model_key(run: Run) -> ModelKey:
@@ -166,27 +150,33 @@ def _model_key(run: Run) -> ModelKey:
     return ModelKey(run.file.model, ", ".join(filter(None, options)))
 
 
-def _make_model(model_id: str, key: ModelKey, newest_file: ResultsFile, names: set[str]) -> Model:
-    """Describe a model for the report.
+def _describe_models(runs: Sequence[Run]) -> dict[ModelKey, Model]:
+    """Describe the model of each run for the report.
 
     Args:
-        model_id: The id of the model in file names.
-        key: The name and variant of the model.
-        newest_file: The newest results file of the model, which may tell its size.
-        names: The names of all models of the report.
+        runs: The runs from the oldest to the newest.
+
+    Returns:
+        The models by name and variant, with the ids m0, m1 and so on.
     """
-    label = display_name(key.name, names)
-    if key.variant:
-        label = f"{label} ({key.variant})"
-    return Model(
-        id=model_id,
-        label=label,
-        name=key.name,
-        variant=key.variant,
-        backend=newest_file.backend,
-        size=newest_file.num_parameters or size_in_name(key.name),
-        family=family(key.name),
-    )
+    # A later file replaces an earlier one, so the newest file of each model is kept.
+    newest_files = {_model_key(run): run.file for run in runs}
+    names = {key.name for key in newest_files}
+    models = {}
+    # Ids are part of file names. They follow the names of models, so dates do not change them.
+    for number, key in enumerate(sorted(newest_files)):
+        file = newest_files[key]
+        label = display_name(key.name, names)
+        models[key] = Model(
+            id=f"m{number}",
+            label=f"{label} ({key.variant})" if key.variant else label,
+            name=key.name,
+            variant=key.variant,
+            backend=file.backend,
+            size=file.num_parameters or size_in_name(key.name),
+            family=family(key.name),
+        )
+    return models
 
 
 def _write_site(report_runs: ReportRuns, folder: Path, title: str) -> None:
@@ -200,30 +190,26 @@ def _write_site(report_runs: ReportRuns, folder: Path, title: str) -> None:
     tasks = write_data(report_runs, folder / "data")
     # Other pages link to these, so they are written first.
     custom_pages = _write_custom_pages(report_runs, folder)
-    # The pages need these links, and the standard errors that lm_eval did not write.
     report_runs = replace(report_runs, custom_pages=custom_pages)
     report_runs = with_missing_stderrs(report_runs, tasks)
+
     pages = [_overview_page(report_runs, title), *_benchmark_pages(report_runs, tasks)]
     # The scripts of both pages read the same description of models and tasks.
     script_values = {"content": page_content(report_runs, tasks)}
     # Two models can only be compared on a task that both have samples of.
     if any(len(task_data.entries) > 1 for task_data in tasks):
         write_pairs(report_runs.models, tasks, folder / "data")
-        compare_scripts = (*_DATA_SCRIPTS, "compare.js")
-        pages.append(
-            ReportPage("compare.html", "Compare", script_values, "compared.html", compare_scripts)
-        )
+        scripts = (*_DATA_SCRIPTS, "compare.js")
+        pages.append(ReportPage("compare.html", "Compare", script_values, "compared.html", scripts))
     if tasks:
-        sample_scripts = _sample_scripts(tasks)
-        pages.append(
-            ReportPage("samples.html", "Samples", script_values, "samples.html", sample_scripts)
-        )
+        scripts = _sample_scripts(tasks)
+        pages.append(ReportPage("samples.html", "Samples", script_values, "samples.html", scripts))
 
     _write_assets(tasks, folder / "assets")
     links = [Link(page.href, page.label) for page in pages]
     for page in pages:
         _write_page(page, links, folder, title)
-    # This file shows the next report that the folder is a report, which it may replace.
+    # This file marks the folder as a report, which the next report may replace.
     write_json(folder / MARK, {"made_by": f"lm-factuality {__version__}", "title": title})
 
 
@@ -295,29 +281,23 @@ def _headline_plot(report_runs: ReportRuns, tasks: Iterable[str]) -> Plot | None
     """Plot the main score of each task, with one row of dots per task and one dot per model.
 
     Args:
-        report_runs: The runs of the report. Only the first models are drawn, as many as have
-            a colour.
-        tasks: The tasks to plot.
+        report_runs: The runs of the report.
+        tasks: The tasks to plot. Only those whose score is a share have a row, since others, such
+            as perplexity, do not fit on an axis from 0 to 100%.
 
     Returns:
-        The plot. It is None if no task has a main score from 0 to 1, since others fit no common
-        axis.
+        The plot, or None if it would have no rows.
     """
     # Each model has its own colour, and there are only so many.
     labels = [model.label for model in report_runs.models[:MOST_SERIES]]
-    rows = []
     x_label = "%"
+    rows = []
     for task in tasks:
         entries = report_runs.of_task(task)
         score = entries[0].headline
-        # Perplexity and differences do not fit on an axis of shares.
         if score.value_range != SHARE:
             continue
-        dots_by_model: dict[str, Dot] = {}
-        for entry in entries:
-            dot = entry.dot(entry.headline)
-            if dot is not None and entry.model.label in labels:
-                dots_by_model[entry.model.label] = dot
+        dots_by_model = _headline_dots(entries, labels)
         if not dots_by_model:
             continue
         row_label = task
@@ -326,9 +306,20 @@ def _headline_plot(report_runs: ReportRuns, tasks: Iterable[str]) -> Plot | None
             row_label = f"{task} ↓"
             x_label = "%; ↓: lower is better"
         rows.append((row_label, dots_by_model))
-    if not rows:
-        return None
-    return dots("The score of each task", x_label, rows, labels)
+    return dots("The score of each task", x_label, rows, labels) if rows else None
+
+
+def _headline_dots(entries: Iterable[Entry], labels: Sequence[str]) -> dict[str, Dot]:
+    """Return the main score of each run as a dot, by the label of its model.
+
+    Models whose label is not in ``labels``, and models without a score, are missing.
+    """
+    dots_by_model = {}
+    for entry in entries:
+        dot = entry.dot(entry.headline)
+        if dot is not None and entry.model.label in labels:
+            dots_by_model[entry.model.label] = dot
+    return dots_by_model
 
 
 @dataclass(frozen=True)
@@ -360,25 +351,23 @@ def _compare_settings(entries: Iterable[Entry]) -> ComparedSettings:
     by_run = {}
     for entry in entries:
         by_run[entry.model.id, entry.result.task] = settings_of(entry.file, entry.result)
-    # A dictionary keeps each name once, in the order of the runs.
-    names = dict.fromkeys(name for settings in by_run.values() for name in settings)
 
     shared = {}
     differing = []
-    # The page marks a setting of a task if the runs of this task differ in it.
-    values_by_task_and_name: dict[tuple[str, str], set[str]] = defaultdict(set)
-    for name in names:
-        values: set[str] = set()
-        for (_, task), settings in by_run.items():
-            # A run that lacks a setting differs from one that has it.
-            value = settings.get(name, "")
-            values.add(value)
-            values_by_task_and_name[task, name].add(value)
-        # With one value, all runs agree.
+    # A dictionary keeps each name once, in the order of the runs.
+    for name in dict.fromkeys(name for settings in by_run.values() for name in settings):
+        # A run that lacks a setting differs from one that has it.
+        values = {settings.get(name, "") for settings in by_run.values()}
         if len(values) == 1:
             shared[name] = values.pop()
         else:
             differing.append(name)
+
+    # The page marks a setting of a task if the runs of this task differ in it.
+    values_by_task_and_name: dict[tuple[str, str], set[str]] = defaultdict(set)
+    for (_, task), settings in by_run.items():
+        for name in differing:
+            values_by_task_and_name[task, name].add(settings.get(name, ""))
     return ComparedSettings(shared, differing, by_run, values_by_task_and_name)
 
 
@@ -388,14 +377,11 @@ def _list_entries(entries: Sequence[Entry]) -> str:
 
 
 def _benchmark_pages(report_runs: ReportRuns, tasks: Sequence[TaskData]) -> list[ReportPage]:
-    """Make a page for each benchmark that has runs.
+    """Make a page for each benchmark that has runs. Benchmarks with the same page name share one.
 
     Args:
         report_runs: The runs of the report.
         tasks: The rows of each task.
-
-    Returns:
-        The pages. Benchmarks with the same page name share a page, headed by the first of them.
     """
     benchmarks_by_page: dict[str, list[Benchmark]] = defaultdict(list)
     for benchmark in all_benchmarks():
@@ -403,15 +389,13 @@ def _benchmark_pages(report_runs: ReportRuns, tasks: Sequence[TaskData]) -> list
 
     pages = []
     for name, benchmarks in benchmarks_by_page.items():
-        shown_benchmarks = [
-            benchmark for benchmark in benchmarks if report_runs.of_kind(benchmark.kind)
-        ]
-        if not shown_benchmarks:
+        with_runs = [benchmark for benchmark in benchmarks if report_runs.of_kind(benchmark.kind)]
+        if not with_runs:
             continue
         # The first benchmark gives the page its title, even without runs of its own, so that the
         # page has the same title in every report.
         main = benchmarks[0]
-        content = _benchmark_content(shown_benchmarks, report_runs, tasks)
+        content = _benchmark_content(with_runs, report_runs, tasks)
         values = {"heading": main.title, "lead": main.page.lead, **content}
         pages.append(ReportPage(f"{name}.html", main.title, values, "benchmark.html"))
     return pages
@@ -459,18 +443,21 @@ def _judges_section(report_runs: ReportRuns, benchmarks: Sequence[Benchmark]) ->
     Returns:
         One section, or none if no judge took part.
     """
-    # The labels of models by task, judge and status. Models with the same judge on the same task
-    # share a row of the table.
-    labels_by_row: dict[tuple[str, str, CertificationStatus], list[str]] = defaultdict(list)
+    # Models with the same judge on the same task share a row of the table.
+    models_by_judge: dict[tuple[str, str, CertificationStatus], list[str]] = defaultdict(list)
     for benchmark in benchmarks:
         for entry in report_runs.of_kind(benchmark.kind):
             metadata = entry.result.metadata
             # Runs without a judge have no status.
             for status in benchmark.certification_statuses(metadata):
                 judge = str(metadata["judge_config"].get("name"))
-                labels_by_row[entry.result.task, judge, status].append(entry.model.label)
-    rows = [(*row, labels) for row, labels in labels_by_row.items()]
-    return [render(f"{__package__}/judges.html", rows=rows)] if rows else []
+                models_by_judge[entry.result.task, judge, status].append(entry.model.label)
+    if not models_by_judge:
+        return []
+    rows = [
+        (task, judge, status, models) for (task, judge, status), models in models_by_judge.items()
+    ]
+    return [render(f"{__package__}/judges.html", rows=rows)]
 
 
 def _unscored_rows(tasks: Sequence[TaskData], kinds: set[str]) -> list[tuple[str, str, str, int]]:
@@ -521,9 +508,8 @@ def _write_page(page: ReportPage, links: Sequence[Link], folder: Path, title: st
         page: The page.
         links: The navigation with all pages.
         folder: The folder of the report.
-        title: The title of the report.
+        title: The title of the report. Only the first page has it in place of its own label.
     """
-    # The first page shows the title of the report in place of its label.
     values = {"title": page.label, **page.values}
     html = render(
         f"{__package__}/{page.template}",

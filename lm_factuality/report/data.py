@@ -77,7 +77,7 @@ class TaskData:
 
     @property
     def facets(self) -> list[str]:
-        """The groups by which a page can filter the rows, in alphabetical order."""
+        """The groups by which a page can filter the rows, such as domains, by name."""
         return sorted({facet for row in self.first_rows.values() for facet in row.facets})
 
 
@@ -97,25 +97,25 @@ def write_data(report_runs: ReportRuns, folder: Path) -> list[TaskData]:
     tasks = []
     for number, task in enumerate(report_runs.tasks):
         entries = [entry for entry in report_runs.of_task(task) if entry.result.samples]
-        kinds = {entry.result.kind for entry in entries}
         # Two benchmarks can have tasks of the same name, whose rows cannot be mixed. A task without
-        # samples has no kind at all.
-        if len(kinds) != 1:
+        # samples has no benchmark here.
+        if len({entry.result.kind for entry in entries}) != 1:
             continue
         benchmark = entries[0].benchmark
         display = benchmark.page.samples
-        if display is not None:
-            task_data = TaskData(f"t{number}", entries, benchmark, display)
-            _write_task(task_data, folder)
-            tasks.append(task_data)
+        if display is None:
+            continue
+        task_data = TaskData(f"t{number}", entries, benchmark, display)
+        _write_task(task_data, folder)
+        tasks.append(task_data)
     return tasks
 
 
 def _write_task(task_data: TaskData, folder: Path) -> None:
     """Read the samples of every model on a task, and write them to files for the report's pages.
 
-    What later pages need of the rows is kept in ``task_data``: texts, scores, and reasons. A row is
-    numbered in the order in which it first occurs, so all models share the numbers.
+    Texts, scores and reasons are also kept in ``task_data``, since later pages need them. Rows are
+    numbered in the order in which they first occur, so all models share the numbers.
 
     Args:
         task_data: The task, whose rows are empty and get filled in.
@@ -123,11 +123,10 @@ def _write_task(task_data: TaskData, folder: Path) -> None:
     """
     progress = tqdm(task_data.entries, f"reading {task_data.task}", unit=" models", delay=2)
     for entry in progress:
-        rows = [
-            sample_row_of(entry.result, task_data.display, sample)
-            for sample in samples_of(entry.result)
-        ]
-        for row in rows:
+        rows = []
+        for sample in samples_of(entry.result):
+            row = sample_row_of(entry.result, task_data.display, sample)
+            rows.append(row)
             task_data.first_rows.setdefault(row.key, row)
         # Later models can add rows, but do not change the numbers of earlier ones.
         row_numbers = {key: number for number, key in enumerate(task_data.first_rows)}
@@ -163,17 +162,17 @@ def _write_rows_of_model(
         folder: The folder of the files.
     """
     outcomes = []
-    details_of_chunks: dict[int, dict[int, Mapping[str, Any]]] = defaultdict(dict)
+    details_by_chunk: dict[int, dict[int, Mapping[str, Any]]] = defaultdict(dict)
     for row in rows:
         number = row_numbers[row.key]
-        # Four digits are enough to sort rows, and keep the file small. The page's script reads the
-        # four values below by their position.
+        # Four digits are enough to sort rows, and keep the file small.
         margin = None if row.margin is None else round(row.margin, 4)
+        # The page's script reads these by their position.
         outcomes.append([number, OUTCOMES.index(row.outcome), margin, list(row.facets)])
-        details_of_chunks[number // CHUNK][number] = row.detail
+        details_by_chunk[number // CHUNK][number] = row.detail
 
     _write_script(name, outcomes, folder)
-    for chunk, details in details_of_chunks.items():
+    for chunk, details in details_by_chunk.items():
         _write_script(f"{name}.{chunk}", details, folder)
 
 
@@ -212,24 +211,36 @@ def with_missing_stderrs(report_runs: ReportRuns, tasks: Sequence[TaskData]) -> 
     Returns:
         A copy of the runs. Standard errors of lm_eval stay as they are.
     """
-    scored_rows = {task_data.task: task_data.scored_rows for task_data in tasks}
+    data_by_task = {task_data.task: task_data for task_data in tasks}
     entries = []
     for entry in report_runs.entries:
         result = entry.result
         stderrs = dict(result.stderrs)
-        for name, rows_of_models in scored_rows.get(result.task, {}).items():
-            rows = rows_of_models.get(entry.model.id)
-            # Only scores of the results file need an error, and lm_eval's own errors stay.
-            if rows is None or name not in result.metrics or name in stderrs:
-                continue
-            # A plugin's rows can have scores that its benchmark does not declare.
-            score = entry.benchmark.find_score(name) or undeclared_score(name)
-            stderr = score_stderr(rows, score)
-            # A single cluster of rows has no standard error.
-            if stderr is not None:
-                stderrs[name] = stderr
+        task_data = data_by_task.get(result.task)
+        if task_data is not None:
+            stderrs |= _missing_stderrs(entry, task_data)
         entries.append(replace(entry, result=replace(result, stderrs=stderrs)))
     return replace(report_runs, entries=tuple(entries))
+
+
+def _missing_stderrs(entry: Entry, task_data: TaskData) -> dict[str, float]:
+    """Compute the standard errors that a results file lacks from the rows of the run.
+
+    Returns:
+        The standard errors by the name of the score. Rows of a single cluster have none.
+    """
+    result = entry.result
+    stderrs = {}
+    for name, rows_by_model in task_data.scored_rows.items():
+        rows = rows_by_model.get(entry.model.id)
+        if rows is None or name not in result.metrics or name in result.stderrs:
+            continue
+        # A plugin's rows can have scores that its benchmark does not declare.
+        score = entry.benchmark.find_score(name) or undeclared_score(name)
+        stderr = score_stderr(rows, score)
+        if stderr is not None:
+            stderrs[name] = stderr
+    return stderrs
 
 
 def page_content(report_runs: ReportRuns, tasks: Sequence[TaskData]) -> dict[str, Any]:
@@ -244,32 +255,26 @@ def page_content(report_runs: ReportRuns, tasks: Sequence[TaskData]) -> dict[str
         label; models without samples are missing.
     """
     ids_with_samples: set[str] = set()
-    contents = []
     for task_data in tasks:
         ids_with_samples.update(task_data.model_ids)
-        # The pages of all tasks are in one dictionary, by task and model.
-        custom_pages = {
-            model_id: href
-            for (task, model_id), href in report_runs.custom_pages.items()
-            if task == task_data.task
-        }
-        contents.append(_task_content(task_data, custom_pages))
     models = [model for model in report_runs.models if model.id in ids_with_samples]
     return {
         "least": MIN_CLUSTERS,
         "chunk": CHUNK,
         "outcomes": OUTCOMES,
         "models": [[model.id, model.label] for model in models],
-        "tasks": contents,
+        "tasks": [_task_content(task_data, report_runs.custom_pages) for task_data in tasks],
     }
 
 
-def _task_content(task_data: TaskData, custom_pages: Mapping[str, str]) -> dict[str, object]:
+def _task_content(
+    task_data: TaskData, custom_pages: Mapping[tuple[str, str], str]
+) -> dict[str, object]:
     """Describe a task for the scripts of the sample browser and the comparison page.
 
     Args:
         task_data: The rows of the task.
-        custom_pages: The benchmark's page about the samples of a model, by the model's id.
+        custom_pages: The benchmark's pages about samples, by task and model id.
 
     Returns:
         A JSON object. Its ``words`` are the labels of `OUTCOMES` in this benchmark.
@@ -278,6 +283,9 @@ def _task_content(task_data: TaskData, custom_pages: Mapping[str, str]) -> dict[
     # Pages compare models only in scores of which higher or lower is better.
     scores = comparable_scores(task_data.benchmark, list(task_data.scored_rows))
     settings = [entry.result.metadata for entry in task_data.entries]
+    pages_by_model = {
+        model_id: href for (task, model_id), href in custom_pages.items() if task == task_data.task
+    }
     return {
         "id": task_data.id,
         "task": task_data.task,
@@ -290,7 +298,7 @@ def _task_content(task_data: TaskData, custom_pages: Mapping[str, str]) -> dict[
         "words": display.outcome_labels,
         "margin": display.margin_label,
         "facet": display.facet_label,
-        "pages": custom_pages,
+        "pages": pages_by_model,
     }
 
 
@@ -341,21 +349,18 @@ def _compare_models(
         model_ids: The ids of the task's models, in the order of the report's pages.
 
     Returns:
-        The compared scores of each pair of model ids. The list is empty if the two models share
-        no score. P-values are corrected for the number of pairs.
+        The compared scores of each pair of model ids, such as ``("m0", "m1")``. The list is empty
+        if the two share no score. P-values are corrected for the number of pairs.
     """
-    # Pairs that share no score keep an empty list.
     scores_by_pair: dict[tuple[str, str], list[PairScore]] = {
         pair: [] for pair in combinations(model_ids, 2)
     }
     metrics = {entry.model.id: entry.result.metrics for entry in task_data.entries}
     for score in comparable_scores(task_data.benchmark, list(task_data.scored_rows)):
-        rows_of_models = task_data.scored_rows[score.name]
+        rows_by_model = task_data.scored_rows[score.name]
         # The order decides which model of a pair is the first.
         ordered_rows = {
-            model_id: rows_of_models[model_id]
-            for model_id in model_ids
-            if model_id in rows_of_models
+            model_id: rows_by_model[model_id] for model_id in model_ids if model_id in rows_by_model
         }
         for pair, difference in compare_all_models(ordered_rows, score, metrics).items():
             scores_by_pair[pair].append(_pair_score(score, difference))
@@ -371,17 +376,15 @@ def _pair_score(score: Score, pair: PairedDifference) -> PairScore:
         detects, the number of shared rows, and that of the documents they are from. None stands
         for an undefined number.
     """
-    low, high = (None, None) if pair.interval is None else pair.interval
-    numbers = (
+    numbers = [
         pair.score_a,
         pair.score_b,
         pair.difference,
-        low,
-        high,
+        *(pair.interval or (None, None)),
         pair.p_value,
         pair.adjusted_p_value,
         pair.detectable,
-    )
+    ]
     # Six digits are enough for scores and p-values, and keep the file small.
     rounded = [None if number is None else round(number, 6) for number in numbers]
     return [score.name, *rounded, pair.shared_rows, pair.shared_clusters]
