@@ -26,8 +26,8 @@ from lm_factuality.scores.agreement import (
     measure_of,
     pairwise_agreement,
 )
-from lm_factuality.scores.intervals import balanced_accuracy_interval, mean_interval
-from lm_factuality.scores.statistics import ratio
+from lm_factuality.scores.intervals import balanced_accuracy_interval
+from lm_factuality.scores.statistics import Outcome, clustered_interval, mean
 
 Figures = dict[str, dict[str, dict[str, Number]]]
 """Published values as printed, by table, column and row (``cell | cell``), as in
@@ -141,15 +141,16 @@ def _arrange_cells(cells: Sequence[TextCell], layout: Mapping[str, Any]) -> Comp
         layout: The table's entry in ``tables.yaml``: its title, its note, and the headings of the
             texts with which each line begins (``rows``).
     """
-    # Dictionaries keep each row and each column once.
+    # A dictionary keeps each column once, in order.
     columns = dict.fromkeys(cell.column for cell in cells)
     texts_by_row: dict[tuple[str, ...], dict[str, str]] = defaultdict(dict)
     for cell in cells:
         texts_by_row[cell.row][cell.column] = cell.text
     lines = []
-    for row, texts in texts_by_row.items():
+    for row, text_by_column in texts_by_row.items():
         # A row can lack some columns, such as published values for it.
-        lines.append([*row, *(texts.get(column, "") for column in columns)])
+        texts = [text_by_column.get(column, "") for column in columns]
+        lines.append([*row, *texts])
 
     # In a `ComparisonTable`, a heading that begins with "#" is that of a column of numbers.
     headings = [*layout["rows"], *(f"#{column}" for column in columns)]
@@ -212,16 +213,6 @@ class ItemAnswers(NamedTuple):
     """The answers, such as ``("true", "false")`` of two people."""
 
 
-class ItemValue(NamedTuple):
-    """The value of one item in a mean."""
-
-    item: SheetItem
-    """The item, with the weight and the cluster that it counts with."""
-
-    value: float
-    """The value from 0 to 1, such as True if two people agree."""
-
-
 def agreement_of(key: Key, labels: Labels, by: str = "") -> list[AgreementCell]:
     """Measure the agreement on each question, over all items and within groups of items.
 
@@ -245,10 +236,9 @@ def agreement_of(key: Key, labels: Labels, by: str = "") -> list[AgreementCell]:
     Raises:
         ConfigError: There is no such stratum or question.
     """
-    strata = {name for item in key.items for name in item.strata}
-    names = [*sorted(strata), *key.questions]
     if by:
-        check_option("--by", by, names)
+        strata = {name for item in key.items for name in item.strata}
+        check_option("--by", by, [*sorted(strata), *key.questions])
 
     items_by_question: dict[str, list[AnsweredItem]] = defaultdict(list)
     for answered in _answered_items(key, labels):
@@ -278,18 +268,17 @@ def _answered_items(key: Key, labels: Labels) -> Iterator[AnsweredItem]:
     """
     for item in key.items:
         people_answers = labels.answers.get(item.number)
-        # Nobody answered this item, or the sheet shows it for the second time. Answers to a
-        # repetition are filed under the item's first number.
+        # Nobody answered this item, or it repeats an earlier one, which has the answers to both.
         if people_answers is None:
             continue
         majority_answers = labels.majority_answers.get(item.unit_key, {})
         # The judge and people together take part in comparisons like another person.
-        all_answers = {
+        answers = {
             **people_answers,
             TOGETHER: majority_answers.get(item.item, SKIP),
             JUDGE: item.judge or SKIP,
         }
-        answers = {name: answer for name, answer in all_answers.items() if answer != SKIP}
+        answers = {name: answer for name, answer in answers.items() if answer != SKIP}
         yield AnsweredItem(
             item=item,
             answers=answers,
@@ -320,8 +309,8 @@ def _group_items(
         else:
             group = answered.item.strata.get(by) or "none"
         groups[group].append(answered)
-    names = sorted(groups, key=lambda name: (name == UNDECIDED, name))
-    return {name: groups[name] for name in names}
+    # False sorts before True.
+    return dict(sorted(groups.items(), key=lambda group: (group[0] == UNDECIDED, group[0])))
 
 
 def _majority_answer_to(question: str, item: SheetItem, labels: Labels) -> str:
@@ -370,13 +359,13 @@ def _cells_of_left_out(
     asked = [item for item in key.items if item.question == question and item.repeat_of is None]
     # If no item has a verdict, no judge was asked, and a missing verdict is no unscored item.
     was_judged = any(item.judge for item in asked)
-    left_out = _count_left_out(items, num_people, was_judged)
+    counts = _count_left_out(items, num_people, was_judged)
     # Groups are made of answered items, so only the group of all items can miss some.
     if group == ALL:
-        left_out["no answer"] = len(asked) - len(items)
+        counts["no answer"] = len(asked) - len(items)
     for reason in LEFT_OUT:
-        if left_out[reason]:
-            yield count_cell("left out", row, reason, left_out[reason])
+        if counts[reason]:
+            yield count_cell("left out", row, reason, counts[reason])
 
 
 def _cells_of_people(
@@ -392,24 +381,26 @@ def _cells_of_people(
     Returns:
         The numbers of items and people, the share of equal answers, and the two coefficients.
     """
-    # Items whose answers were all skipped have no first answers.
-    answered_items = [
-        ItemAnswers(answered.item, answered.first_answers)
-        for answered in items
-        if answered.first_answers
-    ]
-    # A single answer cannot agree with another one.
-    comparable_items = [item for item in answered_items if len(item.answers) > 1]
+    num_answered = 0
+    comparable_items = []
+    # Not everybody answers every question.
+    respondents: set[str] = set()
+    for answered in items:
+        respondents.update(person for person in people if person in answered.answers)
+        # An item whose answers were all skipped has no first answers.
+        if answered.first_answers:
+            num_answered += 1
+        # A single answer cannot agree with another one.
+        if len(answered.first_answers) > 1:
+            comparable_items.append(ItemAnswers(answered.item, answered.first_answers))
     # Fleiss' kappa needs the same number of answers to every item.
     most_answers = max((len(item.answers) for item in comparable_items), default=0)
     complete_items = [item for item in comparable_items if len(item.answers) == most_answers]
-    # Not everybody answers every question.
-    respondents = {person for answered in items for person in people if person in answered.answers}
 
     kappa = _measure_coefficient(complete_items, fleiss_kappa)
     alpha = _measure_coefficient(comparable_items, krippendorff_alpha)
     return [
-        count_cell("people", row, "items", len(answered_items)),
+        count_cell("people", row, "items", num_answered),
         count_cell("people", row, "people", len(respondents)),
         AgreementCell("people", row, AGREEMENT, _measure_agreement(comparable_items)),
         # Coefficients are printed as they are, such as 0.62, and shares in percent.
@@ -453,15 +444,13 @@ def _judging_options(kind: str, question_name: str) -> dict[str, bool]:
     benchmark = find_benchmark(kind)
     if benchmark is None or benchmark.people is None:
         return {}
-    calls_right = {}
     for question in benchmark.people.questions:
-        if question.name != question_name:
-            continue
-        for option in question.options:
+        if question.name == question_name:
             # Options that are neither good nor bad have None here.
-            if option.good is not None:
-                calls_right[option.value] = option.good
-    return calls_right
+            return {
+                option.value: option.good for option in question.options if option.good is not None
+            }
+    return {}
 
 
 def _cells_of_pair(
@@ -511,8 +500,8 @@ def _judge_accuracy(
         wrong, the judge also calls a part wrong: this share is the sensitivity. Specificity is the
         same for right, and balanced accuracy is the mean of both.
     """
-    wrong_texts: list[ItemValue] = []
-    right_texts: list[ItemValue] = []
+    wrong_texts = []
+    right_texts = []
     for item, (people_answer, judge_answer) in pairs:
         # Answers such as "irrelevant" call a text neither right nor wrong.
         if people_answer not in calls_right or judge_answer not in calls_right:
@@ -520,7 +509,7 @@ def _judge_accuracy(
         people_say_right = calls_right[people_answer]
         judge_agrees = calls_right[judge_answer] == people_say_right
         texts = right_texts if people_say_right else wrong_texts
-        texts.append(ItemValue(item, judge_agrees))
+        texts.append(_outcome_of(item, judge_agrees))
     if not wrong_texts and not right_texts:
         return {}
     return {
@@ -531,24 +520,24 @@ def _judge_accuracy(
 
 
 def _measure_balanced_accuracy(
-    wrong_texts: Sequence[ItemValue], right_texts: Sequence[ItemValue]
+    wrong_texts: Sequence[Outcome], right_texts: Sequence[Outcome]
 ) -> Measure:
     """Measure the mean of sensitivity and specificity, with its 95% interval by clusters.
 
     Args:
-        wrong_texts: Whether the judge agrees, for each text that people call wrong.
-        right_texts: Whether the judge agrees, for each text that people call right.
+        wrong_texts: 1 if the judge agrees and 0 if not, for each text that people call wrong.
+        right_texts: The same for each text that people call right.
     """
     # The weights of each cluster's texts, in the order of true and false positives, and false and
     # true negatives. A positive is a text that the judge calls wrong.
     counts_by_cluster: dict[str, list[float]] = defaultdict(lambda: [0.0] * 4)
-    for item, judge_agrees in wrong_texts:
-        counts_by_cluster[item.cluster][0 if judge_agrees else 2] += item.weight
-    for item, judge_agrees in right_texts:
-        counts_by_cluster[item.cluster][3 if judge_agrees else 1] += item.weight
+    for judge_agrees in wrong_texts:
+        counts_by_cluster[judge_agrees.cluster][0 if judge_agrees else 2] += judge_agrees.weight
+    for judge_agrees in right_texts:
+        counts_by_cluster[judge_agrees.cluster][3 if judge_agrees else 1] += judge_agrees.weight
 
     interval = balanced_accuracy_interval(list(counts_by_cluster.values()))
-    balanced_accuracy = (_weighted_mean(wrong_texts) + _weighted_mean(right_texts)) / 2
+    balanced_accuracy = (mean(wrong_texts) + mean(right_texts)) / 2
     return measure_of(balanced_accuracy, interval, len(wrong_texts) + len(right_texts))
 
 
@@ -569,9 +558,11 @@ def _shares_of_answers(
     # the order of the sheet.
     options = dict.fromkeys(option for answered in decided for option in answered.item.options)
     for option in options:
-        share = _measure_mean(
-            [ItemValue(answered.item, answered.answers[TOGETHER] == option) for answered in decided]
-        )
+        outcomes = []
+        for answered in decided:
+            is_majority = answered.answers[TOGETHER] == option
+            outcomes.append(_outcome_of(answered.item, is_majority))
+        share = _measure_mean(outcomes)
         # Answers that are the majority of no item get no cell, since there can be many.
         if share.value:
             yield AgreementCell("answers", (*row, option), "share, %", share)
@@ -607,27 +598,19 @@ def _count_left_out(
 
 def _measure_agreement(items: Sequence[ItemAnswers]) -> Measure:
     """Measure the share of pairs of equal answers, as the weighted mean over the items."""
-    return _measure_mean([ItemValue(item, pairwise_agreement(answers)) for item, answers in items])
-
-
-def _measure_mean(values: Sequence[ItemValue]) -> Measure:
-    """Measure the weighted mean of the items' values, with its 95% interval by clusters.
-
-    It is not defined without items.
-    """
-    interval = mean_interval(
-        [value.value for value in values],
-        # Items of one document are not independent.
-        clusters=[value.item.cluster for value in values],
-        weights=[value.item.weight for value in values],
+    return _measure_mean(
+        [_outcome_of(item, pairwise_agreement(answers)) for item, answers in items]
     )
-    return measure_of(_weighted_mean(values), interval, len(values))
 
 
-def _weighted_mean(values: Sequence[ItemValue]) -> float:
-    """Return the weighted mean of the items' values, NaN without items."""
-    total = sum(value.item.weight * value.value for value in values)
-    return ratio(total, sum(value.item.weight for value in values))
+def _measure_mean(outcomes: Sequence[Outcome]) -> Measure:
+    """Measure the weighted mean of items, with its 95% interval by clusters."""
+    return measure_of(mean(outcomes), clustered_interval(outcomes), len(outcomes))
+
+
+def _outcome_of(item: SheetItem, value: float) -> Outcome:
+    """Return a value from 0 to 1 with the cluster and the weight with which its item counts."""
+    return Outcome(value, item.cluster, item.weight)
 
 
 def _measure_coefficient(

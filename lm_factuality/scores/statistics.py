@@ -33,10 +33,10 @@ class Outcome(float):
     cluster: str
     """The document, or any other source, that the row shares with the rows of its cluster."""
 
-    weight: int
+    weight: float
     """The number of decisions that the value is the mean of, such as the facts of a response."""
 
-    def __new__(cls, value: float, cluster: str, weight: int = 1) -> Outcome:
+    def __new__(cls, value: float, cluster: str, weight: float = 1) -> Outcome:
         """Create the outcome of a row.
 
         Args:
@@ -50,7 +50,7 @@ class Outcome(float):
         outcome.weight = weight
         return outcome
 
-    def __reduce__(self) -> tuple[type[Outcome], tuple[float, str, int]]:
+    def __reduce__(self) -> tuple[type[Outcome], tuple[float, str, float]]:
         """Return how pickle creates the outcome again, for runs in several processes."""
         return Outcome, (float(self), self.cluster, self.weight)
 
@@ -84,7 +84,7 @@ def clustered_stderr(outcomes: Sequence[Outcome | None]) -> float:
         The standard error, or NaN for fewer than two clusters.
     """
     centre = mean(outcomes)
-    total_weight = 0
+    total_weight = 0.0
     # The sum of w * (x - m) of each cluster. An outcome is the value x itself, a kind of float.
     residuals: dict[str, float] = defaultdict(float)
     for outcome in outcomes:
@@ -197,10 +197,16 @@ class Aggregation:
         return not_defined_if_nan(self.value(items))
 
 
-def _interval_of_mean(
-    outcomes: Sequence[Outcome | None], low: float, high: float
+def clustered_interval(
+    outcomes: Sequence[Outcome | None], low: float = 0.0, high: float = 1.0
 ) -> Interval | None:
-    """Compute the 95% interval of `mean`."""
+    """Compute the 95% interval of `mean` for rows that come in clusters.
+
+    Args:
+        outcomes: The values of the rows. Unscored rows are None and are left out.
+        low: The lowest value that a row can have, or -inf.
+        high: The highest value that a row can have, or inf.
+    """
     scored = [outcome for outcome in outcomes if outcome is not None]
     clusters = [outcome.cluster for outcome in scored]
     weights = [outcome.weight for outcome in scored]
@@ -212,7 +218,7 @@ def _count_clusters(outcomes: Sequence[Outcome | None]) -> int:
     return len({outcome.cluster for outcome in outcomes if outcome is not None})
 
 
-MEAN = Aggregation(mean, clustered_stderr, _interval_of_mean, clusters=_count_clusters)
+MEAN = Aggregation(mean, clustered_stderr, clustered_interval, clusters=_count_clusters)
 TOTAL = Aggregation(lambda rows: float(sum(value for value in rows if value is not None)))
 
 
