@@ -14,7 +14,7 @@ import numpy as np
 
 from lm_factuality import __version__
 from lm_factuality.benchmarks import find_benchmark
-from lm_factuality.benchmarks.declaration import SampleDisplay, Score, ScoreRange
+from lm_factuality.benchmarks.declaration import SampleDisplay, Score
 from lm_factuality.benchmarks.pairs import sample_row_of, score_of_sums
 from lm_factuality.benchmarks.rows import Counts
 from lm_factuality.ground.errors import DataError, listed
@@ -93,42 +93,26 @@ def correct_scores(result: TaskResult, key_file: Path, label_files: Sequence[Pat
     """
     key = read_key(key_file)
     run = label_samples(result, key, read_labels(label_files, key))
+    files = ", ".join(map(str, label_files))
     if not any(sample.is_asked and sample.people for sample in run.samples):
         reasons = [f"{count} {reason}" for reason, count in run.left_out.items()]
         raise NotCorrectedError(
-            f"{', '.join(map(str, label_files))}: decide no sample of {result.task}:"
+            f"{files}: decide no sample of {result.task}:"
             f" {'; '.join(reasons) or 'none of its samples was drawn'}"
         )
 
-    benchmark = find_benchmark(result.kind)
-    # label_samples() has refused tasks without questions for people.
-    assert benchmark is not None
-    assert benchmark.people is not None
-    # A score may be defined only by people's answers, or only by the judge's verdicts.
-    names: set[str] = set()
-    for sample in run.samples:
-        names.update(sample.judged, sample.people or ())
-
     scores: dict[str, Corrected] = {}
     problems: dict[str, str] = {}
-    # The results file of the run must have the score that is corrected.
-    for name in sorted(names & result.metrics.keys()):
-        # Some scores, such as the length of a response, do not depend on the judge.
-        if name in benchmark.people.unaffected_scores:
-            continue
-        score = benchmark.find_score(name)
-        # The interval of a corrected score needs the range of the score.
-        if score is None or score.value_range is None:
-            continue
+    for name, score in _correctable_scores(result, run.samples).items():
         try:
-            scores[name] = _correct_score(score, score.value_range, name, run)
+            scores[name] = _correct_score(score, name, run)
         except NotCorrectedError as error:
             # One score can have too few labels where others have enough.
             problems[name] = str(error)
     if not scores:
         reasons = [f"{name}: {reason}" for name, reason in problems.items()]
         raise NotCorrectedError(
-            f"{', '.join(map(str, label_files))}: no score of {result.task} can be corrected:"
+            f"{files}: no score of {result.task} can be corrected:"
             f" {'; '.join(reasons) or 'none of its scores depends on what people were asked'}"
         )
     # label_samples() has refused a task without samples, so the empty path is never read.
@@ -144,16 +128,41 @@ def correct_scores(result: TaskResult, key_file: Path, label_files: Sequence[Pat
     )
 
 
+def _correctable_scores(result: TaskResult, samples: Sequence[LabelledSample]) -> dict[str, Score]:
+    """Find the scores in a results file that depend on what people were asked, sorted by name.
+
+    A score must have a range, which limits the interval of its correction.
+    """
+    benchmark = find_benchmark(result.kind)
+    # label_samples() has refused tasks without questions for people.
+    assert benchmark is not None
+    assert benchmark.people is not None
+    # A score may be defined only by people's answers, or only by the judge's verdicts.
+    names: set[str] = set()
+    for sample in samples:
+        names.update(sample.judged, sample.people or ())
+    # Some scores, such as the length of a response, do not depend on the judge.
+    names.difference_update(benchmark.people.unaffected_scores)
+
+    scores = {}
+    for name in sorted(names.intersection(result.metrics)):
+        score = benchmark.find_score(name)
+        if score is not None and score.value_range is not None:
+            scores[name] = score
+    return scores
+
+
 def label_samples(result: TaskResult, key: Key, labels: Labels) -> LabelledRun:
     """Score each sample of a task twice: by the judge's verdicts, and by people's answers.
-
-    People's answers to a drawn sample take the place of the judge's verdicts. A sample about which
-    there is nothing to ask has the same scores twice. Any other sample has none by people.
 
     Args:
         result: The task of the run.
         key: The key of a sheet that was drawn from the task's samples.
         labels: People's answers to the sheet.
+
+    Returns:
+        The samples. If there is nothing to ask about a sample, its scores by people are those of
+        the judge. A sample that was not drawn, or not answered, has none by people.
 
     Raises:
         DataError: The sheet was not drawn from these samples, or people can be asked about none.
@@ -169,23 +178,22 @@ def label_samples(result: TaskResult, key: Key, labels: Labels) -> LabelledRun:
     units = units_of_run(result, key.sources[source].model)
     for unit, sample in zip(units, read_samples(path), strict=True):
         is_asked = bool(unit.items)
-        # The sample as people would have judged it, if that is known.
-        relabelled_sample: Mapping[str, Any] | None = None
+        judge_counts = _score_counts(result, display, sample)
+        people_counts = None
         if not is_asked:
             # No question is about this sample, so people would score it as the judge does.
-            relabelled_sample = sample
-            outcome = sample_row_of(result, display, sample).outcome
-            # True counts as 1, and False as 0.
-            left_out[_UNSCORED] += int(outcome == "unscored")
+            people_counts = judge_counts
+            if sample_row_of(result, display, sample).outcome == "unscored":
+                left_out[_UNSCORED] += 1
         elif unit.key in weights_of_drawn:
-            # People may have answered only some of the drawn questions. Then this is None.
             answers = labels.majority_answers.get((source, unit.key), {})
+            # None means that people answered only some of the questions about this sample.
             relabelled_sample = people.relabel(result, sample, answers)
-            left_out[_UNDECIDED] += int(relabelled_sample is None)
+            if relabelled_sample is None:
+                left_out[_UNDECIDED] += 1
+            else:
+                people_counts = _score_counts(result, display, relabelled_sample)
 
-        people_counts = None
-        if relabelled_sample is not None:
-            people_counts = _score_counts(result, display, relabelled_sample)
         labelled_sample = LabelledSample(
             cluster=unit.cluster,
             # Samples without questions are never drawn, so their group has a name of its own, as
@@ -193,12 +201,11 @@ def label_samples(result: TaskResult, key: Key, labels: Labels) -> LabelledRun:
             stratum=f"{is_asked} {unit.stratum(key.stratify)}",
             weight=weights_of_drawn.get(unit.key, 1.0),
             is_asked=is_asked,
-            judged=_score_counts(result, display, sample),
+            judged=judge_counts,
             people=people_counts,
         )
         samples.append(labelled_sample)
-    # A plus before a Counter drops the reasons that no sample has, whose count is 0.
-    return LabelledRun(samples, dict(+left_out))
+    return LabelledRun(samples, dict(left_out))
 
 
 def _find_source(task: str, samples: Path, key: Key) -> int:
@@ -244,15 +251,14 @@ def _score_counts(
     return {**row.score_counts, **display.pooled_counts(sample)}
 
 
-def _correct_score(score: Score, value_range: ScoreRange, name: str, run: LabelledRun) -> Corrected:
+def _correct_score(score: Score, name: str, run: LabelledRun) -> Corrected:
     """Correct one score of a run for the errors of its judge, with a 95% interval.
 
     Prediction-powered inference combines the judge's verdicts on all samples with people's answers
     on some of them.
 
     Args:
-        score: The score.
-        value_range: The range of the score. A score without a range is never corrected.
+        score: The score, which has a range.
         name: The name in results files. A declaration such as ``error_*`` has several of them.
         run: The samples, by the judge and by people.
 
@@ -268,11 +274,13 @@ def _correct_score(score: Score, value_range: ScoreRange, name: str, run: Labell
             " least"
         )
 
+    assert score.value_range is not None
     units = _to_units(run.samples, name)
-    num_counts = units.judge_counts.shape[1]
-    # A score is a function of sums over samples, such as a ratio of two sums.
-    compute_score = score_of_sums(score, num_counts)
-    estimate = correct_by_labels(units, compute_score, value_range.low, value_range.high)
+    # The score is a function of sums over samples, such as a ratio of two sums.
+    compute_score = score_of_sums(score, units.judge_counts.shape[1])
+    estimate = correct_by_labels(
+        units, compute_score, score.value_range.low, score.value_range.high
+    )
     if estimate is None:
         raise NotCorrectedError("not defined on these labels, or all of them are of one cluster")
     return Corrected(
@@ -291,19 +299,14 @@ def _correct_score(score: Score, value_range: ScoreRange, name: str, run: Labell
 def _is_labelled(sample: LabelledSample, score_name: str) -> bool:
     """Return whether people answered all questions about a sample that has a part in a score.
 
-    A sample has no part in a score to which it adds nothing but zeros. An answer without claims
-    adds (0, 0) to the share of true claims, for example.
-
-    Args:
-        sample: The sample, by the judge and by people.
-        score_name: The name of the score.
+    A sample that adds only zeros to a score has no part in it. An answer without claims, for
+    example, adds (0, 0) to the share of true claims.
     """
     if not sample.is_asked or sample.people is None:
         return False
-    judge_counts = sample.judged.get(score_name, ())
-    people_counts = sample.people.get(score_name, ())
     # One count other than 0 is enough, whether it follows from the judge or from people.
-    return any(judge_counts) or any(people_counts)
+    counts = (*sample.judged.get(score_name, ()), *sample.people.get(score_name, ()))
+    return any(counts)
 
 
 def _to_units(samples: Sequence[LabelledSample], score_name: str) -> Units:
@@ -322,14 +325,12 @@ def _to_units(samples: Sequence[LabelledSample], score_name: str) -> Units:
     # A sample without a part in the score has no counts, and adds zeros to the sums.
     num_counts = max(map(len, judge_counts + people_counts))
     zeros = (0.0,) * num_counts
-    clusters = [sample.cluster for sample in samples]
-    strata = [sample.stratum for sample in samples]
     return Units(
         judge_counts=np.array([counts or zeros for counts in judge_counts]),
         people_counts=np.array([counts or zeros for counts in people_counts]),
         is_labelled=np.array([sample.people is not None for sample in samples]),
         # The inverse of np.unique numbers the names from 0.
-        clusters=np.unique(clusters, return_inverse=True)[1],
-        strata=np.unique(strata, return_inverse=True)[1],
+        clusters=np.unique([sample.cluster for sample in samples], return_inverse=True)[1],
+        strata=np.unique([sample.stratum for sample in samples], return_inverse=True)[1],
         weights=np.array([sample.weight for sample in samples]),
     )
