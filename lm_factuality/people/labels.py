@@ -228,89 +228,21 @@ def read_labels(paths: Sequence[Path], key: Key) -> Labels:
         DataError: A file cannot be read, or has lines that are no labels of this sheet. The error
             lists these lines of all files.
     """
-    answers_by_label = _read_answers(paths, key)
+    labels = _read_lines(paths, key)
     # A sheet may show an item twice, so that people can be compared with themselves. Both answers
     # are filed under the first number: {7: {"Ann": "true", "Ann again": "false"}}.
     answers: dict[int, dict[str, str]] = defaultdict(dict)
     # Sorting by number puts the first answer before the second.
-    for (number, person), answer in sorted(answers_by_label.items()):
-        item = key.items[number - 1]
+    for label in sorted(labels, key=lambda label: (label.number, label.person)):
         # Most items repeat no other one, so their own number is the first.
-        first_number = item.repeat_of or number
+        first_number = key.items[label.number - 1].repeat_of or label.number
         answers_to_item = answers[first_number]
-        is_second_answer = person in answers_to_item
-        name = f"{person} again" if is_second_answer else person
-        answers_to_item[name] = answer
+        is_second_answer = label.person in answers_to_item
+        name = f"{label.person} again" if is_second_answer else label.person
+        answers_to_item[name] = label.answer
 
-    people = tuple(sorted({person for _, person in answers_by_label}))
+    people = tuple(sorted({label.person for label in labels}))
     return Labels(people, answers, _find_majority_answers(key, people, answers))
-
-
-def _read_answers(paths: Sequence[Path], key: Key) -> dict[tuple[int, str], str]:
-    """Read the answers in the label files of a sheet.
-
-    Args:
-        paths: The CSV files.
-        key: The key of the sheet, i.e. of a numbered list of questions.
-
-    Returns:
-        The answers by the number of the question on the sheet and the name of the person.
-
-    Raises:
-        DataError: A file cannot be read, or has wrong lines, which the error lists.
-    """
-    answers: dict[tuple[int, str], str] = {}
-    locations: dict[tuple[int, str], str] = {}
-    problems: list[str] = []
-    for path in paths:
-        # A file can be the export of the page, or the CSV file of the sheet with answers.
-        table = read_table(path)
-        problems += table.problems
-        for record in table.records:
-            try:
-                label = to_model(LabelLine, _complete_line(record.values, path, key))
-                answer = _checked_answer(label, key)
-            except ValueError as error:
-                problems.append(f"{record.location}: {error}")
-                continue
-            label_id = (label.number, label.person)
-            if label_id in locations:
-                problems.append(
-                    f"{record.location}: {label.person!r} answers number {label.number} again, as"
-                    f" in {locations[label_id]}"
-                )
-                continue
-            # If another line answers this number for this person, its error names this location.
-            locations[label_id] = record.location
-            answers[label_id] = answer
-    refuse(problems, "problems", "correct them and read the files again; no label is used")
-    return answers
-
-
-def _complete_line(values: Mapping[str, Any], path: Path, key: Key) -> Mapping[str, Any]:
-    """Return a line that answers an item by its id with the columns of other label files.
-
-    Example:
-        ``{"id": "0a1b2c3d4e5f-7", "verdict": "yes"}`` in ``ann.jsonl`` becomes ``{"sheet":
-        "0a1b2c3d4e5f", "number": "7", "question": "fluent", "answer": "yes", "person": "ann"}``.
-
-    Args:
-        values: The cells of a line. Those without an id are returned as they are.
-        path: The file.
-        key: The key of the sheet, which tells the question.
-    """
-    if "id" not in values:
-        return values
-    sheet, _, number = str(values["id"]).rpartition("-")
-    item = next((item for item in key.items if str(item.number) == number), None)
-    return {
-        "sheet": sheet,
-        "number": number,
-        # A number that is not on the sheet is refused later.
-        "question": item.question if item else "",
-        "answer": values.get("verdict"),
-        "person": values.get("person", path.stem),
-    }
 
 
 class LabelLine(BaseModel, str_strip_whitespace=True):
@@ -330,6 +262,73 @@ class LabelLine(BaseModel, str_strip_whitespace=True):
 
     person: Annotated[str, Field(min_length=1, description="the name of who answered")]
     """The name of the annotator."""
+
+
+def _read_lines(paths: Sequence[Path], key: Key) -> list[LabelLine]:
+    """Read the lines of all label files of a sheet.
+
+    Args:
+        paths: The label files.
+        key: The key of the sheet, i.e. of a numbered list of questions.
+
+    Returns:
+        One line for each person and number on the sheet. Its answer is spelled as in the key.
+
+    Raises:
+        DataError: A file cannot be read, or has wrong lines, which the error lists.
+    """
+    labels = []
+    # The line that answers a number for a person, so that a second one can be refused.
+    locations: dict[tuple[int, str], str] = {}
+    problems: list[str] = []
+    for path in paths:
+        # A file can be the export of the page, or the CSV file of the sheet with answers.
+        table = read_table(path)
+        problems += table.problems
+        for record in table.records:
+            try:
+                label = to_model(LabelLine, _complete_line(record.values, path, key))
+                label.answer = _checked_answer(label, key)
+            except ValueError as error:
+                problems.append(f"{record.location}: {error}")
+                continue
+            label_id = (label.number, label.person)
+            if label_id in locations:
+                problems.append(
+                    f"{record.location}: {label.person!r} answers number {label.number} again, as"
+                    f" in {locations[label_id]}"
+                )
+                continue
+            locations[label_id] = record.location
+            labels.append(label)
+    refuse(problems, "problems", "correct them and read the files again; no label is used")
+    return labels
+
+
+def _complete_line(values: Mapping[str, Any], path: Path, key: Key) -> Mapping[str, Any]:
+    """Return a line that answers an item by its id with the columns of other label files.
+
+    Example:
+        ``{"id": "0a1b2c3d4e5f-7", "verdict": "yes"}`` in ``ann.jsonl`` becomes ``{"sheet":
+        "0a1b2c3d4e5f", "number": "7", "question": "fluent", "answer": "yes", "person": "ann"}``.
+
+    Args:
+        values: The cells of a line. Those without an id are returned as they are.
+        path: The file.
+        key: The key of the sheet, which tells the question.
+    """
+    if "id" not in values:
+        return values
+    sheet, _, number = str(values["id"]).rpartition("-")
+    questions = {str(item.number): item.question for item in key.items}
+    return {
+        "sheet": sheet,
+        "number": number,
+        # A number that is not on the sheet is refused later.
+        "question": questions.get(number, ""),
+        "answer": values.get("verdict"),
+        "person": values.get("person", path.stem),
+    }
 
 
 def _checked_answer(label: LabelLine, key: Key) -> str:
@@ -385,10 +384,10 @@ def _find_majority_answers(
     """
     majority_answers: dict[tuple[int, str], dict[str, str]] = defaultdict(dict)
     for number, answers_to_item in answers.items():
-        # The second answer to a repeated item is under "NAME again", which is not among `people`,
-        # so it is no vote.
-        first_answers = [answers_to_item[person] for person in people if person in answers_to_item]
-        winners = multimode(answer for answer in first_answers if answer != SKIP)
+        # The second answer to a repeated item is under "NAME again", which is not among `people`.
+        votes = [answers_to_item[person] for person in people if person in answers_to_item]
+        winners = multimode(vote for vote in votes if vote != SKIP)
+        # Several answers with as many votes are a tie.
         if len(winners) == 1:
             # Numbers count from 1.
             item = key.items[number - 1]

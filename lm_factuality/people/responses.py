@@ -14,6 +14,7 @@ from lm_factuality.benchmarks.declaration import Score
 from lm_factuality.benchmarks.rows import Counts
 from lm_factuality.ground.errors import DataError
 from lm_factuality.ground.files import sha256_of
+from lm_factuality.harness.outputs import TaskResult
 from lm_factuality.people.agreement import AgreementCell, count_cell
 from lm_factuality.people.correct import label_samples
 from lm_factuality.people.labels import Key, Labels
@@ -62,8 +63,8 @@ def read_responses(paths: Sequence[Path], key: Key, labels: Labels) -> list[Resp
     Raises:
         DataError: ``paths`` lack samples that the sheet was drawn from.
     """
-    # The models whose runs are still to be found. A run belongs to the sheet if it has the samples
-    # that the sheet was drawn from, which their SHA-256 tells.
+    # A run belongs to the sheet if it has the samples that the sheet was drawn from, which their
+    # SHA-256 tells. These are the models whose runs are still to be found.
     missing_models = {(source.task, source.samples_sha256): source.model for source in key.sources}
     responses = []
     for file in read_results_files(paths):
@@ -71,15 +72,8 @@ def read_responses(paths: Sequence[Path], key: Key, labels: Labels) -> list[Resp
             sha256 = sha256_of(task.samples) if task.samples else ""
             # A run that was found is no longer missing, so it is read once.
             model = missing_models.pop((task.task, sha256), None)
-            if model is None:
-                continue
-            for sample in label_samples(task, key, labels).samples:
-                if not sample.is_asked or sample.people is None:
-                    continue
-                # Single responses have scores of their own only if these are ratios.
-                people_scores = _divide_counts(sample.people)
-                judge_scores = _divide_counts(sample.judged)
-                responses.append(Response(model, people_scores, judge_scores))
+            if model is not None:
+                responses += _responses_of_run(task, model, key, labels)
 
     if missing_models:
         missing = [
@@ -92,25 +86,30 @@ def read_responses(paths: Sequence[Path], key: Key, labels: Labels) -> list[Resp
     return responses
 
 
+def _responses_of_run(task: TaskResult, model: str, key: Key, labels: Labels) -> Iterator[Response]:
+    """Yield the responses of a run about which people answered all questions."""
+    for sample in label_samples(task, key, labels).samples:
+        if sample.is_asked and sample.people is not None:
+            # Single responses have scores of their own only if these are ratios.
+            yield Response(model, _divide_counts(sample.people), _divide_counts(sample.judged))
+
+
 def _divide_counts(score_counts: Mapping[str, Counts]) -> dict[str, float]:
     """Compute the scores of a response that are a ratio of two counts.
+
+    Example:
+        ``{"factscore": (3, 4)}`` gives ``{"factscore": 0.75}``.
 
     Args:
         score_counts: The counts that each score is computed from, by the name of the score.
 
     Returns:
         The ratios by name. Scores of more than two counts, or with a denominator of 0, are missing.
-
-    Example:
-        ``{"factscore": (3, 4)}`` gives ``{"factscore": 0.75}``.
     """
     ratios = {}
     for name, counts in score_counts.items():
-        if len(counts) != 2:
-            continue
-        numerator, denominator = counts
-        if denominator:
-            ratios[name] = numerator / denominator
+        if len(counts) == 2 and counts[1]:
+            ratios[name] = counts[0] / counts[1]
     return ratios
 
 
@@ -130,13 +129,13 @@ def compare_responses(
     responses_by_model: dict[str, list[Response]] = defaultdict(list)
     for response in responses:
         responses_by_model[response.model].append(response)
-
     for model, model_responses in responses_by_model.items():
         for rater in ("people", "judge"):
             yield count_cell("means", (model, rater), "responses", len(model_responses))
 
+    groups = {**responses_by_model, OVERALL: list(responses)}
     for score in scores:
-        for model, model_responses in [*responses_by_model.items(), (OVERALL, list(responses))]:
+        for model, model_responses in groups.items():
             pairs = _score_pairs(model_responses, score)
             if not pairs:
                 continue
@@ -168,9 +167,11 @@ def _mean_cells(model: str, pairs: Sequence[ScorePair], score: Score) -> Iterato
         pairs: The score of each response.
         score: The declaration of the score, with the factor and the decimals to print it with.
     """
-    people_mean = sum(pair.people for pair in pairs) / len(pairs)
-    judge_mean = sum(pair.judge for pair in pairs) / len(pairs)
-    for rater, mean in (("people", people_mean), ("judge", judge_mean)):
+    means = {
+        "people": sum(pair.people for pair in pairs) / len(pairs),
+        "judge": sum(pair.judge for pair in pairs) / len(pairs),
+    }
+    for rater, mean in means.items():
         yield AgreementCell(
             table="means",
             row=(model, rater),
