@@ -81,9 +81,9 @@ def read_adjudication(
     sheet = _cases_sheet(disagreements, setting, data)
     labels = read_labels(paths, sheet.key)
     rulings: dict[str, Ruling] = {}
-    for answers in labels.majority_answers.values():
-        # The answers of a document by case. Those to the only question of the sheet are rulings.
-        rulings.update(cast(Mapping[str, Ruling], answers))
+    for answers_about_document in labels.majority_answers.values():
+        # The sheet has one question, and its only answers are the rulings.
+        rulings.update(cast(Mapping[str, Ruling], answers_about_document))
     return Adjudication(labels.people, rulings)
 
 
@@ -102,19 +102,14 @@ def _cases_sheet(
     items_by_document: dict[str, list[Item]] = defaultdict(list)
     for case in disagreements:
         judge_text = f"{case.verdict}\n{case.reason}".strip()
-        items_by_document[case.cluster].append(
-            Item(
-                id=case.id,
-                question=_QUESTION.name,
-                text=case.text,
-                context=(("The judge", judge_text), ("The label", case.label), *case.evidence),
-            )
-        )
+        context = (("The judge", judge_text), ("The label", case.label), *case.evidence)
+        item = Item(case.id, _QUESTION.name, case.text, context)
+        items_by_document[case.cluster].append(item)
 
-    # Sheets draw units, which are groups of items. This one draws them all.
-    units = tuple(
-        Unit(key=document, cluster=document, items=tuple(items))
-        for document, items in items_by_document.items()
-    )
+    units = []
+    for document, items in items_by_document.items():
+        units.append(Unit(key=document, cluster=document, items=tuple(items)))
     source = SheetSource(file=str(data["file"]), sha256=str(data["git_blob"]))
-    return make_sheet(Pool(setting, (_QUESTION,), (source,), units), len(units))
+    pool = Pool(setting, (_QUESTION,), (source,), tuple(units))
+    # Sheets draw units, which are groups of items. This one draws them all.
+    return make_sheet(pool, rows=len(units))

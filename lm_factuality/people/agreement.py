@@ -500,8 +500,8 @@ def _judge_accuracy(
         wrong, the judge also calls a part wrong: this share is the sensitivity. Specificity is the
         same for right, and balanced accuracy is the mean of both.
     """
-    wrong_texts = []
-    right_texts = []
+    wrong_texts: list[Outcome] = []
+    right_texts: list[Outcome] = []
     for item, (people_answer, judge_answer) in pairs:
         # Answers such as "irrelevant" call a text neither right nor wrong.
         if people_answer not in calls_right or judge_answer not in calls_right:

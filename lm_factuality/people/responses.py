@@ -66,7 +66,7 @@ def read_responses(paths: Sequence[Path], key: Key, labels: Labels) -> list[Resp
     # A run belongs to the sheet if it has the samples that the sheet was drawn from, which their
     # SHA-256 tells. These are the models whose runs are still to be found.
     missing_models = {(source.task, source.samples_sha256): source.model for source in key.sources}
-    responses = []
+    responses: list[Response] = []
     for file in read_results_files(paths):
         for task in file.tasks:
             sha256 = sha256_of(task.samples) if task.samples else ""

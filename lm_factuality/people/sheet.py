@@ -110,12 +110,9 @@ def read_pool(
     are_runs = any(
         path.name.startswith("results_") or any(path.rglob("results_*.json")) for path in paths
     )
-    if are_runs:
-        pool = _pool_of_runs(read_results_files(paths), task)
-    elif task:
+    if task and not are_runs:
         raise ConfigError(f"--task {task}: data files have no task; leave it out")
-    else:
-        pool = _pool_of_data(paths)
+    pool = _pool_of_runs(read_results_files(paths), task) if are_runs else _pool_of_data(paths)
 
     # The options are checked here, since only the files tell which questions there are.
     question_names = [question.name for question in pool.questions]
@@ -145,17 +142,17 @@ def _pool_of_runs(files: Iterable[ResultsFile], task: str | None) -> Pool:
             "--task: found no samples that people can be asked about, expected those of a judged"
             " task, of a run with --log_samples"
         )
-    # Without --task, the only task is meant. If there are several, the empty name is none of them,
-    # so the error lists the tasks to choose from.
-    name = task or ""
     if not task and len(runs_by_task) == 1:
-        (name,) = runs_by_task
+        task = next(iter(runs_by_task))
+    # Without --task, the error lists the tasks to choose from.
+    name = task or ""
     check_option("--task", name, sorted(runs_by_task))
 
+    runs = list(runs_by_task[name].values())
     sources = []
     units: list[Unit] = []
-    for number, run in enumerate(runs_by_task[name].values()):
-        samples, people, _ = require_asked_samples(run.task)
+    for number, run in enumerate(runs):
+        samples = require_asked_samples(run.task).path
         source = SheetSource(
             file=str(run.file.path),
             sha256=sha256_of(run.file.path),
@@ -166,8 +163,9 @@ def _pool_of_runs(files: Iterable[ResultsFile], task: str | None) -> Pool:
         )
         sources.append(source)
         units += [replace(unit, source=number) for unit in units_of_run(run.task, run.file.label)]
-    # All runs of a task have the same benchmark and the same questions, so the last one tells them.
-    return Pool(run.task.kind, people.questions, tuple(sources), tuple(units))
+    # All runs of a task are of the same benchmark, which asks the same questions.
+    questions = require_asked_samples(runs[0].task).people.questions
+    return Pool(runs[0].task.kind, questions, tuple(sources), tuple(units))
 
 
 def _latest_runs_by_task(files: Iterable[ResultsFile]) -> dict[str, dict[str, Run]]:
@@ -194,24 +192,19 @@ def _pool_of_data(paths: Iterable[Path]) -> Pool:
     Args:
         paths: The data files. A folder stands for its first CSV file.
     """
-    units: list[Unit] = []
-    sources = []
-    # One of this package's benchmarks has `read_units`, so this finds it always.
-    benchmark = next(
-        benchmark
-        for benchmark in all_benchmarks()
-        if benchmark.people and benchmark.people.read_units
-    )
-    people = benchmark.people
-    # The type checker cannot see that the condition above holds for this benchmark.
-    assert people is not None
-    assert people.read_units is not None
-    for number, path in enumerate(paths):
-        # Of several CSV files in a folder, the first by name counts.
-        table = min(path.glob("*.csv"), default=path) if path.is_dir() else path
-        units += [replace(unit, source=number) for unit in people.read_units(table)]
-        sources.append(SheetSource(str(table), sha256_of(table)))
-    return Pool(benchmark.kind, people.questions, tuple(sources), tuple(units))
+    for benchmark in all_benchmarks():
+        people = benchmark.people
+        if people is None or people.read_units is None:
+            continue
+        units: list[Unit] = []
+        sources = []
+        for number, path in enumerate(paths):
+            # Of several CSV files in a folder, the first by name counts.
+            table = min(path.glob("*.csv"), default=path) if path.is_dir() else path
+            units += [replace(unit, source=number) for unit in people.read_units(table)]
+            sources.append(SheetSource(str(table), sha256_of(table)))
+        return Pool(benchmark.kind, people.questions, tuple(sources), tuple(units))
+    raise LookupError("no benchmark asks people about its data, but FACTOR should")
 
 
 def check_option(option: str, name: str, names: Sequence[str]) -> None:
@@ -284,8 +277,8 @@ def units_of_run(result: TaskResult, model: str) -> Iterator[Unit]:
     """
     path, people, display = require_asked_samples(result)
     # Each benchmark has its own words for the four outcomes, such as "factual" for "right".
-    right, wrong, unscored, other = display.outcome_labels
-    verdicts = {"right": right, "wrong": wrong, "unscored": unscored, "none": other}
+    outcomes = ("right", "wrong", "unscored", "none")
+    verdicts = dict(zip(outcomes, display.outcome_labels, strict=True))
     for sample in read_samples(path):
         row = sample_row_of(result, display, sample)
         # A sample that was changed by hand gets an error with its number.
@@ -340,16 +333,15 @@ def make_sheet(
     # Each item of the sheet has an entry in the key, and a text that people see.
     key_items: list[SheetItem] = []
     shown_items: list[Item] = []
-    order = _order_items(len(drawn_items), repeat, rng)
-    for number, index in enumerate(order, start=1):
+    # The number under which the sheet shows a drawn item first.
+    first_numbers: dict[int, int] = {}
+    for number, index in enumerate(_order_items(len(drawn_items), repeat, rng), start=1):
         unit, item = drawn_items[index]
         stratum = strata_by_name[unit.stratum(stratify)]
         key_item = _sheet_item(number, unit, item, stratum, questions[item.question])
-        # A repeated item has the same index twice, and index() finds the first place. Numbers on
-        # the sheet count from 1.
-        first_number = order.index(index) + 1
-        if first_number < number:
-            key_item = replace(key_item, repeat_of=first_number)
+        if index in first_numbers:
+            key_item = replace(key_item, repeat_of=first_numbers[index])
+        first_numbers.setdefault(index, number)
         key_items.append(key_item)
         shown_items.append(item)
 
@@ -415,9 +407,9 @@ def draw_units(
     Raises:
         ConfigError: There are fewer units than ``count``, more strata, or no such strata.
     """
-    names = sorted({name for unit in units for name, group in unit.strata.items() if group})
-    for name in stratify:
-        check_option("--stratify", name, names)
+    kinds = sorted({kind for unit in units for kind, group in unit.strata.items() if group})
+    for kind in stratify:
+        check_option("--stratify", kind, kinds)
     if not 0 < count <= len(units):
         raise ConfigError(
             f"--rows {count}: expected 1 to {len(units)}, which is how many people can be asked"
@@ -437,11 +429,13 @@ def draw_units(
     strata: list[Stratum] = []
     # Small strata come first, since larger ones must make up for the units that they lack. Each has
     # an equal share of what is still to be drawn: 10 units of strata of 2, 9 and 9 are 2, 4 and 4.
-    for name in sorted(units_by_stratum, key=lambda name: (len(units_by_stratum[name]), name)):
-        members = units_by_stratum[name]
-        # The units still to be drawn, divided by the strata that have not had their turn.
-        equal_share = (count - len(drawn)) // (num_strata - len(strata))
-        num_drawn = min(len(members), equal_share)
+    smallest_first = sorted(
+        units_by_stratum.items(), key=lambda stratum: (len(stratum[1]), stratum[0])
+    )
+    for name, members in smallest_first:
+        remaining_units = count - len(drawn)
+        remaining_strata = num_strata - len(strata)
+        num_drawn = min(len(members), remaining_units // remaining_strata)
         drawn += rng.sample(members, num_drawn)
         strata.append(Stratum(name, len(members), num_drawn))
     # Otherwise the order would tell people the stratum, such as the judge's verdict.
@@ -460,16 +454,16 @@ def _order_items(count: int, repeat: float, rng: random.Random) -> list[int]:
     Returns:
         The indices of the items. For 4 items and a share of 0.25, it can be ``[0, 1, 2, 3, 1]``.
     """
-    num_repeated = round(repeat * count)
-    # An item stands at its index, and its repetition at a random position further on.
+    # An item stands at the position that is its index.
     positions = [(float(index), index) for index in range(count)]
+    num_repeated = round(repeat * count)
     # An item near the end would be repeated too soon, while people remember it. So only the first
     # two thirds are repeated, unless more repetitions are asked for.
     num_repeatable = max(num_repeated, 2 * count // 3)
     for index in rng.sample(range(num_repeatable), num_repeated):
+        # Its repetition stands between two items further on, such as at 17.3.
         earliest = min(index + _LEAST_DISTANCE, count)
         positions.append((rng.uniform(earliest, count), index))
-    # Sorting by position puts each repetition among the items around it.
     return [index for _, index in sorted(positions)]
 
 
@@ -487,8 +481,6 @@ def write_sheet(sheet: Sheet, out: Path, csv_only: bool = False) -> list[Path]:
     Raises:
         DataError: A file cannot be written, or the key file of another sheet would be lost.
     """
-    page = out.with_suffix(".html")
-    table = out.with_suffix(".csv")
     key_file = out.with_suffix(".key.json")
     if key_file.exists():
         # The same sheet may be written again.
@@ -500,10 +492,12 @@ def write_sheet(sheet: Sheet, out: Path, csv_only: bool = False) -> list[Path]:
             )
     # The key comes first, since labels of a sheet without its key are lost.
     write_json(key_file, asdict(sheet.key))
+    table = out.with_suffix(".csv")
     rows = [_csv_row(sheet, number, item) for number, item in enumerate(sheet.items, start=1)]
     write_table(table, rows, (*COLUMNS, *READING_COLUMNS))
     if csv_only:
         return [table, key_file]
+    page = out.with_suffix(".html")
     write_text(page, build_page(sheet))
     lines = out.with_suffix(".jsonl")
     write_lines(lines, _jsonl_lines(sheet))
@@ -573,10 +567,9 @@ def build_page(sheet: Sheet) -> str:
         options = _page_options(item.options)
         # sheet.js reads these four by their position.
         items.append([item.question, text_numbers[item.text], context, options])
-    questions = {
-        name: {"ask": question.ask, "options": _page_options(question.options)}
-        for name, question in sheet.questions.items()
-    }
+    questions = {}
+    for name, question in sheet.questions.items():
+        questions[name] = {"ask": question.ask, "options": _page_options(question.options)}
     content = {
         "sheet": sheet.key.sheet,
         "skip": SKIP,
@@ -588,20 +581,19 @@ def build_page(sheet: Sheet) -> str:
     folder = f"{__package__}/page"
     style = read_asset("look.css") + read_file(f"{folder}/sheet.css")
     # The other scripts use the functions of the first one.
-    scripts = [read_asset("elements.js")]
-    scripts += [read_file(f"{folder}/{name}.js") for name in ("progress", "sheet")]
+    script = read_asset("elements.js")
+    script += read_file(f"{folder}/progress.js") + read_file(f"{folder}/sheet.js")
     title = f"Sheet {sheet.key.sheet}"
-    return one_file(f"{folder}/sheet.html", style, "".join(scripts), title=title, content=content)
+    return one_file(f"{folder}/sheet.html", style, script, title=title, content=content)
 
 
 def _number_texts(items: Iterable[Item]) -> dict[str, int]:
-    """Number all texts and passages of a sheet's items from 0, in the order in which they occur."""
-    texts = []
+    """Number all different texts and passages of items from 0, in the order in which they occur."""
+    numbers: dict[str, int] = {}
     for item in items:
-        texts.append(item.text)
-        texts += [passage for _, passage in item.context]
-    # The keys of a dictionary are the texts in order, each of them once.
-    return {text: number for number, text in enumerate(dict.fromkeys(texts))}
+        for text in (item.text, *(passage for _, passage in item.context)):
+            numbers.setdefault(text, len(numbers))
+    return numbers
 
 
 def _page_options(options: Sequence[Option]) -> list[tuple[str, str, str]]:

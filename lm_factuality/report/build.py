@@ -199,11 +199,15 @@ def _write_site(report_runs: ReportRuns, folder: Path, title: str) -> None:
     # Two models can only be compared on a task that both have samples of.
     if any(len(task_data.entries) > 1 for task_data in tasks):
         write_pairs(report_runs.models, tasks, folder / "data")
-        scripts = (*_DATA_SCRIPTS, "compare.js")
-        pages.append(ReportPage("compare.html", "Compare", script_values, "compared.html", scripts))
+        compare_scripts = (*_DATA_SCRIPTS, "compare.js")
+        pages.append(
+            ReportPage("compare.html", "Compare", script_values, "compared.html", compare_scripts)
+        )
     if tasks:
-        scripts = _sample_scripts(tasks)
-        pages.append(ReportPage("samples.html", "Samples", script_values, "samples.html", scripts))
+        sample_scripts = _sample_scripts(tasks)
+        pages.append(
+            ReportPage("samples.html", "Samples", script_values, "samples.html", sample_scripts)
+        )
 
     _write_assets(tasks, folder / "assets")
     links = [Link(page.href, page.label) for page in pages]
