@@ -13,7 +13,7 @@ from collections import Counter, defaultdict
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from functools import partial
-from itertools import combinations
+from itertools import chain, combinations
 from pathlib import Path
 from statistics import mode
 from typing import Any, NamedTuple
@@ -133,15 +133,12 @@ class Step:
 
 
 def _decomposition_cases(response: ReleasedResponse) -> list[Case]:
-    """Make the case that measures a judge in decomposing a response into facts.
-
-    Args:
-        response: The released response.
+    """Make the case that measures how a judge decomposes a response into facts.
 
     Returns:
-        One case with the released facts, or none if the response has no sentences.
+        One case with the released facts. No case if the response has no sentences, since the judge
+        is asked about sentences.
     """
-    # A judge decomposes sentences, so there is nothing to ask without any.
     prepared = AMBIGBIO.prepare(response.generation)
     if not prepared.sentences:
         return []
@@ -155,46 +152,55 @@ def _guess_facts(judged: JudgedBiography) -> JudgedBiography:
 
 
 def compare_facts(judged: JudgedBiography, released: Sequence[str]) -> list[Decision]:
-    """Compare the facts that a judge found with the released ones.
+    """Compare the facts that a judge found in a response with those that the authors released.
 
-    Args:
-        judged: The biography with the judge's facts.
-        released: The texts of the facts that the authors released.
+    Example:
+        With the judge's facts "Ada sang." and "Ada won.", and the released fact "Ada sang.", both
+        sides say that "Ada sang." is a fact, and only the judge says so of "Ada won.".
 
     Returns:
-        One decision for each fact that is in both lists, then for those of the judge alone, then
-        for the released ones alone. If the judge found no facts, only one without a decision.
+        A decision for each fact: first the facts of both sides, then those of the judge alone, then
+        those of the authors alone. If the judge found none, a single entry without a decision.
     """
     if not judged.facts:
         return [_no_decision(judged.problem or "taken for an abstention")]
     facts = [fact.text for fact in judged.facts]
     matches = match_facts(facts, released, judged.generation.name)
     matched_released = set(matches.values())
-    in_both = [facts[fact] for fact in matches]
-    in_judged = [text for fact, text in enumerate(facts) if fact not in matches]
-    in_released = [text for fact, text in enumerate(released) if fact not in matched_released]
 
-    yes, no = "a fact", "no such fact"
+    # The text of each fact, whether the judge has it, and whether the authors have it. Nobody lists
+    # what a text does not state, so there is no fact that both lack.
+    rows = [(facts[index], True, True) for index in matches]
+    for index, text in enumerate(facts):
+        if index not in matches:
+            rows.append((text, True, False))
+    for index, text in enumerate(released):
+        if index not in matched_released:
+            rows.append((text, False, True))
+
+    words = {True: "a fact", False: "no such fact"}
     response = (("Response", judged.generation.output),)
-    # There are no true negatives: nobody lists the facts that a text does not state.
     return [
-        *(Decision(True, True, text, yes, yes, evidence=response) for text in in_both),
-        *(Decision(True, False, text, yes, no, evidence=response) for text in in_judged),
-        *(Decision(False, True, text, no, yes, evidence=response) for text in in_released),
+        Decision(is_judged, is_released, text, words[is_judged], words[is_released], "", response)
+        for text, is_judged, is_released in rows
     ]
 
 
 def match_facts(facts: Sequence[str], released: Sequence[str], name: str) -> dict[int, int]:
-    """Match the facts that occur in both lists, perhaps in slightly different words.
+    """Match the facts that occur in two lists, perhaps in slightly different words.
 
-    A fact is matched with at most one fact of the other list, and as many as possible are matched.
-    Two facts match if the F1 of their content words is at least `MIN_SIMILARITY`.
+    Each fact is matched with at most one fact of the other list. As many facts as possible are
+    matched.
+
+    Example:
+        Of ["Ada won.", "Ada sang."] and ["She sang."] with the name "Ada", the facts with the
+        indices 1 and 0 match: {1: 0}.
 
     Args:
         facts: The facts that a judge found.
         released: The facts that the authors released.
-        name: The name that the response is about. It is no content word, since a pronoun may stand
-            for it.
+        name: The name that the response is about. It may be replaced by a pronoun, so it does not
+            count as a word of a fact.
 
     Returns:
         The index in ``released`` of each matched fact, by its index in ``facts``.
@@ -202,23 +208,24 @@ def match_facts(facts: Sequence[str], released: Sequence[str], name: str) -> dic
     # The import is slow, and only certificates need it.
     from scipy.optimize import linear_sum_assignment
 
-    words_by_released_fact = [_content_words(fact, name) for fact in released]
-    # Rows are the judge's facts, and columns are the released ones.
+    words_by_fact = [_content_words(fact, name) for fact in facts]
+    words_by_released = [_content_words(fact, name) for fact in released]
     is_similar = np.zeros((len(facts), len(released)), dtype=bool)
-    for row, fact in enumerate(facts):
-        words = _content_words(fact, name)
-        for column, released_words in enumerate(words_by_released_fact):
-            num_common = len(words & released_words)
-            f1 = ratio(2 * num_common, len(words) + len(released_words))
-            is_similar[row, column] = f1 >= MIN_SIMILARITY
-    # Pairs each fact of the shorter list with another one of the longer list, so that as many pairs
-    # as possible are similar. The others have to be left out of the count.
+    for fact, released_fact in np.ndindex(is_similar.shape):
+        is_similar[fact, released_fact] = _have_similar_words(
+            words_by_fact[fact], words_by_released[released_fact]
+        )
+
+    # This pairs all facts of the shorter list, so that as many pairs as possible are similar.
     rows, columns = linear_sum_assignment(is_similar, maximize=True)
-    return {
-        int(row): int(column)
-        for row, column in zip(rows, columns, strict=True)
-        if is_similar[row, column]
-    }
+    pairs = zip(rows.tolist(), columns.tolist(), strict=True)
+    return {row: column for row, column in pairs if is_similar[row, column]}
+
+
+def _have_similar_words(words: set[str], released_words: set[str]) -> bool:
+    """Return whether the F1 of the words of two facts is at least `MIN_SIMILARITY`."""
+    num_common = len(words & released_words)
+    return ratio(2 * num_common, len(words) + len(released_words)) >= MIN_SIMILARITY
 
 
 def _content_words(fact: str, name: str) -> set[str]:
@@ -228,13 +235,10 @@ def _content_words(fact: str, name: str) -> set[str]:
 
 
 def _grouping_cases(response: ReleasedResponse) -> list[Case]:
-    """Make the case that measures a judge in grouping the facts of a response by individual.
-
-    Args:
-        response: The released response.
+    """Make the case that measures how a judge groups the facts of a response by individual.
 
     Returns:
-        One case with the released groups, or none if all groups together have fewer than two facts.
+        One case with the released groups. No case if fewer than two facts are in a group.
     """
     # A response without sentences has no facts to group.
     if not response.biography.sentences:
@@ -255,15 +259,19 @@ def _guess_groups(judged: JudgedBiography) -> JudgedBiography:
 def compare_groups(
     judged: JudgedBiography, released: Sequence[Sequence[int]]
 ) -> Iterator[Decision]:
-    """Compare the fact groups of a judge with the released ones, pair by pair.
+    """Compare the fact groups of a judge with the released ones, pair of facts by pair.
+
+    Example:
+        The judge's group (0, 1) and the released groups (0,) and (1,) give one decision: the judge
+        says that the facts 0 and 1 are about one individual, and the authors say the opposite.
 
     Args:
         judged: The biography with the groups of the judge.
         released: The numbers of the facts of each group that the authors released.
 
     Yields:
-        For each pair of facts in groups of both, whether the facts are in the same group. If the
-        judge has no groups, only one without a decision.
+        For each pair of facts in groups of both, whether the facts are about one individual. If
+        the judge has no groups, a single entry without a decision.
     """
     # `ungrouped` holds the reason why the judge has no groups.
     if judged.ungrouped is not None:
@@ -293,17 +301,11 @@ def _group_by_fact(groups: Sequence[Sequence[int]]) -> dict[int, int]:
 
 
 def _linking_cases(response: ReleasedResponse) -> list[Case]:
-    """Make the case that measures a judge in linking the released fact groups to entities.
-
-    Only groups with facts whose entity is a candidate are kept. Facts in no such group are left
-    out, so the remaining facts are numbered anew.
-
-    Args:
-        response: The released response.
+    """Make the case that measures how a judge links the released fact groups to entities.
 
     Returns:
         One case with the title of the released entity of each group. No case if the response has
-        only one candidate entity, or if no group is kept.
+        only one candidate entity, or if no group can be used.
     """
     groups = _groups_of_candidates(response)
     # With one candidate there is nothing to choose.
@@ -319,7 +321,11 @@ def _groups_of_candidates(response: ReleasedResponse) -> list[ReleasedGroup]:
 
 
 def _keep_groups(response: ReleasedResponse, groups: Sequence[ReleasedGroup]) -> JudgedBiography:
-    """Return a response with the facts of some of its groups alone, numbered anew."""
+    """Return a response with the facts of some of its groups alone, numbered anew.
+
+    Example:
+        If only the group of the facts 2 and 5 is kept, these become the facts 0 and 1.
+    """
     facts: list[Fact] = []
     new_groups: list[tuple[int, ...]] = []
     for group in groups:
@@ -341,61 +347,74 @@ def _take_apart(judge: Judge, biographies: Sequence[JudgedBiography]) -> list[Ju
 
 
 def _group_jointly(judge: Judge, biographies: Sequence[JudgedBiography]) -> list[JudgedBiography]:
-    """Ask a judge the joint question, and express its groups in the released facts.
+    """Ask a judge the joint question, and let its groups stand for groups of released facts."""
+    judged_biographies = _take_apart(judge, biographies)
+    return [
+        _group_released_facts(released, judged)
+        for released, judged in zip(biographies, judged_biographies, strict=True)
+    ]
+
+
+def _group_released_facts(released: JudgedBiography, judged: JudgedBiography) -> JudgedBiography:
+    """Group the released facts of a response as the judge groups its own facts.
+
+    Example:
+        If the judge's facts 0 and 1 have the words of the released facts 4 and 2, its group (0, 1)
+        becomes the group (4, 2).
 
     Args:
-        judge: The judge.
-        biographies: The responses with their released facts.
-
-    Returns:
-        The responses with the judge's groups of the released facts that it found.
+        released: The response with its released facts. Those that the judge did not find are in no
+            group.
+        judged: The response with the facts and groups of the judge.
     """
-    grouped = []
-    for released, judged in zip(biographies, _take_apart(judge, biographies), strict=True):
-        if judged.problem is not None:
-            grouped.append(replace(released, groups=(), ungrouped=judged.problem))
-            continue
-        judged_facts = [fact.text for fact in judged.facts]
-        released_facts = [fact.text for fact in released.facts]
-        matches = match_facts(judged_facts, released_facts, released.generation.name)
-        groups = [
-            tuple(matches[fact] for fact in group if fact in matches) for group in judged.groups
-        ]
-        grouped.append(replace(released, groups=tuple(groups)))
-    return grouped
+    if judged.problem is not None:
+        return replace(released, groups=(), ungrouped=judged.problem)
+    judged_facts = [fact.text for fact in judged.facts]
+    released_facts = [fact.text for fact in released.facts]
+    matches = match_facts(judged_facts, released_facts, released.generation.name)
+    groups = []
+    for group in judged.groups:
+        groups.append(tuple(matches[fact] for fact in group if fact in matches))
+    return replace(released, groups=tuple(groups))
 
 
 def _link_jointly(judge: Judge, biographies: Sequence[JudgedBiography]) -> list[JudgedBiography]:
-    """Ask a judge the joint question, and link each released group to the page that it named.
+    """Ask a judge the joint question, and link each released group to the page that it named."""
+    judged_biographies = _take_apart(judge, biographies)
+    return [
+        _link_released_groups(released, judged)
+        for released, judged in zip(biographies, judged_biographies, strict=True)
+    ]
 
-    The judge takes the response apart into facts of its own, and names a page for each. A released
-    group is linked to the page of most facts that the judge found in the sentences of the group.
+
+def _link_released_groups(released: JudgedBiography, judged: JudgedBiography) -> JudgedBiography:
+    """Link the released groups of a response to the pages that the judge named.
+
+    The judge has found facts of its own, and named a page for each. A released group is linked to
+    the page of most of those facts that the judge found in the sentences of the group.
 
     Args:
-        judge: The judge.
-        biographies: The responses with their released facts and groups.
+        released: The response with its released facts and groups.
+        judged: The response with the facts of the judge, and their pages as links.
 
     Returns:
-        The responses with these links. All facts are unscored if the judge's reply is unusable.
+        The released response with these links. If the judge's reply is unusable, all facts are
+        unscored.
     """
-    linked = []
-    for released, judged in zip(biographies, _take_apart(judge, biographies), strict=True):
-        if judged.problem is not None:
-            row = (Judgement(UNSCORED, None, judged.problem),) * len(released.entities)
-            no_links = (None,) * len(released.groups)
-            unscored_matrix = (row,) * len(released.facts)
-            linked.append(replace(released, matrix=unscored_matrix, links=no_links))
-            continue
-        pages_by_sentence: dict[int, list[int | None]] = defaultdict(list)
-        for fact, page in linked_entity_by_fact(judged).items():
-            pages_by_sentence[judged.facts[fact].sentence].append(page)
-        links = []
-        for group in released.groups:
-            sentences = {released.facts[fact].sentence for fact in group}
-            pages = [page for sentence in sentences for page in pages_by_sentence[sentence]]
-            links.append(mode(pages) if pages else None)
-        linked.append(replace(_guess_verdicts(released), links=tuple(links)))
-    return linked
+    if judged.problem is not None:
+        unscored = Judgement(UNSCORED, None, judged.problem)
+        no_links = (None,) * len(released.groups)
+        return replace(_fill_matrix(released, unscored), links=no_links)
+
+    pages_by_sentence: dict[int, list[int | None]] = defaultdict(list)
+    for fact, page in linked_entity_by_fact(judged).items():
+        pages_by_sentence[judged.facts[fact].sentence].append(page)
+    links = []
+    for group in released.groups:
+        sentences = {released.facts[fact].sentence for fact in group}
+        pages = list(chain.from_iterable(pages_by_sentence[sentence] for sentence in sentences))
+        links.append(mode(pages) if pages else None)
+    return replace(_guess_verdicts(released), links=tuple(links))
 
 
 def _guess_links(judged: JudgedBiography) -> JudgedBiography:
@@ -417,8 +436,8 @@ def compare_links(judged: JudgedBiography, released_titles: Sequence[str]) -> It
         released_titles: The title of the page to which the authors linked each group.
 
     Yields:
-        A decision for each group. It has no verdict, but the reason of the group's first fact, if
-        the judge has no verdict on any fact of the group.
+        A decision for each group. If the judge has no verdict on any fact of the group, it is an
+        entry without a decision.
     """
     pages = passages_by_title(judged.generation)
     for group, entity, released_title in zip(
@@ -432,8 +451,8 @@ def compare_links(judged: JudgedBiography, released_titles: Sequence[str]) -> It
         # People see the pages of both titles, or the one page if the titles are equal.
         titles = dict.fromkeys([judged_title, released_title])
         yield Decision(
-            # The decision is whether the group is linked to the released page. The authors always
-            # say yes, since they linked it.
+            # The question is whether the group is about the released entity, so the authors say
+            # yes.
             judged=judged_title == released_title,
             released=True,
             text="\n".join(judged.facts[fact].text for fact in group),
@@ -444,79 +463,76 @@ def compare_links(judged: JudgedBiography, released_titles: Sequence[str]) -> It
 
 
 def _verification_cases(response: ReleasedResponse) -> list[Case]:
-    """Make the cases that measure a judge in verifying facts against the page of an entity.
-
-    Args:
-        response: The released response.
+    """Make the cases that measure how a judge verifies facts by the page of an entity.
 
     Returns:
-        A case for each entity, with the released verdict on each of its facts.
+        A case for each entity, with the facts that the authors verified by its page, and the
+        released verdict on each.
     """
-    # A case has one page, so the facts are collected by the title of their page.
-    facts_by_title: dict[str, list[Fact]] = defaultdict(list)
-    verdicts_by_title: dict[str, list[bool]] = defaultdict(list)
+    verdicts_by_title: dict[str, dict[int, bool]] = defaultdict(dict)
     for key, is_supported in response.verdicts.items():
-        facts_by_title[key.entity].append(response.biography.facts[key.fact])
-        verdicts_by_title[key.entity].append(is_supported)
+        verdicts_by_title[key.entity][key.fact] = is_supported
 
     cases = []
-    for title, facts in facts_by_title.items():
-        biography = replace(response.biography, facts=tuple(facts), entities=(title,))
-        cases.append(Case(biography, verdicts_by_title[title]))
+    for title, verdict_by_fact in verdicts_by_title.items():
+        facts = tuple(response.biography.facts[fact] for fact in verdict_by_fact)
+        biography = replace(response.biography, facts=facts, entities=(title,))
+        cases.append(Case(biography, list(verdict_by_fact.values())))
     return cases
 
 
 def _joint_verification_cases(response: ReleasedResponse) -> list[Case]:
-    """Make the case that measures a judge in verifying facts by all pages in one question.
+    """Make the case that measures how a judge verifies facts by all pages in one question.
 
-    Each fact stands under the page of its released group.
-
-    Args:
-        response: The released response.
+    The question shows each fact below the page of its released group.
 
     Returns:
-        One case with the released verdict by this page on each fact, None where the files
-        contradict each other. No case if no group can be kept.
+        One case with the released verdict on each fact by the page of its group, or None where the
+        files contradict each other. No case if no group can be used.
     """
     groups = _groups_of_candidates(response)
     if not groups:
         return []
+    verdicts = []
+    for group in groups:
+        for fact in group.facts:
+            verdicts.append(response.verdicts.get(FactAndEntity(fact, group.entity)))
     entities = response.generation.entities
     pages = tuple(entities.index(group.entity) for group in groups)
-    verdicts = [
-        response.verdicts.get(FactAndEntity(number, group.entity))
-        for group in groups
-        for number in group.facts
-    ]
     biography = replace(_keep_groups(response, groups), links=pages, named_pages=pages)
     return [Case(biography, verdicts)]
 
 
 def _guess_verdicts(judged: JudgedBiography) -> JudgedBiography:
     """Take every fact as supported by every page."""
-    row = (Judgement(SUPPORTED, 1.0),) * len(judged.entities)
-    return replace(judged, matrix=(row,) * len(judged.facts))
+    return _fill_matrix(judged, Judgement(SUPPORTED, 1.0))
+
+
+def _fill_matrix(biography: JudgedBiography, judgement: Judgement) -> JudgedBiography:
+    """Give a biography the same judgement of every fact by every page."""
+    row = (judgement,) * len(biography.entities)
+    return replace(biography, matrix=(row,) * len(biography.facts))
 
 
 def compare_verdicts(
     judged: JudgedBiography, released: Sequence[bool | None]
 ) -> Iterator[Decision]:
-    """Compare the verdicts of a judge on facts by one page each with the released ones.
+    """Compare the verdicts of a judge on facts, by one page each, with the released ones.
 
     Args:
-        judged: The biography with its matrix. A fact is verified by the page of its group, or by
-            the only one.
+        judged: The biography with the judge's verdicts in its matrix.
         released: Whether each fact is supported, as the authors released it. A fact with None is
             left out.
 
     Yields:
-        For each fact whether the page supports it, or no decision if it is unscored. An irrelevant
-        fact counts as not supported.
+        For each fact whether the page supports it, or an entry without a decision if the judge has
+        no verdict. An irrelevant fact counts as not supported.
     """
     entity_by_fact = linked_entity_by_fact(judged)
     for fact, is_supported in enumerate(released):
         if is_supported is None:
             continue
+        # Facts without groups have a single page, the one with the index 0.
         page = entity_by_fact.get(fact) or 0
         judgement = judged.matrix[fact][page]
         if judgement.outcome == UNSCORED:
@@ -534,7 +550,8 @@ def compare_verdicts(
 
 
 def describe_outcome(judgement: Judgement) -> str:
-    """Return the verdict of a judgement in words: ``contradicted`` or ``not found`` if it tells."""
+    """Return the outcome of a judgement for readers, such as "not supported" or "contradicted"."""
+    # Some judges only say whether a page supports a fact.
     if judgement.is_contradicted is None:
         return judgement.outcome.replace("_", " ")
     return "contradicted" if judgement.is_contradicted else "not found"
@@ -595,8 +612,7 @@ class StepCounts(NamedTuple):
 def _released_files(options: CertifyOptions) -> Sequence[Path]:
     """Return the files to measure on: generations and the decisions on them in turn.
 
-    Args:
-        options: Its ``files`` replace the published files, which are otherwise downloaded once.
+    These are the user's own files, or else the published ones, which are downloaded once.
 
     Raises:
         ConfigError: There is not one file of decisions for each file of generations.
@@ -610,7 +626,7 @@ def _released_files(options: CertifyOptions) -> Sequence[Path]:
 
 
 def _read_cases(paths: Sequence[Path], step: Step) -> list[list[Case]]:
-    """Read the cases of every released response, i.e. the tasks of a step with their labels.
+    """Read the released responses, and make the cases of a step from them.
 
     Args:
         paths: Files of generations and of the decisions on them in turn.
@@ -652,8 +668,6 @@ class StepTrial:
     def open(cls, name: str, options: CertifyOptions) -> "StepTrial":
         """Read the released files and draw the responses to measure on.
 
-        A response can be used if the files say how the authors' pipeline did the step for it.
-
         Args:
             name: The name of the step, such as "grouping".
             options: Which files to read, and how many responses to draw. By default, the published
@@ -675,10 +689,10 @@ class StepTrial:
             )
 
         num_drawn = min(options.rows or len(usable_cases), len(usable_cases))
-        # A fixed seed makes judges comparable. All cases of a response are drawn together.
+        # A fixed seed makes judges comparable.
         drawn_cases = random.Random(_SEED).sample(usable_cases, num_drawn)
         blobs = ",".join(blob_id(path) for path in paths)
-        # A certificate states these keys, so that readers know what the judge was measured on.
+        # A certificate states this, so that readers know what the judge was measured on.
         data = {
             "file": file_names,
             "git_blob": blobs,
@@ -727,8 +741,8 @@ class StepTrial:
             rulings: What people say about `disagreements`.
 
         Returns:
-            The ``scores``, their 95% ``intervals``, clustered by name, and the scores of a
-            baseline that does not read the biographies.
+            The ``scores`` of the judge, their 95% ``intervals``, clustered by name, and under
+            ``baselines`` the scores of a guess that does not read the biographies.
 
         Raises:
             BackendDownError: The judge cannot be reached, or has no decision at all.
@@ -740,15 +754,13 @@ class StepTrial:
                 f" {', '.join(unscored['reasons'])}; there is nothing to certify"
             )
 
-        intervals = {name: _INTERVALS[name](rows) for name in self.config["scores"]}
-        # A guess does the step without reading, for example by taking every fact as supported. A
-        # judge should be better than that.
+        # A judge should be better than a guess, such as that every fact is supported.
         guesses = [self.step.guess(biography) for biography in self._biographies]
         baseline_rows = self._count_outcomes(guesses).rows
         return {
             # ALL stands for the responses about all names.
             "scores": {"ALL": self._total_scores(rows), "unscored": unscored},
-            "intervals": intervals,
+            "intervals": {name: _INTERVALS[name](rows) for name in self.config["scores"]},
             "baselines": {self.config["baseline"]: self._total_scores(baseline_rows)},
         }
 
@@ -757,28 +769,31 @@ class StepTrial:
         return judge.prompts.hashes(self.config["prompts"])
 
     def table(self, certificate: Mapping[str, Any], judge: str) -> Table:
-        """Return the table of a certificate for the terminal.
+        """Return a certificate as a table for the terminal, with a row for each score.
+
+        Example:
+            The row ``("f1", "0.81", "0.78 to 0.84", "0.40")`` has the score of the judge, its 95%
+            interval, and the score of the baseline.
 
         Args:
             certificate: The result of `measure`, with the ``data`` of the trial.
             judge: The name of the judge.
 
         Returns:
-            The names of columns, the rows (one per score, with its interval and the score of the
-            baseline), and the notes below the table.
+            The names of columns, the rows, and the notes below the table.
         """
         scores = certificate["scores"]["ALL"]
         baseline = self.config["baseline"]
         baseline_scores = certificate["baselines"][baseline]
-        rows = [
-            (
+        rows = []
+        for name, interval in certificate["intervals"].items():
+            row = (
                 name,
                 format_number(scores[name]),
                 format_interval(interval),
                 format_number(baseline_scores[name]),
             )
-            for name, interval in certificate["intervals"].items()
-        ]
+            rows.append(row)
         # A "#" before the name of a column aligns it to the right.
         columns = ("score", f"#{judge}", "#95% interval", f"#{baseline}")
         return columns, rows, _certificate_notes(certificate)
@@ -789,33 +804,28 @@ class StepTrial:
         return [case.biography for cases in self.cases_by_response for case in cases]
 
     def _count_outcomes(
-        self, results: Iterable[JudgedBiography], rulings: Rulings = NO_RULINGS
+        self, results: Sequence[JudgedBiography], rulings: Rulings = NO_RULINGS
     ) -> StepCounts:
-        """Compare the decisions of a judge with the released ones, and count how often they agree.
+        """Count how often the judge and the authors both say yes, both say no, or disagree.
 
         Args:
             results: The biographies after the step, in the order of cases.
             rulings: What people say about decisions. Those in which neither is right do not count.
 
         Returns:
-            For each name that the responses are about, how many decisions are true positives, and
-            so on; and how many responses and decisions could not be compared.
+            The counts for each name that responses are about, and how many responses and decisions
+            have no verdict.
         """
         counts_by_name: dict[str, Counter[tuple[bool, bool]]] = defaultdict(Counter)
         reasons: Counter[str] = Counter()
         num_unscored_responses = 0
         for name, decisions in self._compare_by_response(results):
             outcomes = []
-            for decision_id, decision in decisions.items():
-                ruling = rulings.get(decision_id)
-                if ruling == "neither":
-                    continue
+            for decision in _correct_labels(decisions, rulings):
                 if decision.judged is None:
                     reasons[decision.reason] += 1
-                    continue
-                label = decision.judged if ruling == "judge" else decision.released
-                outcomes.append((decision.judged, label))
-            # The judge has no decision about any part of the response.
+                else:
+                    outcomes.append((decision.judged, decision.released))
             if not outcomes:
                 num_unscored_responses += 1
                 continue
@@ -836,7 +846,7 @@ class StepTrial:
         return StepCounts(rows, unscored)
 
     def _compare_by_response(
-        self, results: Iterable[JudgedBiography]
+        self, results: Sequence[JudgedBiography]
     ) -> Iterator[tuple[str, dict[str, Decision]]]:
         """Compare the result of every case with the released one.
 
@@ -848,14 +858,16 @@ class StepTrial:
             For each response the name that it is about, and its decisions by their ids. The id
             "4:0:2" has the numbers, from 0, of the response, of its case and of the decision.
         """
-        remaining_results = iter(results)
-        for response, cases in enumerate(self.cases_by_response):
+        start = 0
+        for response_index, cases in enumerate(self.cases_by_response):
+            end = start + len(cases)
+            results_of_response = results[start:end]
+            start = end
             decisions = {}
-            # The results of a response follow those of the response before it, so `zip` takes as
-            # many as the response has cases.
-            for number, (case, result) in enumerate(zip(cases, remaining_results, strict=False)):
-                for item, decision in enumerate(self.step.compare(result, case.released)):
-                    decisions[f"{response}:{number}:{item}"] = decision
+            for case_index, case in enumerate(cases):
+                compared = self.step.compare(results_of_response[case_index], case.released)
+                for decision_index, decision in enumerate(compared):
+                    decisions[f"{response_index}:{case_index}:{decision_index}"] = decision
             yield cases[0].biography.generation.name, decisions
 
     def _total_scores(self, rows: Sequence[Sequence[int]]) -> dict[str, float | None]:
@@ -869,13 +881,32 @@ class StepTrial:
             The four totals under ``tp``, ``fp``, ``fn`` and ``tn``, and the scores. None for a
             score that is not defined.
         """
-        # The four counts are added up over names, so that each decision counts equally.
-        totals = [float(sum(counts_of_names)) for counts_of_names in zip(*rows, strict=True)]
+        totals = [float(sum(column)) for column in zip(*rows, strict=True)]
         scores = scores_from_counts(totals)
         result: dict[str, float | None] = dict(zip(_OUTCOMES, totals, strict=True))
         for score_name in self.config["scores"]:
             result[score_name] = none_if_nan(scores[score_name])
         return result
+
+
+def _correct_labels(decisions: Mapping[str, Decision], rulings: Rulings) -> Iterator[Decision]:
+    """Yield decisions whose labels people have corrected.
+
+    Where people say that the judge is right, its decision becomes the label. A decision in which
+    neither is right is left out.
+
+    Args:
+        decisions: The decisions by their ids.
+        rulings: Who is right, by the ids of decisions. Most decisions have no ruling.
+    """
+    for decision_id, decision in decisions.items():
+        ruling = rulings.get(decision_id)
+        if ruling == "neither":
+            continue
+        if ruling == "judge" and decision.judged is not None:
+            yield replace(decision, released=decision.judged)
+        else:
+            yield decision
 
 
 def _certificate_notes(certificate: Mapping[str, Any]) -> list[str]:
