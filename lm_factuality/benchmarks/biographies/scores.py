@@ -20,18 +20,16 @@ from lm_factuality.benchmarks.biographies.types import (
     Protocol,
 )
 from lm_factuality.benchmarks.declaration import (
-    DIFFERENCE,
-    PRECISION,
-    SHARE,
     Score,
     find_score,
+    load_scores,
     worst_and_best_of,
 )
 from lm_factuality.benchmarks.judged import count_reasons
 from lm_factuality.ground.thinking import UNFINISHED
 from lm_factuality.harness.generation import JsonObject, Verdict
 from lm_factuality.scores import statistics
-from lm_factuality.scores.statistics import MEAN, Aggregation, average
+from lm_factuality.scores.statistics import Aggregation, average
 
 NO_PAGE = "no page"  # The reason of a judgement begins so if the entity has no page.
 GAMMA = 10  # Responses with fewer facts than this are penalised (Min et al., 2023).
@@ -42,70 +40,16 @@ _LONGEST_REASON = 60  # characters
 BiographyScores: TypeAlias = JsonObject
 """The scores of a response with facts, by the names that `score_biography` lists."""
 
-D_FACTSCORE = Score("d_factscore", MEAN, PRECISION, "D-FActScore")
-FACTSCORE = Score("factscore", MEAN, PRECISION, "FActScore")
-SCORES: tuple[Score, ...] = (
-    D_FACTSCORE,
-    FACTSCORE,
-    Score(
-        "difference",
-        MEAN,
-        DIFFERENCE,
-        "Gap",
-        False,
-        note="FActScore minus D-FActScore",
-    ),
-    Score(
-        "num_biographies",
-        MEAN,
-        None,
-        "Biographies",
-        None,
-        1,
-        2,
-        "individuals that a reader sees in a response",
-    ),
-    Score(
-        "num_entities",
-        MEAN,
-        None,
-        "Entities",
-        None,
-        1,
-        2,
-        "people about whom a response says something true",
-    ),
-    Score(
-        MERGED_METRIC,
-        MEAN,
-        SHARE,
-        "People merged",
-        False,
-        note="responses with one biography of several entities",
-    ),
-    Score(
-        "contradicted",
-        MEAN,
-        SHARE,
-        "Contradicted",
-        False,
-        note="facts that the page of their person contradicts",
-    ),
-    Score(
-        "no_evidence",
-        MEAN,
-        SHARE,
-        "No evidence",
-        None,
-        note="facts that no page supports, nor that of their person contradicts",
-    ),
-    Score("facts_per_response", MEAN, None, "Facts a response", None, 1, 1),
-    Score("respond_ratio", MEAN, SHARE, "Answered"),
-    Score("factscore_penalised", MEAN, PRECISION),
+_YAML_SCORES = load_scores(__package__)
+D_FACTSCORE, FACTSCORE = _YAML_SCORES[:2]
+SCORES = (
+    *_YAML_SCORES,
     *FACTSCORE.worst_and_best(),
     *D_FACTSCORE.worst_and_best(),
     Score("unscored", Aggregation(statistics.count_present), higher_is_better=False),
 )
+"""All scores of AmbigBio."""
+
 MEANS = (  # in the order of tables
     *("factscore", "factscore_penalised", "d_factscore", "difference"),
     *("contradicted", "no_evidence"),
@@ -149,27 +93,24 @@ def score_biography(
     outcomes = [outcome_by_any_page(row) for row in judged.matrix]
     factscores = _supported_shares("factscore", outcomes)
     factscore = factscores["factscore"]
+    penalty = length_penalty(len(outcomes))
+
     outcome_by_fact = outcomes_by_linked_entity(judged)
     linked_outcomes = list(outcome_by_fact.values())
-    if linked_outcomes:
-        d_factscores = _supported_shares("d_factscore", linked_outcomes)
-        unscored_grouped = linked_outcomes.count("unscored")
-    else:
-        # Without groups, D-FActScore says nothing about any fact. No grouping can support more
-        # facts than FActScore at its best.
-        bounds = worst_and_best_of("d_factscore", 0.0, factscores["factscore_best"])
-        d_factscores = {"d_factscore": None, **bounds}
-        unscored_grouped = len(outcomes)
-
+    d_factscores = _d_factscores(linked_outcomes, factscores["factscore_best"])
     d_factscore = d_factscores["d_factscore"]
+
+    # Without groups, no fact has a verdict in D-FActScore.
+    unscored_grouped = linked_outcomes.count("unscored") if linked_outcomes else len(outcomes)
+
     difference = None
     if protocol == "paper":
-        # A fact that only one of the two scores could count would distort their difference.
         difference = _difference_over_common_facts(outcomes, outcome_by_fact)
     elif factscore is not None and d_factscore is not None:
         # The authors subtract the scores as they are, each over its own facts.
         difference = factscore - d_factscore
-    penalty = length_penalty(len(outcomes))
+    # Each column of the matrix has the judgements by the page of one entity.
+    columns = zip(*judged.matrix, strict=True)
     return {
         "facts": len(outcomes),
         **factscores,
@@ -182,27 +123,40 @@ def score_biography(
         "unscored": outcomes.count("unscored"),
         "unscored_grouped": unscored_grouped,
         "candidates": len(judged.entities),
-        # Each column of the matrix has the judgements by the page of one entity.
-        "without_page": sum(
-            all(map(is_without_page, column)) for column in zip(*judged.matrix, strict=True)
-        ),
+        "without_page": sum(all(map(is_without_page, column)) for column in columns),
     }
+
+
+def _d_factscores(
+    linked_outcomes: Sequence[Outcome], best_factscore: float | None
+) -> dict[str, float | None]:
+    """Compute D-FActScore of a response with its worst and its best case.
+
+    Args:
+        linked_outcomes: The verdict on each grouped fact by the entity of its group. Empty if the
+            facts could not be grouped: D-FActScore is then not known, but cannot exceed FActScore.
+        best_factscore: FActScore in its best case.
+    """
+    if linked_outcomes:
+        return _supported_shares("d_factscore", linked_outcomes)
+    return {"d_factscore": None, **worst_and_best_of("d_factscore", 0.0, best_factscore)}
 
 
 def _shares_without_support(judged: JudgedBiography, outcomes: Sequence[Outcome]) -> JsonObject:
     """Tell facts that a page contradicts from facts of which no page says anything.
 
-    A namesake's page differs from a fact in any case. Only the page of the entity to which the
-    fact's group is linked can therefore contradict it.
+    Only the page of the person whom a fact is about can contradict it: the page of a namesake
+    differs from it in any case.
 
     Args:
         judged: The response with its groups, matrix and links.
         outcomes: The verdict on each fact by any page.
 
     Returns:
-        Of the facts with a verdict, the share that is ``contradicted``, and the share with
-        ``no_evidence``, i.e. those that no page supports and the page of their entity does not
-        contradict. Empty if the judge does not tell contradicted facts, or no fact has a verdict.
+        Of the facts with a verdict, the share that is ``contradicted`` by the page of the entity
+        that their group is linked to, and the share with ``no_evidence``: neither supported by any
+        page nor contradicted. Empty if the judge cannot tell the two apart, or if no fact has a
+        verdict.
     """
     num_scored = len(outcomes) - outcomes.count("unscored")
     if num_scored == 0 or not _tells_contradictions(judged):
@@ -221,10 +175,10 @@ def _shares_without_support(judged: JudgedBiography, outcomes: Sequence[Outcome]
 
 
 def _tells_contradictions(judged: JudgedBiography) -> bool:
-    """Return whether the judge said of every unsupported fact whether the page contradicts it.
+    """Return whether the judge said of every unsupported fact whether its page contradicts it.
 
-    A judge that cannot tell says nothing of supported facts either, so a response whose facts are
-    all supported has no share of contradicted facts: a mean over such responses would be 0.
+    If the judge never tells, this is False even for a response without unsupported facts, which
+    would otherwise add a share of 0 to the mean.
     """
     for judgement in chain.from_iterable(judged.matrix):
         lacks_answer = judgement.outcome == "not_supported" and judgement.is_contradicted is None
@@ -331,12 +285,10 @@ def outcomes_by_linked_entity(judged: JudgedBiography) -> dict[int, Outcome]:
     """
     outcomes: dict[int, Outcome] = {}
     for fact, entity in linked_entity_by_fact(judged).items():
-        if entity is not None:
-            outcomes[fact] = judged.matrix[fact][entity].outcome
-            continue
-        outcome = outcome_by_any_page(judged.matrix[fact])
-        # A page that supports the fact is about another individual.
-        if outcome == "supported":
+        row = judged.matrix[fact]
+        outcome = outcome_by_any_page(row) if entity is None else row[entity].outcome
+        if entity is None and outcome == "supported":
+            # The page that supports the fact is about another individual.
             outcome = "not_supported"
         outcomes[fact] = outcome
     return outcomes
@@ -364,8 +316,10 @@ def _difference_over_common_facts(
 ) -> float | None:
     """Compute FActScore minus D-FActScore over the facts that have a verdict in both scores.
 
-    This is the share of facts that some page supports, but not the page of the entity that their
-    group is linked to.
+    A fact that only one of the scores could count would distort the difference.
+
+    Example:
+        Of two facts that some page supports, the linked entity supports one: the difference is 0.5.
 
     Args:
         outcomes: The verdict on each fact by any page.
@@ -374,15 +328,13 @@ def _difference_over_common_facts(
     Returns:
         A fraction, or None if no fact has a verdict in both scores.
     """
-    # For each common fact, whether it counts as supported in FActScore only.
-    is_lost_by_linking = []
+    counts_only_in_factscore = []
     for fact, linked_outcome in linked_outcomes.items():
         outcome = outcomes[fact]
-        # A fact that only one of the scores could count would distort the difference.
         if outcome == "unscored" or linked_outcome == "unscored":
             continue
-        is_lost_by_linking.append(outcome == "supported" and linked_outcome != "supported")
-    return average(is_lost_by_linking)
+        counts_only_in_factscore.append(outcome == "supported" and linked_outcome != "supported")
+    return average(counts_only_in_factscore)
 
 
 def length_penalty(num_facts: int) -> float:
@@ -428,26 +380,26 @@ def attributed_entities(judged: JudgedBiography, protocol: Protocol = "paper") -
 
 
 def _prefer_linked_entity(
-    supporting_entities: Sequence[int],
-    linked_entity: int | None,
-    links: Sequence[int | None],
+    supporters: Sequence[int], linked_entity: int | None, links: Sequence[int | None]
 ) -> int | None:
     """Choose the entity that a fact is taken from among those whose pages support it.
 
     Args:
-        supporting_entities: The numbers of these entities, in the order of retrieval.
+        supporters: The numbers of these entities, in the order of retrieval.
         linked_entity: The entity that the fact's group is linked to, or None.
         links: The entities that all groups of the response are linked to.
 
     Returns:
-        The linked entity. If its page does not support the fact, the first entity that another
-        group is linked to, otherwise the first entity. None if no page supports the fact.
+        The linked entity, else the first one that another group is linked to, else the first one.
+        None if no page supports the fact.
     """
-    if linked_entity in supporting_entities:
+    if linked_entity in supporters:
         return linked_entity
     # A fact of a wrongly linked group may still be about another person of the text.
-    entities_of_groups = [entity for entity in supporting_entities if entity in links]
-    return next(iter(entities_of_groups or supporting_entities), None)
+    for entity in supporters:
+        if entity in links:
+            return entity
+    return supporters[0] if supporters else None
 
 
 def _choose_by_total_support(
@@ -509,18 +461,16 @@ def unscored_reason(judged: JudgedBiography, scores: BiographyScores | None) -> 
         The reason, such as "no fact has a verdict". None if the response has all scores, or if the
         model declined to answer.
     """
-    # The judge's reply about groups was not usable.
     if judged.ungrouped is not None:
         return f"not grouped: {judged.ungrouped}"
     # The problem says why there are no facts. It is None if the model declined.
     if scores is None:
         return judged.problem
-    # FActScore counts all facts, so nothing can be scored if no fact has a verdict.
     if scores["factscore"] is None:
         return "no fact has a verdict"
     if scores["d_factscore"] is not None:
         return None
-    # D-FActScore counts the facts in groups only. It is None if these have no verdict.
+    # D-FActScore counts facts in groups only.
     if any(judged.groups):
         return "no fact in a group has a verdict"
     # The protocol "code" takes the first fact out of its group, as the authors' code does. If it
@@ -531,8 +481,8 @@ def unscored_reason(judged: JudgedBiography, scores: BiographyScores | None) -> 
 def row_metrics(record: Verdict) -> JsonObject:
     """Return the values that one response adds to the mean of each metric.
 
-    A response in which the model declines to answer has no scores and is in no mean. If a response
-    has no scores for another reason, it has only the worst and the best case of its scores.
+    A response in which the model declines to answer is in no mean but the share of answers. If the
+    judge failed, only the worst and the best case of the scores are known.
 
     Args:
         record: The judge's record of the response.
@@ -544,13 +494,12 @@ def row_metrics(record: Verdict) -> JsonObject:
     """
     values = metrics_from_scores(record["scores"])
     if record["scores"] is None and not record["abstained"]:
-        # The judge failed, so the response may have any score from 0 to 1.
+        # The response may have any score from 0 to 1.
         values = dict(_BOUNDS_WITHOUT_SCORES)
     # If the model never stopped thinking, we do not know whether it would have answered.
     if record["unscored"] != UNFINISHED:
         values["respond_ratio"] = not record["abstained"]
 
-    # The bounds of responses without scores have the names of all worst and best cases.
     metric_names = (*MEANS, *_BOUNDS_WITHOUT_SCORES, "respond_ratio")
     metrics = {name: values.get(name) for name in metric_names}
     # Responses about one name are not independent, so the name is the cluster.
@@ -588,7 +537,6 @@ def clustered_outcomes(
     Returns:
         The values with their cluster. None stays None.
     """
-    # A metric without a value is left out of its mean later.
     return {
         metric: None if value is None else statistics.Outcome(value, cluster)
         for metric, value in metrics.items()
@@ -608,15 +556,11 @@ class MeansWithIntervals(NamedTuple):
 def means_with_intervals(
     rows: Sequence[Mapping[str, statistics.Outcome | None]],
 ) -> MeansWithIntervals:
-    """Compute the mean of each metric with its 95% interval.
-
-    A cluster holds the responses that are not independent, such as those about one name.
+    """Compute the mean of each metric over responses with its 95% interval.
 
     Args:
-        rows: The metrics of each response. All rows have the same keys, and there is at least one.
-
-    Returns:
-        The mean and the interval of each metric, by name.
+        rows: The metrics of each response, with the cluster of responses that are not independent,
+            such as those about one name. All rows have the same keys, and there is at least one.
     """
     means = {}
     intervals = {}
@@ -624,6 +568,7 @@ def means_with_intervals(
         # A response without a value has no part in the mean.
         outcomes = [row[metric] for row in rows]
         means[metric] = statistics.none_if_nan(statistics.mean(outcomes))
+        # A metric that is no score of the benchmark is a share from 0 to 1, as FActScore is.
         score = find_score(SCORES, metric) or FACTSCORE
         interval = score.bounded_aggregation.interval_of(outcomes)
         intervals[metric] = None if interval is None else interval.ends
@@ -662,7 +607,6 @@ def count_responses(records: Sequence[Verdict]) -> JsonObject:
         "unscored_facts_in_groups": total("unscored_grouped"),
         "types": count_reasons(scores["kind"] for scores in scored_responses),
         "candidates": total("candidates"),
-        # How many candidates have no page, and how many responses have no candidate with one.
         "without_page": {
             "candidates": total("without_page"),
             "responses": sum(
