@@ -25,6 +25,7 @@ from judges.verify import (
     UNSCORED,
     PageQuestion,
     PageReply,
+    PageVerdicts,
     ask_by_page,
     check_claim_numbers,
     page_subject,
@@ -177,7 +178,7 @@ def pair_facts_with_pages(
 
     Returns:
         The pairs, each with the passages of the page that are nearest to the fact. If an entity has
-        no page, its pairs have a preset judgement.
+        no page, its pairs have a preset judgement, so that the judge is not asked.
     """
     # Each page is looked up once, although several facts need it.
     page_by_entity = {entity: find_page(entity) for entity in entities}
@@ -197,8 +198,8 @@ def pair_facts_with_pages(
 def _judgement_without_page(entity: str, page: Sequence[str] | None) -> Judgement:
     """Judge a fact as not supported by an entity that has no page.
 
-    The fact is not unscored: FActScore leaves out a fact that no page supports if a page is
-    unscored, so it would leave out nearly all false facts.
+    The fact is not unscored: a page without a verdict might support a fact, so FActScore would
+    leave out all facts that no other page supports, which are nearly all false facts.
 
     Args:
         entity: The title of the page.
@@ -291,20 +292,22 @@ def judge_linked_pages_first(
         The judgement of each pair that was judged. The other pairs are left out.
     """
     judgements = _preset_judgements(pairs)
-    if reads_pages(judge):
-        first_pairs = _pairs_to_ask_first(
-            judge, _open_pairs(pairs, judgements, linked_keys), linked_keys
-        )
-        judgements |= _judge_pages(judge, first_pairs, linked_keys)
-        judgements |= _judge_pages(judge, _open_pairs(pairs, judgements, linked_keys), linked_keys)
 
-    # Other judges are asked about single facts. So is a language model about those that its
-    # replies leave out.
-    open_pairs = _open_pairs(pairs, judgements, linked_keys)
-    linked_pairs = {key: pair for key, pair in open_pairs.items() if key in linked_keys}
-    ask = judge_pairs_singly if reads_pages(judge) else judge_pairs
-    judgements |= ask(judge, linked_pairs, folder)
-    return judgements | ask(judge, _open_pairs(pairs, judgements, linked_keys), folder)
+    def open_pairs() -> dict[PairKey, FactPair]:
+        """Return the pairs that still have to be judged."""
+        return _open_pairs(pairs, judgements, linked_keys)
+
+    ask_about_facts = judge_pairs
+    if reads_pages(judge):
+        first_pairs = _pairs_to_ask_first(judge, open_pairs(), linked_keys)
+        judgements |= _judge_pages(judge, first_pairs, linked_keys)
+        judgements |= _judge_pages(judge, open_pairs(), linked_keys)
+        # The facts that its replies leave out are asked about singly.
+        ask_about_facts = judge_pairs_singly
+
+    linked_pairs = {key: pair for key, pair in open_pairs().items() if key in linked_keys}
+    judgements |= ask_about_facts(judge, linked_pairs, folder)
+    return judgements | ask_about_facts(judge, open_pairs(), folder)
 
 
 def _open_pairs(
@@ -317,11 +320,11 @@ def _open_pairs(
     D-FActScore needs the judgement of every fact by its linked page. FActScore needs the judgements
     by all pages, but only as long as none supports the fact.
     """
-    supported_facts = {
-        (key.response, key.fact)
-        for key, judgement in judgements.items()
-        if judgement.outcome == SUPPORTED
-    }
+    supported_facts = set()
+    for key, judgement in judgements.items():
+        if judgement.outcome == SUPPORTED:
+            supported_facts.add((key.response, key.fact))
+
     open_pairs = {}
     for key, pair in pairs.items():
         is_needed = key in linked_keys or (key.response, key.fact) not in supported_facts
@@ -383,21 +386,40 @@ def _judge_pages(
     for answer in ask_by_page(
         judge, PAGES_PROMPT, FactsOfPages, questions, _PROGRESS, problem_with_pages
     ):
-        pages = answer.subject["pages"]
-        page_numbers = {page["title"]: number for number, page in enumerate(pages, start=1)}
-        linked_pages = [page_numbers[key.entity] for key in answer.key if key in linked_keys]
-        linked_page = linked_pages[0] if linked_pages else None
-        for key in answer.key:
-            page = page_numbers[key.entity]
-            judged_samples = []
-            for verdict in answer.verdicts:
-                judgement = _judgement_by_page(verdict, page, linked_page)
-                if judgement is not None:
-                    judged_samples.append(judgement)
-            # If most samples say that the page is not needed, the others do not decide about it.
-            if len(judged_samples) > len(answer.verdicts) / 2:
-                evidence = tuple(pages[page - 1]["evidence"])
-                judgements[key] = majority_judgement(evidence, judged_samples)
+        judgements |= _judgements_by_pages(answer, linked_keys)
+    return judgements
+
+
+def _judgements_by_pages(
+    answer: PageVerdicts[tuple[PairKey, ...]], linked_keys: Collection[PairKey]
+) -> dict[PairKey, Judgement]:
+    """Return what the replies to a question about several pages say of one fact.
+
+    Args:
+        answer: The verdicts on the fact, one per sample, with the keys of the pairs that it forms
+            with the pages of the question.
+        linked_keys: The keys of those pairs whose page is the linked page of the fact.
+
+    Returns:
+        The judgement of the fact by each page. A page that most samples did not need is left out.
+    """
+    pages = answer.subject["pages"]
+    page_numbers = {page["title"]: number for number, page in enumerate(pages, start=1)}
+    # A fact of two individuals has two linked pages. The prompt shows it below the first.
+    linked_pages = [page_numbers[key.entity] for key in answer.key if key in linked_keys]
+    linked_page = linked_pages[0] if linked_pages else None
+
+    judgements = {}
+    for key in answer.key:
+        page = page_numbers[key.entity]
+        samples = []
+        for verdict in answer.verdicts:
+            judgement = _judgement_by_page(verdict, page, linked_page)
+            if judgement is not None:
+                samples.append(judgement)
+        if len(samples) > len(answer.verdicts) / 2:
+            evidence = tuple(pages[page - 1]["evidence"])
+            judgements[key] = majority_judgement(evidence, samples)
     return judgements
 
 
@@ -458,13 +480,12 @@ def _question_about_pages(
             linked_titles.setdefault(key.fact, key.entity)
 
     titles = list(dict.fromkeys(key.entity for key in keys))
-    title_order = [*titles, None]
-    # Facts below the same page keep their order, since sorting is stable.
-    facts = sorted(keys_by_fact, key=lambda fact: title_order.index(linked_titles.get(fact)))
-
-    def fact_numbers(title: str | None) -> list[int]:
-        """Return the numbers of the facts whose linked page has this title."""
-        return [number for number, fact in enumerate(facts, 1) if linked_titles.get(fact) == title]
+    # The facts below each page, and under None those without a linked page.
+    facts_by_title: dict[str | None, list[str]] = {title: [] for title in [*titles, None]}
+    for fact in keys_by_fact:
+        facts_by_title[linked_titles.get(fact)].append(fact)
+    facts = list(chain.from_iterable(facts_by_title.values()))
+    number_by_fact = {fact: number for number, fact in enumerate(facts, start=1)}
 
     pages = []
     for title in titles:
@@ -474,14 +495,14 @@ def _question_about_pages(
             "title": title,
             "evidence": evidence,
             "passages": without_repeated_beginning(title, evidence),
-            "facts": fact_numbers(title),
+            "facts": [number_by_fact[fact] for fact in facts_by_title[title]],
         }
         pages.append(page)
     subject = page_subject(
         facts,
         [],
         pages=pages,
-        facts_of_no_page=fact_numbers(None),
+        facts_of_no_page=[number_by_fact[fact] for fact in facts_by_title[None]],
         **pairs[keys[0]].prompt_variables,
     )
     return PageQuestion([tuple(keys_by_fact[fact]) for fact in facts], subject)
@@ -506,13 +527,13 @@ def without_repeated_beginning(title: str, passages: Sequence[str]) -> list[str]
         return list(passages)
     shortened = []
     for passage in passages:
-        text, last_title, rest = passage.rpartition(title)
-        text = text.strip()
-        repeats_beginning = text and any(
-            page_start != passage and page_start.startswith(last_title + rest)
-            for page_start in passages
+        text, last_title, words_after_title = passage.rpartition(title)
+        beginning = last_title + words_after_title
+        repeats_beginning = any(
+            page_start != passage and page_start.startswith(beginning) for page_start in passages
         )
-        shortened.append(text if repeats_beginning else passage)
+        # A passage that begins with its only title is the beginning itself.
+        shortened.append(text.strip() if text.strip() and repeats_beginning else passage)
     return shortened
 
 
@@ -527,27 +548,38 @@ def problem_with_pages(reply: FactsOfPages, subject: Mapping[str, Any]) -> str:
         The problem, such as "fact 2 is supported, with page 4 of 3". Empty if there is none.
     """
     pages = subject["pages"]
+    page_by_fact = {
+        fact: number for number, page in enumerate(pages, start=1) for fact in page["facts"]
+    }
     for verdict in reply.verdicts:
-        numbers = range(1, len(pages) + 1)
-        linked_pages = [n for n in numbers if verdict.number in pages[n - 1]["facts"]]
-        allowed: set[int | None] = {n for n in numbers if n not in linked_pages}
-        if verdict.verdict == SUPPORTED:
-            # If the linked page supports a fact, it does not matter which other page does.
-            if linked_pages:
-                continue
-        elif linked_pages:
-            allowed.add(None)
-        else:
-            # Without a linked page, "contradicted, page 1" does not say what page 1 does.
-            allowed = {None}
-        if verdict.page not in allowed:
-            page_text = "null" if verdict.page is None else verdict.page
-            whose = ", its own" if verdict.page in linked_pages else ""
-            return (
-                f"fact {verdict.number} is {verdict.verdict}, with page {page_text} of"
-                f" {len(pages)}{whose}"
-            )
+        linked_page = page_by_fact.get(verdict.number)
+        if _can_name_page(verdict, linked_page, len(pages)):
+            continue
+        page_text = "null" if verdict.page is None else f"{verdict.page}"
+        whose = ", its own" if linked_page and verdict.page == linked_page else ""
+        return (
+            f"fact {verdict.number} is {verdict.verdict}, with page {page_text} of"
+            f" {len(pages)}{whose}"
+        )
     return check_claim_numbers(reply, subject)
+
+
+def _can_name_page(verdict: NumberedFactOfPages, linked_page: int | None, num_pages: int) -> bool:
+    """Return whether the page that a reply names fits its verdict on a fact.
+
+    Args:
+        verdict: The verdict of the fact's linked page, with the number of another page that
+            supports the fact. A fact without a linked page has the verdict of all pages.
+        linked_page: The number of the linked page, if there is one.
+        num_pages: The number of pages in the question.
+    """
+    is_supported = verdict.verdict == SUPPORTED
+    is_other_page = verdict.page != linked_page and verdict.page in range(1, num_pages + 1)
+    if linked_page is None:
+        # "contradicted, page 1" would not say what page 1 does.
+        return is_other_page if is_supported else verdict.page is None
+    # If the linked page supports a fact, it does not matter which other page does.
+    return is_supported or verdict.page is None or is_other_page
 
 
 def _judge_pairs_by_logprobs(
@@ -559,9 +591,6 @@ def _judge_pairs_by_logprobs(
         judge: The judge.
         pairs: The pairs of a fact and the page of an entity, by their keys.
         folder: The folder of the prompts.
-
-    Returns:
-        The judgement of each pair. Several samples of a pair are combined by majority.
     """
     prompt_variables = [
         {**pair.verification_variables, "choices": TRUE_FALSE} for pair in pairs.values()
@@ -593,9 +622,6 @@ def _judge_pairs_by_page(
         judge: The judge.
         pairs: The pairs of a fact and the page of an entity, by their keys.
         folder: The folder of the prompts.
-
-    Returns:
-        The judgement of each pair.
     """
     judgements: dict[PairKey, Judgement] = {}
     questions = _group_pairs_by_page(judge, pairs)
@@ -616,7 +642,7 @@ def _group_pairs_by_page(
 ) -> list[PageQuestion[PairKey]]:
     """Make one question about all facts of a response that are verified against the same page.
 
-    Each question shows all passages that any of its facts would be shown if it were asked singly.
+    A question shows every passage that it would show if it were about one of its facts alone.
 
     Args:
         judge: The judge, whose context bounds questions.
@@ -638,7 +664,6 @@ def _group_pairs_by_page(
         evidence = list(dict.fromkeys(passages))
         # Everything but facts and evidence is the same in all pairs on the page.
         first_pair = pairs_on_page[0]
-        # A subject holds the variables of the prompt about the page.
         subject = page_subject(
             [pair.fact for pair in pairs_on_page],
             first_pair.titled_passages(evidence),
@@ -659,9 +684,6 @@ def judge_pairs_singly(
         judge: The judge.
         pairs: The pairs of a fact and the page of an entity, by their keys.
         folder: The folder of the prompts.
-
-    Returns:
-        The judgement of each pair. Several samples of a pair are combined by majority.
     """
     prompt_variables = [pair.verification_variables for pair in pairs.values()]
     replies_by_pair = judge.ask_typed(f"{folder}/verify", FactReply, prompt_variables, _PROGRESS)
@@ -710,7 +732,17 @@ def reply_to_judgement(reply: ParsedReply[FactReply]) -> Judgement:
 
 
 def _to_judgement(verdict: FactVerdict, reason: str, probability: float | None = None) -> Judgement:
-    """Make a judgement from a judge's verdict and, if it stated one, its probability of support."""
+    """Make a judgement from a judge's verdict.
+
+    Example:
+        "contradicted" and "not_found" both become the outcome ``not_supported``, with
+        ``is_contradicted`` True and False.
+
+    Args:
+        verdict: The verdict.
+        reason: The judge's reason.
+        probability: The probability of support that the judge stated, if it stated one.
+    """
     support = score_and_reason(probability, verdict == SUPPORTED, reason)
     if verdict == "contradicted" or verdict == "not_found":
         is_contradicted = verdict == "contradicted"
