@@ -5,7 +5,7 @@ the page that describes the individual. Each fact is then verified against this 
 `method` asks with the functions of this module.
 """
 
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from typing import Any
 
@@ -98,13 +98,13 @@ class _Draft:
     def prompt_variables(self, part: range) -> JsonObject:
         """Return the variables of the question about a part of the response."""
         text = self.judged.generation
-        sentences = [{"number": index + 1, "text": self.judged.sentences[index]} for index in part]
-        has_one_subject = self.judged.entities == SINGLE_SUBJECT
         return {
             "kind": "joint",
             "name": text.name,
-            "sentences": sentences,
-            "pages": [] if has_one_subject else page_leads(text),
+            "sentences": [
+                {"number": index + 1, "text": self.judged.sentences[index]} for index in part
+            ],
+            "pages": [] if self.has_one_subject else page_leads(text),
             "individuals": [individual.model_dump() for individual in self.individuals.values()],
         }
 
@@ -116,9 +116,10 @@ class _Draft:
             return
         if isinstance(reply.value, JointReply):
             for individual in reply.value.individuals:
-                # An earlier part has more of what describes this individual.
+                # If an earlier part has the individual, it says more of who that is.
                 self.individuals.setdefault(individual.number, individual)
         for fact in reply.value.facts:
+            # All facts of a response about one subject are of individual 0.
             number = fact.individual if isinstance(fact, IndividualFact) else 0
             # A repeated fact of a sentence keeps its first individual.
             self.facts.setdefault(Fact(clean_fact(fact.fact), fact.sentence - 1), number)
@@ -132,20 +133,27 @@ class _Draft:
         for index, fact in enumerate(facts):
             facts_by_individual.setdefault(self.facts[fact], []).append(index)
 
-        links: list[int | None] = []
-        for number in facts_by_individual:
-            if self.judged.entities == SINGLE_SUBJECT:
-                links.append(0)
-                continue
-            page = self.individuals[number].page
-            links.append(None if page is None else page - 1)
+        links = tuple(map(self._named_entity, facts_by_individual))
         return replace(
             self.judged,
             facts=tuple(facts),
             groups=tuple(map(tuple, facts_by_individual.values())),
-            links=tuple(links),
-            named_pages=tuple(links),
+            links=links,
+            named_pages=links,
         )
+
+    def _named_entity(self, individual: int) -> int | None:
+        """Return the index of the entity whose page the judge named for an individual, or None."""
+        if self.has_one_subject:
+            return 0
+        # The question numbers pages from 1.
+        page = self.individuals[individual].page
+        return None if page is None else page - 1
+
+    @property
+    def has_one_subject(self) -> bool:
+        """Whether the response is about one subject, so that nobody has to be told apart."""
+        return self.judged.entities == SINGLE_SUBJECT
 
 
 def take_apart(
@@ -175,13 +183,16 @@ def take_apart(
         parts = split_into_parts(judged.generation.output, max_words) if judged.is_answer else []
         drafts.append(_Draft(judged, parts))
 
-    for part_number in range(max((len(draft.parts) for draft in drafts), default=0)):
-        asked = [
-            draft for draft in drafts if part_number < len(draft.parts) and draft.problem is None
-        ]
+    most_parts = max((len(draft.parts) for draft in drafts), default=0)
+    # The first parts of all responses are asked about at once, then their second parts, and so on.
+    for part_index in range(most_parts):
+        asked_drafts = []
         prompt_variables = []
-        for draft in asked:
-            variables = draft.prompt_variables(draft.parts[part_number])
+        for draft in drafts:
+            if part_index >= len(draft.parts) or draft.problem is not None:
+                continue
+            asked_drafts.append(draft)
+            variables = draft.prompt_variables(draft.parts[part_index])
             prompt_variables.append({**variables, **variables_of(draft.judged.generation)})
         replies = judge.ask_typed(
             PROMPT,
@@ -192,8 +203,8 @@ def take_apart(
             samples=1,
             max_tokens=judge.config.fit_context(MAX_TOKENS),
         )
-        for draft, (reply,) in zip(asked, replies, strict=True):
-            draft.add_reply(reply, draft.parts[part_number])
+        for draft, (reply,) in zip(asked_drafts, replies, strict=True):
+            draft.add_reply(reply, draft.parts[part_index])
     return [draft.finish() if draft.parts else draft.judged for draft in drafts]
 
 
@@ -202,6 +213,10 @@ def split_into_parts(output: str, max_words: int = MAX_WORDS_PER_QUESTION) -> li
 
     A part begins with a paragraph, unless a paragraph is longer than a part may be.
 
+    Example:
+        Two paragraphs of three sentences each, which together are too long, give the parts
+        ``range(0, 3)`` and ``range(3, 6)``.
+
     Args:
         output: The response.
         max_words: The most words of a part. A longer sentence is a part of its own.
@@ -209,27 +224,30 @@ def split_into_parts(output: str, max_words: int = MAX_WORDS_PER_QUESTION) -> li
     Returns:
         The numbers of the sentences of each part, counted from 0.
     """
-    # What stays together: a paragraph, or a sentence of a paragraph that is too long.
+    # A unit is never split: it is a paragraph, or a sentence of a paragraph that is too long.
     units: list[list[str]] = []
     for paragraph in response_paragraphs(output):
-        fits = _count_words(paragraph) <= max_words
-        units += [paragraph] if fits else [[sentence] for sentence in paragraph]
+        if _count_words(paragraph) <= max_words:
+            units.append(paragraph)
+        else:
+            units += [[sentence] for sentence in paragraph]
 
     parts: list[range] = []
     start = 0
     end = 0
     num_words = 0
     for unit in units:
-        if end > start and num_words + _count_words(unit) > max_words:
+        words_of_unit = _count_words(unit)
+        if end > start and num_words + words_of_unit > max_words:
             parts.append(range(start, end))
             start = end
             num_words = 0
         end += len(unit)
-        num_words += _count_words(unit)
+        num_words += words_of_unit
     return [*parts, range(start, end)]
 
 
-def _count_words(sentences: Sequence[str]) -> int:
+def _count_words(sentences: Iterable[str]) -> int:
     """Return the number of words of several sentences."""
     return sum(len(words_in(sentence)) for sentence in sentences)
 
@@ -237,17 +255,23 @@ def _count_words(sentences: Sequence[str]) -> int:
 def page_leads(text: GeneratedText) -> list[dict[str, str]]:
     """Return the title of each candidate page, and the words with which it begins.
 
-    Passages may be from the middle of a page. In many datasets, a page begins with its title, so
-    the words behind the title are taken if a passage has it.
+    Example:
+        A page "Ada Lind" with the passage "Ada Lind (1850-1901) was a painter." gives the title
+        "Ada Lind" and the lead "(1850-1901) was a painter.".
 
     Args:
         text: The response with its passages.
     """
     leads = []
     for title, passages in passages_by_title(text).items():
-        # `partition` leaves nothing behind a title that the passage lacks.
-        beginnings = [passage.partition(title)[2] for passage in passages]
-        lead = next(filter(None, beginnings), passages[0])
+        # The first passage may be from the middle of the page. In many datasets, a page begins with
+        # its title, so the words behind the title are the lead if a passage has it.
+        lead = passages[0]
+        for passage in passages:
+            _, _, words_after_title = passage.partition(title)
+            if words_after_title:
+                lead = words_after_title
+                break
         words = lead.lstrip(" \n\"',.:").split()
         leads.append({"title": title, "lead": " ".join(words[:_LEAD_WORDS])})
     return leads
@@ -263,8 +287,8 @@ def problem_with_reply(reply: JointReply | SplitReply, prompt_variables: Mapping
     Returns:
         The problem, such as "page 4 of 3" or "no individual 2". Empty if the reply is usable.
     """
-    sentences = {sentence["number"] for sentence in prompt_variables["sentences"]}
-    num_words = _count_words([sentence["text"] for sentence in prompt_variables["sentences"]])
+    sentences = {sentence["number"]: sentence["text"] for sentence in prompt_variables["sentences"]}
+    num_words = _count_words(sentences.values())
     # A judge that lists more facts than the text has words repeats itself.
     if len(reply.facts) > num_words:
         return f"{len(reply.facts)} facts of a text of {num_words} words"
