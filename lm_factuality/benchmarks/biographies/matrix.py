@@ -297,14 +297,14 @@ def judge_linked_pages_first(
         """Return the pairs that still have to be judged."""
         return _open_pairs(pairs, judgements, linked_keys)
 
-    ask_about_facts = judge_pairs
     if reads_pages(judge):
         first_pairs = _pairs_to_ask_first(judge, open_pairs(), linked_keys)
         judgements |= _judge_pages(judge, first_pairs, linked_keys)
         judgements |= _judge_pages(judge, open_pairs(), linked_keys)
-        # The facts that its replies leave out are asked about singly.
-        ask_about_facts = judge_pairs_singly
 
+    # Other judges are asked about single facts. So is a language model about those that its
+    # replies leave out.
+    ask_about_facts = judge_pairs_singly if reads_pages(judge) else judge_pairs
     linked_pairs = {key: pair for key, pair in open_pairs().items() if key in linked_keys}
     judgements |= ask_about_facts(judge, linked_pairs, folder)
     return judgements | ask_about_facts(judge, open_pairs(), folder)

@@ -49,6 +49,7 @@ from lm_factuality.benchmarks.biographies.matrix import (
 from lm_factuality.benchmarks.biographies.scores import (
     SCORES,
     count_responses,
+    linked_entity_by_fact,
     row_metrics,
     score_biography,
     unscored_reason,
@@ -59,6 +60,7 @@ from lm_factuality.benchmarks.biographies.types import (
     GeneratedText,
     JudgedBiography,
     Judgement,
+    Linking,
     biography_from_record,
     biography_to_record,
 )
@@ -115,7 +117,7 @@ class AmbigBio(JudgedMethod):
     If None, these are the passages that the model was given.
     """
 
-    linking: Literal["greedy", "hungarian"] = "greedy"
+    linking: Linking = "greedy"
     """How fact groups are linked to entities, see `link_groups`."""
 
     protocol: Literal["paper", "code"] = "paper"
@@ -243,11 +245,9 @@ class AmbigBio(JudgedMethod):
     def evidence_kind(self, text: GeneratedText) -> str:
         """Say what the facts of a response are held against.
 
-        Files that were made from citation logs hold no passage that the response does not cite.
-
         Returns:
-            ``knowledge source``, or of the passages that the model was given ``cited passages``,
-            ``retrieved passages`` or ``no passages``.
+            ``knowledge source``, or if there is none, what the model was given: ``retrieved
+            passages``, ``no passages``, or ``cited passages`` if the file keeps no others.
         """
         if self.pages is not None:
             return "knowledge source"
@@ -389,34 +389,34 @@ class AmbigBio(JudgedMethod):
             The responses with their fact groups, or with the reason why they could not be grouped.
         """
         grouped = []
-        # The variables of the question about each response that the judge groups, by its index.
-        prompt_variables = {}
+        asked_indices = []
+        prompt_variables = []
         for index, biography in enumerate(biographies):
             # The judge's groups replace this one.
             all_facts = tuple(range(len(biography.facts)))
             grouped.append(replace(biography, groups=(all_facts,) if all_facts else ()))
             if len(all_facts) > 1 and biography.entities != SINGLE_SUBJECT:
-                variables = grouping_variables(biography)
-                variables.update(self.prompt_variables(biography.generation))
-                prompt_variables[index] = variables
+                asked_indices.append(index)
+                variables = self.prompt_variables(biography.generation)
+                prompt_variables.append({**grouping_variables(biography), **variables})
         replies = judge.ask_typed(
             f"{self.folder}/group",
             GroupsReply,
-            list(prompt_variables.values()),
+            prompt_variables,
             "grouping facts",
             problem_with_groups,
             samples=1,
             max_tokens=judge.config.fit_context(MAX_GROUPING_TOKENS),
         )
         # One sample was asked for, so each question has one reply.
-        for index, (reply,) in zip(prompt_variables, replies, strict=True):
+        for index, (reply,) in zip(asked_indices, replies, strict=True):
             if reply.value is None:
                 grouped[index] = replace(grouped[index], groups=(), ungrouped=reply.problem)
             else:
                 grouped[index] = replace(grouped[index], groups=reply_to_groups(reply.value))
 
         if self.protocol == "code":
-            grouped = [_drop_first_fact(biography) for biography in grouped]
+            return [_drop_first_fact(biography) for biography in grouped]
         return grouped
 
     def verify(self, judge: Judge, biographies: Sequence[JudgedBiography]) -> list[JudgedBiography]:
@@ -432,12 +432,23 @@ class AmbigBio(JudgedMethod):
         """
         judge_tells = tells_contradictions(judge)
         biographies = [replace(judged, tells_contradictions=judge_tells) for judged in biographies]
-        pairs = self.pairs_by_key(biographies)
         is_joint = self.method == "joint"
-        if not is_joint or not self.has_namesakes:
-            judgements = judge_pairs(judge, pairs, self.folder, by_page=is_joint)
-            return _add_matrices(biographies, judgements)
+        if is_joint and self.has_namesakes:
+            return self._verify_by_linked_pages(judge, biographies)
+        pairs = self.pairs_by_key(biographies)
+        judgements = judge_pairs(judge, pairs, self.folder, by_page=is_joint)
+        return _add_matrices(biographies, judgements)
 
+    def _verify_by_linked_pages(
+        self, judge: Judge, biographies: Sequence[JudgedBiography]
+    ) -> list[JudgedBiography]:
+        """Verify each fact by the page that the judge named for its individual, then by others.
+
+        Args:
+            judge: The judge to ask.
+            biographies: The responses with their facts, linked to the pages that the judge named.
+        """
+        pairs = self.pairs_by_key(biographies)
         linked_keys = _keys_of_linked_pages(biographies)
         judgements = judge_linked_pages_first(judge, pairs, linked_keys, self.folder)
         verified = _add_matrices(biographies, judgements)
@@ -474,8 +485,8 @@ class AmbigBio(JudgedMethod):
     def link(self, judged: JudgedBiography) -> JudgedBiography:
         """Link each fact group of a verified response to an entity (step 4).
 
-        The joint method takes the pages that the judge has named. The paper's step links the
-        groups for which it named none.
+        In the joint method, a group is linked to the page that the judge has named for it. Other
+        groups are linked to the page that supports most of their facts.
         """
         links = link_groups(
             judged.groups, judged.entities, judged.matrix, self.linking, self.protocol
@@ -522,11 +533,11 @@ class AmbigBio(JudgedMethod):
             ValueError: No judge can have produced the record. The message says why.
         """
         judged = biography_from_record(verdict)
-        if judged.facts and judged.problem and not judged.abstained:
-            raise ValueError("it has facts and a reason why it has none")
-        # An abstention has neither facts nor a problem.
-        if not judged.facts and not judged.problem and not judged.abstained:
-            raise ValueError("it has neither facts nor a reason why it has none")
+        if not judged.abstained:
+            if judged.facts and judged.problem:
+                raise ValueError("it has facts and a reason why it has none")
+            if not judged.facts and not judged.problem:
+                raise ValueError("it has neither facts nor a reason why it has none")
         # When a reply is read, repeated facts of a sentence are dropped.
         if len(set(judged.facts)) < len(judged.facts):
             raise ValueError("a fact is there twice")
@@ -548,16 +559,13 @@ class AmbigBio(JudgedMethod):
         """Compute the record of a response again, to check that its scores follow from decisions.
 
         Only what the judge decided is taken from the old record: facts, groups, named pages and
-        judgements. The sentences and the candidate entities are read from the response, and the
-        links and scores are computed.
+        judgements. Sentences and candidate entities are read from the response again, and links and
+        scores are computed from all this.
 
         Args:
             doc: The document.
             responses: Its only response.
             verdict: The old record of the response.
-
-        Returns:
-            The record with scores that follow from these decisions.
         """
         judged = biography_from_record(verdict)
         prepared = self.prepare(generation_from_doc(doc, responses[0]))
@@ -585,9 +593,6 @@ class AmbigBio(JudgedMethod):
             doc: The document.
             verdict: The record of the judge.
             answers: The answers of people, one for each question of `items_for_people`, in order.
-
-        Returns:
-            The record with the scores that follow from the answers.
         """
         judged = biography_from_record(verdict)
         items = people.items_for_people(judged, self.noun)
@@ -644,32 +649,32 @@ def _caution_about_contradictions(verdicts: Sequence[Verdict]) -> str:
 
 
 def _keys_of_linked_pages(biographies: Sequence[JudgedBiography]) -> set[PairKey]:
-    """Return the keys of facts with the page that the judge named for their individual."""
+    """Return the keys of all pairs of a fact and the page that its group is linked to."""
     keys = set()
     for response_index, biography in enumerate(biographies):
-        for group, link in zip(biography.groups, biography.links, strict=True):
-            if link is None:
-                continue
-            for fact in group:
+        for fact, entity in linked_entity_by_fact(biography).items():
+            if entity is not None:
                 text = biography.facts[fact].text
-                keys.add(PairKey(response_index, text, biography.entities[link]))
+                keys.add(PairKey(response_index, text, biography.entities[entity]))
     return keys
 
 
 def _add_matrices(
     biographies: Sequence[JudgedBiography], judgements: Mapping[PairKey, Judgement]
 ) -> list[JudgedBiography]:
-    """Add to each response its matrix, with a row for each fact and a column for each entity."""
+    """Add to each response its matrix, with a row for each fact and a column for each entity.
+
+    Args:
+        biographies: The responses with their facts.
+        judgements: The judgements of pairs of a fact and a page. The joint method leaves pairs out
+            that no score needs.
+    """
     verified = []
     for response_index, biography in enumerate(biographies):
         matrix = []
         for fact in biography.facts:
-            # Only the joint method leaves judgements out.
-            row = [
-                judgements.get(PairKey(response_index, fact.text, entity), NOT_ASKED)
-                for entity in biography.entities
-            ]
-            matrix.append(tuple(row))
+            keys = [PairKey(response_index, fact.text, entity) for entity in biography.entities]
+            matrix.append(tuple(judgements.get(key, NOT_ASKED) for key in keys))
         verified.append(replace(biography, matrix=tuple(matrix)))
     return verified
 
@@ -702,17 +707,12 @@ def _drop_first_fact(judged: JudgedBiography) -> JudgedBiography:
 
     Their code counts a group that is then empty, so it stays.
     """
-    groups = []
-    for group in judged.groups:
-        groups.append(tuple(fact for fact in group if fact != 0))
+    groups = [tuple(fact for fact in group if fact != 0) for group in judged.groups]
     return replace(judged, groups=tuple(groups))
 
 
 def _check_judgements(judged: JudgedBiography) -> None:
     """Check that scores agree with their outcomes, and that equal facts have equal judgements.
-
-    Args:
-        judged: The response that was read from a record.
 
     Raises:
         ValueError: A score contradicts its outcome, or facts with the same text have different
@@ -732,13 +732,12 @@ def _check_judgements(judged: JudgedBiography) -> None:
 
 
 def _has_plausible_score(judgement: Judgement) -> bool:
-    """Return whether the score of a judgement is near 1 if it is supported, and near 0 if not.
+    """Return whether the score of a judgement fits its outcome.
 
-    An unscored judgement must have no score.
+    The score of a supported fact is at least 0.1, and that of a fact that is not supported or is
+    irrelevant is at most 0.9. An unscored fact has no score.
     """
-    if judgement.outcome == UNSCORED:
-        return judgement.score is None
-    if judgement.score is None:
-        return False
+    if judgement.outcome == UNSCORED or judgement.score is None:
+        return judgement.outcome == UNSCORED and judgement.score is None
     expected_score = 1 if judgement.outcome == SUPPORTED else 0
     return abs(judgement.score - expected_score) <= _MAX_SCORE_DISTANCE
