@@ -110,22 +110,20 @@ def find_flagged_units(text: str, num_units: int, is_cut_off: bool = False) -> f
     # If questions were dropped, the model had finished its answer before it reached the limit.
     is_answer_cut_off = is_cut_off and output == full_output
 
-    answers = [_split_answer(body) for body in _find_answers(output)]
+    answers = [_split_answer(answer) for answer in _find_answers(output)]
+    # "Answer:" may be the last word that fitted into the token limit.
+    has_statement = bool(answers) and answers[-1].statement != ""
+    if is_answer_cut_off and not has_statement:
+        raise UnreadableAnswerError(CUT_OFF_BEFORE)
     if not answers:
-        if is_answer_cut_off:
-            raise UnreadableAnswerError(CUT_OFF_BEFORE)
         return _read_without_mark(output, num_units)
 
-    last = answers[-1]
-    if not last.statement and is_answer_cut_off:
-        # "Answer:" was the last word that fitted into the token limit.
-        raise UnreadableAnswerError(CUT_OFF_BEFORE)
-    flagged = _read_statement(last, num_units)
-    if is_answer_cut_off and not last.explanation.strip():
+    *earlier_answers, last_answer = answers
+    flagged = _read_statement(last_answer, num_units)
+    if is_answer_cut_off and not last_answer.explanation.strip():
         raise UnreadableAnswerError(CUT_OFF_WITHIN)
-
-    _check_other_answers(answers[:-1], flagged, num_units)
-    _check_explanation(last.explanation, flagged, num_units)
+    _check_earlier_answers(earlier_answers, flagged, num_units)
+    _check_explanation(last_answer.explanation, flagged, num_units)
     return flagged
 
 
@@ -140,16 +138,17 @@ def _simplify(text: str, num_units: int) -> str:
         num_units: The number of units, which is that of "the last segment".
     """
 
-    def name_by_number(match: re.Match[str]) -> str:
-        """Return the name of a unit by its number."""
-        word = match[1].lower()
-        return f"segment {num_units if word == 'last' else _WORDS['nth'].index(word) + 1}"
+    def replace_ordinal(match: re.Match[str]) -> str:
+        """Replace a name such as ``the third segment`` by ``segment 3``."""
+        ordinal = match[1].lower()
+        number = num_units if ordinal == "last" else _WORDS["nth"].index(ordinal) + 1
+        return f"segment {number}"
 
     # Models of mathematics write answers such as \text{2}.
     text = _PATTERNS["latex_text"].sub(r"\1", text)
     text = _PATTERNS["bullet"].sub("", text)
     text = _PATTERNS["table_cell"].sub(" : ", text)
-    return _PATTERNS["ordinal"].sub(name_by_number, text)
+    return _PATTERNS["ordinal"].sub(replace_ordinal, text)
 
 
 def _drop_invented_questions(text: str) -> str:
@@ -242,32 +241,57 @@ def _answers_in_json(text: str) -> list[str]:
     return answers
 
 
-def _split_answer(body: str) -> _Answer:
+def _split_answer(answer: str) -> _Answer:
     """Divide an answer into the statement that decides and the explanation behind it.
+
+    The statement is a list with one unit a line, or else the first sentence.
 
     Example:
         ``2, 3. The dates are wrong.`` → the statement ``2, 3`` and the explanation
 
     Args:
-        body: The text behind "Answer:".
+        answer: The text behind "Answer:".
     """
-    is_below_heading = body.startswith("\n")
-    body = body.strip()
-    first_line = body.partition("\n")[0]
-    # "1, 3" is a whole answer, and a list of explanations may follow it. Only below a heading, a
-    # single number may be the first of several, one a line.
-    is_bare = _PATTERNS["bare_line"].match(first_line)
-    is_whole = is_bare and not (is_below_heading and len(_numbers_in(first_line)) == 1)
-    items = [] if is_whole else _items_of_list(body)
-    is_list = len(items) > 1 and body.startswith(items[0])
-    # Behind "2 because the year is wrong", another line that begins with a unit explains.
-    if is_list and (is_below_heading or first_verdict(items[0])):
-        end = sum(map(len, items[:-1])) + len(items[-1].split("\n")[0])
-        return _Answer(body[:end], body[end:], is_list=True)
+    is_below_heading = answer.startswith("\n")
+    answer = answer.strip()
+    end_of_list = _end_of_list(answer, is_below_heading)
+    if end_of_list:
+        return _Answer(answer[:end_of_list], answer[end_of_list:], is_list=True)
 
-    sentence_end = _PATTERNS["sentence_end"].search(first_line)
-    end = sentence_end.start() if sentence_end else len(first_line)
-    return _Answer(body[:end], body[end:].lstrip(".!。"), is_list=False)
+    first_line = answer.partition("\n")[0]
+    statement = _PATTERNS["sentence_end"].split(first_line)[0]
+    explanation = answer[len(statement) :].lstrip(".!。")
+    return _Answer(statement, explanation, is_list=False)
+
+
+def _end_of_list(answer: str, is_below_heading: bool) -> int:
+    """Return the offset behind the list of units with which an answer begins, 0 without a list.
+
+    Example:
+        ``1: wrong`` and ``3: right``, each on a line, are a list. ``1, 3`` is none.
+
+    Args:
+        answer: The answer.
+        is_below_heading: Whether "Answer:" stands alone on the line above.
+    """
+    first_line = answer.partition("\n")[0]
+    if _PATTERNS["bare_line"].match(first_line):
+        # "1, 3" is a whole answer, and a list of explanations may follow it. Only below a heading,
+        # a single number may be the first of several, one a line.
+        may_go_on = is_below_heading and len(_numbers_in(first_line)) == 1
+        if not may_go_on:
+            return 0
+
+    items = _items_of_list(answer)
+    if len(items) < 2 or not answer.startswith(items[0]):
+        return 0
+    # Behind "2 because the year is wrong", another line that begins with a unit explains.
+    if not is_below_heading and first_verdict(items[0]) is None:
+        return 0
+    # Lines below that of the last item explain the list.
+    last_item = items[-1]
+    last_line = last_item.partition("\n")[0]
+    return len(answer) - len(last_item) + len(last_line)
 
 
 def _items_of_list(text: str) -> list[str]:
@@ -357,12 +381,13 @@ def _check_rest_of_all_correct(rest: str, num_units: int) -> None:
     Raises:
         UnreadableAnswerError: The rest restricts ALL_CORRECT.
     """
-    says_right = first_verdict(rest) == "right"
-    is_restricted = not says_right and (
-        first_verdict(rest) is not None or _PATTERNS["reservation"].search(rest)
-    )
-    verdicts = {mention.verdict for mention in _find_mentions(rest, num_units)}
-    if is_restricted or verdicts - {"right"}:
+    mentions = _find_mentions(rest, num_units)
+    is_restricted = any(mention.verdict != "right" for mention in mentions)
+    verdict = first_verdict(rest)
+    if verdict != "right":
+        has_reservation = _PATTERNS["reservation"].search(rest) is not None
+        is_restricted = is_restricted or verdict is not None or has_reservation
+    if is_restricted:
         raise UnreadableAnswerError(MORE_THAN_IDS)
 
 
@@ -378,39 +403,58 @@ def _combine_mentions(mentions: Sequence[_Mention], num_units: int) -> frozenset
     Raises:
         UnreadableAnswerError: The statement is hedged, contradicts itself, or calls nothing wrong.
     """
-    all_units = frozenset(range(1, num_units + 1))
-    verdicts = [mention.verdict for mention in mentions]
-    if "unsure" in verdicts:
+    if any(mention.verdict == "unsure" for mention in mentions):
         raise UnreadableAnswerError(HEDGED)
 
+    all_units = frozenset(range(1, num_units + 1))
     wrong = set[int]()
     right = set[int]()
     for mention in mentions:
         # An enumerator before the number of a unit, as in "1. Segment 2 is wrong", is no unit.
         if _PATTERNS["is_enumerator"].match(mention.remark):
             raise UnreadableAnswerError(MORE_THAN_IDS)
+        # "The others are wrong" may stand before the units that it leaves out.
+        if mention.verdict == "wrong" and not mention.units:
+            raise UnreadableAnswerError(MORE_THAN_IDS)
         is_listed = mention.is_opening or _PATTERNS["note"].match(mention.remark)
         if mention.verdict == "right":
             # "The others are correct" names all that no mention before it does.
             right |= mention.units or all_units - wrong
-        elif mention.verdict == "wrong" and not mention.units:
-            raise UnreadableAnswerError(MORE_THAN_IDS)
         elif mention.verdict == "wrong" or is_listed:
             wrong |= mention.units
 
     if wrong & right:
         raise UnreadableAnswerError(CONTRADICTORY)
-    # Beside "1: fine", the item "2: built in 1990" may say either. Notes on the first units that
-    # call none right or wrong, such as "1 (a tower), 2 (a bridge)", only repeat them.
-    has_unclear_note = any(
-        mention.verdict is None and mention.remark.strip(" .,;:(-\n") for mention in mentions
-    )
-    repeats_units = len(mentions) > 1 and wrong == set(range(1, len(wrong) + 1))
-    if has_unclear_note and (right or ("wrong" not in verdicts and repeats_units)):
-        raise UnreadableAnswerError(MORE_THAN_IDS)
-    if not wrong and right != all_units:
+    # An answer that flags nothing has to call every unit right.
+    is_incomplete = not wrong and right != all_units
+    if is_incomplete or _has_ambiguous_notes(mentions, wrong, right):
         raise UnreadableAnswerError(MORE_THAN_IDS)
     return frozenset(wrong)
+
+
+def _has_ambiguous_notes(mentions: Sequence[_Mention], wrong: set[int], right: set[int]) -> bool:
+    """Return whether notes on units leave open if these units are right or wrong.
+
+    Example:
+        ``1 (a tower), 2 (a bridge)`` may only repeat the first two units.
+
+    Args:
+        mentions: The places at which the statement names units.
+        wrong: The units that the statement seems to call wrong.
+        right: The units that it calls right.
+    """
+    has_neutral_note = any(
+        mention.verdict is None and mention.remark.strip(" .,;:(-\n") for mention in mentions
+    )
+    if not has_neutral_note:
+        return False
+    # Beside "1: fine", the item "2: built in 1990" may say either.
+    if right:
+        return True
+    # One note that calls its unit wrong shows that the list is one of errors.
+    calls_any_wrong = any(mention.verdict == "wrong" for mention in mentions)
+    lists_first_units = len(mentions) > 1 and wrong == set(range(1, len(wrong) + 1))
+    return lists_first_units and not calls_any_wrong
 
 
 def _find_mentions_in_items(items: Sequence[str], num_units: int) -> list[_Mention]:
@@ -438,20 +482,23 @@ def _find_mentions(text: str, num_units: int, is_statement: bool = False) -> lis
     matches = [
         match for match in _PATTERNS["mention"].finditer(text) if _names_units(match, num_units)
     ]
+    remarks = texts_behind(matches, text)
     split_clauses = _PATTERNS["clause_end"].split
 
     mentions = []
     end_of_last = 0
-    for match, remark in zip(matches, texts_behind(matches, text), strict=True):
-        clauses_before = split_clauses(text[end_of_last : match.start()])
-        # What stands before a unit is about it only if no other unit is named there.
-        is_first = end_of_last == 0 or len(clauses_before) > 1
+    for match, remark in zip(matches, remarks, strict=True):
+        *earlier_clauses, text_before = split_clauses(text[end_of_last : match.start()])
+        # What stands before a unit is about it only if no other unit is named in the same clause.
+        is_first_in_clause = end_of_last == 0 or bool(earlier_clauses)
+        if not is_first_in_clause:
+            text_before = ""
         if not is_statement:
             remark = split_clauses(remark.lstrip(" .:"))[0]
         mentions.append(
             _Mention(
                 units=_units_of(match, num_units),
-                verdict=_verdict_on(match, remark, clauses_before[-1] if is_first else ""),
+                verdict=_verdict_on_units(match, remark, text_before),
                 is_opening=match.start() == 0,
                 remark=remark,
             )
@@ -460,18 +507,17 @@ def _find_mentions(text: str, num_units: int, is_statement: bool = False) -> lis
     return mentions
 
 
-def _verdict_on(match: re.Match[str], remark: str, before: str) -> Verdict | None:
-    """Return what a text says of the units that a match names.
+def _verdict_on_units(match: re.Match[str], remark: str, text_before: str) -> Verdict | None:
+    """Return whether a text calls the units right or wrong that a match names.
 
     Args:
-        match: The units.
-        remark: The text behind them, which decides.
-        before: The text before them in the same sentence, as in "an error in segment 3".
+        match: A match of the pattern ``mention``.
+        remark: The text behind the units, which decides.
+        text_before: The text before them in the same clause, as in "an error in segment 3".
     """
+    words_before_number = match["lead"] or ""
     # "Segment 2 or 3 is wrong" leaves open which one is.
-    if (match["lead"] or "").lower().endswith("or "):
-        return "unsure"
-    if _PATTERNS["doubtful_note"].match(remark):
+    if words_before_number.lower().endswith("or ") or _PATTERNS["doubtful_note"].match(remark):
         return "unsure"
     # "All segments are correct except the last one" calls no unit right.
     if match["all"] and _PATTERNS["reservation"].search(remark):
@@ -479,11 +525,13 @@ def _verdict_on(match: re.Match[str], remark: str, before: str) -> Verdict | Non
     # "2 because it is unclear who won" gives a reason, and no verdict but that of the answer.
     if _PATTERNS["reason"].match(remark):
         return None
-    verdict_before = first_verdict(before)
+
+    verdict_behind = first_verdict(remark)
+    verdict_before = first_verdict(text_before)
     # "It is right that segment 2 says so" does not call the segment right.
-    if verdict_before == "right":
-        verdict_before = None
-    return first_verdict(remark) or verdict_before
+    if verdict_behind is None and verdict_before != "right":
+        return verdict_before
+    return verdict_behind
 
 
 def _names_units(match: re.Match[str], num_units: int) -> bool:
@@ -494,16 +542,19 @@ def _names_units(match: re.Match[str], num_units: int) -> bool:
         num_units: The number of units that the model was shown.
     """
     if match["all"]:
-        # "All four segments" are all units if there are four.
-        count = (match["count"] or "").lower()
-        counted = _WORDS["count"].index(count) + 2 if count in _WORDS["count"] else count
-        return not count or str(counted) == str(num_units)
-    # A word such as "segment" is clear.
+        # "All four segments" are all units if there are four. Most texts give no number.
+        count = (match["count"] or str(num_units)).lower()
+        # The list of words begins with "two".
+        number = _WORDS["count"].index(count) + 2 if count in _WORDS["count"] else count
+        return str(number) == str(num_units)
+    # A word such as "segment" is clear, and a number without one is a match of "lead".
     if match["lead"] is None:
         return True
-    is_followed = _PATTERNS["behind_ids"].match(match.string, match.end())
-    is_unit = _units_of(match, num_units) <= set(range(1, num_units + 1))
-    return bool(is_followed) and (is_unit or match.start() == 0)
+    # In "2 is wrong" the number is that of a unit, and in "2 dates are wrong" it is not.
+    if not _PATTERNS["behind_ids"].match(match.string, match.end()):
+        return False
+    is_opening = match.start() == 0
+    return is_opening or _units_of(match, num_units) <= set(range(1, num_units + 1))
 
 
 def _units_of(match: re.Match[str], num_units: int) -> frozenset[int]:
@@ -547,33 +598,49 @@ def _read_without_mark(output: str, num_units: int) -> frozenset[int]:
     Raises:
         UnreadableAnswerError: It says no such thing.
     """
-    answer = _split_answer(output)
     is_single_line = "\n" not in output
-    is_thought = _PATTERNS["thought"].match(output)
     is_bare = is_single_line and _PATTERNS["bare_ids"].fullmatch(output)
-    if is_bare or (_PATTERNS["says_all_correct"].match(output) and not is_thought):
+    is_thought = _PATTERNS["thought"].match(output)
+    says_all_correct = not is_thought and _PATTERNS["says_all_correct"].match(output)
+    if is_bare or says_all_correct:
+        answer = _split_answer(output)
         flagged = _read_statement(answer, num_units)
         _check_explanation(answer.explanation, flagged, num_units)
         return flagged
 
+    if withdraws_answer(output):
+        raise UnreadableAnswerError(NO_ANSWER)
+    # A single sentence may leave out the units that are right. A longer text, or a thought, that
+    # judges only some units may have been cut off before the others.
+    return _read_verdicts(output, num_units, may_be_partial=is_single_line and not is_thought)
+
+
+def _read_verdicts(output: str, num_units: int, may_be_partial: bool) -> frozenset[int]:
+    """Read an output that calls units right or wrong, in a sentence or in a list.
+
+    Args:
+        output: The output of the model.
+        num_units: The number of units that the model was shown.
+        may_be_partial: Whether the output may judge some units only. The others are right then.
+
+    Raises:
+        UnreadableAnswerError: It judges no unit, not all, or units that do not exist.
+    """
     # JSON objects without the word "answer" may be verdicts on each unit.
     text = _PATTERNS["json_sign"].sub("", output)
     items = _items_of_list(text)
     mentions = _find_mentions_in_items(items if len(items) > 1 else [text], num_units)
-    # Only mentions with a verdict count here.
     verdicts = [mention for mention in mentions if mention.verdict]
+
     judged_units = set(chain.from_iterable(mention.units for mention in verdicts))
     all_units = set(range(1, num_units + 1))
-    # A single sentence may leave out the units that are right. A longer text, or a thought, that
-    # judges only some units may have been cut off before the others.
-    is_sentence = is_single_line and not is_thought and bool(judged_units)
-    is_clear = judged_units == all_units or (is_sentence and judged_units <= all_units)
-    if not is_clear or withdraws_answer(output):
+    is_part = bool(judged_units) and judged_units <= all_units
+    if judged_units != all_units and not (may_be_partial and is_part):
         raise UnreadableAnswerError(NO_ANSWER)
     return _combine_mentions(verdicts, num_units)
 
 
-def _check_other_answers(
+def _check_earlier_answers(
     answers: Sequence[_Answer], flagged: frozenset[int], num_units: int
 ) -> None:
     """Check that the earlier answers of an output agree with its last one.
@@ -612,23 +679,41 @@ def _check_explanation(explanation: str, flagged: frozenset[int], num_units: int
         UnreadableAnswerError: It withdraws the answer, calls other units wrong, or calls flagged
             units right.
     """
-    if withdraws_answer(explanation):
+    mentions = _find_mentions(explanation, num_units)
+    if (
+        withdraws_answer(explanation)
+        or not all(_agrees(mention, flagged) for mention in mentions)
+        or _goes_on_with_units(explanation, flagged, num_units)
+    ):
         raise UnreadableAnswerError(TAKEN_BACK)
-    for mention in _find_mentions(explanation, num_units):
-        if not _agrees(mention, flagged):
-            raise UnreadableAnswerError(TAKEN_BACK)
-    # A line such as "3" goes on with the answer. So does "3: it was Rome", except behind
-    # ALL_CORRECT, where such a line explains why a unit is right.
-    line_patterns = ("bare_line", "noted_line") if flagged else ("bare_line",)
-    for pattern in line_patterns:
-        for line in _PATTERNS[pattern].finditer(explanation):
-            if not first_verdict(line[0]) and not _numbers_in(line["ids"], num_units) <= flagged:
-                raise UnreadableAnswerError(TAKEN_BACK)
     if flagged and _PATTERNS["all_correct_name"].search(explanation):
         raise UnreadableAnswerError(CONTRADICTORY)
     for sentence in _PATTERNS["sentence_end"].split(explanation):
-        if _is_contrary(sentence, bool(flagged)):
+        if _is_contrary(sentence, has_errors=bool(flagged)):
             raise UnreadableAnswerError(TAKEN_BACK)
+
+
+def _goes_on_with_units(explanation: str, flagged: frozenset[int], num_units: int) -> bool:
+    """Return whether a line behind an answer goes on with units that the answer does not flag.
+
+    Example:
+        Behind the answer ``2``, the lines ``3`` and ``3: it was Rome`` do.
+
+    Args:
+        explanation: The text behind the answer.
+        flagged: The units that the answer calls wrong.
+        num_units: The number of units that the model was shown.
+    """
+    line_patterns = ["bare_line"]
+    # Behind ALL_CORRECT, a line with a unit and a note explains why the unit is right.
+    if flagged:
+        line_patterns.append("noted_line")
+    for pattern in line_patterns:
+        for line in _PATTERNS[pattern].finditer(explanation):
+            has_verdict = first_verdict(line[0]) is not None
+            if not has_verdict and not _numbers_in(line["ids"], num_units) <= flagged:
+                return True
+    return False
 
 
 def _agrees(mention: _Mention, flagged: frozenset[int]) -> bool:
