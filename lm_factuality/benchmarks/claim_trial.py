@@ -31,6 +31,7 @@ HEADLINE = "balanced_accuracy"
 """The main score: the mean share of right verdicts over the true classes."""
 
 _SEED = 0
+_VERDICTS = get_args(Verdict)
 
 Truth: TypeAlias = Literal["supported", "contradicted", "not_found", "not_supported"]
 """What is known about a claim. Not supported is either contradicted or not found."""
@@ -101,24 +102,27 @@ class ClaimTrial:
         return judge_claims(judge, self.questions, "certifying")
 
     def disagreements(self, judge: Judge) -> list[Disagreement]:
-        """Return the verdicts of a judge that are not what is known."""
+        """Return the verdicts of a judge that differ from what is known about the claims."""
         disagreements = []
         for number, (claim, verdict) in enumerate(zip(self.claims, self.ask(judge), strict=True)):
             if verdict.verdict == "unscored" or claim.is_judged_right(verdict.verdict):
                 continue
+            # People see a heading above each text.
             evidence = [
-                (item.title or item.document, item.text) for item in claim.question.evidence
+                (passage.title or passage.document, passage.text)
+                for passage in claim.question.evidence
             ]
-            disagreement = Disagreement(
-                id=str(number),
-                cluster=claim.cluster,
-                text=claim.question.claim,
-                label=claim.truth.replace("_", " "),
-                verdict=verdict.verdict.replace("_", " "),
-                reason=verdict.reason,
-                evidence=tuple(evidence),
+            disagreements.append(
+                Disagreement(
+                    id=str(number),
+                    cluster=claim.cluster,
+                    text=claim.question.claim,
+                    label=_in_words(claim.truth),
+                    verdict=_in_words(verdict.verdict),
+                    reason=verdict.reason,
+                    evidence=tuple(evidence),
+                )
             )
-            disagreements.append(disagreement)
         return disagreements
 
     def measure(self, judge: Judge, rulings: Rulings = NO_RULINGS) -> JsonObject:
@@ -179,29 +183,41 @@ class ClaimTrial:
         return judge.prompts.hashes([CHECK])
 
     def table(self, certificate: Mapping[str, Any], judge: str) -> Table:
-        """Return the confusion table of a certificate: one row per part and true class."""
+        """Show how often each true class got each verdict, as a table for the terminal.
+
+        Args:
+            certificate: The result of `measure`.
+            judge: The name of the judge.
+
+        Returns:
+            The columns, the rows and the notes. Each part of the data has a row for each true
+            class, and a last one with the balanced accuracy.
+        """
         rows = []
         for part, scores in certificate["scores"].items():
             if part == "unscored":
                 continue
+            # Only the scores of all claims have intervals.
             intervals = certificate["intervals"] if part == "ALL" else {"recall": {}}
             for truth, counts in scores["confusion"].items():
-                right = scores["recall"][truth]
-                cells = [f"{counts[verdict]:,}" for verdict in get_args(Verdict)]
+                cells = [f"{counts[verdict]:,}" for verdict in _VERDICTS]
+                recall = format_number(scores["recall"][truth])
                 interval = format_interval(intervals["recall"].get(truth))
-                label = truth.replace("_", " ")
-                rows.append((part, label, *cells, format_number(right), interval))
-            interval = format_interval(intervals.get(HEADLINE))
+                rows.append((part, _in_words(truth), *cells, recall, interval))
+            blanks = [""] * len(_VERDICTS)
             score = format_number(scores[HEADLINE])
-            blanks = [""] * len(get_args(Verdict))
+            interval = format_interval(intervals.get(HEADLINE))
             rows.append((part, "balanced accuracy", *blanks, score, interval))
 
-        columns = [f"#{verdict.replace('_', ' ')}" for verdict in get_args(Verdict)]
-        return (
-            ("claims", f"true class, judged by {judge}", *columns, "#right", "#95% interval"),
-            rows,
-            _table_notes(certificate),
-        )
+        # Columns of numbers begin with "#".
+        verdict_columns = [f"#{_in_words(verdict)}" for verdict in _VERDICTS]
+        columns = ("claims", f"true class, judged by {judge}", *verdict_columns)
+        return (*columns, "#right", "#95% interval"), rows, _table_notes(certificate)
+
+
+def _in_words(name: str) -> str:
+    """Return a class or a verdict as readers see it: ``not_found`` becomes ``not found``."""
+    return name.replace("_", " ")
 
 
 def _scores(judged: Sequence[_JudgedClaim]) -> JsonObject:
@@ -216,7 +232,7 @@ def _scores(judged: Sequence[_JudgedClaim]) -> JsonObject:
     recalls = {}
     for truth in _truths(judged):
         counts = Counter(item.verdict.verdict for item in judged if item.claim.truth == truth)
-        confusion[truth] = {verdict: counts[verdict] for verdict in get_args(Verdict)}
+        confusion[truth] = {verdict: counts[verdict] for verdict in _VERDICTS}
         num_right = sum(counts[verdict] for verdict in _RIGHT_VERDICTS[truth])
         recalls[truth] = ratio(num_right, counts.total() - counts["unscored"])
     return {
@@ -238,8 +254,7 @@ def _intervals(judged: Sequence[_JudgedClaim]) -> JsonObject:
     The claims of one document or response depend on each other, so their counts are added up first.
     """
     truths = _truths(judged)
-    # The counts of each cluster. With two true classes: [right claims of class 0, scored claims of
-    # class 0, right claims of class 1, scored claims of class 1].
+    # Each cluster has two counts for each true class: its right claims and its scored claims.
     counts_by_cluster: dict[str, list[int]] = defaultdict(lambda: [0] * (2 * len(truths)))
     for claim, verdict in judged:
         if verdict.verdict == "unscored":
@@ -250,16 +265,16 @@ def _intervals(judged: Sequence[_JudgedClaim]) -> JsonObject:
         counts[column + 1] += 1
 
     def mean_recall(sums: Sequence[float]) -> float:
-        """Return the mean recall of all true classes from the counts of all clusters together."""
+        """Return the mean recall of all true classes from the sums of the counts."""
         recalls = list(map(ratio, sums[::2], sums[1::2]))
         return sum(recalls) / len(recalls)
 
     rows = list(counts_by_cluster.values())
     recall_intervals = {}
     for number, truth in enumerate(truths):
-        recall_intervals[truth] = ratio_interval(
-            [row[2 * number] for row in rows], [row[2 * number + 1] for row in rows]
-        )
+        num_right = [row[2 * number] for row in rows]
+        num_scored = [row[2 * number + 1] for row in rows]
+        recall_intervals[truth] = ratio_interval(num_right, num_scored)
     return {HEADLINE: pooled_interval(rows, mean_recall), "recall": recall_intervals}
 
 

@@ -164,18 +164,21 @@ class Corpus(TableYaml):
     metadata: FactorMetadata = FactorMetadata()
 
     @model_validator(mode="after")
-    def _check_data_and_columns(self) -> "Corpus":
-        """Refuse a YAML without data, or one that names its columns in two ways.
-
-        ``doc_to_text`` and its like are templates over the table's columns, and
-        ``metadata.columns`` names the columns directly.
-        """
-        # `source` names a published file, which needs no path.
+    def _has_data(self) -> "Corpus":
+        """Refuse a YAML that names neither a published file (``source``) nor a user's own data."""
         if not (self.metadata.source or self.dataset_path):
             raise ValueError(
                 "no data: give dataset_path (a CSV, JSONL or Parquet file, or a dataset on the Hub)"
             )
+        return self
 
+    @model_validator(mode="after")
+    def _names_columns_once(self) -> "Corpus":
+        """Refuse a YAML that names its columns in two ways, or only some of them.
+
+        ``doc_to_text`` and its like are templates over the table's columns, and
+        ``metadata.columns`` names the columns directly.
+        """
         has_templates = self.doc_to_text is not None
         if has_templates != (self.doc_to_choice is not None):
             raise ValueError("give doc_to_text and doc_to_choice together, or neither")
@@ -199,13 +202,12 @@ class Corpus(TableYaml):
 
     @property
     def validate_target(self) -> str:
-        """What ``lm-factuality validate`` takes to check the rows.
-
-        That is the file if `run` was given a table without a YAML, and else the name of the task.
-        """
+        """What ``lm-factuality validate`` takes to check the rows: a table or the task's name."""
+        names_columns = self.doc_to_text is not None or self.metadata.columns != FactorColumns()
         path = self.dataset_path or ""
-        needs_yaml = self.doc_to_text is not None or self.metadata.columns != FactorColumns()
-        return self.task if needs_yaml or Path(path).stem != self.task else path
+        # If `run` is given a table without a YAML, it names the task after the table.
+        is_table_alone = not names_columns and Path(path).stem == self.task
+        return path if is_table_alone else self.task
 
     @property
     def recorded_metadata(self) -> JsonObject:

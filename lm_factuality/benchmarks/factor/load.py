@@ -26,7 +26,7 @@ from lm_factuality.benchmarks.factor.rows import (
     make_row,
     normalise_spacing,
 )
-from lm_factuality.ground.errors import ConfigError, DataError, did_you_mean, refuse
+from lm_factuality.ground.errors import ConfigError, DataError, refuse
 from lm_factuality.ground.published import blob_id, locate
 from lm_factuality.ground.tables import FORMATS, Table, TableRow, read_table
 from lm_factuality.harness.generation import JsonObject
@@ -301,15 +301,9 @@ def rows_from_columns(where: str, columns: FactorColumns, table: Table) -> list[
             contradictions.
     """
     names = column_names(table)
-    prefix_column = columns.prefix
-    # The published files have more than one column of prefixes. If a table has none of them, the
-    # name "prefix" appears in the error message.
-    if prefix_column is None:
-        prefix_column = next((name for name in PREFIX_COLUMNS if name in names), "prefix")
-        _require_authors_column(prefix_column, names, table)
+    prefix_column = columns.prefix or _prefix_column(names, table)
     if columns.completion == FactorColumns().completion:
         _require_authors_column(columns.completion, names, table)
-
     contradiction_columns = columns.contradictions or _contradiction_columns(names, table)
     type_columns = columns.error_types or _error_type_columns(contradiction_columns, names)
     # Error types are matched with contradictions by their order.
@@ -334,6 +328,17 @@ def rows_from_columns(where: str, columns: FactorColumns, table: Table) -> list[
     return _render_rows(where, renderers, columns.doc_id, table)
 
 
+def _prefix_column(names: Sequence[str], table: Table) -> str:
+    """Return the first of the columns that may hold the prefix, of which some files have several.
+
+    Raises:
+        ConfigError: The table has none of them. The message asks for the column ``prefix``.
+    """
+    column = next((column for column in PREFIX_COLUMNS if column in names), "prefix")
+    _require_authors_column(column, names, table)
+    return column
+
+
 def _require_authors_column(column: str, names: Sequence[str], table: Table) -> None:
     """Check that a table has a column of FACTOR's authors, which no YAML names.
 
@@ -347,9 +352,9 @@ def _require_authors_column(column: str, names: Sequence[str], table: Table) -> 
     """
     if column in names:
         return
-    # A column that has a part of its own is no misspelling.
-    others = [name for name in names if not re.match(r"contradiction_\d+(_|$)", name)]
-    misspellings = difflib.get_close_matches(column, others, n=1)
+    # contradiction_1 and contradiction_1_type are not misspellings of contradiction_0.
+    candidates = [name for name in names if not re.match(r"contradiction_\d+(_|$)", name)]
+    misspellings = difflib.get_close_matches(column, candidates, n=1)
     hint = f", but {misspellings[0]!r}, which looks misspelt" if misspellings else ""
     raise ConfigError(
         f"{_file_of(table)}: no column {column!r}{hint}; found {', '.join(map(repr, names))};"
@@ -373,23 +378,26 @@ def _contradiction_columns(names: Sequence[str], table: Table) -> Sequence[str]:
         ConfigError: There is no such column, one is left out, or a name is nearly one. A choice
             would be lost without a word.
     """
-    numbered = [name for name in names if re.fullmatch(r"contradiction_\d+", name)]
-    # So that contradiction_10 comes behind contradiction_9.
-    numbered.sort(key=lambda name: int(name.removeprefix("contradiction_")))
-    expected = [f"contradiction_{index}" for index in range(max(1, len(numbered)))]
-    for column in expected:
+    num_columns = sum(re.fullmatch(r"contradiction_\d+", name) is not None for name in names)
+    columns = [f"contradiction_{index}" for index in range(max(1, num_columns))]
+    for column in columns:
         _require_authors_column(column, names, table)
 
     for name in names:
-        stem = re.sub(r"[\W_]*\d+\W*$", "", name).strip().lower()
-        is_numbered = stem != name.lower() and name not in numbered
-        if is_numbered and did_you_mean(stem, ["contradiction"], cutoff=0.8):
+        if name not in columns and _resembles_contradiction(name):
             raise ConfigError(
                 f"{_file_of(table)}: the column {name!r} would not be read; expected"
-                f" 'contradiction_{len(numbered)}'; rename it, or name the columns under"
+                f" 'contradiction_{num_columns}'; rename it, or name the columns under"
                 " metadata.columns of a YAML"
             )
-    return numbered
+    return columns
+
+
+def _resembles_contradiction(name: str) -> bool:
+    """Return whether a column looks like a misspelt ``contradiction_2``: ``Contradicton 2``."""
+    stem = re.sub(r"[\W_]*\d+\W*$", "", name).strip().lower()
+    is_numbered = stem != name.lower()
+    return is_numbered and bool(difflib.get_close_matches(stem, ["contradiction"], cutoff=0.8))
 
 
 def _error_type_columns(
@@ -472,7 +480,7 @@ def _render_row(where: str, renderers: RowRenderers, doc_id: str, record: TableR
         prefix = renderers.prefix(cells)
         choices = renderers.choices(cells)
         target = renderers.target(cells)
-        error_types = renderers.error_types(cells)
+        contradiction_types = renderers.error_types(cells)
     except (TemplateError, ValueError, TypeError) as error:
         # Templates are compiled before the rows are read, but may still fail at a row.
         raise ConfigError(f"{where}: a template fails at {record.location}: {error}") from error
@@ -484,18 +492,18 @@ def _render_row(where: str, renderers: RowRenderers, doc_id: str, record: TableR
 
     # A choice that is no text becomes None, which makes the row unscorable.
     texts = [cell_text(choice) for choice in choices]
-    # Every choice needs an error type, which is empty if it is not known.
-    types_of_choices = [""] * len(texts)
-    if isinstance(error_types, list) and error_types:
-        # The columns name types of contradictions. The true completion stands before them.
-        types_of_choices = ["", *(cell_text(error_type) or "" for error_type in error_types)]
+    if isinstance(contradiction_types, list) and contradiction_types:
+        # The true completion is the first choice, and has no error type.
+        error_types = ["", *(cell_text(error_type) or "" for error_type in contradiction_types)]
+    else:
+        error_types = [""] * len(texts)
     return make_row(
         location=record.location,
         doc_id=doc_id,
         prefix=cell_text(prefix),
         choices=texts,
         gold=gold_index(target, texts),
-        error_types=types_of_choices,
+        error_types=error_types,
         choice_columns=renderers.choice_columns,
     )
 

@@ -8,6 +8,7 @@ has the documents, which say half of the true sentences verbatim and the others 
 from collections import defaultdict
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
+from itertools import cycle
 from pathlib import Path
 
 from judges.claims import ClaimQuestion, Evidence
@@ -21,13 +22,19 @@ from lm_factuality.harness.own_data import require_text
 
 _FILES = (Path(__file__).with_name("mutations.csv"), Path(__file__).with_name("mutations.jsonl"))
 _BLOBS = "9ed6c15aca2f3f7ac506ccd74f2a6b180601bd88,4d7df56910a2ac030688185293f23b622e146ecd"
-_MAX_ROWS = 5  # of a document, which stand in one question with three claims of another document
-_MAX_PREFIX = 2_000  # characters before a completion
+_MAX_ROWS = 5
+"""The number of rows of a document that are used.
+
+With three claims of another document they make eight claims, which one question can hold.
+"""
+
+_MAX_PREFIX = 2_000
+"""The number of characters of a prefix that are shown as evidence."""
 
 
 @dataclass(frozen=True)
 class _Document:
-    """Rows about one document, which share their evidence."""
+    """A document, with the rows of a table of factor-gen that are about it."""
 
     key: str
     """The id of the document."""
@@ -39,23 +46,27 @@ class _Document:
     """Its text, empty if it is not known."""
 
     rows: Sequence[TableRow]
-    """Rows of a table of factor-gen."""
 
     @property
     def passages(self) -> tuple[Evidence, ...]:
         """The text or, if it is not known, each completion with the text before it."""
         if self.text:
             return (Evidence(self.key, self.title, self.text),)
-        texts = []
+        passages = []
         for row in self.rows:
             prefix = require_text(row, "full_prefix")[-_MAX_PREFIX:]
-            texts.append(f"{prefix} {require_text(row, 'completion')}")
-        return tuple(Evidence(self.key, "", text) for text in texts)
+            text = f"{prefix} {require_text(row, 'completion')}"
+            passages.append(Evidence(self.key, "", text))
+        return tuple(passages)
 
     def claims(self, column: str) -> list[str]:
-        """Return the sentences in a column, after the title, so that they stand alone."""
-        sentences = [require_text(row, column) for row in self.rows]
-        return [f"{self.title}: {text}" if self.title else text for text in sentences]
+        """Return the sentence of each row in a column, behind the title of the document.
+
+        Example:
+            ``Moon: It has two seas.`` With the title, a sentence can be understood alone.
+        """
+        heading = f"{self.title}: " if self.title else ""
+        return [heading + require_text(row, column) for row in self.rows]
 
 
 def _open_trial(options: CertifyOptions) -> ClaimTrial:
@@ -86,26 +97,33 @@ def _read_documents(table_path: Path, documents_path: Path | None = None) -> lis
 
     Args:
         table_path: The table.
-        documents_path: The documents. A row belongs to the one whose id is its ``doc_id``, or what
-            stands there before the last hyphen.
+        documents_path: The titles and the texts of the documents, by their ids.
     """
-    texts = {require_text(record, "id"): record for record in _read_records(documents_path)}
-    rows_by_key: dict[str, list[TableRow]] = defaultdict(list)
-    for record in _read_records(table_path):
-        row_id = require_text(record, "doc_id")
-        parent_id = row_id.rpartition("-")[0]
-        rows_by_key[parent_id if parent_id in texts else row_id].append(record)
+    record_by_id = {require_text(record, "id"): record for record in _read_records(documents_path)}
+    rows_by_id: dict[str, list[TableRow]] = defaultdict(list)
+    for row in _read_records(table_path):
+        row_id = require_text(row, "doc_id")
+        # The rows moon-1 and moon-2 are from the document moon, if there is one.
+        document_id = row_id.rpartition("-")[0]
+        rows_by_id[document_id if document_id in record_by_id else row_id].append(row)
 
     documents = []
-    for key, rows in rows_by_key.items():
-        title = require_text(texts[key], "title") if key in texts else ""
-        text = require_text(texts[key], "text") if key in texts else ""
-        documents.append(_Document(key, title, text, rows[:_MAX_ROWS]))
+    for document_id, rows in rows_by_id.items():
+        title = text = ""
+        record = record_by_id.get(document_id)
+        if record is not None:
+            title = require_text(record, "title")
+            text = require_text(record, "text")
+        documents.append(_Document(document_id, title, text, rows[:_MAX_ROWS]))
     return documents
 
 
 def _read_records(path: Path | None) -> Sequence[TableRow]:
-    """Read the records of a file, all of which have to be valid. None has none."""
+    """Return all records of a file, or none if there is no file.
+
+    Raises:
+        DataError: A line of the file cannot be read.
+    """
     if path is None:
         return ()
     table = read_table(path)
@@ -114,11 +132,10 @@ def _read_records(path: Path | None) -> Sequence[TableRow]:
 
 
 def _make_claims(documents: Sequence[_Document]) -> Iterator[LabelledClaim]:
-    """Make claims of the three classes about each document.
+    """Make claims that their evidence supports, contradicts, or says nothing about.
 
-    The evidence is the document and the next one. Of each row, either the completion or the
-    contradiction is a claim, in turn, so that no claim stands beside its opposite. Half as many
-    completions of the document before are not found.
+    The evidence is the text of a document and of the next one. The claims are sentences about the
+    document, every second one of them a contradiction, and true sentences of the document before.
 
     Raises:
         DataError: There are fewer than three documents, or a cell is missing.
@@ -128,23 +145,27 @@ def _make_claims(documents: Sequence[_Document]) -> Iterator[LabelledClaim]:
             f"found rows of {plural(len(documents), 'document')}, expected at least 3: the claims"
             " about one are held against another"
         )
-    num_rows = 0
+    # Only one sentence of a row is a claim, so that no claim stands beside its opposite.
+    truths: Iterator[Truth] = cycle(("supported", "contradicted"))
     for number, document in enumerate(documents):
         next_document = documents[(number + 1) % len(documents)]
         evidence = document.passages + next_document.passages
+        completions = document.claims("completion")
         contradictions = document.claims("contradiction_0")
-        for row, completion in enumerate(document.claims("completion")):
-            sentence = require_text(document.rows[row], "completion")
+        for row, completion, contradiction in zip(
+            document.rows, completions, contradictions, strict=True
+        ):
+            truth = next(truths)
+            claim = completion if truth == "supported" else contradiction
+            sentence = require_text(row, "completion")
             is_verbatim = any(sentence in passage.text for passage in evidence)
             part = "verbatim" if is_verbatim else "other words"
-            is_true = num_rows % 2 == 0
-            claim = completion if is_true else contradictions[row]
-            truth: Truth = "supported" if is_true else "contradicted"
             yield LabelledClaim(ClaimQuestion(claim, evidence), truth, document.key, part)
-            num_rows += 1
-        # The document before the first is the last.
-        strangers = documents[number - 1].claims("completion")
-        for claim in strangers[: (len(document.rows) + 1) // 2]:
+
+        # The document before the first is the last. Half as many of its sentences are claims.
+        previous_document = documents[number - 1]
+        num_not_found = (len(document.rows) + 1) // 2
+        for claim in previous_document.claims("completion")[:num_not_found]:
             yield LabelledClaim(ClaimQuestion(claim, evidence), "not_found", document.key)
 
 

@@ -65,6 +65,16 @@ _RESERVATION = re.compile(
 _OBJECTION = re.compile(r"\b(?:but|however|except|unless)\b", re.IGNORECASE)
 
 
+# What stands before and behind a letter that a line chooses.
+_BEFORE_LETTER = (
+    r"(?i:\b(?:versions?|options?|choices?|letter|statement|sentence|pick|choose|select|with"
+    r"|it is|it's|is|be))[ :]{1,2}[\"'(\[]*"
+)
+_BEHIND_LETTER = (
+    r"[\"')\]]*(?= *(?:$|[.,:;!(-])| (?i:because|since|as|is|was|has|contains|states)\b)"
+)
+
+
 class NoClearAnswerError(ValueError):
     """An answer names none of the words that may answer a question, or not clearly."""
 
@@ -94,38 +104,68 @@ def read_word(text: str, words: Sequence[str]) -> int:
     Raises:
         NoClearAnswerError: There is no clear answer. The message says why.
     """
-    answer = plain_answer(text)
-    if answer is None:
-        raise NoClearAnswerError(UNFINISHED)
-    # A box, such as \boxed{\text{B}}, holds an answer, and so may a JSON object.
-    answer = _BOX.sub(r"\nAnswer: \1\n", _LATEX.sub(r"\1", answer))
-    answer = _SIGNS.sub("", answer).strip()
-    if not answer:
-        raise NoClearAnswerError("an empty answer")
-
-    readings = _read_statements(_named_answers(answer), words)
-    if not readings:
-        last_line = answer.rpartition("\n")[2]
-        readings = _read_statements([answer], words)
-        is_word = re.fullmatch(rf"\W*(?:{'|'.join(words)})\W*", last_line, re.IGNORECASE)
-        # Some models explain first, and some write the word at both ends.
-        if is_word or not readings:
-            readings += _read_statements([last_line], words)
+    answer = _text_to_read(text)
+    readings = _find_readings(answer, words)
     if not readings:
         # Only a text without an answer is read for the doubts in its first sentence.
-        is_hedged = first_verdict(_SENTENCE_END.split(answer)[0]) == "unsure"
+        first_sentence = _SENTENCE_END.split(answer)[0]
+        is_hedged = first_verdict(first_sentence) == "unsure"
         raise NoClearAnswerError(HEDGED if is_hedged else f"none of {', '.join(words)} alone")
 
-    if len({reading.word for reading in readings}) > 1:
+    answered_words = {reading.word for reading in readings}
+    if len(answered_words) > 1:
         raise NoClearAnswerError(DIFFERENT)
     for reading in readings:
         _check_explanation(reading, words)
-    return list(words).index(readings[0].word)
+    return words.index(answered_words.pop())
 
 
-def _named_answers(answer: str) -> list[str]:
-    """Return what follows each "Answer:", "The answer is" and the like, up to the next one."""
-    return texts_behind(list(_ANSWER_IS.finditer(answer)), answer)
+def _text_to_read(text: str) -> str:
+    r"""Return what a model wrote without its thinking, markup and LaTeX.
+
+    Example:
+        ``**So** \boxed{\text{B}}`` becomes ``So``, and ``Answer: B`` on a line of its own.
+
+    Raises:
+        NoClearAnswerError: Nothing is left, or the thinking never ends.
+    """
+    answer = plain_answer(text)
+    if answer is None:
+        raise NoClearAnswerError(UNFINISHED)
+    answer = _LATEX.sub(r"\1", answer)
+    answer = _BOX.sub(r"\nAnswer: \1\n", answer)
+    # The signs are those of formulas and of JSON objects.
+    answer = _SIGNS.sub("", answer).strip()
+    if not answer:
+        raise NoClearAnswerError("an empty answer")
+    return answer
+
+
+def _find_readings(answer: str, words: Sequence[str]) -> list[_Reading]:
+    """Read the statements of a text that may answer the question.
+
+    These are the texts behind each "Answer:", "The answer is" and the like. Without any, they are
+    the beginning of the text and its last line.
+
+    Args:
+        answer: The text.
+        words: The words that may answer the question.
+
+    Raises:
+        NoClearAnswerError: A statement is hedged.
+    """
+    named_answers = texts_behind(list(_ANSWER_IS.finditer(answer)), answer)
+    readings = _read_statements(named_answers, words)
+    if readings:
+        return readings
+
+    readings = _read_statements([answer], words)
+    last_line = answer.rpartition("\n")[2]
+    is_word = re.fullmatch(rf"\W*(?:{'|'.join(words)})\W*", last_line, re.IGNORECASE)
+    # Some models explain first, and some write the word at both ends.
+    if is_word or not readings:
+        readings += _read_statements([last_line], words)
+    return readings
 
 
 def _read_statements(statements: Sequence[str], words: Sequence[str]) -> list[_Reading]:
@@ -143,7 +183,7 @@ def _read_statements(statements: Sequence[str], words: Sequence[str]) -> list[_R
     return readings
 
 
-def _read_truth(statement: str, words: Sequence[str] = _TRUE_FALSE) -> _Reading | None:
+def _read_truth(statement: str, words: Sequence[str]) -> _Reading | None:
     """Read whether a statement begins with True or False, or judges the sentence in question.
 
     Example:
@@ -151,7 +191,7 @@ def _read_truth(statement: str, words: Sequence[str] = _TRUE_FALSE) -> _Reading 
 
     Args:
         statement: The statement.
-        words: Words for True and False.
+        words: ``("True", "False")``.
 
     Returns:
         The word and what stands behind it, or None if the statement does not say.
@@ -159,10 +199,11 @@ def _read_truth(statement: str, words: Sequence[str] = _TRUE_FALSE) -> _Reading 
     Raises:
         NoClearAnswerError: The statement is hedged.
     """
-    match = _TRUTH.match(statement)
-    if match:
-        word = words[0] if match["true"] else words[1]
-        return _Reading(word, statement[match.end() :])
+    true_word, false_word = words
+    opening = _TRUTH.match(statement)
+    if opening:
+        word = true_word if opening["true"] else false_word
+        return _Reading(word, statement[opening.end() :])
 
     sentence = _SENTENCE_END.split(statement)[0]
     if first_verdict(sentence) == "unsure":
@@ -170,14 +211,15 @@ def _read_truth(statement: str, words: Sequence[str] = _TRUE_FALSE) -> _Reading 
     subject = _SUBJECT.search(sentence)
     if subject is None:
         return None
-    # "Nothing in it is wrong": the denial is a part of the subject.
+    # In "Nothing in it is wrong", the subject denies the verdict, so it is a part of what is read.
     verdict = first_verdict(sentence[subject.start() :])
-    is_question = statement[len(sentence) : len(sentence) + 1] == "?"
-    if verdict == "unsure" or (verdict and is_question):
-        raise NoClearAnswerError(HEDGED)
     if verdict is None:
         return None
-    return _Reading(words[0] if verdict == "right" else words[1], statement[subject.end() :])
+    is_question = statement.startswith("?", len(sentence))
+    if verdict == "unsure" or is_question:
+        raise NoClearAnswerError(HEDGED)
+    word = true_word if verdict == "right" else false_word
+    return _Reading(word, statement[subject.end() :])
 
 
 def _read_letter(statement: str, words: Sequence[str]) -> _Reading | None:
@@ -188,7 +230,7 @@ def _read_letter(statement: str, words: Sequence[str]) -> _Reading | None:
 
     Args:
         statement: The statement.
-        words: The letters.
+        words: The letters, such as ``("A", "B", "C")``.
 
     Returns:
         The letter and what stands behind it, or None if the statement does not say.
@@ -198,35 +240,43 @@ def _read_letter(statement: str, words: Sequence[str]) -> _Reading | None:
     """
     letter = f"[{words[0]}-{words[-1]}]"
     # "A, B and C" is a list.
-    list_goes_on = rf"(?!,? ?(?:(?:and|or|&) )?{letter}\b)"
-    is_set_off = f"(?:{_BEHIND}|{_IS_TRUE})"
-    opening = re.match(rf"({letter})\b{list_goes_on}{is_set_off}", statement, re.IGNORECASE)
+    single_letter = rf"({letter})\b(?!,? ?(?:(?:and|or|&) )?{letter}\b)"
+    opening = re.match(rf"{single_letter}(?:{_BEHIND}|{_IS_TRUE})", statement, re.IGNORECASE)
     if opening:
         return _Reading(opening[1].upper(), statement[opening.end() :])
 
     line, _, further_lines = statement.partition("\n")
     if first_verdict(line) == "unsure" or re.search(rf"\b{letter} or {letter}\b", line):
         raise NoClearAnswerError(HEDGED)
-    # A letter behind such a word is one, and no article.
-    named = re.compile(
-        r"(?i:\b(?:versions?|options?|choices?|letter|statement|sentence|pick|choose|select|with"
-        rf"|it is|it's|is|be))[ :]{{1,2}}[\"'(\[]*({letter})\b{list_goes_on}[\"')\]]*"
-        r"(?= *(?:$|[.,:;!(-])| (?i:because|since|as|is|was|has|contains|states)\b)"
-    )
-    matches = list(named.finditer(line))
-    remarks = texts_behind(matches, line)
+    # Behind a word such as "option", an A is a letter and not an article.
+    named_letters = list(re.finditer(_BEFORE_LETTER + single_letter + _BEHIND_LETTER, line))
+    remarks = texts_behind(named_letters, line)
+    chosen_letter = _chosen_letter([match[1] for match in named_letters], remarks)
+    if chosen_letter is None:
+        return None
+    return _Reading(chosen_letter, f"{remarks[-1]}\n{further_lines}")
+
+
+def _chosen_letter(letters: Sequence[str], remarks: Sequence[str]) -> str | None:
+    """Return the letter that a line chooses: the only one, or the only one that it calls right.
+
+    Example:
+        The letters ``A`` and ``B`` with the remarks `` is wrong, so`` and ``.`` give ``B``.
+
+    Args:
+        letters: The letters in the line, such as those of ``option A is wrong, so option B.``
+        remarks: What the line says behind each letter.
+    """
     verdict_by_letter = {}
-    for match, remark in zip(matches, remarks, strict=True):
+    for letter, remark in zip(letters, remarks, strict=True):
         verdict = first_verdict(remark)
         if verdict != "wrong":
-            verdict_by_letter[match[1]] = verdict
-    chosen_letters = list(verdict_by_letter)
-    # Of several letters, the one that is called right is chosen.
-    if len(chosen_letters) > 1:
-        chosen_letters = [name for name in chosen_letters if verdict_by_letter[name] == "right"]
-    if len(chosen_letters) != 1:
-        return None
-    return _Reading(chosen_letters[0], f"{remarks[-1]}\n{further_lines}")
+            verdict_by_letter[letter] = verdict
+
+    candidates = list(verdict_by_letter)
+    if len(candidates) > 1:
+        candidates = [letter for letter in candidates if verdict_by_letter[letter] == "right"]
+    return candidates[0] if len(candidates) == 1 else None
 
 
 def _check_explanation(reading: _Reading, words: Sequence[str]) -> None:
@@ -242,27 +292,35 @@ def _check_explanation(reading: _Reading, words: Sequence[str]) -> None:
     Raises:
         NoClearAnswerError: The text takes the answer back.
     """
-    if withdraws_answer(reading.explanation):
-        raise NoClearAnswerError(TAKEN_BACK)
-    if tuple(words) != _TRUE_FALSE:
-        # "True, but" means False, while "B, but A is close" still answers with B.
-        other_letter = rf"\b[Aa]ctually\b[^.\n]{{0,40}}\b[{words[0]}-{words[-1]}]\b"
-        if re.search(other_letter, reading.explanation):
-            raise NoClearAnswerError(TAKEN_BACK)
-        return
-
-    rest_of_sentence, *later_sentences = _SENTENCE_END.split(reading.explanation)
-    if reading.word == "False":
-        # What follows in the same sentence explains the answer, whatever it says.
-        is_taken_back = any(map(_calls_true, later_sentences))
+    if tuple(words) == _TRUE_FALSE:
+        is_taken_back = _contradicts_truth(reading.word, reading.explanation)
     else:
-        is_taken_back = (
-            first_verdict(rest_of_sentence) in ("wrong", "unsure")
-            or _RESERVATION.search(rest_of_sentence) is not None
-            or any(map(_objects, later_sentences))
-        )
-    if is_taken_back:
+        # "True, but" means False, while "B, but A is close" still answers with B.
+        another_letter = rf"\b[Aa]ctually\b[^.\n]{{0,40}}\b[{words[0]}-{words[-1]}]\b"
+        is_taken_back = re.search(another_letter, reading.explanation) is not None
+    if is_taken_back or withdraws_answer(reading.explanation):
         raise NoClearAnswerError(TAKEN_BACK)
+
+
+def _contradicts_truth(word: str, explanation: str) -> bool:
+    """Return whether the text behind True or False says the opposite.
+
+    Example:
+        Behind True, ``, but the date is wrong`` does. Behind False, it explains the answer.
+
+    Args:
+        word: ``True`` or ``False``.
+        explanation: The text behind the word.
+    """
+    rest_of_sentence, *later_sentences = _SENTENCE_END.split(explanation)
+    if word == "False":
+        # What follows in the same sentence explains the answer, whatever it says.
+        return any(map(_calls_true, later_sentences))
+    return (
+        first_verdict(rest_of_sentence) in ("wrong", "unsure")
+        or _RESERVATION.search(rest_of_sentence) is not None
+        or any(map(_objects, later_sentences))
+    )
 
 
 def _calls_true(sentence: str) -> bool:
