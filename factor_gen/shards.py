@@ -14,7 +14,7 @@ from collections import Counter, deque
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from concurrent.futures import FIRST_COMPLETED, Future, wait
 from concurrent.futures.process import BrokenProcessPool
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import Any, NamedTuple
 
@@ -71,9 +71,7 @@ class ShardFolder:
         write_lines(self.shard_path(number), [*lines, last_line])
 
     def read_shard(self, number: int) -> Iterator[Example]:
-        """Yield the examples of a shard, and keep only one of them in memory at a time.
-
-        The last line of a complete shard has the number of its examples, such as ``2 examples``.
+        """Yield the examples of a shard, of which only one is in memory at a time.
 
         Args:
             number: The number of the shard, counted from 0.
@@ -86,7 +84,7 @@ class ShardFolder:
         try:
             with path.open(encoding="utf-8", newline="\n") as lines:
                 for line in lines:
-                    # The last line of a complete file has the number of examples before it.
+                    # Only a complete file ends with the number of its examples.
                     if line == f"{count} examples\n":
                         return
                     count += 1
@@ -100,17 +98,13 @@ class ShardFolder:
 
 
 def prepare_shard_folder(path: Path, plan: Mapping[str, Any]) -> ShardFolder:
-    """Return a folder for shards, emptied first if its shards were made with other settings.
+    """Return a folder for shards. It is emptied first if its shards were made with another plan.
 
     Args:
-        path: The folder. It is emptied if its shards were made with another plan.
-        plan: The settings that decide the content of the shards. They are saved in the folder.
-
-    Returns:
-        The folder, which holds only shards that were made with the plan.
+        path: The folder. The plan of its shards is saved in it.
+        plan: All settings that decide the content of the shards.
     """
-    # The saved plan went through JSON, which turns tuples into lists. Only after the same way can
-    # the new plan equal it.
+    # JSON turns tuples into lists. The new plan must look like the saved one to be compared to it.
     plan = json.loads(json.dumps(plan))
     saved_plan = read_json_object(path / _PLAN_FILE)
     if saved_plan == plan:
@@ -149,20 +143,17 @@ def read_json_object(path: Path) -> dict[str, Any]:
 
 
 def sufficient_num_types(settings: BuildSettings) -> int:
-    """Return how many error types the contradictions of a sentence must have to be sufficient.
+    """Return how many error types a sentence's contradictions need, so that no other one is drawn.
 
-    If they have fewer, another sentence of the document is drawn.
-
-    Returns:
-        Two, or the number of types that the settings require of a row if it is greater. One if
-        rows have one contradiction, or if only one type is generated.
+    This is two, or more if the settings require more of each row. It is one if rows have a single
+    contradiction, or if only one type is generated.
     """
     two_if_possible = min(2, settings.choose.contradictions, len(settings.types.types))
     return max(settings.choose.min_types, two_if_possible)
 
 
 class Shortfall(NamedTuple):
-    """How much a draw lacks, with the worst deficiency first. It lacks nothing if all are 0."""
+    """How much a sentence lacks for a good row, the worst first. All are 0 if it lacks nothing."""
 
     stages: int
     """How many stages it did not get through, including the one that dropped it."""
@@ -181,16 +172,9 @@ class Shortfall(NamedTuple):
 
 
 def shortfall(example: Example, settings: BuildSettings) -> Shortfall:
-    """Return how much a draw, i.e. a sentence that went through the stages, lacks for a good row.
+    """Return how much a sentence that went through the stages lacks for a good row.
 
-    Of two draws of a document, the one with the lesser shortfall is better.
-
-    Args:
-        example: A document with a sentence that went through the stages.
-        settings: The settings of the build, which say what a row needs.
-
-    Returns:
-        The deficiencies of the draw. They are compared from the first to the last.
+    Of two sentences of a document, the one with the lesser shortfall is better.
     """
     choose = settings.choose
     usable = usable_candidates(example, choose)
@@ -205,25 +189,26 @@ def shortfall(example: Example, settings: BuildSettings) -> Shortfall:
 
 
 def _count_missing_stages(example: Example) -> int:
-    """Count the stages that a draw did not get through, including the one that dropped it.
+    """Count the stages that a sentence did not get through, including the one that dropped it.
 
     Example:
-        A draw that the last stage dropped lacks one stage, and a draw that none dropped lacks 0.
+        The last stage dropped the sentence: 1. No stage dropped it: 0.
     """
     if not example.unused:
         return 0
     return len(ALL_STAGES) - ALL_STAGES.index(example.refusal.stage)
 
 
+@dataclass
 class RunningShard:
-    """A shard on its way through the stages, with the examples that go through the next ones.
+    """A shard, i.e. a few hundred documents, on its way through the stages of a build.
 
-    A draw takes one sentence of each document through all groups of stages, one group after the
-    other. Documents that do not give a good row with it are drawn from again: they go through all
-    groups with another sentence.
+    The stages are divided into groups. In each *draw*, one sentence of a document goes through all
+    groups. All documents take part in the first draw. Those that have no good row after it take
+    part in the next one, with another sentence.
 
     Example:
-        The caller takes the examples through the groups until there are none left::
+        ::
 
             shard = RunningShard(0, documents, settings, num_groups=2)
             while shard.examples:
@@ -231,68 +216,67 @@ class RunningShard:
             write(shard.best_draws.values())
     """
 
-    def __init__(
-        self,
-        number: int,
-        documents: Sequence[Example],
-        settings: BuildSettings,
-        num_groups: int = 1,
-    ) -> None:
-        """Prepare the first draw, which is made from all documents.
+    number: int
+    """The number of the shard, counted from 0."""
+
+    documents: Sequence[Example]
+    """The documents, each with its whole text as its prefix."""
+
+    settings: BuildSettings
+    """The settings of the build, which say what a good row needs."""
+
+    num_groups: int = 1
+    """How many groups of stages there are."""
+
+    group: int = 0
+    """The index of the next group."""
+
+    best_draws: dict[int, Example] = field(default_factory=dict)
+    """The best sentence of each document so far, by the index of the document."""
+
+    _drawn: dict[int, Example] = field(init=False)
+    """What takes part in the current draw, by the index of the document."""
+
+    def __post_init__(self) -> None:
+        """Begin the first draw."""
+        self._drawn = dict(enumerate(self.documents))
+
+    @property
+    def examples(self) -> list[Example]:
+        """The examples that the next group is for. There are none if the shard is finished."""
+        return list(self._drawn.values())
+
+    def advance(self, results: Sequence[Example]) -> None:
+        """Go on to the next group of stages. After the last group, begin the next draw.
 
         Args:
-            number: The number of the shard, counted from 0.
-            documents: The documents of the shard, each with its whole text as its prefix.
-            settings: The settings of the build, which say what a row needs.
-            num_groups: How many groups of stages each draw goes through.
+            results: What the group made of each of the ``examples``, in the same order.
         """
-        self.number = number
-        self._documents = documents
-        self._settings = settings
-        self._num_groups = num_groups
-        # The index of the group that the examples go through next.
-        self.group = 0
-        # The examples that go through the group. Empty if the shard is finished.
-        self.examples = list(documents)
-        # The index of the document that each example comes from.
-        self._indices: Sequence[int] = range(len(documents))
-        # The best draw of each document by its index.
-        self.best_draws: dict[int, Example] = {}
-
-    def advance(self, results: list[Example]) -> None:
-        """Go on to the next group of stages, or to the next draw after the last group.
-
-        Args:
-            results: What the current group made of each of the examples, in the same order.
-        """
+        self._drawn = dict(zip(self._drawn, results, strict=True))
         self.group += 1
-        self.examples = results
-        if self.group == self._num_groups:
-            self._begin_next_draw(results)
+        if self.group == self.num_groups:
+            self.group = 0
+            self._begin_next_draw()
 
-    def _begin_next_draw(self, results: Sequence[Example]) -> None:
-        """Keep the better draw of each document, and draw again from those without a good row.
-
-        Args:
-            results: The draws that went through all groups of stages.
-        """
-        next_draws = {}
-        for index, result in zip(self._indices, results, strict=True):
-            earlier = self.best_draws.get(index)
-            self.best_draws[index] = _better_draw(earlier, result, self._settings)
-
-            is_last = result.draw.number >= self._settings.select.draws
-            # A document without a further sentence has nothing to draw from.
-            if is_last or not _has_sentence(result):
-                continue
-            if any(shortfall(result, self._settings)):
+    def _begin_next_draw(self) -> None:
+        """Keep the better sentence of each document, and draw again where none is good enough."""
+        drawn = self._drawn
+        self._drawn = {}
+        for index, latest in drawn.items():
+            best = self.best_draws.get(index)
+            self.best_draws[index] = _better_draw(best, latest, self.settings)
+            if _needs_another_draw(latest, self.settings):
                 # The next draw continues after the sentences that this one tried.
-                draw = Draw(result.draw.number + 1, result.draw.tried)
-                next_draws[index] = replace(self._documents[index], draw=draw)
+                draw = Draw(latest.draw.number + 1, latest.draw.tried)
+                self._drawn[index] = replace(self.documents[index], draw=draw)
 
-        self.group = 0
-        self.examples = list(next_draws.values())
-        self._indices = list(next_draws)
+
+def _needs_another_draw(latest: Example, settings: BuildSettings) -> bool:
+    """Tell whether to draw again from a document, whose latest sentence went through the stages."""
+    is_last = latest.draw.number >= settings.select.draws
+    if is_last or not _has_sentence(latest):
+        return False
+    return any(shortfall(latest, settings))
 
 
 def _has_sentence(example: Example) -> bool:
@@ -308,27 +292,22 @@ def _better_draw(best: Example | None, latest: Example, settings: BuildSettings)
     Args:
         best: The best draw so far. None if ``latest`` is the first.
         latest: The latest draw.
-        settings: The settings of the build, which say what a row needs.
-
-    Returns:
-        The better draw. Its ``draw.total`` is the number of sentences that were drawn so far. Its
-        ``lost`` and ``model_use`` are those of all of them, and ``discarded`` counts the
-        contradictions of those that were not kept.
+        settings: The settings of the build.
     """
-    # A draw that found no sentence left in the document adds none.
-    total = 1 if _has_sentence(latest) else 0
+    # A draw that found no sentence left in the document does not count.
+    num_latest = 1 if _has_sentence(latest) else 0
     if best is None:
-        return replace(latest, draw=replace(latest.draw, total=total))
+        return replace(latest, draw=replace(latest.draw, total=num_latest))
 
     # If both lack the same, the earlier one stays.
     is_better = shortfall(latest, settings) < shortfall(best, settings)
     kept, dropped = (latest, best) if is_better else (best, latest)
-    # The counts are those of all draws, whichever of them is kept.
     dropped_candidates = Counter(candidate.rejected for candidate in dropped.candidates)
     return replace(
         kept,
-        draw=replace(kept.draw, total=best.draw.total + total),
+        draw=replace(kept.draw, total=best.draw.total + num_latest),
         lost=dict(Counter(best.lost) + Counter(latest.lost)),
+        # By what rejected them. Nothing ("") rejected some of those that were not kept.
         discarded=dict(Counter(best.discarded) + dropped_candidates),
         model_use=add_model_use(best.model_use, latest.model_use),
     )
@@ -341,15 +320,13 @@ def run_shards(
     finished_folder: ShardFolder,
     settings: BuildSettings,
 ) -> None:
-    """Take shards, a few hundred documents each, through the stages and write them when finished.
-
-    The result is the same for every engine and number of workers.
+    """Take shards, i.e. a few hundred documents each, through the stages, and write the results.
 
     Args:
-        engine: The engine that runs the stages.
+        engine: Runs the stages. The results are the same for all engines.
         numbers: The numbers of the shards that are not finished.
-        document_folder: The folder to read the documents of the shards from.
-        finished_folder: The folder to write the finished shards to.
+        document_folder: Where the documents of the shards are.
+        finished_folder: Where the finished shards are written.
         settings: The settings of the build.
 
     Raises:
@@ -357,7 +334,7 @@ def run_shards(
             at that time are finished first.
     """
     waiting = deque(numbers)
-    # The shards that the engine works on, by the future of their current group of stages.
+    # The shards that the engine works on. A future has the result of one group of stages.
     running: dict[Future[list[Example]], RunningShard] = {}
     failures: list[BaseException] = []
     with tqdm(total=len(numbers), desc="build", unit=" shards", delay=2) as progress:
@@ -395,8 +372,7 @@ def _submit(engine: LocalEngine | RayEngine, shard: RunningShard) -> Future[list
 
 
 def _explain_error(error: BaseException, shard: RunningShard) -> BaseException:
-    """Return the error of a stage, or one that names the shard if a process of the pool died."""
-    # The errors of stages name their shard already.
+    """Return an error that names the shard. Only the death of a process needs another error."""
     if not isinstance(error, BrokenProcessPool):
         return error
     return StageError(
