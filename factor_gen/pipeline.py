@@ -105,10 +105,10 @@ def _check_out_outside_corpus(settings: BuildSettings, out: Path) -> None:
     Raises:
         ConfigError: It would be, and so become a part of the corpus of the next build.
     """
-    folder = settings.folder / Path(settings.corpus.path or "").expanduser()
-    if settings.corpus.path is None or not folder.is_dir():
+    if settings.corpus.path is None:
         return
-    if out.resolve().is_relative_to(folder.resolve()):
+    folder = settings.folder / Path(settings.corpus.path).expanduser()
+    if folder.is_dir() and out.resolve().is_relative_to(folder.resolve()):
         raise ConfigError(
             f"{out} lies in the folder of the corpus, {folder}, all of whose files are read; choose"
             " another --out, or name the files: corpus: my_texts/*.txt"
@@ -120,18 +120,14 @@ def _build_in_locked_folder(
 ) -> BuiltBenchmark:
     """Build a benchmark in a folder that no other build works in.
 
-    The corpus is cut into shards, i.e. a few hundred documents each. All shards go through the
-    stages, the contradictions of each row are chosen, and the files are written. Shards that an
-    earlier build with the same settings finished are not made again.
+    The documents are read into shards of a few hundred documents, all shards go through the stages,
+    and the rows are written. Whatever an earlier build with the same settings finished is used.
 
     Args:
         settings: The corpus, and the settings of every stage.
         out: The folder of the benchmark. The shards are kept in ``out/stages``.
         restart: Whether to remove the shards of an earlier build first.
         opener: The function that opens a stage.
-
-    Returns:
-        The files of the benchmark, and the counts of documents and rows.
     """
     stages_folder = out.resolve() / "stages"
     if restart:
@@ -149,8 +145,7 @@ def _build_in_locked_folder(
         # Only stages that ask the model of a judge have prices.
         prices = {name: getattr(stage, "prices", None) for name, stage in stages.items()}
 
-    # These two folders keep the shards of an earlier build if they were made with the same plan:
-    # one has the documents of the corpus, and one has them after all stages.
+    # A folder keeps its shards if the settings that they depend on, the plan, are the same.
     reading_plan = _plan_of_reading(settings, corpus)
     document_folder = prepare_shard_folder(stages_folder / "documents", reading_plan)
     stages_plan = _plan_of_stages(settings, reading_plan, fingerprints)
@@ -172,11 +167,9 @@ def _build_in_locked_folder(
 def _plan_of_reading(settings: BuildSettings, corpus: Mapping[str, Any]) -> dict[str, Any]:
     """Return everything that decides which documents are read, and how they are cut into shards.
 
-    The shards of the documents are read again if their plan has changed.
-
     Args:
         settings: The settings of the build.
-        corpus: The files or the dataset that the corpus consists of.
+        corpus: The files of the corpus with their hashes, or its dataset with the commit.
     """
     plan: dict[str, Any] = describe_settings(settings)["corpus"]
     # These settings are only printed on the dataset card.
@@ -192,15 +185,13 @@ def _plan_of_stages(
 ) -> dict[str, Any]:
     """Return everything that decides what the stages make of the documents.
 
-    Finished shards are made again if their plan has changed.
-
     Args:
         settings: The settings of the build.
         reading_plan: Everything that decides which documents are read.
-        fingerprints: Every setting that can change the output of a stage, by stage.
+        fingerprints: By stage, every setting that can change its output.
     """
     choose = settings.choose
-    # A document is drawn from until it can give a row that meets these settings.
+    # Sentences of a document are drawn until one can give a row that meets these settings.
     goal = [
         choose.contradictions,
         choose.min_types,
@@ -218,31 +209,29 @@ def _plan_of_stages(
 def _read_corpus(
     settings: BuildSettings, commit: str | None, folder: ShardFolder
 ) -> Mapping[str, Any]:
-    """Read the documents of the corpus and write them as shards, unless that is done already.
-
-    A shard is a part of the corpus, such as 256 documents.
+    """Write the documents of the corpus to a folder as shards, unless that is done already.
 
     Args:
         settings: The settings of the build.
         commit: The commit of a dataset of the Hub. None for other corpora.
-        folder: The folder to write the documents to.
+        folder: The folder to write the shards to.
 
     Returns:
-        An object with the keys ``shards``, the number of shards, and ``filtered``, the number of
-        rows of tables that ``corpus.where`` left out, by reason.
+        How many ``shards`` there are, and by reason how many rows of tables ``corpus.where`` left
+        out, such as ``{"shards": 3, "filtered": {"year is not at least 2020": 12}}``.
 
     Raises:
         DataError: The corpus cannot be read, is in another language, or holds no documents.
     """
+    # This file is written when all shards are.
     path = folder.path / "done.json"
     saved_counts = read_json_object(path)
-    # A build that was resumed does not read the corpus again.
     if saved_counts:
         return saved_counts
 
     corpus = settings.corpus
     # Each of these steps is an iterator, so that no document is read before it is written below.
-    # While the first one reads, it counts the rows that it leaves out.
+    # The first one also counts the rows that it leaves out.
     num_left_out: Counter[str] = Counter()
     documents = read_documents(settings, commit, num_left_out)
     progress = tqdm(documents, desc=READ, unit=" documents", delay=2)
@@ -251,7 +240,6 @@ def _read_corpus(
 
     num_shards = 0
     num_documents = 0
-    # The last shard may be smaller than the others.
     while shard := list(islice(examples, settings.shard)):
         folder.write_shard(num_shards, shard)
         num_shards += 1
@@ -259,27 +247,30 @@ def _read_corpus(
     if num_shards == 0:
         raise _no_documents_error(num_left_out)
     if num_documents < FEWEST:
-        logger.warning(
-            "the corpus has %s, and a document gives at most one row: with fewer than %d the audit"
-            " cannot tell what the rows give away; add documents, or split long ones into several"
-            " files, for example at their headings",
-            plural(num_documents, "document"),
-            FEWEST,
-        )
+        _warn_about_few_documents(num_documents)
 
     counts = {"shards": num_shards, "filtered": dict(sorted(num_left_out.items()))}
-    # This file marks the documents as complete.
     write_json(path, counts)
     return counts
+
+
+def _warn_about_few_documents(num_documents: int) -> None:
+    """Warn that a benchmark of so few documents cannot be audited."""
+    logger.warning(
+        "the corpus has %s, and a document gives at most one row: with fewer than %d the audit"
+        " cannot tell what the rows give away; add documents, or split long ones into several"
+        " files, for example at their headings",
+        plural(num_documents, "document"),
+        FEWEST,
+    )
 
 
 def _no_documents_error(num_left_out: Counter[str]) -> DataError:
     """Return the error for a corpus without documents.
 
-    Args:
-        num_left_out: How many rows ``corpus.where`` left out, by reason.
+    It names the conditions of ``corpus.where`` that left the most rows out. ``num_left_out`` has
+    the number of these rows by condition.
     """
-    # The reason is often a condition that no row meets.
     reasons = "".join(
         f"; {count:,} rows are left out: {reason}" for reason, count in num_left_out.most_common(5)
     )
@@ -294,45 +285,41 @@ def _run_unfinished_shards(
     opener: StageOpener,
     document_folder: ShardFolder,
     finished_folder: ShardFolder,
-    numbers: Sequence[int],
+    shard_numbers: Sequence[int],
 ) -> None:
-    """Take the shards that are not finished through the stages.
+    """Take the shards that have no file in ``finished_folder`` through the stages.
 
     Args:
         settings: The settings of the build.
         opener: The function that opens a stage.
-        document_folder: The folder with the shards of the corpus.
-        finished_folder: The folder for the shards that went through all stages.
-        numbers: The numbers of all shards.
+        document_folder: The shards of the corpus, with their documents as they were read.
+        finished_folder: The shards that went through all stages.
+        shard_numbers: The numbers of all shards.
     """
-    # A resumed build continues with the shards that have no file yet.
-    unfinished = [number for number in numbers if not finished_folder.shard_path(number).is_file()]
+    unfinished = [
+        number for number in shard_numbers if not finished_folder.shard_path(number).is_file()
+    ]
     if not unfinished:
         return
-    # The generator of the stages reads this file. It is made of the documents, and so made here.
-    settings = _with_collocations(settings, document_folder, numbers)
+    settings = _with_collocations(settings, document_folder, shard_numbers)
     engine_class = RayEngine if settings.engine == "ray" else LocalEngine
     with closing(engine_class(settings, opener, len(unfinished))) as engine:
         run_shards(engine, unfinished, document_folder, finished_folder, settings)
 
 
 def _with_collocations(
-    settings: BuildSettings, document_folder: ShardFolder, numbers: Sequence[int]
+    settings: BuildSettings, document_folder: ShardFolder, shard_numbers: Sequence[int]
 ) -> BuildSettings:
-    """Return the settings with the file of collocations, which the English rules need.
+    """Return the settings with the file of collocations, if the generator needs it.
 
-    Collocations are words that occur side by side in the corpus, i.e. the contexts of a word. A
-    rule replaces a word only by one that occurs with the same neighbours. The file is written if it
-    does not exist.
+    Collocations are words that occur side by side in the corpus. The English rules replace a word
+    only by one that occurs with the same neighbours. The file is made of the documents, unless it
+    exists.
 
     Args:
         settings: The settings of the build.
-        document_folder: The folder with the shards of the corpus.
-        numbers: The numbers of all shards.
-
-    Returns:
-        The settings with ``contexts``, the path of the file. They are unchanged if the generator
-        needs no collocations.
+        document_folder: The shards of the corpus.
+        shard_numbers: The numbers of all shards.
     """
     # A model knows such words itself, and other languages have lists of them.
     if settings.generate.generator != "rules" or settings.corpus.language != ENGLISH:
@@ -340,11 +327,12 @@ def _with_collocations(
 
     path = document_folder.path / "contexts.json"
     if not path.is_file():
-        total_bytes = sum(document_folder.shard_path(number).stat().st_size for number in numbers)
+        shard_paths = map(document_folder.shard_path, shard_numbers)
+        total_bytes = sum(shard_path.stat().st_size for shard_path in shard_paths)
         # At most 8 MB are read, in shards that are evenly spread over the corpus. Of 80 MB, for
         # instance, every 11th shard is read.
         step = 1 + total_bytes // _COLLOCATION_BYTES
-        examples = chain.from_iterable(map(document_folder.read_shard, numbers[::step]))
+        examples = chain.from_iterable(map(document_folder.read_shard, shard_numbers[::step]))
         # Before a sentence is drawn, the prefix of an example is its whole document.
         texts = (example.prefix for example in examples)
         save_collocations(path, gather_collocations(texts))

@@ -76,12 +76,6 @@ class StageGroup(NamedTuple):
 def group_stages(settings: BuildSettings) -> list[StageGroup]:
     """Group consecutive stages by whether they run a model.
 
-    Args:
-        settings: The settings of the build.
-
-    Returns:
-        The groups in the order in which a shard goes through them.
-
     Example:
         With the generator ``rules`` and a filter, the groups are ``select``, ``types`` and
         ``generate`` without a model, and ``filter`` and ``contradiction`` with one.
@@ -89,12 +83,11 @@ def group_stages(settings: BuildSettings) -> list[StageGroup]:
     stages_with_model = set()
     if settings.generate.generator == "llm":
         stages_with_model.add("generate")
-    # Both read the same candidates. A group of its own for a check without a model would only cost
-    # time.
+    # Even if only one of the two has a model, a group for the other would only cost time.
     if settings.runs_filter_model:
         stages_with_model.update(("filter", "contradiction"))
 
-    # groupby puts consecutive stages with the same key, here whether they run a model, together.
+    # groupby puts consecutive stages with the same key together.
     groups = groupby(STAGES, key=lambda name: name in stages_with_model)
     return [StageGroup(has_model, list(names)) for has_model, names in groups]
 
@@ -103,12 +96,7 @@ class StageRunner:
     """Takes the examples of shards through stages, and opens each stage when it is first needed."""
 
     def __init__(self, settings: BuildSettings, opener: StageOpener) -> None:
-        """Create a runner without open stages.
-
-        Args:
-            settings: The settings of the build.
-            opener: The function that opens a stage.
-        """
+        """Create a runner whose stages are not open yet; ``opener`` opens them by name."""
         self._settings = settings
         self._opener = opener
         self._stages: dict[str, Stage] = {}
@@ -122,15 +110,12 @@ class StageRunner:
     def run(
         self, names: Sequence[str], shard_number: int, examples: Sequence[Example]
     ) -> list[Example]:
-        """Take the examples of a shard through some stages.
+        """Take the examples of a shard through some stages, one after the other.
 
         Args:
             names: The names of the stages, in order.
             shard_number: The number of the shard, for error messages.
             examples: The examples of the shard.
-
-        Returns:
-            The examples after the last stage, in the same order.
 
         Raises:
             StageError: A stage raised an error.
@@ -156,12 +141,17 @@ class StageRunner:
 
 
 def _name_rejections(example: Example, stage: str) -> Example:
-    """Begin the reasons for which a stage has just rejected candidates with the stage's name."""
+    """Put the name of a stage before the reasons for which it has just rejected candidates.
+
+    Example:
+        ``not fluent`` becomes ``filter: not fluent``. ``filter: not fluent`` stays as it is.
+    """
     candidates = []
     for candidate in example.candidates:
-        is_new = candidate.rejected and Refusal.parse(candidate.rejected).stage not in STAGES
-        if is_new:
-            candidate = replace(candidate, rejected=f"{stage}: {candidate.rejected}")
+        reason = candidate.rejected
+        is_named = Refusal.parse(reason).stage in STAGES
+        if reason and not is_named:
+            candidate = replace(candidate, rejected=f"{stage}: {reason}")
         candidates.append(candidate)
     return replace(example, candidates=tuple(candidates))
 
@@ -176,14 +166,7 @@ def describe_shard(number: int, examples: Sequence[Example]) -> str:
 
 
 def open_stage(settings: BuildSettings, name: str) -> Stage:
-    """Open a stage.
-
-    Args:
-        settings: The settings of the build.
-        name: The name of the stage, one of `STAGES`.
-
-    Returns:
-        The stage. It may load its models only when it is used.
+    """Open the stage with a name, one of `STAGES`. It may load its models only when it is used.
 
     Raises:
         ConfigError: A package is not installed, or the stage cannot work with its settings.
@@ -198,25 +181,16 @@ def open_stage(settings: BuildSettings, name: str) -> Stage:
 
 
 def _import_and_open(settings: BuildSettings, name: str) -> Stage:
-    """Import the module of a stage and open the stage.
+    """Import the module of a stage, and open the stage.
 
-    The modules are imported here and not above, because the libraries that other stages need may
-    not be installed.
-
-    Args:
-        settings: The settings of the build.
-        name: The name of the stage, one of `STAGES`.
-
-    Returns:
-        The stage. Its model, if it is a local folder, is given by its full path.
+    A module at the top of this file would need its libraries even if its stage is not used.
 
     Raises:
         ModuleNotFoundError: A library of the stage is not installed.
     """
     language = settings.corpus.language
     if name == "select":
-        # If sentencex is missing, the user should learn it now. The stage imports it only when it
-        # comes to the first sentence.
+        # The stage imports sentencex at the first sentence. If it is missing, that is too late.
         import sentencex  # noqa: F401
 
         from factor_gen.select import SelectStage
@@ -228,36 +202,28 @@ def _import_and_open(settings: BuildSettings, name: str) -> Stage:
 
         return TypesStage(_with_model_path(settings.types, settings.folder), language)
 
+    if name == "generate":
+        return _open_generator(settings)
+
     if name == "filter":
         from factor_gen.filters import FilterStage
 
-        # The filter may be off, in which case its settings are None.
         fluency = settings.filter.fluency
+        # Without these settings the filter is off.
         if fluency is not None:
             fluency = _with_model_path(fluency, settings.folder)
         return FilterStage(FilterSettings(fluency), language)
 
-    if name == "contradiction":
-        from factor_gen.contradiction.stage import open_contradiction_stage
+    from factor_gen.contradiction.stage import open_contradiction_stage
 
-        check = settings.contradiction_check
-        if isinstance(check, NliSettings):
-            check = _with_model_path(check, settings.folder)
-        return open_contradiction_stage(check, settings)
-
-    # The stage that is left is "generate".
-    return _open_generator(settings)
+    check = settings.contradiction_check
+    if isinstance(check, NliSettings):
+        check = _with_model_path(check, settings.folder)
+    return open_contradiction_stage(check, settings)
 
 
 def _open_generator(settings: BuildSettings) -> Stage:
-    """Import the generator that the settings name, and open it as the stage ``generate``.
-
-    Args:
-        settings: The settings of the build.
-
-    Returns:
-        The generator ``llm``, which asks a model, or ``rules``.
-    """
+    """Open the generator that the settings name: ``llm``, which asks a model, or ``rules``."""
     language = settings.corpus.language
     if settings.generate.generator == "llm":
         from factor_gen.generate.llm.generator import LLMGenerator
@@ -284,15 +250,12 @@ def _open_generator(settings: BuildSettings) -> Stage:
     )
 
 
-def _with_model_path(section: ModelSettings, folder: Path) -> ModelSettings:
-    """Replace the model of a section by its full path, if it is a local folder.
+def _with_model_path(stage_settings: ModelSettings, folder: Path) -> ModelSettings:
+    """Return the settings of a stage with the full path of its model, if that is a local folder.
 
     Args:
-        section: The settings of a stage that has a model.
+        stage_settings: Settings whose ``model`` is a path, or the name of a model on the Hub.
         folder: The folder of the YAML, from which relative paths start.
-
-    Returns:
-        The section unchanged if its model is a name, such as that of a model on the Hub.
     """
-    path = folder / Path(section.model).expanduser()
-    return replace(section, model=str(path)) if path.is_dir() else section
+    path = folder / Path(stage_settings.model).expanduser()
+    return replace(stage_settings, model=str(path)) if path.is_dir() else stage_settings
