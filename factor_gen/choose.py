@@ -87,9 +87,20 @@ def choose_rows(
 
         # The random numbers of a document do not depend on the documents before it.
         rng = random.Random(f"{seed}/choose/{example.doc_id}")
-        row = _choose_row(example, usable, settings, rng, ledger, num_by_type)
-        num_by_type.update(candidate.type for candidate in row.contradictions)
-        yield row
+        choices = _list_choices(example.completion, usable, settings, rng, num_by_type)
+        if settings.pick == "balanced":
+            texts = [candidate.text for candidate in choices.candidates]
+            selection = ledger.add_most_even_row(
+                example.completion, texts, choices.selections, choices.is_centred
+            )
+        else:
+            selection = _pick_at_random(choices, rng)
+
+        # The columns are in random order, so that the first is not always of the same kind.
+        column_order = rng.sample(selection, len(selection))
+        contradictions = tuple(choices.candidates[index] for index in column_order)
+        num_by_type.update(candidate.type for candidate in contradictions)
+        yield ChosenRow(example, contradictions)
 
 
 def _reason_for_no_row(candidates: Sequence[Candidate], settings: ChooseSettings) -> str:
@@ -107,27 +118,19 @@ def _blame(example: Example) -> str:
     Example:
         ``; the stage filter rejected most``, or an empty text if no stage rejected any.
     """
-    stages = [Refusal.parse(candidate.rejected).stage for candidate in example.candidates]
-    rejections = Counter(stage for stage in stages if stage)
-    if not rejections:
-        return ""
+    refusals = [Refusal.parse(candidate.rejected) for candidate in example.candidates]
+    rejections = Counter(refusal.stage for refusal in refusals if refusal.stage)
     # Of two stages with as many, the one that rejected first is named.
-    [(stage, _)] = rejections.most_common(1)
-    return f"; the stage {stage} rejected most"
+    for stage, _ in rejections.most_common(1):
+        return f"; the stage {stage} rejected most"
+    return ""
 
 
 def usable_candidates(example: Example, settings: ChooseSettings) -> list[Candidate]:
-    """Return the candidates, i.e. generated contradictions, of which a row may be made.
+    """Return the generated contradictions of which a row may be made. They may be too few for one.
 
-    They are the distinct ones that no filter rejected. Doubtful ones are among them only if
-    the others are too few for a row.
-
-    Args:
-        example: A document with the candidates that were generated for it.
-        settings: How many contradictions and types a row has, and whether they may be doubtful.
-
-    Returns:
-        The candidates in the order in which they were generated. They may be too few for a row.
+    These are the distinct ones that no stage rejected. Doubtful ones are among them only if the
+    others are too few for a row, and if the settings allow them.
     """
     distinct: dict[str, Candidate] = {}
     for candidate in example.candidates:
@@ -138,62 +141,59 @@ def usable_candidates(example: Example, settings: ChooseSettings) -> list[Candid
         distinct.setdefault(sentence, candidate)
 
     sure = [candidate for candidate in distinct.values() if not candidate.doubtful]
-    # Doubtful candidates are only for a row that lacks others.
     if not settings.allow_doubtful or not _reason_for_no_row(sure, settings):
         return sure
     return list(distinct.values())
 
 
-def _choose_row(
-    example: Example,
+class _RowChoices(NamedTuple):
+    """The good ways to make the row of a document."""
+
+    candidates: Sequence[Candidate]
+    """The contradictions to choose from."""
+
+    selections: Ints
+    """The ways, an array (ways, contradictions) of indices of ``candidates``, in random order."""
+
+    is_centred: Bools
+    """For each way, whether the true completion is in the centre of the row.
+
+    It is there if it has more in common with the contradictions than they have with each other.
+    """
+
+
+def _list_choices(
+    completion: str,
     usable: Sequence[Candidate],
     settings: ChooseSettings,
     rng: random.Random,
-    ledger: BalanceLedger,
     num_by_type: Mapping[str, int],
-) -> ChosenRow:
-    """Choose the contradictions of a document's row among its candidates.
+) -> _RowChoices:
+    """List the good ways to make the row of a document.
 
-    All good ways to make a row are listed first. Then one of them is picked, either at random or so
-    that it balances the rows so far.
+    Each usable contradiction is the true completion with one edit, so that the true completion is
+    in the centre of a row of them. A *compound* is the true completion with the edits of two of
+    them. In a row of one contradiction and its compounds, this contradiction is in the centre.
 
     Args:
-        example: The document of the row.
-        usable: Enough candidates, i.e. generated contradictions, for a row.
-        settings: How many contradictions to choose, and how.
+        completion: The true completion of the document.
+        usable: Contradictions of it, enough for a row.
+        settings: What a row needs, and whether there are compounds.
         rng: The random numbers of this document.
-        ledger: The rows so far. The row is added to it if the choice is balanced.
         num_by_type: How many contradictions of each error type the rows so far have.
-
-    Returns:
-        The document and its contradictions, in the order of their columns.
     """
     shuffled = rng.sample(usable, len(usable))
     candidates = _limit_candidates(shuffled, settings.contradictions)
-    num_plain = len(candidates)
-    # A selection lists the indices of the candidates that would make a row together.
-    selections = _best_selections(example.completion, candidates, settings, rng, num_by_type)
-
-    # Each candidate is the true completion with one edit, so that all choices resemble the true
-    # completion the most: it is in the centre of the row. A compound has the edits of two
-    # candidates. In a row of one candidate and its compounds, that candidate is in the centre.
+    selections = _best_selections(completion, candidates, settings, rng, num_by_type)
+    compounds: Mapping[CandidatePair, Candidate] = {}
     if settings.hide_most_central:
-        compounds = combine_edits(example.completion, candidates)
-        compound_selections = _compound_selections(selections, compounds, num_plain)
-        candidates = [*candidates, *compounds.values()]
+        compounds = combine_edits(completion, candidates)
+        compound_selections = _compound_selections(selections, compounds, len(candidates))
         selections = np.concatenate([selections, compound_selections])
 
-    # The compounds come after the plain candidates, so that only rows with one have such indices.
-    is_centred = selections.max(axis=1) < num_plain
-    if settings.pick == "balanced":
-        texts = [candidate.text for candidate in candidates]
-        selection = ledger.add_most_even_row(example.completion, texts, selections, is_centred)
-    else:
-        selection = _pick_at_random(selections, is_centred, rng)
-
-    # The columns are in random order, so that the first is not always of the same kind.
-    column_order = rng.sample(selection, len(selection))
-    return ChosenRow(example, tuple(candidates[index] for index in column_order))
+    # The compounds are numbered after the other candidates. A centred row has none of them.
+    is_centred = (selections < len(candidates)).all(axis=1)
+    return _RowChoices([*candidates, *compounds.values()], selections, is_centred)
 
 
 def _limit_candidates(candidates: Sequence[Candidate], row_size: int) -> list[Candidate]:
@@ -215,24 +215,24 @@ def _limit_candidates(candidates: Sequence[Candidate], row_size: int) -> list[Ca
     first_by_type: dict[str, Candidate] = {}
     for candidate in candidates:
         first_by_type.setdefault(candidate.type, candidate)
-    others = [candidate for candidate in candidates if candidate not in first_by_type.values()]
-    kept = [*first_by_type.values(), *others][:limit]
+    # The keys of a dict are distinct and stay in order.
+    kept = list(dict.fromkeys([*first_by_type.values(), *candidates]))[:limit]
 
     # The candidates that are kept return to their random order.
     return [candidate for candidate in candidates if candidate in kept]
 
 
 class _SelectionRank(NamedTuple):
-    """How good a way to make a row is. The least rank is the best."""
+    """How good a choice of contradictions is. The least rank is the best."""
 
     doubt: int
-    """How many of its contradictions are doubtful."""
+    """How many of the contradictions are doubtful."""
 
     num_overlaps: int
     """How many pairs of contradictions edit the same words."""
 
     imbalance: float
-    """The number of its error types, negated because more are better.
+    """The number of error types, negated because more are better.
 
     With desired shares of the types, how far the rows so far and this one are from them.
     """
@@ -245,22 +245,18 @@ def _best_selections(
     rng: random.Random,
     num_by_type: Mapping[str, int],
 ) -> Ints:
-    """Return the selections, i.e. ways to choose the contradictions of a row, that are the best.
-
-    The best ones have the fewest doubtful contradictions. Among these, as few contradictions as
-    possible edit the same words; among those, the row has as many error types as possible, or comes
-    nearest to their desired shares.
+    """Return the best choices of contradictions for a row, as `_SelectionRank` ranks them.
 
     Args:
         completion: The true completion.
-        candidates: The candidates, so few that all selections of them can be ranked.
+        candidates: Contradictions of it, so few that all choices of them can be ranked.
         settings: How many contradictions and types a row has.
         rng: The random numbers of this document.
         num_by_type: How many contradictions of each error type the rows so far have.
 
     Returns:
-        An array (selections, contradictions) of indices of ``candidates``. Both the selections and
-        the indices of each are in random order.
+        The selections, an array (selections, contradictions) of indices of ``candidates``. Both the
+        selections and the indices of each are in random order.
     """
     overlaps = _overlapping_pairs(completion, candidates)
     selections_by_rank: defaultdict[_SelectionRank, list[tuple[int, ...]]] = defaultdict(list)
@@ -273,8 +269,7 @@ def _best_selections(
         if settings.balance is not None:
             imbalance = _distance_to_shares(settings.balance, Counter(types) + Counter(num_by_type))
         doubt = sum(candidates[index].doubtful for index in selection)
-        pairs = combinations(selection, 2)
-        num_overlaps = len(overlaps.intersection(pairs))
+        num_overlaps = len(overlaps.intersection(combinations(selection, 2)))
         rank = _SelectionRank(doubt, num_overlaps, imbalance)
         selections_by_rank[rank].append(selection)
 
@@ -302,26 +297,22 @@ def _distance_to_shares(
     distance = 0.0
     for error_type in ERROR_TYPES:
         share = num_by_type.get(error_type, 0) / num_contradictions
-        distance += abs(share - weights.get(error_type, 0) / total_weight)
+        desired_share = weights.get(error_type, 0) / total_weight
+        distance += abs(share - desired_share)
     return distance
 
 
 def _overlapping_pairs(completion: str, candidates: Sequence[Candidate]) -> set[tuple[int, int]]:
     """Return the pairs of candidates that edit the same words of the completion.
 
-    Args:
-        completion: The true completion.
-        candidates: Contradictions of it.
-
-    Returns:
-        Pairs of indices of ``candidates``, the lesser index first.
+    Example:
+        ``{(0, 2)}`` if only the first and the third candidate edit the same words.
     """
     edits = [find_edits(completion, candidate.text) for candidate in candidates]
     pairs = set()
     for first, second in combinations(range(len(candidates)), 2):
         # Without a gap, two edits that only touch each other still count as separate.
-        is_separate = _lie_apart(edits[first], edits[second], min_gap=0)
-        if not is_separate:
+        if not _lie_apart(edits[first], edits[second], min_gap=0):
             pairs.add((first, second))
     return pairs
 
@@ -361,7 +352,6 @@ def _compound_selections(
 
     compound_selections = []
     for selection in selections.tolist():
-        # Each of the contradictions may be the centre.
         for centre in selection:
             pairs = [CandidatePair(centre, outer) for outer in selection if outer != centre]
             # Edits of the same words cannot be combined, so that some pairs have no compound.
@@ -374,25 +364,15 @@ def _compound_selections(
     return array.reshape(-1, selections.shape[1])
 
 
-def _pick_at_random(selections: Ints, is_centred: Bools, rng: random.Random) -> tuple[int, ...]:
-    """Pick a selection so that each choice of the row is equally likely to be in the centre.
+def _pick_at_random(choices: _RowChoices, rng: random.Random) -> tuple[int, ...]:
+    """Pick a way to make a row, and return the indices of its contradictions.
 
-    The choice in the centre has more in common with the others than they have with each other.
-    Whether it is the true completion is decided at random, if there are selections of both kinds.
-
-    Args:
-        selections: An array (selections, contradictions) of indices of candidates, in random order.
-        is_centred: For each selection, whether the true completion is in the centre of its row. At
-            least one selection is of this kind.
-        rng: The random numbers of this document.
-
-    Returns:
-        The indices of the contradictions.
+    If the true completion is in the centre of some rows only, it is so in one row of four, if a row
+    has four choices.
     """
-    eligible = selections[is_centred]
-    off_centre = selections[~is_centred]
-    # Of four choices, the true completion should be in the centre one time in four.
-    num_choices = selections.shape[1] + 1
+    eligible = choices.selections[choices.is_centred]
+    off_centre = choices.selections[~choices.is_centred]
+    num_choices = choices.selections.shape[1] + 1
     if len(off_centre) and rng.randrange(num_choices) > 0:
         eligible = off_centre
     # The selections are in random order, so that the first is as random as any.
@@ -407,12 +387,6 @@ def combine_edits(
     If all contradictions are edits of the true completion, comparing the choices finds it: it has
     the most in common with the others, in 91% of the rows of the published News-FACTOR. With such
     sentences, the compounds, a contradiction can have the most in common with the others instead.
-    It is the inner one of each pair: it is in the row itself, and each compound adds the edit of
-    an outer one to it.
-
-    Args:
-        completion: The true completion.
-        candidates: Contradictions of it.
 
     Returns:
         The compounds by the indices of their candidates. The text is the same for both orders of
@@ -455,21 +429,14 @@ class PieceEdit(NamedTuple):
     """The piece after the last that is replaced. Equal to ``start`` if pieces are inserted."""
 
     replacement: tuple[str, ...]
-    """The pieces of the contradiction in their place."""
+    """The pieces of the contradiction that replace them."""
 
 
 def find_edits(completion: str, contradiction: str) -> list[PieceEdit]:
-    """Return the edits that turn a completion into a contradiction, in order.
+    """Return the edits that turn a completion into a contradiction, from left to right.
 
     Both texts are cut into pieces, each a word or a single other character, such as a space. An
     edit replaces some pieces of the completion.
-
-    Args:
-        completion: The true completion.
-        contradiction: A contradiction of it.
-
-    Returns:
-        The edits from left to right. Empty if both texts have the same pieces.
 
     Example:
         ``find_edits("In May it rained", "In June it rained")`` is
@@ -508,14 +475,13 @@ def _lie_apart(
 ) -> bool:
     """Tell whether enough pieces stay unchanged between the edits of two contradictions.
 
+    If so, the edits of both can be made in one sentence.
+
     Args:
         first_edits: The edits of one contradiction.
         second_edits: The edits of the other.
         min_gap: How many pieces have to stay unchanged between any two edits. 0: the edits may
             touch but not overlap.
-
-    Returns:
-        True if the edits of both contradictions can be made in one sentence.
     """
     for first, second in product(first_edits, second_edits):
         # Two insertions in the same place have a gap of 0, but which comes first is unclear.

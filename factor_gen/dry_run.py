@@ -25,20 +25,20 @@ from lm_factuality.ground.errors import DataError
 _TOKENS_OF_ANSWER = 20
 
 
-@dataclass(frozen=True)
+@dataclass
 class StagePlan:
     """What a stage would ask a model about the first sentence of each document."""
 
     stage: str
-    documents: int
+    documents: int = 0
     """The documents that reach the stage."""
 
-    questions: int
+    questions: int = 0
     """The questions without a stored answer."""
 
-    prompt_tokens: int
-    answer_tokens: int
-    cost: float | None
+    prompt_tokens: int = 0
+    answer_tokens: int = 0
+    cost: float | None = None
     """The cost in USD. None without prices."""
 
 
@@ -54,33 +54,39 @@ def plan_build(settings: BuildSettings, prices: Prices | None = None) -> list[St
 
     Raises:
         ConfigError: The settings cannot be used.
-        DataError: The corpus cannot be read.
+        DataError: The corpus cannot be read, or has no sentence to ask about.
     """
-    plans = []
     with closing(StageRunner(settings, open_stage)) as runner:
-        stages: dict[str, AskingStage] = {}
-        if settings.generate.generator == "llm":
-            stages["generate"] = cast(AskingStage, runner.open("generate"))
-        if settings.contradiction_check.kind == "judge":
-            contradiction_stage = cast(ContradictionStage, runner.open("contradiction"))
-            stages["contradiction"] = cast(AskingStage, contradiction_stage.check)
-        totals: dict[str, Counter[str]] = {name: Counter() for name in stages}
+        stages = _open_asking_stages(settings, runner)
+        if not stages:
+            return []
+
+        plans = {name: StagePlan(name) for name in stages}
         for examples in _draw_first_sentences(settings, runner):
             for name, stage in stages.items():
-                totals[name].update(_count_questions(stage, examples))
-
-        if not any(totals.values()):
+                _add_questions(plans[name], stage, examples)
+        if not any(plan.documents for plan in plans.values()):
             raise DataError(
                 "no document of the corpus has a sentence to ask about; look at corpus and select"
             )
+
         for name, stage in stages.items():
-            total = totals[name]
-            known_prices = prices or stage.prices
-            cost = None
-            if known_prices is not None:
-                cost = known_prices.cost(total["prompt_tokens"], total["answer_tokens"])
-            plans.append(StagePlan(stage=name, cost=cost, **total))
-    return plans
+            plan = plans[name]
+            stage_prices = prices or stage.prices
+            if stage_prices is not None:
+                plan.cost = stage_prices.cost(plan.prompt_tokens, plan.answer_tokens)
+    return list(plans.values())
+
+
+def _open_asking_stages(settings: BuildSettings, runner: StageRunner) -> dict[str, AskingStage]:
+    """Open the stages that ask a model: the one that writes candidates, and the one that checks."""
+    stages = {}
+    if settings.generate.generator == "llm":
+        stages["generate"] = cast(AskingStage, runner.open("generate"))
+    if settings.contradiction_check.kind == "judge":
+        contradiction_stage = cast(ContradictionStage, runner.open("contradiction"))
+        stages["contradiction"] = cast(AskingStage, contradiction_stage.check)
+    return stages
 
 
 def _draw_first_sentences(settings: BuildSettings, runner: StageRunner) -> Iterator[list[Example]]:
@@ -88,36 +94,39 @@ def _draw_first_sentences(settings: BuildSettings, runner: StageRunner) -> Itera
 
     Each has made-up candidates, as many as a model may write.
     """
+    corpus = settings.corpus
     commit = describe_corpus(settings, {}).get("commit")
     documents = read_documents(settings, commit, Counter())
-    corpus = settings.corpus
-    drafts = split_into_sentences(documents, corpus.unwrap, corpus.language)
-    while shard := list(islice(drafts, settings.shard)):
+    documents = split_into_sentences(documents, corpus.unwrap, corpus.language)
+    while shard := list(islice(documents, settings.shard)):
         examples = runner.run(("select", "types"), 0, shard)
         yield [_imagine_candidates(example, settings) for example in examples if not example.unused]
 
 
 def _imagine_candidates(example: Example, settings: BuildSettings) -> Example:
-    """Return an example with candidates that each replace a word of the completion by another."""
+    """Return an example with made-up candidates, as many as a model may write.
+
+    Example:
+        ``The mill burned.`` has ``something mill burned.``, ``The something burned.`` and so on.
+    """
     words = example.completion.split()
     candidates = []
     for number in range(settings.choose.contradictions + RESERVE):
-        index = number % len(words)
-        text = " ".join([*words[:index], "something", *words[index + 1 :]])
+        # After the last word and the last type, it is the turn of the first again.
+        edited_words = words.copy()
+        edited_words[number % len(words)] = "something"
         error_type = example.types[number % len(example.types)]
-        candidates.append(Candidate(text, error_type, edit="", generator="llm"))
+        candidates.append(Candidate(" ".join(edited_words), error_type, edit="", generator="llm"))
     return replace(example, candidates=tuple(candidates))
 
 
-def _count_questions(stage: AskingStage, examples: Sequence[Example]) -> dict[str, int]:
-    """Count the documents, questions and tokens that a stage would ask about some examples."""
-    plan = stage.plan(examples)
+def _add_questions(plan: StagePlan, stage: AskingStage, examples: Sequence[Example]) -> None:
+    """Add to a plan what a stage would ask about some examples."""
+    asked = stage.plan(examples)
     num_candidates = sum(len(example.candidates) for example in examples)
-    # Questions with a stored answer get no new one.
-    share = plan.to_send / max(1, plan.to_send + plan.stored)
-    return {
-        "documents": len(examples),
-        "questions": plan.to_send,
-        "prompt_tokens": plan.estimate.prompt_tokens,
-        "answer_tokens": round(share * num_candidates * _TOKENS_OF_ANSWER),
-    }
+    # Questions with a stored answer are not asked again.
+    share = asked.to_send / max(1, asked.to_send + asked.stored)
+    plan.documents += len(examples)
+    plan.questions += asked.to_send
+    plan.prompt_tokens += asked.estimate.prompt_tokens
+    plan.answer_tokens += round(share * num_candidates * _TOKENS_OF_ANSWER)

@@ -152,6 +152,17 @@ def test_the_prices_of_an_option_replace_those_of_the_judge(
     assert "0.0000" in capsys.readouterr().out
 
 
+def test_a_dry_run_of_a_build_that_asks_no_model_says_so(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    config = write_corpus(tmp_path, documents=3)
+
+    exit_code = run_command_line(app, "factor-gen", ["build", str(config), "--dry-run"])
+
+    assert exit_code == 0
+    assert capsys.readouterr().out == "No stage asks a model.\n"
+
+
 def test_a_build_without_a_folder_is_refused(
     config_with_writer: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
