@@ -192,7 +192,7 @@ def _list_choices(
         selections = np.concatenate([selections, compound_selections])
 
     # The compounds are numbered after the other candidates. A centred row has none of them.
-    is_centred = (selections < len(candidates)).all(axis=1)
+    is_centred = selections.max(axis=1) < len(candidates)
     return _RowChoices([*candidates, *compounds.values()], selections, is_centred)
 
 

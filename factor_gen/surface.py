@@ -48,6 +48,8 @@ Bools = NDArray[np.bool_]
 # ledger a little.
 _NUM_FEATURES = 1 << 20
 _TOKEN = re.compile(r"\w+|[^\w\s]")
+# The positions of all sums.
+_ALL = slice(None)
 
 
 class BalanceLedger:
@@ -56,42 +58,33 @@ class BalanceLedger:
     It counts how much more often each word is in contradictions than in true completions, and which
     rank the true completion has among the choices of its row when these are sorted, for instance by
     length. A row is added so that these differences become as small as possible.
-
-    A difference of up to one standard deviation counts as none. A more even ledger would give the
-    next row away to somebody who knows the earlier ones.
     """
 
     def __init__(self, contradictions: int) -> None:
-        """Create a ledger without rows.
-
-        Args:
-            contradictions: How many contradictions a row has.
-        """
+        """Create a ledger for rows with so many contradictions."""
         self._num_choices = contradictions + 1
         # Choices that tie share their ranks: two get half a row each, three get a third. With four
         # choices, a row counts as 12 units, so that all these shares are whole numbers. Fractions
         # would be rounded, and not in the same way on every machine.
         self._units_per_row = math.lcm(*range(1, self._num_choices + 1))
-        # A true completion that nothing gives away has each rank in one row of four.
+        # If nothing gives the true completions away, each rank has an equal share of the rows.
         self._fair_share = self._units_per_row // self._num_choices
 
-        # The ledger keeps a running sum for each feature, such as a word, then one for each rank in
-        # each order of the choices (by a statistic or by the alphabet), and one for the centre.
+        # By feature, such as a word: how much more often it is in contradictions.
+        self._features = _RunningSums(_NUM_FEATURES)
+        # By order of the choices (by a statistic or the alphabet) and rank: how much more often
+        # than its fair share the true completion has this rank.
         num_orders = len(STATISTICS) + 1
-        num_sums = _NUM_FEATURES + num_orders * self._num_choices + 1
-        # Each row adds a change to every sum. A sum of 0 gives nothing away.
-        self._sums = np.zeros(num_sums, dtype=np.int64)
-        # The sums of the squared changes give the standard deviation that chance explains.
-        self._squares = np.zeros(num_sums, dtype=np.int64)
+        self._ranks = _RunningSums(num_orders * self._num_choices)
+        # How much more often than its fair share the true completion is in the centre of its row.
+        self._centre = _RunningSums(1)
 
     def add_most_even_row(
         self, completion: str, texts: Sequence[str], selections: Ints, is_centred: Bools
     ) -> tuple[int, ...]:
         """Choose the possible row that evens out the earlier rows best, and add it to the ledger.
 
-        The ledger has a sum for each property of a row that may give the true completion away, for
-        instance how much more often the word "not" is in contradictions than in true completions.
-        It is even if all sums are about 0. If contradictions had "not" too often in earlier rows, a
+        For example, if contradictions had "not" more often than true completions in earlier rows, a
         row whose true completion has "not" is the best one.
 
         Args:
@@ -105,24 +98,23 @@ class BalanceLedger:
         Returns:
             The indices in ``texts`` of the contradictions of the row that was added.
         """
-        # How much each possible row (a line of these arrays) would add to each sum (a column). The
-        # change of a feature, such as a word, is that of all contradictions in the row together.
+        # How much each possible row (a line of these arrays) would add to each sum (a column).
         features = _feature_changes(completion, texts)
         feature_changes = features.changes[selections].sum(axis=1)
         rank_changes = self.rank_changes(completion, texts, selections)
-        # The true completion should be in the centre of its row as often as each other choice. A
-        # row in which it is there adds to this sum, and any other takes a fair share from it.
         centre_changes = self._units_per_row * is_centred[:, None] - self._fair_share
-        changes = np.concatenate([feature_changes, rank_changes, centre_changes], axis=1)
 
-        # The columns stand for the sums of these features, and for all sums after the features.
-        positions = np.concatenate([features.numbers, np.arange(_NUM_FEATURES, len(self._sums))])
         # A row makes the ledger less even where it adds to a sum that is too great, or takes from
         # one that is too small. The best row does the opposite, and so has the least product.
-        added_unevenness = changes @ self._excess(positions)
+        added_unevenness = (
+            feature_changes @ self._features.excess(features.numbers)
+            + rank_changes @ self._ranks.excess()
+            + centre_changes @ self._centre.excess()
+        )
         best = int(np.argmin(added_unevenness))
-        self._sums[positions] += changes[best]
-        self._squares[positions] += changes[best] ** 2
+        self._features.add(feature_changes[best], features.numbers)
+        self._ranks.add(rank_changes[best])
+        self._centre.add(centre_changes[best])
         return tuple(selections[best].tolist())
 
     def rank_changes(self, completion: str, texts: Sequence[str], selections: Ints) -> Ints:
@@ -153,9 +145,8 @@ class BalanceLedger:
         ranks = np.arange(self._num_choices)
         changes = []
         for values in np.array(values_by_order):
-            # The true completion comes first among the choices. The contradictions' values become
-            # an array with a line for each possible row.
             true_value = values[0]
+            # A line for each possible row, with the values of its contradictions.
             false_values = values[1:][selections]
             # Ranks begin with 0. With one contradiction below it and one equal to it, the true
             # completion shares the ranks 1 and 2.
@@ -166,22 +157,32 @@ class BalanceLedger:
             changes.append(has_rank * share - self._fair_share)
         return np.concatenate(changes, axis=1)
 
-    def _excess(self, positions: Ints) -> Ints:
-        """Return by how much some sums of the ledger differ from 0 beyond what chance explains.
 
-        Chance explains one standard deviation in either direction.
+class _RunningSums:
+    """Sums to which each row of a benchmark adds a number. They should stay near 0."""
 
-        Args:
-            positions: The positions of the sums in the ledger.
+    def __init__(self, size: int) -> None:
+        """Create so many sums, all of which are 0."""
+        self._sums = np.zeros(size, dtype=np.int64)
+        # The sums of the squares of the numbers that were added.
+        self._squares = np.zeros(size, dtype=np.int64)
 
-        Returns:
-            The excess of each sum, in the same order.
+    def add(self, numbers: Ints, positions: Ints | slice = _ALL) -> None:
+        """Add one number to each of the sums at some positions."""
+        self._sums[positions] += numbers
+        self._squares[positions] += numbers**2
+
+    def excess(self, positions: Ints | slice = _ALL) -> Ints:
+        """Return by how much the sums at some positions differ from 0 by more than chance explains.
+
+        Chance explains one standard deviation. If even smaller sums were evened out, somebody who
+        knows the earlier rows could foresee the next one.
 
         Example:
             With a standard deviation of 10, a sum of -14 has an excess of -4, and 7 has none.
         """
         sums = self._sums[positions]
-        # The changes of the rows are independent, so that their variances add up.
+        # The numbers of the rows are independent, so that their variances add up.
         deviations = np.sqrt(self._squares[positions]).astype(np.int64)
         return np.sign(sums) * np.maximum(0, np.abs(sums) - deviations)
 
@@ -201,14 +202,6 @@ def _feature_changes(completion: str, texts: Sequence[str]) -> _FeatureChanges:
 
     A feature is a word, a pair of words, a shape of numbers, or a capital.
 
-    Args:
-        completion: The true completion.
-        texts: Its contradictions.
-
-    Returns:
-        For all features that occur in one of the texts, how many more times each contradiction has
-        them than the true completion.
-
     Example:
         Against "He did", the contradiction "He did not" has the feature "not" once more (1), and
         the pair of "did" and the end of the sentence once less (-1).
@@ -227,9 +220,6 @@ def _feature_changes(completion: str, texts: Sequence[str]) -> _FeatureChanges:
 
 def _count_features(text: str) -> Counter[int]:
     """Count the features of a text: words, pairs of words, shapes of numbers, and capitals.
-
-    Args:
-        text: A completion or a contradiction.
 
     Returns:
         The counts by the number that stands for each feature.

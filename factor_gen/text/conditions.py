@@ -67,8 +67,8 @@ class Condition(NamedTuple):
 
     def is_met(self, context: "TokenContext") -> bool:
         """Tell whether some tokens meet the condition in their context."""
-        # A negated condition is met if no value is expected, and any other if one is.
-        return any(map(self.is_expected, self.find_values(context))) != self.is_negated
+        has_expected_value = any(map(self.is_expected, self.find_values(context)))
+        return has_expected_value != self.is_negated
 
 
 class Rule(NamedTuple):
@@ -152,15 +152,15 @@ class Tables:
         return Condition(self._parse_feature(feature_name), is_expected, is_negated)
 
     def _parse_feature(self, name: str) -> Feature:
-        """Return the function that finds the values of a feature, which is given by its name.
-
-        Example:
-            ``tag -1`` gives a function that returns ``["NN"]`` if the token before the tokens in
-            question is a noun.
+        """Return the function that finds the values of a feature in the context of some tokens.
 
         Args:
-            name: A feature of one token, such as ``tag -1``; of several tokens, such as ``3 words
-                after`` or ``clause words before``; or of the tables, such as ``has title``.
+            name: The name of the feature, such as ``tag -1`` or ``3 words after``. The module's
+                docstring explains these names.
+
+        Example:
+            The function for ``words before`` returns ``["may", "they"]`` for *leave* in *they may
+            leave*.
         """
         # "line of tags after" joins the values of "tags after", such as "DT NN ".
         if name.startswith("line of "):
@@ -169,19 +169,11 @@ class Tables:
 
         one_token = _ONE_TOKEN.fullmatch(name)
         if one_token:
-            column, position = one_token.groups()
-            if position in _POSITIONS:
-                find_index = _POSITIONS[position]
-                return lambda context: [context.value_at(column, find_index(context))]
-            return partial(_value_at_distance, column=column, distance=int(position))
+            return _feature_of_token(*one_token.groups())
 
         several_tokens = _SEVERAL_TOKENS.fullmatch(name)
         if several_tokens:
-            reach, column, side = several_tokens.groups()
-            if reach == "clause":
-                return partial(TokenContext.values_in_clause, column=column, side=side)
-            most = int(reach) if reach else None
-            return partial(TokenContext.values_around, column=column, side=side, most=most)
+            return _feature_of_tokens(*several_tokens.groups())
 
         return partial(self._values_by_name, name=name)
 
@@ -196,9 +188,9 @@ class Tables:
         """Return the function that tells whether a value is an expected one.
 
         Args:
-            expected: Words, or a regular expression that may match anywhere in the value, in
-                capitals or not. The word ``NN*`` stands for all values that begin so, and
-                ``<months>`` for any word of the list ``months``, also in an expression.
+            expected: A list of words, or a text. A text is a regular expression that may match
+                anywhere in the value, in capitals or not. In both, ``<months>`` stands for any word
+                of the list ``months``. The word ``NN*`` stands for all values that begin so.
         """
         if isinstance(expected, str):
             expression = _LIST.sub(self._alternatives, expected)
@@ -207,12 +199,10 @@ class Tables:
         words: set[str] = set()
         for word in expected:
             if word.startswith("<"):
-                # "<months>" stands for all words of this list.
-                words |= self.words[word[1:-1]]
+                words |= self.words[word.strip("<>")]
             else:
                 words.add(word)
-        # "NN*" gives the beginning "NN".
-        beginnings = tuple(word[:-1] for word in words if word.endswith("*"))
+        beginnings = tuple(word.removesuffix("*") for word in words if word.endswith("*"))
         return lambda value: value in words or value.startswith(beginnings)
 
     def _alternatives(self, list_name: re.Match[str]) -> str:
@@ -277,21 +267,20 @@ class TokenContext(NamedTuple):
         values: Sequence[str] = self.sentence.columns[column]
         if side == "inside":
             return values[self.start : self.end]
-        # The nearest token before these is the last one on its side.
         if side == "before":
             values = values[: self.start][::-1]
         elif side == "after":
             values = values[self.end :]
         return values[:most]
 
-    def values_in_clause(self, column: str, side: str) -> Sequence[str]:
+    def values_in_clause(self, column: str, side: str | None) -> Sequence[str]:
         """Return the values of the tokens up to the next comma, full stop, semicolon or colon.
 
         Args:
             column: Which values, such as ``tag``.
             side: ``before`` or ``after`` these tokens. The nearest value comes first.
         """
-        # The words say how many tokens the clause has, whatever column is asked for.
+        # Whatever column is asked for, the words show where the clause ends.
         num_tokens = 0
         for word in self.values_around("word", side):
             if word in _CLAUSE_ENDS:
@@ -300,17 +289,39 @@ class TokenContext(NamedTuple):
         return self.values_around(column, side, num_tokens)
 
 
-def _value_at_distance(context: TokenContext, column: str, distance: int) -> list[str]:
-    """Return the value of a token near others, such as the tag of the token before them.
+def _feature_of_token(column: str, position: str) -> Feature:
+    """Return the feature of one token, such as ``tag -1``, the tag of the token before the others.
 
     Args:
-        context: The tokens in question.
-        column: Which value, such as ``tag``.
-        distance: ``-1`` for the token before them, and ``1`` for the token after them.
+        column: Which value of the token, such as ``tag``.
+        position: A key of `_POSITIONS`, or a number: ``-1`` is the token before the tokens in
+            question, and ``1`` the token after them.
     """
+    find_index = _POSITIONS.get(position)
+    if find_index is None:
+        find_index = partial(_index_at_distance, distance=int(position))
+    return lambda context: [context.value_at(column, find_index(context))]
+
+
+def _index_at_distance(context: TokenContext, distance: int) -> int:
+    """Return the index of the token at a distance: -1 is before the tokens in question."""
     # Positions after the tokens are counted from the last of them.
     origin = context.end - 1 if distance > 0 else context.start
-    return [context.value_at(column, origin + distance)]
+    return origin + distance
+
+
+def _feature_of_tokens(reach: str | None, column: str, side: str | None) -> Feature:
+    """Return the feature of several tokens, such as ``3 words after``.
+
+    Args:
+        reach: How many tokens at most, or ``clause`` for those in the clause. None for all.
+        column: Which values of the tokens, such as ``word``.
+        side: ``before``, ``after`` or ``inside`` the tokens in question. None for all tokens.
+    """
+    if reach == "clause":
+        return partial(TokenContext.values_in_clause, column=column, side=side)
+    most = int(reach) if reach else None
+    return partial(TokenContext.values_around, column=column, side=side, most=most)
 
 
 def _find_governor(context: TokenContext) -> int:
@@ -320,7 +331,7 @@ def _find_governor(context: TokenContext) -> int:
         Its index, such as that of *may* for *leave* in *they may never leave*. It is -1, where the
         sentence has no token, if there is none.
     """
-    for index in range(context.start - 1, -1, -1):
+    for index in reversed(range(context.start)):
         word = context.value_at("word", index)
         # The list of adverbs has no "quickly", which is recognised by its ending and its tag.
         is_adverb = context.value_at("tag", index) == "RB" and word.endswith("ly")

@@ -6,6 +6,7 @@ to find sentences that repeat others.
 
 import re
 from collections.abc import Iterator
+from itertools import pairwise
 from typing import NamedTuple
 
 # All characters at which str.splitlines breaks lines end a line.
@@ -77,41 +78,41 @@ def sentence_spans(text: str, language: str = "en") -> list[SentenceSpan]:
     """
     spans = []
     for match in _LINE.finditer(text):
+        offset = match.start()
         for start, end in _spans_in_line(match.group(), language):
-            spans.append(SentenceSpan(match.start() + start, match.start() + end))
+            spans.append(SentenceSpan(offset + start, offset + end))
     return spans
 
 
 def _spans_in_line(line: str, language: str) -> list[SentenceSpan]:
     """Find the sentences of a line, without the white space around them.
 
-    Args:
-        line: The line. A label such as ``Abstract:`` or the mark of a list item at its start
-            belongs to no sentence.
-        language: The code of its language.
+    A label such as ``Abstract:`` or the mark of a list item at its start belongs to no sentence.
     """
     # sentencex crashes at a no-break space before some initials.
     line = _UNUSUAL_SPACE.sub(" ", line)
     label = _LABEL_OR_LIST_MARK.match(line)
     line_start = label.end() if label else 0
-
-    spans: list[SentenceSpan] = []
     # The commas keep the length of the line, so that the offsets stay right.
     line_without_brackets = _BRACKETS.sub(r",\1,", line)
-    for split in _split_line(line_without_brackets, line_start, language):
-        sentence = line[split.start : split.end]
+
+    spans: list[SentenceSpan] = []
+    ends = _sentence_ends(line_without_brackets, line_start, language)
+    for start, end in pairwise([line_start, *ends, len(line)]):
+        sentence = line[start:end]
         if not sentence.strip():
             continue
         # The span leaves out the white space before and after the sentence.
-        start = split.end - len(sentence.lstrip())
-        end = split.start + len(sentence.rstrip())
+        span_start = end - len(sentence.lstrip())
+        span_end = start + len(sentence.rstrip())
 
-        # To cut the whole sentence out again and again would take quadratic time.
-        before_start = max(spans[-1].start, start - _TAIL_LENGTH - 1) if spans else start
-        if spans and _continues(line[before_start:start], sentence, language):
-            # The two halves become one sentence.
-            start = spans.pop().start
-        spans += _split_after_brackets(line, SentenceSpan(start, end))
+        if spans:
+            # To cut the whole sentence out again and again would take quadratic time.
+            tail_start = max(spans[-1].start, span_start - _TAIL_LENGTH - 1)
+            if _continues(line[tail_start:span_start], sentence, language):
+                # The two halves become one sentence.
+                span_start = spans.pop().start
+        spans += _split_after_brackets(line, SentenceSpan(span_start, span_end))
     return spans
 
 
@@ -137,14 +138,9 @@ def _continues(before: str, after: str, language: str) -> bool:
 
 
 def _split_after_brackets(line: str, span: SentenceSpan) -> Iterator[SentenceSpan]:
-    """Split a sentence after brackets that hold the end of a sentence, where sentencex does not.
+    """Split a sentence of a line after brackets that hold the end of a sentence.
 
-    Args:
-        line: The line.
-        span: Where the sentence starts and ends in the line.
-
-    Yields:
-        The parts, without the white space between them.
+    sentencex does not split there. The white space between the parts belongs to none of them.
 
     Example:
         ``It took 40 s (on a Pentium II, 450.) I call this slow.`` has two parts.
@@ -159,38 +155,32 @@ def _split_after_brackets(line: str, span: SentenceSpan) -> Iterator[SentenceSpa
     yield SentenceSpan(start, span.end)
 
 
-def _split_line(line: str, start: int, language: str) -> Iterator[SentenceSpan]:
-    """Split a line into sentences with sentencex, which reads the line in pieces.
+def _sentence_ends(line: str, start: int, language: str) -> Iterator[int]:
+    """Yield where each sentence of a line ends except the last, which ends with the line.
 
-    A piece has 4,000 characters, and may break off in a sentence. The next piece mostly begins with
-    this last sentence again, so that sentencex sees the whole of it.
+    sentencex finds the ends. It reads the line in pieces of 4,000 characters, which may break off
+    in a sentence. The next piece begins with this sentence, so that sentencex sees the whole of it.
 
     Args:
         line: The line.
         start: Where its first sentence starts.
         language: The code of its language.
-
-    Yields:
-        Where each sentence starts and ends in the line, with the white space around it.
     """
     from sentencex import get_sentence_boundaries
 
-    sentence_start = start
+    last_end = start
     piece_start = start
     while True:
         piece_end = piece_start + _PIECE_LENGTH
-        piece = line[piece_start:piece_end]
-        # The piece may break off in its last sentence, whose end is therefore not known yet.
-        for boundary in get_sentence_boundaries(language, piece)[:-1]:
-            sentence_end = piece_start + boundary["end_index"]
-            yield SentenceSpan(sentence_start, sentence_end)
-            sentence_start = sentence_end
+        boundaries = get_sentence_boundaries(language, line[piece_start:piece_end])
+        # The last sentence of the piece may be broken off.
+        for boundary in boundaries[:-1]:
+            last_end = piece_start + boundary["end_index"]
+            yield last_end
         if piece_end >= len(line):
-            break
+            return
 
         # A sentence that fills more than half of the piece is not read twice, because the next
         # piece would then hold little that is new. It goes on there.
-        is_long_sentence = sentence_start < piece_start + _PIECE_LENGTH // 2
-        piece_start = piece_end if is_long_sentence else sentence_start
-    # The last sentence ends with the line.
-    yield SentenceSpan(sentence_start, len(line))
+        is_long_sentence = piece_end - last_end > _PIECE_LENGTH // 2
+        piece_start = piece_end if is_long_sentence else last_end
