@@ -80,8 +80,9 @@ class DecidedResponse:
     def grouped_fact_indices(self) -> list[int | None]:
         """For each grouped fact its index in ``facts``, or None if its text is not in ``facts``.
 
-        A repeated text is matched in order: its first grouped fact gets the index of its first
-        fact.
+        Example:
+            With the facts "A.", "B." and "B.", the grouped facts "B.", "C." and "B." have the
+            indices 1, None and 2.
         """
         unmatched_indices: dict[str, deque[int]] = defaultdict(deque)
         for index, fact in enumerate(self.facts):
@@ -214,13 +215,13 @@ class ReleasedResponse:
         An unsupported fact between two groups is left out, since it may belong to either of them.
         """
         titles = [fact.supporting_topic for fact in self.decided.grouped]
-        # Some released files have "A" in place of "Ada Lind". One letter does not tell entities
-        # apart.
+        # "A" in place of "Ada Lind" does not tell entities apart.
         if any(title is not None and len(title) == 1 for title in titles):
             return ()
 
         groups = []
         for run in _split_into_runs(self.decided.grouped_fact_indices, titles):
+            # Facts that grouping invented are none of the response.
             indices = sorted(index for index in run.fact_indices if index is not None)
             groups.append(ReleasedGroup(run.entity, tuple(indices)))
         return tuple(groups)
@@ -251,19 +252,18 @@ class ReleasedResponse:
     def _verdicts_on_facts(self) -> Iterator[tuple[FactAndEntity, bool]]:
         """Yield the verdicts on facts before grouping.
 
-        The released pipeline compared each fact with the pages of all candidate entities. Of a
-        supported fact, the files name one page that supports it, so it has a verdict of True for
-        this page and none for the others. An unsupported fact has a verdict of False for each page.
+        The released pipeline compared each fact with the pages of all candidate entities, and the
+        files name one page that supports it. So a supported fact has a verdict for this page only,
+        and an unsupported fact has one for each page.
 
         Example:
             With the pages "Ada (painter)" and "Ada (poet)", the fact "Ada wrote." that the second
             one supports yields one verdict, and the unsupported fact "Ada flew." yields two.
         """
         for index, fact in enumerate(self.decided.facts):
-            supporting_title = fact.supporting_topic
-            # Without a title, the fact was compared with all pages, and none supports it.
-            candidates = self.generation.entities
-            entities = candidates if supporting_title is None else (supporting_title,)
+            entities = self.generation.entities
+            if fact.supporting_topic is not None:
+                entities = (fact.supporting_topic,)
             for entity in entities:
                 yield FactAndEntity(index, entity), fact.is_supported
 
@@ -308,22 +308,22 @@ def _align_facts(facts: Sequence[str], sentences: Sequence[str]) -> list[int]:
     # the first fact, all are empty.
     alignments = [_Alignment(0.0, []) for _ in sentences]
     words_by_sentence = [distinct_words(sentence) for sentence in sentences]
+    by_similarity = attrgetter("similarity")
     for fact in facts:
         fact_words = distinct_words(fact)
         extended_alignments = []
         best_previous = alignments[0]
         for index, sentence_words in enumerate(words_by_sentence):
-            # The fact before this one may stand in the same sentence or in an earlier one, so the
-            # best of these alignments is extended by this fact.
-            best_previous = max(best_previous, alignments[index], key=attrgetter("similarity"))
-            share = len(fact_words & sentence_words) / max(len(fact_words), 1)
+            # The fact before this one may stand in the same sentence or in an earlier one.
+            best_previous = max(best_previous, alignments[index], key=by_similarity)
+            shared_part = len(fact_words & sentence_words) / max(len(fact_words), 1)
             extended = _Alignment(
-                similarity=best_previous.similarity + share,
+                similarity=best_previous.similarity + shared_part,
                 sentence_indices=[*best_previous.sentence_indices, index],
             )
             extended_alignments.append(extended)
         alignments = extended_alignments
-    return max(alignments, key=attrgetter("similarity")).sentence_indices
+    return max(alignments, key=by_similarity).sentence_indices
 
 
 def _split_into_runs(
@@ -331,33 +331,36 @@ def _split_into_runs(
 ) -> list[_Run]:
     """Split the grouped facts of a response into runs that one entity supports.
 
+    Example:
+        The facts 0 to 4 with the titles None, "Ada", None, "Bea" and None give the runs "Ada" of
+        the facts 0 and 1, and "Bea" of the facts 3 and 4. Fact 2 may belong to either.
+
     Args:
         fact_indices: The index of each grouped fact, or None if grouping invented it.
         titles: For each grouped fact the title of the page that supports it, or None if none does.
 
     Returns:
-        The runs in order, each with its unsupported facts. Unsupported facts between two runs are
-        left out, since they may belong to either.
+        The runs in order, each with its unsupported facts, but without those between two runs.
     """
     runs: list[_Run] = []
-    pending: list[int | None] = []  # the facts since the last supported one
+    facts_since_supported: list[int | None] = []
     for index, title in zip(fact_indices, titles, strict=True):
-        pending.append(index)
+        facts_since_supported.append(index)
         if title is None:
             continue
         if not runs:
             # Unsupported facts at the beginning can only belong to the first run.
-            runs.append(_Run(title, list(pending)))
+            runs.append(_Run(title, list(facts_since_supported)))
         elif runs[-1].entity == title:
-            runs[-1].fact_indices += pending
+            runs[-1].fact_indices += facts_since_supported
         else:
-            # The entity changes, so the unsupported facts before this one are dropped.
+            # The entity changes, so the unsupported facts before this one are left out.
             runs.append(_Run(title, [index]))
-        pending.clear()
+        facts_since_supported.clear()
 
     # Unsupported facts at the end can only belong to the last run.
     if runs:
-        runs[-1].fact_indices += pending
+        runs[-1].fact_indices += facts_since_supported
     return runs
 
 
@@ -367,8 +370,8 @@ def match_texts(
     """Find the generated text that the facts of each response were taken from.
 
     Decision files and generation files have no common key, and one may lack entries of the other.
-    The text whose words are most similar to those of the facts is therefore taken. Similarity is
-    the share of common words among all distinct words of both.
+    So the text is taken whose words are most similar to those of the facts: the number of common
+    words over the number of all distinct words of both is highest.
 
     Args:
         responses: The released decisions, None where the model declined.

@@ -67,11 +67,10 @@ def _group_items(judged: JudgedBiography, noun: str) -> Iterator[Item]:
         judged: The judged biography.
         noun: What the questions call an entity.
     """
-    individual_by_fact = {
-        fact_index: individual
-        for individual, group in _groups_by_individual(judged).items()
-        for fact_index in group
-    }
+    individual_by_fact = {}
+    for individual, group in _groups_by_individual(judged).items():
+        for fact_index in group:
+            individual_by_fact[fact_index] = individual
 
     for fact_index, fact in enumerate(judged.facts[1:], start=1):
         # The facts so far can describe at most as many individuals as there are facts.
@@ -218,7 +217,7 @@ def apply_answers(
 
     People answer three kinds of questions: whether a page supports a fact (``verdict:2:0``), which
     individual a fact describes (``group:2``), and which page is about an individual (``link:1``).
-    The answers to each replace the verdicts, the groups and the links of the judge.
+    Their answers replace the verdicts, the groups and the links of the judge.
 
     Args:
         judged: The biography as the judge saw it. Its facts stay.
@@ -226,9 +225,6 @@ def apply_answers(
         protocol: ``code`` leaves the first fact out of all groups, as the authors' code does.
         link: Links the groups of a biography to entities by its verdicts. It decides where people
             did not say which page is about an individual.
-
-    Returns:
-        The biography with the verdicts, groups and links of people.
     """
     with_verdicts = replace(judged, matrix=_matrix_from_answers(judged, answers))
     # All facts have the same subject, so people gave verdicts only.
@@ -245,16 +241,11 @@ def apply_answers(
     linked_by_verdicts = link(with_groups)
 
     # People answered about individuals, but links are in the order of groups.
-    page_answers = {
-        group: answers.get(f"link:{individual}", SKIP)
-        for individual, group in group_by_individual.items()
-    }
-    links = [
-        _link_from_answer(page_answers[group], entity_by_verdicts)
-        for group, entity_by_verdicts in zip(
-            with_groups.groups, linked_by_verdicts.links, strict=True
-        )
-    ]
+    individual_by_group = {group: number for number, group in group_by_individual.items()}
+    links = []
+    for group, entity in zip(with_groups.groups, linked_by_verdicts.links, strict=True):
+        answer = answers.get(f"link:{individual_by_group[group]}", SKIP)
+        links.append(_link_from_answer(answer, entity))
     return replace(linked_by_verdicts, links=tuple(links))
 
 
@@ -281,7 +272,8 @@ def _matrix_from_answers(
 
     Args:
         judged: The judged biography.
-        answers: The answers of people, by the ids of their questions.
+        answers: The answers of people, such as "supported" for the id "verdict:2:0", which asks
+            whether page 0 supports fact 2.
 
     Returns:
         The judgement of each fact (rows) by the page of each entity (columns). A judgement without
@@ -293,28 +285,20 @@ def _matrix_from_answers(
         judgements = []
         for entity, judgement in enumerate(row):
             answer = answers.get(_verdict_id(first_indices[fact.text], entity))
-            if answer:
-                judgement = _judgement_from_answer(answer, judgement)
-            judgements.append(judgement)
+            judgements.append(_judgement_from_answer(answer, judgement) if answer else judgement)
         matrix.append(tuple(judgements))
     return tuple(matrix)
 
 
 def _judgement_from_answer(answer: str, judgement: Judgement) -> Judgement:
-    """Replace the judge's verdict by that of people. The evidence stays.
-
-    Args:
-        answer: The verdict of people, such as "supported".
-        judgement: The judgement of the judge.
-    """
-    score = 1.0 if answer == SUPPORTED else 0.0
-    # People do not say whether a page contradicts a fact. What the judge says of it holds only if
+    """Replace the judge's verdict by that of people, such as "supported". The evidence stays."""
+    # People do not say whether a page contradicts a fact. The judge does, but this only holds if
     # both find the fact unsupported.
     is_contradicted = judgement.is_contradicted if answer == judgement.outcome else None
     return replace(
         judgement,
         outcome=cast(Outcome, answer),
-        score=score,
+        score=1.0 if answer == SUPPORTED else 0.0,
         reason="people",
         is_contradicted=is_contradicted,
     )
