@@ -42,11 +42,12 @@ BiographyScores: TypeAlias = JsonObject
 
 _YAML_SCORES = load_scores(__package__)
 D_FACTSCORE, FACTSCORE = _YAML_SCORES[:2]
+UNSCORED = Score("unscored", Aggregation(statistics.count_present), higher_is_better=False)
 SCORES = (
     *_YAML_SCORES,
     *FACTSCORE.worst_and_best(),
     *D_FACTSCORE.worst_and_best(),
-    Score("unscored", Aggregation(statistics.count_present), higher_is_better=False),
+    UNSCORED,
 )
 """All scores of AmbigBio."""
 

@@ -7,14 +7,14 @@ count once, since a response could otherwise reach K by repetition.
 """
 
 from collections import Counter
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
+from itertools import chain
 
-from lm_factuality.benchmarks.biographies import scores as biographies
 from lm_factuality.benchmarks.biographies.decompose import NO_FACTS
 from lm_factuality.benchmarks.biographies.method import NO_SENTENCES
 from lm_factuality.benchmarks.biographies.scores import (
-    D_FACTSCORE,
+    UNSCORED,
     clustered_outcomes,
     length_penalty,
     metrics_from_scores,
@@ -23,7 +23,7 @@ from lm_factuality.benchmarks.biographies.scores import (
     unscored_reason,
 )
 from lm_factuality.benchmarks.biographies.types import JudgedBiography
-from lm_factuality.benchmarks.declaration import F1, PRECISION, RECALL, Score
+from lm_factuality.benchmarks.declaration import F1, Score, load_scores
 from lm_factuality.ground.thinking import UNFINISHED
 from lm_factuality.harness.generation import JsonObject
 from lm_factuality.scores.statistics import MEAN, none_if_nan, ratio
@@ -98,20 +98,17 @@ class FactTally:
             leaves out irrelevant facts, and FActScore counts them as not supported.
         """
         f1 = self.f1_at(k)
-        # Without F1@K, all relevant facts are unscored, so recall is not known either.
-        recall = None if f1 is None else min(self.supported / k, 1.0)
         num_relevant = self.supported + self.not_supported
-        precision = none_if_nan(ratio(self.supported, num_relevant))
         factscore = none_if_nan(ratio(self.supported, num_relevant + self.irrelevant))
-
         penalised = None
         if factscore is not None:
             # Short responses are penalised, since a few safe facts are easy to get right.
             penalised = factscore * length_penalty(self.num_facts)
         return {
             "f1_at_k": f1,
-            "precision": precision,
-            "recall_at_k": recall,
+            "precision": none_if_nan(ratio(self.supported, num_relevant)),
+            # Without F1@K, all relevant facts are unscored, so recall is not known either.
+            "recall_at_k": None if f1 is None else min(self.supported / k, 1.0),
             "factscore": factscore,
             "factscore_penalised": penalised,
         }
@@ -146,14 +143,23 @@ def long_form_metrics(
         The value by metric, or None if the response is not part of the mean, and under ``unscored``
         the reason why scores are missing.
     """
+    tally = FactTally.from_judged(judged)
+    metrics = tally.scores(k_values[0])
+    for k in k_values[1:]:
+        metrics[f"f1_at_{k}"] = tally.f1_at(k)
+    # A response that declines has no part in the mean number of facts.
+    metrics["facts_per_response"] = None if judged.abstained else float(tally.num_facts)
+    # D-FActScore and the like ask which of several entities a fact is about.
+    biography_metrics = metrics_from_scores(score_biography(judged)) if shares_name else None
+    if biography_metrics is not None:
+        metrics |= {name: biography_metrics.get(name) for name in _ENTITY_METRICS}
+    bounds = _score_bounds(tally, k_values[0], biography_metrics)
+
     reason = missing_scores_reason(judged)
-    metrics = _scores_and_counts(judged, shares_name, k_values)
-    bounds = _score_bounds(judged, shares_name, k_values[0])
     # The judge failed before it found any fact, so nothing is known about any score.
     if reason is not None and not judged.facts:
-        # Every metric becomes None.
         metrics = dict.fromkeys(metrics)
-        # Names of bounds end in _worst or _best. At best all scores are 1, and at worst 0.
+        # At best all scores are 1, and at worst 0.
         bounds = {name: 1.0 if name.endswith("_best") else 0.0 for name in bounds}
 
     # A model that never stopped thinking neither answered nor declined.
@@ -163,94 +169,46 @@ def long_form_metrics(
     return {**clustered_outcomes(values, judged.generation.index), "unscored": reason}
 
 
-def _scores_and_counts(
-    judged: JudgedBiography, shares_name: bool, k_values: Sequence[int]
+def _score_bounds(
+    tally: FactTally, k: int, biography_metrics: Mapping[str, float | None] | None
 ) -> dict[str, float | None]:
-    """Compute the scores of a response and its number of facts, without worst and best cases.
-
-    Args:
-        judged: The response with its judged facts.
-        shares_name: Whether several entities share a name, so that a fact can be about the wrong
-            one.
-        k_values: The numbers K of facts that are enough.
-
-    Returns:
-        The values by metric, such as ``f1_at_k`` for the first K and ``f1_at_8`` for a further one.
-    """
-    tally = FactTally.from_judged(judged)
-    first_k, *further_k_values = k_values
-    metrics = tally.scores(first_k)
-    for k in further_k_values:
-        metrics[f"f1_at_{k}"] = tally.f1_at(k)
-    # A response that declines has no part in the mean number of facts.
-    metrics["facts_per_response"] = None if judged.abstained else float(tally.num_facts)
-
-    # D-FActScore and the like ask which of several entities a fact is about.
-    if shares_name:
-        entity_metrics = metrics_from_scores(score_biography(judged))
-        for name in _ENTITY_METRICS:
-            metrics[name] = entity_metrics.get(name)
-    return metrics
-
-
-def _score_bounds(judged: JudgedBiography, shares_name: bool, k: int) -> dict[str, float | None]:
     """Compute the scores of a response if all unscored facts were wrong, and if all were right.
 
     Args:
-        judged: The response with its judged facts.
-        shares_name: Whether several entities share a name. Otherwise there is no D-FActScore.
+        tally: The facts of the response by verdict.
         k: The number of supported facts that gives full recall.
+        biography_metrics: The metrics with the bounds of D-FActScore, which depend on the entity
+            that a fact is about. Empty for a response without facts, and None if no entities share
+            a name.
 
     Returns:
         The values by metric, such as ``precision_worst`` and ``precision_best``.
     """
-    tally = FactTally.from_judged(judged)
-    # In the worst case, all unscored facts are false. In the best case, all are supported.
     num_wrong = tally.not_supported + tally.unscored
     num_right = tally.supported + tally.unscored
     tally_by_case = {
         "worst": replace(tally, not_supported=num_wrong, unscored=0),
         "best": replace(tally, supported=num_right, unscored=0),
     }
-    # D-FActScore depends on the entity of each fact, which a tally does not know, so its bounds
-    # come from the scores of the biography. A response without facts has none.
-    biography_scores = score_biography(judged) or {}
     bounds = {}
     for case, tally_of_case in tally_by_case.items():
         scores = tally_of_case.scores(k)
         for name in _BOUNDED_METRICS:
             bounds[f"{name}_{case}"] = scores[name]
-        if shares_name:
-            bounds[f"d_factscore_{case}"] = biography_scores.get(f"d_factscore_{case}")
+        if biography_metrics is not None:
+            bounds[f"d_factscore_{case}"] = biography_metrics.get(f"d_factscore_{case}")
     return bounds
 
 
-_F1 = Score("f1_at_k", MEAN, F1, "F1@K", note="of precision and recall; K is a setting of the task")
-_PRECISION = Score(
-    "precision", MEAN, PRECISION, "Precision", note="supported facts; irrelevant ones are left out"
-)
-_SHARED = {score.name: score for score in biographies.SCORES}
-_FACTSCORE = replace(_SHARED["factscore"], note="supported facts; irrelevant ones are not")
+_YAML_SCORES = {score.name: score for score in load_scores(__package__)}
+_WORST_AND_BEST = [
+    _YAML_SCORES[name].worst_and_best() for name in (*_BOUNDED_METRICS, "d_factscore")
+]
 SCORES = (
-    _F1,
-    D_FACTSCORE,
-    _PRECISION,
-    _FACTSCORE,
-    _SHARED["difference"],
-    Score("recall_at_k", MEAN, RECALL, "Recall@K"),
-    _SHARED["facts_per_response"],
-    replace(_SHARED["num_entities"], note="entities about which a response says something true"),
-    replace(
-        _SHARED["one_bio_many_entities"],
-        label="Merged",
-        note="responses that merge several entities into one",
-    ),
-    _SHARED["respond_ratio"],
-    _SHARED["factscore_penalised"],
-    *_F1.worst_and_best(),
-    *_PRECISION.worst_and_best(),
-    *_FACTSCORE.worst_and_best(),
-    *D_FACTSCORE.worst_and_best(),
+    *_YAML_SCORES.values(),
+    *chain.from_iterable(_WORST_AND_BEST),
+    # The bounds come first, since they also begin with "f1_at_".
     Score("f1_at_*", MEAN, F1),
-    _SHARED["unscored"],
+    UNSCORED,
 )
+"""All scores of long-form tasks."""
