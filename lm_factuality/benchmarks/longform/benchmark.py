@@ -56,7 +56,7 @@ from lm_factuality.harness.samples import verdict_of
 from lm_factuality.retrieval.build import open_index
 from lm_factuality.retrieval.index import Index
 
-_LIST_OR_QUOTATION = re.compile(rf"\s*(?:>\s*|{LIST_MARKER}\s+)+")
+_LIST_OR_QUOTATION = re.compile(rf"^\s*(?:>\s*|{LIST_MARKER}\s+)+")
 """The start of a line of a list or a quotation, such as ``- ``, ``2. `` or ``> ``."""
 
 _TITLE_OR_LEAD_IN = re.compile(r"\s*#|\s*(?:\*\*|__)[^*_]*(?:\*\*|__):?\s*$|.*:\s*$|\W*$")
@@ -201,13 +201,11 @@ class LongForm(AmbigBio):
     def fact_pairs(self, judged: JudgedBiography) -> list[FactPair]:
         """Return each distinct fact of a response with the passages that it is verified against.
 
+        If entities share a name, a fact has a pair for the page of each entity, otherwise a single
+        pair. The judge is not asked about a pair without passages.
+
         Args:
             judged: The response with its facts.
-
-        Returns:
-            The pairs of a fact and passages. If entities share a name, a fact has a pair for each
-            entity, otherwise one pair. A pair without passages has a preset judgement, so the judge
-            is not asked about it.
         """
         if not self.has_namesakes:
             return self._pairs_about_one_subject(judged)
@@ -228,7 +226,7 @@ class LongForm(AmbigBio):
             and the judge is asked in this order.
         """
         response = judged.generation
-        # A repeated fact keeps its place from the end, and gets the sentence that states it first.
+        # A repeated fact keeps the place of its last mention, and the sentence of its first.
         sentence_by_fact = {fact.text: fact.sentence for fact in reversed(judged.facts)}
         search_results = self._find_passages(response, list(sentence_by_fact))
 
@@ -275,23 +273,19 @@ class LongForm(AmbigBio):
         ]
 
     def row_metrics(self, doc: Doc, verdict: Verdict) -> JsonObject:
-        """Compute what a response adds to each score.
-
-        Args:
-            doc: The document.
-            verdict: The record of the response.
-        """
+        """Return what the record of a response adds to each score."""
         return long_form_metrics(biography_from_record(verdict), self.has_namesakes, self.k)
 
     def summary_counts(self, docs: Docs, verdicts: Sequence[Verdict]) -> JsonObject:
         """Count the responses, those that declined, and the facts by verdict, over all prompts.
 
+        Example:
+            The counts of two responses, of which one declined, may be ``{"responses": 2,
+            "unscored": {}, "k": [64], "abstained": 1, "facts": {"supported": 12, ...}}``.
+
         Args:
             docs: The documents of the run.
             verdicts: The record of each document.
-
-        Returns:
-            The counts by the names that results have, and the numbers K of the task.
         """
         responses = [biography_from_record(verdict) for verdict in verdicts]
         facts_by_verdict: Counter[str] = Counter()
@@ -373,20 +367,15 @@ def long_form_method(metadata: Mapping[str, Any]) -> LongForm:
 def strip_markdown(response: str) -> str:
     """Remove Markdown from a response, so that judges see plain sentences.
 
-    Args:
-        response: The response, possibly with Markdown.
-
-    Returns:
-        The lines without marks of lists, quotations and emphasis. Headings and other lines that
-        only introduce what follows are left out.
+    Marks of lists, quotations and emphasis are removed. Headings, and other lines that only
+    introduce what follows, are left out.
 
     Example:
         The lines ``# Life`` and ``- **Born** in 1702.`` give ``Born in 1702.``
     """
     lines = []
     for line in response.splitlines():
-        marker = _LIST_OR_QUOTATION.match(line)
-        text = line[marker.end() :] if marker else line
+        text = _LIST_OR_QUOTATION.sub("", line)
         # The list marker is off by now, so that "- **Life**" counts as a title as well.
         if _TITLE_OR_LEAD_IN.match(text):
             continue
@@ -414,11 +403,7 @@ def sample_row(result: TaskResult, sample: Sample) -> SampleRow:
     is_unscored = f1 is None or bool(record["unscored"])
 
     detail = report_detail(judged, record["unscored"])
-    # The first reason that the judge gave for each fact.
-    detail["reasons"] = [
-        next((judgement.reason for judgement in judgements if judgement.reason), "")
-        for judgements in judged.matrix
-    ]
+    detail["reasons"] = [_first_reason(judgements) for judgements in judged.matrix]
     return SampleRow(
         key=row_key(sample, doc["index"], doc["question"]),
         # Prompts are independent, so each is a cluster of its own in standard errors.
@@ -432,6 +417,14 @@ def sample_row(result: TaskResult, sample: Sample) -> SampleRow:
         detail=detail,
         score_counts=mean_counts_by_score(sample, SCORES),
     )
+
+
+def _first_reason(judgements: Sequence[Judgement]) -> str:
+    """Return the first reason that the judge gave for a fact, or an empty text."""
+    for judgement in judgements:
+        if judgement.reason:
+            return judgement.reason
+    return ""
 
 
 def note_k(file: ResultsFile, task: TaskResult) -> Iterator[str]:

@@ -18,7 +18,7 @@ from lm_factuality.benchmarks.biographies.generations import (
     MAX_PASSAGES,
     generation_to_doc,
 )
-from lm_factuality.benchmarks.biographies.types import GeneratedText, RetrievedPassage
+from lm_factuality.benchmarks.biographies.types import GeneratedText, Linking, RetrievedPassage
 from lm_factuality.benchmarks.factor.corpus import Column, TableMetadata, TableYaml
 from lm_factuality.benchmarks.factor.load import column_names, load_table, require_column
 from lm_factuality.benchmarks.factor.rows import cell_text, compile_cell_template
@@ -105,7 +105,8 @@ class LongFormMetadata(TableMetadata):
     entity_kind: Annotated[str, Field(min_length=1)] = "entity"
     """The word for these entities, such as ``town``."""
 
-    linking: Literal["greedy", "hungarian"] = "greedy"
+    linking: Linking = "greedy"
+    """How fact groups are linked to entities."""
 
     method: Literal["joint", "stepwise"] = "stepwise"
     """Whether one question covers facts, groups and links, or each step has its own questions."""
@@ -271,19 +272,17 @@ def read_prompts(
     refuse(table.problems)
     _require_columns(task, table)
 
-    # The template is compiled once for all rows.
     render_prompt = compile_cell_template(
         task.where, "doc_to_text", task.template, column_names(table)
     )
     documents: list[JsonObject] = []
     problems = []
     for number, row in enumerate(table.records):
-        # All bad rows are collected, so that a user can mend them at once. A value may be unusable
-        # (ValueError, TypeError), or the template may fail on it.
         try:
             prompt = (cell_text(render_prompt(row.values)) or "").strip()
             document = _make_document(metadata, row.values, prompt, knowledge, str(number))
         except (ValueError, TypeError, TemplateError) as error:
+            # All bad rows are collected, so that a user can mend them at once.
             problems.append(f"{row.location}: {error}")
             continue
         documents.append(document)
@@ -292,11 +291,7 @@ def read_prompts(
 
 
 def _require_columns(task: LongFormYaml, table: Table) -> None:
-    """Check that a table has the columns that the YAML names.
-
-    Args:
-        task: The YAML.
-        table: The table with the prompts.
+    """Check that a table of prompts has the columns that the YAML names.
 
     Raises:
         ConfigError: A column is missing.
@@ -372,7 +367,7 @@ def _make_document(
         name=_subject_name(metadata, cells.title, question),
         # No model has answered yet.
         output="",
-        passages=_document_passages(metadata, cells, question, knowledge),
+        passages=tuple(_document_passages(metadata, cells, question, knowledge)),
     )
     # If no entities share a name, the index is searched later, for each fact.
     needs_index = isinstance(knowledge, Index) and not metadata.entities
@@ -403,15 +398,8 @@ def _subject_name(metadata: LongFormMetadata, titles: Sequence[str], question: s
 
 def _document_passages(
     metadata: LongFormMetadata, cells: PromptCells, question: str, knowledge: KnowledgeSource
-) -> tuple[RetrievedPassage, ...]:
-    """Return the passages that a document holds, and with which the judge compares facts.
-
-    Their source depends on the settings of the task:
-
-    - a column of the table, if there is no knowledge source
-    - the pages with the row's titles
-    - an index, if entities share a name. The judge then compares each fact with the passages about
-      every entity, so they have to be known before there are facts.
+) -> list[RetrievedPassage]:
+    """Return the passages that a document holds for the judge to compare facts with.
 
     Args:
         metadata: The settings of the task.
@@ -420,32 +408,42 @@ def _document_passages(
         knowledge: The pages or the index. None if the row itself has the passages.
 
     Returns:
-        The passages. There are none if the index is searched later, for each fact.
+        The passages. There are none if an index is searched later, for each fact.
 
     Raises:
         ValueError: Pages are to be looked up, but the row has no title.
     """
     if knowledge is None:
         passages = [passage for passage in cells.passages if passage.text.strip()]
-        return tuple(RetrievedPassage(passage.title, passage.text) for passage in passages)
+        return [RetrievedPassage(passage.title, passage.text) for passage in passages]
     if isinstance(knowledge, Knowledge):
-        if not cells.title:
-            raise ValueError(
-                "no title: pages are found by title, so metadata.columns.title has to name the"
-                " column with it"
-            )
-        pages = []
-        for title in cells.title:
-            # `passages` returns None if there is no page. The facts about it then stay unscored.
-            texts = knowledge.passages(title) or ()
-            pages += [RetrievedPassage(title, text) for text in texts]
-        return tuple(pages)
-    # The responses are about one subject each. A search for each fact, which comes later, finds
-    # better passages.
+        return _passages_of_pages(knowledge, cells.title)
+    # If all facts are about one subject, a search for each fact finds better passages.
     if not metadata.entities:
-        return ()
+        return []
 
-    # Without titles, the question is the text that names the entities.
+    # Each fact is compared with the passages about every entity, so these have to be known before
+    # there are facts. Without titles, the question is the text that names the entities.
     query = " ".join(cells.title) or question
     (hits,) = knowledge.retrieve([query], metadata.passages)
-    return tuple(RetrievedPassage(hit.passage.title, hit.passage.text) for hit in hits)
+    return [RetrievedPassage(hit.passage.title, hit.passage.text) for hit in hits]
+
+
+def _passages_of_pages(knowledge: Knowledge, titles: Sequence[str]) -> list[RetrievedPassage]:
+    """Return all passages of the pages with these titles.
+
+    A page that does not exist has no passages, and facts about it stay unscored.
+
+    Raises:
+        ValueError: There are no titles.
+    """
+    if not titles:
+        raise ValueError(
+            "no title: pages are found by title, so metadata.columns.title has to name the column"
+            " with it"
+        )
+    passages = []
+    for title in titles:
+        texts = knowledge.passages(title) or ()
+        passages += [RetrievedPassage(title, text) for text in texts]
+    return passages
