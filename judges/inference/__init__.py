@@ -216,25 +216,23 @@ class PassageCutter:
             ``Title: Ada Lovelace``, a line break and the text.
         """
         windows: list[str] = []
-        used_tokens = 0  # of the last window
+        free_tokens = 0  # of the last window
         for passage in passages:
             for part in self._titled_parts(passage, max_tokens):
                 # Short passages share the last window as long as it has room.
-                if windows and used_tokens + part.num_tokens <= max_tokens:
+                if windows and part.num_tokens <= free_tokens:
                     windows[-1] += f"\n{part.text}"
-                    used_tokens += part.num_tokens
+                    free_tokens -= part.num_tokens
                 else:
                     windows.append(part.text)
-                    used_tokens = part.num_tokens
+                    free_tokens = max_tokens - part.num_tokens
         return windows
 
     def _titled_parts(self, passage: TitledText, max_tokens: int) -> Iterator[_TitledPart]:
-        """Cut a passage into parts that fit into a window, and put its title before each.
-
-        A title that takes more than half of a window is left out.
-        """
+        """Cut a passage into parts that fit into a window, each with the title before it."""
         title = f"Title: {passage.title}\n" if passage.title else ""
         title_tokens = len(self._token_spans(title))
+        # A title of more than half a window would leave too little room for the text.
         if 2 * title_tokens > max_tokens:
             title = ""
             title_tokens = 0
@@ -247,8 +245,8 @@ class PassageCutter:
     def _cut_text(self, text: str, max_tokens: int) -> Iterator[str]:
         """Cut one text into parts that overlap by about a quarter.
 
-        All positions are counted in tokens. The places of the tokens in the text, in characters,
-        are only used to cut it.
+        All positions are counted in tokens: ``start`` is the first token of a part, and ``end`` the
+        first one behind it.
 
         Args:
             text: The text of a passage.
@@ -263,8 +261,8 @@ class PassageCutter:
             # A text without tokens, such as an empty one, is one part.
             yield text
             return
-        first_characters, last_characters = zip(*spans, strict=True)
         # Each sentence begins with a token, such as the 12th and the 30th.
+        first_characters = [first for first, _ in spans]
         sentence_starts = {
             bisect_left(first_characters, match.end()) for match in _SENTENCE_END.finditer(text)
         }
@@ -273,15 +271,16 @@ class PassageCutter:
         while len(spans) - start > max_tokens:
             # The part ends before a sentence in its second half, the last if there are several.
             middle = start + max_tokens // 2
-            end_of_full_part = start + max_tokens
-            ends = [token for token in sentence_starts if middle < token <= end_of_full_part]
-            end = max(ends, default=end_of_full_part)
-            yield text[first_characters[start] : last_characters[end - 1]].strip()
+            full_end = start + max_tokens
+            ends = [token for token in sentence_starts if middle < token <= full_end]
+            end = max(ends, default=full_end)
+            _, last_character = spans[end - 1]
+            yield text[first_characters[start] : last_character].strip()
 
             # The next part begins with a sentence within the overlap, if one begins there.
-            start_of_overlap = end - max_tokens // _OVERLAP_DIVISOR
-            starts = [token for token in sentence_starts if start_of_overlap <= token <= end]
-            start = min(starts, default=start_of_overlap)
+            overlap_start = end - max_tokens // _OVERLAP_DIVISOR
+            starts = [token for token in sentence_starts if overlap_start <= token <= end]
+            start = min(starts, default=overlap_start)
         yield text[first_characters[start] :].strip()
 
     def _token_spans(self, text: str) -> list[tuple[int, int]]:

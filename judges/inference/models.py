@@ -182,16 +182,15 @@ class SupportModel:
             if probability is not None:
                 probabilities_by_pair[window.pair_number].append(probability)
 
-        no_room = f"the claim leaves no room for passages in {self._max_tokens} tokens"
         results = []
         for pair_number, probabilities in enumerate(probabilities_by_pair):
             num_windows = windows_per_pair[pair_number]
-            if probabilities:
-                results.append(WindowSupport(max(probabilities), num_windows))
-            elif num_windows:
-                results.append(WindowSupport(None, num_windows, _NO_VERDICT))
-            else:
-                results.append(WindowSupport(None, 0, no_room))
+            problem = ""
+            if num_windows == 0:
+                problem = f"the claim leaves no room for passages in {self._max_tokens} tokens"
+            elif not probabilities:
+                problem = _NO_VERDICT
+            results.append(WindowSupport(max(probabilities, default=None), num_windows, problem))
         return results
 
     def _cut_into_windows(self, pairs: Sequence[EntailmentPair]) -> Iterator[_Window]:
@@ -206,7 +205,7 @@ class SupportModel:
         encoded_claims = self._encode(no_premises, [pair.claim for pair in pairs])
         for number, token_ids in enumerate(encoded_claims.get("input_ids", [])):
             pair = pairs[number]
-            # The cutter may fill the window of the family, or less if the claim is long.
+            # A part of the passages may fill the usual window, or less if the claim is long.
             room = min(self._window_size, self._max_tokens - len(token_ids) - _RESERVED_TOKENS)
             # A few words of a passage are no evidence, unless the window itself is that small.
             if room < min(_MIN_PASSAGE_TOKENS, self._window_size):
@@ -223,14 +222,13 @@ class SupportModel:
                 long for the model. It is left out.
 
         Yields:
-            Each window and its probability of support, None where the model gives no verdict. The
-            longest windows come first, so that a lack of memory shows at once.
+            Each window and its probability of support, None where the model gives no verdict.
         """
         premises = [window.premise for window in windows]
         encoded = self._encode(premises, [window.claim for window in windows])
         lengths = [len(token_ids) for token_ids in encoded.get("input_ids", [])]
         fitting = [index for index, length in enumerate(lengths) if length <= self._max_tokens]
-        # Windows of similar length need little padding.
+        # Windows of similar length need little padding, and a lack of memory shows at the longest.
         fitting.sort(key=lambda index: -lengths[index])
 
         progress_bar = tqdm(total=len(fitting), desc="entailment", unit=" windows", delay=2)
@@ -246,15 +244,15 @@ class SupportModel:
                 progress_bar.update(len(window_indices))
 
     def _encode(self, premises: Sequence[str], claims: Sequence[str]) -> dict[str, list[list[int]]]:
-        """Convert premises and claims to tokens, in the text form of the model's family.
+        """Convert premises and claims to tokens, as the model's family joins the two texts.
 
         Args:
             premises: The premises, one for each claim.
             claims: The claims.
 
         Returns:
-            The fields of the tokenizer, such as ``input_ids``, each with one list of numbers per
-            claim. Nothing is cut or padded. Without claims there are no fields.
+            The fields of the tokenizer, such as ``{"input_ids": [[1, 42, 2], [1, 37, 8, 2]]}`` for
+            two claims. Nothing is cut or padded. Without claims there are no fields.
         """
         if not claims:
             return {}

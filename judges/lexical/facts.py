@@ -283,8 +283,8 @@ def _verb_phrases(predicate: str) -> list[str]:
     """Split a predicate into verb phrases, each with the object of its verb.
 
     Example:
-        ``directed and presented a play and sang in Oslo`` → ``directed and presented a play``,
-        ``sang in Oslo``
+        ``directed and presented a play and wrote a novel`` → ``directed and presented a play``,
+        ``wrote a novel``
     """
     parts = [part.strip(" ,") for part in _GRAMMAR["between_verbs"].split(predicate)]
     phrases = []

@@ -139,9 +139,6 @@ def common_order_share(claim_stems: Sequence[str], passage_stems: Sequence[str])
     Args:
         claim_stems: The stems of the claim, in order. Without any the share is 1.
         passage_stems: The stems of the passage, in order.
-
-    Returns:
-        The share, from 0 to 1.
     """
     if not claim_stems:
         return 1.0
@@ -151,11 +148,10 @@ def common_order_share(claim_stems: Sequence[str], passage_stems: Sequence[str])
     # longest common subsequence of the claim's words so far and the passage's first n words.
     lengths = np.zeros(len(passage_array) + 1, dtype=np.int64)
     for claim_stem in claim_stems:
-        # Where the passage has this word, the best match of all words before it grows by one.
-        candidates = lengths.copy()
-        candidates[1:] = np.where(passage_array == claim_stem, lengths[:-1] + 1, lengths[1:])
-        # A longer beginning of the passage holds every match of a shorter one.
-        lengths = np.maximum.accumulate(candidates)
+        # Where the passage has this word, the subsequence of the words before it grows by one.
+        grown_lengths = np.where(passage_array == claim_stem, lengths[:-1] + 1, lengths[1:])
+        # A longer beginning of the passage has every subsequence of a shorter one.
+        lengths[1:] = np.maximum.accumulate(grown_lengths)
     return int(lengths[-1]) / len(claim_stems)
 
 
@@ -223,12 +219,12 @@ class LexicalModel:
 
     def probability(self, comparison: Comparison) -> float:
         """Return the probability that the passages support the claim, from 0 to 1."""
-        # The coefficients have the order in which the file lists them.
+        # The features come in the order of the coefficients.
         weights = np.array(list(self.coefficients.values()))
         features = feature_vector(comparison, self.coefficients)
         log_odds = float(self.intercept + features @ weights)
-        # The same function of scipy takes a quarter of a second to import.
-        # Beyond 700, the exponential would be too great for a number.
+        # This is scipy's `expit`, which takes a quarter of a second to import. Beyond 700, the
+        # exponential would be too great for a number.
         return 1 / (1 + math.exp(min(-log_odds, 700.0)))
 
     def judge(self, claim: str, passages: Sequence[ParsedPassage]) -> LexicalVerdict:
@@ -248,7 +244,7 @@ class LexicalModel:
 
 
 def explain(comparison: Comparison, all_passages: Comparison | None = None) -> str:
-    """Say in one line which words of a claim some passages have and where they differ.
+    """Say in one line how many words of a claim some passages have, and which they lack.
 
     Example:
         ``3 of 5 content words covered; not in the passages: Ada Hill; negation differs``
@@ -271,18 +267,19 @@ def explain(comparison: Comparison, all_passages: Comparison | None = None) -> s
     if comparison.missing_words and not searched.missing_words:
         parts.append("no passage has all of them")
 
-    # The words of a name may stand in different places of the passages.
-    names_apart = [
-        name for name in searched.missing_names if stems_of(name) <= searched.passage_stems
-    ]
-    missing = [join_words(name) for name in searched.missing_names if name not in names_apart]
+    missing: list[str] = []
+    scattered_names: list[str] = []
+    for name in searched.missing_names:
+        # The words of a name may stand in different places of the passages.
+        is_scattered = stems_of(name) <= searched.passage_stems
+        (scattered_names if is_scattered else missing).append(join_words(name))
     # The words of names are listed already.
     missing += [word.text for word in searched.missing_words if not word.is_name]
     if missing:
         parts.append(f"not in the passages: {', '.join(missing[:_MAX_LISTED_WORDS])}")
-    if names_apart:
-        apart = map(join_words, names_apart[:_MAX_LISTED_WORDS])
-        parts.append(f"not together in the passages: {', '.join(apart)}")
+    if scattered_names:
+        names = ", ".join(scattered_names[:_MAX_LISTED_WORDS])
+        parts.append(f"not together in the passages: {names}")
 
     if comparison.negation_differs:
         parts.append("negation differs")
