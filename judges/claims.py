@@ -163,21 +163,25 @@ def judge_claims(
 def group_by_evidence(
     questions: Sequence[ClaimQuestion], max_claims: int = MAX_CLAIMS
 ) -> list[list[int]]:
-    """Group the questions that a judge is asked together.
+    """Group the questions with the same evidence, which a judge is asked together.
+
+    Example:
+        If the second of four questions has no evidence, and the last one has other evidence than
+        the rest: ``[[0, 2], [3]]``
 
     Args:
         questions: All questions.
         max_claims: The most questions in a group.
 
     Returns:
-        The indices of the questions with the same evidence per group, in the order of the first
-        question with each evidence. Questions that need no judge are left out.
+        The indices of the questions in each group. Questions that need no judge, because they have
+        no evidence or the claim has no words, are left out.
     """
-    indices = [
-        index
-        for index, question in enumerate(questions)
-        if _has_words(question.claim) and _has_evidence(question)
-    ]
+    indices = []
+    for index, question in enumerate(questions):
+        has_evidence = any(evidence.text.strip() for evidence in question.evidence)
+        if has_evidence and _has_words(question.claim):
+            indices.append(index)
     return split_by_page(indices, lambda index: questions[index].evidence, max_claims)
 
 
@@ -186,21 +190,16 @@ def _has_words(text: str) -> bool:
     return re.search(r"\w", text) is not None
 
 
-def _has_evidence(question: ClaimQuestion) -> bool:
-    """Return whether a passage of a question has any text."""
-    return any(evidence.text.strip() for evidence in question.evidence)
-
-
 def _verdict_without_judge(question: ClaimQuestion) -> ClaimVerdict:
-    """Return the verdict on a claim that no judge is asked about."""
+    """Return the verdict on a claim without words or without evidence."""
     if not _has_words(question.claim):
         return ClaimVerdict("unscored", None, NO_CLAIM)
     return ClaimVerdict("not_found", 0.0, NO_PASSAGE)
 
 
 def _subject(questions: Sequence[ClaimQuestion]) -> dict[str, Any]:
-    """Return the variables of the prompt about claims that share their evidence."""
-    # A claim of several lines would look like several claims.
+    """Return the variables of the prompt that asks about claims with the same evidence."""
+    # The prompt lists the claims line by line, so each has to be a single line.
     claims = [" ".join(question.claim.split()) for question in questions]
     passages = [evidence.passage for evidence in questions[0].evidence]
     return {"kind": CHECK, "claims": claims, "passages": passages}
@@ -217,8 +216,8 @@ def combine_findings(
         evidence: The passages of the question.
 
     Returns:
-        The verdict of the only reply, or of most replies. Its probability is then the share of
-        votes for support, and the rest is from the first reply of the majority.
+        The verdict of the only reply, or that of most replies. Unscored if no reply has a verdict
+        on the claim.
     """
     votes = []
     problems = []
@@ -227,11 +226,11 @@ def combine_findings(
             problems.append(sample.problem)
             continue
         # `check_claim_numbers` has refused replies with several verdicts on one claim.
-        finding = next((item for item in sample.value.verdicts if item.number == number), None)
-        if finding is None:
-            problems.append(NO_VERDICT)
+        findings = [finding for finding in sample.value.verdicts if finding.number == number]
+        if findings:
+            votes.append(_to_verdict(findings[0], evidence))
         else:
-            votes.append(_to_verdict(finding, evidence))
+            problems.append(NO_VERDICT)
     if not votes:
         return ClaimVerdict("unscored", None, problems[0] if problems else "no answer")
     # A single reply keeps its own probability and reason.
@@ -239,16 +238,24 @@ def combine_findings(
 
 
 def _majority(votes: Sequence[ClaimVerdict]) -> ClaimVerdict:
-    """Return the verdict of most votes, unscored after a tie."""
-    counts = Counter(vote.verdict for vote in votes).most_common()
-    summary = ", ".join(f"{verdict} {count}" for verdict, count in counts)
-    is_tie = len(counts) > 1 and counts[0][1] == counts[1][1]
+    """Return the verdict of most votes, unscored after a tie.
+
+    Its probability is the share of votes for support. The passage that decides is that of the first
+    vote for the verdict.
+
+    Example:
+        The reason of two votes against one: ``3 samples: supported 2, not_found 1; Passage 1.``
+    """
+    counts = Counter(vote.verdict for vote in votes)
+    ranking = counts.most_common()
+    summary = ", ".join(f"{verdict} {count}" for verdict, count in ranking)
+    winner, most = ranking[0]
+    is_tie = list(counts.values()).count(most) > 1
     if is_tie:
         return ClaimVerdict("unscored", None, f"tie of {len(votes)} samples: {summary}")
 
-    winner = counts[0][0]
     first_vote = next(vote for vote in votes if vote.verdict == winner)
-    share = sum(vote.verdict == "supported" for vote in votes) / len(votes)
+    share = counts["supported"] / len(votes)
     reason = f"{len(votes)} samples: {summary}; {first_vote.reason}"
     return ClaimVerdict(winner, share, reason, first_vote.evidence, first_vote.deciding_words)
 
@@ -256,8 +263,8 @@ def _majority(votes: Sequence[ClaimVerdict]) -> ClaimVerdict:
 def _to_verdict(finding: ClaimFinding, evidence: Sequence[Evidence]) -> ClaimVerdict:
     """Return the verdict that one reply gives on a claim.
 
-    A passage that does not exist and a quotation that is not in its passage are left out. The
-    verdict counts all the same.
+    The verdict counts even if the reply names a passage that does not exist, or quotes words that
+    are not in the passage. These are then left out.
     """
     probability, reason = score_and_reason(
         finding.probability, finding.verdict == "supported", finding.reason
@@ -302,14 +309,16 @@ def find_quotation(quotation: str, text: str) -> tuple[str, ...]:
 
 
 def _quotation_pattern(words: Sequence[str]) -> str:
-    """Return a regular expression for words of a quotation, which may not be parts of words."""
-    patterns = []
-    for word in words:
-        pattern = re.sub("['\u2018\u2019]", "['\u2018\u2019]", re.escape(word))
-        patterns.append(re.sub('["\u201c\u201d]', '["\u201c\u201d]', pattern))
-    any_space = r"\s+".join(patterns)
-    # The number 18 is not a part of 1870.
-    return rf"(?<!\w){any_space}(?!\w)"
+    r"""Return a regular expression that finds words with any white space and quotation marks.
+
+    Example:
+        ``["in", "1870"]`` → ``(?<!\w)in\s+1870(?!\w)``, which does not find ``in 18709``
+    """
+    pattern = r"\s+".join(map(re.escape, words))
+    for quotation_marks in ("['\u2018\u2019]", '["\u201c\u201d]'):
+        # Each mark in the pattern becomes the class of all marks like it.
+        pattern = re.sub(quotation_marks, quotation_marks, pattern)
+    return rf"(?<!\w){pattern}(?!\w)"
 
 
 class DecidingSentence(NamedTuple):
@@ -330,11 +339,11 @@ def deciding_sentence(
     Args:
         claim: The claim.
         passage: The text of the passage that decides.
-        deciding_words: The words of the passage that decide.
+        deciding_words: The words of the passage that decide, such as ``("in 1870",)``.
 
     Returns:
-        The sentence that has all deciding words. Of several, that with the most words of the claim.
-        None for a passage without a sentence.
+        The sentence that has most of the deciding words. Of several, that with the most words of
+        the claim. None for a passage without a sentence.
     """
     claim_words = set(claim.lower().split())
 
@@ -343,6 +352,10 @@ def deciding_sentence(
         num_deciding = sum(words in sentence for words in deciding_words)
         return num_deciding, len(claim_words & set(sentence.lower().split()))
 
-    sentences = [sentence for line in passage.split("\n") for sentence in split_sentences(line)]
-    best_sentence = max(sentences, key=rank, default="")
-    return DecidingSentence(best_sentence, passage.find(best_sentence)) if best_sentence else None
+    sentences: list[str] = []
+    for line in passage.split("\n"):
+        sentences += split_sentences(line)
+    if not sentences:
+        return None
+    best_sentence = max(sentences, key=rank)
+    return DecidingSentence(best_sentence, passage.find(best_sentence))

@@ -281,16 +281,14 @@ class JudgeConfig(
     ) -> "JudgeConfig":
         """Turn pydantic's error about wrong arguments of ``JudgeConfig(...)`` into a ConfigError.
 
-        Pydantic calls this whenever it makes a config. Users of the Python interface thus see the
-        same kind of error as those of YAML files, such as ``judge mine: samples: ...``.
+        Pydantic calls this whenever it makes a config.
+
+        Example:
+            ``judge mine: samples is 0; expected greater than or equal to 1``
 
         Args:
-            settings: A mapping if the settings come from a YAML file, or an ``ArgsKwargs`` with
-                the arguments of ``JudgeConfig(...)`` or ``dataclasses.replace``.
+            settings: The arguments, as an ``ArgsKwargs``. A mapping if they come from a YAML file.
             make_config: Pydantic's own validation, which makes a config of the settings.
-
-        Returns:
-            The config.
 
         Raises:
             ConfigError: Arguments in Python are wrong. Each problem has a line of its own.
@@ -302,18 +300,14 @@ class JudgeConfig(
         except ValidationError as error:
             if not isinstance(settings, ArgsKwargs):
                 raise
-            # The name is the first field, as in JudgeConfig("mine", ...), or a keyword argument.
+            # The name is the first argument, as in JudgeConfig("mine", ...), or a keyword.
             keyword_arguments = settings.kwargs or {}
             name = settings.args[0] if settings.args else keyword_arguments.get("name")
             lines = [f"judge {name}: {problem}" for problem in problems_of(cls, error)]
             raise ConfigError("\n".join(lines)) from error
 
     def __post_init__(self) -> None:
-        """Check that the settings do not contradict each other.
-
-        Raises:
-            ValueError: They do. The message holds all problems.
-        """
+        """Raise a ValueError with all problems if settings contradict each other."""
         problems = [
             *self._model_problems(),
             *self._logprobs_problems(),
@@ -325,11 +319,7 @@ class JudgeConfig(
             raise ValueError("; ".join(problems))
 
     def _model_problems(self) -> Iterator[str]:
-        """Find settings that the backend or its model cannot use.
-
-        Yields:
-            A sentence for each problem, with what to do.
-        """
+        """Yield a sentence for each setting that the backend or its model cannot use."""
         # Some backends, such as the lexical judge, have no model to name.
         model_description = BACKENDS[self.backend].model_description
         if model_description and not self.model:
@@ -339,13 +329,10 @@ class JudgeConfig(
             yield f"samples of backend {self.backend} would all be the same; take them out"
 
     def _logprobs_problems(self) -> Iterator[str]:
-        """Find settings with which verdicts cannot be read from log-probabilities.
+        """Yield a sentence for each setting that keeps verdicts from being read by probability.
 
         With ``verdicts: logprobs``, a judge answers True or False, and the probabilities of these
         two as the first token of its answer are the verdict.
-
-        Yields:
-            A sentence for each problem, with what to do.
         """
         # A question that needs the log-probabilities sets this number itself.
         if self.decoding.top_logprobs:
@@ -362,13 +349,10 @@ class JudgeConfig(
             yield "verdicts: logprobs reads one word of one fact; it needs openai and verify: fact"
 
     def _cascade_problems(self) -> Iterator[str]:
-        """Find settings with which a cascade cannot work.
+        """Yield a sentence for each setting with which a cascade cannot work.
 
-        A cascade asks its first judge about every claim, and its second judge only where the
-        first one's probability of support is in the band ``unsure_between``.
-
-        Yields:
-            A sentence for each problem. None for a judge that is no cascade.
+        A cascade asks its first judge about every claim. It asks its second judge only where the
+        first one's probability of support lies between the two numbers ``unsure_between``.
         """
         if self.backend != "cascade":
             return
@@ -394,11 +378,7 @@ class JudgeConfig(
             yield f"unsure_between: expected the lower probability first, found {band}"
 
     def _cost_problems(self) -> Iterator[str]:
-        """Find settings with which the limit ``max_cost`` could be exceeded.
-
-        Yields:
-            A sentence for each problem. None for a judge without the limit.
-        """
+        """Yield a sentence for each setting with which a run could cost more than ``max_cost``."""
         if self.max_cost is None:
             return
         # Without prices no call has a cost, so the limit would never be reached.
@@ -422,15 +402,14 @@ class JudgeConfig(
         # Only a cascade has two judges.
         if self.first is None or self.second is None:
             return capabilities_of(self.backend)
-        first_capabilities = self.first.capabilities
-        second_capabilities = self.second.capabilities
-        # If the first judge only matches words, or needs a caution, so does the whole cascade.
+        first = self.first.capabilities
+        second = self.second.capabilities
+        # Some verdicts are those of the first judge, so its weaknesses are the cascade's too.
         return replace(
-            second_capabilities,
-            tells_contradictions=first_capabilities.tells_contradictions
-            and second_capabilities.tells_contradictions,
-            matches_words=second_capabilities.matches_words or first_capabilities.matches_words,
-            caution=second_capabilities.caution or first_capabilities.caution,
+            second,
+            tells_contradictions=first.tells_contradictions and second.tells_contradictions,
+            matches_words=first.matches_words or second.matches_words,
+            caution=second.caution or first.caution,
         )
 
     def fit_context(self, size: int) -> int:
@@ -502,20 +481,16 @@ def load_judge_config(path_or_name: str | Path) -> JudgeConfig:
     keys = allowed_keys(backend) or frozenset(content)
     if backend == "cascade":
         keys -= _SETTINGS_OF_SECOND_JUDGE
-    problems = [
-        f"{path}: backend {backend}: {unknown_key(str(key), sorted(keys))}"
-        for key in content
-        if key not in keys
-    ]
+    problems = []
+    values: dict[str, object] = {"name": path.stem}
+    for key, value in content.items():
+        if key in keys:
+            values[key] = _resolve_files(path.parent, key, value)
+        else:
+            problem = unknown_key(str(key), sorted(keys))
+            problems.append(f"{path}: backend {backend}: {problem}")
 
-    values: dict[str, object] = {
-        key: _resolve_files(path.parent, key, value)
-        for key, value in content.items()
-        if key in keys
-    }
-    values["name"] = path.stem
-
-    # Wrong values are found here. They are reported together with the unknown keys.
+    # Wrong values are reported together with the unknown keys.
     try:
         config = _make_config(values, str(path))
     except ConfigError as error:
@@ -526,30 +501,31 @@ def load_judge_config(path_or_name: str | Path) -> JudgeConfig:
 
 
 def described_config(description: Mapping[str, object], where: str) -> JudgeConfig:
-    """Return the settings of a judge that `JudgeConfig.describe` described, without its prompts.
+    """Return the settings of a judge from their description in a results file, without its prompts.
 
     Args:
-        description: The description, which may be a stranger's.
-        where: Where it stands, for errors.
+        description: What `JudgeConfig.describe` returned. It may be a stranger's, so it is checked.
+        where: The place of the description, for errors, such as ``certificate.json: judge``.
 
     Raises:
         ConfigError: The description is not one of a judge.
     """
     # A description names files with prompts, but not where they are.
     values = {key: description[key] for key in description.keys() - {"prompts", "prompt_hashes"}}
+    # A cascade holds the descriptions of its two judges.
     for key in ("first", "second"):
-        part = values.get(key)
-        if isinstance(part, dict):
-            values[key] = described_config(part, f"{where}.{key}")
+        judge_description = values.get(key)
+        if isinstance(judge_description, dict):
+            values[key] = described_config(judge_description, f"{where}.{key}")
     return _make_config(values, where)
 
 
 def _make_config(values: dict[str, object], where: str) -> JudgeConfig:
-    """Make a judge's settings of the values of its keys.
+    """Make and check the settings of a judge.
 
     Args:
-        values: The values. A cascade gets more of them here.
-        where: Where they stand, for errors.
+        values: The values by their keys in the YAML. Those of a cascade are completed here.
+        where: The file or the place of the values, for errors.
 
     Raises:
         ConfigError: Values cannot be used.
@@ -583,22 +559,12 @@ def _resolve_files(folder: Path, key: str, value: object) -> object:
         neighbour = folder / value
         return load_judge_config(neighbour if neighbour.is_file() else value)
     if key in ("prompts", "options") and isinstance(value, dict):
-        return _with_whole_paths(folder, value)
+        # Every text among these is the name of a file; numbers, such as a threshold, stay.
+        return {
+            name: str(folder / option) if isinstance(option, str) else option
+            for name, option in value.items()
+        }
     return value
-
-
-def _with_whole_paths(folder: Path, options: Mapping[str, object]) -> dict[str, object]:
-    """Return options in which names of files are paths that begin with a folder.
-
-    Example:
-        In the folder ``judges``: ``{"verify": "mine.jinja", "threshold": 0.5}`` → ``{"verify":
-        "judges/mine.jinja", "threshold": 0.5}``
-    """
-    whole_paths: dict[str, object] = {}
-    for name, value in options.items():
-        # Every text among the options is the name of a file.
-        whole_paths[name] = str(folder / value) if isinstance(value, str) else value
-    return whole_paths
 
 
 def _find_file(path: Path) -> Path:
