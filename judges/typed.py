@@ -65,7 +65,7 @@ def _enumerated_words(annotation: object) -> list[str]:
     if get_origin(annotation) is Literal:
         return [word for word in get_args(annotation) if isinstance(word, str)]
     words = []
-    # The members of a union, such as those of an optional enumeration.
+    # An optional enumeration is a union of the enumeration and None.
     for member in get_args(annotation):
         words += _enumerated_words(member)
     return words
@@ -99,33 +99,28 @@ class ParsedReply(Generic[ReplyT]):
 def json_schema_of(reply_type: type[Reply]) -> str:
     """Return the JSON schema of a reply on one line, as strict servers accept it.
 
-    Every field is required and no others are allowed, because such servers insist on both. The
-    fields keep their order, since a model writes them in that order: the reason before the verdict.
+    The fields keep their order, since a model writes them in that order: the reason before the
+    verdict.
 
-    Args:
-        reply_type: The class of the reply.
-
-    Returns:
-        The schema, such as ``{"properties": {"names": {"items": {"type": "string"}, ...``.
+    Example:
+        ``{"properties": {"names": {"items": {"type": "string"}, ...``
     """
     schema = reply_type.model_json_schema()
     # Pydantic moves the schemas of nested models to "$defs".
     nested_schemas = schema.get("$defs", {}).values()
     for object_schema in (schema, *nested_schemas):
         if "properties" in object_schema:
+            # Strict servers insist that every field is required and that no others are allowed.
             object_schema["required"] = list(object_schema["properties"])
             object_schema["additionalProperties"] = False
     return json.dumps(_without_annotations(schema, ("title",)))
 
 
 def schema_to_send(schema: str) -> dict[str, Any]:
-    """Return the JSON schema of a reply as servers are sent it.
+    """Return the schema from `json_schema_of` without defaults and descriptions, for servers.
 
-    Strict servers refuse defaults, and the prompt says what the fields mean, in words that fit what
-    it asks about. The schema in the keys of stored answers has both, so it is no longer changed.
-
-    Args:
-        schema: A schema from `json_schema_of`.
+    Strict servers refuse defaults, and the prompt describes the fields. The keys of stored answers
+    are made with both, so `json_schema_of` keeps them.
     """
     sent = _without_annotations(json.loads(schema), ("default", "description"))
     assert isinstance(sent, dict)
@@ -133,14 +128,10 @@ def schema_to_send(schema: str) -> dict[str, Any]:
 
 
 def _without_annotations(node: object, annotations: Collection[str]) -> object:
-    """Return a part of a JSON schema without what only describes it.
+    """Return a part of a JSON schema without some keys that only describe it.
 
     Example:
         Without ``title``: ``{"title": "Reason", "type": "string"}`` → ``{"type": "string"}``
-
-    Args:
-        node: The part.
-        annotations: The keys to leave out, such as ``title``.
     """
     if isinstance(node, list):
         return [_without_annotations(item, annotations) for item in node]
@@ -177,12 +168,14 @@ def read_reply(
         The reply, or the problem because of which there is none.
     """
     try:
-        value = _parse_reply(answer, reply_type)
+        reply = _parse_reply(answer, reply_type)
     except ValueError as error:
         return ParsedReply(None, str(error), answer)
 
-    problem = check(value, subject) if check else ""
-    return ParsedReply(None if problem else value, problem, answer)
+    problem = check(reply, subject) if check else ""
+    if problem:
+        return ParsedReply(None, problem, answer)
+    return ParsedReply(reply, answer=answer)
 
 
 def _parse_reply(answer: Answer, reply_type: type[ReplyT]) -> ReplyT:
@@ -219,17 +212,15 @@ def _parse_reply(answer: Answer, reply_type: type[ReplyT]) -> ReplyT:
 def _ends_in_loop(text: str) -> bool:
     """Return whether a text ends with the same 8 to 200 characters four times in a row.
 
-    Small models write so until they are cut off.
+    Small models repeat themselves until they are cut off.
     """
     tail = text.rstrip()[-4 * 200 :]
-    return any(tail.endswith(tail[-length:] * 4) for length in range(8, len(tail) // 4 + 1))
+    longest = len(tail) // 4
+    return any(tail.endswith(4 * tail[-length:]) for length in range(8, longest + 1))
 
 
 def _parse_json(text: str) -> object:
     """Parse the JSON in a model's text.
-
-    It is the whole text, or the text in its only code fence, or the text from its first brace to
-    its last. Each of the three is tried once, so the time is linear in the length of the text.
 
     Example:
         ``Here it is: {"grade": "A"} I hope this helps!`` → ``{"grade": "A"}``
@@ -238,12 +229,13 @@ def _parse_json(text: str) -> object:
         The JSON value, in which each text can be stored.
 
     Raises:
-        ValueError: None of the three is JSON.
+        ValueError: There is no JSON.
     """
-    # One fence splits the text into what comes before, within and after it.
+    # One pair of code fences splits the text into what comes before, within and after it.
     parts = text.split("```")
     fenced_text = parts[1].removeprefix("json") if len(parts) == 3 else ""
 
+    # Three tries are enough. To try each brace would take quadratic time.
     for candidate in (text, fenced_text, _bracketed_part(text)):
         try:
             return KeyMask().json(json.loads(candidate))
@@ -266,18 +258,19 @@ def _bracketed_part(text: str) -> str:
 
 
 def _wrap_list(content: object, reply_type: type[Reply]) -> object:
-    """Return a list as an object with one field, if the reply consists of one list.
+    """Put a list into an object if the type of the reply has a list as its only field.
+
+    Small models often leave out the object around the list.
 
     Example:
         For a reply with the field ``names``: ``["Ada"]`` → ``{"names": ["Ada"]}``
 
     Returns:
-        The object, or the unchanged content if it is no list or the reply has other fields.
+        The object. Any other content, or the content for any other type, is returned unchanged.
     """
     if not isinstance(content, list) or len(reply_type.model_fields) != 1:
         return content
-    # Small models often leave out the object around the only list.
-    name, field = next(iter(reply_type.model_fields.items()))
+    [(name, field)] = reply_type.model_fields.items()
     is_list_field = get_origin(field.annotation) in (list, tuple)
     return {name: content} if is_list_field else content
 
@@ -286,23 +279,19 @@ def _form_problem(error: ValidationError) -> str:
     """Return the first problem that pydantic found in a reply, at most 300 characters of it.
 
     Example:
-        ``names.N: Input should be a valid string``
+        ``names.N: Input should be a valid string``, where ``N`` stands for any index in a list
     """
-    # One problem is enough for the judge to see what is wrong.
     details = error.errors(include_url=False, include_input=False)[0]
-    # "N" stands for any index in a list, so that reports count the same problem as one.
+    # Without its index, reports count the problem as the same in each item.
     keys = ["N" if isinstance(key, int) else key for key in details["loc"]]
-    message = details["msg"]
-    problem = f"{'.'.join(keys)}: {message}" if keys else message
-    return problem[:_MAX_PROBLEM]
+    place = f"{'.'.join(keys)}: " if keys else ""
+    return f"{place}{details['msg']}"[:_MAX_PROBLEM]
 
 
 def numbering_problem(
     numbers: Sequence[int], count: int, noun: str, must_be_complete: bool = True
 ) -> str:
-    """Return what is wrong with the numbers that a reply gives to the items of a list.
-
-    The numbers have to be between 1 and ``count``, each at most once.
+    """Return what is wrong with the numbers by which a reply names the items of a list.
 
     Example:
         Of 3 segments: ``[1, 4]`` → ``segment 4 of 3``; ``[1, 1]`` → ``segment 1 twice``; ``[1]`` →
@@ -317,19 +306,18 @@ def numbering_problem(
     Returns:
         The problem, for the judge to read. Empty if there is none.
     """
-    unknown_numbers = [number for number in numbers if not 1 <= number <= count]
-    if unknown_numbers:
-        return f"{noun} {unknown_numbers[0]} of {count}"
+    for number in numbers:
+        if not 1 <= number <= count:
+            return f"{noun} {number} of {count}"
 
     repeated_numbers = [number for number, times in Counter(numbers).items() if times > 1]
     if repeated_numbers:
         return f"{noun} {_list_numbers(repeated_numbers)} twice"
 
-    # Some questions allow a reply to leave items out.
-    if not must_be_complete:
-        return ""
-    missing = sorted(set(range(1, count + 1)).difference(numbers))
-    return f"no {noun} {_list_numbers(missing)}" if missing else ""
+    missing_numbers = sorted(set(range(1, count + 1)).difference(numbers))
+    if must_be_complete and missing_numbers:
+        return f"no {noun} {_list_numbers(missing_numbers)}"
+    return ""
 
 
 def _list_numbers(numbers: Sequence[int]) -> str:
@@ -339,14 +327,14 @@ def _list_numbers(numbers: Sequence[int]) -> str:
 
 
 def is_worth_retrying(parsed_reply: ParsedReply[Any]) -> bool:
-    """Return whether the judge may give a usable reply if it is told what was wrong.
-
-    It may if it wrote something. An answer that ends within a thought needs more tokens instead, an
-    error has been retried by the backend already, and a model in a loop gets into it again.
-    """
-    answer = parsed_reply.answer
-    if parsed_reply.value is not None or answer.error is not None or answer.text is None:
+    """Return whether the judge may give a usable reply if it is told what was wrong."""
+    if parsed_reply.value is not None:
         return False
+    # The backend has retried errors already.
+    answer = parsed_reply.answer
+    if answer.error is not None or answer.text is None:
+        return False
+    # An unfinished thought needs more tokens instead, and a model in a loop gets into it again.
     return parsed_reply.problem not in (UNFINISHED, LOOP)
 
 
