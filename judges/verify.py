@@ -90,14 +90,10 @@ class Pair:
     @property
     def problem(self) -> str:
         """Why the pair cannot be judged: no evidence or no claim. Empty if it can."""
-        has_evidence = any(passage.strip() for passage in self.passages)
-        if not has_evidence:
+        if not any(passage.strip() for passage in self.passages):
             return "no evidence"
         # A claim of punctuation alone says nothing.
-        has_words = re.search(r"\w", self.claim) is not None
-        if not has_words:
-            return "no claim"
-        return ""
+        return "" if re.search(r"\w", self.claim) else "no claim"
 
 
 class Verifications(list[Verification]):
@@ -139,21 +135,24 @@ def verify(judge: Judge, pairs: Sequence[Pair], description: str = "verifying") 
 def combine_samples(samples: Sequence[ParsedReply[SupportReply]]) -> Verification:
     """Combine several replies to the same question into one verdict, by majority.
 
+    Example:
+        Of two votes for support and one against, the score is 2/3, and the reason is ``2 of 3
+        samples say supported; Passage 1 says so.``
+
     Args:
         samples: The replies. Those that cannot be used have no vote.
 
     Returns:
-        The only reply if there is one. Otherwise the verdict of the majority, with the share of
-        votes for support as its score and the first reason of the majority. Unscored after a tie,
-        or if no reply can be used.
+        The verdict of the majority, or of the only reply. Unscored after a tie, or if no reply can
+        be used.
     """
     verifications = [_to_verification(sample) for sample in samples]
     if not verifications:
         return _unscored("no answer")
 
     votes = [verification for verification in verifications if verification.verdict != UNSCORED]
-    # A single sample keeps its own score and reason. Without votes, the first reply's problem is
-    # the reason why the claim is unscored.
+    # A single reply keeps its own score and reason. If no reply can be used, the problem of the
+    # first is the reason why the claim is unscored.
     if len(verifications) == 1 or not votes:
         return verifications[0]
 
@@ -198,12 +197,9 @@ class ScoreAndReason(NamedTuple):
 def score_and_reason(probability: float | None, is_supported: bool, reason: str) -> ScoreAndReason:
     """Return the score of a verdict, and its reason as it is reported.
 
-    The score is the stated probability of support, unless that is missing or contradicts the
-    verdict.
-
     Example:
         A verdict of support has the score 0.9 if the judge stated 0.9. It has the score 1 if the
-        judge stated no probability, or one of 0.05.
+        judge stated no probability, or one of 0.05, which contradicts the verdict.
 
     Args:
         probability: The probability of support that the judge stated. None if it stated none.
@@ -214,19 +210,16 @@ def score_and_reason(probability: float | None, is_supported: bool, reason: str)
         The score and the shortened reason, which mentions a probability that was not used.
     """
     # A verdict without a probability counts as certain.
-    score_of_verdict = 1.0 if is_supported else 0.0
+    certain_score = 1.0 if is_supported else 0.0
     short_reason = shorten_reason(reason)
     if probability is None:
-        return ScoreAndReason(score_of_verdict, short_reason)
+        return ScoreAndReason(certain_score, short_reason)
 
     # For a verdict of support, a probability of 0.1 or less means the contrary.
-    distance_from_verdict = abs(probability - score_of_verdict)
-    contradicts_verdict = distance_from_verdict >= 1 - _CONTRADICTION_MARGIN
-    if not contradicts_verdict:
+    if abs(probability - certain_score) < 1 - _CONTRADICTION_MARGIN:
         return ScoreAndReason(probability, short_reason)
-
     remark = f"{short_reason} (the stated probability {probability:g} contradicts the verdict)"
-    return ScoreAndReason(score_of_verdict, remark.strip())
+    return ScoreAndReason(certain_score, remark.strip())
 
 
 def shorten_reason(reason: str) -> str:
@@ -278,8 +271,8 @@ def split_by_page(
     """Split claims into groups that each fit into one question about one page.
 
     Example:
-        ``["a1", "b1", "a2", "a3"]``, whose letters are pages, in groups of two → ``[["a1",
-        "a2"], ["a3"], ["b1"]]``
+        ``["a1", "b1", "a2", "a3"]``, whose letters are their pages, in groups of at most two →
+        ``[["a1", "a2"], ["a3"], ["b1"]]``
 
     Args:
         keys: The keys by which the caller knows the claims.
@@ -325,19 +318,19 @@ def ask_by_page(
     description: str,
     check: ReplyCheck[Any] | None = None,
 ) -> Iterator[PageVerdicts[KeyT]]:
-    """Ask a judge about all claims on a page in one question per page.
+    """Ask a judge about many claims in one question per page.
 
     Args:
         judge: The judge.
         prompt: The prompt that asks about a page.
         reply_type: The class of the reply.
-        questions: A question per page. Its ``keys`` are the caller's names for its claims, in the
-            order of the claims in the prompt.
+        questions: The pages with their claims.
         description: The label of the progress bar.
         check: Finds problems of a reply. By default `check_claim_numbers`.
 
     Yields:
-        The verdicts on each claim that at least one sample mentions. Other claims are left out.
+        The verdicts on each claim, under its key in the question. A claim that no reply mentions is
+        left out.
 
     Raises:
         BackendDownError: The judge cannot be reached. Answers received so far are kept.
@@ -352,40 +345,26 @@ def ask_by_page(
         max_tokens=judge.config.fit_context(PAGE_TOKENS),
     )
     for question, samples in zip(questions, samples_by_question, strict=True):
-        verdicts_by_number = _group_by_number(samples)
+        all_verdicts: list[Any] = []
+        for sample in samples:
+            # A reply that cannot be used says nothing about any claim.
+            if sample.value is not None:
+                all_verdicts += sample.value.verdicts
+
         # A reply calls the claims by their numbers in the prompt, and the caller by their keys.
         for number, key in enumerate(question.keys, start=1):
-            if number in verdicts_by_number:
-                yield PageVerdicts(key, question.subject, verdicts_by_number[number])
-
-
-def _group_by_number(samples: Sequence[ParsedReply[PageReply]]) -> dict[int, list[Any]]:
-    """Collect the verdicts on each claim of a question from all replies to it.
-
-    Returns:
-        The verdicts by the number of their claim, in the order of the replies.
-    """
-    verdicts_by_number: dict[int, list[Any]] = defaultdict(list)
-    for sample in samples:
-        # A reply that cannot be used says nothing about any claim.
-        if sample.value is None:
-            continue
-        for verdict in sample.value.verdicts:
-            verdicts_by_number[verdict.number].append(verdict)
-    return verdicts_by_number
+            verdicts = [verdict for verdict in all_verdicts if verdict.number == number]
+            if verdicts:
+                yield PageVerdicts(key, question.subject, verdicts)
 
 
 def check_claim_numbers(reply: PageReply, subject: Mapping[str, Any]) -> str:
-    """Check that each verdict of a reply is about another claim of the question.
+    """Return what is wrong with the numbers by which a reply names the claims of a question.
 
-    It is a `judges.typed.ReplyCheck`. Claims without a verdict are fine.
+    A reply may leave claims out.
 
-    Args:
-        reply: The reply.
-        subject: The subject of the question, with its ``claims``.
-
-    Returns:
-        The problem, such as ``number 3 of 2`` or ``number 1 twice``. Empty if there is none.
+    Example:
+        ``number 3 of 2`` or ``number 1 twice``. An empty text if nothing is wrong
     """
     numbers = [verdict.number for verdict in reply.verdicts]
     return numbering_problem(numbers, len(subject["claims"]), "number", must_be_complete=False)
