@@ -81,16 +81,13 @@ def make_certificate(
 
 
 def certified_identity(config: JudgeConfig, model_identity: str) -> str:
-    """Return the identity of a judge, which two judges share only if they decide alike.
+    """Return everything about a judge that can change a verdict, as a JSON list.
+
+    Two judges have the same identity only if they decide alike.
 
     Args:
         config: The settings of the judge.
         model_identity: The identity of its model (`Judge.identity`).
-
-    Returns:
-        A JSON list of everything that can change a verdict: the model, the system message, the
-        decoding, the number of samples, the hashes of the user's own prompts, and settings that
-        differ from their defaults.
     """
     parts: list[Any] = [
         model_identity,
@@ -127,7 +124,7 @@ def save_certificate(
         certificate: The certificate.
         out: The file to write, if the user named one.
         answers: The judge's answers that it was measured by, in the order of the questions. They
-            are written beside ``out`` alone (`answers_path`).
+            are written to another file next to ``out`` (`answers_path`).
 
     Returns:
         The files that were written.
@@ -137,22 +134,21 @@ def save_certificate(
     # says little about other data, so it does not go there.
     if certificate["data"]["is_published"]:
         folder = certificates_folder(str(certificate["identity"]))
-        paths.append(folder / f"{certificate['setting']}.json")
-    if out is not None:
-        paths.append(out)
-
-    for path in paths:
+        path = folder / f"{certificate['setting']}.json"
         write_json(path, certificate)
+        paths.append(path)
+
     if out is not None:
+        write_json(out, certificate)
         # Thoughts are long, and no verdict is read from them.
         lines = (replace(answer, reasoning=None).to_json() for answer in answers)
         write_lines(answers_path(out), lines)
-        paths.append(answers_path(out))
+        paths += [out, answers_path(out)]
     return paths
 
 
 def answers_path(certificate: Path) -> Path:
-    """Return the file with the answers that a certificate was measured by, which is beside it.
+    """Return the file with the answers that a certificate was measured by.
 
     Example:
         The answers of ``certificate.json`` are in ``certificate.answers.jsonl``.
@@ -180,7 +176,7 @@ class ReplayedJudge(Judge):
         self._answers = _read_answers(answers)
 
     def _answer(self, requests: Sequence[Request], description: str) -> list[Answer]:
-        """Take the next answers from the file."""
+        """Return the next answers in the file, one per request. They have the same order."""
         answers = list(islice(self._answers, len(requests)))
         if len(answers) < len(requests):
             raise DataError(f"{self._path}: has fewer answers than the judge was asked questions")
@@ -208,12 +204,9 @@ def _read_answers(path: Path) -> Iterator[Answer]:
 def find_certificates(judge: Judge) -> dict[str, Any] | None:
     """Find the newest certificates of a judge whose prompts have not changed since.
 
-    Args:
-        judge: The judge.
-
     Returns:
-        The summary of each certificate (`summarize_certificate`) by its setting, such as
-        ``segment_cot``. None if the judge has no valid certificate.
+        The summary of each certificate by the kind of question, such as ``{"segment_cot": ...}``.
+        None if the judge has no valid certificate.
 
     Raises:
         DataError: A file is damaged.
@@ -255,9 +248,9 @@ def _has_same_prompts(judge: Judge, prompt_hashes: Mapping[str, str]) -> bool:
 def summarize_certificate(certificate: Mapping[str, Any]) -> dict[str, Any]:
     """Return the part of a certificate that results files show next to the scores of a run.
 
-    Returns:
-        What was certified, when and on which data, the ``scores`` of all questions together, and
-        the number of ``unscored`` responses.
+    Example:
+        ``{"judge": {...}, "date": "2025-06-01T09:30:00+00:00", ..., "scores": {"f1": 0.8},
+        "unscored": 3}``
 
     Raises:
         KeyError: A key is missing.

@@ -142,15 +142,16 @@ class AnswerStore:
         return self.get_many([key])[key]
 
     def claim(self, keys: Iterable[str]) -> set[str]:
-        """Claim requests that the caller is about to ask.
+        """Claim requests that the caller is about to ask, so that no other process asks them.
+
+        A claim ends with `release` or `close`, or when this process ends.
 
         Args:
             keys: The keys of the requests.
 
         Returns:
-            The keys that have no answer yet and that no other process has claimed. They stay
-            claimed until there is an answer, until `release` or `close`, or until this process
-            ends.
+            The claimed keys. Requests that have an answer, and those that another process has
+            claimed, are left out.
 
         Raises:
             DataError: The store cannot be used.
@@ -164,9 +165,9 @@ class AnswerStore:
             self._free_keys_of_dead_processes()
             claimed_keys = set()
             for key in keys:
-                added = self._database.execute(_ADD_LEASE, (key, self._owner))
-                # No lease is added for a key with an answer or with the lease of another process.
-                if added.rowcount:
+                result = self._database.execute(_ADD_LEASE, (key, self._owner))
+                # No row was added if the key has an answer or the lease of another process.
+                if result.rowcount:
                     claimed_keys.add(key)
             return claimed_keys
 
@@ -188,11 +189,10 @@ class AnswerStore:
     def _delete_stale_lock_files(self) -> None:
         """Delete the lock files of processes that were killed.
 
-        `claim` deletes those of owners with leases. A process that was killed without leases leaves
-        a file that nothing else would delete.
+        `claim` deletes only those of processes that had leases.
         """
         for lock_file in self.path.parent.glob(f"{self.path.name}.*.lock"):
-            # answers.sqlite.OWNER.lock
+            # The file of the owner 3f2a is called answers.sqlite.3f2a.lock.
             owner = lock_file.suffixes[-2].removeprefix(".")
             self._delete_lock_if_ended(owner)
 
@@ -223,11 +223,7 @@ class AnswerStore:
         return FileLock(f"{self.path}.{owner}.lock", thread_local=False)
 
     def _delete_lock_if_ended(self, owner: str) -> bool:
-        """Return whether the process of an owner has ended, and delete its lock file if so.
-
-        Returns:
-            Whether the process has ended.
-        """
+        """Delete the lock file of an owner whose process has ended, and return whether it has."""
         lock = self._lock_of(owner)
         try:
             with lock.acquire(timeout=0):

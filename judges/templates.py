@@ -40,17 +40,14 @@ def register_prompts(prefix: str, folder: Path) -> None:
 
 
 def prompt_names(folder: Path | None = None) -> list[str]:
-    """List the names of prompts.
+    """Return the names of all prompts in a folder, in alphabetical order.
 
     Example:
         ``segment_cot.jinja`` in the folder that is registered as ``felm`` is the prompt
         ``felm/segment_cot``.
 
     Args:
-        folder: The folder to look in. By default all registered folders.
-
-    Returns:
-        The names in alphabetical order.
+        folder: The folder. By default all registered folders.
     """
     names = []
     for prefix, prompt_folder in _folders_by_prefix(folder).items():
@@ -130,16 +127,10 @@ class Prompts:
             raise ConfigError(f"prompt {name}: {type(error).__name__}: {error}") from error
 
     def hash(self, name: str) -> str:
-        """Hash everything that a prompt is rendered from, except its variables.
+        """Return a hash of everything that a prompt is rendered from, except its variables.
 
         That is its template, the templates that it includes, and the YAML files next to it, which
-        hold demonstrations.
-
-        Args:
-            name: The prompt, such as ``verify``.
-
-        Returns:
-            The first 16 hexadecimal digits of the SHA-256.
+        hold demonstrations. The hash has 16 hexadecimal digits.
 
         Raises:
             ConfigError: There is no such prompt.
@@ -174,20 +165,18 @@ class Prompts:
             ``felm/segment_cot`` is ``segment_cot.jinja`` in the folder that is registered as
             ``felm``. ``verify`` is ``verify.jinja`` in the folder that has no prefix.
 
-        Args:
-            name: The prompt.
-
         Raises:
             TemplateNotFound: The name, such as ``../secret``, leads out of the folder of prompts.
         """
         folders = _folders_by_prefix(self._folder)
-        prefix, _, name_in_folder = name.partition("/")
-        # The slash in "own/verify" may separate a subfolder instead of a registered prefix.
-        if not name_in_folder or prefix not in folders:
-            prefix = ""
-            name_in_folder = name
+        folder = folders[""]
+        name_in_folder = name
+        prefix, slash, name_behind_prefix = name.partition("/")
+        # Without a registered prefix, the slash separates a subfolder.
+        if slash and prefix in folders:
+            folder = folders[prefix]
+            name_in_folder = name_behind_prefix
 
-        folder = folders[prefix]
         # Resolving the path also follows symbolic links.
         path = (folder / f"{name_in_folder}{_SUFFIX}").resolve()
         if not path.is_relative_to(folder):
@@ -216,13 +205,7 @@ class Prompts:
             raise ConfigError(f"{text_or_file}: cannot be read as UTF-8 text: {error}") from error
 
     def _find_template_names(self, name: str) -> set[str]:
-        """Find the templates that a prompt is rendered from.
-
-        Args:
-            name: The prompt.
-
-        Returns:
-            The names of the prompt and of all templates that it includes, also indirectly.
+        """Return the names of a prompt and of all templates that it includes, also indirectly.
 
         Raises:
             TemplateNotFound: One of them does not exist.

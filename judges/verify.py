@@ -364,7 +364,7 @@ def check_claim_numbers(reply: PageReply, subject: Mapping[str, Any]) -> str:
     A reply may leave claims out.
 
     Example:
-        ``number 3 of 2`` or ``number 1 twice``. An empty text if nothing is wrong
+        ``number 3 of 2`` or ``number 1 twice``. Empty if nothing is wrong.
     """
     numbers = [verdict.number for verdict in reply.verdicts]
     return numbering_problem(numbers, len(subject["claims"]), "number", must_be_complete=False)
