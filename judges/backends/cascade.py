@@ -94,11 +94,11 @@ class CascadeBackend(Backend):
             BackendDownError: One of the two judges cannot be reached.
         """
         undecided: dict[int, Request] = {}
-        for number, decision in enumerate(self._ask_first_judge(requests)):
-            if decision is None:
+        for number, answer_of_first in enumerate(self._ask_first_judge(requests)):
+            if answer_of_first is None:
                 undecided[number] = requests[number]
             else:
-                yield NumberedAnswer(number, decision)
+                yield NumberedAnswer(number, answer_of_first)
 
         second_name = self._second_config.name
         logger.info(
@@ -128,24 +128,22 @@ class CascadeBackend(Backend):
         requests_by_question = [self._claim_requests(request) for request in requests]
         all_claim_requests = list(chain.from_iterable(requests_by_question))
         description = f"asking {self._first_config.name}"
-        all_answers = iter(self._ask(self._first, all_claim_requests, description))
+        all_claim_answers = iter(self._ask(self._first, all_claim_requests, description))
 
-        decisions = []
+        answers = []
         for request, claim_requests in zip(requests, requests_by_question, strict=True):
             # The answers come in the order of the claims, so the next ones belong to this question.
-            claim_answers = list(islice(all_answers, len(claim_requests)))
-            decisions.append(self._combine_claim_answers(request, claim_answers))
-        return decisions
+            claim_answers = list(islice(all_claim_answers, len(claim_requests)))
+            answers.append(self._combine_claim_answers(request, claim_answers))
+        return answers
 
     def _claim_requests(self, request: Request) -> list[Request]:
         """Make one request to the first judge for each claim of a question.
 
-        Args:
-            request: The question, such as to mark all segments of a response.
-
-        Returns:
-            The requests, in the order of the claims. The list is empty if the first judge cannot
-            answer this kind of question.
+        Example:
+            A question about the claims ``A`` and ``B`` → requests with the subjects ``{"kind":
+            "verify", "claim": "A", "passages": [...]}`` and the same for ``B``. None if the first
+            judge cannot answer this kind of question.
         """
         subject = request.subject
         # A classifier, for example, cannot split a text into facts.
@@ -161,31 +159,18 @@ class CascadeBackend(Backend):
         return claim_requests
 
     def _ask(self, backend: Backend, requests: Sequence[Request], description: str) -> list[Answer]:
-        """Ask one of the two judges, and keep its answers in the store.
-
-        Args:
-            backend: The judge's model.
-            requests: The questions. Those that the store can answer are not sent.
-            description: The label of the progress bar.
-
-        Returns:
-            The answers, in the order of the requests.
-        """
+        """Ask one of the two judges what the store cannot answer, and store its answers."""
         assert self._store is not None, "a cascade is bound to a store before it is asked"
         return answer_requests(backend, self._store, requests, description)
 
     def _combine_claim_answers(
         self, request: Request, claim_answers: Sequence[Answer]
     ) -> Answer | None:
-        """Combine the first judge's answers to all claims of a question.
-
-        Args:
-            request: The question.
-            claim_answers: The first judge's answer to each claim of the question.
+        """Combine the first judge's answers to all claims of a question into one answer.
 
         Returns:
             The answer to the question. None if the second judge has to decide, because the first
-            is unsure about a claim or cannot judge the question.
+            is unsure about a claim or was not asked.
         """
         # The first judge was not asked, or the question has no claims.
         if not claim_answers:
@@ -226,19 +211,15 @@ class CascadeBackend(Backend):
 
 
 def _prefix_reason(answer: Answer, judge_name: str) -> Answer:
-    """Put the name of a judge before the reason in its answer.
+    """Put the name of a judge before each reason in its answer.
 
-    Args:
-        answer: What the judge wrote, such as ``{"reason": "Passage 2.", "verdict": "supported"}``.
-        judge_name: The name of the judge, such as ``gpt``.
-
-    Returns:
-        The answer with ``"reason": "gpt: Passage 2."``. An answer that is not a JSON object with a
-        reason is returned as it is.
+    Example:
+        For the judge ``gpt``: ``{"reason": "Passage 2.", "verdict": "supported"}`` → ``{"reason":
+        "gpt: Passage 2.", "verdict": "supported"}``. An answer of another form stays as it is.
     """
     try:
         reply = json.loads(answer.text or "")
-        # A question about several claims has a list of verdicts for its answer.
+        # The reply to a question about several claims has a list of verdicts.
         for verdict in reply.get("verdicts", [reply]):
             verdict["reason"] = f"{judge_name}: {verdict['reason']}"
         text = json.dumps(reply, ensure_ascii=False)

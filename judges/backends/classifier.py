@@ -7,7 +7,8 @@ judge and cascades format their replies by the functions of this module.
 from __future__ import annotations
 
 import json
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from itertools import chain
 from typing import TYPE_CHECKING, Any
 
 from judges.answers import Answer, CostEstimate, Request, Usage
@@ -94,30 +95,21 @@ class ClassifierBackend(Backend):
         """
         requests_per_round = _BATCHES_PER_ROUND * self._config.batch_size
         for start in range(0, len(requests), requests_per_round):
-            round_requests = requests[start : start + requests_per_round]
-            pairs_by_request = [_pairs_to_judge(request.subject) for request in round_requests]
-
+            subjects = [request.subject for request in requests[start : start + requests_per_round]]
             # The pairs of several requests fill the batches of the model better.
-            all_pairs = [pair for pairs in pairs_by_request for pair in pairs]
-            self._judge_new_pairs(all_pairs)
-            answers = [
-                self._to_answer(request.subject, pairs)
-                for request, pairs in zip(round_requests, pairs_by_request, strict=True)
-            ]
-
-            self.usage = self.usage.plus(calls=len(round_requests))
-            for number, answer in enumerate(answers, start):
-                yield NumberedAnswer(number, answer)
+            self._judge_new_pairs(chain.from_iterable(map(_pairs_to_judge, subjects)))
+            self.usage = self.usage.plus(calls=len(subjects))
+            for number, subject in enumerate(subjects, start):
+                yield NumberedAnswer(number, self._to_answer(subject))
 
     def estimate(self, requests: Sequence[Request]) -> CostEstimate:
         """Return the estimate of a model in this process: no tokens are sent, and no cost."""
         return CostEstimate(len(requests), 0, 0, 0.0, 0.0, "a model in this process")
 
-    def _judge_new_pairs(self, pairs: Sequence[EntailmentPair]) -> None:
-        """Add the model's probability of each pair to ``self._support_by_pair``.
+    def _judge_new_pairs(self, pairs: Iterable[EntailmentPair]) -> None:
+        """Let the model judge the pairs of claims and passages that it has not judged before.
 
-        Args:
-            pairs: Claims with their passages. Those that were judged before are not judged again.
+        The results are in ``self._support_by_pair`` then.
 
         Raises:
             BackendDownError: The model cannot be loaded, or fails.
@@ -152,12 +144,11 @@ class ClassifierBackend(Backend):
             )
         return self._model
 
-    def _to_answer(self, subject: Mapping[str, Any], pairs: Sequence[EntailmentPair]) -> Answer:
-        """Answer one question from the probabilities of its claims.
+    def _to_answer(self, subject: Mapping[str, Any]) -> Answer:
+        """Answer one question from the probabilities of its claims, which are judged already.
 
         Args:
-            subject: What the question is about, such as ``{"kind": "verify", "claim": ...}``.
-            pairs: The claims of the question with their passages, already judged.
+            subject: The question, such as ``{"kind": "verify", "claim": ..., "passages": [...]}``.
 
         Returns:
             The reply in the format of the question. An answer with ``error`` if the model cannot
@@ -170,16 +161,16 @@ class ClassifierBackend(Backend):
             return NO_EVIDENCE
 
         replies = []
-        for pair in pairs:
-            result = self._support_by_pair[pair]
+        for pair in _pairs_to_judge(subject):
+            support = self._support_by_pair[pair]
             # One claim without a probability leaves the whole question without a verdict.
-            if result.probability is None:
-                return Answer(None, error=f"no verdict: {result.problem}")
-            reason = f"probability of support {result.probability:.3f}"
+            if support.probability is None:
+                return Answer(None, error=f"no verdict: {support.problem}")
+            reason = f"probability of support {support.probability:.3f}"
             # Long passages are judged part by part, and the best part decides.
-            if result.num_windows > 1:
-                reason += f", the highest of {result.num_windows} windows"
-            replies.append(support_reply(result.probability, self._config.threshold, reason))
+            if support.num_windows > 1:
+                reason += f", the highest of {support.num_windows} windows"
+            replies.append(support_reply(support.probability, self._config.threshold, reason))
         return format_answer(kind, replies)
 
 
@@ -220,38 +211,35 @@ def format_answer(kind: str, replies: Sequence[SupportReply]) -> Answer:
         2, "reason": "no evidence", "type": null}]}``.
 
     Args:
-        kind: The kind of question: ``verify`` for one claim; ``marks``, ``segments`` or ``claims``
-            for the numbered claims of a response.
+        kind: The kind of question: ``verify`` for one claim, ``check`` for several; ``marks``,
+            ``segments`` or ``claims`` for the numbered claims of a response.
         replies: The verdict on each claim, in order.
     """
     # A question of the kind "verify" has exactly one claim.
     if kind == PROMPT:
         return Answer(replies[0].model_dump_json(), "stop")
-
     if kind == CHECK:
         return _format_findings(replies)
 
-    # Prompts number the claims from 1, and a judge names those that are wrong.
+    # The other kinds ask for the numbers of the wrong claims, from 1.
     reasons_by_number = {}
     for number, reply in enumerate(replies, 1):
         if reply.verdict != SUPPORTED:
             reasons_by_number[number] = reply.reason
+    if kind != "marks":
+        return Answer(_format_thought_and_answer(reasons_by_number), "stop")
 
-    if kind == "marks":
-        marks = [
-            {"number": number, "reason": reason, "type": None}
-            for number, reason in reasons_by_number.items()
-        ]
-        text = json.dumps({"wrong": marks}, ensure_ascii=False)
-    else:
-        text = _format_thought_and_answer(reasons_by_number)
-    return Answer(text, "stop")
+    marks = []
+    for number, reason in reasons_by_number.items():
+        marks.append({"number": number, "reason": reason, "type": None})
+    return Answer(json.dumps({"wrong": marks}, ensure_ascii=False), "stop")
 
 
 def _format_findings(replies: Sequence[SupportReply]) -> Answer:
-    """Write verdicts as the answer to a question of `judges.claims`.
+    """Write verdicts as the answer to a question of the kind ``check`` (`judges.claims`).
 
-    What is not supported is not found, because a classifier cannot tell why it is not.
+    A claim that is not supported counts as not found, because a classifier cannot tell whether it
+    is contradicted.
     """
     findings = []
     for number, reply in enumerate(replies, 1):
@@ -279,14 +267,15 @@ def _format_thought_and_answer(reasons_by_number: Mapping[int, str]) -> str:
 def claims_of_subject(subject: Mapping[str, Any]) -> list[str]:
     """Return the claims that a question is about.
 
-    Args:
-        subject: The question: ``{"kind": "verify", "claim": ...}`` has one claim, and the numbered
-            ``claims`` of a ``check`` or the ``units`` of any other kind are claims.
+    Example:
+        ``{"kind": "verify", "claim": "A"}`` → ``["A"]``; ``{"kind": "check", "claims": ["A",
+        "B"]}`` and ``{"kind": "segments", "units": ["A", "B"]}`` → ``["A", "B"]``
     """
-    if subject.get("kind") == CHECK:
-        return list(subject["claims"])
-    if subject.get("kind") == PROMPT:
+    kind = subject.get("kind")
+    if kind == PROMPT:
         return [subject["claim"]]
+    if kind == CHECK:
+        return list(subject["claims"])
     return list(subject.get("units", ()))
 
 
@@ -297,11 +286,9 @@ def passages_of_subject(subject: Mapping[str, Any]) -> tuple[ParsedPassage, ...]
 
 
 def _pairs_to_judge(subject: Mapping[str, Any]) -> list[EntailmentPair]:
-    """Pair each claim of a question with the passages of the question.
+    """Pair each claim of a question with all passages of the question.
 
-    Returns:
-        The pairs, in the order of the claims. None without passages, or if a classifier cannot
-        answer this kind of question.
+    There are no pairs without passages, or if a classifier cannot answer this kind of question.
     """
     passages = passages_of_subject(subject)
     if not passages or not _CAPABILITIES.can_answer(str(subject.get("kind"))):

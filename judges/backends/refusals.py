@@ -45,7 +45,7 @@ _OTHER_STATUSES = (401, 402, 404, 405, 408, 425, 429)
 def refused_option(
     status: int, message: str, body: Mapping[str, Any], refused: Collection[str] = ()
 ) -> str:
-    """Return the option of a request that a server has refused, empty if it refused none.
+    """Return which option of a request a server has refused, empty if it refused none.
 
     Example:
         For status 400 and ``Unsupported parameter: 'max_tokens' is not supported with this model.
@@ -54,8 +54,8 @@ def refused_option(
     Args:
         status: The HTTP status of the reply.
         message: The text of the reply.
-        body: The request, which the server may also refuse for what it asks.
-        refused: The options that it has refused before.
+        body: The JSON of the request.
+        refused: The options that the server has refused before.
     """
     if status < 400 or status in _OTHER_STATUSES:
         return ""
@@ -67,14 +67,14 @@ def refused_option(
         is_last_limit = _OTHER_NAME.get(option) in refused
         if option not in body or is_last_limit:
             continue
-        # A schema may also be refused for what it says, and the prompt asks for the same form.
+        # Any error about a schema is a refusal: the prompt asks for the same form without it.
         if says_refusal or option == "response_format":
             return option
     return ""
 
 
 def instead_of(option: str) -> str:
-    """Return how requests are sent after an option was refused, for a message."""
+    """Return how requests are sent from now on: ``without it``, or under another name."""
     other_name = _OTHER_NAME.get(option)
     return f"with {other_name} instead" if other_name else "without it"
 
