@@ -83,13 +83,9 @@ class Decoding:
         return (self.seed or 0) + sample
 
     def to_dict(self) -> dict[str, Any]:
-        """Return the fields by name, as they are hashed into store keys and shown in results.
-
-        Returns:
-            All fields, except ``top_logprobs`` if it is 0. Keys of stored answers are older than
-            that field, so it may not change the hash of a request that does not use it.
-        """
+        """Return the fields by name, as they are hashed into store keys and shown in results."""
         fields = asdict(self)
+        # The keys of many stored answers were made before there was this field.
         if not self.top_logprobs:
             del fields["top_logprobs"]
         return fields
@@ -186,10 +182,8 @@ class Answer:
         return self.finish_reason == "length"
 
     def to_json(self) -> str:
-        """Return the text, and the other fields that are not None, as JSON.
-
-        Fields that are None are left out, so that a later field does not change old records.
-        """
+        """Return the answer as JSON, such as ``{"text": "True", "finish_reason": "stop"}``."""
+        # Fields that are None are left out, so that a later field does not change old records.
         fields = {name: value for name, value in asdict(self).items() if value is not None}
         return json.dumps({"text": self.text, **fields}, ensure_ascii=False)
 
@@ -349,18 +343,16 @@ class TokenCounter:
         return self.count(request.system) + self.count(request.prompt)
 
     def max_tokens(self, request: Request) -> int:
-        """Return the most tokens that the server may count for the system message and the prompt.
+        """Return the most tokens that a server may count for all that a request sends.
 
-        The tokens that a chat template adds are included, and those of the schema of the reply.
+        That includes the schema of the reply, and what the server's chat template adds.
         """
-        # A tokenizer counts exactly, but does not see the chat template.
         if self._tokenizer is not None:
-            schema_tokens = self.count(request.schema)
-            return self.expected_tokens(request) + schema_tokens + _MAX_TEMPLATE_TOKENS
-
-        # No tokenizer makes more than one token of a byte.
-        num_bytes = len((request.system + request.prompt + request.schema).encode())
-        return num_bytes + _MAX_TEMPLATE_TOKENS
+            sent_tokens = self.expected_tokens(request) + self.count(request.schema)
+        else:
+            # No tokenizer makes more than one token of a byte.
+            sent_tokens = len((request.system + request.prompt + request.schema).encode())
+        return sent_tokens + _MAX_TEMPLATE_TOKENS
 
     def estimate(self, requests: Sequence[Request], prices: Prices | None = None) -> CostEstimate:
         """Estimate the tokens and the cost of asking each request once.

@@ -6,7 +6,7 @@ The plans of judges and of runs are made of them.
 from __future__ import annotations
 
 import json
-from collections import defaultdict
+from collections import Counter
 from collections.abc import Mapping, Sequence
 from dataclasses import replace
 from functools import cache, lru_cache
@@ -45,14 +45,12 @@ def seconds_of_server(num_requests: int, answer_tokens: int, concurrency: int) -
 
 
 def typical_answer_tokens(requests: Sequence[Request]) -> int:
-    """Return how many tokens the answers of a model to some requests typically have.
-
-    An answer that the offline judge cannot give counts with the most tokens that it may have.
-    """
+    """Return how many tokens the answers of a model to some requests typically have."""
     num_tokens = 0
-    for request, answer in zip(requests, typical_answers(requests), strict=True):
+    for request in requests:
+        text = _typical_answer(request).text
         longest = request.decoding.max_tokens
-        text = answer.text
+        # A question that the offline judge cannot answer may get the longest answer.
         length = longest if text is None else ceil(len(text.encode()) / BYTES_PER_TOKEN)
         num_tokens += min(length, longest)
     return num_tokens
@@ -71,57 +69,67 @@ def _typical_answer(request: Request) -> Answer:
     choices = request.subject.get("choices")
     if choices:
         return Answer(choices[0], "stop")
+
     (arrival,) = _offline_judge().answer([request])
     answer = arrival.answer
-    if answer.text is not None and request.subject.get("kind") in ("decompose", "joint"):
-        return replace(answer, text=_add_facts(answer.text, request.subject))
+    if answer.text is None:
+        return answer
+    # The offline judge finds fewer facts than language models do.
+    kind = request.subject.get("kind")
+    if kind == "decompose":
+        return replace(answer, text=_add_facts_of_sentence(answer.text, request.subject))
+    if kind == "joint":
+        return replace(answer, text=_add_facts_of_sentences(answer.text, request.subject))
     return answer
 
 
-def _add_facts(answer: str, subject: Mapping[str, Any]) -> str:
-    """Add facts to an answer of the offline judge, which finds fewer than language models do.
+def _add_facts_of_sentence(answer: str, subject: Mapping[str, Any]) -> str:
+    """Add as many facts to those of one sentence as a model would find.
+
+    Example:
+        ``{"facts": ["Ada sang."]}`` → ``{"facts": ["Ada sang.", "Ada sang in Rome and wrote two
+        (0)"]}``
+    """
+    reply = json.loads(answer)
+    reply["facts"] += _invented_facts(subject["sentence"], len(reply["facts"]))
+    return json.dumps(reply)
+
+
+def _add_facts_of_sentences(answer: str, subject: Mapping[str, Any]) -> str:
+    """Add as many facts to those of several sentences as a model would find.
 
     Args:
-        answer: The answer to a question that asks for the facts of one or several sentences.
-        subject: The subject of the question.
-
-    Returns:
-        The answer with a fact for each `_WORDS_PER_FACT` words of a sentence.
+        answer: The reply as JSON, with facts such as ``{"sentence": 1, "fact": "Ada sang."}``.
+        subject: The question with its numbered ``sentences``.
     """
-    content = json.loads(answer)
-    if subject["kind"] == "decompose":
-        content["facts"] += _stand_ins(subject["sentence"], len(content["facts"]))
-        return json.dumps(content)
-
-    facts_by_sentence: defaultdict[int, list[dict[str, Any]]] = defaultdict(list)
-    for fact in content["facts"]:
-        facts_by_sentence[fact["sentence"]].append(fact)
+    reply = json.loads(answer)
+    num_facts = Counter(fact["sentence"] for fact in reply["facts"])
+    # An invented fact is about the same individual as the last one of its sentence.
+    last_facts = {fact["sentence"]: fact for fact in reply["facts"]}
     for sentence in subject["sentences"]:
-        facts = facts_by_sentence[sentence["number"]]
+        number = sentence["number"]
         # A sentence without facts, such as a question, stays without.
-        if not facts:
+        if number not in last_facts:
             continue
-        for text in _stand_ins(sentence["text"], len(facts)):
-            # The added fact is about the same individual as another one of the sentence.
-            content["facts"].append({**facts[-1], "fact": text})
-    return json.dumps(content, ensure_ascii=False)
+        for text in _invented_facts(sentence["text"], num_facts[number]):
+            reply["facts"].append({**last_facts[number], "fact": text})
+    return json.dumps(reply, ensure_ascii=False)
 
 
-def _stand_ins(sentence: str, num_found: int) -> list[str]:
-    """Invent texts in place of the facts that a model would find and the offline judge does not.
+def _invented_facts(sentence: str, num_found: int) -> list[str]:
+    """Return texts in place of the facts that a model would find and the offline judge does not.
+
+    They are parts of the sentence as long as facts usually are, such as ``Ada sang in Rome and
+    wrote two (0)``. Each has a number, because equal facts would be verified only once.
 
     Args:
         sentence: The sentence.
         num_found: How many facts the offline judge found in it.
-
-    Returns:
-        Parts of the sentence as long as facts usually are, such as ``Ada sang in Rome and wrote two
-        (0)``. They differ, because equal facts would be verified by the same question.
     """
     words = sentence.split()
-    # A model may also find fewer, and `range` of a negative number is empty.
     num_missing = round(len(words) / _WORDS_PER_FACT) - num_found
     texts = []
+    # The offline judge may also find more, and `range` of a negative number is empty.
     for index in range(num_missing):
         start = index % len(words)
         texts.append(f"{' '.join(words[start : start + _WORDS_PER_STAND_IN])} ({index})")

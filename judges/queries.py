@@ -39,12 +39,11 @@ class QueriesReply(Reply):
 
 
 def queries_for_claims(judge: Judge | None, claims: Sequence[str]) -> list[list[str]]:
-    """Write the queries that find evidence for or against claims.
+    """Return the queries by which evidence for or against claims is searched for.
 
     Args:
-        judge: The judge, which is asked about up to eight claims at once. The words of a claim are
-            its query if the judge writes none for it, and for all claims if there is no judge or
-            one that reads no prompts.
+        judge: The judge that writes queries. Where there is no judge, where it cannot write, or
+            where it writes none for a claim, the words of the claim are its query.
         claims: The claims.
 
     Returns:
@@ -66,7 +65,7 @@ def queries_for_claims(judge: Judge | None, claims: Sequence[str]) -> list[list[
 
 
 def _ask_judge(judge: Judge, claims: Sequence[str]) -> dict[str, list[str]]:
-    """Ask a judge for the queries of claims.
+    """Ask a judge for the queries of claims, up to eight claims at once.
 
     Returns:
         The queries by claim. Claims that the replies do not mention are left out.
@@ -98,12 +97,9 @@ def _ask_judge(judge: Judge, claims: Sequence[str]) -> dict[str, list[str]]:
 
 
 def _check_numbers(reply: QueriesReply, subject: Mapping[str, Any]) -> str:
-    """Check that a reply numbers claims of the question, each at most once.
+    """Return what is wrong with the numbers of claims in a reply, such as ``claim 9 of 8``.
 
-    It is a `judges.typed.ReplyCheck`. Claims without queries are fine.
-
-    Returns:
-        The problem, such as ``claim 9 of 8``. Empty if there is none.
+    A reply may leave claims out. The result is empty if nothing is wrong.
     """
     numbers = [claim_queries.number for claim_queries in reply.claims]
     return numbering_problem(numbers, len(subject["claims"]), "claim", must_be_complete=False)
@@ -120,14 +116,12 @@ def _clean(queries: Sequence[str]) -> list[str]:
 
 
 def words_query(claim: str) -> str:
-    """Return the words of a claim that say something, as a query.
+    """Return the words of a claim that are neither stopwords nor negations, as a query.
 
     Example:
         ``Ada Hill was not born in Oslo.`` becomes ``Ada Hill born Oslo``.
-
-    Args:
-        claim: The claim. One without such words is its own query.
     """
     words = [word.text for word in parse_text(claim).content_words]
+    # A claim such as "It was." has no other words.
     query = " ".join(words[:_MAX_WORDS]) or " ".join(claim.split())
     return query[:_MAX_CHARACTERS]
