@@ -27,7 +27,6 @@ from lm_factuality.benchmarks.claim_trial import ClaimTrial
 from lm_factuality.benchmarks.factor.mutations import SETTING
 from lm_factuality.check.answers import read_answers
 from lm_factuality.check.check import check_answers
-from lm_factuality.check.evidence import DocumentEvidence
 from lm_factuality.check.knowledge import open_knowledge
 from lm_factuality.ground.console import format_interval, format_number
 from lm_factuality.ground.records import lines_of
@@ -125,8 +124,7 @@ def _items_of_answers(papers: Papers, judge: Judge) -> list[_Item]:
         wrong_statements[entry["id"]].append(_plain(entry["statement"]))
 
     knowledge = open_knowledge(papers.knowledge)
-    evidence = DocumentEvidence(papers.knowledge, knowledge)
-    result = check_answers(read_answers(papers.answers), evidence, judge)
+    result = check_answers(read_answers(papers.answers), knowledge, judge)
     knowledge.close()
     items = []
     for answer in result.answers:

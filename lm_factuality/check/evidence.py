@@ -13,38 +13,11 @@ from judges.judge import Judge
 from judges.queries import queries_for_claims
 from lm_factuality.benchmarks.longform.benchmark import FoundPassages
 from lm_factuality.check.check import EvidenceSource, FoundEvidence
-from lm_factuality.check.knowledge import CheckKnowledge
 from lm_factuality.check.passages import cut_into_passages
 from lm_factuality.retrieval.bm25 import Searcher
 
 if TYPE_CHECKING:
     from lm_factuality.retrieval.search.service import SearchReport, SearchService
-
-
-class DocumentEvidence:
-    """Evidence from people's documents."""
-
-    def __init__(self, path: Path, knowledge: CheckKnowledge) -> None:
-        """Use the index of the documents at a path."""
-        self._path = path
-        self.knowledge = knowledge
-
-    def describe(self) -> dict[str, Any]:
-        """Return what the evidence is, for ``summary.json``."""
-        return {
-            "knowledge": str(self._path),
-            "documents": self.knowledge.num_documents,
-            "identity": self.knowledge.identity,
-        }
-
-    @property
-    def problems(self) -> list[str]:
-        """A sentence about each document that could not be read."""
-        return [f"{unread.path}: {unread.reason}" for unread in self.knowledge.unread]
-
-    def find(self, claims: Sequence[str], count: int) -> list[FoundEvidence]:
-        """Return the passages of the documents that are nearest to each claim."""
-        return self.knowledge.find(claims, count)
 
 
 class SearchEvidence:

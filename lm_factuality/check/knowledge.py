@@ -15,6 +15,7 @@ from dataclasses import replace
 from hashlib import sha256
 from importlib.metadata import PackageNotFoundError, version
 from pathlib import Path
+from typing import Any
 
 import tantivy
 from filelock import FileLock, Timeout
@@ -78,6 +79,7 @@ class CheckKnowledge:
         Raises:
             _DamagedIndexError: A file of the index is missing or damaged.
         """
+        self._source = source
         self._folder = folder
         self._unlisted = unlisted
         try:
@@ -101,6 +103,19 @@ class CheckKnowledge:
     def unread(self) -> list[UnreadDocument]:
         """The files, rows and folders that could not be read, with the reasons."""
         return [*self._unlisted, *self._store.unread()]
+
+    @property
+    def problems(self) -> list[str]:
+        """A sentence about each document that could not be read."""
+        return [f"{unread.path}: {unread.reason}" for unread in self.unread]
+
+    def describe(self) -> dict[str, Any]:
+        """Return what the evidence of a check is, for ``summary.json``."""
+        return {
+            "knowledge": str(self._source),
+            "documents": self.num_documents,
+            "identity": self.identity,
+        }
 
     def passages(self, title: str) -> list[str] | None:
         """Return the passages of the documents with a title, in order.

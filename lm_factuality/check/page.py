@@ -284,7 +284,7 @@ def find_marks(claim: CheckedClaim) -> Marks | None:
 
 
 class _Span(NamedTuple):
-    """A part of a text."""
+    """A part of a text, in characters of Python."""
 
     start: int
     """Where it begins."""

@@ -15,8 +15,8 @@ from lm_factuality.benchmarks.certifiable import JudgedStep
 from lm_factuality.benchmarks.factor.mutations import SETTING
 from lm_factuality.check.answers import AnswerFile
 from lm_factuality.check.check import check_answers
-from lm_factuality.check.evidence import DocumentEvidence, SearchEvidence
-from lm_factuality.check.knowledge import open_knowledge
+from lm_factuality.check.evidence import SearchEvidence
+from lm_factuality.check.knowledge import CheckKnowledge, open_knowledge
 from lm_factuality.check.results import CheckResult
 from lm_factuality.ground.errors import ConfigError
 
@@ -87,7 +87,7 @@ def run_check(
 @contextmanager
 def open_evidence(
     knowledge: Path | None, search: Path | None, judge: Judge | None = None
-) -> Iterator[DocumentEvidence | SearchEvidence]:
+) -> Iterator[CheckKnowledge | SearchEvidence]:
     """Open the documents or the search service within a ``with`` block.
 
     Args:
@@ -102,7 +102,7 @@ def open_evidence(
         raise ConfigError("name either documents with --knowledge or a service with --search")
     if knowledge is not None:
         with closing(open_knowledge(knowledge)) as documents:
-            yield DocumentEvidence(knowledge, documents)
+            yield documents
     elif search is not None:
         # A check against documents need not wait for the import of the HTTP client.
         from lm_factuality.retrieval.search.config import load_search_config

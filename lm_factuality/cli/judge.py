@@ -330,8 +330,8 @@ def _open_method(
     """
     from lm_factuality.benchmarks.biographies.method import AmbigBio
     from lm_factuality.benchmarks.longform.benchmark import LongForm
-    from lm_factuality.check.evidence import DocumentEvidence, FactEvidence
-    from lm_factuality.check.knowledge import is_database
+    from lm_factuality.check.evidence import FactEvidence
+    from lm_factuality.check.knowledge import CheckKnowledge, is_database
     from lm_factuality.check.run import open_evidence
     from lm_factuality.retrieval.index import MANIFEST
 
@@ -361,10 +361,10 @@ def _open_method(
         if isinstance(method, LongForm) and not method.kind:
             finder = FactEvidence(evidence, evidence.describe().get("identity"))
             yield replace(method, finder=finder, knowledge=name)
-        elif method.name == AmbigBio.name and isinstance(evidence, DocumentEvidence):
+        elif method.name == AmbigBio.name and isinstance(evidence, CheckKnowledge):
             # The class alone does not tell, since LongForm is a kind of AmbigBio.
             assert isinstance(method, AmbigBio)
-            yield replace(method, pages=evidence.knowledge, knowledge=name)
+            yield replace(method, pages=evidence, knowledge=name)
         else:
             option = "--knowledge" if search is None else "--search"
             raise ConfigError(
