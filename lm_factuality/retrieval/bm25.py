@@ -14,7 +14,7 @@ from collections import Counter
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any, ClassVar, Literal
+from typing import Any, ClassVar, Literal, NamedTuple
 
 import tantivy
 from tantivy import Filter, Occur, Query
@@ -154,6 +154,16 @@ class BM25Index(Index):
         return [self._searcher.rank(query, k) for query in queries]
 
 
+class _Hit(NamedTuple):
+    """A text that Tantivy found."""
+
+    score: float
+    """The BM25 score."""
+
+    address: tantivy.DocAddress
+    """Where Tantivy keeps the text."""
+
+
 class Searcher:
     """Ranks the texts of a Tantivy index by their BM25 score for a query."""
 
@@ -189,29 +199,31 @@ class Searcher:
             The number and score of each text, best first, and equal scores by number. There are
             fewer than ``k`` if fewer texts share a word with the query.
         """
-        parsed_query = self._parse(query)
-
-        # Tantivy orders equal scores arbitrarily. Texts are requested until one scores less than
-        # the k-th, so that all texts that tie with the k-th are among the hits. Usually one text
-        # more than k is enough.
-        limit = k + 1
-        while True:
-            hits = self._searcher.search(parsed_query, limit, count=False).hits
-            # Rounding makes equal texts score equally, whatever the order of the summation.
-            scores = [float(f"{score:.{_DIGITS}g}") for score, _ in hits]
-            has_all_hits = len(hits) < limit
-            if has_all_hits or scores[-1] < scores[k - 1]:
-                break
-            limit *= 4
-
+        hits = self._best_hits(self._parse(query), k)
         # A hit has Tantivy's address of the text, which depends on how the index was written. The
         # number of the text does not, so rankings are the same on every machine.
-        addresses = [address for _, address in hits]
-        numbers = self._searcher.fast_field_values(_NUMBER, addresses)
+        numbers = self._searcher.fast_field_values(_NUMBER, [hit.address for hit in hits])
         ranking: Ranking = []
-        for number, score in zip(numbers, scores, strict=True):
-            ranking.append((int(number), score))  # type: ignore[arg-type]
+        for number, hit in zip(numbers, hits, strict=True):
+            ranking.append((int(number), hit.score))  # type: ignore[arg-type]
         return sort_ranking(ranking)[:k]
+
+    def _best_hits(self, query: Query, k: int) -> list[_Hit]:
+        """Return the ``k`` best hits for a query, and at least those that tie with the k-th.
+
+        Tantivy orders equal scores arbitrarily. Hits are requested until one scores less than the
+        k-th. Usually one more than ``k`` is enough.
+        """
+        limit = k + 1
+        while True:
+            hits = []
+            for score, address in self._searcher.search(query, limit, count=False).hits:
+                # Rounding makes equal texts score equally, whatever the order of the summation.
+                hits.append(_Hit(float(f"{score:.{_DIGITS}g}"), address))
+            has_all_hits = len(hits) < limit
+            if has_all_hits or hits[-1].score < hits[k - 1].score:
+                return hits
+            limit *= 4
 
     def _parse(self, query: str) -> Query:
         """Parse a text into a Tantivy query for the texts that have any of its terms.

@@ -190,18 +190,15 @@ class DenseIndex(Index):
         Returns:
             The numbers and cosines of each query's passages, best first. An empty query has none.
         """
-        rankings: list[Ranking] = [[] for _ in queries]
         # The vector of an empty query means nothing.
-        positions = [position for position, query in enumerate(queries) if query.strip()]
+        texts = [query for query in queries if query.strip()]
+        ranking_by_query: dict[str, Ranking] = {}
         # A block of queries at a time bounds the memory for their cosines.
-        for start in range(0, len(positions), _QUERY_BLOCK):
-            block_positions = positions[start : start + _QUERY_BLOCK]
-            texts = [queries[position] for position in block_positions]
-            query_vectors = _unit_vectors(self._encoder.encode_query, texts)
-            block_rankings = self._rank(query_vectors, k)
-            for position, ranking in zip(block_positions, block_rankings, strict=True):
-                rankings[position] = ranking
-        return rankings
+        for start in range(0, len(texts), _QUERY_BLOCK):
+            block = texts[start : start + _QUERY_BLOCK]
+            rankings = self._rank(_unit_vectors(self._encoder.encode_query, block), k)
+            ranking_by_query.update(zip(block, rankings, strict=True))
+        return [ranking_by_query.get(query, []) for query in queries]
 
     def _rank(self, query_vectors: NDArray[numpy.float32], k: int) -> list[Ranking]:
         """Rank the ``k`` passages with the highest cosines for each vector of a query.

@@ -263,28 +263,34 @@ class Index(ABC):
             raise ConfigError(f"k is {k}, expected at least 1 passage per query")
 
         hits: list[list[Hit]] = [[] for _ in queries]
-        # Fetching more than k passages at once makes a second search rare.
-        num_fetched = k if exclude is None else max(2 * k, _FIRST_FETCH)
+        # Ranking more than k passages at once makes a second search rare.
+        num_ranked = k if exclude is None else max(2 * k, _FIRST_FETCH)
         # The positions of the queries that need a longer ranking, at first of all queries.
         unfilled = list(range(len(queries)))
         while unfilled:
-            # A dictionary keeps the order of the distinct queries, which a set would not.
-            texts = list(dict.fromkeys(queries[position] for position in unfilled))
-            rankings = dict(zip(texts, self._search(texts, num_fetched), strict=True))
-
+            ranking_by_query = self._rank_each(
+                [queries[position] for position in unfilled], num_ranked
+            )
             # Equal queries share a ranking, but may exclude different passages of it.
             still_unfilled = []
             for position in unfilled:
-                ranking = rankings[queries[position]]
+                ranking = ranking_by_query[queries[position]]
                 hits[position] = self._keep_best(ranking, k, position, exclude)
                 # A ranking that is shorter than requested has all passages that match, and so has
                 # a ranking of all passages. A longer one would give no more hits.
-                may_have_more = len(ranking) == num_fetched < len(self)
+                may_have_more = len(ranking) == num_ranked < len(self)
                 if may_have_more and len(hits[position]) < k:
                     still_unfilled.append(position)
             unfilled = still_unfilled
-            num_fetched *= 2
+            num_ranked *= 2
         return hits
+
+    def _rank_each(self, queries: Sequence[str], k: int) -> dict[str, Ranking]:
+        """Rank the ``k`` best passages for each query. Equal queries are searched for once."""
+        # A dictionary keeps the order of the distinct queries, which a set would not.
+        distinct_queries = list(dict.fromkeys(queries))
+        rankings = self._search(distinct_queries, k)
+        return dict(zip(distinct_queries, rankings, strict=True))
 
     def _keep_best(
         self, ranking: Ranking, k: int, position: int, exclude: Exclude | None

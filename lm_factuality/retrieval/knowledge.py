@@ -107,13 +107,11 @@ class Knowledge:
         columns = self._query_column("SELECT name FROM pragma_table_info('documents')")
         tables = self._query_column("SELECT name FROM sqlite_master WHERE type = 'table'")
         # A table that does not exist has no columns here.
-        if "title" not in columns or "text" not in columns:
-            found_tables = ", ".join(tables) or "none"
-            found_columns = ", ".join(columns) or "none"
+        if not {"title", "text"} <= set(columns):
             raise DataError(
-                f"{self.path}: found the tables {found_tables} and in documents the columns"
-                f" {found_columns}, expected a table documents with the columns title and text, as"
-                f" FActScore has it; {_REBUILD}"
+                f"{self.path}: found the tables {', '.join(tables) or 'none'} and in documents the"
+                f" columns {', '.join(columns) or 'none'}, expected a table documents with the"
+                f" columns title and text, as FActScore has it; {_REBUILD}"
             )
         # Files that FActScore made have no manifest.
         has_manifest = "lm_factuality_manifest" in tables

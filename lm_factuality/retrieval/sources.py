@@ -98,7 +98,6 @@ def _open_source(name: str, columns: PassageColumns, log: ReadingLog) -> Passage
     if path.is_dir():
         return _open_documents(name, path, columns, log)
 
-    # The first ending that the name has decides. An unknown ending is refused after the loop.
     readers = dict(_readers_by_ending(columns))
     if _is_csv_of_passages(path, columns):
         readers[".csv"] = tables.csv_rows
@@ -140,12 +139,12 @@ def holds_dataset(folder: Path) -> bool:
         if any(key in markdown.front_matter for key in _CARD_KEYS):
             return True
 
-    files = [path for path in _files_in(folder) if path != card]
-    names = [path.name.lower() for path in files]
+    names = [path.name.lower() for path in _files_in(folder) if path != card]
     if not names or not all(name.endswith(_TABLE_FILES) for name in names):
         return False
-    has_split = any(name.startswith(("train.", "train-")) for name in names)
-    return has_split or all(name.endswith(_COLUMN_FILES) for name in names)
+    if all(name.endswith(_COLUMN_FILES) for name in names):
+        return True
+    return any(name.startswith(("train.", "train-")) for name in names)
 
 
 def _files_in(path: Path) -> list[Path]:
@@ -223,12 +222,12 @@ def _open_dataset(name: str, columns: PassageColumns) -> PassageSource:
     Raises:
         DataError: The dataset does not exist or cannot be read.
     """
-    dataset = name
-    options = ""
-    # A folder has no options, and its name may contain a colon.
     if name.startswith(_HUB):
         dataset, _, options = name.removeprefix(_HUB).partition(":")
-    config, _, split = options.partition(":")
+        config, _, split = options.partition(":")
+    else:
+        # A folder has no options, and its name may contain a colon.
+        dataset, config, split = name, "", ""
 
     # `stream_rows` tells a folder from a dataset of the Hub by the type.
     source: str | Path = dataset
@@ -332,11 +331,15 @@ def read_batches(
             yield batch
         # The progress bar has counted the passages of all batches.
         if not progress.n:
-            names = ", ".join(source.record.path for source in sources)
-            reading = log.record() if log else None
-            if reading is None:
-                raise DataError(f"{names}: no passages; expected at least one")
-            reasons = [f"{unread.path}: {unread.reason}" for unread in reading.examples]
-            raise DataError(
-                "\n".join([f"{names}: none of {reading.unread:,} files can be read", *reasons])
-            )
+            raise _no_passages(sources, log)
+
+
+def _no_passages(sources: Sequence[PassageSource], log: ReadingLog | None) -> DataError:
+    """Return the error that sources hold no passages, with a line for each document not read."""
+    names = ", ".join(source.record.path for source in sources)
+    reading = log.record() if log else None
+    if reading is None:
+        return DataError(f"{names}: no passages; expected at least one")
+    lines = [f"{names}: none of {reading.unread:,} files can be read"]
+    lines += [f"{unread.path}: {unread.reason}" for unread in reading.examples]
+    return DataError("\n".join(lines))

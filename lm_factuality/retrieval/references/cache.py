@@ -169,29 +169,20 @@ class FetchReport:
             One count for each outcome that occurs. ``fetched`` comes first, and then the reasons of
             dead links, the most frequent first.
         """
-        groups: defaultdict[str, list[FetchedReference]] = defaultdict(list)
+        references_by_outcome: defaultdict[str, list[FetchedReference]] = defaultdict(list)
         for fetched in self.references:
-            groups[fetched.reference.outcome].append(fetched)
+            references_by_outcome[fetched.reference.outcome].append(fetched)
 
         counts = []
-        for outcome, group in groups.items():
-            num_cached = sum(fetched.from_cache for fetched in group)
+        for outcome, references in references_by_outcome.items():
+            num_cached = sum(fetched.from_cache for fetched in references)
             # References with the same outcome are dead for the same reason. Those that are fetched
             # have no kind of failure, and so the default meaning.
-            kind = group[0].reference.kind or ""
+            kind = references[0].reference.kind or ""
             meaning = FAILURE_MEANINGS.get(kind, "text is in the cache")
-            counts.append(OutcomeCount(outcome, len(group) - num_cached, num_cached, meaning))
-
-        # False sorts before True, so ``fetched`` comes first. Then come the frequent reasons, and
-        # equally frequent ones in alphabetical order.
-        counts.sort(
-            key=lambda count: (
-                count.outcome != _FETCHED,
-                -len(groups[count.outcome]),
-                count.outcome,
-            )
-        )
-        return counts
+            num_fetched = len(references) - num_cached
+            counts.append(OutcomeCount(outcome, num_fetched, num_cached, meaning))
+        return sorted(counts, key=_place_of_count)
 
     def write(self, path: Path) -> None:
         """Write the report as JSON: the counts, the dead links, all links, and the other entries.
@@ -217,6 +208,13 @@ class FetchReport:
             "not_links": list(self.not_links),
         }
         write_json(path, content)
+
+
+def _place_of_count(count: OutcomeCount) -> tuple[bool, int, str]:
+    """Return what counts are sorted by: ``fetched`` first, then the most frequent reasons."""
+    is_dead = count.outcome != _FETCHED
+    num_references = count.num_fetched + count.num_cached
+    return is_dead, -num_references, count.outcome
 
 
 def _report_row(fetched: FetchedReference) -> dict[str, object]:

@@ -146,20 +146,18 @@ class Fetcher:
         """
         visited: list[str] = []
         status = None
-        max_redirects = self._network.limits.max_redirects
+        limits = self._network.limits
         try:
-            next_url = normalise_url(url)
-            while True:
-                visited.append(next_url)
-                response = await self._request(next_url)
+            target: str | None = normalise_url(url)
+            while target is not None:
+                # The first URL is not a redirect, so it does not count.
+                if target in visited or len(visited) > limits.max_redirects:
+                    raise DeadLinkError("redirects", f"redirects in a loop or too many: {target}")
+                visited.append(target)
+                response = await self._request(target)
                 status = response.status
                 target = response.redirect_url
-                if target is None:
-                    return _read_reference(url, response, self._network.limits)
-                # The first URL is not a redirect, so it does not count.
-                if target in visited or len(visited) > max_redirects:
-                    raise DeadLinkError("redirects", f"redirects in a loop or too many: {target}")
-                next_url = target
+            return _read_reference(url, response, limits)
         except DeadLinkError as dead_link:
             return CachedReference(
                 url,

@@ -161,9 +161,8 @@ def _strip_punctuation(text: str) -> str:
         text: A URL with brackets, quotes, spaces, commas or dots around it.
     """
     text = text.strip().lstrip(_OPENING)
-    # Closing brackets belong to the URL as far as it has opening ones: of "a_(b))", the last
-    # bracket is unmatched and does not.
-    num_unmatched = {
+    # A closing bracket belongs to the URL if an opening one does. In "a_(b))", one is surplus.
+    num_surplus = {
         closing: text.count(closing) - text.count(opening) for closing, opening in _BRACKETS.items()
     }
 
@@ -171,15 +170,14 @@ def _strip_punctuation(text: str) -> str:
     end = len(text)
     while end:
         last = text[end - 1]
-        is_unmatched = num_unmatched.get(last, 0) > 0
         ending = text[max(0, end - _LONGEST_ABBREVIATION) : end]
-        ends_sentence = last == "." and not _ABBREVIATION.search(ending)
-        if not (last in _TRAILING or is_unmatched or ends_sentence):
+        if num_surplus.get(last, 0) > 0:
+            num_surplus[last] -= 1
+        elif last == "." and _ABBREVIATION.search(ending):
+            break
+        elif last != "." and last not in _TRAILING:
             # This character is the last one of the URL.
             break
-        # An unmatched bracket that is removed leaves one less.
-        if is_unmatched:
-            num_unmatched[last] -= 1
         end -= 1
     return text[:end]
 

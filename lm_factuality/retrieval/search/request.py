@@ -87,17 +87,7 @@ class RequestForm(Strict):
         """
         used_variables: set[str] = set()
         for key, template in self._templates():
-            try:
-                parsed = _ENVIRONMENT.parse(template)
-            except TemplateError as error:
-                raise ValueError(f"has a wrong template in {key}: {error.message}") from None
-            names = meta.find_undeclared_variables(parsed)
-            for name in sorted(names.difference(VARIABLES)):
-                raise ValueError(
-                    f"has a template in {key} with the unknown name"
-                    f" {name!r}{did_you_mean(name, VARIABLES)}; known: {', '.join(VARIABLES)}"
-                )
-            used_variables |= names
+            used_variables |= _variables_of(template, key)
         return frozenset(used_variables)
 
     def render(self, query: str, key: str, results: int) -> RenderedRequest:
@@ -132,6 +122,31 @@ class RequestForm(Strict):
         }
         for section, content in sections.items():
             yield from _texts_within(content, section)
+
+
+def _variables_of(template: str, key: str) -> set[str]:
+    """Return the variables of a template: ``{"key"}`` for ``Bearer {{ key }}``.
+
+    Args:
+        template: The template.
+        key: Its place in the YAML, such as ``params.q``, for the error.
+
+    Raises:
+        ValueError: The template is invalid, or uses something else than `VARIABLES`.
+    """
+    try:
+        names = meta.find_undeclared_variables(_ENVIRONMENT.parse(template))
+    except TemplateError as error:
+        raise ValueError(f"has a wrong template in {key}: {error.message}") from None
+    unknown_names = sorted(names.difference(VARIABLES))
+    if unknown_names:
+        name = unknown_names[0]
+        suggestion = did_you_mean(name, VARIABLES)
+        raise ValueError(
+            f"has a template in {key} with the unknown name {name!r}{suggestion}; known:"
+            f" {', '.join(VARIABLES)}"
+        )
+    return names
 
 
 def _texts_within(content: Json, key: str) -> Iterator[tuple[str, str]]:

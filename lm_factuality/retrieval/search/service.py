@@ -8,6 +8,7 @@ import threading
 from collections.abc import Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor, as_completed
 from dataclasses import dataclass
+from itertools import chain
 
 from tqdm.auto import tqdm
 
@@ -161,26 +162,27 @@ class SearchService:
         key_by_query = {query: self._config.identity(query) for query in queries}
         stored_searches = self._store.get_searches(key_by_query.values())
 
-        searches: dict[str, StoredSearch] = {}
-        problems: dict[str, SearchProblem] = {}
+        outcomes: dict[str, StoredSearch | SearchProblem] = {}
         missing_queries = []
         for query, key in key_by_query.items():
             if key in stored_searches:
-                searches[query] = stored_searches[key]
+                outcomes[query] = stored_searches[key]
             elif not query.strip():
-                problems[query] = SearchProblem(query, "nothing to search for")
+                outcomes[query] = SearchProblem(query, "nothing to search for")
             else:
                 missing_queries.append(query)
+        outcomes |= self._ask_all(missing_queries)
 
-        for query, outcome in self._ask_all(missing_queries).items():
+        searches: dict[str, StoredSearch] = {}
+        problems: dict[str, SearchProblem] = {}
+        # The order is that of the queries, whatever answered first.
+        for query in key_by_query:
+            outcome = outcomes[query]
             if isinstance(outcome, SearchProblem):
                 problems[query] = outcome
             else:
                 searches[query] = outcome
-        results = self._read_results(searches)
-        # The order is that of the queries, whatever answered first.
-        ordered_results = {query: results[query] for query in key_by_query if query in results}
-        return SearchReport(ordered_results, problems, len(missing_queries))
+        return SearchReport(self._read_results(searches), problems, len(missing_queries))
 
     def _ask_all(self, queries: Sequence[str]) -> dict[str, StoredSearch | SearchProblem]:
         """Ask the service, with several requests under way at once.
@@ -192,20 +194,20 @@ class SearchService:
         self._failure = None
         outcomes: dict[str, StoredSearch | SearchProblem] = {}
         with ThreadPoolExecutor(self._config.concurrency) as pool:
-            futures = {pool.submit(self._ask, query): query for query in queries}
-            arriving_futures = tqdm(
-                as_completed(futures),
+            query_of_future = {pool.submit(self._ask, query): query for query in queries}
+            finished_futures = tqdm(
+                as_completed(query_of_future),
                 "searching",
-                len(futures),
+                len(queries),
                 unit=" queries",
                 disable=not queries,
             )
             try:
-                for future in arriving_futures:
+                for future in finished_futures:
                     outcome = future.result()
                     # A query that was stopped has neither results nor a problem.
                     if outcome is not None:
-                        outcomes[futures[future]] = outcome
+                        outcomes[query_of_future[future]] = outcome
             except BaseException:
                 # Queries under way are paid for, so they still end and are stored.
                 self._stopped.set()
@@ -299,19 +301,18 @@ class SearchService:
         """Turn what the service found into evidence, with the texts of pages if they are wanted."""
         pages: Mapping[str, CachedReference] = {}
         if self._page_reader is not None:
-            urls = []
-            for search in searches.values():
-                urls += [url for url in map(_web_url, search.pages) if url]
-            pages = self._page_reader.read(urls)
+            found_pages = chain.from_iterable(search.pages for search in searches.values())
+            urls = [_web_url(found_page) for found_page in found_pages]
+            pages = self._page_reader.read([url for url in urls if url])
 
         results = {}
         for query, search in searches.items():
-            results_of_query: dict[str, SearchResult] = {}
+            result_by_url: dict[str, SearchResult] = {}
             for found_page in search.pages:
                 result = _to_result(found_page, search.date, pages)
                 # Some services list a page twice, and the first place counts.
-                results_of_query.setdefault(result.url or found_page.url, result)
-            results[query] = tuple(results_of_query.values())
+                result_by_url.setdefault(result.url or found_page.url, result)
+            results[query] = tuple(result_by_url.values())
         return results
 
 
