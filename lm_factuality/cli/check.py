@@ -5,6 +5,7 @@
 
 from collections import Counter
 from collections.abc import Iterator, Mapping, Sequence
+from itertools import chain
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
 
@@ -18,7 +19,7 @@ from lm_factuality.ground.errors import ConfigError, FactualityError, message_of
 from lm_factuality.ground.files import check_writable, whole_files
 
 if TYPE_CHECKING:
-    from lm_factuality.check.against import Comparison
+    from lm_factuality.check.against import AnswerPair, Comparison
     from lm_factuality.check.results import CheckedClaim, CheckResult
     from lm_factuality.check.run import FinishedCheck
 
@@ -125,13 +126,14 @@ def check(
         answer_files = [read_answers("-" if str(file) == "-" else file, names) for file in files]
         # Damaged corrections and a folder that cannot be written are found before the judge costs
         # anything.
-        people = [line for path in corrections or () for line in read_corrections(path)]
+        people_corrections = list(chain.from_iterable(map(read_corrections, corrections or ())))
         if out is not None:
             check_writable(out, "files")
         checks = [run_check(file, knowledge, search, config, store) for file in answer_files]
         checked = checks[0]
-        if people:
-            checked = checked._replace(result=apply_corrections(checked.result, people))
+        if people_corrections:
+            result = apply_corrections(checked.result, people_corrections)
+            checked = checked._replace(result=result)
         comparison = None
         if against is not None:
             comparison = compare_checks(checked.result, checks[1].result)
@@ -309,18 +311,23 @@ def _print_comparison(comparison: "Comparison", names: Sequence[str]) -> None:
         f" {format_number(comparison.difference)}"
         f" (95% interval {format_interval(comparison.interval)})"
     )
-    for change in comparison.changes[:_NUM_WORST]:
-        echo(f"\n{change.question}")
-        for name, answer in zip(names, (change.first, change.second), strict=True):
-            scored = plural(answer.num_scored, "claim")
-            echo(f"  {name}: {answer.num_supported:,} of {scored} supported")
-        for pair in change.claims[:_NUM_CHANGED_CLAIMS]:
-            for name, claim in zip(names, pair, strict=True):
-                if claim is not None:
-                    echo(f"    {claim.verdict.replace('_', ' ')} in {name}: {claim.text}")
-        num_left = len(change.claims) - _NUM_CHANGED_CLAIMS
-        if num_left > 0:
-            echo(f"    ... and {num_left:,} more; --out writes all to changes.jsonl")
+    for answers in comparison.changes[:_NUM_WORST]:
+        _print_answer_pair(answers, names)
+
+
+def _print_answer_pair(answers: "AnswerPair", names: Sequence[str]) -> None:
+    """Print how many claims of two answers are supported, and the worst differences."""
+    echo(f"\n{answers.question}")
+    for name, answer in zip(names, (answers.first, answers.second), strict=True):
+        scored = plural(answer.num_scored, "claim")
+        echo(f"  {name}: {answer.num_supported:,} of {scored} supported")
+    for change in answers.claims[:_NUM_CHANGED_CLAIMS]:
+        for name, claim in zip(names, change, strict=True):
+            if claim is not None:
+                echo(f"    {claim.verdict.replace('_', ' ')} in {name}: {claim.text}")
+    num_left = len(answers.claims) - _NUM_CHANGED_CLAIMS
+    if num_left > 0:
+        echo(f"    ... and {num_left:,} more; --out writes all to changes.jsonl")
 
 
 def _exit_code(result: "CheckResult", fail_under: float | None) -> int:

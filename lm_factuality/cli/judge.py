@@ -30,6 +30,8 @@ if TYPE_CHECKING:
         SettingTrial,
     )
     from lm_factuality.benchmarks.judged import JudgedMethod
+    from lm_factuality.check.evidence import SearchEvidence
+    from lm_factuality.check.knowledge import CheckKnowledge
     from lm_factuality.harness.generation import Docs
 
 app = App()
@@ -329,9 +331,7 @@ def _open_method(
         ConfigError: The task takes no such source, or a setting cannot be used.
     """
     from lm_factuality.benchmarks.biographies.method import AmbigBio
-    from lm_factuality.benchmarks.longform.benchmark import LongForm
-    from lm_factuality.check.evidence import FactEvidence
-    from lm_factuality.check.knowledge import CheckKnowledge, is_database
+    from lm_factuality.check.knowledge import is_database
     from lm_factuality.check.run import open_evidence
     from lm_factuality.retrieval.index import MANIFEST
 
@@ -358,19 +358,40 @@ def _open_method(
             echo(problem, err=True)
         # Results name the source without its folder, which differs between machines.
         name = Path(sources[0]).resolve().name
-        if isinstance(method, LongForm) and not method.kind:
+        yield _with_evidence(method, evidence, name, task)
+
+
+def _with_evidence(
+    method: "JudgedMethod", evidence: "CheckKnowledge | SearchEvidence", name: str, task: str
+) -> "JudgedMethod":
+    """Return a method that checks facts against documents or the results of a search service.
+
+    Args:
+        method: The method, which has no evidence yet.
+        evidence: The documents or the service.
+        name: Their name in results.
+        task: The name of the task, for the error.
+
+    Raises:
+        ConfigError: The method cannot use this evidence.
+    """
+    from lm_factuality.benchmarks.biographies.method import AmbigBio
+    from lm_factuality.benchmarks.longform.benchmark import LongForm
+    from lm_factuality.check.evidence import FactEvidence
+    from lm_factuality.check.knowledge import CheckKnowledge
+
+    if isinstance(method, LongForm):
+        # With a kind of entities, facts are checked against pages by title.
+        if not method.kind:
             finder = FactEvidence(evidence, evidence.describe().get("identity"))
-            yield replace(method, finder=finder, knowledge=name)
-        elif method.name == AmbigBio.name and isinstance(evidence, CheckKnowledge):
-            # The class alone does not tell, since LongForm is a kind of AmbigBio.
-            assert isinstance(method, AmbigBio)
-            yield replace(method, pages=evidence, knowledge=name)
-        else:
-            option = "--knowledge" if search is None else "--search"
-            raise ConfigError(
-                f"{option}: {task} takes no evidence from there; only longform without the setting"
-                " 'entities' does, and ambigbio with --knowledge"
-            )
+            return replace(method, finder=finder, knowledge=name)
+    elif isinstance(method, AmbigBio) and isinstance(evidence, CheckKnowledge):
+        return replace(method, pages=evidence, knowledge=name)
+    option = "--knowledge" if isinstance(evidence, CheckKnowledge) else "--search"
+    raise ConfigError(
+        f"{option}: {task} takes no evidence from there;"
+        " only longform without the setting 'entities' does, and ambigbio with --knowledge"
+    )
 
 
 def _find_method(task: str, settings: Mapping[str, Any], reads_alce_files: bool) -> "JudgedMethod":
@@ -837,12 +858,11 @@ def _describe_totals(plans: Sequence["Plan"], config: "JudgeConfig") -> str:
     seconds = sum(_seconds_of(plan, config) or 0.0 for plan in plans)
     duration = f"{seconds:,.0f} s" if config.backend == _SERVER else "unknown seconds"
 
-    costs = [plan.estimate.estimated_cost for plan in plans]
-    highest_costs = [plan.estimate_with_retries.max_cost for plan in plans]
-    if None in costs + highest_costs:
-        price = "unknown USD, because the judge's YAML file names no prices"
-    else:
-        price = f"${sum(filter(None, costs)):.4f} (at most ${sum(filter(None, highest_costs)):.4f})"
+    price = "unknown USD, because the judge's YAML file names no prices"
+    if all(plan.estimate.estimated_cost is not None for plan in plans):
+        cost = sum(plan.estimate.estimated_cost or 0.0 for plan in plans)
+        max_cost = sum(plan.estimate_with_retries.max_cost or 0.0 for plan in plans)
+        price = f"${cost:.4f} (at most ${max_cost:.4f})"
     return (
         f"Total: {num_requests:,} requests ({num_stored:,} more are stored),"
         f" {prompt_tokens:,} prompt tokens, {duration}, {price}."

@@ -186,13 +186,13 @@ def _describe_checks(checked: Sequence["Checked"], rules: Path | None) -> Iterat
     for submission in checked:
         for refusal in submission.refusals:
             yield printable(f"{submission.folder}: {refusal}")
-        verdict = "accepted"
         if submission.refusals:
-            verdict = f"refused, {len(submission.refusals)} reasons"
-        line = f"{submission.folder}: {verdict}{_rules_note(rules)}"
-        if submission.evidence is not None and not submission.refusals:
-            line = "; ".join([line, *describe_certificates(submission.evidence)])
-        yield printable(line)
+            verdict = f"refused, {len(submission.refusals)} reasons{_rules_note(rules)}"
+        else:
+            verdict = f"accepted{_rules_note(rules)}"
+            if submission.evidence is not None:
+                verdict = "; ".join([verdict, *describe_certificates(submission.evidence)])
+        yield printable(f"{submission.folder}: {verdict}")
 
 
 @app.command()

@@ -12,6 +12,7 @@ from typing import Any, NamedTuple
 
 from pydantic import BaseModel
 
+from judges.answers import Answer
 from judges.config import JudgeConfig
 from judges.judge import Judge
 from judges.verify import (
@@ -167,13 +168,17 @@ def _verify_by_logprobs(judge: Judge, pairs: Sequence[Pair]) -> list[Verificatio
     )
     for number, answers in zip(askable, answers_by_pair, strict=True):
         # One sample was requested, so there is one answer.
-        answer = answers[0]
-        reading = judgement_from_logprobs(answer)
-        # An answer with neither "True" nor "False" says nothing about the claim.
-        outcome = UNSCORED if reading.outcome == "irrelevant" else reading.outcome
-        answer_texts = () if answer.text is None else (answer.text,)
-        verdicts[number] = Verification(outcome, reading.score, reading.reason, answer_texts)
+        verdicts[number] = _verdict_of_answer(answers[0])
     return verdicts
+
+
+def _verdict_of_answer(answer: Answer) -> Verification:
+    """Read the probability of "True" as the first word of an answer."""
+    judgement = judgement_from_logprobs(answer)
+    # An answer with neither "True" nor "False" says nothing about the claim.
+    verdict = UNSCORED if judgement.outcome == "irrelevant" else judgement.outcome
+    texts = () if answer.text is None else (answer.text,)
+    return Verification(verdict, judgement.score, judgement.reason, texts)
 
 
 def _print_summary(verdicts: Sequence[Verification], path: Path, judge: str) -> None:
