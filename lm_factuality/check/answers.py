@@ -50,11 +50,7 @@ USUAL_COLUMNS: Mapping[str, tuple[str, ...]] = MappingProxyType(
 """The usual names of columns by their role, the clearest first. Case, spaces and underscores do
 not matter."""
 
-_TABLE_ENDINGS = (".csv", ".tsv", ".jsonl", ".ndjson", ".json", ".parquet")
-_TEXT_ENDINGS = (".txt", ".md", ".markdown")
-_ENDINGS = (*_TABLE_ENDINGS, *_TEXT_ENDINGS)
 _MESSAGES = "messages"  # the key of a chat log
-_EXPECTED = f"expected {', '.join(_ENDINGS)} or a folder of them"
 _TEXT_ADVICE = "save it as text in UTF-8"
 _BEGINNING = 8192  # bytes that tell the kind of a file
 _MOST_COLUMNS = 20  # that an error lists
@@ -443,6 +439,9 @@ _TABLE_READERS: Mapping[str, Reader] = {
     ".json": _json_rows,
     ".parquet": parquet_rows,
 }
+_TEXT_ENDINGS = (".txt", ".md", ".markdown")
+_ENDINGS = (*_TABLE_READERS, *_TEXT_ENDINGS)
+_EXPECTED = f"expected {', '.join(_ENDINGS)} or a folder of them"
 
 
 def _table_answers(

@@ -231,7 +231,7 @@ def _notes(checked: "FinishedCheck") -> Iterator[str]:
     yield "The intervals allow for claims of one answer being right or wrong together."
     yield f"The judge's verdicts: {checked.certification}."
     if result.num_corrected:
-        share = _format_share(result.as_judged())
+        share = format_number(result.as_judged().share_supported)
         num_corrected = plural(result.num_corrected, "verdict")
         yield f"{num_corrected} corrected or confirmed; as judged, {share} supported."
     yield _cost_note(checked.about)
@@ -246,13 +246,6 @@ def _notes(checked: "FinishedCheck") -> Iterator[str]:
     yield from result.problems[:_NUM_PROBLEMS]
     if len(result.problems) > _NUM_PROBLEMS:
         yield f"... and {len(result.problems) - _NUM_PROBLEMS:,} more that could not be used."
-
-
-def _format_share(result: "CheckResult") -> str:
-    """Return the share of the scored claims that are supported, such as ``81.2%``."""
-    from lm_factuality.scores.statistics import none_if_nan
-
-    return format_number(none_if_nan(result.share_supported))
 
 
 def _unscored_note(result: "CheckResult") -> str:
@@ -339,7 +332,7 @@ def _exit_code(result: "CheckResult", fail_under: float | None) -> int:
         echo(f"lm-factuality check: too much has no verdict: {_unscored_note(result)}", err=True)
         return _UNUSABLE
     if fail_under is not None and not 100 * result.share_supported >= fail_under:
-        share = _format_share(result)
+        share = format_number(result.share_supported)
         echo(f"lm-factuality check: supported: {share}, expected {fail_under:g}% or more", err=True)
         return _FAILED
     return 0

@@ -239,17 +239,11 @@ def merge_best(
     Returns:
         The numbers and scores of the best passages, best first, and equal scores by number.
     """
-    if len(ranking) == k:
-        # A score equal to the last one ranks behind it, because its passage has a higher number.
-        _, lowest_score = ranking[-1]
-        positions = numpy.flatnonzero(scores > lowest_score)
-    elif len(scores) > k:
+    positions = numpy.arange(len(scores))
+    if len(scores) > k:
         # Only the k best scores and those equal to the k-th can enter the ranking.
         kth_best = numpy.partition(scores, -k)[-k]
         positions = numpy.flatnonzero(scores >= kth_best)
-    else:
-        # There are at most k scores, so all of them may enter the ranking.
-        positions = numpy.arange(len(scores))
 
     # A position counts within the scores, the number of a passage within the whole index.
     numbers = (positions + first_passage).tolist()

@@ -139,7 +139,7 @@ class SearchClient:
             FailedSearchError: A template of the configuration cannot be rendered.
         """
         try:
-            rendered = self._config.render(query, self._key)
+            rendered = self._config.request.render(query, self._key, self._config.results)
         except ValueError as error:
             raise FailedSearchError(self._quoted(str(error))) from None
         return self._client.build_request(

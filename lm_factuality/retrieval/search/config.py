@@ -19,7 +19,7 @@ from lm_factuality.ground.packages import load_yaml
 from lm_factuality.ground.secrets import SecretSetting, check_variable_name, secrets_within
 from lm_factuality.ground.settings import Strict, read_settings
 from lm_factuality.ground.suite import find_config, read_yaml
-from lm_factuality.retrieval.search.request import RenderedRequest, RequestForm
+from lm_factuality.retrieval.search.request import RequestForm
 from lm_factuality.retrieval.search.response import ResponseForm
 
 _PRESETS: Mapping[str, Mapping[str, Any]] = load_yaml(__package__, "services.yaml")
@@ -125,10 +125,6 @@ class SearchConfig(Strict):
                 " a line break; set it again"
             )
         return key
-
-    def render(self, query: str, key: str) -> RenderedRequest:
-        """Make the request for a query, as `RequestForm.render` does."""
-        return self.request.render(query, key, self.results)
 
     def identity(self, query: str) -> str:
         """Return the key under which the results of a query are stored: a SHA-256.

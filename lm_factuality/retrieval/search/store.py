@@ -11,16 +11,18 @@ from contextlib import AbstractContextManager
 from dataclasses import asdict, dataclass
 from datetime import datetime, timezone
 from pathlib import Path
-from typing import Any
+from typing import Any, TypeVar
 
 from lm_factuality.ground.errors import DataError
-from lm_factuality.ground.files import Json, parse_json
+from lm_factuality.ground.files import parse_json
 from lm_factuality.ground.published import cache_folder
 from lm_factuality.ground.records import to_model
 from lm_factuality.ground.replies import replace_surrogates
 from lm_factuality.ground.sqlite import exclusive_access, open_store
 from lm_factuality.retrieval.references.cache import CachedReference
 from lm_factuality.retrieval.search.response import FoundPage
+
+_Content = TypeVar("_Content")
 
 # What the store keeps, for error messages.
 _CONTENTS = "searches"
@@ -32,11 +34,6 @@ _TABLES = (
     "CREATE TABLE IF NOT EXISTS pages (url TEXT PRIMARY KEY, page TEXT NOT NULL,"
     " time TEXT NOT NULL)",
 )
-
-
-def default_store() -> Path:
-    """Return the store that is used if none is named: a file in the user's cache folder."""
-    return cache_folder() / "searches.sqlite"
 
 
 @dataclass(frozen=True)
@@ -69,7 +66,7 @@ class SearchStore:
         Raises:
             DataError: The file cannot be opened, or is not a store of searches.
         """
-        self.path = Path(path) if path is not None else default_store()
+        self.path = Path(path or cache_folder() / "searches.sqlite")
         self._lock = threading.Lock()
         with self._exclusive_access():
             self._database = open_store(self.path, _APPLICATION_ID, _TABLES, _CONTENTS)
@@ -96,9 +93,8 @@ class SearchStore:
         )
         searches = {}
         for key, text, date in rows:
-            items = self._parse(text, "searches", key)
-            pages = tuple(self._to_page(item, key) for item in items)
-            searches[key] = StoredSearch(pages, date)
+            pages = self._parse(list[FoundPage], text, "searches", key)
+            searches[key] = StoredSearch(tuple(pages), date)
         return searches
 
     def put_search(
@@ -136,14 +132,7 @@ class SearchStore:
         rows = self._select(
             "SELECT url, page FROM pages WHERE url IN (SELECT value FROM json_each(?))", urls
         )
-        pages = {}
-        for url, text in rows:
-            content = self._parse(text, "pages", url)
-            try:
-                pages[url] = to_model(CachedReference, content)
-            except ValueError as error:
-                raise self._damaged("pages", url, error) from error
-        return pages
+        return {url: self._parse(CachedReference, text, "pages", url) for url, text in rows}
 
     def put_page(self, page: CachedReference) -> None:
         """Store a page, in place of an earlier state of it.
@@ -163,34 +152,25 @@ class SearchStore:
         with self._exclusive_access():
             return self._database.execute(statement, [json.dumps(list(keys))]).fetchall()
 
-    def _parse(self, text: str, table: str, key: str) -> Json:
-        """Parse the JSON of a row.
+    def _parse(self, content_type: type[_Content], text: str, table: str, key: str) -> _Content:
+        """Parse the JSON in a row of a table.
+
+        Args:
+            content_type: What the JSON is read as.
+            text: The JSON.
+            table: The table, for the error.
+            key: The key of the row, for the error.
 
         Raises:
-            DataError: It is damaged.
+            DataError: The row is damaged.
         """
         try:
-            return parse_json(text)
+            return to_model(content_type, parse_json(text))
         except ValueError as error:
-            raise self._damaged(table, key, error) from error
-
-    def _to_page(self, item: object, key: str) -> FoundPage:
-        """Return a result of a search as it is stored.
-
-        Raises:
-            DataError: It is damaged.
-        """
-        try:
-            return to_model(FoundPage, item)
-        except ValueError as error:
-            raise self._damaged("searches", key, error) from error
-
-    def _damaged(self, table: str, key: str, error: Exception) -> DataError:
-        """Return the error for a row that cannot be read."""
-        return DataError(
-            f"{self.path}: the row {key} of the table {table} cannot be read: {error}; delete the"
-            " row to ask again"
-        )
+            raise DataError(
+                f"{self.path}: the row {key} of the table {table} cannot be read: {error}; delete"
+                " the row to ask again"
+            ) from error
 
     def _exclusive_access(self) -> AbstractContextManager[None]:
         """Return the context in which one thread at a time uses the file."""
