@@ -143,10 +143,10 @@ def read_answers(
 def answers_of_rows(
     rows: Iterable[Mapping[str, Any] | str], columns: Mapping[str, str] = MappingProxyType({})
 ) -> AnswerFile:
-    """Return the answers in rows of Python, such as dictionaries or plain texts.
+    """Return the answers in rows of Python: texts, or mappings with the columns of `read_answers`.
 
     Args:
-        rows: The rows: texts, or mappings with the columns that `read_answers` knows.
+        rows: The rows, such as ``{"question": "Who?", "answer": "Ada."}`` or ``"Ada."``.
         columns: The names of columns by ``answer``, ``question`` and ``id``.
 
     Raises:
@@ -162,13 +162,10 @@ def answers_of_rows(
 
 
 def parse_columns(words: Sequence[str]) -> dict[str, str]:
-    """Parse the values of the option ``--columns``.
+    """Parse the values of the option ``--columns``, each a role and the name of its column.
 
     Example:
         ``["answer=reply", "question=ask"]`` gives ``{"answer": "reply", "question": "ask"}``.
-
-    Args:
-        words: The values, each a role and the name of its column.
 
     Raises:
         ConfigError: A value has no equals sign, or another role.
@@ -795,14 +792,7 @@ def _sample_answers(
 def _responses(
     sample: Mapping[str, Any], answer_id: str, question_field: str | None, location: str
 ) -> list[_AnswerOrProblem]:
-    """Return the responses of a sample, which are several answers with the same id.
-
-    Args:
-        sample: The sample.
-        answer_id: The id of the answers.
-        question_field: The field of the document with the question. None looks for usual names.
-        location: Where the sample was read.
-    """
+    """Return the responses of a sample, which are several answers with the same id."""
     question = _sample_question(sample, question_field)
     try:
         texts = responses_of(sample)
@@ -812,11 +802,10 @@ def _responses(
 
 
 def _first_request(sample: Mapping[str, Any]) -> list[Any]:
-    """Return the arguments of the first request of a sample.
+    """Return the arguments of the first request of a sample: the prompt and what follows it.
 
-    Returns:
-        The prompt, followed by the settings of the generation or by the continuation to score.
-        Samples have them in a list, or in a mapping such as ``{"arg_0": "Who?", "arg_1": {}}``.
+    This is the settings of the generation, or the continuation to score. Samples have the arguments
+    in a list, or in a mapping such as ``{"arg_0": "Who?", "arg_1": {}}``.
     """
     requests = sample.get("arguments") or [[]]
     if isinstance(requests, dict):

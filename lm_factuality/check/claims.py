@@ -130,7 +130,7 @@ class Claim:
 
 
 def split_answer(text: str) -> list[Claim]:
-    """Split an answer into claims.
+    """Split an answer, in Markdown or without markup, into claims.
 
     Code and the model's thoughts are left out, and so are headings, questions, greetings and
     offers. An item of a list that is no sentence gets the words that introduce the list, and a cell
@@ -138,14 +138,7 @@ def split_answer(text: str) -> list[Claim]:
 
     Example:
         ``Sure! Ada was born in 1900 and died in 1950.`` has the claims ``Ada was born in 1900.``
-        and ``Ada died in 1950.``
-
-    Args:
-        text: The answer, in Markdown or without markup.
-
-    Returns:
-        The claims in the order of the answer. A short answer without a sentence, such as
-        ``Paris``, is one claim.
+        and ``Ada died in 1950.`` The answer ``Paris`` is one claim.
     """
     blocks = read_blocks(_hide_thoughts(text))
     claims = list(_Splitter().claims(blocks))

@@ -348,12 +348,15 @@ def _copy_index(folder: Path, unfinished: Path) -> None:
 
 
 def _link(original: str, copy: str) -> None:
-    """Give a file a second name. Tantivy never writes to a file that it has finished."""
+    """Copy a file of Tantivy, or rather give it a second name, which takes no time and space.
+
+    Tantivy never changes a file that it has written, apart from its lists of files (``.json``).
+    """
     if not original.endswith(".json"):
+        # Not every file system has second names.
         with suppress(OSError):
             os.link(original, copy)
             return
-    # Not every file system has links, and Tantivy's lists of files do change.
     shutil.copyfile(original, copy)
 
 

@@ -97,13 +97,7 @@ class Block:
 
 
 def read_blocks(text: str) -> list[Block]:
-    """Read the headings, prose and table rows of a text, in its order and without code.
-
-    Args:
-        text: The text in Markdown, or without any markup.
-
-    Returns:
-        The blocks that have text, without markup.
+    """Read the headings, prose and table rows of a Markdown text, without markup and code.
 
     Example:
         The line ``# Life`` is the heading ``Life``, and the line ``- **Born** in 1702.`` is the

@@ -13,13 +13,7 @@ from lm_factuality.scores.statistics import none_if_nan
 
 
 def write_files(result: CheckResult, folder: Path, about: Mapping[str, Any]) -> None:
-    """Write what a check found.
-
-    Args:
-        result: The checked answers.
-        folder: The folder, which is created if needed.
-        about: How the check came about, such as the judge, for ``summary.json``.
-    """
+    """Write ``claims.jsonl``, ``answers.csv`` and ``summary.json``, which also has ``about``."""
     lines = (json.dumps(claim_object(claim), ensure_ascii=False) for claim in result.claims)
     write_lines(folder / "claims.jsonl", lines)
     write_text(folder / "answers.csv", _answers_table(result))

@@ -124,14 +124,7 @@ def _headline(result: CheckResult) -> list[Figure]:
 
 
 def _count_figure(result: CheckResult, verdict: Verdict, label: str, note: str = "") -> Figure:
-    """Return the number of claims with a verdict as a figure, such as ``3`` and ``claims``.
-
-    Args:
-        result: What the check found.
-        verdict: The verdict.
-        label: The name of the figure.
-        note: What follows the word ``claims``.
-    """
+    """Return the number of claims with a verdict as a figure, with a note after the noun."""
     count = result.count(verdict)
     noun = "claim" if count == 1 else "claims"
     return Figure(verdict, label, f"{count:,}", noun + note)

@@ -161,7 +161,7 @@ def _join(sentences: Sequence[_Sentence]) -> str:
     """Join sentences by spaces, and paragraphs by line breaks."""
     parts: list[str] = []
     for sentence in sentences:
-        if parts:
-            parts.append("\n" if sentence.begins_line else " ")
+        parts.append("\n" if sentence.begins_line else " ")
         parts.append(sentence.text)
-    return "".join(parts)
+    # Nothing stands before the first sentence.
+    return "".join(parts[1:])

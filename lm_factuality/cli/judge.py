@@ -298,12 +298,7 @@ def _read_plain_answers(
 
 
 def read_judge(judge: str, max_cost: float | None) -> "JudgeConfig":
-    """Read the configuration of a judge, and limit its cost.
-
-    Args:
-        judge: The path of a YAML file, or ``lexical``.
-        max_cost: The most that the judge may cost, in US dollars. None keeps the file's limit.
-    """
+    """Read the YAML file of a judge, or the judge ``lexical``, and limit its cost in US dollars."""
     from judges.config import load_judge_config
 
     config = load_judge_config(judge)
@@ -719,8 +714,9 @@ def _report_cases(
     if not adjudicated or not disagreements:
         return {}
     people, rulings = read_adjudication(adjudicated, disagreements, setting, trial.data)
+    # How often the judge is right, and how often the label.
     right = Counter(rulings.values())
-    counts = ", ".join(f"{who} in {count}" for who, count in right.items())
+    counts = ", ".join(f"{side} in {count}" for side, count in right.items())
     echo(f"Right according to {', '.join(people)}: {counts}.")
     scores = trial.measure(judge, rulings)
     return {

@@ -109,11 +109,7 @@ def _describe_task(config: Mapping[str, Any]) -> ListedTask:
 
 
 def _find_benchmark(task_class: str) -> Benchmark:
-    """Return the benchmark that is declared beside a class of tasks.
-
-    Args:
-        task_class: The class, such as ``lm_factuality.benchmarks.felm.task.FelmTask``.
-    """
+    """Return the benchmark of a class such as ``lm_factuality.benchmarks.felm.task.FelmTask``."""
     package = task_class.rsplit(".", 2)[0]
     benchmark: Benchmark = import_module(f"{package}.benchmark").BENCHMARK
     return benchmark
@@ -122,9 +118,7 @@ def _find_benchmark(task_class: str) -> Benchmark:
 def _published_sources(task: str) -> list[Source]:
     """Find the published files that a task reads, by its name.
 
-    Args:
-        task: A name such as ``felm_gen``, which reads the file ``felm``, or ``longfact``, which
-            reads all files whose names begin so.
+    ``felm_gen`` reads the file ``felm``, and ``longfact`` reads all files whose names begin so.
     """
     published = all_sources().values()
     sources = [source for source in published if task.startswith(source.name)]

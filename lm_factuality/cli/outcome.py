@@ -76,13 +76,10 @@ def _print_scores(runs: Iterable[Run]) -> None:
 
 
 def _describe_reasons(item_reasons: Iterable[str | None]) -> list[str]:
-    """List the most frequent reasons why items have no score, and count the rest in a last line.
+    """List the three most frequent reasons why items have no score, and count the others.
 
     Example:
-        The last line of five different reasons is "2 × other reasons, named in the samples".
-
-    Args:
-        item_reasons: The reason of each item without a score.
+        Five different reasons end in the line "2 × other reasons, named in the samples".
     """
     reasons = reasons_of(item_reasons)
     lines = [str(reason) for reason in reasons[:_MOST_REASONS]]

@@ -94,7 +94,7 @@ def _build_task(
     Args:
         task_class: The class of the task.
         name: The name of the task in the report.
-        config: The content of the task's YAML file.
+        config: The content of its YAML file.
         settings: Settings that replace those in the metadata.
     """
     # Users name a judge only when they run a task, but the task cannot be built without one.

@@ -128,9 +128,6 @@ def _parse_line(content: dict[str, Any]) -> _ParsedLine:
         ``{"claim": "It is iron.", "passages": ["It is of iron."]}`` becomes
         ``Pair("It is iron.", ("It is of iron.",))``.
 
-    Args:
-        content: The line.
-
     Raises:
         ValueError: The line lacks a key, or has a key of the output.
     """
@@ -149,15 +146,7 @@ def _parse_line(content: dict[str, Any]) -> _ParsedLine:
 def _verify_by_logprobs(judge: Judge, pairs: Sequence[Pair]) -> list[Verification]:
     """Verify claims by the probabilities of "True" and "False" as the first word of an answer.
 
-    Judges whose configuration has ``verdicts: logprobs`` are asked in this way.
-
-    Args:
-        judge: The judge to ask.
-        pairs: Claims with their passages. A pair without a claim or without passages has a
-            ``problem``, and is not sent to the judge.
-
-    Returns:
-        A verification per pair, in the order of ``pairs``. Its score is the probability of "True".
+    A pair that has a ``problem``, such as one without passages, is unscored and not sent.
     """
     # Pairs with a problem keep this verdict.
     verdicts = [Verification(UNSCORED, None, pair.problem) for pair in pairs]

@@ -129,13 +129,10 @@ def need_library(module: str, package: str, format_name: str) -> None:
 
 
 def row_text(values: Mapping[str, str]) -> str:
-    """Write the cells of a row, each with the header of its column.
+    """Write the cells of a row, each with the header of its column, without empty cells.
 
     Example:
         ``{"item": "Rope", "price": "3"}`` becomes the lines ``item: Rope`` and ``price: 3``.
-
-    Args:
-        values: The cells by column. Empty ones are left out.
     """
     lines = []
     for column, value in values.items():

@@ -101,12 +101,7 @@ def read_html(document: bytes, charset: str) -> ExtractedText:
 
 
 def read_plain(document: bytes, charset: str) -> ExtractedText:
-    """Decode a plain text, which has no title.
-
-    Args:
-        document: The text.
-        charset: The charset that the server named, or an empty string.
-    """
+    """Decode a plain text, which has no title, from the charset that the server named, if any."""
     from resiliparse.parse.encoding import bytes_to_str
 
     encoding = find_encoding(document, charset, from_html_meta=False)
@@ -118,7 +113,7 @@ def find_encoding(document: bytes, charset: str, from_html_meta: bool = True) ->
 
     Args:
         document: The document, from whose bytes the encoding is guessed if necessary.
-        charset: The charset that the server named, which has precedence if it is a known one.
+        charset: The charset that the server named. It counts if it exists.
         from_html_meta: Whether a ``<meta charset>`` in the document counts.
     """
     from resiliparse.parse.encoding import detect_encoding, map_encoding_to_html5

@@ -58,16 +58,12 @@ def read_markdown(path: Path) -> FileText:
 def parse_markdown(source: str) -> FileText:
     r"""Return the title and the text of Markdown.
 
+    Items of lists keep their marks. Each row of a table is a block of its own, with the header
+    beside every cell. Front matter becomes ``key: value`` lines.
+
     Example:
         ``# Ropes\n\nSee [the *list*](list.md).`` has the title ``Ropes`` and the text
         ``Ropes\n\nSee the list.``
-
-    Args:
-        source: The Markdown. Its front matter becomes ``key: value`` lines.
-
-    Returns:
-        The text with an empty line between blocks. Items of lists keep their marks. Each row of a
-        table is a block of its own, with the header beside every cell.
     """
     front_matter, body = split_front_matter(source)
     title = front_matter.pop("title", "")
@@ -225,11 +221,8 @@ def _inline_text(source: str, environment: Mapping[str, Any]) -> str:
     """Return the text within a block of Markdown, without emphasis, links and HTML tags.
 
     Args:
-        source: The content of the block. Its line breaks become spaces.
+        source: The content of the block. One of more than 20,000 characters keeps its markup.
         environment: The targets of links, from the parser.
-
-    Returns:
-        The text. A block of more than 20,000 characters keeps its markup.
     """
     if len(source) > _MAX_INLINE or not _INLINE_MARKUP.search(source):
         return " ".join(source.split("\n"))

@@ -26,20 +26,12 @@ from lm_factuality.ground.replies import storable
 def read_documents(paths: Sequence[Path]) -> Iterator[Document | UnreadDocument]:
     """Read all documents in files and folders, one file in memory at a time.
 
-    Folders are read with all folders in them, sorted by path. Hidden files and folders, whose names
-    begin with a full stop, are skipped. The ids of documents are paths from the folder that was
-    given, or from the folder that all given paths have in common.
+    Folders are read with all folders in them, sorted by path. Hidden files and folders are skipped.
+    The id of a document is its path from the folder, or from the folder that all paths share.
 
     Example:
         ``read_documents([Path("docs")])`` may yield ``Document("guides/setup.md", "Setup", "...")``
         and ``UnreadDocument("docs/logo.png", "ends in '.png', expected ...")``.
-
-    Args:
-        paths: The files and folders.
-
-    Returns:
-        An iterator over the documents. In place of a file or a row that cannot be read it has an
-        `UnreadDocument` with the reason.
 
     Raises:
         DataError: A path does not exist.

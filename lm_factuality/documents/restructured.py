@@ -131,8 +131,8 @@ def _keep_text_of_role(
         name: The role.
         rawtext: The whole markup.
         text: The text between the grave accents.
-        *arguments: The line and the parser, which are not needed.
-        **options: The options of the role, which are not needed.
+        *arguments: Other arguments of docutils.
+        **options: Other arguments of docutils.
 
     Returns:
         The nodes for the text, and no messages.

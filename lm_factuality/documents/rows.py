@@ -76,10 +76,7 @@ def _unread_row(path: Path, problem: str) -> UnreadDocument:
 def _document_of(values: Mapping[str, Any], document_id: str, file_title: str) -> Document:
     """Make a document of a row. Its text is empty if the row is.
 
-    Args:
-        values: The cells by column.
-        document_id: The id of the document.
-        file_title: The title of a row that has none.
+    A row without a title has that of the file.
     """
     cells = {str(column): _cell_text(value) for column, value in values.items()}
     cells_by_name = {column.strip().lower(): cell for column, cell in cells.items()}

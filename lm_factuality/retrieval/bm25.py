@@ -230,9 +230,6 @@ class Searcher:
 
         Example:
             ``the bridge of bridges`` becomes the term ``bridg`` with weight 2.
-
-        Args:
-            query: Any text. A word that occurs twice has twice the weight.
         """
         term_counts = Counter(self._analyzer.analyze(replace_surrogates(query)))
         clauses = []
@@ -253,9 +250,7 @@ def _analyzer(stemmer: str) -> tantivy.TextAnalyzer:
 def open_tantivy(
     stemmer: str, folder: Path | None = None, can_remove: bool = False
 ) -> tantivy.Index:
-    """Open a Tantivy index, or create it if its folder is empty.
-
-    Each document of the index has the terms of a text and the number of the text.
+    """Open a Tantivy index of numbered texts, or create it if its folder is empty.
 
     Args:
         stemmer: How words are stemmed, ``english`` or ``none``.

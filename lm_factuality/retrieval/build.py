@@ -188,7 +188,7 @@ def _read_passages(
     Args:
         sources: The opened sources of the passages.
         max_words: The number of words into which texts are split. None leaves them whole.
-        store: The store in the folder, whose passages are replaced.
+        store: The store in the folder.
         folder: The folder of the unfinished index.
         log: Counts the documents in the sources.
 

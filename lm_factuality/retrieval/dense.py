@@ -231,13 +231,10 @@ def merge_best(
         passages 2 and 3 give ``[(0, 0.9), (3, 0.7)]``.
 
     Args:
-        ranking: The numbers and scores of the best earlier passages, best first, at most ``k``.
-        scores: The scores of consecutive passages, a one-dimensional array.
-        first_passage: The number of the passage of the first score, higher than all in ``ranking``.
+        ranking: The numbers and scores of the best passages so far, best first.
+        scores: The scores of the passages with the numbers from ``first_passage`` on.
+        first_passage: The number of the first of these passages.
         k: The length of the ranking to return.
-
-    Returns:
-        The numbers and scores of the best passages, best first, and equal scores by number.
     """
     positions = numpy.arange(len(scores))
     if len(scores) > k:

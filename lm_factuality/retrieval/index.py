@@ -139,13 +139,12 @@ def read_manifest(folder: Path) -> Manifest:
 
 
 def check_files(folder: Path, manifest: Manifest, compare_checksums: bool = False) -> None:
-    """Check that the files of an index are as the manifest describes them.
+    """Check that the files of an index have the sizes that the manifest states.
 
     Args:
         folder: The folder of the index.
         manifest: The index's manifest.
-        compare_checksums: Whether to compare the SHA-256 too, for which the files must be read. By
-            default only their sizes are compared.
+        compare_checksums: Whether to compare the SHA-256 too, for which all files must be read.
 
     Raises:
         DataError: A file is missing or differs.

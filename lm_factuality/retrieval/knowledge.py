@@ -205,10 +205,6 @@ class Knowledge:
     def _query_column(self, query: str, *values: str) -> list[Any]:
         """Run an SQL query that selects one column, and return the values of all rows.
 
-        Args:
-            query: The query, with a ``?`` for each value.
-            *values: The values to insert.
-
         Raises:
             DataError: The file is damaged.
         """
@@ -329,16 +325,13 @@ def write_pages(
 
 
 def _join_by_title(passages: Sequence[Passage], sources: Sequence[SourceRecord]) -> dict[str, str]:
-    """Join the texts of the passages that have the same title.
+    """Join the texts of the passages that have the same title, and return them by title.
 
     SQLite rewrites a page for each text that is appended to it, so joining first saves time.
 
     Args:
         passages: The passages in the order of the source.
         sources: The sources of the passages, for the error message.
-
-    Returns:
-        The joined texts by title.
 
     Raises:
         DataError: A passage has no title.

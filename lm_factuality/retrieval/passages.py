@@ -227,18 +227,13 @@ def _read_column(row: Mapping[str, Any], field: str, column: str | None, locatio
 
 
 def split_passage(passage: Passage, max_words: int) -> Iterator[Passage]:
-    """Split a passage into shorter ones, as DPR splits Wikipedia's pages.
+    """Split a passage into passages of ``max_words`` words, as DPR splits Wikipedia's pages.
+
+    The last one may be shorter. Words are joined by single spaces.
 
     Example:
         With 2 words per passage, ``Passage("a", "T", "one two three")`` becomes
         ``Passage("a#0", "T", "one two")`` and ``Passage("a#1", "T", "three")``.
-
-    Args:
-        passage: The passage to split.
-        max_words: The number of words of each new passage. The last one may be shorter.
-
-    Yields:
-        The new passages in order. Their words are joined by single spaces.
     """
     # Tabs and line breaks separate words too.
     words = passage.text.split()

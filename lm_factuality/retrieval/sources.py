@@ -60,12 +60,10 @@ def open_sources(
     """Open the files, folders or datasets that hold passages, and compute their SHA-256.
 
     Args:
-        names: One or more sources. Each is a table of passages (``.tsv`` or ``.jsonl``, also
-            ``.gz``, or ``.parquet``), any other file or folder of documents, a folder that holds a
-            dataset, or ``hub:NAME[:CONFIG[:SPLIT]]`` for a dataset of the Hub. `holds_dataset` says
-            which folders are datasets.
-        columns: The columns to read. Other columns of a Parquet file are skipped. Documents have no
-            columns.
+        names: One or more sources: tables of passages (``.tsv``, ``.jsonl`` or ``.parquet``), other
+            files and folders of documents, folders for which `holds_dataset` is true, and
+            ``hub:NAME[:CONFIG[:SPLIT]]`` for datasets of the Hub.
+        columns: The columns to read. Documents have none.
         log: Counts the documents while their passages are iterated over.
 
     Raises:
@@ -155,11 +153,11 @@ def _files_in(path: Path) -> list[Path]:
 def _open_documents(
     name: str, path: Path, columns: PassageColumns, log: ReadingLog
 ) -> PassageSource:
-    """Open a file with a document, or a folder of documents, each of which becomes a passage.
+    """Open a file or folder of documents, each of which becomes a passage.
 
     Args:
         name: The file or folder as the user named it.
-        path: The file or folder.
+        path: The same as a path.
         columns: The columns that the user named, which must be none.
         log: Counts the documents.
 
@@ -180,11 +178,9 @@ def _open_documents(
 
 
 def _is_csv_of_passages(path: Path, columns: PassageColumns) -> bool:
-    """Tell whether a CSV file holds passages. Otherwise its rows are documents of any columns.
+    """Tell whether a path is a CSV file of passages. Otherwise its rows are documents.
 
-    Args:
-        path: The file, whatever its ending.
-        columns: The columns of passages. If the user named them, the file has to have them.
+    If the user named columns, the file counts as one of passages, and has to have these columns.
     """
     if path.suffix.lower() != ".csv" or not path.is_file():
         return False
@@ -252,11 +248,7 @@ def _open_dataset(name: str, columns: PassageColumns) -> PassageSource:
 
 
 def _passages(rows: Iterable[tables.TableRow | str], columns: PassageColumns) -> Iterator[Passage]:
-    """Yield the passage of each row.
-
-    Args:
-        rows: The rows. In place of a row that cannot be read stands a sentence that says why.
-        columns: The columns that hold the id, the title and the text of a passage.
+    """Yield the passage of each row. A text in place of a row says why it cannot be read.
 
     Raises:
         DataError: A row cannot be read or holds no passage.

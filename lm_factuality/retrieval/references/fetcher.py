@@ -169,10 +169,7 @@ class Fetcher:
             )
 
     async def _request(self, url: str) -> HttpResponse:
-        """Request a URL as soon as its host may be asked again.
-
-        Args:
-            url: The normalised URL.
+        """Request a normalised URL as soon as its host may be asked again.
 
         Raises:
             DeadLinkError: robots.txt disallows the request, or there is no response.

@@ -126,17 +126,11 @@ def find_urls(text: str) -> list[str]:
 
 
 def clean_url(text: str) -> str | None:
-    """Remove the punctuation around a URL and normalise it.
+    """Remove the punctuation around a URL and normalise it. Return None if it is no web address.
 
     Example:
         >>> clean_url("(www.a.example/Boots_(film)).")
         'https://www.a.example/Boots_(film)'
-
-    Args:
-        text: The URL, with or without its scheme.
-
-    Returns:
-        The normalised URL, or None if the text is not the URL of a web page.
     """
     url = _strip_punctuation(text)
     if len(url.split()) != 1:
@@ -259,9 +253,6 @@ async def resolve(
         port: The port to connect to.
         allowed: The endpoints that may be connected to although they are not public.
         seconds: The time limit of the look-up.
-
-    Returns:
-        The distinct addresses, at least one.
 
     Raises:
         DeadLinkError: The host has no address or a forbidden one, or the look-up takes too long.

@@ -6,6 +6,7 @@
 import logging
 import time
 from collections.abc import Mapping
+from contextlib import closing
 
 import httpx
 
@@ -113,11 +114,8 @@ class SearchClient:
         timeout = self._config.timeout
         try:
             request = self._make_request(query)
-            response = self._client.send(request, stream=True)
-            try:
+            with closing(self._client.send(request, stream=True)) as response:
                 body = _read_body(response, timeout)
-            finally:
-                response.close()
         except httpx.ConnectError as error:
             reason = self._quoted(f"connection failed: {error}")
             raise RetryableSearchError(reason, is_unreachable=True) from None
@@ -182,14 +180,9 @@ class SearchClient:
 
 
 def _read_body(response: httpx.Response, seconds: float) -> bytes:
-    """Download a body with limits of its size and of the time for all of it.
+    """Download a body of limited size within a limited time.
 
-    httpx's own timeout starts anew with every byte, so that a slow server could hold a thread for
-    ever.
-
-    Args:
-        response: The response, whose body has not been read.
-        seconds: The time limit.
+    The timeout of httpx starts anew with every byte, so a slow server could hold a thread for ever.
 
     Raises:
         RetryableSearchError: The time is over.

@@ -62,18 +62,16 @@ class PageReader:
             if url not in pages:
                 urls_by_host[httpx.URL(url).host].append(url)
 
+        return pages | self._read_from_hosts(list(urls_by_host.values()))
+
+    def _read_from_hosts(self, hosts: Sequence[Sequence[str]]) -> dict[str, CachedReference]:
+        """Read pages from several hosts at once, given the URLs of each host."""
+        pages: dict[str, CachedReference] = {}
         stopped = threading.Event()
         with ThreadPoolExecutor(self._concurrency) as pool:
-            futures = [
-                pool.submit(self._read_from_host, host_urls, stopped)
-                for host_urls in urls_by_host.values()
-            ]
+            futures = [pool.submit(self._read_from_host, urls, stopped) for urls in hosts]
             finished = tqdm(
-                as_completed(futures),
-                "reading pages",
-                len(futures),
-                unit=" hosts",
-                disable=not futures,
+                as_completed(futures), "reading pages", len(hosts), unit=" hosts", disable=not hosts
             )
             try:
                 for future in finished:

@@ -153,11 +153,9 @@ def _text_at(item: Json, path: str) -> str:
 
 
 def _value_at(content: Json, path: str) -> Json:
-    """Return the value at a path of names. None if there is none.
+    """Return the value at a path such as ``web.results``, or None.
 
-    Args:
-        content: The parsed JSON.
-        path: The path, such as ``web.results``. An empty one leads to the whole content.
+    An empty path leads to the whole content.
     """
     for name in path.split(".") if path else ():
         if not isinstance(content, dict):

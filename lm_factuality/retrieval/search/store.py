@@ -100,16 +100,13 @@ class SearchStore:
     def put_search(
         self, key: str, query: str, service: str, pages: Sequence[FoundPage]
     ) -> StoredSearch:
-        """Store the answer to a query, with the present time.
+        """Store the answer to a query, with the present time, and return it.
 
         Args:
-            key: The key of the query.
+            key: The key of the query (`SearchConfig.identity`).
             query: The query, for people who look into the file.
             service: The address of the service, for the same people.
             pages: The results.
-
-        Returns:
-            The answer as it is stored.
 
         Raises:
             DataError: The store cannot be used.
@@ -153,13 +150,7 @@ class SearchStore:
             return self._database.execute(statement, [json.dumps(list(keys))]).fetchall()
 
     def _parse(self, content_type: type[_Content], text: str, table: str, key: str) -> _Content:
-        """Parse the JSON in a row of a table.
-
-        Args:
-            content_type: What the JSON is read as.
-            text: The JSON.
-            table: The table, for the error.
-            key: The key of the row, for the error.
+        """Read the JSON of a row, such as a list of `FoundPage`. The error names the table and key.
 
         Raises:
             DataError: The row is damaged.
