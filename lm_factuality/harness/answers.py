@@ -11,11 +11,10 @@ import asyncio
 import json
 import logging
 import math
-from collections import Counter
+from collections import Counter, defaultdict
 from collections.abc import Awaitable, Callable, Mapping, Sequence
 from functools import partial
-from itertools import islice
-from typing import TYPE_CHECKING, Any, Literal, TypeAlias
+from typing import TYPE_CHECKING, Any, Literal, NamedTuple, TypeAlias
 
 from lm_eval.api.instance import Instance
 from lm_eval.api.model import LM, TemplateLM
@@ -59,6 +58,23 @@ _NUM_TRIAL_QUESTIONS = 4  # by which a server shows whether it sends log-probabi
 TOKENS_PER_WORD = 4  # that a server generates for one word, which may follow white space
 
 
+class WordQuestion(NamedTuple):
+    """The arguments of a request of the type ``word_answers``."""
+
+    prompt: Any
+    """The prompt: a text, or what lm_eval's client of a chat server takes."""
+
+    words: Sequence[str]
+    """The possible answers, such as ``["yes", "no"]``."""
+
+    method: AnswerMethod
+    generation: Mapping[str, Any]
+    """lm_eval's generation arguments, such as ``{"until": ["."], "max_gen_toks": 64}``."""
+
+    thinking_tokens: int = 0
+    """How many tokens the model may think. Only requests to models that think have it."""
+
+
 def word_answers(
     lm: LM, requests: Sequence[Instance], disable_tqdm: bool = False
 ) -> list[WordAnswer]:
@@ -68,9 +84,8 @@ def word_answers(
 
     Args:
         lm: Any model of lm_eval.
-        requests: The questions. The arguments of each are the prompt, the words, an `AnswerMethod`,
-            the generation arguments, and, only for a model that thinks, the number of tokens that
-            it may think. For example, ``("Is it true?", ["yes", "no"], "auto", {})``.
+        requests: The questions. The arguments of each are a `WordQuestion`, for example ``("Is it
+            true?", ["yes", "no"], "auto", {})``.
         disable_tqdm: Whether to hide the progress bar.
 
     Returns:
@@ -80,90 +95,73 @@ def word_answers(
         ModelError: The model has no log-probabilities and they are asked for, or its server stops
             answering.
     """
-    # Equal questions have the same key, their arguments as JSON.
+    # Equal questions have the same key, so the dictionary holds one of them.
     keys = [json.dumps(request.args, sort_keys=True) for request in requests]
+    questions = dict(zip(keys, requests, strict=True))
 
-    # The questions by their options, which are all arguments but prompt and words, and by key.
-    # Questions with the same options are answered together.
-    questions_by_options: dict[str, dict[str, Instance]] = {}
-    for key, question in zip(keys, requests, strict=True):
+    # Questions that differ only in prompt and words are answered together.
+    keys_by_options: dict[str, list[str]] = defaultdict(list)
+    for key, question in questions.items():
         options = json.dumps(question.args[2:], sort_keys=True)
-        questions_by_options.setdefault(options, {})[key] = question
+        keys_by_options[options].append(key)
 
     answers: dict[str, WordAnswer] = {}
-    for questions in questions_by_options.values():
-        group_answers = _answer_group(lm, list(questions.values()), disable_tqdm)
-        answers.update(zip(questions, group_answers, strict=True))
+    for group_keys in keys_by_options.values():
+        group = [questions[key] for key in group_keys]
+        answers.update(zip(group_keys, _answer_group(lm, group, disable_tqdm), strict=True))
     return [answers[key] for key in keys]
 
 
-def _answer_group(
-    lm: LM, questions: Sequence[Instance], disable_tqdm: bool
-) -> Sequence[WordAnswer]:
-    """Answer questions that differ in nothing but their prompts and words.
+def _answer_group(lm: LM, requests: Sequence[Instance], disable_tqdm: bool) -> Sequence[WordAnswer]:
+    """Answer questions that differ in nothing but their prompts and words, in their order.
 
     A server is asked for log-probabilities or texts, a local model scores each word as a
     continuation, and a model without a tokenizer generates texts.
-
-    Args:
-        lm: Any model of lm_eval.
-        questions: The questions. The arguments of each are the prompt, the words, an
-            `AnswerMethod` and the generation arguments, as in `word_answers`.
-        disable_tqdm: Whether to hide the progress bar.
-
-    Returns:
-        The answers in the order of the questions.
     """
-    # Only the prompts and the words differ, so the first question tells the other arguments.
-    _, _, method, *generation_arguments = questions[0].args
+    questions = [WordQuestion(*request.args) for request in requests]
+    _, _, method, generation, thinking_tokens = questions[0]
     if is_a(lm, "TemplateAPI"):
         with reported_requests(lm, len(questions), "texts"):
-            return _AnswerServer(lm, *generation_arguments).answer(questions, method)
+            return _AnswerServer(lm, generation, thinking_tokens).answer(questions, method)
 
     # A model must split texts into tokens to score a given word.
     can_score = isinstance(lm, TemplateLM) and getattr(lm, "tokenizer", None) is not None
     if method == "logprobs" or (method == "auto" and can_score):
-        return _answers_by_likelihood(lm, questions, disable_tqdm)
+        return _answers_by_likelihood(lm, requests, disable_tqdm)
 
     # The model writes what it likes, and the task looks for one of the words in its text.
-    generations = []
-    for question in questions:
-        prompt = question.args[0]
-        arguments = (prompt, *generation_arguments)
-        generations.append(request_like(question, thinking.REQUEST_TYPE, arguments))
-    return [WordAnswer(None, text) for text in thinking.answers_until(lm, generations)]
+    text_requests = []
+    for request, question in zip(requests, questions, strict=True):
+        arguments = (question.prompt, generation, thinking_tokens)
+        text_requests.append(request_like(request, thinking.REQUEST_TYPE, arguments))
+    return [WordAnswer(None, text) for text in thinking.answers_until(lm, text_requests)]
 
 
 def _answers_by_likelihood(
-    lm: LM, questions: Sequence[Instance], disable_tqdm: bool
+    lm: LM, requests: Sequence[Instance], disable_tqdm: bool
 ) -> list[WordAnswer]:
     """Answer questions by the log-likelihood of each word as a continuation of the prompt.
 
-    Each word is scored without and with a space before it, and the two probabilities are summed,
-    because a prompt may or may not end in a space.
-
-    Args:
-        lm: A model that scores continuations.
-        questions: The questions. The first two arguments of each are the prompt and the words.
-        disable_tqdm: Whether to hide the progress bar.
-
-    Returns:
-        The answers, each with the log-probabilities of its words or the problem of one of them.
+    Each word is scored without and with a space before it, because a prompt may or may not end in a
+    space. The question ``Is it true?`` with the words yes and no has the four continuations
+    ``yes``, `` yes``, ``no`` and `` no``.
     """
     continuations = []
-    for question in questions:
-        prompt, words = question.args[:2]
-        for word in words:
+    for request in requests:
+        question = WordQuestion(*request.args)
+        for word in question.words:
             for lead in _LEADS:
-                arguments = (prompt, lead + word, None)
-                continuations.append(request_like(question, "scored_loglikelihood", arguments))
-    # The scores come in the order of the continuations, so each question takes the next ones.
-    all_scores = iter(scored_loglikelihood(lm, continuations, disable_tqdm))
+                arguments = (question.prompt, lead + word, None)
+                continuations.append(request_like(request, "scored_loglikelihood", arguments))
+    scores = scored_loglikelihood(lm, continuations, disable_tqdm)
 
     answers = []
-    for question in questions:
-        num_scores = len(question.args[1]) * len(_LEADS)
-        answers.append(_answer_from_scores(list(islice(all_scores, num_scores))))
+    start = 0
+    for request in requests:
+        # The scores come in the order of the continuations.
+        stop = start + len(WordQuestion(*request.args).words) * len(_LEADS)
+        answers.append(_answer_from_scores(scores[start:stop]))
+        start = stop
     return answers
 
 
@@ -177,17 +175,18 @@ def _answer_from_scores(scores: Sequence[ScoredContinuation]) -> WordAnswer:
         The answer. The log-probability of each word is that of its two spellings together. If a
         score is missing, or the prompt was cut off, the answer only has this problem.
     """
+    logprobs = []
     for score in scores:
-        if score.problem:
+        if score.logprob is None:
             return WordAnswer(None, "", score.problem)
         if score.truncated:
             return WordAnswer(None, "", _TOO_LONG)
+        logprobs.append(score.logprob)
 
-    logprobs = [score.logprob for score in scores if score.logprob is not None]
     word_logprobs = []
     for start in range(0, len(logprobs), len(_LEADS)):
-        lead_logprobs = logprobs[start : start + len(_LEADS)]
-        word_logprobs.append(_log_of_summed_probabilities(lead_logprobs))
+        spelling_logprobs = logprobs[start : start + len(_LEADS)]
+        word_logprobs.append(_log_of_summed_probabilities(spelling_logprobs))
     return WordAnswer(tuple(word_logprobs))
 
 
@@ -237,6 +236,18 @@ def _log_of_summed_probabilities(logprobs: Sequence[float]) -> float | None:
     return largest + math.log(math.fsum(math.exp(logprob - largest) for logprob in logprobs))
 
 
+class _Trial(NamedTuple):
+    """The outcome of asking a server for log-probabilities of a few questions."""
+
+    replies: list[Answer]
+
+    logprob_arguments: Mapping[str, Any] | None
+    """The generation arguments that got log-probabilities, such as ``{"logprobs": 5}``; or None."""
+
+    problem: str = ""
+    """Why the server gave no log-probabilities; empty if it gave some."""
+
+
 class _AnswerServer:
     """The server behind one of lm_eval's clients.
 
@@ -272,14 +283,14 @@ class _AnswerServer:
         self._failures_in_a_row = 0
         self._last_failure: str | None = None  # set once the server counts as gone
 
-    def answer(self, questions: Sequence[Instance], method: str) -> list[WordAnswer]:
+    def answer(self, questions: Sequence[WordQuestion], method: AnswerMethod) -> list[WordAnswer]:
         """Answer questions by log-probabilities or, if the server sends none, by texts.
 
         The first few questions are a trial: their replies show whether the server sends
         log-probabilities. They are not sent again if the replies can be used.
 
         Args:
-            questions: The questions. The first two arguments of each are the prompt and the words.
+            questions: The questions.
             method: ``words`` or ``schema`` to read texts at once, ``logprobs`` to read nothing but
                 log-probabilities, or ``auto``.
 
@@ -297,60 +308,36 @@ class _AnswerServer:
             client = type(self._lm).__name__
             raise ModelError(f"{client} reads no log-probabilities; pass --metadata answers=words")
 
-        trial_questions = questions[:_NUM_TRIAL_QUESTIONS]
-        replies, logprob_arguments = self._try_logprobs(trial_questions)
-        if logprob_arguments is not None:
-            one_word = {**logprob_arguments, "max_gen_toks": TOKENS_PER_WORD}
-            replies += self._send(questions[_NUM_TRIAL_QUESTIONS:], one_word)
-            return list(map(_answer_by_first_token, replies, questions))
+        trial = self._try_logprobs(questions[:_NUM_TRIAL_QUESTIONS])
+        if trial.logprob_arguments is None:
+            self._report_missing_logprobs(trial.problem, is_error=method == "logprobs")
+            return self._answers_by_text(questions, trial.replies)
 
-        # No reply of the failed trial has log-probabilities, and each answer says why.
-        trial_answers = map(_answer_by_first_token, replies, trial_questions)
-        reason = next(answer.problem for answer in trial_answers if answer.problem)
-        problem = (
-            f"{self._lm.base_url}: the server gives no log-probabilities of answers ({reason})"
-        )
-        if method == "logprobs":
-            raise ModelError(
-                f"{problem}; pass --metadata answers=words to read what the model writes"
-            )
-        logger.warning(
-            "%s; what the model writes is read instead, and every probability is 0 or 1", problem
-        )
-        return self._answers_by_text(questions, replies)
+        one_word = {**trial.logprob_arguments, "max_gen_toks": TOKENS_PER_WORD}
+        later_replies = self._send(questions[_NUM_TRIAL_QUESTIONS:], one_word)
+        return list(map(_answer_by_first_token, [*trial.replies, *later_replies], questions))
 
-    def _try_logprobs(
-        self, questions: Sequence[Instance]
-    ) -> tuple[list[Answer], dict[str, Any] | None]:
+    def _try_logprobs(self, questions: Sequence[WordQuestion]) -> _Trial:
         """Ask the first questions for log-probabilities, to see whether the server sends them.
-
-        Args:
-            questions: The first questions.
-
-        Returns:
-            The last replies, and the generation arguments with which the server sent
-            log-probabilities, such as ``{"logprobs": 5}``. None instead of the arguments if it sent
-            none of any word of the questions.
 
         Raises:
             ModelError: The server gives no answer, with or without log-probabilities.
         """
         # Servers limit how many alternatives of a token may be asked for: some chat servers to 20,
         # others to 5.
-        trials: list[dict[str, Any]] = [{"logprobs": 5}]
+        attempts: list[dict[str, Any]] = [{"logprobs": 5}]
         if self._endpoint == "chat":
-            trials = [{"logprobs": True, "top_logprobs": number} for number in (20, 5)]
+            attempts = [{"logprobs": True, "top_logprobs": number} for number in (20, 5)]
 
-        replies: list[Answer] = []
-        for arguments in trials:
+        for arguments in attempts:
             replies = self._send(questions, arguments)
             # A server that forbids log-probabilities fails every request of the trial. It is not
             # gone, so these failures do not count.
             self._failures_in_a_row = 0
 
-            answers = map(_answer_by_first_token, replies, questions)
+            answers = list(map(_answer_by_first_token, replies, questions))
             if any(answer.logprobs for answer in answers):
-                return replies, arguments
+                return _Trial(replies, arguments)
             # The server answers, but without log-probabilities.
             if any(reply.text is not None for reply in replies):
                 break
@@ -360,15 +347,29 @@ class _AnswerServer:
                     f"{self._lm.base_url}: the first questions got no answer; the first one:"
                     f" {replies[0].error}"
                 )
-        return replies, None
+        problems = [answer.problem for answer in answers if answer.problem]
+        return _Trial(replies, None, problems[0])
+
+    def _report_missing_logprobs(self, reason: str, is_error: bool) -> None:
+        """Warn that the server gives no log-probabilities, or raise a ModelError that says so."""
+        problem = (
+            f"{self._lm.base_url}: the server gives no log-probabilities of answers ({reason})"
+        )
+        if is_error:
+            raise ModelError(
+                f"{problem}; pass --metadata answers=words to read what the model writes"
+            )
+        logger.warning(
+            "%s; what the model writes is read instead, and every probability is 0 or 1", problem
+        )
 
     def _answers_by_text(
-        self, questions: Sequence[Instance], trial_replies: Sequence[Answer]
+        self, questions: Sequence[WordQuestion], trial_replies: Sequence[Answer]
     ) -> list[WordAnswer]:
         """Answer questions by the texts that the model writes.
 
         Args:
-            questions: The questions, with arguments as in `word_answers`.
+            questions: The questions.
             trial_replies: The replies to the first questions, from the trial; may be empty.
 
         Returns:
@@ -390,12 +391,12 @@ class _AnswerServer:
         return answers
 
     def _send(
-        self, questions: Sequence[Instance], extra_arguments: Mapping[str, Any]
+        self, questions: Sequence[WordQuestion], extra_arguments: Mapping[str, Any]
     ) -> list[Answer]:
         """Return a reply to each question, from the answers on disk or else from the server.
 
         Args:
-            questions: The questions. The first argument of each is the prompt.
+            questions: The questions.
             extra_arguments: Added to the generation arguments, such as ``{"logprobs": 5}``. Without
                 any, a thinking model gets tokens to think.
 
@@ -410,13 +411,13 @@ class _AnswerServer:
         if self._thinking_tokens and not extra_arguments:
             generation = thinking.room_to_think(generation, self._thinking_tokens)
         # The third part keeps these replies, which have log-probabilities, apart from mere texts.
-        cache_keys = [(question.args[0], generation, "whole reply") for question in questions]
+        cache_keys = [(question.prompt, generation, "whole reply") for question in questions]
         send_uncached = partial(self._send_uncached, cache_keys, generation)
-        replies = [
+
+        replies = []
+        for reply in answer_kept(self._lm, "generate_until", cache_keys, send_uncached):
             # A reply from disk is a mapping, as JSON has it.
-            reply if isinstance(reply, Answer) else to_model(Answer, reply)
-            for reply in answer_kept(self._lm, "generate_until", cache_keys, send_uncached)
-        ]
+            replies.append(reply if isinstance(reply, Answer) else to_model(Answer, reply))
         if self._last_failure is not None:
             raise server_is_gone(self._last_failure)
         return replies
@@ -442,11 +443,7 @@ class _AnswerServer:
             The replies in the order of the indices.
         """
         keys = [cache_keys[index] for index in indices]
-        prompts = [key[0] for key in keys]
-        # Some clients send the tokens of a text. Messages of a chat always stay as they are.
-        if self._encoder:
-            tokens = self._encoder.tokens
-            prompts = [tokens(prompt) if isinstance(prompt, str) else prompt for prompt in prompts]
+        prompts = [self._encode(key[0]) for key in keys]
         batches = self._lm.get_batched_requests(prompts, keys, gen_kwargs=generation)
         with replaced(
             self._lm,
@@ -459,6 +456,12 @@ class _AnswerServer:
         ):
             # Each batch is one prompt, and has a list of one reply.
             return [batch_replies[0] for batch_replies in asyncio.run(batches)]
+
+    def _encode(self, prompt: object) -> object:
+        """Return the tokens of a prompt if the client sends tokens; messages of a chat as is."""
+        if self._encoder and isinstance(prompt, str):
+            return self._encoder.tokens(prompt)
+        return prompt
 
     def _parse(
         self,
@@ -552,25 +555,20 @@ class _AnswerServer:
         return Answer(None, finish_reason, error=f"the server gave no usable answer: {reason}")
 
 
-def _answer_by_first_token(reply: Answer, question: Instance) -> WordAnswer:
+def _answer_by_first_token(reply: Answer, question: WordQuestion) -> WordAnswer:
     """Answer a question by the log-probabilities of the reply's first token.
-
-    Args:
-        reply: The server's reply.
-        question: The question, of which the second argument is the words.
 
     Returns:
         The answer. It has a problem if no reply came, the reply has no log-probabilities, or none
         of the words is among the likely first tokens.
     """
-    words = question.args[1]
-    logprobs = first_word_logprobs(reply.first_token_logprobs or (), words)
-    if logprobs is not None:
-        return WordAnswer(logprobs, reply.text or "")
     # Without a text, the server has not replied at all.
     if reply.text is None:
         return WordAnswer(None, "", reply.error or "")
     if reply.first_token_logprobs is None:
         return WordAnswer(None, reply.text, "no log-probabilities of a first token")
-    problem = f"no likely first token is one of {', '.join(words)}"
-    return WordAnswer(None, reply.text, problem)
+    logprobs = first_word_logprobs(reply.first_token_logprobs, question.words)
+    problem = ""
+    if logprobs is None:
+        problem = f"no likely first token is one of {', '.join(question.words)}"
+    return WordAnswer(logprobs, reply.text, problem)
