@@ -27,7 +27,7 @@ from contextlib import AbstractContextManager, contextmanager, suppress
 from dataclasses import asdict
 from functools import partial
 from importlib.metadata import PackageNotFoundError, version
-from itertools import chain
+from itertools import chain, count
 from pathlib import Path
 from typing import Any, NamedTuple, Protocol, TypeAlias
 
@@ -57,6 +57,7 @@ _TABLE = (
 )
 _LOCAL_BATCH = 512  # requests at once to a local model that chooses its batches by itself
 _SAMPLE = ", sample "  # stands before the number of a sample in its key
+_UNKEPT = "unkept "  # begins the key of an answer that cannot be kept
 
 # Arguments of models that do not change an answer.
 _WITHOUT_EFFECT = frozenset(
@@ -294,6 +295,7 @@ class Keeper:
         refused = store.get(self._refused_key)
         if refused and hasattr(lm, "remember_refused"):
             lm.remember_refused(json.loads(refused))
+        self._unkept_numbers = count()
         # How many samples of each request the run has asked for, by the hash of the request.
         self._num_samples: Counter[str] = Counter()
         # The keys of the answers that a client has yet to receive, by the hash of the request. Only
@@ -377,89 +379,76 @@ class Keeper:
         Returns:
             The answers in the order of the requests.
         """
-        hashes = [self._hash(method, request) for request in requests]
-        keys = [self._key(text, request) for text, request in zip(hashes, requests, strict=True)]
-        # Equal requests have the same key, and only the first of them is asked. A request without
-        # a key equals no other one, so its index takes the place of the key.
-        names = [key or index for index, key in enumerate(keys)]
-        first_indices: dict[str | int, int] = {}
-        for index, name in enumerate(names):
-            first_indices.setdefault(name, index)
+        keys = [self._key(method, request) for request in requests]
+        # Equal requests have the same key, and only the first of them is asked.
+        first_indices: dict[str, int] = {}
+        for index, key in enumerate(keys):
+            first_indices.setdefault(key, index)
 
         answers = self._find_kept(method, first_indices)
-        missing = [index for name, index in first_indices.items() if name not in answers]
-        if batches is not None:
+        missing = [index for key, index in first_indices.items() if key not in answers]
+        if batches is None:
+            answers |= self._ask_client(keys, missing, ask)
+        else:
             with tqdm(
                 total=len(first_indices),
                 initial=len(answers),
                 desc=f"Running {method} requests",
                 disable=disable_tqdm or self._lm.rank != 0,
             ) as bar:
-                new_answers = self._ask_in_batches(requests, keys, set(missing), ask, batches, bar)
-        else:
-            new_answers = self._ask_and_keep_each(hashes, keys, missing, ask)
-        for index, answer in new_answers.items():
-            answers[names[index]] = answer
-        return [answers[name] for name in names]
+                answers |= self._ask_in_batches(requests, keys, set(missing), ask, batches, bar)
+        return [answers[key] for key in keys]
 
-    def _find_kept(self, method: str, names: Collection[str | int]) -> dict[str | int, Any]:
-        """Return the answers that are kept, and log how many they are.
+    def _find_kept(self, method: str, keys: Collection[str]) -> dict[str, Any]:
+        """Return the answers that are kept, by key, and log how many they are.
 
         Args:
             method: The kind of request, for the log.
-            names: The keys of all requests. A number stands for a request without a key, whose
-                answer cannot be kept.
-
-        Returns:
-            The answers by key.
+            keys: The keys of all requests.
         """
-        answers: dict[str | int, Any] = {}
-        for name in names:
-            text = self._store.get(name) if isinstance(name, str) else None
+        answers: dict[str, Any] = {}
+        for key in keys:
+            text = self._store.get(key)
             if text is None:
                 continue
             answer = json.loads(text)
             # Models give a score as a tuple, of which JSON makes a list.
-            answers[name] = tuple(answer) if isinstance(answer, list) else answer
+            answers[key] = tuple(answer) if isinstance(answer, list) else answer
         self.num_kept += len(answers)
         if answers:
             logger.info(
                 "%s of %s answers (%s) were kept and are reused; --fresh asks for all again",
                 f"{len(answers):,}",
-                f"{len(names):,}",
+                f"{len(keys):,}",
                 method,
             )
         return answers
 
-    def _ask_and_keep_each(
-        self,
-        hashes: Sequence[str],
-        keys: Sequence[str],
-        missing: list[int],
-        ask: Callable[[list[int]], Sequence[Any]],
-    ) -> dict[int, Any]:
+    def _ask_client(
+        self, keys: Sequence[str], missing: list[int], ask: Callable[[list[int]], Sequence[Any]]
+    ) -> dict[str, Any]:
         """Ask requests to a server, and store each answer as soon as it arrives.
 
         While ``ask`` runs, lm_eval's client calls `add_partial` with each new answer. That method
         gets no key, so it takes one from ``_expected``, where this method puts the keys before.
 
         Args:
-            hashes: The hash of each request.
-            keys: The key of each request; empty if its answer is not kept.
+            keys: The key of each request.
             missing: The indices of the requests to ask.
             ask: Asks the requests with the given indices, and returns their answers.
 
         Returns:
-            The answers by index.
+            The answers by key.
         """
         if not missing:
             return {}
-        for index in missing:
-            if keys[index]:
-                self._expected[hashes[index]].append(keys[index])
+        missing_keys = [keys[index] for index in missing]
+        for key in missing_keys:
+            request_hash = key.partition(_SAMPLE)[0]
+            self._expected[request_hash].append(key)
         answers = ask(missing)
         self._expected.clear()
-        return dict(zip(missing, answers, strict=True))
+        return dict(zip(missing_keys, answers, strict=True))
 
     def add_partial(self, method: str, request: Sequence[Any], answer: object) -> None:
         """Keep an answer that a client has just received. lm_eval's clients call this.
@@ -496,16 +485,18 @@ class Keeper:
             return ""
         return _digest(text.encode())
 
-    def _key(self, request_hash: str, request: Sequence[Any]) -> str:
-        """Return the key of the next answer to a request; empty if it cannot be kept.
+    def _key(self, method: str, request: Sequence[Any]) -> str:
+        """Return the key of the next answer to a request.
 
         Example:
-            ``1f...a9`` for a greedy request, and ``1f...a9, sample 0.2`` for the third sample that
-            the first process (rank 0) asks for.
+            ``1f...a9`` for a greedy request, ``1f...a9, sample 0.2`` for the third sample that the
+            first process (rank 0) asks for, and ``unkept 5`` if the answer cannot be kept.
         """
+        request_hash = self._hash(method, request)
+        if not request_hash:
+            return f"{_UNKEPT}{next(self._unkept_numbers)}"
         generation = request[1] if len(request) > 1 else None
-        is_sampled = isinstance(generation, dict) and not is_greedy_generation(generation)
-        if not request_hash or not is_sampled:
+        if not isinstance(generation, dict) or is_greedy_generation(generation):
             return request_hash
         number = self._num_samples[request_hash]
         self._num_samples[request_hash] += 1
@@ -519,21 +510,21 @@ class Keeper:
         ask: Callable[[list[int]], Sequence[Any]],
         batches: Batches,
         bar: tqdm[Any],
-    ) -> dict[int, Any]:
+    ) -> dict[str, Any]:
         """Ask a model batch by batch, and store the answers after each.
 
         Args:
             requests: The arguments of each request.
-            keys: The key of each request; empty if its answer is not kept.
+            keys: The key of each request.
             missing: The indices of the requests to ask. Batches also have those that are kept.
             ask: Asks the requests with the given indices, and returns their answers.
             batches: The batches of all requests, as the model would make them by itself.
             bar: The progress bar, which counts requests.
 
         Returns:
-            The answers by index.
+            The answers by key.
         """
-        answers: dict[int, Any] = {}
+        answers: dict[str, Any] = {}
         # Without this attribute, the model would try out the batch size again for each batch.
         fixed = {"batch_size_per_gpu": batches.found_size} if batches.found_size else {}
         with replaced(self._lm, **fixed):
@@ -542,15 +533,15 @@ class Keeper:
                 if not asked:
                     continue
                 # All requests of a batch have the same options, so all or none are sampled.
-                if _SAMPLE in keys[asked[0]]:
-                    self._seed_torch(requests[asked[0]], keys[asked[0]])
-                batch_answers = dict(zip(asked, ask(asked), strict=True))
-                answers.update(batch_answers)
-                texts = {
-                    keys[index]: _to_json(answer)
-                    for index, answer in batch_answers.items()
-                    if keys[index]
-                }
+                first = asked[0]
+                if _SAMPLE in keys[first]:
+                    self._seed_torch(requests[first], keys[first])
+
+                texts = {}
+                for index, answer in zip(asked, ask(asked), strict=True):
+                    answers[keys[index]] = answer
+                    if not keys[index].startswith(_UNKEPT):
+                        texts[keys[index]] = _to_json(answer)
                 self._store.update(texts)
                 bar.update(len(asked))
         return answers
@@ -596,15 +587,9 @@ class Keeper:
             _, context, continuation = requests[indices[0]]
             return -len(context) - len(continuation), [*context, *continuation]
 
-        groups = sorted(indices_by_input.values(), key=longest_first)
-        if not groups:
-            return Batches([])
-        size, is_found = self._batch_size([requests[groups[0][0]]])
-        batches = [
-            list(chain.from_iterable(groups[start : start + size]))
-            for start in range(0, len(groups), size)
-        ]
-        return Batches(batches, size if is_found else None)
+        units = sorted(indices_by_input.values(), key=longest_first)
+        longest = [requests[indices[0]] for indices in units[:1]]
+        return self._cut_into_batches([units], longest)
 
     def _text_batches(self, requests: Sequence[Sequence[Any]]) -> Batches:
         """Divide requests in text into batches with the same options, the longest first.
@@ -613,31 +598,43 @@ class Keeper:
             requests: The arguments of each request: a text, and options such as ``{"until":
                 ["."]}``.
         """
-        if not requests:
-            return Batches([])
-        indices_by_options: dict[str, list[int]] = defaultdict(list)
+        units_by_options: dict[str, list[list[int]]] = defaultdict(list)
         for index, request in enumerate(requests):
-            indices_by_options[repr(request[1:])].append(index)
-        size, is_found = self._batch_size()
-        batches = []
-        for indices in indices_by_options.values():
-            indices.sort(key=lambda index: -len(str(requests[index][0])))
-            batches += [indices[start : start + size] for start in range(0, len(indices), size)]
-        return Batches(batches, size if is_found else None)
+            units_by_options[repr(request[1:])].append([index])
+        for units in units_by_options.values():
+            units.sort(key=lambda unit: -len(str(requests[unit[0]][0])))
+        return self._cut_into_batches(list(units_by_options.values()))
 
-    def _batch_size(self, longest: Sequence[TokenRequest] | None = None) -> tuple[int, bool]:
-        """Return how many requests to ask the model at once, and whether trials have found it.
+    def _cut_into_batches(
+        self, groups: Sequence[Sequence[list[int]]], longest: Sequence[TokenRequest] | None = None
+    ) -> Batches:
+        """Cut groups of requests into batches of the model's batch size.
 
         Args:
+            groups: Requests that may be in one batch, by their indices. Requests that the model
+                computes as one are in a list together, and count as one.
             longest: The longest request in a list, to try out. None for requests in text.
+
+        Returns:
+            The batches. With the batch size 2, ``[[[0], [1, 3], [2]], [[4]]]`` gives
+            ``[[0, 1, 3], [2], [4]]``.
         """
-        size = getattr(self._lm, "batch_size", None)
-        with suppress(TypeError, ValueError):
-            return max(1, int(size)), False  # type: ignore[arg-type]
-        # HFLM tries how many of the longest requests fit into memory.
-        if hasattr(self._lm, "_detect_batch_size"):
-            return int(self._lm._detect_batch_size(longest)), True
-        return _LOCAL_BATCH, False
+        if not any(groups):
+            return Batches([])
+        found_size = None
+        try:
+            size = max(1, int(self._lm.batch_size))
+        except (AttributeError, TypeError, ValueError):
+            # HFLM tries how many of the longest requests fit into memory.
+            if hasattr(self._lm, "_detect_batch_size"):
+                found_size = int(self._lm._detect_batch_size(longest))
+            size = found_size or _LOCAL_BATCH
+
+        batches = []
+        for units in groups:
+            for start in range(0, len(units), size):
+                batches.append(list(chain.from_iterable(units[start : start + size])))
+        return Batches(batches, found_size)
 
 
 def identity_of(lm: LM, settings: Mapping[str, Any]) -> str:
@@ -653,35 +650,36 @@ def identity_of(lm: LM, settings: Mapping[str, Any]) -> str:
         settings: The settings of the run that can change an answer. ``model_args`` are the model's
             arguments.
     """
-    arguments = {}
-    for name, value in (settings.get("model_args") or {}).items():
-        if name not in _WITHOUT_EFFECT:
-            arguments[name] = _identify(value)
-    attributes = {}
+    attributes: dict[str, object] = {}
     for name in _ATTRIBUTES:
         value = getattr(lm, name, None)
         # Other kinds of objects have texts that differ from run to run.
         if isinstance(value, str | int):
             attributes[name] = _identify(value)
         elif isinstance(value, dict):
-            attributes[name] = {
-                key: _identify(part) for key, part in value.items() if key not in _WITHOUT_EFFECT
-            }
+            attributes[name] = _identify_all(value)
+
     versions = {}
     for package in _PACKAGES:
         with suppress(PackageNotFoundError):
             versions[package] = version(package)
+
     # Only a local model has weights, whose data type changes its answers.
     weights_dtype = getattr(getattr(lm, "model", None), "dtype", None)
     identity = {
         **settings,
-        "model_args": arguments,
+        "model_args": _identify_all(settings.get("model_args") or {}),
         "class": type(lm).__name__,
         "attributes": attributes,
         "dtype": [str(getattr(lm, "softmax_dtype", None)), str(weights_dtype)],
         "versions": versions,
     }
     return json.dumps(identity, sort_keys=True, default=str)
+
+
+def _identify_all(values: Mapping[str, object]) -> dict[str, object]:
+    """Return a model's arguments, each as `_identify` does, without those that change no answer."""
+    return {name: _identify(value) for name, value in values.items() if name not in _WITHOUT_EFFECT}
 
 
 def _identify(value: object) -> object:
@@ -695,11 +693,7 @@ def _identify(value: object) -> object:
     folder = Path(value).expanduser()
     # Unlike the method of Path, this function takes a text that is too long for a path.
     if os.path.isdir(folder):  # noqa: PTH112
-        files = []
-        for path in sorted(folder.iterdir()):
-            status = path.stat()
-            files.append(f"{path.name} {status.st_size} {status.st_mtime_ns}")
-        return [str(folder.resolve()), *files]
+        return _identify_folder(folder.resolve())
 
     from huggingface_hub import try_to_load_from_cache
     from huggingface_hub.errors import HFValidationError
@@ -708,6 +702,15 @@ def _identify(value: object) -> object:
         # The path of a cached file holds the commit.
         return [value, *(str(try_to_load_from_cache(value, name)) for name in _CONFIGS)]
     return value
+
+
+def _identify_folder(folder: Path) -> list[str]:
+    """Return the path of a folder, and the name, size and time of each of its files."""
+    files = []
+    for path in sorted(folder.iterdir()):
+        status = path.stat()
+        files.append(f"{path.name} {status.st_size} {status.st_mtime_ns}")
+    return [str(folder), *files]
 
 
 def _digest(content: bytes) -> str:

@@ -10,6 +10,7 @@ import threading
 import time
 from collections.abc import Callable, Iterator
 from contextlib import ExitStack, contextmanager
+from dataclasses import dataclass
 from typing import Any
 
 from lm_eval.api.model import LM
@@ -48,54 +49,79 @@ def reported_requests(
         kind: What is asked for, such as ``log-likelihoods``.
         longest_answer: The most tokens of an answer; 0 if no text is generated.
     """
-    num_answered = 0.0  # hf-tree counts parts of answers
-    num_passes = 0  # of a local model that generates text
     hook: Any = lm.cache_hook
     add_partial = hook.add_partial
-    num_kept_before = getattr(hook, "num_kept", 0)
-
-    def count(number: float) -> None:
-        """Count answers. `hf-tree` calls this by itself."""
-        nonlocal num_answered
-        num_answered += number
+    progress = _RequestProgress(lm, num_requests, kind, longest_answer, _count_kept(lm))
 
     def count_and_add(*arguments: object) -> None:
         """Count an answer that the model reports to its cache hook, and pass it on."""
-        count(1)
+        progress.count_answers(1)
         add_partial(*arguments)
-
-    def count_pass(*_: object) -> None:
-        """Count a forward pass, after which PyTorch calls this."""
-        nonlocal num_passes
-        num_passes += 1
-
-    def describe(seconds: float) -> str:
-        """Return a line for the log, such as ``texts: 40 of 100 ...``, for the seconds so far."""
-        # Answers that were kept on disk take no time.
-        num_kept = getattr(hook, "num_kept", 0) - num_kept_before
-        num_asked = max(1, num_requests - num_kept)
-        if num_answered or not num_passes:
-            return f"{kind}: {describe_progress(int(num_answered), num_asked, seconds)}"
-        # Until the first batch is finished, each pass adds one token to each of its texts.
-        num_batches = math.ceil(num_asked / _batch_size(lm))
-        most_seconds = seconds * num_batches * longest_answer / num_passes
-        return (
-            f"{kind}: none of {plural(num_asked, 'request')} answered in {_duration(seconds)};"
-            f" {num_passes / seconds:.1f} tokens a second for each text of the first batch, at most"
-            f" {_duration(most_seconds - seconds)} left"
-        )
 
     with ExitStack() as stack:
         # A local model writes a whole batch before it gives any answer, one token per pass.
         network: Any = getattr(lm, "model", None)
         if longest_answer and hasattr(network, "register_forward_hook"):
-            stack.callback(network.register_forward_hook(count_pass).remove)
+            stack.callback(network.register_forward_hook(progress.count_pass).remove)
         stack.enter_context(replaced(hook, add_partial=count_and_add))
         # hf-tree announces no single answer, since it answers requests in groups.
         if hasattr(lm, "count_answered"):
-            stack.enter_context(replaced(lm, count_answered=count))
-        stack.enter_context(_reports(describe))
+            stack.enter_context(replaced(lm, count_answered=progress.count_answers))
+        stack.enter_context(_reports(progress.describe))
         yield
+
+
+@dataclass
+class _RequestProgress:
+    """Counts the answers to requests, and describes how far they are."""
+
+    lm: LM
+    num_requests: int
+
+    kind: str
+    """What is asked for, such as ``log-likelihoods``."""
+
+    longest_answer: int
+    """The most tokens of an answer; 0 if no text is generated."""
+
+    num_kept_before: int
+    """How many answers the model had taken from disk before these requests."""
+
+    num_answered: float = 0.0
+    """How many requests are answered; `hf-tree` counts parts of requests."""
+
+    num_passes: int = 0
+    """How many forward passes a local model has made to generate texts."""
+
+    def count_answers(self, number: float) -> None:
+        """Count answers."""
+        self.num_answered += number
+
+    def count_pass(self, *_: object) -> None:
+        """Count a forward pass, after which PyTorch calls this."""
+        self.num_passes += 1
+
+    def describe(self, seconds: float) -> str:
+        """Return a line for the log, such as ``texts: 40 of 100 ...``, for the seconds so far."""
+        # Answers that were kept on disk take no time.
+        num_asked = max(1, self.num_requests - _count_kept(self.lm) + self.num_kept_before)
+        if self.num_answered or not self.num_passes:
+            progress = describe_progress(int(self.num_answered), num_asked, seconds)
+            return f"{self.kind}: {progress}"
+        # Until the first batch is finished, each pass adds one token to each of its texts.
+        num_batches = math.ceil(num_asked / _batch_size(self.lm))
+        most_passes = num_batches * self.longest_answer
+        most_seconds = seconds * most_passes / self.num_passes
+        return (
+            f"{self.kind}: none of {plural(num_asked, 'request')} answered in {_duration(seconds)};"
+            f" {self.num_passes / seconds:.1f} tokens a second for each text of the first batch, at"
+            f" most {_duration(most_seconds - seconds)} left"
+        )
+
+
+def _count_kept(lm: LM) -> int:
+    """Return how many answers a model has taken from disk, 0 if it keeps none."""
+    return getattr(lm.cache_hook, "num_kept", 0)
 
 
 def _batch_size(lm: LM) -> int:

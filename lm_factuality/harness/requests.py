@@ -204,9 +204,8 @@ class Encoder:
         if context == "":
             ids = list(lm.tok_encode(continuation, add_special_tokens=False))
             # Some tokenizers put the first token in front themselves.
-            if ids[:1] == [lm.prefix_token_id]:
-                del ids[:1]
-            return [lm.prefix_token_id], ids
+            has_first_token = ids[:1] == [lm.prefix_token_id]
+            return [lm.prefix_token_id], ids[1:] if has_first_token else ids
 
         if context not in self._context_tokens:
             self._context_tokens[context] = self.tokens(context)
@@ -309,20 +308,25 @@ def seed_samples(lm: LM, requests: Sequence[Instance]) -> list[Instance]:
     if not is_a(lm, "LocalCompletionsAPI"):
         return list(requests)
     num_samples: Counter[str] = Counter()
-    seeded = []
+    seeded_requests = []
     for request in requests:
         if len(request.args) != 2 or is_greedy(request):
-            seeded.append(request)
+            seeded_requests.append(request)
             continue
-        prompt, generation = request.args
         key = json.dumps(request.args, sort_keys=True, default=str)
-        seed = generation.get("seed", lm._seed)
-        # The first sample has the seed that lm_eval sends by itself.
-        if num_samples[key] and isinstance(seed, int):
-            generation = {**generation, "seed": seed + num_samples[key]}
+        seeded_requests.append(_with_seed(request, lm._seed, num_samples[key]))
         num_samples[key] += 1
-        seeded.append(request_like(request, request.request_type, (prompt, generation)))
-    return seeded
+    return seeded_requests
+
+
+def _with_seed(request: Instance, model_seed: int | None, sample_number: int) -> Instance:
+    """Return a request for text with the seed of one of its samples, which count from 0."""
+    prompt, generation = request.args
+    seed = generation.get("seed", model_seed)
+    # The first sample has the seed that lm_eval sends by itself.
+    if sample_number and isinstance(seed, int):
+        generation = {**generation, "seed": seed + sample_number}
+    return request_like(request, request.request_type, (prompt, generation))
 
 
 def is_refusal(error: Exception) -> bool:
@@ -421,39 +425,46 @@ def _score_on_server(
         ModelError: `MAX_FAILURES` requests in a row have failed, so the server is gone.
     """
     chunk_size = _SERVER_CHUNK * max(1, getattr(lm, "_concurrent", 1))
-    chunks = deque(
-        encoded[start : start + chunk_size] for start in range(0, len(encoded), chunk_size)
-    )
+    starts = range(0, len(encoded), chunk_size)
+    chunks = deque(encoded[start : start + chunk_size] for start in starts)
     answers: list[Answer] = []
     failures_in_a_row = 0
     with tqdm(total=len(encoded), desc="requests to the server", disable=disable_tqdm) as progress:
         while chunks:
             chunk = chunks.popleft()
-            try:
-                answers += _score_tokens(lm, chunk, True)
+            outcome = _try_to_score(lm, chunk)
+            if isinstance(outcome, list):
+                answers += outcome
                 failures_in_a_row = 0
-            except FactualityError:
-                # Answers cannot be stored on disk, for example, which is no fault of the server.
-                raise
-            except Exception as error:  # any fault of the transport or of an answer
-                if len(chunk) > 1:
-                    logger.warning(
-                        "a batch of %d requests failed (%s); sending them one by one",
-                        len(chunk),
-                        error,
-                    )
-                    # `extendleft` turns the order round, so it gets the last request first.
-                    chunks.extendleft([request] for request in reversed(chunk))
-                    continue
-
-                reason = f"{type(error).__name__}: {error}"
+            elif len(chunk) > 1:
+                logger.warning(
+                    "a batch of %d requests failed (%s); sending them one by one",
+                    len(chunk),
+                    outcome,
+                )
+                # `extendleft` turns the order round, so it gets the last request first.
+                chunks.extendleft([request] for request in reversed(chunk))
+                continue
+            else:
                 # A server that turns a request down is still there.
-                failures_in_a_row = 0 if is_refusal(error) else failures_in_a_row + 1
+                failures_in_a_row = 0 if is_refusal(outcome) else failures_in_a_row + 1
+                reason = f"{type(outcome).__name__}: {outcome}"
                 if failures_in_a_row >= MAX_FAILURES:
-                    raise server_is_gone(reason) from error
+                    raise server_is_gone(reason) from outcome
                 answers.append(f"the server gave no usable answer: {reason}")
             progress.update(len(chunk))
     return answers
+
+
+def _try_to_score(lm: TemplateLM, chunk: Sequence[Encoded]) -> list[Answer] | Exception:
+    """Return a server's answers to requests, or the error of the connection or of an answer."""
+    try:
+        return _score_tokens(lm, chunk, True)
+    except FactualityError:
+        # Answers cannot be stored on disk, for example, which is no fault of the server.
+        raise
+    except Exception as error:  # noqa: BLE001
+        return error
 
 
 def server_is_gone(reason: str) -> ModelError:

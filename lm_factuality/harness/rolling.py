@@ -9,7 +9,7 @@ was scored, given the ``window - stride`` tokens before them, or more where the 
 """
 
 from collections.abc import Iterator, Sequence
-from itertools import chain, islice
+from itertools import chain
 from typing import NamedTuple
 
 from lm_eval.api.instance import Instance
@@ -27,6 +27,9 @@ REQUEST_TYPE = "scored_rolling"
 
 class _CutText(NamedTuple):
     """A text that was cut into windows."""
+
+    longest: int
+    """The most tokens that a window may have, context included."""
 
     windows: Sequence[Encoded] = ()
     """The windows as requests in tokens."""
@@ -68,19 +71,16 @@ def scored_rolling(
     # they are split into context and continuation at different points, as windows of a repetitive
     # text can be.
     with replaced(lm, logits_cache=False):
-        answers = iter(requests.score(lm, all_windows, disable_tqdm))
+        answers = requests.score(lm, all_windows, disable_tqdm)
 
-    results = []
-    for (text_windows, reason), instance in zip(texts, instances, strict=True):
-        longest = encoder.input_limit(instance.args[1])
-        if reason:
-            results.append(ScoredText(None, 0, 0, longest, reason))
-            continue
-        # The answers come in the order of all windows, so each text takes the next ones.
-        logprob, problem = _sum_logprobs(list(islice(answers, len(text_windows))))
-        num_tokens = sum(len(window.continuation) for window in text_windows)
-        results.append(ScoredText(logprob, num_tokens, len(text_windows), longest, problem))
-    return results
+    scores = []
+    start = 0
+    for text in texts:
+        # The answers come in the order of all windows.
+        stop = start + len(text.windows)
+        scores.append(_score_text(text, answers[start:stop]))
+        start = stop
+    return scores
 
 
 def windows(
@@ -118,43 +118,45 @@ def _cut_into_windows(lm: TemplateLM, encoder: Encoder, instance: Instance) -> _
             `scored_rolling`.
     """
     text, window, stride = instance.args
+    longest = encoder.input_limit(window)
     if lm.backend != "causal":
-        return _CutText(problem="an encoder-decoder reads no text from left to right")
+        return _CutText(longest, problem="an encoder-decoder reads no text from left to right")
     if not text.strip():
-        return _CutText(problem="the document is empty")
-    if lm.prefix_token_id is None:
-        return _CutText(
-            problem="the tokenizer has no first token, so nothing comes before the text"
-        )
+        return _CutText(longest, problem="the document is empty")
+    first_token = lm.prefix_token_id
+    if first_token is None:
+        problem = "the tokenizer has no first token, so nothing comes before the text"
+        return _CutText(longest, problem=problem)
 
     tokens = encoder.tokens(text)
     # Some tokenizers put the first token in front themselves.
-    if tokens[:1] == [lm.prefix_token_id]:
-        del tokens[:1]
+    if tokens[:1] == [first_token]:
+        tokens = tokens[1:]
     if not tokens:
-        return _CutText(problem="the document has no tokens")
+        return _CutText(longest, problem="the document has no tokens")
 
-    longest = encoder.input_limit(window)
     # A window needs at least one token of context, which bounds the stride.
     step = longest // 2 if stride is None else min(stride, longest - 1)
-    return _CutText(
-        [
-            Encoded(context, scored_tokens, truncated=False, source=instance, window=window)
-            for context, scored_tokens in windows(lm.prefix_token_id, tokens, longest, step)
-        ]
-    )
+    text_windows = []
+    for context, scored_tokens in windows(first_token, tokens, longest, step):
+        text_windows.append(Encoded(context, scored_tokens, False, instance, window))
+    return _CutText(longest, text_windows)
 
 
-def _sum_logprobs(answers: Sequence[Answer]) -> tuple[float | None, str]:
+def _score_text(text: _CutText, answers: Sequence[Answer]) -> ScoredText:
     """Sum the log-probabilities of a text's windows.
 
     Returns:
-        The sum and an empty text, or None and the problem of the first window without a score.
+        The score of the text, with the problem of the first window that has none.
     """
+    if text.problem:
+        return ScoredText(None, 0, 0, text.longest, text.problem)
+    num_tokens = sum(len(window.continuation) for window in text.windows)
     logprobs = []
     for number, answer in enumerate(answers, start=1):
         logprob, problem = logprob_of(answer)
         if logprob is None:
-            return None, f"window {number} of {len(answers)}: {problem}"
+            problem = f"window {number} of {len(answers)}: {problem}"
+            return ScoredText(None, num_tokens, len(answers), text.longest, problem)
         logprobs.append(logprob)
-    return sum(logprobs), ""
+    return ScoredText(sum(logprobs), num_tokens, len(answers), text.longest)
