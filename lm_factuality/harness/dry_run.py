@@ -6,9 +6,9 @@ are counted, and the lengths of answers are those that were measured (``answer_l
 
 import json
 import time
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
-from functools import cache, partial
+from functools import cache
 from math import ceil, prod
 from pathlib import Path
 from typing import Any, NamedTuple
@@ -18,7 +18,7 @@ from lm_eval.api.instance import Instance
 from judges.answers import BYTES_PER_TOKEN, Prices, TokenCounter
 from judges.estimates import ASSUMED_SPEED, SECONDS_PER_REQUEST, TOKENS_PER_SECOND
 from lm_factuality.ground.packages import load_yaml
-from lm_factuality.harness import answers, preflight, requests, rolling
+from lm_factuality.harness import answers, preflight, requests, rolling, thinking
 from lm_factuality.harness.internals import LmEvalPart, internal
 from lm_factuality.harness.requests import is_greedy_generation
 from lm_factuality.harness.suite_task import SuiteTask
@@ -93,7 +93,7 @@ def plan_run(tasks: Mapping[str, SuiteTask], config: LmEvalPart, prices: Prices 
     plans = []
     for name, task in tasks.items():
         _build_requests(task, name, config)
-        sent = list(request_counter.count(task))
+        sent = request_counter.count(task)
         prompt_tokens = sum(request.prompt for request in sent)
         answer_tokens = sum(request.answer for request in sent)
         plan = TaskPlan(
@@ -157,93 +157,106 @@ class _RequestCounter:
         # The requests that were counted, as JSON, and the contexts that `hf-tree` has read.
         self._sent: set[str] = set()
 
-    def count(self, task: SuiteTask) -> Iterator[_RequestTokens]:
-        """Yield the tokens of each request that a task sends.
+    def count(self, task: SuiteTask) -> list[_RequestTokens]:
+        """Return the tokens of each request that a task sends."""
+        answer_tokens = _answer_tokens(task)
+        requests_sent = []
+        for instance in task.instances:
+            for _ in range(self._times_sent(instance)):
+                requests_sent += self._count_tokens_of(instance, answer_tokens)
+        return requests_sent
+
+    def _times_sent(self, instance: Instance) -> int:
+        """Return how often a request is sent.
 
         A request that equals an earlier one of the run is not sent, unless its text is sampled.
         """
-        count_by_type: dict[str, Callable[[Instance], Iterator[_RequestTokens]]] = {
-            requests.REQUEST_TYPE: self._count_scored,
-            rolling.REQUEST_TYPE: self._count_rolling,
-            answers.REQUEST_TYPE: self._count_word_question,
-        }
+        repeats: int = instance.repeats
+        generation = instance.args[1]
+        if isinstance(generation, dict) and not is_greedy_generation(generation):
+            return repeats
+        key = json.dumps([instance.request_type, instance.args], sort_keys=True, default=str)
+        if key in self._sent:
+            return 0
+        self._sent.add(key)
+        return min(1, repeats)
+
+    def _count_tokens_of(self, instance: Instance, answer_tokens: int) -> list[_RequestTokens]:
+        """Return the tokens of the requests by which a model answers one request of lm_eval.
+
+        Args:
+            instance: The request of lm_eval.
+            answer_tokens: The usual length of a text that the model generates for the task.
+        """
+        if instance.request_type == requests.REQUEST_TYPE:
+            return [self._count_scored(*instance.args)]
+        if instance.request_type == rolling.REQUEST_TYPE:
+            return self._count_rolling(*instance.args)
+        if instance.request_type == answers.REQUEST_TYPE:
+            return self._count_word_question(answers.WordQuestion(*instance.args))
         # All other types of requests ask for a text.
-        count_text = partial(self._count_generated, answer_tokens=_answer_tokens(task))
-        for instance in task.instances:
-            count_request = count_by_type.get(instance.request_type, count_text)
-            if count_request is count_text and not is_greedy_generation(instance.args[1]):
-                for _ in range(instance.repeats):
-                    yield from count_request(instance)
-                continue
-            key = json.dumps([instance.request_type, instance.args], sort_keys=True, default=str)
-            if instance.repeats and key not in self._sent:
-                self._sent.add(key)
-                yield from count_request(instance)
+        return [self._count_generated(thinking.TextArguments(*instance.args), answer_tokens)]
 
-    def _count_generated(self, instance: Instance, answer_tokens: int) -> Iterator[_RequestTokens]:
-        """Yield the tokens of a request for text.
+    def _count_generated(
+        self, request: thinking.TextArguments, answer_tokens: int
+    ) -> _RequestTokens:
+        """Return the tokens of a request for text, whose answer usually has ``answer_tokens``."""
+        prompt_tokens = self._count_tokens(request.prompt)
+        limit = request.generation.get("max_gen_toks", 256)
+        max_answer = limit + request.thinking_tokens
+        return _RequestTokens(prompt_tokens, min(answer_tokens, limit), max_answer)
 
-        Args:
-            instance: The request: a prompt, lm_eval's generation arguments and, only for a model
-                that thinks, the tokens that it may think.
-            answer_tokens: The usual length of an answer to the task.
+    def _count_word_question(self, question: answers.WordQuestion) -> list[_RequestTokens]:
+        """Return the tokens of each request that a question with given answers takes.
+
+        That is one request to a server, or two per word to a local model.
         """
-        prompt, generation, *thinking_tokens = instance.args
-        limit = generation.get("max_gen_toks", 256)
-        max_answer = limit + sum(thinking_tokens)
-        yield _RequestTokens(self._count_tokens(prompt), min(answer_tokens, limit), max_answer)
-
-    def _count_word_question(self, instance: Instance) -> Iterator[_RequestTokens]:
-        """Count the tokens of a question that is answered by one of a few words, as yes or no.
-
-        Args:
-            instance: The question: the prompt, the words, and options that do not matter here.
-
-        Yields:
-            The tokens of each request that the question takes: one to a server, or two per word to
-            a local model.
-        """
-        prompt, words = instance.args[:2]
-        prompt_tokens = self._count_tokens(prompt)
+        prompt_tokens = self._count_tokens(question.prompt)
         if self._is_server:
             # The server writes only as many tokens as one word may need.
-            yield _RequestTokens(prompt_tokens, answers.TOKENS_PER_WORD, answers.TOKENS_PER_WORD)
-            return
+            most = answers.TOKENS_PER_WORD
+            return [_RequestTokens(prompt_tokens, most, most)]
         # A local model scores each word, of about one token, with and without a space before it.
-        for _ in range(2 * len(words)):
-            yield _RequestTokens(prompt_tokens + 1, 0, 0)
+        return [_RequestTokens(prompt_tokens + 1, 0, 0)] * (2 * len(question.words))
 
-    def _count_scored(self, instance: Instance) -> Iterator[_RequestTokens]:
-        """Yield the tokens of a continuation that is scored in its context.
+    def _count_scored(self, context: str, continuation: str, window: int | None) -> _RequestTokens:
+        """Return the tokens of a continuation that is scored in its context.
 
         Args:
-            instance: The request: the context, the continuation, and how many tokens the model may
-                see, or None.
+            context: The context.
+            continuation: The continuation.
+            window: How many tokens the model may see, or None.
         """
-        context, continuation, window = instance.args
         context_tokens = self._count_tokens(context)
         # `hf-tree` reads a context once for all its continuations.
         if self._shares_prefixes and context in self._sent:
             context_tokens = 0
         self._sent.add(context)
         tokens = context_tokens + self._count_tokens(continuation)
-        # A server writes one token after the text that it scores.
-        num_written = int(self._is_server)
-        yield _RequestTokens(min(tokens, window or _WINDOW), num_written, num_written)
+        return self._scored_tokens(min(tokens, window or _WINDOW))
 
-    def _count_rolling(self, instance: Instance) -> Iterator[_RequestTokens]:
-        """Yield the tokens of each window of a text whose perplexity is measured.
+    def _count_rolling(
+        self, text: str, window: int | None, stride: int | None
+    ) -> list[_RequestTokens]:
+        """Return the tokens of each window of a text whose perplexity is measured.
 
         Args:
-            instance: The request: the text, and the size and the stride of its windows in tokens,
-                or None for the defaults (`rolling`).
+            text: The text.
+            window: The size of the windows in tokens, or None for the default (`rolling`).
+            stride: How many tokens each window scores, or None for the default.
         """
-        text, window, stride = instance.args
         longest = window or _WINDOW
         tokens = range(self._count_tokens(text))
-        for context, scored in rolling.windows(0, tokens, longest, stride or longest // 2):
-            num_written = int(self._is_server)
-            yield _RequestTokens(len(context) + len(scored), num_written, num_written)
+        return [
+            self._scored_tokens(len(context) + len(scored))
+            for context, scored in rolling.windows(0, tokens, longest, stride or longest // 2)
+        ]
+
+    def _scored_tokens(self, num_read: int) -> _RequestTokens:
+        """Return the tokens of a request that scores a text of so many tokens."""
+        # A server writes one token after the text that it scores.
+        num_written = int(self._is_server)
+        return _RequestTokens(num_read, num_written, num_written)
 
 
 def _answer_tokens(task: SuiteTask) -> int:
@@ -320,21 +333,26 @@ def _num_parameters(checkpoint: str) -> int:
     Returns:
         The number; 0 if this machine has no such files of the checkpoint.
     """
-    from huggingface_hub import try_to_load_from_cache
     from safetensors import safe_open
 
-    folder = Path(checkpoint).expanduser()
-    if not folder.is_dir():
-        cached_config = try_to_load_from_cache(checkpoint, "config.json") if checkpoint else None
-        if not isinstance(cached_config, str):
-            return 0
-        folder = Path(cached_config).parent
+    folder = _checkpoint_folder(checkpoint)
     num_parameters = 0
-    for path in folder.glob("*.safetensors"):
+    for path in folder.glob("*.safetensors") if folder else ():
         with safe_open(path, "pt") as weights:
             for name in weights.keys():  # noqa: SIM118  it is no mapping
                 num_parameters += prod(weights.get_slice(name).get_shape())
     return num_parameters
+
+
+def _checkpoint_folder(checkpoint: str) -> Path | None:
+    """Return the folder of a checkpoint, which may be in the Hub's cache; None without one."""
+    from huggingface_hub import try_to_load_from_cache
+
+    folder = Path(checkpoint).expanduser()
+    if folder.is_dir():
+        return folder
+    cached_config = try_to_load_from_cache(checkpoint, "config.json")
+    return Path(cached_config).parent if isinstance(cached_config, str) else None
 
 
 def _seconds_per_parameter(num_rows: int, device: str) -> float:
