@@ -5,7 +5,6 @@ are counted, and the lengths of answers are those that were measured (``answer_l
 """
 
 import json
-import time
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from functools import cache
@@ -365,19 +364,17 @@ def _seconds_per_parameter(num_rows: int, device: str) -> float:
         device: The device, or empty for the GPU if there is one.
     """
     import torch
+    from torch.utils.benchmark import Timer
 
     # lm_eval names a GPU by default, and takes the CPU if there is none.
     if not device or (device.startswith("cuda") and not torch.cuda.is_available()):
         device = "cuda" if torch.cuda.is_available() else "cpu"
     rows = torch.rand(num_rows, _MATRIX_SIZE, device=device)
     weights = torch.rand(_MATRIX_SIZE, _MATRIX_SIZE, device=device)
-    num_products = 0
-    # The first product also prepares the device.
-    (rows @ weights).sum().item()
-    start = time.monotonic()
-    while time.monotonic() - start < _PRODUCT_SECONDS:
-        # Reading a number waits for the device.
-        (rows @ weights).sum().item()
-        num_products += 1
-    elapsed = time.monotonic() - start
-    return elapsed / (num_products * num_rows * _MATRIX_SIZE * _MATRIX_SIZE)
+    timer = Timer(
+        "rows @ weights",
+        globals={"rows": rows, "weights": weights},
+        num_threads=torch.get_num_threads(),
+    )
+    measurement = timer.blocked_autorange(min_run_time=_PRODUCT_SECONDS)
+    return measurement.mean / (num_rows * weights.numel())

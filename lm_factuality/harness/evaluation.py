@@ -30,7 +30,7 @@ from lm_factuality.ground.packages import replaced
 from lm_factuality.harness import answers, preflight, requests, rolling, thinking
 from lm_factuality.harness.context import current_run
 from lm_factuality.harness.failures import waits_for_busy_server
-from lm_factuality.harness.internals import StderrOfMetric, internal, with_stderrs
+from lm_factuality.harness.internals import LmEvalPart, StderrOfMetric, internal, with_stderrs
 from lm_factuality.harness.kept_answers import keep_answers
 from lm_factuality.harness.progress import reported_requests
 from lm_factuality.harness.requests import is_a, is_greedy, seed_samples
@@ -54,51 +54,52 @@ def extend_evaluate() -> None:
     process. A second call does nothing.
     """
     evaluate = internal("lm_eval.evaluator:evaluate")
-    if hasattr(evaluate, "knows_suite"):
-        return
+    if not hasattr(evaluate, "knows_suite"):
+        evaluate_with_suite = wraps(evaluate)(partial(_evaluate_with_suite, evaluate))
+        evaluate_with_suite.knows_suite = True  # type: ignore[attr-defined]
+        evaluator.evaluate = evaluate_with_suite
 
-    @wraps(evaluate)
-    def evaluate_with_suite(lm: LM | CachingLM, *arguments: Any, **options: Any) -> object:
-        """Evaluate a model as lm_eval does, with the suite's request types, errors and answers.
 
-        Args:
-            lm: The model, which lm_eval wraps to keep its answers if the run has --use_cache.
-            *arguments: The other arguments of lm_eval's ``evaluate``.
-            **options: Its keyword arguments.
-        """
-        model = lm
-        store = current_run().answers
-        if isinstance(lm, CachingLM):
-            model = lm.lm
-            if store is None:
-                store = lm.dbdict
-            else:
-                # `lm-factuality run` keeps answers itself, also if a config file has the option.
-                lm = model
-        current_run().is_evaluating.set()
-        _check_chat_server(model, options)
-        with (
-            keep_answers(model, store),
-            _with_request_types(model),
-            with_stderrs(_know_suite_stderrs),
-        ):
-            results = evaluate(lm, *arguments, **options)
-        # In a run of several processes, only the first one has results.
-        if results is not None:
-            results["intervals"] = _intervals_of(results["results"])
-            _record_refused_options(model, results["configs"])
-        return results
+def _evaluate_with_suite(
+    evaluate: Callable[..., LmEvalPart], lm: LM | CachingLM, *arguments: Any, **options: Any
+) -> LmEvalPart:
+    """Evaluate a model as lm_eval does, with the suite's request types, errors and answers.
 
-    evaluate_with_suite.knows_suite = True  # type: ignore[attr-defined]
-    evaluator.evaluate = evaluate_with_suite
+    Args:
+        evaluate: lm_eval's own function.
+        lm: The model, which lm_eval wraps to keep its answers if the run has --use_cache.
+        *arguments: The other arguments of lm_eval's ``evaluate``.
+        **options: Its keyword arguments.
+    """
+    run = current_run()
+    model = lm.lm if isinstance(lm, CachingLM) else lm
+    if isinstance(lm, CachingLM) and run.answers is None:
+        store = lm.dbdict
+    else:
+        # `lm-factuality run` keeps answers itself, also if a config file has the option.
+        store = run.answers
+        lm = model
+    run.is_evaluating.set()
+    _check_chat_server(model, options)
+    with (
+        keep_answers(model, store),
+        _with_request_types(model),
+        with_stderrs(_know_suite_stderrs),
+    ):
+        results = evaluate(lm, *arguments, **options)
+    # In a run of several processes, only the first one has results.
+    if results is not None:
+        results["intervals"] = _intervals_of(results["results"])
+        _record_refused_options(model, results["configs"])
+    return results
 
 
 def _generate_and_report(
     model: LM, generate: Callable[[Sequence[Instance]], list[str]], instances: Sequence[Instance]
 ) -> list[str]:
     """Generate texts with a seed for each sample, and log now and then how many are finished."""
-    longest = max((int(request.args[1].get("max_gen_toks", 0)) for request in instances), default=0)
-    with reported_requests(model, len(instances), "texts", longest):
+    limits = [int(instance.args[1].get("max_gen_toks", 0)) for instance in instances]
+    with reported_requests(model, len(instances), "texts", max(limits, default=0)):
         return generate(seed_samples(model, instances))
 
 
@@ -117,9 +118,8 @@ def _check_chat_server(model: LM, options: Mapping[str, Any]) -> None:
     if not is_a(model, "LocalChatCompletion"):
         return
     client = "local-chat-completions"
-    has_template = bool(options.get("apply_chat_template"))
     # Only the check of a local model reads the arguments.
-    preflight.check_chat_template(client, arguments={}, applies_template=has_template)
+    preflight.check_chat_template(client, {}, bool(options.get("apply_chat_template")))
     tasks = options.get("task_dict", {}).get("tasks", {})
     # Tasks of lm_eval do not say whether they score texts.
     scoring_tasks = [name for name, task in tasks.items() if getattr(task, "scores_texts", False)]
@@ -246,22 +246,22 @@ def ask_once(
     Returns:
         The texts in the order of the requests.
     """
-    keys: list[str | int] = []
-    requests_by_key: dict[str | int, Instance] = {}
+    keys = []
     for position, request in enumerate(requests):
-        # The position is a key that no other request has.
-        key: str | int = position
+        # Requests with the same key share a text. No other request has the same position.
+        key = str(position)
         if is_greedy(request):
             key = json.dumps(request.args, sort_keys=True, default=str)
         keys.append(key)
-        requests_by_key.setdefault(key, request)
-    texts = dict(zip(requests_by_key, generate(list(requests_by_key.values())), strict=True))
+    distinct_requests = dict(zip(keys, requests, strict=True))
+    texts = generate(list(distinct_requests.values()))
+    text_by_key = dict(zip(distinct_requests, texts, strict=True))
 
-    num_repeated = len(keys) - len(requests_by_key)
+    num_repeated = len(requests) - len(distinct_requests)
     if num_repeated:
         logger.info(
             "%s of %s greedy requests for text repeat another, and are asked once",
             f"{num_repeated:,}",
             f"{sum(map(is_greedy, requests)):,}",
         )
-    return [texts[key] for key in keys]
+    return [text_by_key[key] for key in keys]

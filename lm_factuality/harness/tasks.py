@@ -125,26 +125,36 @@ def write_yamls_of_tables(targets: Sequence[str]) -> list[str]:
     """
     tasks = []
     for target in targets:
-        table = Path(target)
-        if table.suffix.lower() not in FORMATS:
-            tasks.append(target)
-            continue
-        if any(tasks_folder().rglob(escape(f"{table.stem}.yaml"))):
-            raise ConfigError(
-                f"{target}: the suite has a task {table.stem}; rename the file, or run --tasks"
-                f" {table.stem} --metadata data_dir={table.parent}"
-            )
-        config = {
-            "include": str(tasks_folder().resolve() / _TABLE_BASE),
-            "task": table.stem,
-            "dataset_path": str(table.absolute()),
-        }
-        folder = TemporaryDirectory(prefix="lm-factuality-")
-        atexit.register(folder.cleanup)
-        yaml_path = Path(folder.name, f"{table.stem}.yaml")
-        yaml_path.write_text(yaml.safe_dump(config), encoding="utf-8")
-        tasks.append(str(yaml_path))
+        is_table = Path(target).suffix.lower() in FORMATS
+        tasks.append(_write_yaml_of_table(target) if is_table else target)
     return tasks
+
+
+def _write_yaml_of_table(target: str) -> str:
+    """Write the YAML of a FACTOR task whose rows are in a data file, and return the YAML's path.
+
+    The YAML of ``data/mine.csv`` is ``mine.yaml`` in a temporary folder.
+
+    Raises:
+        ConfigError: The file is called like a task of the suite.
+    """
+    table = Path(target)
+    task = table.stem
+    if any(tasks_folder().rglob(escape(f"{task}.yaml"))):
+        raise ConfigError(
+            f"{target}: the suite has a task {task}; rename the file, or run --tasks {task}"
+            f" --metadata data_dir={table.parent}"
+        )
+    config = {
+        "include": str(tasks_folder().resolve() / _TABLE_BASE),
+        "task": task,
+        "dataset_path": str(table.absolute()),
+    }
+    folder = TemporaryDirectory(prefix="lm-factuality-")
+    atexit.register(folder.cleanup)
+    yaml_path = Path(folder.name, f"{task}.yaml")
+    yaml_path.write_text(yaml.safe_dump(config), encoding="utf-8")
+    return str(yaml_path)
 
 
 def read_configs(
@@ -167,9 +177,10 @@ def read_configs(
     for target in tasks:
         for name, config in find_configs(target, include_path, may_import=True):
             configs.append(_checked_suite_config(name, config))
+    suite_configs = [config for config in configs if config is not None]
     # Tasks of lm_eval may read any setting.
-    if None not in configs:
-        _check_settings([config for config in configs if config is not None], metadata)
+    if len(suite_configs) == len(configs):
+        _check_settings(suite_configs, metadata)
     return configs
 
 
@@ -231,8 +242,10 @@ def misspelt_keys(name: str, config: Mapping[str, Any]) -> Iterator[str]:
 
     settings = settings_of(config["class"])
     for key in config.get("metadata") or {}:
+        if key in settings:
+            continue
         hint = did_you_mean(str(key), settings, cutoff=_MISSPELT_SIMILARITY)
-        if key not in settings and hint:
+        if hint:
             yield f"{name}: metadata: no setting {key!r}{hint}"
 
 
@@ -276,35 +289,41 @@ def _check_settings(configs: Sequence[Config], metadata: Mapping[str, Any]) -> N
             raise ConfigError(f"--metadata {key}: no task of this run has such a setting{hint}")
 
 
-def _template_problem(content: object, key: str = "") -> str:
+def _template_problem(config: object) -> str:
     """Find a template in a YAML that could run code, because it does more than to insert columns.
-
-    Args:
-        content: The content of the YAML, or of one of its keys.
-        key: The path of that key, such as ``doc_to_choice.0``; empty for the whole YAML.
 
     Returns:
         What is wrong with the first one; empty if all templates are harmless.
     """
-    if isinstance(content, str) and ("{{" in content or "{%" in content):
+    for key, text in _texts_within(config):
+        if "{{" not in text and "{%" not in text:
+            continue
         try:
-            _TEMPLATES.from_string(content)
+            _TEMPLATES.from_string(text)
         except TemplateError as error:
             return (
                 f"{key} is not a template of columns and text: {error}; if you trust its author,"
                 " add --run-code"
             )
+    return ""
 
+
+def _texts_within(content: object, key: str = "") -> Iterator[tuple[str, str]]:
+    """Yield each text in the content of a YAML, with the path of its key.
+
+    Example:
+        ``{"task": "qa", "doc_to_choice": ["yes", "no"]}`` yields ``("task", "qa")``,
+        ``("doc_to_choice.0", "yes")`` and ``("doc_to_choice.1", "no")``.
+    """
+    if isinstance(content, str):
+        yield key, content
     members: Iterable[tuple[object, object]] = ()
     if isinstance(content, dict):
         members = content.items()
     elif isinstance(content, list):
         members = enumerate(content)
     for name, member in members:
-        problem = _template_problem(member, f"{key}.{name}".lstrip("."))
-        if problem:
-            return problem
-    return ""
+        yield from _texts_within(member, f"{key}.{name}".lstrip("."))
 
 
 def _is_lm_eval_task(name: str) -> bool:
@@ -358,14 +377,12 @@ class _ConfigFinder:
             yield name, ConfigError(f"{name!r} holds itself, by way of {path}")
             return
 
-        config: ConfigOrError
         if isinstance(entry, dict) and name not in index_of(self._manager):
             # The suite's groups name their tasks. A task that is written out is lm_eval's, and
             # without a class it is not taken for one of the suite's.
-            config = {**entry, "class": None}
+            config: ConfigOrError = {**entry, "class": None}
         else:
             config = self._read(name)
-
         # A task names itself under "task", and a group lists its members there.
         members = config.get("task") if isinstance(config, dict) else None
         if not isinstance(members, list):
