@@ -72,20 +72,18 @@ def read_runs(paths: Sequence[Path]) -> tuple[list[Run], list[str]]:
         DataError: A path has no results, or lm_eval did not write a file or its samples.
     """
     runs, left_out = suite_runs(read_results_files(paths))
-    newest, _ = newest_runs(runs)
+    # Older runs are shown, but pairs of models are compared by the newest runs only. Two files can
+    # hold equal runs, so runs are told apart by their identity as objects.
+    newest_ids = {id(run) for run in newest_runs(runs)[0]}
     runs_with_rows = []
     for run in tqdm(runs, "reading samples", unit=" runs", delay=2):
         benchmark = benchmark_of(run.task)
         display = benchmark.page.samples
-        # Older runs are shown, but pairs of models are compared by the newest runs only.
-        # Two files can hold equal runs, so this asks whether it is the same object.
-        is_newest = any(run is newest_run for newest_run in newest)
         rows: list[SampleRow] = []
-        if display is not None and is_newest:
+        if display is not None and id(run) in newest_ids:
             rows = [sample_row_of(run.task, display, sample) for sample in samples_of(run.task)]
         notes = tuple(notes_of(benchmark, run.file, run.task))
-        run_with_rows = replace(run, notes=notes, scored_rows=collect_scored_rows(rows))
-        runs_with_rows.append(run_with_rows)
+        runs_with_rows.append(replace(run, notes=notes, scored_rows=collect_scored_rows(rows)))
     return with_display_names(runs_with_rows), left_out
 
 
@@ -117,9 +115,9 @@ def notes_of(benchmark: Benchmark, file: ResultsFile, task: TaskResult) -> Itera
     # A model cannot see the beginning of a text that is longer than its window of tokens.
     num_truncated = int(number_of(task.metrics.get("truncated")) or 0)
     if num_truncated:
-        plural = benchmark.scoring.unit
-        # "1 rows" would be wrong.
-        unit = plural.removesuffix("s") if num_truncated == 1 else plural
+        unit = benchmark.scoring.unit
+        if num_truncated == 1:
+            unit = unit.removesuffix("s")
         yield f"{num_truncated} {unit} longer than the window, whose beginning was cut off"
 
     # A decoding method such as DoLa changes the model's probabilities.
@@ -147,18 +145,19 @@ def _notes_on_data(benchmark: Benchmark, task: TaskResult) -> Iterator[str]:
         Notes such as ``not the published file: git blob 1a2b`` or ``10 of 2994 rows``.
     """
     data = as_mapping(task.metadata.get("data"))
-    unit = benchmark.scoring.unit
     filenames = [source.filename for source in benchmark.data.sources]
-    # Only data with the name of published ones could be taken for them.
+    # Only data with the name of a published file could be taken for it.
     has_published_name = "source" in data or data.get("file") in filenames
     if has_published_name and data.get("is_published") is False:
-        num_rows = data.get("published_rows")
-        rows = f"{data.get('rows')} rows of {num_rows}, " if num_rows else ""
+        rows = ""
+        if data.get("published_rows"):
+            rows = f"{data.get('rows')} rows of {data['published_rows']}, "
         yield f"not the published file: {rows}git blob {data.get('git_blob')}"
 
+    # The metadata count the rows of the whole file under the benchmark's word: "responses": 120.
+    unit = benchmark.scoring.unit
     if task.limit:
         yield f"--limit {task.limit:g}: part of the {unit} only"
-    # The metadata count the rows of the whole file under the benchmark's word, as "responses": 120.
     elif unit in data and task.effective != data[unit]:
         yield f"{task.effective} of {data[unit]} {unit}"
 
@@ -216,7 +215,6 @@ def compare_runs(
             yield from benchmark.comparing.tables(runs)
 
     published_rows = _published_rows(runs, figures)
-    # Figures without a matching run are listed as well, so there can be rows without any run.
     if published_rows:
         columns = ("task", "model", "score", "#measured", "#published", "#diff", "where")
         yield ComparisonTable("\nPublished scores", columns, published_rows)
@@ -226,7 +224,7 @@ def compare_runs(
 
 
 def _check_scores(scores: Sequence[str], runs: Sequence[Run]) -> None:
-    """Check that each score that the user names is one of the rows of any run.
+    """Check that the rows of some run have each score that the user names.
 
     Raises:
         ConfigError: No run has one of ``scores``.
@@ -234,7 +232,6 @@ def _check_scores(scores: Sequence[str], runs: Sequence[Run]) -> None:
     names: set[str] = set()
     for run in runs:
         scores_of_run = comparable_scores(benchmark_of(run.task), sorted(run.scored_rows))
-        # Runs without samples have no scored rows, and thus no names.
         names.update(score.name for score in scores_of_run)
     for name in scores:
         if name not in names:
@@ -255,9 +252,9 @@ def headline_table(benchmark: Benchmark, runs: Iterable[Run], name: str) -> Comp
     Returns:
         The table. Below it, each note lists the runs that it is true of.
     """
-    # How the score is printed.
-    score = displayed_score(benchmark.kind, name).of_runs([run.task.metadata for run in runs])
     sorted_runs = sorted(runs, key=lambda run: (run.task.task, run.label, run.file.date))
+    settings = [run.task.metadata for run in sorted_runs]
+    score = displayed_score(benchmark.kind, name).of_runs(settings)
     figures = [score_figure(run.task, name) for run in sorted_runs]
     # Many benchmarks have no score of a guess, and get no column for it.
     has_baselines = any(figure and figure.guess_baseline is not None for figure in figures)
@@ -335,10 +332,10 @@ def _headline_notes(benchmark: Benchmark, run: Run, name: str) -> Iterator[str]:
     yield from run.notes
 
     if task.unscored:
-        scoring = benchmark.scoring
-        # What can be unscored may have a name of its own, such as "facts". If it is only called
-        # "rows", the benchmark's word for its rows is used, such as "responses".
-        unit = scoring.unit if scoring.unscored_unit == "rows" else scoring.unscored_unit
+        unit = benchmark.scoring.unscored_unit
+        # The benchmark may have a word for its rows, such as "responses".
+        if unit == "rows":
+            unit = benchmark.scoring.unit
         yield f"{task.unscored} {unit} unscored{_bounds_text(task, score)}"
 
 
@@ -385,8 +382,8 @@ def _published_rows(
         for name, value in published.scores.items():
             text = str(value)
             for run in matching_runs:
-                task = run.task.task
                 measured, difference = _measured_cells(run, name, value)
+                task = run.task.task
                 rows.append((task, run.label, name, measured, text, difference, published.where))
             if not matching_runs:
                 rows.append((published.task, published.label, name, "", text, "", published.where))
@@ -498,12 +495,12 @@ def _pair_table(
     for score in scores_of_rows:
         if score.name not in chosen_names:
             continue
-        # Not every run has every score, such as that of a rare error type.
-        scored_rows = {
-            run.label: run.scored_rows[score.name] for run in runs if score.name in run.scored_rows
-        }
-        pairs = compare_all_models(scored_rows, score, metrics)
-        # The table has one row for each score and each two models.
+        rows_by_model = {}
+        for run in runs:
+            # Not every run has every score, such as that of a rare error type.
+            if score.name in run.scored_rows:
+                rows_by_model[run.label] = run.scored_rows[score.name]
+        pairs = compare_all_models(rows_by_model, score, metrics)
         for (label_a, label_b), pair in pairs.items():
             rows.append((score.name, label_a, label_b, *_pair_cells(pair, score)))
         if pairs and score.note:
@@ -520,22 +517,25 @@ def _pair_cells(pair: PairedDifference, score: Score) -> tuple[str, ...]:
         model (empty if the test finds no difference), the smallest difference that the test
         detects, and the number of shared rows.
     """
-    # Its fields are texts, and a number that is not defined is an empty one.
-    formatted = format_difference(pair, score)
-    better = ""
+    # A number that is not defined is an empty text.
+    cells = format_difference(pair, score)
+    return (
+        cells.difference,
+        cells.interval,
+        cells.p_value,
+        cells.adjusted_p_value,
+        _better_model(pair, score),
+        cells.detectable,
+        f"{pair.shared_rows:,}",
+    )
+
+
+def _better_model(pair: PairedDifference, score: Score) -> str:
+    """Return ``A`` or ``B`` for the better model, or an empty text if the test cannot tell."""
     p_value = pair.adjusted_p_value
     is_significant = p_value is not None and p_value < _SIGNIFICANCE_LEVEL
     # No model is better in a score that has no better direction.
-    if is_significant and score.higher_is_better is not None:
-        # For scores such as perplexity, where lower is better, a positive difference favours B.
-        is_higher = pair.difference > 0
-        better = "A" if is_higher == score.higher_is_better else "B"
-    return (
-        formatted.difference,
-        formatted.interval,
-        formatted.p_value,
-        formatted.adjusted_p_value,
-        better,
-        formatted.detectable,
-        f"{pair.shared_rows:,}",
-    )
+    if not is_significant or score.higher_is_better is None:
+        return ""
+    is_a_higher = pair.difference > 0
+    return "A" if is_a_higher == score.higher_is_better else "B"

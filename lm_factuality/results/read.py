@@ -106,8 +106,7 @@ def read_correction(path: Path) -> Correction:
         content = parse_json(read_text(path, _CORRECTION_ADVICE))
         correction = to_model(Correction, content)
         for name, score in correction.scores.items():
-            # NaN or infinity among the terms makes the sum NaN or infinite as well.
-            is_finite = math.isfinite(score.low + score.high + score.stderr)
+            is_finite = all(map(math.isfinite, (score.low, score.high, score.stderr)))
             # The handler below adds the path of the file to this error.
             if not (is_finite and score.low <= score.value <= score.high):
                 raise ValueError(f"{name}: no finite number inside its interval")
@@ -131,7 +130,8 @@ def read_results_files(
     Raises:
         DataError: A path has no results, or lm_eval did not write a file.
     """
-    all_files: list[Path] = []
+    # The keys of a dictionary are the files in order, each of them once.
+    all_files: dict[Path, None] = {}
     for path in paths:
         # Sorting makes the order the same on every machine.
         files = sorted(path.rglob("results_*.json")) if path.is_dir() else [path]
@@ -140,9 +140,8 @@ def read_results_files(
                 f"{path}: no results_*.json here; expected lm_eval's --output_path or a file"
                 " below it"
             )
-        all_files += files
-    # The keys of a dictionary are the files in order, each of them once.
-    return tuple(read_results_file(file, with_corrected) for file in dict.fromkeys(all_files))
+        all_files.update(dict.fromkeys(files))
+    return tuple(read_results_file(file, with_corrected) for file in all_files)
 
 
 def read_results_file(path: Path, with_corrected: bool = True) -> ResultsFile:
@@ -174,23 +173,20 @@ def read_results_file(path: Path, with_corrected: bool = True) -> ResultsFile:
 def _add_corrected_scores(results: Path, task: TaskResult) -> TaskResult:
     """Return a task with the scores that people's labels correct, if their file exists.
 
-    Without the file, the task is returned as it is.
-
     Args:
         results: The results file of the run, beside which the file is.
         task: The task of the run.
 
     Raises:
-        DataError: The scores are of other samples than those of the run.
+        DataError: The file is damaged, or its scores are of other samples than those of the run.
     """
     path = sibling_of_results(results, f"corrected_{task.task}", ".json")
     if path is None:
         return task
-    # A damaged file is an error and not ignored, since users expect corrected scores.
     correction = read_correction(path)
-    samples = task.samples
     # `correction.samples` is the SHA-256 of the samples that people labelled. If the samples were
     # judged again, the corrected scores no longer fit them.
+    samples = task.samples
     if correction.task != task.task or not samples or sha256_of(samples) != correction.samples:
         raise DataError(
             f"{path}: of other samples (SHA-256 {correction.samples[:12]}) than the run has now;"
@@ -287,9 +283,8 @@ def to_results_file(path: Path, content: Mapping[str, Any]) -> ResultsFile:
     # lm_eval names an adapter by its own name, not by that of its base model.
     model = str(content.get("model_name") or config.get("model", "unknown")).rstrip("/")
     backend = str(config.get("model", "hf"))
-    # A run may have neither of these options, or null for them: an empty text here, and None below.
-    # The commit is more exact than the name of a branch.
-    revision = str(config.get("model_sha") or config.get("model_revision") or "")
+    # The commit is more exact than the name of a branch. Runs without a checkpoint have neither.
+    revision = config.get("model_sha") or config.get("model_revision")
     # PyTorch writes torch.float32 for float32.
     dtype = str(config.get("model_dtype") or "").removeprefix("torch.")
     num_parameters = number_of(config.get("model_num_parameters")) or 0.0
@@ -299,7 +294,7 @@ def to_results_file(path: Path, content: Mapping[str, Any]) -> ResultsFile:
         model=model,
         variant=_describe_variant(model, backend, config),
         backend=backend,
-        revision=revision or None,
+        revision=str(revision) if revision else None,
         dtype=dtype or None,
         num_parameters=num_parameters if num_parameters > 0 else None,
         date=number_of(content.get("date")) or 0.0,
@@ -336,29 +331,26 @@ def _describe_variant(model: str, backend: str, config: Mapping[str, Any]) -> st
     if revision not in (None, "", "main"):
         options.append(str(revision))
     if backend not in PLAIN_BACKENDS:
-        # A baseline without a checkpoint is named after its backend, which need not be repeated. If
-        # it has no arguments either, its text is empty, and is left out below.
-        name = "" if backend == model else backend
-        options.append(_name_with_arguments(name, config))
+        words = _changing_arguments(config)
+        # A baseline without a checkpoint is named after its backend, which need not be repeated.
+        if backend != model:
+            words.insert(0, backend)
+        options.append(" ".join(words))
     return ", ".join(filter(None, options))
 
 
-def _name_with_arguments(name: str, config: Mapping[str, Any]) -> str:
-    """Append the model arguments that can change scores: ``hf-ralm index=wiki stride=4``.
+def _changing_arguments(config: Mapping[str, Any]) -> list[str]:
+    """List the model arguments that can change scores, such as ``index=wiki`` and ``stride=4``.
 
     Arguments that only say how a checkpoint is loaded, such as ``dtype``, are left out.
-
-    Args:
-        name: The name of the backend, or an empty text.
-        config: The options of the run. Of a path, such as ``/data/wiki``, the last part is used.
     """
-    words = [name]
+    words = []
     for argument, value in sorted(model_arguments(config).items()):
         if argument not in _LOADING_ARGUMENTS:
             # The folder above an index differs between machines, so /data/wiki/ becomes wiki.
             last_part = str(value).rstrip("/").rpartition("/")[2]
             words.append(f"{argument}={last_part}")
-    return " ".join(words).strip()
+    return words
 
 
 def _to_task_result(path: Path, content: _ResultsContent, name: str) -> TaskResult:
@@ -378,19 +370,22 @@ def _to_task_result(path: Path, content: _ResultsContent, name: str) -> TaskResu
     # Only tasks of this package describe their data and judge.
     if "suite_version" in metadata:
         to_model(SuiteMetadata, metadata)
-    # The number of documents: {"original": 2994, "effective": 10} after a run with --limit 10. A
-    # file may lack it, but have the number of documents that were run as "sample_len".
+    # The number of documents, such as {"original": 2994, "effective": 10} after a run with
+    # --limit 10. A file that lacks it may have the number that was run as "sample_len".
     counts = (content.counts or {}).get(name, {})
     num_run = int(counts.get("effective", number_of(results.get("sample_len")) or 0))
     # If the file has no table of versions, the task's own metadata tell its version.
     version = (content.versions or {}).get(name, metadata.get("version"))
+    intervals = {}
+    for score_name, interval in (content.intervals or {}).get(name, {}).items():
+        intervals[score_name] = ClusterInterval(interval.low, interval.high, interval.num_clusters)
     metrics = _split_metrics(results)
     return TaskResult(
         task=name,
         kind=_benchmark_kind(metadata),
         metrics=metrics.values,
         stderrs=metrics.stderrs,
-        intervals=_to_intervals((content.intervals or {}).get(name, {})),
+        intervals=intervals,
         num_samples=int(counts.get("original", num_run)),
         effective=num_run,
         metadata=metadata,
@@ -399,14 +394,6 @@ def _to_task_result(path: Path, content: _ResultsContent, name: str) -> TaskResu
         samples=sibling_of_results(path, f"samples_{name}", ".jsonl"),
         limit=number_of((content.config or {}).get("limit")),
     )
-
-
-def _to_intervals(stated: Mapping[str, _StatedInterval]) -> dict[str, ClusterInterval]:
-    """Convert the intervals of a results file to this package's form."""
-    return {
-        name: ClusterInterval(interval.low, interval.high, interval.num_clusters)
-        for name, interval in stated.items()
-    }
 
 
 class _Metrics(NamedTuple):
@@ -430,12 +417,15 @@ def _split_metrics(results: Mapping[str, object]) -> _Metrics:
     """
     metrics = _Metrics({}, {})
     for key, result in results.items():
+        # Only metrics have a filter after a comma.
         name, comma, _ = key.partition(",")
+        if not comma:
+            continue
         is_stderr = name.endswith("_stderr")
         # A score that is not defined is stored as the text "N/A", and becomes NaN.
         number = math.nan if result == NOT_DEFINED and not is_stderr else result
-        # Only metrics have a filter after a comma. To Python, True and False are integers too.
-        if not comma or not isinstance(number, int | float) or isinstance(number, bool):
+        # To Python, True and False are integers too.
+        if not isinstance(number, int | float) or isinstance(number, bool):
             continue
         numbers = metrics.stderrs if is_stderr else metrics.values
         # Of several filters, the first one counts.

@@ -93,7 +93,6 @@ def recompute(task: TaskResult, samples: Iterable[Mapping[str, Any]] | None = No
             raise DataError(
                 f"{task.task}: no samples file; run lm_eval with --log_samples to have it"
             )
-        # Reading line by line keeps only the parts that are needed in memory.
         samples = read_samples(task.samples)
 
     kept_samples = _keep_samples(benchmark, task, samples)
@@ -105,7 +104,8 @@ def recompute(task: TaskResult, samples: Iterable[Mapping[str, Any]] | None = No
     values_by_name: dict[str, list[Any]] = defaultdict(list)
     changed_rows = []
     for sample in kept_samples:
-        with _sample_errors(f"{task.task}, doc_id {sample.doc_id}"):
+        location = f"doc_id {sample.doc_id}"
+        with _sample_errors(f"{task.task}, {location}"):
             # A sample can state a verdict that does not follow from the judge's output in it.
             problem = rescorer.record_problem(sample.row)
             metrics = rescorer.row_metrics(sample.row)
@@ -113,13 +113,12 @@ def recompute(task: TaskResult, samples: Iterable[Mapping[str, Any]] | None = No
         if problem is None:
             problem = _metric_problem(metrics, sample.logged_metrics)
         if problem is not None:
-            changed_rows.append(f"doc_id {sample.doc_id}: {problem}")
+            changed_rows.append(f"{location}: {problem}")
         for name, value in metrics.items():
             values_by_name[name].append(value)
     # If someone changed many rows, the first ones and their number are enough.
     if len(changed_rows) > _MOST_CHANGED_ROWS:
-        count = f"... {len(changed_rows)} rows in all"
-        changed_rows = [*changed_rows[:_MOST_CHANGED_ROWS], count]
+        changed_rows[_MOST_CHANGED_ROWS:] = [f"... {len(changed_rows)} rows in all"]
     with _sample_errors(task.task):
         return _aggregate(benchmark, values_by_name, changed_rows)
 
@@ -151,8 +150,12 @@ def _keep_samples(
 
 
 def _metric_problem(metrics: Mapping[str, object], logged: Mapping[str, object]) -> str | None:
-    """Name the first metric of a row that the file states differently, or return None."""
-    # A metric may also have been added to the file, or removed from it.
+    """Name the first metric of a row that the file states differently, or return None.
+
+    Args:
+        metrics: The computed metrics of the row, by name.
+        logged: The metrics in the file, to which some may have been added.
+    """
     for name in {**metrics, **logged}:
         if not is_same_value(metrics.get(name), logged.get(name)):
             return f"its {name} does not follow from the row"
@@ -235,6 +238,7 @@ def first_difference(value: object, logged: object, key: str) -> str:
     Example:
         ``intervals.f1.0 is 0.99, expected 0.3162``, or an empty text.
     """
+    # A list is compared like a dictionary with the keys 0, 1 and so on.
     if isinstance(value, tuple | list) and isinstance(logged, tuple | list):
         value = dict(enumerate(value))
         logged = dict(enumerate(logged))
@@ -244,10 +248,11 @@ def first_difference(value: object, logged: object, key: str) -> str:
             if difference:
                 return difference
         return ""
-    # The type checker does not know that == of two objects gives a boolean.
-    is_same = bool(value == logged)
     if isinstance(value, int | float) and isinstance(logged, int | float):
         is_same = _is_close(value, logged, _TOLERANCE)
+    else:
+        # The type checker does not know that == of two objects gives a boolean.
+        is_same = bool(value == logged)
     return "" if is_same else f"{key} is {short(logged)}, expected {short(value)}"
 
 
@@ -269,13 +274,24 @@ def differences(task: TaskResult, recomputed: Recomputed) -> list[str]:
         One sentence about each score, standard error and end of an interval that differs, and then
         about each changed row. There are none for an honest run.
     """
-    sentences = _score_differences(task.metrics, recomputed.metrics, "", _TOLERANCE)
-    # Standard errors count as well, since intervals depend on them.
-    sentences += _score_differences(task.stderrs, recomputed.stderrs, "_stderr", _STDERR_TOLERANCE)
-    stated_numbers = _numbers_of_intervals(task.intervals)
-    recomputed_numbers = _numbers_of_intervals(recomputed.intervals)
-    sentences += _score_differences(stated_numbers, recomputed_numbers, "", _STDERR_TOLERANCE)
-    return [*sentences, *recomputed.changed_rows]
+    # Standard errors and intervals count as well, since ranks depend on them.
+    return [
+        *_score_differences(task.metrics, recomputed.metrics, _TOLERANCE),
+        *_score_differences(
+            _with_suffix(task.stderrs), _with_suffix(recomputed.stderrs), _STDERR_TOLERANCE
+        ),
+        *_score_differences(
+            _numbers_of_intervals(task.intervals),
+            _numbers_of_intervals(recomputed.intervals),
+            _STDERR_TOLERANCE,
+        ),
+        *recomputed.changed_rows,
+    ]
+
+
+def _with_suffix(stderrs: Mapping[str, float]) -> dict[str, float]:
+    """Name each standard error as lm_eval does, such as ``acc_stderr``."""
+    return {f"{name}_stderr": stderr for name, stderr in stderrs.items()}
 
 
 def _numbers_of_intervals(intervals: Mapping[str, ClusterInterval]) -> dict[str, float]:
@@ -290,14 +306,13 @@ def _numbers_of_intervals(intervals: Mapping[str, ClusterInterval]) -> dict[str,
 
 
 def _score_differences(
-    stated: Mapping[str, float], recomputed: Mapping[str, float], suffix: str, tolerance: float
+    stated: Mapping[str, float], recomputed: Mapping[str, float], tolerance: float
 ) -> list[str]:
-    """List the scores, or the standard errors, that a results file states wrongly.
+    """List the numbers that a results file states wrongly.
 
     Args:
-        stated: The numbers in the results file, by the name of the score.
+        stated: The numbers in the results file by name, such as scores or standard errors.
         recomputed: The numbers that follow from the samples.
-        suffix: The text after each name: ``_stderr`` for standard errors.
         tolerance: The difference up to which two numbers are the same.
     """
     sentences = []
@@ -305,7 +320,7 @@ def _score_differences(
         # An undefined score (NaN) may be missing in the samples, such as the score of an error type
         # that no row has. A score with a value may not.
         if name not in recomputed and not math.isnan(value):
-            sentences.append(f"{name}{suffix}: the results have it, the samples do not")
+            sentences.append(f"{name}: the results have it, the samples do not")
 
     for name, value in recomputed.items():
         # A score that the results lack is as good as one that is not defined.
@@ -314,8 +329,7 @@ def _score_differences(
             continue
         computed_text = f"the samples give {value:.10g}"
         if name in stated:
-            stated_text = f"the results say {stated_value:.10g}"
-            sentences.append(f"{name}{suffix}: {stated_text}, {computed_text}")
+            sentences.append(f"{name}: the results say {stated_value:.10g}, {computed_text}")
         else:
-            sentences.append(f"{name}{suffix}: {computed_text}, the results have none")
+            sentences.append(f"{name}: {computed_text}, the results have none")
     return sentences

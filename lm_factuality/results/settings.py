@@ -48,11 +48,11 @@ def changing_arguments(file: ResultsFile) -> dict[str, Any]:
     They add an adapter to the checkpoint, change its weights, or change the tokens of a text.
     """
     arguments = model_arguments(as_mapping(file.content.get("config")))
-    return {
-        name: arguments[name]
-        for name in (*ADAPTERS, *_NAMES["arguments"])
-        if arguments.get(name) not in _UNSET_ARGUMENTS
-    }
+    changing = {}
+    for name in (*ADAPTERS, *_NAMES["arguments"]):
+        if arguments.get(name) not in _UNSET_ARGUMENTS:
+            changing[name] = arguments[name]
+    return changing
 
 
 def settings_of(file: ResultsFile, task: TaskResult) -> dict[str, str]:
@@ -66,24 +66,28 @@ def settings_of(file: ResultsFile, task: TaskResult) -> dict[str, str]:
         The settings by name, as texts: ``{"dtype": "float32", "limit": "10.0"}``. Those that are
         not set are missing.
     """
-    versions = {name: file.versions.get(name) for name in ("suite", "lm_eval", "transformers")}
+    settings: dict[str, Any] = {}
+    for name in ("suite", "lm_eval", "transformers"):
+        settings[name] = file.versions.get(name)
     # lm_eval states the number of few-shot examples that each task was given. The task's config may
     # have another number, which an option of the run replaced.
-    shots_of_tasks = as_mapping(file.content.get("n-shot"))
-    run_settings: dict[str, object] = {
+    shots_by_task = as_mapping(file.content.get("n-shot"))
+    settings |= {
         "backend": file.backend,
         "dtype": file.dtype,
         "revision": file.revision,
         "task version": task.version,
         "limit": task.limit,
-        "num_fewshot": shots_of_tasks.get(task.task, task.config.get("num_fewshot")),
+        "num_fewshot": shots_by_task.get(task.task, task.config.get("num_fewshot")),
         "model_args": changing_arguments(file),
         "judge": as_mapping(task.metadata.get("judge_config")).get("name"),
     }
+    settings |= _task_settings(task)
     # The options of the prompt, such as a chat template. One that is off (False) becomes None, and
     # settings that are None are left out.
-    prompting = {name: file.content.get(name) or None for name in _NAMES["prompting"]}
-    return settings_as_texts({**versions, **run_settings, **_task_settings(task), **prompting})
+    for name in _NAMES["prompting"]:
+        settings[name] = file.content.get(name) or None
+    return settings_as_texts(settings)
 
 
 def _task_settings(task: TaskResult) -> dict[str, Any]:
@@ -113,9 +117,9 @@ def settings_as_texts(settings: Mapping[str, Any]) -> dict[str, str]:
     """
     texts = {}
     for name, value in settings.items():
-        text = value
-        # Texts stay as they are, without the quotation marks of JSON.
-        if not isinstance(value, str):
+        if isinstance(value, str):
+            text = value
+        else:
             # Sorted keys make equal objects equal texts.
             text = json.dumps(value, ensure_ascii=False, sort_keys=True)
         if text not in _EMPTY_SETTINGS:
