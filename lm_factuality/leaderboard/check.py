@@ -157,37 +157,50 @@ def find_submissions(folder: Path) -> list[Path]:
     return sorted(submissions)
 
 
-def files_are_complete(evidence: Evidence) -> Iterator[Refusal]:
-    """Refuse tasks that are missing, without samples, duplicate or not of the leaderboard.
+def tasks_are_complete(evidence: Evidence) -> Iterator[Refusal]:
+    """Refuse a submission that lacks a task of its leaderboard, or the samples of one.
 
     Args:
         evidence: The parsed submission.
 
     Yields:
-        One refusal for each problem.
+        One refusal for each task.
     """
-    required_tasks = evidence.rules.by_task
-    advice = f"run: lm-factuality run --config configs/leaderboard/{evidence.rules.name}.yaml"
-    # A leaderboard ranks by all of its tasks, so that a part of them is not enough.
-    for task_name in required_tasks:
+    for task_name in evidence.rules.by_task:
         task_evidence = evidence.tasks.get(task_name)
         if task_evidence is None:
-            yield Refusal("TASKS_MISSING", task_name, f"is not in the results; {advice}")
+            problem = f"is not in the results; {_run_advice(evidence.rules)}"
+            yield Refusal("TASKS_MISSING", task_name, problem)
         elif task_evidence.samples is None:
             problem = "its samples are not beside its results; run it with --log_samples"
             yield Refusal("FILE_MISSING", task_name, problem)
 
-    # The results can also hold tasks that are not of the leaderboard.
+
+def tasks_are_of_the_leaderboard(evidence: Evidence) -> Iterator[Refusal]:
+    """Refuse tasks that are not of the leaderboard, or that are in two results files.
+
+    Args:
+        evidence: The parsed submission.
+
+    Yields:
+        One refusal for each task.
+    """
     file_counts: Counter[str] = Counter()
     for file in evidence.files:
         file_counts.update(file.content["results"].keys())
     for task_name, file_count in file_counts.items():
-        if task_name not in required_tasks:
+        if task_name not in evidence.rules.by_task:
             problem = "is not of this leaderboard, and nothing of it is checked"
+            sentence = f"{problem}; {_run_advice(evidence.rules)}"
             # The name comes from a stranger's file and can have any length.
-            yield Refusal("TASKS_EXTRA", task_name[:80], f"{problem}; {advice}")
+            yield Refusal("TASKS_EXTRA", task_name[:80], sentence)
         elif file_count > 1:
             yield Refusal("TASKS_EXTRA", task_name, "is in two results files; submit one")
+
+
+def _run_advice(rules: Rules) -> str:
+    """Return the command that runs exactly the tasks of a leaderboard."""
+    return f"run: lm-factuality run --config configs/leaderboard/{rules.name}.yaml"
 
 
 def runs_are_of_one_model(evidence: Evidence) -> Iterator[Refusal]:
@@ -200,12 +213,10 @@ def runs_are_of_one_model(evidence: Evidence) -> Iterator[Refusal]:
         One refusal if the runs differ from each other in model, revision, dtype or backend, and
         one for each property in which a run differs from ``submission.json``.
     """
-    # Files of one model agree in all four properties, so that a set of them has one element.
     models = {(file.model, file.revision, file.dtype, file.backend) for file in evidence.files}
     if len(models) > 1:
         problem = f"{len(models)} different models, revisions, dtypes or backends; submit one each"
         yield Refusal("MIXED_RUNS", "results", problem)
-
     for file in evidence.files:
         yield from _check_model(file, evidence.submission.model)
 
@@ -220,24 +231,21 @@ def _check_model(file: ResultsFile, submitted: SubmittedModel) -> Iterator[Refus
     Yields:
         One refusal each for another number format, commit or name.
     """
-    code = "MODEL_DIFFERS"
-    run_name = file.path.name
+    refuse = partial(_refuse_unexpected, "MODEL_DIFFERS", file.path.name)
     # Models behind an API have no number format that lm_eval could record.
     dtype = file.dtype or submitted.dtype
-    yield from _refuse_unexpected(code, run_name, "the dtype", dtype, submitted.dtype)
+    yield from refuse("the dtype", dtype, submitted.dtype)
 
     commit = as_mapping(file.content.get("config")).get("model_sha")
     if not commit:
         # lm_eval records no commit for local weights and for models behind an API.
         return
-    yield from _refuse_unexpected(code, run_name, "the commit", commit, submitted.revision)
+    yield from refuse("the commit", commit, submitted.revision)
 
     is_local_path = file.model.startswith((".", "/", "~"))
     if file.model.count("/") == 1 and not is_local_path:
         # The user may submit a model of the Hub under another organisation's name.
-        model_name = short_name(file.model)
-        submitted_name = short_name(submitted.name)
-        yield from _refuse_unexpected(code, run_name, "the model", model_name, submitted_name)
+        yield from refuse("the model", short_name(file.model), short_name(submitted.name))
 
 
 def settings_are_the_rules(evidence: Evidence) -> Iterator[Refusal]:
@@ -274,13 +282,12 @@ def _check_run(file: ResultsFile, rules: Rules) -> Iterator[Refusal]:
     Yields:
         One refusal for each of the three that is not allowed.
     """
-    code = "CONFIG_DIFFERS"
     run_name = file.path.name
-    yield from _refuse_unexpected(code, run_name, "the backend", file.backend, *PLAIN_BACKENDS)
-
+    refuse = partial(_refuse_unexpected, "CONFIG_DIFFERS", run_name)
+    yield from refuse("the backend", file.backend, *PLAIN_BACKENDS)
     # An adapter such as LoRA weights makes it another model.
     adapters = [argument for argument in changing_arguments(file) if argument in ADAPTERS]
-    yield from _refuse_unexpected(code, run_name, "what is added to the model", adapters, [])
+    yield from refuse("what is added to the model", adapters, [])
 
     # Another version of lm_eval may compute other scores from the same outputs.
     version = str(file.versions.get("lm_eval"))
@@ -301,13 +308,12 @@ def data_is_as_published(evidence: Evidence) -> Iterator[Refusal]:
     for task_name, task_evidence in evidence.tasks.items():
         task = task_evidence.task
         rules = task_evidence.rules
-
+        refuse_limit = partial(_refuse_unexpected, "LIMIT_RUN", task_name)
         limit = as_mapping(task_evidence.file.content.get("config")).get("limit")
-        yield from _refuse_unexpected("LIMIT_RUN", task_name, "--limit", limit, None)
+        yield from refuse_limit("--limit", limit, None)
         # lm_eval records how many documents were run and how many there are.
         counts = [task.effective, task.num_samples]
-        expected_counts = [rules.documents, rules.documents]
-        yield from _refuse_unexpected("LIMIT_RUN", task_name, "documents", counts, expected_counts)
+        yield from refuse_limit("documents", counts, [rules.documents, rules.documents])
 
         # The git blob id is a hash of the data file that the run read.
         blob = as_mapping(task.metadata.get("data")).get("git_blob")
@@ -380,11 +386,10 @@ def _problem_with_value(value: float, ranges: Sequence[ScoreRange | None]) -> st
     """
     if not math.isfinite(value):
         return "no finite number"
-    for value_range in ranges:
-        if value_range is None:
-            continue
+    for value_range in filter(None, ranges):
         # A mean of ones can be above 1 by a rounding error.
-        low, high = value_range.low - _ROUNDING_ERROR, value_range.high + _ROUNDING_ERROR
+        low = value_range.low - _ROUNDING_ERROR
+        high = value_range.high + _ROUNDING_ERROR
         if not low <= value <= high:
             return f"not within {value_range.low:g} and {value_range.high:g}"
     return ""
@@ -419,7 +424,8 @@ def unscored_rows_cannot_win(evidence: Evidence) -> Iterator[Refusal]:
 
 
 CHECKS = (
-    files_are_complete,
+    tasks_are_complete,
+    tasks_are_of_the_leaderboard,
     runs_are_of_one_model,
     settings_are_the_rules,
     data_is_as_published,
@@ -573,8 +579,7 @@ def _missing_certificate(required: str, certificates: Collection[Mapping[str, An
     """
     if required == "any" and not certificates:
         return "no certificate"
-    has_published = any(is_on_published_data(content) for content in certificates)
-    if required == "published" and not has_published:
+    if required == "published" and not any(map(is_on_published_data, certificates)):
         return "no certificate that was made on the published data"
     return ""
 
@@ -623,22 +628,17 @@ def _judge_prompt_problems(
         names = ", ".join(expected_hashes)
         yield f"the judge was asked with other prompts than {names}; run it again"
 
-    # A certificate records the hash of each prompt that the user replaced.
     certified_hashes: dict[str, str] = {}
     for certificate in certificates:
         certified_hashes.update(replaced_prompt_hashes(certificate.get("identity")) or {})
-
     # The judge's configuration lists only the prompts that the user replaced.
     replaced_prompts = judge.get("prompts") or {}
     for name, prompt_hash in prompt_hashes.items():
         # A user may replace a prompt if the judge was certified with the replacement.
-        if name in replaced_prompts:
-            expected_hash = certified_hashes.get(name)
-            origin = "that was certified"
-        else:
-            expected_hash = expected_hashes.get(name)
-            origin = "of the leaderboard"
-        if prompt_hash != expected_hash:
+        is_replaced = name in replaced_prompts
+        allowed_hashes = certified_hashes if is_replaced else expected_hashes
+        if prompt_hash != allowed_hashes.get(name):
+            origin = "that was certified" if is_replaced else "of the leaderboard"
             yield f"the judge's prompt {str(name)[:60]} is not the one {origin}"
 
 
@@ -660,18 +660,17 @@ def _check_documents(evidence: TaskEvidence, samples: SampleEvidence) -> Iterato
         advice = f"expected 0 to {rules.documents - 1} once each; run the whole task again"
         yield Refusal("ROWS_DIFFER", rules.task, f"{problem}; {advice}")
 
-    # Without the published data, nobody can tell whether the documents are right.
+    digest = samples.documents.hexdigest()
     if evidence.published_digest is None:
+        # Without the published data, nobody can tell whether the documents are right.
         problem = (
             "the rules have no digest of its documents, and the file with git blob"
             f" {rules.git_blob[:12]} is not on this machine"
         )
         advice = "check where it is: lm-factuality data fetch, or its folder in LM_FACTUALITY_DATA"
         yield Refusal("DATA_UNAVAILABLE", rules.task, f"{problem}; {advice}")
-        return
-    digest = samples.documents.hexdigest()
     # Wrong document numbers change the digest too, and are refused already.
-    if not wrong_ids and digest != evidence.published_digest:
+    elif not wrong_ids and digest != evidence.published_digest:
         digests = f"digest {digest[:12]}, expected {evidence.published_digest[:12]}"
         problem = f"the documents in the samples are not the published ones ({digests})"
         advice = "run the task on the published data, as this version of the suite has it"

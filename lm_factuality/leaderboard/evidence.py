@@ -380,12 +380,12 @@ def _draw_problem(key: Key, task: TaskResult) -> str:
             "its sheet is of several runs, so that its draw cannot be repeated; make one of this"
             " run alone"
         )
-    # The draw is repeated from the run's own samples, with the seed and the size of the sheet.
-    sheet_keys = {item.unit for item in key.items}
-    units = keep_asked_units(units_of_run(task, key.sources[0].model), key.questions)
-    drawn_units, strata = draw_units(units, len(sheet_keys), key.stratify, random.Random(key.seed))
-    drawn_keys = {unit.key for unit in drawn_units}
-    if sheet_keys != drawn_keys or list(strata) != list(key.strata):
+    sheet_units = {item.unit for item in key.items}
+    all_units = units_of_run(task, key.sources[0].model)
+    asked_units = keep_asked_units(all_units, key.questions)
+    draw = draw_units(asked_units, len(sheet_units), key.stratify, random.Random(key.seed))
+    drawn_units = {unit.key for unit in draw.units}
+    if sheet_units != drawn_units or tuple(draw.strata) != key.strata:
         return (
             "the samples on its sheet are not those that its seed draws; correct by a sheet as it"
             " was drawn"
@@ -431,14 +431,13 @@ def count_scorable_items(task: TaskResult) -> int:
         The number of documents. For a benchmark that scores each generation by itself, it is
         multiplied by the number of generations per document.
     """
-    num_documents = task.effective
     benchmark = find_benchmark(task.kind)
     # Most benchmarks give a document one score, whatever the number of its generations.
     if benchmark is None or benchmark.scoring.unscored_unit == "rows":
-        return num_documents
-    repeats = task.config.get("repeats")
+        return task.effective
     # lm_eval generates once if the task does not say how often.
-    return num_documents * (repeats or 1) if isinstance(repeats, int) else num_documents
+    repeats = task.config.get("repeats") or 1
+    return task.effective * repeats if isinstance(repeats, int) else task.effective
 
 
 def format_doc_id(doc_id: int) -> str:

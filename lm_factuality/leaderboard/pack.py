@@ -155,7 +155,7 @@ def _choose_files(rules: Rules, files: Sequence[ResultsFile]) -> dict[str, Resul
     """
 
     def preference(file: ResultsFile) -> tuple[int, float]:
-        """Return the number of the leaderboard's tasks with samples in a file, and its date."""
+        """Return how many of the leaderboard's tasks have samples in a file, and its date."""
         sampled = [task for task in file.tasks if task.task in rules.by_task and task.samples]
         return len(sampled), file.date
 
@@ -175,13 +175,10 @@ def _describe_model(options: PackOptions, file: ResultsFile) -> SubmittedModel:
         options: The options, which complete the results.
         file: The newest results file.
 
-    Returns:
-        The model.
-
     Raises:
-        ConfigError: Options are missing or invalid. The error lists all of them.
+        ConfigError: Options are missing or invalid. The error lists all of them, so that the user
+            corrects the command only once.
     """
-    # All problems are collected, so that the user corrects the command only once.
     problems = []
     if not MODEL_NAME.fullmatch(options.model):
         problems.append(
@@ -194,21 +191,31 @@ def _describe_model(options: PackOptions, file: ResultsFile) -> SubmittedModel:
         problems.append(
             f"--dtype: {file.path} does not say in which number format the model was run; give it"
         )
-
-    # The user may not state another revision than the one that was run.
-    # For a model behind an API nothing is measured, so the option is all there is.
     measured = _measured_revision(file)
     revision = options.revision or measured
-    if measured and revision != measured:
-        problems.append(f"--revision is {revision}, but {measured} was run; leave --revision out")
-    elif not REVISION.fullmatch(revision):
-        problem = f"is {revision!r}" if revision else "is missing, and the results do not say it"
-        advice = "or pack where the run was started, if its weights are in a folder"
-        problems.append(f"--revision {problem}; give {REVISION_FORMS}, {advice}")
-
+    revision_problem = _revision_problem(revision, measured)
+    if revision_problem:
+        problems.append(revision_problem)
     if problems:
         raise ConfigError("\n".join(problems))
     return SubmittedModel(name=options.model, revision=revision, dtype=dtype)
+
+
+def _revision_problem(revision: str, measured: str) -> str:
+    """Say what is wrong with a revision, or return an empty text.
+
+    Args:
+        revision: The revision to submit. It is empty if neither the user nor the run states it.
+        measured: The revision that was run. It is empty if it is unknown, as it is for models
+            behind an API.
+    """
+    if measured and revision != measured:
+        return f"--revision is {revision}, but {measured} was run; leave --revision out"
+    if REVISION.fullmatch(revision):
+        return ""
+    problem = f"is {revision!r}" if revision else "is missing, and the results do not say it"
+    advice = "or pack where the run was started, if its weights are in a folder"
+    return f"--revision {problem}; give {REVISION_FORMS}, {advice}"
 
 
 def _measured_revision(file: ResultsFile) -> str:
@@ -284,21 +291,21 @@ def _copy_files(
     Raises:
         DataError: Two files have the same name.
     """
-    paths = [path for path in (options.key, *options.labels) if path is not None]
-    for name, file in files_by_task.items():
-        paths.append(file.path)
-        task = file.task(name)
-        if task and task.samples:
-            paths.append(task.samples)
-
-    sources: dict[str, Path] = {}
     # The certificate is renamed, so that all submissions name it alike.
+    sources: dict[str, Path] = {}
     if options.certificate is not None:
         sources[CERTIFICATE_FILE] = options.certificate
         answers = answers_path(options.certificate)
         if answers.is_file():
             sources[answers_path(Path(CERTIFICATE_FILE)).name] = answers
+
+    paths = [options.key, *options.labels]
+    for name, file in files_by_task.items():
+        task = file.task(name)
+        paths += [file.path, task.samples if task else None]
     for path in paths:
+        if path is None:
+            continue
         # Tasks that were run together share one results file.
         earlier = sources.setdefault(path.name, path)
         # All files of a submission lie in one folder, in which names are unique.

@@ -164,9 +164,6 @@ def _model_arguments(folder: Path, evidence: Evidence, replacements: str) -> str
         evidence: The parsed submission.
         replacements: The user's arguments in the same form. They replace those of the submission.
 
-    Returns:
-        The arguments as one text, as lm_eval takes them.
-
     Raises:
         ConfigError: A value of the submission holds a comma or an equals sign.
     """
@@ -203,16 +200,15 @@ def _draw_rows(evidence: Evidence, rows: int, seed: int) -> dict[str, list[int]]
         seed: The seed of the draw.
 
     Returns:
-        The sorted numbers of the rows, by the name of the task.
+        The sorted numbers of the rows, by the name of the task: ``{"wiki_factor": [3, 71]}``.
     """
     # One generator for all tasks makes the draw repeatable from the seed alone.
     generator = random.Random(seed)
     row_ids = {}
     for name, task_evidence in evidence.tasks.items():
         # The rows are numbered from 0, since a submission holds all rows of the task.
-        task_rows = range(task_evidence.task.effective)
-        count = min(rows, len(task_rows))
-        row_ids[name] = sorted(generator.sample(task_rows, count))
+        num_rows = task_evidence.task.effective
+        row_ids[name] = sorted(generator.sample(range(num_rows), min(rows, num_rows)))
     return row_ids
 
 
@@ -260,27 +256,28 @@ def _compare_task(
     Returns:
         The outcome, with the number of rows whose outputs are the same.
     """
-    decoding = submitted.config.get("generation_kwargs")
-    # Texts are compared letter by letter. Tasks without decoding compare log-probabilities.
-    tolerance = None if decoding else _TOLERANCES.get(dtype, _TOLERANCE_OF_OTHER_FORMATS)
     submitted_outputs = _outputs_by_row(submitted)
     repeated_outputs = _outputs_by_row(repeated)
-    same_rows = sum(
-        _are_same(submitted_outputs[row_id], repeated_outputs[row_id], tolerance)
-        for row_id in row_ids
-    )
-
-    # Sampling draws other words each time, even from the same model.
-    outcome = "same"
-    if same_rows < len(row_ids):
-        outcome = "sampled" if decoding and decoding.get("do_sample") else "differs"
-    if tolerance is None:
+    decoding = submitted.config.get("generation_kwargs")
+    if decoding:
+        # Texts are compared letter by letter.
+        tolerance = None
         before = _mean_length(submitted_outputs, row_ids)
         now = _mean_length(repeated_outputs, row_ids)
         # A change of length can show another model even where texts are sampled.
         note = f"texts, of {before} characters per row then, {now} now"
     else:
+        tolerance = _TOLERANCES.get(dtype, _TOLERANCE_OF_OTHER_FORMATS)
         note = f"log-probabilities, within {tolerance:.1%}"
+
+    same_rows = 0
+    for row_id in row_ids:
+        if _are_same(submitted_outputs[row_id], repeated_outputs[row_id], tolerance):
+            same_rows += 1
+    outcome = "same"
+    if same_rows < len(row_ids):
+        # Sampling draws other words each time, even from the same model.
+        outcome = "sampled" if decoding and decoding.get("do_sample") else "differs"
     return RerunTask(submitted.task, len(row_ids), same_rows, outcome, note)
 
 
@@ -296,7 +293,7 @@ def _mean_length(outputs: Mapping[int, Sequence[str]], row_ids: Sequence[int]) -
 
 
 def _are_same(submitted: Sequence[str], repeated: Sequence[str], tolerance: float | None) -> bool:
-    """Return whether two runs gave the same number of outputs for a row, and the same outputs."""
+    """Return whether two runs gave the same outputs for a row, up to rounding."""
     # An answer that is missing in one run has no partner to be compared with.
     if len(submitted) != len(repeated):
         return False

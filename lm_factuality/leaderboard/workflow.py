@@ -59,33 +59,28 @@ def changed_submissions(folder: Path, base: str) -> Change:
     # With three dots, git compares with the commit at which the pull request began, so that later
     # submissions of others do not count. A renamed file is shown as one removed and one added.
     changed = _git(folder, "diff", "--name-only", "--no-renames", "-z", f"{base}...HEAD", "--")
-    earlier = _git(root, "ls-tree", "-r", "--name-only", "-z", base, "--", str(submissions))
-    earlier_submissions = {
-        path.parent for path in _split_paths(earlier) if path.name == SUBMISSION_FILE
-    }
+    earlier_submissions = _submissions_at(base, root, submissions)
 
-    # Submissions were checked when they were added, so they must not change afterwards.
     added: set[Path] = set()
     problems: list[Refusal] = []
     outside: list[PurePosixPath] = []
     for path in _split_paths(changed):
+        # Submissions were checked when they were added, so they must not change afterwards.
         if earlier_submissions.intersection(path.parents):
             sentence = "belongs to an earlier submission; a new run is a new folder"
             problems.append(Refusal("SUBMISSION_CHANGED", str(path), sentence))
             continue
-
         # A file directly in the folder, such as its README, belongs to no submission.
         is_beside_submissions = path.parent == submissions and path.name != SUBMISSION_FILE
         if is_beside_submissions or not path.is_relative_to(submissions):
             outside.append(path)
             continue
-
         owner = _find_owner(root, submissions, path)
         if owner is None:
             sentence = f"belongs to no submission, no folder above it has a {SUBMISSION_FILE}"
             problems.append(Refusal("FILE_EXTRA", str(path), sentence))
-        else:
-            added.add(owner)
+            continue
+        added.add(owner)
 
     # Without a submission, the pull request may change the workflow, the README and so on.
     if added or problems:
@@ -93,6 +88,18 @@ def changed_submissions(folder: Path, base: str) -> Change:
             sentence = "a pull request with a submission changes nothing else"
             problems.append(Refusal("OUTSIDE_SUBMISSIONS", str(path), sentence))
     return Change(sorted(added), problems)
+
+
+def _submissions_at(base: str, root: Path, submissions: PurePosixPath) -> set[PurePosixPath]:
+    """Return the folders of all submissions that a git revision has, relative to the root.
+
+    Args:
+        base: The git revision.
+        root: The folder of the repository.
+        submissions: The folder of all submissions, relative to the root.
+    """
+    files = _git(root, "ls-tree", "-r", "--name-only", "-z", base, "--", str(submissions))
+    return {path.parent for path in _split_paths(files) if path.name == SUBMISSION_FILE}
 
 
 def _find_owner(root: Path, submissions: PurePosixPath, path: PurePosixPath) -> Path | None:

@@ -87,7 +87,6 @@ def to_board(
         The tables, in the order of the benchmarks that leaderboards are named after, with all
         accepted and refused submissions.
     """
-    # Refused submissions have no scores, so they are listed on a page of their own.
     accepted = [entry for entry in entries if isinstance(entry, LeaderboardEntry)]
     refused = [entry for entry in entries if isinstance(entry, RefusedEntry)]
     entries_by_model = defaultdict(list)
@@ -151,16 +150,17 @@ def _models_with_same_answers(
     Returns:
         The sorted names of the other models.
     """
-    # The entry itself is among the candidates, and other revisions of its model may be. Their name
-    # is taken out at the end.
     names = set()
     for candidate in entries:
+        # The candidate may be the entry itself, or another revision of its model.
+        if candidate.model == entry.model:
+            continue
         for task, score in entry.scores.items():
             candidate_score = candidate.scores.get(task)
             # The hash of the answers is empty if a run has no samples.
             if score.answers and candidate_score and candidate_score.answers == score.answers:
                 names.add(candidate.model)
-    return tuple(sorted(names - {entry.model}))
+    return tuple(sorted(names))
 
 
 def _set_ranks(rows: Sequence[LeaderboardEntry], task: str) -> None:
@@ -192,15 +192,16 @@ def _sort_key(row: LeaderboardEntry, tasks: Sequence[str]) -> tuple[Any, ...]:
     key: list[Any] = []
     for task in tasks:
         score = row.scores.get(task)
-        if score is None:
-            # True sorts after False, so rows without a score come last.
-            key += [True, math.inf, 0.0]
-            continue
-        # Scores without a rank come after those with one.
-        rank = score.rank or math.inf
-        # The best score comes first.
-        value = -score.sort_value if score.higher else score.sort_value
-        key += [False, rank, value]
+        has_no_score = score is None
+        # Without a rank or a score, a row comes after those that have one.
+        rank = math.inf
+        value = 0.0
+        if score is not None:
+            rank = score.rank or math.inf
+            # The best score comes first.
+            value = -score.sort_value if score.higher else score.sort_value
+        # False sorts before True.
+        key += [has_no_score, rank, value]
     # The folder keeps the order of two revisions of one model the same in each build.
     return (*key, row.model, row.folder)
 
@@ -262,14 +263,16 @@ def _score_json(score: RankedScore) -> dict[str, Any]:
     Example:
         ``{"metric": "factor_acc", "value": 0.47, ..., "task": "wiki_factor", "rank": 1}``
     """
+    content: dict[str, Any] = {}
     # The figure also holds the whole results of the task, which are left out.
-    values = {key: getattr(score.figure, key) for key in _FIGURE_KEYS}
+    for key in _FIGURE_KEYS:
+        content[key] = getattr(score.figure, key)
     if score.figure.corrected is not None:
-        values["corrected"] = asdict(score.figure.corrected)
+        content["corrected"] = asdict(score.figure.corrected)
     ranking = asdict(score)
     # The values of the figure are on the level of the score itself.
     del ranking["figure"]
-    return {**values, **ranking}
+    return content | ranking
 
 
 def render_pages(
@@ -358,7 +361,8 @@ def _table_values(table: LeaderboardTable) -> dict[str, Any]:
         # The column's heading shows the metric's name and which way is better.
         metrics[task] = displayed_score(scores[0].kind, scores[0].figure.metric)
         # Models can have been judged by different judges.
-        judges[task] = " or ".join(sorted({score.judge or "" for score in scores}))
+        names_of_judges = {score.judge or "" for score in scores}
+        judges[task] = " or ".join(sorted(names_of_judges))
     models = {row.model for row in table.rows}
     names = {model: display_name(model, models) for model in models}
     return {

@@ -79,9 +79,8 @@ class RankedScore:
     def interval(self) -> Interval | None:
         """Return the interval by which models are ranked, as its lower and upper end.
 
-        An interval that people's labels corrected replaces the measured one. If items are
-        unscored, the score with all of them counted as wrong is the better end, so that a model
-        cannot win a rank by unscored items.
+        If items are unscored, the score with all of them counted as wrong is the better end, so
+        that a model cannot win a rank by unscored items.
 
         Returns:
             The interval, or None if it is unknown, or if items are unscored and the score with
@@ -89,16 +88,15 @@ class RankedScore:
         """
         # Labels by people correct the judge's errors, so this interval replaces the measured one.
         figure = self.figure.corrected or self.figure
-        low = figure.low
-        high = figure.high
-        if low is None or high is None:
+        if figure.low is None or figure.high is None:
             return None
-        if self.score_if_unscored_wrong is None:
-            return None if self.figure.unscored else (low, high)
-        # The interval is widened at its worse end only if the new better end lies beyond it.
+        better_end = self.score_if_unscored_wrong
+        if better_end is None:
+            return None if self.figure.unscored else (figure.low, figure.high)
+        # The worse end stays, unless the new better end lies beyond it.
         if self.higher:
-            return min(low, self.score_if_unscored_wrong), self.score_if_unscored_wrong
-        return self.score_if_unscored_wrong, max(high, self.score_if_unscored_wrong)
+            return min(figure.low, better_end), better_end
+        return better_end, max(figure.high, better_end)
 
     @property
     def sort_value(self) -> float:
@@ -249,8 +247,8 @@ def to_entry(evidence: Evidence, folder: str, digest: str) -> LeaderboardEntry:
     for task_name, task_evidence in evidence.tasks.items():
         settings[task_name] = _settings_as_text(task_evidence)
 
-    # Tasks without a headline score rank no models.
     scores = {}
+    # Tasks without a headline score rank no models.
     for task_name, metric in evidence.rules.headlines.items():
         score = _headline_score(evidence, evidence.tasks[task_name], metric)
         if score is not None:
@@ -278,7 +276,6 @@ def _settings_as_text(task_evidence: TaskEvidence) -> dict[str, str]:
         ``{"window": "1024", "judge, temperature": "0"}``.
     """
     task = task_evidence.task
-    # The page shows all values as texts, of whatever type they are in the results.
     settings: dict[str, Any] = settings_of(task_evidence.file, task)
     settings["rows"] = task.effective
     judge = as_mapping(task.metadata.get("judge_config"))
@@ -398,15 +395,17 @@ def rank_scores(intervals: Sequence[Interval | None], higher_is_better: bool) ->
         The ranks in the order of the intervals. A score without an interval has the rank None,
         and does not affect the other ranks.
     """
-    # With the other sign, a score of which lower is better is one of which higher is better.
-    sign = 1 if higher_is_better else -1
-    low_ends = [min(sign * end for end in interval) for interval in intervals if interval]
+    known = [interval for interval in intervals if interval is not None]
     ranks: list[int | None] = []
     for interval in intervals:
         if interval is None:
             ranks.append(None)
             continue
         # Intervals that overlap with this one are neither better nor worse.
-        high_end = max(sign * end for end in interval)
-        ranks.append(1 + sum(low_end > high_end for low_end in low_ends))
+        low, high = interval
+        if higher_is_better:
+            num_better = sum(other_low > high for other_low, _ in known)
+        else:
+            num_better = sum(other_high < low for _, other_high in known)
+        ranks.append(1 + num_better)
     return ranks
