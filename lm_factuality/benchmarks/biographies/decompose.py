@@ -72,11 +72,14 @@ Groups = tuple[tuple[int, ...], ...]
 def is_abstention(output: str) -> bool:
     """Return whether a response declines to answer, or is empty.
 
-    In an abstention, every clause declines ("I'm sorry, I cannot ..."), says that nothing was
-    found, or asks for more information. A clause that only asks does not suffice: at least one has
-    to decline. A response that apologises and then states anything is not an abstention, since the
-    judge decides about what it states. If the first sentence says that the model does not know
-    whom or what the question is about, the rest may also guess what was meant, and offer help.
+    Every clause of an abstention declines, says that nothing was found, or asks for more
+    information, and at least one does not only ask. A response that apologises and then states
+    anything is no abstention, since the judge decides about what it states. If the first sentence
+    says that the model does not know the subject, the rest may guess what was meant.
+
+    Example:
+        "I'm sorry, I cannot find her. Could you say more?" is an abstention, and "I'm sorry, I know
+        little, but she was a painter." is none.
 
     Args:
         output: The response as the model wrote it.
@@ -107,11 +110,14 @@ def _does_not_know_subject(text: str) -> bool:
         text: The response without emphasis.
     """
     unknown = _UNKNOWN_SUBJECT.match(text)
+    if unknown is None or _WRITES_ANYWAY.search(text):
+        return False
     # Lists hold guesses and offers.
     lines = [line for line in text.splitlines() if not _LIST_ITEM.match(line)]
     sentences = list(chain.from_iterable(map(split_sentences, lines)))
-    if unknown is None or _WRITES_ANYWAY.search(text) or len(_split_clauses(sentences[0])) > 1:
+    if not sentences or len(_split_clauses(sentences[0])) > 1:
         return False
+
     # Words with a capital letter are the subject's name.
     names = re.findall(r"[A-Z]\w+", sentences[0][unknown.end() :])
     subjects = {"he", "she", "they", "it", *(name.lower() for name in names)}
@@ -159,11 +165,17 @@ def response_sentences(output: str) -> tuple[str, ...]:
 
 
 def response_paragraphs(output: str) -> list[list[str]]:
-    """Split a response into paragraphs, i.e. lines, and these into sentences without citations."""
+    """Split a response into paragraphs, i.e. lines, and these into sentences without citations.
+
+    Example:
+        "Ada sang [1]. She won.", a line break and "He died." become [["Ada sang.", "She won."],
+        ["He died."]].
+    """
     paragraphs = []
     # Headings and list items often have no full stop, but end with the line.
     for line in remove_citations(output).splitlines():
         sentences = split_sentences(line.strip())
+        # A single word, such as a heading, is no sentence.
         paragraphs.append([sentence for sentence in sentences if len(words_in(sentence)) > 1])
     return paragraphs
 
@@ -187,9 +199,7 @@ def select_demonstrations(sentence: str) -> list[dict[str, Any]]:
 
     Returns:
         Seven demonstrations that are the same for every sentence, then the one of the others that
-        is most similar by BM25, as in the code of FActScore. Each has a ``sentence``, the
-        ``text`` before it, and its facts, which stand alone (``facts``) or keep the words of
-        the sentence (``as_written``).
+        is most similar by BM25, as in the code of FActScore. `_load_demonstrations` describes them.
     """
     demonstrations = _load_demonstrations()
     ranking = demonstrations.searcher.rank(sentence, 1)
@@ -243,13 +253,15 @@ class FactsReply(Reply):
 def problem_with_facts(reply: FactsReply, prompt_variables: Mapping[str, Any]) -> str:
     """Say why the facts that a judge found in a sentence cannot be used.
 
+    A fact needs at least two words, and must say more than a circumstance such as "In the late 19th
+    century.".
+
     Args:
         reply: The facts.
         prompt_variables: The variables of the prompt, among them the ``sentence``.
 
     Returns:
-        The problem, or an empty string if the facts are usable. Every usable fact has at least two
-        words and is not merely a circumstance such as "In the late 19th century.".
+        The problem, or an empty string if the facts are usable.
     """
     num_words = len(words_in(prompt_variables["sentence"]))
     # A judge that lists more facts than the sentence has words repeats itself. The limit leaves
@@ -270,13 +282,10 @@ def reply_to_facts(reply: FactsReply) -> tuple[str, ...]:
 
 
 def clean_fact(text: str) -> str:
-    """Remove citations and repeated white space from a fact.
+    """Remove citations and repeated white space from a fact that a judge wrote.
 
-    Args:
-        text: The fact as the judge wrote it.
-
-    Returns:
-        The fact, or an empty string if it has fewer than two words.
+    Example:
+        "She  sang [1]." becomes "She sang.". A fact of fewer than two words becomes an empty text.
     """
     # Some judges copy the citations of the sentence.
     fact = " ".join(remove_citations(text).split())
@@ -292,12 +301,8 @@ class GroupsReply(Reply):
 def grouping_variables(judged: JudgedBiography) -> JsonObject:
     """Return the variables of the prompt that asks a judge to group the facts of a response.
 
-    Args:
-        judged: The response with its facts.
-
-    Returns:
-        ``name``, ``paragraph`` and ``facts`` for the prompt. ``sentences`` and ``owners``, the
-        number of each fact's sentence, are for a judge that reads no prose.
+    The prompt shows ``name``, ``paragraph`` and ``facts``. ``sentences``, and under ``owners`` the
+    number of each fact's sentence, are for a judge that reads no prose.
     """
     return {
         "kind": "group",
@@ -313,13 +318,12 @@ def problem_with_groups(reply: GroupsReply, prompt_variables: Mapping[str, Any])
     """Say why the groups of a judge cannot be used: a fact is in no group, or in several.
 
     Args:
-        reply: The groups.
+        reply: The groups, with facts numbered from 1.
         prompt_variables: The variables of the prompt, among them the ``facts``.
 
     Returns:
         The problem, such as "no fact 3", or an empty string if the groups are usable.
     """
-    # Prompts number facts from 1.
     numbers = [number for group in reply.groups for number in group]
     return numbering_problem(numbers, len(prompt_variables["facts"]), "fact")
 

@@ -88,12 +88,9 @@ def read_generations(paths: Sequence[Path], *, with_outputs: bool = True) -> lis
                 )
             output = (row.output or "") if with_outputs else ""
             passages = _split_documents(row)
-            numbers = None
             # A file of cited passages alone has lost their places, by which the output cites them.
-            if has_only_cited and with_outputs:
-                numbers = _citation_numbers(output, row, passages)
+            needs_numbers = has_only_cited and with_outputs
             generation = GeneratedText(
-                # The rows of all files are numbered together.
                 index=str(len(generations)),
                 question=row.question,
                 # Some files state the name. In others, it is taken from the question.
@@ -102,7 +99,9 @@ def read_generations(paths: Sequence[Path], *, with_outputs: bool = True) -> lis
                 # whole: the judge then reports it.
                 output=answer_or_thoughts(output),
                 passages=passages,
-                citation_numbers=numbers,
+                citation_numbers=_citation_numbers(output, row, passages)
+                if needs_numbers
+                else None,
             )
             generations.append(generation)
     return generations
@@ -118,11 +117,10 @@ def _has_joined_passages(row: _AlceRow) -> bool:
 
 
 def _split_documents(row: _AlceRow) -> tuple[RetrievedPassage, ...]:
-    """Return the passages of a row.
+    """Return the passages of a row, after splitting documents that join several.
 
-    Documents that join passages are split, and repeated passages of the row are dropped. If no
-    document joins passages, repeated ones are kept, since a citation such as [3] refers to the
-    third document.
+    If a document joins passages, repeated passages of the row are dropped. Otherwise they are kept,
+    since a citation such as [3] refers to the third document.
     """
     passages = tuple(chain.from_iterable(map(split_document, row.docs)))
     return tuple(dict.fromkeys(passages)) if _has_joined_passages(row) else passages
@@ -147,19 +145,19 @@ def _citation_numbers(
     Returns:
         The number of each passage. Empty if the documents do not fit the citations.
     """
-    cited_by_sentence = []
-    for sentence in split_sentences(output):
-        numbers = dict.fromkeys(map(int, _CITED_NUMBER.findall(sentence)))
-        cited_by_sentence.append(tuple(numbers)[:_MAX_LOGGED_CITATIONS])
     # A dict keeps the order and drops repeated citations.
-    cited_numbers = [numbers for numbers in dict.fromkeys(cited_by_sentence) if numbers]
+    distinct_citations: dict[tuple[int, ...], None] = {}
+    for sentence in split_sentences(output):
+        numbers = tuple(dict.fromkeys(map(int, _CITED_NUMBER.findall(sentence))))
+        if numbers:
+            distinct_citations[numbers[:_MAX_LOGGED_CITATIONS]] = None
     documents = [split_document(doc) for doc in row.docs]
-    if list(map(len, cited_numbers)) != list(map(len, documents)):
+    if list(map(len, distinct_citations)) != list(map(len, documents)):
         return ()
 
     passage_by_number: dict[int, RetrievedPassage] = {}
     number_by_passage: dict[RetrievedPassage, int] = {}
-    for number, passage in zip(chain(*cited_numbers), chain(*documents), strict=True):
+    for number, passage in zip(chain(*distinct_citations), chain(*documents), strict=True):
         # One number cannot stand for two passages.
         if passage_by_number.setdefault(number, passage) != passage:
             return ()
@@ -191,8 +189,8 @@ def split_document(doc: RetrievedPassage) -> list[RetrievedPassage]:
 def has_only_cited_passages(text: GeneratedText) -> bool:
     """Return whether a response cites as many different passages as its file has.
 
-    Files that were made from citation logs have no other passages, but keep the numbers that these
-    had in the prompt. The numbers of citations can therefore be larger than those of passages.
+    Files that were made from citation logs have no other passages. They keep the numbers of
+    citations in the prompt, which can be larger than the number of passages in the file.
     """
     brackets = " ".join(_CITATION.findall(text.output))
     numbers = set(_NUMBER.findall(brackets))
@@ -217,7 +215,7 @@ def generation_to_doc(generation: GeneratedText) -> dict[str, Any]:
     doc = asdict(generation)
     # lm_eval shows documents before a model answers.
     del doc["output"]
-    # A model cites passages by their places, so only read responses have other numbers.
+    # A model cites passages by their places, so only responses from files have other numbers.
     if generation.citation_numbers is None:
         del doc["citation_numbers"]
     return {**doc, "passages": list(doc["passages"])}
@@ -225,10 +223,6 @@ def generation_to_doc(generation: GeneratedText) -> dict[str, Any]:
 
 def generation_from_doc(doc: Mapping[str, Any], output: str) -> GeneratedText:
     """Join a document that `generation_to_doc` made with the output of a model.
-
-    Args:
-        doc: The document.
-        output: The text that the model wrote.
 
     Raises:
         ValueError: The document lacks a field, so it is of another task.
@@ -253,14 +247,13 @@ def read_names(path: Path) -> list[str]:
     for _, line in lines_of(path, "expected AmbigBio.csv, or one name per line"):
         name_or_question, _, _ = line.partition("\t")
         name = _DISAMBIGUATION.sub(" ", name_or_question.removeprefix(_QUESTION_START))
-        name = " ".join(name.split())
-        # A line with nothing but "(disambiguation)" has no name.
-        if name:
-            names.append(name)
-    if not names:
+        names.append(" ".join(name.split()))
+    # A dict keeps the order and drops repeated names. A line with nothing but "(disambiguation)"
+    # has no name.
+    distinct_names = [name for name in dict.fromkeys(names) if name]
+    if not distinct_names:
         raise DataError(f"{path}: no names; expected one per line")
-    # A dict keeps the order and drops repeated names.
-    return list(dict.fromkeys(names))
+    return distinct_names
 
 
 def question_about(name: str) -> str:
@@ -301,8 +294,7 @@ def nearest_passages(
     if len(passages) <= count:
         return passages
     ranked_indices = [index for index, _ in _searcher(passages).rank(query, count)]
-    # BM25 ranks no passage that shares no word with the query, so those of the page follow in
-    # order. A dict keeps the first place of each index.
+    # A dict keeps the first place of each index.
     indices = dict.fromkeys([*ranked_indices, *range(len(passages))])
     return tuple(passages[index] for index in indices)[:count]
 

@@ -258,6 +258,11 @@ def test_a_response_with_a_fact_is_no_abstention(output):
     assert not is_abstention(output)
 
 
+def test_an_unknown_subject_in_a_list_is_left_to_the_judge():
+    """A response without a sentence outside of lists once ended the run with an IndexError."""
+    assert not is_abstention("- I'm not aware of a town called Elby.")
+
+
 def test_sentences_in_a_script_without_spaces_are_split():
     sentences = response_sentences("他是一位画家。他1950年出生于北京。")
 
