@@ -101,16 +101,16 @@ class JudgedCitations:
     def verdicts_by_metric(self) -> dict[str, list[bool | None]]:
         """The verdicts on sentences (for recall) and on citations (for precision).
 
-        Each metric is the share of True among its verdicts. A verdict of None is missing. The
-        protocols differ in two rules for precision: ``fixed`` takes citations of passages that the
-        model was not given for wrong, and ``code`` gives a response without citations the
-        precision 0.
+        Each metric is the share of True among its verdicts. A missing verdict is None.
+
+        The protocols differ in two rules for precision. ``fixed`` takes citations of passages that
+        the model was not given for wrong, which ALCE's scorer ignores. ``code`` gives a response
+        without citations the precision 0.
         """
         sentence_verdicts = [sentence.supported for sentence in self.sentences]
         citation_verdicts: list[bool | None] = []
         for sentence in self.sentences:
             citation_verdicts += sentence.precise
-            # ALCE's scorer ignores dangling citations, i.e. those of passages that were not given.
             if self.protocol == "fixed":
                 citation_verdicts += [False] * sentence.dangling
         # A single False gives the precision 0.
@@ -119,19 +119,15 @@ class JudgedCitations:
         return {"citation_recall": sentence_verdicts, "citation_precision": citation_verdicts}
 
     def recall_and_precision(self, default_verdict: bool | None = None) -> dict[str, float | None]:
-        """Compute the citation recall and precision of the response.
+        """Compute ``citation_recall`` and ``citation_precision`` of the response, as fractions.
 
         Args:
             default_verdict: The verdict to assume where there is none. By default, sentences and
-                citations without a verdict are left out.
-
-        Returns:
-            ``citation_recall`` and ``citation_precision`` as fractions. None if no sentence, or no
-            citation, has a verdict.
+                citations without a verdict are left out. A metric without any verdict is None.
         """
         metrics = {}
         for name, verdicts in self.verdicts_by_metric.items():
-            # Verdicts that are still None are left out of the average.
+            # `average` leaves out verdicts that are still None.
             metrics[name] = average(
                 default_verdict if verdict is None else verdict for verdict in verdicts
             )
@@ -205,8 +201,7 @@ def _split_cited_line(line: str, split_line: Splitter) -> list[str]:
             opening_citations += _citations_in(part)
             continue
         sentence = part
-        # The splitter cuts "She sang. [1] He won." behind the full stop, so that [1] comes at the
-        # beginning of the next part.
+        # The splitter cuts "She sang. [1] He won." before [1], which belongs to "She sang.".
         leading = _LEADING_CITATIONS.match(part)
         if leading and sentences:
             sentences[-1] += leading["citations"]
@@ -232,9 +227,13 @@ def _has_words(text: str) -> bool:
 def _read_citations(sentence: str, num_passages: int) -> CitedSentence:
     """Read all citations of a sentence.
 
+    Example:
+        "She sang [2][1-3]." of a response with two passages cites 2 and 1. The citation of 3 is
+        dangling, since the model was not given the passage.
+
     Args:
-        sentence: The sentence, such as "She sang [1][2].".
-        num_passages: How many passages the model was given. Citations of others are dangling.
+        sentence: The sentence.
+        num_passages: How many passages the model was given.
     """
     numbers: list[int] = []
     for match in _BRACKETS.finditer(sentence):
@@ -278,12 +277,15 @@ def _cited_numbers(brackets: str) -> list[int]:
 def _read_citations_as_alce(sentence: str, num_passages: int) -> CitedSentence:
     """Read the citations of a sentence as ALCE's scorer does.
 
-    The first number of each bracket counts, up to three numbers in total.
+    The first number of each bracket counts, up to three numbers in total. If one of them is higher
+    than the number of passages, the sentence has no citations.
+
+    Example:
+        "She sang [1, 2][3]." has the claim "She sang, 2." and cites 1 and 3.
 
     Args:
-        sentence: The sentence, such as "She sang [1][2].".
-        num_passages: How many passages the model was given. A citation of any other leaves the
-            sentence without citations.
+        sentence: The sentence.
+        num_passages: How many passages the model was given.
     """
     numbers = [int(number) for number in _ALCE_NUMBER.findall(sentence)]
     # The scorer also removes tokens " |" and all closing brackets from the claim.
@@ -333,10 +335,10 @@ def judge_citations(
 ) -> list[JudgedCitations]:
     """Judge all sentences and citations of responses with an entailment model.
 
-    Which passages a citation is judged with depends on earlier verdicts. The sentences are
-    therefore judged with the stored verdicts, again and again, until no verdict is missing. The
-    model is asked in three batches: about all citations of a sentence together, each alone, and all
-    but one.
+    Whether a citation alone has to be judged depends on the verdict on its sentence. All responses
+    are therefore judged with the verdicts that are stored so far, then the model is asked for those
+    that were missing, and so on: first about the passages of a sentence together, then about each
+    alone, then about all but one.
 
     Args:
         generations: The responses.
@@ -356,13 +358,12 @@ def judge_citations(
     missing_pairs: list[EntailmentPair] = []
 
     def stored_verdict(pair: EntailmentPair) -> bool | None:
-        """Return whether passages entail a claim, or None if there is no verdict (yet)."""
+        """Return whether passages entail a claim, or note the pair if there is no verdict yet."""
         if pair not in entailment.verdicts:
             missing_pairs.append(pair)
             return None
         verdict = entailment.verdicts[pair]
-        # The model gave no usable answer if the stored verdict is None. ALCE's scorer takes this as
-        # "not entailed", so the protocol "code" turns None into False.
+        # None means that the model gave no usable answer.
         return bool(verdict) if protocol == "code" else verdict
 
     while True:
@@ -376,12 +377,7 @@ def judge_citations(
 
 
 def _judge_response(response: JudgedCitations, entails: Entails) -> JudgedCitations:
-    """Add the verdicts to all sentences of a response.
-
-    Args:
-        response: The response with its sentences.
-        entails: Returns the verdict on a claim and passages, or None if there is none yet.
-    """
+    """Add the verdicts to all sentences of a response."""
     passages = response.generation.passages
     sentences = [_judge_sentence(sentence, passages, entails) for sentence in response.sentences]
     return replace(response, sentences=tuple(sentences))
@@ -409,13 +405,14 @@ def _judge_sentence(
         return replace(sentence, supported=False, precise=())
 
     supported = is_entailed_by(citations)
-    # A single citation is precise if it supports the sentence. Of an unsupported sentence no
-    # citation is precise, and without a verdict on the sentence there is none on its citations.
-    precise = [supported] * len(citations)
     # Of several citations that support a sentence together, some may not be needed.
     if supported and len(citations) > 1:
         indices = range(len(citations))
         precise = [_is_precise(index, citations, is_entailed_by) for index in indices]
+    else:
+        # A single citation is precise if it supports the sentence. Of an unsupported sentence no
+        # citation is precise, and without a verdict on the sentence there is none on its citations.
+        precise = [supported] * len(citations)
     return replace(sentence, supported=supported, precise=tuple(precise))
 
 
@@ -464,10 +461,10 @@ def summarise_citations(judged: Sequence[JudgedCitations]) -> JsonObject:
         - ``unscored``: how much has no verdict, and the means at worst and at best
         - the counts of `_count_citations`
     """
-    rows = [
-        clustered_outcomes(response.recall_and_precision(), response.generation.name)
-        for response in judged
-    ]
+    rows = []
+    for response in judged:
+        metrics = response.recall_and_precision()
+        rows.append(clustered_outcomes(metrics, response.generation.name))
     means, intervals = means_with_intervals(rows)
     protocol = judged[0].protocol
     return {
@@ -483,13 +480,8 @@ def summarise_citations(judged: Sequence[JudgedCitations]) -> JsonObject:
 def _count_citations(judged: Sequence[JudgedCitations]) -> dict[str, int]:
     """Count the responses, their sentences and their citations.
 
-    Args:
-        judged: The judged responses.
-
-    Returns:
-        The total numbers (``num_...``), the ``sentences_without_citation``, the citations of
-        passages that the model was not given (``dangling_citations``), the responses without any
-        sentence, and the responses that have sentences but no citation.
+    The keys say what is counted. ``dangling_citations`` are those of passages that the model was
+    not given, and ``responses_without_citation`` have sentences.
     """
     sentences = [sentence for response in judged for sentence in response.sentences]
     num_without_sentence = sum(not response.sentences for response in judged)
@@ -509,9 +501,6 @@ def _count_citations(judged: Sequence[JudgedCitations]) -> dict[str, int]:
 
 def _summarise_unscored(judged: Sequence[JudgedCitations]) -> JsonObject:
     """Count what has no verdict, and bound the means by it.
-
-    Args:
-        judged: The judged responses.
 
     Returns:
         The numbers of ``sentences`` and ``citations`` without a verdict, and the means with all

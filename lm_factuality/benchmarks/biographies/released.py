@@ -92,6 +92,7 @@ def _response_metrics(response: DecidedResponse, protocol: Protocol) -> dict[str
         The scores as fractions. ``d_factscore`` and ``difference`` are None if grouping lost every
         fact of the response.
     """
+    num_facts = len(response.facts)
     factscore = released_factscore(response)
     if protocol == "fixed":
         # Facts that grouping lost have the verdict None, and `average` leaves them out.
@@ -100,9 +101,7 @@ def _response_metrics(response: DecidedResponse, protocol: Protocol) -> dict[str
         d_factscore = released_d_factscore(response)
 
     # The entities of a response are the pages that support its facts. An unsupported fact has none.
-    # None in place of a title is therefore no entity.
     titles = {fact.supporting_topic for fact in response.facts} - {None}
-    num_facts = len(response.facts)
     return {
         "factscore": factscore,
         "factscore_penalised": factscore * length_penalty(num_facts),
@@ -110,7 +109,6 @@ def _response_metrics(response: DecidedResponse, protocol: Protocol) -> dict[str
         "num_entities": float(len(titles)),
         "facts_per_response": float(num_facts),
         "respond_ratio": 1.0,
-        # Without a D-FActScore there is nothing to subtract.
         "difference": None if d_factscore is None else factscore - d_factscore,
     }
 
@@ -137,10 +135,13 @@ def _count_unscored(responses: Sequence[DecidedResponse]) -> JsonObject:
         responses: The released decisions on the responses of one model.
 
     Returns:
-        Of all ``responses``, those without any grouped fact; the lost ``facts``; how many of them
-        are the ``first_facts`` of a response; ``facts_made_up``, which grouping invented; and the
-        ``worst`` and the ``best`` mean of ``d_factscore``, with all lost facts not supported and
-        with all supported.
+        A dict with these keys:
+
+        - ``responses``: the number of responses of which grouping lost all facts
+        - ``facts``: the number of lost facts; ``first_facts``: those that open their response
+        - ``facts_made_up``: the number of facts that grouping invented
+        - ``d_factscore``: its mean at ``worst`` and at ``best``, with all lost facts not supported
+          and with all supported
     """
     # A verdict is None where grouping lost the fact.
     verdicts_by_response = [response.grouped_verdicts for response in responses]
@@ -156,11 +157,10 @@ def _count_unscored(responses: Sequence[DecidedResponse]) -> JsonObject:
 
 
 def _supported_share(verdicts: Sequence[bool | None], default_verdict: bool) -> float:
-    """Return the share of supported facts.
+    """Return the share of supported facts if each missing verdict is the default one.
 
-    Args:
-        verdicts: Whether each fact is supported, None if there is no verdict.
-        default_verdict: The verdict to assume where there is none.
+    Example:
+        With the verdicts True, False and None, the share is 1/3 by default False, and 2/3 by True.
     """
     filled_verdicts = [default_verdict if verdict is None else verdict for verdict in verdicts]
     return sum(filled_verdicts) / len(filled_verdicts)
