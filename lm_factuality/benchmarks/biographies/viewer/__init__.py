@@ -49,6 +49,10 @@ class Piece(NamedTuple):
 def mark_facts(judged: JudgedBiography) -> list[Piece]:
     """Cut a response into pieces, so that a page can mark its sentences and the words of each fact.
 
+    Example:
+        The sentence "Ada sang." with the fact 0, which stands in "sang", becomes the pieces "Ada "
+        (no fact), "sang" (fact 0) and "." (no fact).
+
     Returns:
         The pieces, whose texts together are the response.
     """
@@ -57,24 +61,38 @@ def mark_facts(judged: JudgedBiography) -> list[Piece]:
         facts_by_sentence[fact.sentence].append(number)
 
     pieces = []
-    for piece in align_sentences(judged.generation.output, judged.sentences):
-        facts = facts_by_sentence[piece.sentence]
+    for sentence_piece in align_sentences(judged.generation.output, judged.sentences):
+        facts = facts_by_sentence[sentence_piece.sentence]
         texts = [judged.facts[fact].text for fact in facts]
         # The numbers of citations are no words of facts.
-        sentence = _without_citations(piece.text)
+        sentence = _without_citations(sentence_piece.text)
         spans = find_fact_words(sentence, texts, judged.generation.name) if facts else []
-        ends = {len(piece.text), *chain.from_iterable(spans)} - {0}
-        start = 0
-        for end in sorted(ends):
-            covering = zip(facts, spans, strict=True)
-            stated = tuple(fact for fact, span in covering if span.start <= start < span.end)
-            pieces.append(Piece(piece.text[start:end], piece.sentence, stated))
-            start = end
+        pieces += _cut_at_spans(sentence_piece, dict(zip(facts, spans, strict=True)))
+    return pieces
+
+
+def _cut_at_spans(sentence: Piece, span_by_fact: Mapping[int, Span]) -> list[Piece]:
+    """Cut a sentence wherever the words of a fact begin or end.
+
+    Args:
+        sentence: The sentence as one piece.
+        span_by_fact: Where the words of each fact stand in the sentence.
+
+    Returns:
+        The pieces in order, each with the facts whose words it is part of.
+    """
+    ends = {len(sentence.text), *chain.from_iterable(span_by_fact.values())} - {0}
+    pieces = []
+    start = 0
+    for end in sorted(ends):
+        facts = [fact for fact, span in span_by_fact.items() if span.start <= start < span.end]
+        pieces.append(Piece(sentence.text[start:end], sentence.sentence, tuple(facts)))
+        start = end
     return pieces
 
 
 def align_sentences(output: str, sentences: Sequence[str]) -> list[Piece]:
-    """Cut a response into pieces, so that the page can mark its sentences.
+    """Cut a response into its sentences and the white space between them.
 
     Example:
         "Ada sang [1].  She won." with the sentences "Ada sang." and "She won." becomes the pieces
@@ -105,8 +123,8 @@ def align_sentences(output: str, sentences: Sequence[str]) -> list[Piece]:
 def _find_sentences(output: str, sentences: Sequence[str]) -> dict[int, Span]:
     """Find the sentences of a response in its text, which also has citations.
 
-    Only letters are compared, i.e. all characters but white space and citations. The positions of
-    these letters in the response then say where a sentence stands.
+    White space and citations are ignored. The positions of the other characters then say where a
+    sentence stands.
 
     Example:
         In "Ada  sang [1]. She won." the sentence "Ada sang." is found as "Adasang.", and stands
@@ -172,20 +190,20 @@ def _without_citations(text: str) -> str:
 def fact_statuses(judged: JudgedBiography) -> list[str]:
     """Return how the page marks each fact of a response.
 
+    Most facts are marked with their verdict, such as ``supported``. Other marks are:
+
+    - ``contradicted`` if the page of the fact's own person contradicts it
+    - ``elsewhere`` if only the page of a namesake supports it
+    - ``ungrouped`` if a page supports it, but it is in no group
+
     Args:
         judged: The response after all steps.
-
-    Returns:
-        The mark of each fact. It is a verdict, such as ``supported``, or ``contradicted`` if the
-        page of the linked entity contradicts an unsupported fact, unless a page supports the
-        fact and D-FActScore does not count it: ``elsewhere`` if that page is about an entity to
-        which the fact's group is not linked, or ``ungrouped`` if the fact is in no group.
     """
     entity_by_fact = linked_entity_by_fact(judged)
     contradicted = contradicted_facts(judged)
     statuses = []
     for fact, row in enumerate(judged.matrix):
-        # The mapping has all facts in groups. The entity of a group can be None.
+        # A fact in a group is a key of the mapping, even if the group has no entity.
         is_grouped = fact in entity_by_fact
         entity = entity_by_fact.get(fact)
         outcome_by_entity = None if entity is None else row[entity].outcome
@@ -208,17 +226,9 @@ def _fact_status(
         outcome_by_entity: The verdict by the page of the linked entity, as D-FActScore counts. None
             if the fact is linked to no entity.
         is_grouped: Whether the fact is in a group.
-
-    Returns:
-        The mark of the fact:
-
-        - without support from any page: the verdict of the linked entity or, if there is none, that
-          of all entities
-        - if the linked entity supports the fact or has no verdict: ``supported`` or ``unscored``
-        - if only another entity supports it: ``elsewhere``, or ``ungrouped`` if it is in no group
     """
-    # Neither score counts the fact as supported. The verdict of the linked entity says more.
     if outcome_by_any != "supported":
+        # The verdict of the person's own page says most.
         return outcome_by_entity or outcome_by_any
     # FActScore counts the fact. D-FActScore does, too, or cannot say so.
     if outcome_by_entity in ("supported", "unscored"):
@@ -228,8 +238,6 @@ def _fact_status(
 
 def build_page(records: Sequence[Verdict], title: str, about: Mapping[str, Any]) -> str:
     """Return the HTML page that shows judged biographies.
-
-    The page states the protocol and the linking of the first record as settings of all.
 
     Args:
         records: The records of the biographies, at least one. All have the same protocol and
@@ -248,7 +256,8 @@ def build_page(records: Sequence[Verdict], title: str, about: Mapping[str, Any])
             "knowledge": about.get("knowledge") or "unknown",
             # Older records do not say.
             "judged against": ", ".join(sorted(evidence)) or "unknown",
-            **{name: records[0][name] for name in ("protocol", "linking")},
+            "protocol": records[0]["protocol"],
+            "linking": records[0]["linking"],
         },
         "summary": {**score_figures(rows, SCORES), **count_responses(records)},
         "responses": [{**record, **_computed_values(record)} for record in records],

@@ -30,9 +30,9 @@ class _SentenceWord(NamedTuple):
 def find_fact_words(sentence: str, facts: Sequence[str], subject: str = "") -> list[Span]:
     """Find the words of each fact in the sentence that states it.
 
-    Facts are often paraphrases. A fact is where the shortest part of the sentence stands that holds
-    all its content words that the sentence has, in whatever form. Words of the subject, and those
-    that all facts of the sentence have, do not count.
+    Facts are often paraphrases. The words of a fact stand in the shortest part of the sentence that
+    has all of its content words, in whatever form. Words that the sentence does not have, words of
+    the subject, and words of all facts of the sentence do not count.
 
     Example:
         "Ada Lind (1850-1901) was a painter." with the facts "Ada was born in 1850." and "She
@@ -46,11 +46,9 @@ def find_fact_words(sentence: str, facts: Sequence[str], subject: str = "") -> l
     Returns:
         The span of each fact. It is the whole sentence if no word of the fact is in it.
     """
-    words = [
-        _SentenceWord(root, Span(*match.span()))
-        for match in _WORD.finditer(sentence)
-        for root in _roots_in(match[0])
-    ]
+    words = []
+    for match in _WORD.finditer(sentence):
+        words += [_SentenceWord(root, Span(*match.span())) for root in _roots_in(match[0])]
     sentence_roots = {word.root for word in words}
     roots_by_fact = [_roots_in(fact) & sentence_roots for fact in facts]
     ignored_roots = _roots_in(subject)
@@ -70,7 +68,15 @@ def _roots_in(text: str) -> frozenset[str]:
 
 
 def _shortest_span(words: Sequence[_SentenceWord], roots: frozenset[str]) -> Span | None:
-    """Return the shortest part of a sentence that has all roots, or None if there are none."""
+    """Return the shortest part of a sentence that has all roots, or None if there are no roots.
+
+    Example:
+        In "Ada sang, and Bea sang and won." the roots "sang" and "won" stand in "sang and won".
+
+    Args:
+        words: The content words of the sentence, in order.
+        roots: Roots that all are in the sentence.
+    """
     shortest = None
     last_start_by_root: dict[str, int] = {}
     for root, span in words:
@@ -79,7 +85,7 @@ def _shortest_span(words: Sequence[_SentenceWord], roots: frozenset[str]) -> Spa
         last_start_by_root[root] = span.start
         if len(last_start_by_root) < len(roots):
             continue
-        # All roots were read, so the part begins where the one that was read longest ago stands.
+        # The shortest part that ends with this word begins at the root that was read longest ago.
         candidate = Span(min(last_start_by_root.values()), span.end)
         if shortest is None or candidate.end - candidate.start < shortest.end - shortest.start:
             shortest = candidate
