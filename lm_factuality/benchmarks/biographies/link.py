@@ -40,10 +40,9 @@ def link_groups(
         The index of the entity of each group, or None for a group without one.
     """
     counts = np.zeros((len(groups), len(entities)), dtype=np.int64)
-    for group_index, group in enumerate(groups):
-        for entity_index in range(len(entities)):
-            outcomes = [matrix[fact][entity_index].outcome for fact in group]
-            counts[group_index, entity_index] = outcomes.count("supported")
+    for group_index, entity_index in np.ndindex(counts.shape):
+        outcomes = [matrix[fact][entity_index].outcome for fact in groups[group_index]]
+        counts[group_index, entity_index] = outcomes.count("supported")
 
     # Entities have indices in the order of retrieval.
     preference = list(range(len(entities)))

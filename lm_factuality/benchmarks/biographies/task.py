@@ -165,10 +165,9 @@ def make_prompt(metadata: Mapping[str, Any]) -> TaskPrompt:
     """
     settings = read_settings(_PromptSettings, dict(metadata), "metadata")
     kind = settings.demonstrations
-    checkout = settings.prompts
-    if checkout is not None:
+    if settings.prompts is not None:
         prompt_name = settings.prompt or AUTHORS_PROMPT_BY_KIND[kind]
-        return authors_prompt(checkout.expanduser(), prompt_name)
+        return authors_prompt(settings.prompts.expanduser(), prompt_name)
     # This project has one prompt without a name.
     if settings.prompt:
         raise ConfigError(
@@ -221,8 +220,9 @@ class _AlcePrompt(BaseModel):
     def render_question(self, question: str, passages: Sequence[RetrievedPassage]) -> str:
         """Write the instruction, a question and its passages, up to where the answer begins.
 
-        The templates are those of the authors' file. Their placeholders are {INST}, {Q}, {D} and
-        {A} in a prompt, and {T}, {P} and {ID} in a passage.
+        Example:
+            The template "{INST} Question: {Q} {D} Answer: {A}" and the passage template "[{ID}]
+            {T}: {P}" give "Write. Question: Ada? [1] Ada: She sang. Answer:".
 
         Args:
             question: The question, which replaces {Q}.
@@ -276,9 +276,6 @@ def authors_prompt(checkout: Path, name: str) -> TaskPrompt:
         checkout: The folder of a checkout of d223302/Merging-Facts-Crafting-Fallacies.
         name: The name of the prompt: ``with_ambig``, ``no_ambig`` or ``careful``.
 
-    Returns:
-        The prompt. Results record its name and a hash of its file.
-
     Raises:
         ConfigError: There is no such prompt, or it is not in ALCE's format.
     """
@@ -300,13 +297,12 @@ def authors_prompt(checkout: Path, name: str) -> TaskPrompt:
         # The authors' script puts the whole question where the template has the name.
         return demonstrations + prompt.render_question(doc["question"], passages)
 
-    # The hash shows whether two runs had the same prompt.
-    digest = hashlib.sha256(path.read_bytes()).hexdigest()[:16]
-    # Results do not name the folder of the checkout, which differs between machines.
+    # Results do not name the folder of the checkout, which differs between machines. The hash shows
+    # whether two runs had the same prompt.
     recorded = {
         "demonstrations": "authors",
         "prompts": "authors",
         "prompt": name,
-        "prompt_hashes": {"authors": digest},
+        "prompt_hashes": {"authors": hashlib.sha256(path.read_bytes()).hexdigest()[:16]},
     }
     return TaskPrompt(render_document, recorded)

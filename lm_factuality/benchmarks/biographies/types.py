@@ -167,20 +167,19 @@ def biography_to_record(judged: JudgedBiography) -> JsonObject:
     Many judgements share the same passages. The record therefore holds each passage once, and the
     judgements refer to passages by number.
 
-    Args:
-        judged: The biography with the results of all steps.
+    Example:
+        A judgement with the evidence ["Ada sang."] gets the evidence [0] if the record's
+        ``evidence`` is ["Ada sang.", "Ada won."].
 
     Returns:
-        The fields of `JudgedBiography`, and under ``evidence`` the list of distinct passages. The
-        ``evidence`` of a judgement has the numbers of its passages in this list.
+        The fields of `JudgedBiography`, and under ``evidence`` the list of distinct passages.
     """
     record = to_jsonable_python(judged)
     judgements = list(chain.from_iterable(record["matrix"]))
+    passages = chain.from_iterable(judgement["evidence"] for judgement in judgements)
     # A dict keeps the order and drops repeated passages.
-    passages = dict.fromkeys(
-        passage for judgement in judgements for passage in judgement["evidence"]
-    )
-    number_by_passage = {passage: number for number, passage in enumerate(passages)}
+    distinct_passages = list(dict.fromkeys(passages))
+    number_by_passage = {passage: number for number, passage in enumerate(distinct_passages)}
     # The judgements are those of the record's matrix, so this changes the record.
     for judgement in judgements:
         judgement["evidence"] = [number_by_passage[passage] for passage in judgement["evidence"]]
@@ -194,7 +193,7 @@ def biography_to_record(judged: JudgedBiography) -> JsonObject:
             del record[field]
     if judged.generation.citation_numbers is None:
         del record["generation"]["citation_numbers"]
-    return {**record, "evidence": list(passages)}
+    return {**record, "evidence": distinct_passages}
 
 
 def biography_from_record(record: Mapping[str, Any]) -> JudgedBiography:
@@ -209,9 +208,8 @@ def biography_from_record(record: Mapping[str, Any]) -> JudgedBiography:
     """
     try:
         matrix = _matrix_with_passages(record["matrix"], record["evidence"])
-        # Pydantic checks the type of each field only. That groups and links do not refer to facts
-        # and entities that do not exist is checked next.
         judged = to_model(JudgedBiography, {**record, "matrix": matrix})
+        # Pydantic checks the type of each field only.
         _check_numbers(judged)
     except (LookupError, TypeError, ValueError) as error:
         # A record may be any JSON, so that any access to it can fail.
@@ -246,10 +244,7 @@ def _matrix_with_passages(
 
 
 def _check_numbers(judged: JudgedBiography) -> None:
-    """Check that all indices of a judged biography refer to existing facts, sentences and entities.
-
-    Args:
-        judged: The biography that was read from a record.
+    """Check that a judged biography refers to existing facts, sentences and entities only.
 
     Raises:
         ValueError: An index refers to nothing, a fact is in two groups, or the lengths of two lists
