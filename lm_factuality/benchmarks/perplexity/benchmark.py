@@ -35,6 +35,10 @@ from lm_factuality.scores.statistics import (
     mean,
 )
 
+_BYTE_METRICS = ("byte_perplexity", "bits_per_byte", "logprob", "num_bytes", "unscored")
+_TOKEN_METRICS = ("perplexity", "num_tokens", "num_windows")
+"""The metrics of a document that need the tokens of the model."""
+
 _DETAIL = ("perplexity", "byte_perplexity", "bits_per_byte", "num_tokens", "num_bytes", "unscored")
 """The metrics of a document that the report shows with its text."""
 
@@ -51,14 +55,12 @@ def document_metrics(doc: JsonObject, scored: ScoredText) -> JsonObject:
         The metrics by name. None stands for a metric of a document without a score. Metrics per
         token are left out if the tokens of the model cannot be counted.
     """
-    # Samples show metrics in this order.
-    names = ["byte_perplexity", "bits_per_byte", "logprob", "num_bytes", "unscored"]
+    # Samples show metrics in this order. They stay None if the text cannot be scored.
+    metrics: JsonObject = dict.fromkeys(_BYTE_METRICS)
     # A backend that shows no tokenizer has no window, since windows are counted in tokens.
     has_tokens = scored.window is not None
     if has_tokens:
-        names += ["perplexity", "num_tokens", "num_windows"]
-    metrics: JsonObject = dict.fromkeys(names)
-    # All metrics are None so far. They stay so if the text cannot be scored or the model failed.
+        metrics |= dict.fromkeys(_TOKEN_METRICS)
     problem = doc["problem"] or scored.problem
     metrics["unscored"] = problem or None
     logprob = scored.logprob
@@ -98,7 +100,8 @@ def _perplexity(logprob: float, num_units: int, doc_id: str) -> Outcome:
 def geometric_mean(perplexities: Sequence[Outcome | None]) -> float:
     """Compute the perplexity of all documents together.
 
-    It is e to the weighted mean of the logarithms of the documents' perplexities.
+    It is e to the mean of the logarithms of the documents' perplexities, weighted by their numbers
+    of tokens or bytes.
 
     Args:
         perplexities: The perplexity of each document. None for documents without a score.
@@ -109,13 +112,12 @@ def geometric_mean(perplexities: Sequence[Outcome | None]) -> float:
 def geometric_stderr(perplexities: Sequence[Outcome | None]) -> float:
     """Compute the standard error of `geometric_mean` by the delta method.
 
-    It is the geometric mean times the clustered standard error of its logarithm, a ratio of two
-    sums over documents (total negative log-probability over total tokens or bytes).
+    The derivative of exp is exp, so it is the geometric mean times the clustered standard error of
+    its logarithm.
 
     Args:
         perplexities: The perplexity of each document. None for documents without a score.
     """
-    # The derivative of exp is exp, so the error of the logarithm is scaled by the value.
     logarithms = _log_perplexities(perplexities)
     return _exp_or_infinity(mean(logarithms)) * clustered_stderr(logarithms)
 
@@ -123,7 +125,7 @@ def geometric_stderr(perplexities: Sequence[Outcome | None]) -> float:
 def _log_perplexities(perplexities: Sequence[Outcome | None]) -> list[Outcome]:
     """Return the natural logarithms of the perplexities that are not None.
 
-    Each keeps its cluster and its weight: an `Outcome` is a float with these two.
+    Each is an `Outcome`, i.e. a float with the cluster and the weight of its document.
     """
     return [
         Outcome(math.log(perplexity), perplexity.cluster, perplexity.weight)

@@ -258,12 +258,12 @@ def rebuild_documents(rows: Sequence[Row], join: Join = AUTHORS_JOIN) -> list[Te
         longer_texts = longer_texts_by_document[row_text.row.doc_id]
         if _is_part_of(row_text, longer_texts):
             continue
-        # A text that another document has is dropped too, but shorter texts of its own document
-        # are still part of it.
+        # Even if it is dropped now, shorter texts of its document are part of it.
         longer_texts.append(plain_text)
         # An empty text is always kept, so that the user hears of it.
-        if not plain_text or not is_in_other_text:
-            kept_texts.add(row_text)
+        if is_in_other_text and plain_text:
+            continue
+        kept_texts.add(row_text)
 
     return [
         _make_document(row_text.row.location, row_text.row.doc_id, row_text.text)
@@ -301,9 +301,10 @@ def _is_part_of(row_text: _RowText, longer_texts: Sequence[str]) -> bool:
     """
     prefix = _normalise_spaces(row_text.row.prefix)
     for longer_text in longer_texts:
+        if row_text.plain_text in longer_text:
+            return True
         # Every text begins with an empty prefix, which therefore says nothing.
-        continues_prefix = prefix and longer_text.startswith(prefix)
-        if continues_prefix or row_text.plain_text in longer_text:
+        if prefix and longer_text.startswith(prefix):
             return True
     return False
 
