@@ -6,7 +6,7 @@
 import glob
 from collections import Counter
 from collections.abc import Iterable, Iterator, Mapping
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from itertools import chain, islice
 from pathlib import Path
 from typing import Any
@@ -36,17 +36,12 @@ TEXT_ENDINGS = (".txt", ".text", "")
 
 
 def find_corpus_files(settings: BuildSettings) -> dict[str, Path]:
-    """Return the files of the corpus, sorted by path.
+    """Return the files of the corpus by id, sorted by path.
 
     ``corpus.path`` names one file, a folder, or a pattern with ``*``. All files in a folder belong
-    to the corpus, except hidden ones. So do all files if ``corpus.dataset`` names a folder.
-
-    Args:
-        settings: The settings of the build.
-
-    Returns:
-        The path of each file by its id, i.e. its path from the folder that the pattern starts in.
-        Empty for a dataset of the Hub.
+    to the corpus, except hidden ones. So do all files if ``corpus.dataset`` names a folder. A
+    dataset of the Hub has no files. The id of a file is its path from the folder that the pattern
+    starts in.
 
     Raises:
         DataError: No file matches ``corpus.path``.
@@ -54,8 +49,7 @@ def find_corpus_files(settings: BuildSettings) -> dict[str, Path]:
     path = settings.corpus.path
     if path is None:
         folder = _dataset_folder(settings)
-        # A dataset of the Hub has no files on this machine. One in a folder has all files in it,
-        # and "**" stands for them in a pattern.
+        # In a pattern, "**" stands for all files in a folder.
         return {} if folder is None else _matching_files(folder / "**")
 
     pattern = settings.folder / Path(path).expanduser()
@@ -85,13 +79,10 @@ def _files_in_folder(folder: Path) -> dict[str, Path]:
 
 
 def _matching_files(pattern: Path) -> dict[str, Path]:
-    """Return the files that match a pattern, sorted by path.
+    """Return the files that match a pattern by id, sorted by path.
 
     Args:
         pattern: An absolute path, whose parts may hold ``*`` and ``**``.
-
-    Returns:
-        The path of each file by its id, i.e. its path from the last existing folder of the pattern.
 
     Example:
         ``/data/*/a.txt`` may give ``{"news/a.txt": Path("/data/news/a.txt")}``.
@@ -125,24 +116,22 @@ def describe_corpus(settings: BuildSettings, earlier: Mapping[str, Any]) -> dict
     Args:
         settings: The settings of the build.
         earlier: The description when the build began, or an empty one. A resumed build reads a
-            dataset of the Hub at the commit that it began with.
+            dataset of the Hub at the commit that it began with, even if there is a newer one.
 
     Returns:
-        A JSON object: the dataset with its revision in the YAML and its commit, or the files, each
-        with its id, its size in bytes and its SHA-256.
+        A JSON object. For files it has their ids, sizes and hashes, such as ``{"files": [{"name":
+        "a.txt", "bytes": 12, "sha256": "9f86d0..."}]}``. For a dataset of the Hub it is ``{
+        "dataset": "wikitext", "revision": None, "commit": "b08601e..."}``.
 
     Raises:
         DataError: The files or the dataset do not exist, or a file cannot be read.
     """
     corpus = settings.corpus
-    # All corpora but a dataset of the Hub have files, which are identified by their content.
     if corpus.dataset is None or _dataset_folder(settings) is not None:
         files = find_corpus_files(settings).items()
         progress = tqdm(files, desc="corpus", unit=" files", delay=2)
         return {"files": [_describe_file(file_id, path) for file_id, path in progress]}
 
-    # If the build was stopped, it goes on with the commit that it began with, even if the Hub has a
-    # newer one by now.
     dataset = {"dataset": corpus.dataset, "revision": corpus.revision}
     is_same_dataset = dataset.items() <= earlier.items()
     if is_same_dataset:
@@ -172,16 +161,14 @@ def read_documents(
 ) -> Iterator[Example]:
     """Return an iterator over the first ``corpus.documents`` documents of the corpus.
 
-    They come in the order of the files and their rows. Nothing is read before the iterator is used.
+    They come in the order of the files and their rows. Each has its whole text as its prefix.
+    Nothing is read before the iterator is used.
 
     Args:
         settings: The settings of the build.
         commit: The commit of a dataset of the Hub. None: that in the YAML, or the newest.
         num_left_out: Counts rows that fail a condition of ``corpus.where``, by reason. The
             iterator adds to it while it reads.
-
-    Returns:
-        Documents, each with its whole text as its prefix.
 
     Raises:
         DataError: A file is missing or cannot be read, or a row is no document. The message names
@@ -190,33 +177,27 @@ def read_documents(
     corpus = settings.corpus
     if corpus.path is None:
         rows = _dataset_rows(corpus, _dataset_folder(settings), commit or corpus.revision)
-        documents = _TableReader(corpus, num_left_out).read(rows)
-        return islice(documents, corpus.documents)
+        return islice(_read_rows(rows, corpus, num_left_out), corpus.documents)
 
     files = find_corpus_files(settings)
     folder = settings.folder / Path(corpus.path).expanduser()
     if folder.is_dir():
-        return islice(_read_documents(folder, folder), corpus.documents)
+        return islice(_read_any_format(folder, folder), corpus.documents)
 
-    # One iterator for each file, which opens the file when its first document is asked for.
+    # An iterator opens its file when the first document is asked for.
     readers = []
     for file_id, path in files.items():
         # The rows of every file are numbered from 1: with the file, their ids are unique.
         id_prefix = f"{file_id}:" if len(files) > 1 else ""
-        table_reader = _TableReader(corpus, num_left_out, id_prefix)
-        readers.append(_read_file(file_id, path, table_reader))
+        readers.append(_read_file(file_id, path, corpus, num_left_out, id_prefix))
     return islice(chain.from_iterable(readers), corpus.documents)
 
 
-def _read_documents(source: Path, folder: Path) -> Iterator[Example]:
+def _read_any_format(source: Path, folder: Path) -> Iterator[Example]:
     """Yield the documents in a file or folder of any format, as `lm_factuality.documents` does.
 
-    Args:
-        source: The file or folder.
-        folder: The folder from which paths are counted in the ids of unused documents.
-
-    Yields:
-        The documents. A file or a row that cannot be read is an unused document with the reason.
+    A file or a row that cannot be read is an unused document with the reason. Its id is its path
+    from ``folder``.
     """
     for document in read_files([source]):
         if isinstance(document, Document):
@@ -252,13 +233,21 @@ def _dataset_rows(
             yield TableRow(f"{corpus.dataset}[{split}], row {number}", values)
 
 
-def _read_file(file_id: str, path: Path, table_reader: "_TableReader") -> Iterator[Example]:
+def _read_file(
+    file_id: str,
+    path: Path,
+    corpus: CorpusSettings,
+    num_left_out: Counter[str],
+    id_prefix: str,
+) -> Iterator[Example]:
     """Yield the documents of a file: the file itself, or the rows of a table.
 
     Args:
         file_id: The id of the file, which is also that of a document in a text file.
         path: The path of the file.
-        table_reader: Reads the documents of a table.
+        corpus: The settings of the corpus.
+        num_left_out: Counts the rows of a table that are left out, as in `_read_rows`.
+        id_prefix: The beginning of the ids of rows, as in `_read_rows`.
 
     Raises:
         DataError: The file cannot be read, is not UTF-8, or has an unknown ending.
@@ -270,7 +259,7 @@ def _read_file(file_id: str, path: Path, table_reader: "_TableReader") -> Iterat
     # A table may be compressed: "a.csv.gz" is read as "a.csv".
     ending = Path(path.name.lower().removesuffix(".gz")).suffix
     if ending in FORMATS:
-        yield from table_reader.read(FORMATS[ending](path))
+        yield from _read_rows(FORMATS[ending](path), corpus, num_left_out, id_prefix)
         return
     if not path.name.lower().endswith(ENDINGS):
         # The last text ending is that of a file without one.
@@ -279,7 +268,7 @@ def _read_file(file_id: str, path: Path, table_reader: "_TableReader") -> Iterat
             f"{path}: expected a file that ends in {endings}; convert it, or name others with a"
             " pattern such as corpus: my_texts/*.txt"
         )
-    for document in _read_documents(path, path.parent):
+    for document in _read_any_format(path, path.parent):
         # Files of one name may be in several folders. The row of a table follows the name.
         yield replace(document, doc_id=file_id + document.doc_id.removeprefix(path.name))
 
@@ -297,52 +286,41 @@ def _read_text(path: Path) -> str:
         raise DataError(f"{path}: cannot be read: {error}; expected a text in UTF-8") from error
 
 
-@dataclass(frozen=True)
-class _TableReader:
-    """Turns the rows of a table into documents."""
+def _read_rows(
+    rows: Iterable[TableRow | str],
+    corpus: CorpusSettings,
+    num_left_out: Counter[str],
+    id_prefix: str = "",
+) -> Iterator[Example]:
+    """Yield the document in each row of a table that meets the conditions of ``corpus.where``.
 
-    corpus: CorpusSettings
-    """The settings of the corpus."""
+    Args:
+        rows: The rows. In the place of a row that could not be read there is an error message.
+        corpus: The settings of the corpus.
+        num_left_out: Counts the rows that fail a condition, by reason.
+        id_prefix: The beginning of the ids of rows that have only a number, such as ``a.csv:``.
 
-    num_left_out: Counter[str]
-    """Counts the rows that fail a condition of ``corpus.where``, by reason."""
+    Raises:
+        DataError: A row could not be read, lacks a column, or holds no text or no id.
+    """
+    columns = required_columns(corpus.text, corpus.where, corpus.id)
+    for number, row in enumerate(rows, start=1):
+        if isinstance(row, str):
+            raise DataError(row)
+        _check_columns(row, columns)
 
-    id_prefix: str = ""
-    """The beginning of the ids of rows that are named by their number, such as ``a.csv:``."""
-
-    def read(self, rows: Iterable[TableRow | str]) -> Iterator[Example]:
-        """Yield the document in each row that meets the conditions, and count the other rows.
-
-        Args:
-            rows: The rows of the table. A row that could not be read is an error message.
-
-        Raises:
-            DataError: A row could not be read, lacks a column, or holds no text or no id.
-        """
-        corpus = self.corpus
-        columns = required_columns(corpus.text, corpus.where, corpus.id)
-        for number, row in enumerate(rows, start=1):
-            # The reader yields the problem in the place of a row that it cannot read.
-            if isinstance(row, str):
-                raise DataError(row)
-            _check_columns(row, columns)
-
-            # A row that is left out may lack the text or the id.
-            reason = reason_to_leave_out(corpus.where, row.values)
-            if reason:
-                self.num_left_out[reason] += 1
-                continue
-            text = document_text(row, corpus.text)
-            doc_id = _document_id(row, corpus.id, f"{self.id_prefix}{number}")
-            yield Example(doc_id, replace_surrogates(text))
+        # A row that is left out may lack the text or the id.
+        reason = reason_to_leave_out(corpus.where, row.values)
+        if reason:
+            num_left_out[reason] += 1
+            continue
+        text = document_text(row, corpus.text)
+        doc_id = _document_id(row, corpus.id, default=f"{id_prefix}{number}")
+        yield Example(doc_id, replace_surrogates(text))
 
 
 def _check_columns(row: TableRow, columns: Iterable[str]) -> None:
     """Check that a row has all columns that the settings of the corpus require.
-
-    Args:
-        row: A row of the corpus.
-        columns: The columns that it must have.
 
     Raises:
         DataError: The row lacks a column. The message names it and similar columns.
@@ -358,18 +336,12 @@ def _check_columns(row: TableRow, columns: Iterable[str]) -> None:
 
 
 def _document_id(row: TableRow, id_column: str | None, default: str) -> str:
-    """Return the id of the document in a row.
-
-    If the YAML names no column of ids, the column ``id`` is used, and the default where that has
-    no value.
+    """Return the id of the document in a row, as a text that can be written as UTF-8.
 
     Args:
         row: A row of the corpus.
-        id_column: The column of the ids in the YAML. None if the YAML names none.
-        default: The id of a row without a value.
-
-    Returns:
-        The id as a text that can be written as UTF-8.
+        id_column: The column of the ids that the YAML names. None: ``id``.
+        default: The id if the YAML names no column, and the row has nothing under ``id``.
 
     Raises:
         DataError: The value in the column is neither a text nor a whole number, or it is blank.
@@ -404,7 +376,6 @@ def split_into_sentences(
         Every document in order, with ``sentences`` set. A document whose id or text occurred
         before is marked as unused. One that is unused already passes unchanged.
     """
-    # The reasons of unused documents say what they have, such as "the text of another document".
     ids: set[str] = set()
     # Hashes take less memory than texts. Two different texts of a large corpus hardly ever have the
     # same hash of 64 bits: among a billion texts, the probability is 3%.
@@ -420,15 +391,16 @@ def split_into_sentences(
             continue
         ids.add(document.doc_id)
 
-        # The stage "select" drops empty texts, with a reason of its own.
-        is_blank = not document.prefix.strip()
-        text_hash = hash(document.prefix)
-        if text_hash in text_hashes and not is_blank:
+        text = document.prefix
+        text_hash = hash(text)
+        # Empty texts repeat each other. The stage "select" drops them, with a reason of its own.
+        if text.strip() and text_hash in text_hashes:
             yield document.drop(READ, "the text of another document")
             continue
         text_hashes.add(text_hash)
 
-        text = unwrap(document.prefix) if should_unwrap else document.prefix
+        if should_unwrap:
+            text = unwrap(text)
         sentences = _find_sentences(text, language, sentence_hashes)
         yield replace(document, prefix=text, sentences=sentences)
 
@@ -441,9 +413,6 @@ def _find_sentences(text: str, language: str, earlier_hashes: set[int]) -> tuple
         language: Its language as an ISO 639-1 code.
         earlier_hashes: The hashes of all sentences of earlier documents. The function adds those
             of this document.
-
-    Returns:
-        The sentences in the order of the text.
     """
     sentences = []
     hashes = set()

@@ -20,7 +20,7 @@ from lm_factuality.ground.packages import loading
 
 if TYPE_CHECKING:
     from factor_gen.filter_models import FluencyModel
-    from factor_gen.fluency import Fluency
+    from factor_gen.fluency import Comparison, Fluency
 
 NOT_FLUENT = "not fluent"
 NOT_SCORED = "not scored"
@@ -62,40 +62,41 @@ class FilterStage:
         return {"fluency": OFF if fluency is None else model_fingerprint(fluency)}
 
     def run(self, examples: Sequence[Example]) -> list[Example]:
-        """Set the scores of all candidates, and reject those with too low a score.
+        """Set the fluency of all candidates, and reject those that an edit has broken.
+
+        A candidate that cannot be scored is rejected too.
 
         Args:
             examples: Examples with the candidates that were generated for them.
 
         Returns:
-            One example for each of ``examples``, in the same order. ``rejected`` of a candidate
-            names the first filter that it fails. A candidate that cannot be scored fails.
+            One example for each of ``examples``, in the same order.
 
         Raises:
             ModelError: A model cannot be loaded, or is of the wrong kind.
         """
-        fluency = self._settings.fluency
+        limits = self._settings.fluency
         # A shard without candidates should not load the model.
-        if fluency is None or not any(example.candidates for example in examples):
+        if limits is None or not any(example.candidates for example in examples):
             return list(examples)
 
         # This module imports torch, which a filter that is off does not need.
-        from factor_gen.fluency import Comparison, measure_fluency
+        from factor_gen.fluency import measure_fluency
 
         comparisons = []
         for example in examples:
-            context = last_words(example.prefix, fluency.context)
-            for candidate in example.candidates:
-                comparisons.append(Comparison(context, example.completion, candidate.text))
+            comparisons += _compare(example, limits.context)
+        measures = measure_fluency(self._fluency_model, comparisons, self._language)
+        measure_of = dict(zip(comparisons, measures, strict=True))
 
-        # The measures of all candidates, of one example after the other.
-        measures = iter(measure_fluency(self._fluency_model, comparisons, self._language))
         filtered = []
         for example in examples:
-            candidates = []
-            for candidate in example.candidates:
-                candidates.append(_check_candidate(candidate, next(measures), fluency))
-            filtered.append(replace(example, candidates=tuple(candidates)))
+            pairs = zip(example.candidates, _compare(example, limits.context), strict=True)
+            checked = [
+                _check_candidate(candidate, measure_of[comparison], limits)
+                for candidate, comparison in pairs
+            ]
+            filtered.append(replace(example, candidates=tuple(checked)))
         return filtered
 
     @cached_property
@@ -104,6 +105,16 @@ class FilterStage:
         from factor_gen.filter_models import FluencyModel
 
         return FluencyModel(self._settings.fluency or FluencySettings())
+
+
+def _compare(example: Example, num_context_words: int) -> list[Comparison]:
+    """Return the comparison of each candidate of an example with the completion."""
+    from factor_gen.fluency import Comparison
+
+    context = last_words(example.prefix, num_context_words)
+    return [
+        Comparison(context, example.completion, candidate.text) for candidate in example.candidates
+    ]
 
 
 def _check_candidate(
@@ -117,7 +128,7 @@ def _check_candidate(
         limits: The limits in nats.
 
     Returns:
-        A copy with the fluency in nats above the limit that it is nearest to.
+        A copy. Its fluency is how far, in nats, it is above the limit that it is nearest to.
     """
     if measure is None:
         return replace(candidate, rejected=candidate.rejected or NOT_SCORED)

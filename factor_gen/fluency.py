@@ -100,26 +100,40 @@ def measure_fluency(
         The measures, in the order of ``comparisons``. None for a sentence that is too long for the
         model, or has no tokens.
     """
-    alternatives = []
-    # The keys are texts with their contexts. Equal ones, such as the original of several edits,
-    # are scored once.
-    texts: dict[tuple[str, str], None] = {}
+    alternatives: list[Sequence[_Alternative]] = []
     for comparison in comparisons:
-        alternatives_of_edit = list(_alternatives(comparison)) if language == ENGLISH else []
-        alternatives.append(alternatives_of_edit)
-        texts[comparison.completion, comparison.context] = None
-        texts[comparison.candidate, comparison.context] = None
+        alternatives.append(list(_alternatives(comparison)) if language == ENGLISH else [])
+    scores = _score_texts(model, comparisons, alternatives)
+    return [
+        _measure_edit(comparison, alternatives_of_edit, scores)
+        for comparison, alternatives_of_edit in zip(comparisons, alternatives, strict=True)
+    ]
+
+
+def _score_texts(
+    model: FluencyModel,
+    comparisons: Sequence[Comparison],
+    alternatives: Sequence[Sequence[_Alternative]],
+) -> dict[tuple[str, str], ScoredText | None]:
+    """Score sentences, their edits, and the alternatives of each edit, after their contexts.
+
+    Returns:
+        The score of each text by the text and its context. Equal ones, such as the original of
+        several edits, are scored once.
+    """
+    # The keys of a dict are distinct and stay in order.
+    texts: dict[tuple[str, str], None] = {}
+    for comparison, alternatives_of_edit in zip(comparisons, alternatives, strict=True):
+        context = comparison.context
+        texts[comparison.completion, context] = None
+        texts[comparison.candidate, context] = None
         for alternative in alternatives_of_edit:
             for text in (alternative.text, *alternative.other_texts):
-                texts[text, comparison.context] = None
+                texts[text, context] = None
 
     # All texts are scored together, so that the model computes shared beginnings once.
     scores = model.score([text for text, _ in texts], [context for _, context in texts])
-    score_of_text = dict(zip(texts, scores, strict=True))
-    measures = []
-    for comparison, alternatives_of_edit in zip(comparisons, alternatives, strict=True):
-        measures.append(_measure_edit(comparison, alternatives_of_edit, score_of_text))
-    return measures
+    return dict(zip(texts, scores, strict=True))
 
 
 def _measure_edit(
@@ -132,7 +146,7 @@ def _measure_edit(
     Args:
         comparison: The sentence and its edit.
         alternatives: The beginnings of the edited sentence with other forms of an edited word.
-        scores: The score of each of these texts after its context, by text and context.
+        scores: The score of each of these texts, by the text and its context.
 
     Returns:
         The measures, or None if one of the two sentences could not be scored.
@@ -164,14 +178,9 @@ def _count_doubled(text: str) -> int:
 
 
 def _least_change_after_edit(completion: ScoredText, candidate: ScoredText) -> float:
-    """Return the least difference between the log-probabilities of the same token in two texts.
+    """Return the most negative change of a token's log-probability, in nats, after the first edit.
 
-    Args:
-        completion: The original sentence.
-        candidate: The edited sentence.
-
-    Returns:
-        The difference in nats, of the tokens after the first edit that both texts share.
+    Only tokens that both the original sentence and the edited one have are compared.
     """
     matcher = SequenceMatcher(None, completion.tokens, candidate.tokens, autojunk=False)
     changes: list[float] = []
@@ -180,14 +189,19 @@ def _least_change_after_edit(completion: ScoredText, candidate: ScoredText) -> f
         if tag != "equal":
             is_after_edit = True
         elif is_after_edit:
-            before = completion.logprobs[start:stop]
-            after = candidate.logprobs[candidate_start:candidate_stop]
-            changes += (after - before).tolist()
+            original = completion.logprobs[start:stop]
+            edited = candidate.logprobs[candidate_start:candidate_stop]
+            changes += (edited - original).tolist()
     return min(changes, default=0.0)
 
 
 def _alternatives(comparison: Comparison) -> Iterator[_Alternative]:
-    """Yield what may stand in place of each edited word that has other forms."""
+    """Yield what may stand in place of each edited word that has other forms.
+
+    Example:
+        For the edit ``They has left us now`` of ``We have left us now``, one alternative is the
+        text ``They has left us`` with the other text ``They have left us``.
+    """
     words = comparison.candidate.split()
     for position in _edited_positions(comparison.completion.split(), words):
         forms = other_forms(words[position])
@@ -219,25 +233,30 @@ def other_forms(word: str) -> tuple[str, ...]:
         ``(has`` has the other form ``(have``, and ``mills,`` has ``mill,``, ``milled,`` and
         ``milling,``.
     """
-    # lemminflect takes long to import, and only this function needs it.
-    from lemminflect import getAllInflections, getAllLemmas
-
     match = _WORD_WITH_MARKS.fullmatch(word)
     if match is None:
         return ()
     opening, bare_word, closing = match.groups()
-    lower_word = bare_word.lower()
-    forms: set[str] = set()
-    for closed_class in _CLOSED_CLASSES:
-        if lower_word in closed_class:
-            forms |= closed_class
-    if not forms:
-        for part_of_speech in ("VERB", "NOUN"):
-            for lemma in getAllLemmas(lower_word, upos=part_of_speech).get(part_of_speech, ()):
-                inflections = getAllInflections(lemma, upos=part_of_speech).values()
-                # Of several spellings, the first is the usual one.
-                forms |= {spellings[0] for spellings in inflections}
-    forms.discard(lower_word)
+    forms = _forms_of(bare_word.lower()) - {bare_word.lower()}
     if bare_word[0].isupper():
         forms = {form.capitalize() for form in forms}
     return tuple(f"{opening}{form}{closing}" for form in sorted(forms) if form.isalpha())
+
+
+def _forms_of(word: str) -> set[str]:
+    """Return all forms of a word in lower case, such as *has* and *have* for *has*."""
+    # lemminflect takes long to import, and only this function needs it.
+    from lemminflect import getAllInflections, getAllLemmas
+
+    forms: set[str] = set()
+    for closed_class in _CLOSED_CLASSES:
+        if word in closed_class:
+            forms |= closed_class
+    if forms:
+        return forms
+    for part_of_speech in ("VERB", "NOUN"):
+        for lemma in getAllLemmas(word, upos=part_of_speech).get(part_of_speech, ()):
+            inflections = getAllInflections(lemma, upos=part_of_speech).values()
+            # Of several spellings, the first is the usual one.
+            forms |= {spellings[0] for spellings in inflections}
+    return forms

@@ -11,7 +11,7 @@ from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from datetime import date
 from functools import lru_cache
-from typing import Annotated, NamedTuple
+from typing import Annotated, Any, NamedTuple
 
 from jinja2 import TemplateError, meta
 from pydantic import AfterValidator, BeforeValidator, Field, model_validator
@@ -88,12 +88,11 @@ class Condition:
             value: The value of a column in some row. None if the row has no value.
 
         Returns:
-            The requirement as the end of a sentence, such as ``is not at least 200`` for the value
-            150, or an empty text if the value meets all requirements.
+            The end of a sentence, such as ``is not at least 200`` for the value 150. An empty text
+            if the value meets all requirements.
         """
-        for name, requirement in _REQUIREMENTS.items():
-            # The field of this name holds the value that the user expects.
-            expected = getattr(self, name)
+        for field_name, requirement in _REQUIREMENTS.items():
+            expected = getattr(self, field_name)
             if expected is None:
                 continue
 
@@ -105,7 +104,7 @@ class Condition:
 
 
 def _is_same(value: object, expected: bool | float | str) -> bool:
-    """Tell whether a value equals that in the YAML, also if both are equal only as texts.
+    """Tell whether a value of a table equals a value of the YAML, perhaps only as text.
 
     In CSV all values are texts: ``"3"`` equals 3, and ``"yes"`` equals true.
     """
@@ -138,13 +137,13 @@ def _last_date(value: object) -> str:
 
 
 class _Requirement(NamedTuple):
-    """A kind of requirement, named after a field of `Condition`."""
+    """How to check one field of a `Condition`, such as ``at_least: 200``."""
 
     failure: str
-    """What is said of a value that fails. The expected value follows these words."""
+    """The words before the 200 in the reason ``is not at least 200``."""
 
-    is_met: Callable[..., bool]
-    """Tells of a value and the expected value whether the requirement is met."""
+    is_met: Callable[[object, Any], bool]
+    """Tells whether a value of the table, such as 150, meets the requirement, here 200."""
 
 
 _REQUIREMENTS: Mapping[str, _Requirement] = {
@@ -188,9 +187,6 @@ def reason_to_leave_out(where: Where, values: Mapping[str, object]) -> str:
         where: The conditions of the corpus, by column.
         values: The values of the row, by column.
 
-    Returns:
-        The column and what is wrong with its value.
-
     Example:
         The condition ``words: {at_least: 200}`` and a row of 150 words give
         ``words is not at least 200``.
@@ -214,17 +210,15 @@ def is_template(text: str) -> bool:
 
 
 def _check_template(text: str) -> str:
-    """Return the setting ``corpus.text`` unchanged, if Jinja can read it as far as it has to.
+    """Return the setting ``corpus.text`` unchanged, after a template in it was tried out.
 
-    The setting is the name of a column, such as ``body``, or a template, such as ``{{ title }}:
-    {{ body }}``. Any name of a column is accepted.
+    The setting is the name of a column, such as ``body``, or a Jinja template, such as ``{{ title
+    }}: {{ body }}``. An error in it would otherwise only show at the first document.
 
     Raises:
         ValueError: It is a template with an error. Pydantic puts the name of the setting before
             the message.
     """
-    # The template is tried out when the settings are read. Otherwise an error in it would only show
-    # at the first document.
     try:
         if is_template(text):
             _ENVIRONMENT.compile(text)
@@ -244,9 +238,6 @@ def required_columns(text: str, where: Where, id_column: str | None) -> list[str
         text: The column of the text, or a template whose variables are columns.
         where: The conditions of the corpus, by column.
         id_column: The column with the ids of the rows. None if no column is named.
-
-    Returns:
-        The names of the columns. A name may occur twice.
 
     Example:
         The template ``{{ title }}: {{ body }}`` requires ``body`` and ``title``.
@@ -269,14 +260,11 @@ _compile = lru_cache(maxsize=8)(_ENVIRONMENT.from_string)
 
 
 def document_text(row: TableRow, source: str) -> str:
-    """Return the text of the document in a row.
+    """Return the text of the document in a row. It is empty if the value is null.
 
     Args:
         row: A row of the corpus.
         source: The column of the text, or a template that is filled in with all columns.
-
-    Returns:
-        The text. A value that is null counts as an empty text.
 
     Raises:
         DataError: The column holds no text, or the template cannot be filled in.

@@ -103,7 +103,8 @@ def classifier_scores(rows: Sequence[Row], folds: Sequence[int]) -> ChoiceScores
     """Score all choices with a classifier that learned from the rows of other folds.
 
     A logistic regression tells true completions from contradictions by hashed word 1- and 2-grams,
-    character 2- to 5-grams, and the surface statistics. It sees one choice at a time.
+    character 2- to 5-grams, and the surface statistics. It sees one choice at a time, and not to
+    which row it belongs.
 
     Args:
         rows: The rows to score.
@@ -116,8 +117,6 @@ def classifier_scores(rows: Sequence[Row], folds: Sequence[int]) -> ChoiceScores
     Raises:
         ConfigError: scikit-learn is not installed.
     """
-    # The choices of all rows become one list. The classifier sees one choice at a time, and not to
-    # which row it belongs.
     choices: list[str] = []
     is_true: list[bool] = []
     for row in rows:
@@ -139,12 +138,9 @@ def classifier_scores(rows: Sequence[Row], folds: Sequence[int]) -> ChoiceScores
         if is_earlier.any():
             forward_scores[is_tested] = _train_and_score(features, is_earlier, is_tested)
 
-    return ChoiceScores(
-        CLASSIFIER,
-        LEARNED,
-        _split_by_row(scores, sizes),
-        forward_values=_split_by_row(forward_scores, sizes),
-    )
+    values = _split_by_row(scores, sizes)
+    forward_values = _split_by_row(forward_scores, sizes)
+    return ChoiceScores(CLASSIFIER, LEARNED, values, forward_values)
 
 
 def _extract_features(choices: Sequence[str], is_true: Sequence[bool]) -> ChoiceFeatures:
@@ -153,10 +149,6 @@ def _extract_features(choices: Sequence[str], is_true: Sequence[bool]) -> Choice
     Args:
         choices: The choices of all rows.
         is_true: For each choice, whether it is a true completion.
-
-    Returns:
-        The features, as arrays with a row for each choice and a column for each n-gram or
-        statistic.
     """
     vectorizers = need("sklearn.feature_extraction.text", "the audit's classifier", "generate")
     from scipy.sparse import hstack

@@ -50,21 +50,21 @@ def draw_blind_sheet(targets: Sequence[str], rows: int, seed: int, run_code: boo
         raise ConfigError("--beside: names a benchmark twice; expected other ones than BUILD")
     units: list[Unit] = []
     sources = []
-    fewest = rows
+    num_rows = rows
     for number, target in enumerate(targets):
-        units_of_target = list(_read_units(target, number, run_code))
-        fewest = min(fewest, len(units_of_target))
+        units_of_target = _read_units(target, number, run_code)
+        num_rows = min(num_rows, len(units_of_target))
         units += units_of_target
         path = find_table(target)
         sources.append(SheetSource(target, sha256_of(path) if path.is_file() else ""))
 
     questions = tuple(load_questions(__package__).values())
     pool = Pool(BENCHMARK.kind, questions, tuple(sources), tuple(units))
-    return make_sheet(pool, fewest * len(targets), (_SOURCE,), seed=seed)
+    return make_sheet(pool, num_rows * len(targets), (_SOURCE,), seed=seed)
 
 
-def _read_units(target: str, number: int, run_code: bool) -> Iterator[Unit]:
-    """Yield the rows of a benchmark that can be scored, with a question for each contradiction.
+def _read_units(target: str, number: int, run_code: bool) -> list[Unit]:
+    """Return a unit of the sheet, with a question for each contradiction, for each usable row.
 
     Args:
         target: The benchmark.
@@ -73,13 +73,15 @@ def _read_units(target: str, number: int, run_code: bool) -> Iterator[Unit]:
     """
     rows = read_benchmark(target, run_code).rows
     generators_by_row = read_generators(target, run_code)
+    units = []
     for index, (row, generators) in enumerate(zip(rows, generators_by_row, strict=True)):
         if row.problem:
             continue
         # Equal names of documents in two benchmarks mean different documents.
         cluster = f"{number}/{row.doc_id}"
         items = tuple(_make_items(row, generators))
-        yield Unit(str(index), cluster, items, {_SOURCE: target}, number)
+        units.append(Unit(str(index), cluster, items, {_SOURCE: target}, number))
+    return units
 
 
 def _make_items(row: Row, generators: Mapping[int, str]) -> Iterator[Item]:
@@ -87,15 +89,15 @@ def _make_items(row: Row, generators: Mapping[int, str]) -> Iterator[Item]:
 
     Args:
         row: The row.
-        generators: The generator of each contradiction by its number, where the file has it.
+        generators: By the index of the choice, what generated a contradiction, such as ``llm``.
     """
     # In one of the published files, only true sentences have spaces before punctuation.
-    shown = normalise_spacing(row)
+    row = normalise_spacing(row)
     context = (
-        ("The true sentence", shown.choices[row.gold].strip()),
-        ("Text before", last_words(shown.prefix, _CONTEXT_WORDS).strip()),
+        ("The true sentence", row.choices[row.gold].strip()),
+        ("Text before", last_words(row.prefix, _CONTEXT_WORDS).strip()),
     )
-    for index, choice in enumerate(shown.choices):
+    for index, choice in enumerate(row.choices):
         if index == row.gold:
             continue
         groups = {"type": row.error_types[index], "generator": generators.get(index, "")}
@@ -136,16 +138,7 @@ def tabulate_reading(key: Key, labels: Labels) -> Iterator[ComparisonTable]:
 
     lines = []
     for (source, label), members in sorted(_group_readings(readings).items()):
-        bad = EstimatedShare.of(
-            [1 - reading.share(GOOD) for reading in members],
-            [reading.item.cluster for reading in members],
-        )
-        cells = [source, label, str(len(members)), format_number(bad.value), bad.interval]
-        for reason in reasons:
-            shares = [reading.share(reason) for reading in members]
-            cells.append(format_number(sum(shares) / len(shares)))
-        lines.append(cells)
-
+        lines.append([source, label, *_share_cells(members, reasons)])
     columns = ["source", "contradictions", "#read", "#bad", "#95% interval"]
     columns += [f"#{reason}" for reason in reasons]
     num_unread = len(key.items) - len(readings)
@@ -154,6 +147,23 @@ def tabulate_reading(key: Key, labels: Labels) -> Iterator[ComparisonTable]:
     yield ComparisonTable(title, columns, lines, notes)
     if len(labels.people) > 1:
         yield from _tabulate_agreement(key, labels)
+
+
+def _share_cells(readings: Sequence[_Reading], reasons: Sequence[str]) -> list[str]:
+    """Return how many contradictions were read, the share of bad ones, and that of each reason.
+
+    Example:
+        ``["20", "25.0%", "10.1% - 39.9%", "15.0%", "10.0%"]`` if there are two reasons.
+    """
+    bad = EstimatedShare.of(
+        [1 - reading.share(GOOD) for reading in readings],
+        [reading.item.cluster for reading in readings],
+    )
+    cells = [str(len(readings)), format_number(bad.value), bad.interval]
+    for reason in reasons:
+        shares = [reading.share(reason) for reading in readings]
+        cells.append(format_number(sum(shares) / len(shares)))
+    return cells
 
 
 def _group_readings(readings: Iterable[_Reading]) -> dict[tuple[str, str], list[_Reading]]:
@@ -166,11 +176,12 @@ def _group_readings(readings: Iterable[_Reading]) -> dict[tuple[str, str], list[
     groups: dict[tuple[str, str], list[_Reading]] = defaultdict(list)
     for reading in readings:
         strata = reading.item.strata
-        groups[strata[_SOURCE], "all"].append(reading)
+        source = strata[_SOURCE]
+        groups[source, "all"].append(reading)
         for name in _GROUPS:
             # A published file does not say which generator made a contradiction.
             if strata.get(name):
-                groups[strata[_SOURCE], f"{name} {strata[name]}"].append(reading)
+                groups[source, f"{name} {strata[name]}"].append(reading)
     return groups
 
 
@@ -186,10 +197,10 @@ def _readings(key: Key, labels: Labels) -> Iterator[_Reading]:
 def _tabulate_agreement(key: Key, labels: Labels) -> Iterable[ComparisonTable]:
     """Tabulate how far readers agree on which contradictions are bad, whatever the reason."""
     answers = {}
-    for number, answers_to_item in labels.answers.items():
+    for number, answer_of_person in labels.answers.items():
         answers[number] = {
             person: answer if answer in (GOOD, SKIP) else "bad"
-            for person, answer in answers_to_item.items()
+            for person, answer in answer_of_person.items()
         }
     cells = agreement_of(key, replace(labels, answers=answers, majority_answers={}))
     return tables_of([cell for cell in cells if cell.table == "people"], {})

@@ -51,33 +51,30 @@ def evaluate_baselines(
         One result for each baseline, in the order of ``scores``.
     """
     documents = document_groups(rows)
-    win_rates = []
-    pick_shares = []
     tested_win_rates = []
     for baseline in scores:
-        win_rates.append(_outcomes(baseline.values, rows, win_rate))
-        pick_shares.append(_outcomes(baseline.values, rows, _pick_share))
         # A classifier that learned from all other rows is often right or wrong about many rows at
         # once, which the test would take for knowledge. So the test uses the scores that it gives
         # a fifth of the rows after learning from the fifths before it alone.
         tested_values = baseline.forward_values or baseline.values
         tested_win_rates.append(_outcomes(tested_values, rows, win_rate))
-
     p_values = _test_by_random_signs(tested_win_rates, documents, seed)
     # Of many baselines, some seem above chance by accident.
     corrected_p_values = _correct_p_values(scores, p_values)
 
     baselines = []
-    for index, baseline in enumerate(scores):
+    for baseline, p_value, corrected in zip(scores, p_values, corrected_p_values, strict=True):
+        win_rates = _outcomes(baseline.values, rows, win_rate)
+        pick_shares = _outcomes(baseline.values, rows, _pick_share)
         baselines.append(
             BlindBaseline(
                 baseline.name,
                 baseline.family,
                 rows=sum(values is not None for values in baseline.values),
-                pairs_won=EstimatedShare.of(win_rates[index], documents),
-                rows_won=EstimatedShare.of(pick_shares[index], documents),
-                p_value=p_values[index],
-                corrected_p_value=corrected_p_values[index],
+                pairs_won=EstimatedShare.of(win_rates, documents),
+                rows_won=EstimatedShare.of(pick_shares, documents),
+                p_value=p_value,
+                corrected_p_value=corrected,
             )
         )
     return baselines
@@ -112,16 +109,13 @@ def _outcomes(
     rows: Sequence[Row],
     measure: Callable[[Sequence[float], int], float],
 ) -> list[float]:
-    """Measure how well a baseline does in each row.
+    """Measure how well a baseline does in each row, from 0 to 1; NaN for a row without scores.
 
     Args:
         values_of_rows: A baseline's scores of the choices of each row, or None.
         rows: The rows, in the same order.
         measure: Computes the outcome of a row from its scores and the index of the true completion,
             such as `win_rate`.
-
-    Returns:
-        The outcome of each row, from 0 to 1; NaN for a row without scores.
     """
     return [
         math.nan if values is None else measure(values, row.gold)
@@ -135,9 +129,6 @@ def _sum_by_document(outcomes: Sequence[Outcomes], documents: Sequence[str]) -> 
     Args:
         outcomes: For each baseline, its outcome in each row; NaN if it has none.
         documents: The document group of each row.
-
-    Returns:
-        The sums and the numbers of scored rows, as arrays (document groups, baselines).
 
     Example:
         One baseline has the outcomes 1, 0.5 and NaN, and all three rows are of one document. The
@@ -214,27 +205,24 @@ def _correct_p_values(scores: Sequence[ChoiceScores], p_values: Sequence[float])
         p_values: The p-value of each; NaN if it was not tested.
 
     Returns:
-        The corrected p-values. Those of baselines that do not count or were not tested stay as
-        they are.
+        The p-values. Those of baselines that do not count or were not tested are not corrected.
     """
-    # Holm's method corrects all p-values together that count, here by the index of their baseline.
-    counted = {}
+    counted = []
     for index, baseline in enumerate(scores):
         if baseline.family != COMPARES and not math.isnan(p_values[index]):
-            counted[index] = p_values[index]
-    corrected = dict(zip(counted, holm(list(counted.values())), strict=True))
-    return [corrected.get(index, p_value) for index, p_value in enumerate(p_values)]
+            counted.append(index)
+
+    corrected = list(p_values)
+    for index, p_value in zip(counted, holm([p_values[index] for index in counted]), strict=True):
+        corrected[index] = p_value
+    return corrected
 
 
 def assign_folds(rows: Sequence[Row], seed: int) -> list[int]:
-    """Assign each row to one of five folds of the cross-validation, at random.
+    """Assign each row at random to a fold of the cross-validation, from 0 to 4.
 
-    Args:
-        rows: The rows. All rows of documents that share a text get the same fold.
-        seed: Decides the assignment.
-
-    Returns:
-        The fold of each row, from 0 to 4. There are fewer folds if there are fewer documents.
+    All rows of documents that share a text get the same fold. With fewer than five groups of such
+    documents, there are fewer folds.
     """
     groups = document_groups(rows)
     names = list(dict.fromkeys(groups))

@@ -80,8 +80,7 @@ def open_judge(path_or_name: str, store: Path | None = None) -> Judge:
             " configs/judges/openai-server.yaml"
         )
 
-    # The YAML may also replace prompts of other steps, such as those of a benchmark. The audit does
-    # not ask them, and its folder has no prompts of their names.
+    # The YAML may also replace prompts of a benchmark, which the audit does not have.
     audit_prompts = (*PROMPTS.values(), _TYPE_PROMPT)
     overrides = {name: path for name, path in config.prompts.items() if name in audit_prompts}
     prompts = Prompts(overrides, folder=PROMPTS_FOLDER)
@@ -99,9 +98,6 @@ def judge_rows(
         seed: Decides which rows are drawn.
         count: How many rows are drawn. All their contradictions are judged.
 
-    Returns:
-        The share of contradictions that have each property.
-
     Raises:
         BackendDownError: The judge cannot be reached. Earlier answers stay stored.
     """
@@ -112,26 +108,15 @@ def judge_rows(
 def _judge_property(
     judge: Judge, name: str, contradictions: Sequence[Contradiction]
 ) -> JudgedProperty:
-    """Ask a judge which contradictions have a property.
-
-    Args:
-        judge: The judge.
-        name: The property, such as ``fluent``.
-        contradictions: The contradictions to judge.
-
-    Returns:
-        The share of the contradictions that have the property, and how many could not be scored,
-        by reason.
-    """
+    """Ask a judge which contradictions have a property, such as ``fluent``."""
     subjects = _prompt_variables(contradictions)
     replies = judge.ask_typed(PROMPTS[name], YesOrNo, subjects, f"judging: {name}", samples=1)
 
     outcomes = []
     documents = []
     unscored: Counter[str] = Counter()
-    for samples, contradiction in zip(replies, contradictions, strict=True):
-        # The judge gives a list of samples for each question. Here it is asked for one.
-        reply = samples[0]
+    # There is a list of replies for each question. The judge was asked for one reply.
+    for [reply], contradiction in zip(replies, contradictions, strict=True):
         # A reply that cannot be read has a problem instead of a value.
         if reply.value is None:
             unscored[reply.problem] += 1
@@ -160,14 +145,8 @@ def judge_types(judge: Judge, rows: Sequence[Row], seed: int, count: int = 100) 
     """
     subjects = _prompt_variables(_draw_contradictions(rows, seed, count))
     replies = judge.ask_typed(_TYPE_PROMPT, Kind, subjects, "judging: types", samples=1)
-
-    error_types: list[str | None] = []
-    for samples in replies:
-        # The judge gives a list of samples for each question. Here it is asked for one.
-        reply = samples[0]
-        # The value is a `Kind`. A reply that cannot be read has none.
-        error_types.append(reply.value.type if reply.value else None)
-    return error_types
+    # There is a list of replies for each question. The judge was asked for one reply.
+    return [reply.value.type if reply.value else None for [reply] in replies]
 
 
 def _draw_contradictions(rows: Sequence[Row], seed: int, count: int) -> list[Contradiction]:

@@ -73,9 +73,9 @@ class EstimatedShare:
             outcomes: The outcome of each row, from 0 to 1. NaN if it has none.
             documents: The document of each row.
         """
-        scored = [outcome for outcome in outcomes if not math.isnan(outcome)]
-        share = sum(scored) / len(scored) if scored else math.nan
         values = [None if math.isnan(outcome) else outcome for outcome in outcomes]
+        scored = [value for value in values if value is not None]
+        share = sum(scored) / len(scored) if scored else math.nan
         low, high = mean_interval(values, documents) or (None, None)
         return cls(share, low, high)
 

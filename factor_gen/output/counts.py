@@ -38,24 +38,26 @@ class BuiltBenchmark:
         self._prices = prices or {}
         # Documents that gave no row, by stage and reason.
         self.unused: Counter[Refusal] = Counter()
-        # Outputs of the generator that could not be used, by reason.
-        self.lost: Counter[str] = Counter()
-
-        # Generated contradictions by error type and generator, and rejected ones by reason.
-        self._generated: Counter[tuple[str, str]] = Counter()
-        self.rejected: Counter[Refusal] = Counter()
-        # The contradictions of all sentences that were tried, by what rejected them; those that
-        # nothing rejected have an empty refusal.
-        self.tried: Counter[Refusal] = Counter()
+        # Documents by how many sentences were drawn from them.
+        self._documents_by_num_draws: Counter[int] = Counter()
         # What each stage asked a model.
         self.model_use: dict[str, ModelUse] = {}
-        # Chosen contradictions by error type, and how many of them are doubtful.
+
+        # Outputs of the generator that could not be used, by reason.
+        self.lost: Counter[str] = Counter()
+        # Contradictions of the sentences that were kept, by error type and generator.
+        self._generated: Counter[tuple[str, str]] = Counter()
+        # Those that a stage rejected, by stage and reason.
+        self.rejected: Counter[Refusal] = Counter()
+        # Contradictions of all sentences that were tried, by what rejected them. The refusal is
+        # empty for those that nothing rejected.
+        self.tried: Counter[Refusal] = Counter()
+
+        # Contradictions in rows, by error type, and how many of them are doubtful.
         self.chosen: Counter[str] = Counter()
         self._num_doubtful = 0
-        # Rows by how many error types their contradictions have.
+        # Rows by how many error types their contradictions have, and by the draw they come from.
         self._rows_by_num_types: Counter[int] = Counter()
-        # Documents by how many sentences were drawn from them, and rows by the draw they come from.
-        self._documents_by_num_draws: Counter[int] = Counter()
         self._rows_by_draw: Counter[int] = Counter()
 
     @property
@@ -75,13 +77,16 @@ class BuiltBenchmark:
         return pandas.read_csv(self.files["csv"])
 
     def count(self, outcome: DocumentOutcome) -> None:
-        """Add a document to the counts.
+        """Add a document to the counts: the row that it gave, or the document if it gave none."""
+        if isinstance(outcome, ChosenRow):
+            self._count_document(outcome.example)
+            self._count_row(outcome)
+        else:
+            self._count_document(outcome)
+            self.unused[outcome.refusal] += 1
 
-        Args:
-            outcome: The row that the document gave, or the document if it gave none.
-        """
-        example = outcome.example if isinstance(outcome, ChosenRow) else outcome
-        # The generator worked for documents without a row too.
+    def _count_document(self, example: Example) -> None:
+        """Count what was generated and asked for a document, whether it gave a row or not."""
         self.lost.update(example.lost)
         self.model_use = add_model_use(self.model_use, example.model_use)
         self._documents_by_num_draws[example.draw.total] += 1
@@ -94,15 +99,12 @@ class BuiltBenchmark:
         for rejection, count in example.discarded.items():
             self.tried[Refusal.parse(rejection)] += count
 
-        if isinstance(outcome, Example):
-            self.unused[outcome.refusal] += 1
-            return
-
-        # The draws are numbered from 1.
-        self._rows_by_draw[example.draw.number] += 1
-        num_types = len({candidate.type for candidate in outcome.contradictions})
+    def _count_row(self, row: ChosenRow) -> None:
+        """Count the contradictions of a row and their error types."""
+        self._rows_by_draw[row.example.draw.number] += 1
+        num_types = len({candidate.type for candidate in row.contradictions})
         self._rows_by_num_types[num_types] += 1
-        for candidate in outcome.contradictions:
+        for candidate in row.contradictions:
             self.chosen[candidate.type] += 1
             self._num_doubtful += candidate.doubtful
 
@@ -132,24 +134,21 @@ class BuiltBenchmark:
             "documents": self.documents,
             "eligible": eligible,
             "rows": self.rows,
-            # Rows of tables that corpus.where left out, by reason.
             "filtered": dict(sorted(self.filtered.items())),
             "stages": stages,
             "unused": self._count_unused(),
             "generated": generated,
-            # By reason: contradictions that a stage rejected, and outputs of no use.
             "rejected": {
                 f"{stage}: {reason}": count
                 for (stage, reason), count in sorted(self.rejected.items())
             },
             "lost": dict(sorted(self.lost.items())),
-            # Types and degrees of doubt that no contradiction has are listed with 0.
+            # Types that no contradiction has are listed with 0.
             "chosen": {error_type: self.chosen[error_type] for error_type in ERROR_TYPES},
             "doubtful": self._num_doubtful,
             # The keys of a JSON object are texts.
             "types_in_a_row": {str(num_types): count for num_types, count in rows_by_num_types},
             "draws": self._count_by_draw(),
-            # Requests, tokens and cost of the stages that ask a model.
             "model_use": {
                 stage: {**self.model_use[stage]._asdict(), "usd": self.cost(stage)}
                 for stage in ALL_STAGES
@@ -160,33 +159,27 @@ class BuiltBenchmark:
     def _count_unused(self) -> list[dict[str, Any]]:
         """Count the documents without a row by the stage that gave them up, and by its reason.
 
-        Returns:
-            An object for each reason, such as ``{"stage": "select", "reason": "the text is empty",
-            "documents": 12}``. They are in the order of the stages, and those of the same stage in
-            alphabetical order.
+        The objects are in the order of the stages, and those of a stage in alphabetical order.
+
+        Example:
+            ``[{"stage": "select", "reason": "the text is empty", "documents": 12}]``
         """
         in_order = sorted(
             self.unused, key=lambda refusal: (ALL_STAGES.index(refusal.stage), refusal.reason)
         )
-        unused = []
-        for refusal in in_order:
-            # The members are "stage", "reason" and "documents".
-            unused.append({**refusal._asdict(), "documents": self.unused[refusal]})
-        return unused
+        return [{**refusal._asdict(), "documents": self.unused[refusal]} for refusal in in_order]
 
     def _count_by_stage(self) -> list[dict[str, Any]]:
-        """Count for each stage the documents that entered it and those that it dropped.
+        """Count for each stage, in order, the documents that entered it and those that it dropped.
 
-        Returns:
-            An object for each stage, in order, such as ``{"stage": "types", "entered": 90,
-            "dropped": 2}``.
+        Example:
+            ``[{"stage": "read", "entered": 90, "dropped": 2}, {"stage": "select", ...}, ...]``
         """
         unused_by_stage: Counter[str] = Counter()
         for refusal, count in self.unused.items():
             unused_by_stage[refusal.stage] += count
 
         stages = []
-        # All documents enter the first stage, and those that it keeps enter the next.
         num_documents = self.documents
         for stage in ALL_STAGES:
             num_unused = unused_by_stage[stage]
@@ -199,9 +192,9 @@ class BuiltBenchmark:
 
         In a draw, one more sentence of each document that has no good row yet is tried.
 
-        Returns:
-            An object for each draw, in order, such as ``{"draw": 2, "documents": 30, "rows": 11}``
-            if a second sentence was drawn from 30 documents, and is that of the row in 11 of them.
+        Example:
+            ``{"draw": 2, "documents": 30, "rows": 11}`` if a second sentence was drawn from 30
+            documents, and is that of the row in 11 of them.
         """
         counts = []
         # No sentence could be drawn from some documents. All others took part in the first draw.

@@ -67,24 +67,17 @@ def refuse_to_overwrite(settings: BuildSettings, out: Path, inputs: Iterable[Pat
 
 
 def finish_earlier_build(out: Path) -> None:
-    """Move the files of an earlier build into place if it was killed while it moved them.
-
-    Args:
-        out: The folder of the benchmark.
-    """
+    """Move the files of an earlier build into place if it was killed while it moved them."""
     # The manifest is written last: if it is there, all files are complete.
     if (out / UNFINISHED_FOLDER / MANIFEST).is_file():
         move_into_place(out)
 
 
 def move_into_place(out: Path) -> None:
-    """Move all files of a complete benchmark from the unfinished folder to their final places.
+    """Move all files of a complete benchmark from the unfinished folder to the folder ``out``.
 
     The old manifest is removed first and the new one comes last, so that a folder with a manifest
     always holds the files that it lists.
-
-    Args:
-        out: The folder of the benchmark.
     """
     unfinished = out / UNFINISHED_FOLDER
     (out / MANIFEST).unlink(missing_ok=True)

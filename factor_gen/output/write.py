@@ -140,13 +140,9 @@ def write_benchmark(
 
 @contextmanager
 def _unfinished_folder(out: Path) -> Iterator[Path]:
-    """Create a folder for files that are not complete yet, and remove it if the block fails.
+    """Yield an empty folder in ``out`` for files that are not complete yet.
 
-    Args:
-        out: The folder of the benchmark, in which the folder is created.
-
-    Yields:
-        The empty folder.
+    It is removed if the block fails.
 
     Raises:
         DataError: A file cannot be written.
@@ -224,21 +220,15 @@ def _write_rows(
 def _separate_unused(
     outcomes: Iterable[DocumentOutcome], built: BuiltBenchmark, unused_file: TextIO
 ) -> Iterator[dict[str, Cell]]:
-    """Yield the rows of a benchmark, and write down the documents that gave none.
-
-    Each outcome is counted on the way.
+    """Yield the cells of each row by column, and write the documents that gave none to a file.
 
     Args:
         outcomes: For each document its row, or the document if it gave none.
         built: The counts, to which each outcome is added.
         unused_file: The file that gets a line for each document without a row.
-
-    Yields:
-        The cells of each row by column.
     """
     for outcome in tqdm(outcomes, desc="write", unit=" documents", delay=2):
         built.count(outcome)
-        # An outcome is either a row or, if the document gave none, the document as it came.
         if isinstance(outcome, Example):
             unused_file.write(_unused_line(outcome))
         else:
@@ -246,11 +236,7 @@ def _separate_unused(
 
 
 def _column_names(num_contradictions: int) -> list[str]:
-    """Return the columns of a benchmark, in order.
-
-    Args:
-        num_contradictions: How many contradictions each row has.
-    """
+    """Return the columns of a benchmark whose rows have so many contradictions, in order."""
     # All rows have the same columns, so that those of a made-up row without texts are enough.
     nothing = Candidate(text="", type="", edit="", generator="")
     empty_row = ChosenRow(Example(""), (nothing,) * num_contradictions)
@@ -262,14 +248,11 @@ def _parquet_schema(columns: Iterable[str]) -> pyarrow.Schema:
 
     Without a schema, the type of a column without any value would be unknown.
     """
-    text_type = pyarrow.string()
-    number_type = pyarrow.float64()
-    return pyarrow.schema(
-        [
-            (column, number_type if column.endswith(_NUMBER_ENDINGS) else text_type)
-            for column in columns
-        ]
-    )
+    fields = []
+    for column in columns:
+        is_number = column.endswith(_NUMBER_ENDINGS)
+        fields.append((column, pyarrow.float64() if is_number else pyarrow.string()))
+    return pyarrow.schema(fields)
 
 
 def _unused_line(example: Example) -> str:
@@ -291,12 +274,8 @@ def _unused_line(example: Example) -> str:
 def make_row(chosen: ChosenRow) -> dict[str, Cell]:
     """Return the cells of a row by column.
 
-    Args:
-        chosen: A document with its true completion, and the contradictions that were chosen.
-
-    Returns:
-        The document's columns, then the texts of all contradictions (``contradiction_0``), their
-        types (``contradiction_0_type``), and so on. The score of a filter that was off is None.
+    First come the document's columns, then the texts of all contradictions (``contradiction_0``),
+    their types (``contradiction_0_type``), and so on. The score of a filter that was off is None.
     """
     prefix = replace_surrogates(chosen.example.prefix)
     row: dict[str, Cell] = {
@@ -305,10 +284,9 @@ def make_row(chosen: ChosenRow) -> dict[str, Cell]:
         CUT_PREFIX: last_words(prefix, CUT_WORDS),
         "completion": replace_surrogates(chosen.example.completion),
     }
-    # Columns are grouped by kind: all texts, then all types, and so on.
-    for ending, name in _FIELD_BY_ENDING.items():
+    for ending, field_name in _FIELD_BY_ENDING.items():
         for index, candidate in enumerate(chosen.contradictions):
-            cell = getattr(candidate, name)
+            cell = getattr(candidate, field_name)
             # Only texts may hold surrogates, i.e. half characters that no file can hold. The score
             # of a filter is a number or None.
             if isinstance(cell, str):
@@ -374,13 +352,8 @@ def _package_versions() -> dict[str, str]:
 def _describe_files(folder: Path, names: Iterable[str]) -> list[dict[str, Any]]:
     """Return the name, the size in bytes and the SHA-256 of each file that exists in a folder.
 
-    Args:
-        folder: The folder of the files.
-        names: The names of the files. Those that do not exist are left out.
-
-    Returns:
-        A JSON object for each file, in the order of the names, such as
-        ``{"name": "README.md", "bytes": 912, "sha256": "9f86d0..."}``.
+    Example:
+        ``[{"name": "README.md", "bytes": 912, "sha256": "9f86d0..."}]``
     """
     files = []
     for name in names:

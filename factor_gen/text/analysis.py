@@ -95,11 +95,9 @@ class Tagger(Protocol):
 
 
 def find_times_and_quantities(text: str) -> list[Entity]:
-    """Find the dates, times, durations and quantities of a text.
+    """Find the dates, times, durations and quantities of a text, in order.
 
-    Returns:
-        The entities in the order of the text. Where two expressions of ``times.tsv`` match
-        overlapping words, the one listed first wins.
+    Where two expressions of ``times.tsv`` match overlapping words, the one listed first wins.
 
     Example:
         ``It rose 5% in May`` has the percentage ``5%`` and the date ``May``.
@@ -117,15 +115,14 @@ def find_times_and_quantities(text: str) -> list[Entity]:
 def _compile_patterns() -> Sequence[tuple[str, re.Pattern[str]]]:
     """Compile the regular expressions of ``times.tsv``, and return each with its kind of entity.
 
-    An expression may contain a placeholder. It stands for the words of a list, as ``<day names>``
-    does, or for an expression of an earlier line of the file, which has the placeholder as its
-    name, as ``<year>``.
+    The placeholder ``<day names>`` in an expression stands for any word of the list ``day names``.
+    A line that has the name ``<year>`` is no kind of entity: its expression is what the placeholder
+    ``<year>`` stands for in later lines.
     """
     by_placeholder = {f"<{name}>": f"(?:{'|'.join(words)})" for name, words in LISTS.items()}
     patterns = []
     for name, expression in read_rows(DATA / "times.tsv"):
         expanded = _PLACEHOLDER.sub(lambda match: by_placeholder[match.group()], expression)
-        # The name of a line is a placeholder for later lines, or a kind of entity, such as "date".
         if _PLACEHOLDER.fullmatch(name):
             by_placeholder[name] = f"(?:{expanded})"
         else:
@@ -134,11 +131,7 @@ def _compile_patterns() -> Sequence[tuple[str, re.Pattern[str]]]:
 
 
 def drop_overlaps(entities: Iterable[Entity]) -> list[Entity]:
-    """Drop each entity that overlaps an earlier one of the list.
-
-    Returns:
-        The entities that stay, in the order of the text.
-    """
+    """Drop each entity that overlaps an earlier one, and return the others in order of the text."""
     disjoint: list[Entity] = []
     # The indexes of the characters that belong to an entity that stays.
     covered: set[int] = set()

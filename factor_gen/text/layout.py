@@ -86,8 +86,10 @@ def _find_aligned_lines(lines: Sequence[str]) -> set[int]:
 def _find_fenced_lines(lines: Sequence[str]) -> set[int]:
     """Find the lines between Markdown fences (three backticks or tildes), and the fences.
 
+    A fence that is never closed reaches to the end of the text.
+
     Returns:
-        The indexes of these lines. A fence that is never closed reaches to the end of the text.
+        The indexes of these lines.
     """
     fenced = set()
     open_fence = ""
@@ -197,12 +199,11 @@ def _wrapping_width(lines: Sequence[str]) -> int:
 
     It is the 90th percentile of the lengths of the lines that run on into the next line.
     """
-    lengths = sorted(
-        len(line)
-        for line, next_line in pairwise(lines)
-        if len(line) <= _WIDEST and _runs_on(line, next_line)
-    )
-    return lengths[len(lengths) * 9 // 10] if lengths else 0
+    lengths = []
+    for line, next_line in pairwise(lines):
+        if len(line) <= _WIDEST and _runs_on(line, next_line):
+            lengths.append(len(line))
+    return sorted(lengths)[len(lengths) * 9 // 10] if lengths else 0
 
 
 def _runs_on(line: str, next_line: str) -> bool:
@@ -229,13 +230,13 @@ def _find_continuation_lines(lines: Sequence[str], width: int) -> set[int]:
         if _is_verse(paragraph):
             continue
 
-        # The first line of a paragraph continues none.
-        for index in line_range[1:]:
+        for position in range(1, len(paragraph)):
+            index = line_range.start + position
             # Code and tables neither continue prose nor are continued by it.
             if index in verbatim_lines or index - 1 in verbatim_lines:
                 continue
-            is_wrapped = _is_wrapped(lines[index - 1], lines[index], width)
-            if is_wrapped and _has_continuation_indent(paragraph, index - line_range.start):
+            is_wrapped = _is_wrapped(paragraph[position - 1], paragraph[position], width)
+            if is_wrapped and _has_continuation_indent(paragraph, position):
                 continuation_lines.add(index)
     return continuation_lines
 
@@ -256,21 +257,27 @@ def _is_wrapped(line: str, next_line: str, width: int) -> bool:
 def _paragraphs(lines: Sequence[str]) -> Iterator[range]:
     """Yield the paragraphs of a text, each as the indexes of its lines.
 
-    An empty line ends a paragraph. Books also begin one with an indented line. Such a line is
-    deeper than its two neighbours, which are indented alike, and the line before it ends a
-    sentence.
+    An empty line ends a paragraph. In books, an indented line may begin one: see `_is_indented`.
     """
     for block in _blocks(lines):
         start = block.start
         # The first and the last line of the block lack a neighbour.
         for index in block[1:-1]:
-            usual_indent = _indent(lines[index - 1])
-            is_deeper = _indent(lines[index]) > usual_indent
-            is_first_line = is_deeper and _indent(lines[index + 1]) == usual_indent
-            if is_first_line and _SENTENCE_END.search(lines[index - 1]):
+            if _is_indented(*lines[index - 1 : index + 2]):
                 yield range(start, index)
                 start = index
         yield range(start, block.stop)
+
+
+def _is_indented(previous_line: str, line: str, next_line: str) -> bool:
+    """Tell whether a line begins a paragraph as in books: indented, after the end of a sentence.
+
+    It is deeper than its two neighbours, which are indented alike.
+    """
+    usual_indent = _indent(previous_line)
+    if _indent(line) <= usual_indent or _indent(next_line) != usual_indent:
+        return False
+    return _SENTENCE_END.search(previous_line) is not None
 
 
 def _is_verse(lines: Sequence[str]) -> bool:
@@ -329,9 +336,9 @@ def _join_lines(lines: Sequence[str], vocabulary: Set[str]) -> str:
         return lines[0]
 
     def mend_word(match: re.Match[str]) -> str:
-        # The match is "har-\nbour", and its groups are the two halves of the word.
-        word = match[1] + match[2]
-        return word if word in vocabulary else f"{match[1]}-{match[2]}"
+        first_half, second_half = match.groups()
+        word = first_half + second_half
+        return word if word in vocabulary else f"{first_half}-{second_half}"
 
     indent = " " * _indent(lines[0])
     stripped = "\n".join(line.strip() for line in lines)

@@ -56,17 +56,14 @@ class TokenisedText(NamedTuple):
 
 
 def find_proper_names(text: str, tokens: Sequence[Token]) -> list[Entity]:
-    """Find the names and nationalities in a text.
+    """Find the names and nationalities in a text, in order.
 
-    A name is looked for in each run of capitalised words, such as *French President Macron*.
+    A name is looked for in each run of capitalised words, such as *French President Macron*. A word
+    that has a capital letter only because it starts a sentence is no name.
 
     Args:
         text: The text.
         tokens: The tokens of the text. Their tags are not needed.
-
-    Returns:
-        The names and nationalities in order. A word that has a capital letter only because it
-        starts a sentence is no name.
     """
     words = [token.text for token in tokens]
     tokenised = TokenisedText(text, tokens, words, {"word": [word.lower() for word in words]})
@@ -74,8 +71,8 @@ def find_proper_names(text: str, tokens: Sequence[Token]) -> list[Entity]:
     start = 0
     while start < len(tokens):
         end = _find_run_end(tokenised, start)
-        # If no run starts at this word, there are no names in it, and the next word is tried.
         names += _names_in_run(tokenised, start, end)
+        # If no run starts at this word, the next word is tried.
         start = max(end, start + 1)
     return names
 
@@ -126,11 +123,9 @@ def _gap_before(tokenised: TokenisedText, index: int) -> str:
 
 
 def _may_be_name_word(words: Sequence[str], index: int) -> bool:
-    """Tell whether a word may belong to a name: it has a capital and is no month of a date.
+    """Tell whether a word of a text may belong to a name.
 
-    Args:
-        words: All words of the text.
-        index: The index of the word.
+    It has a capital, and is no month of a date.
     """
     word = words[index]
     # Words such as "Monday" and "However" have a capital, but are no names.
@@ -160,9 +155,6 @@ def _names_in_run(tokenised: TokenisedText, start: int, end: int) -> list[Entity
         start: The index of the first token of the run.
         end: The index of the token after the run.
 
-    Returns:
-        The nationalities and places, and then the name, if there is one.
-
     Example:
         ``Yesterday French President Emmanuel Macron`` has the nationality ``French`` and the person
         ``Emmanuel Macron``.
@@ -175,9 +167,8 @@ def _names_in_run(tokenised: TokenisedText, start: int, end: int) -> list[Entity
         is_organisation = len(words) > 1 and not ORGANISATION_WORDS.isdisjoint(words)
         kind = _kind_of_word_before_name(words)
         is_title = words[0] in WORDS["titles"]
-        # Only the first word of the run can be an ordinary word that starts the sentence.
-        may_be_opener = index == start and _starts_sentence(tokenised, start)
-        is_opener = may_be_opener and _is_sentence_opener(words)
+        is_first = index == start and _starts_sentence(tokenised, start)
+        is_opener = is_first and _is_sentence_opener(words)
         is_before_name = kind or is_title or is_opener
         if is_organisation or not is_before_name:
             return [*entities, _name_entity(tokenised, index, end, has_title)]
@@ -203,7 +194,7 @@ def _kind_of_word_before_name(words: Sequence[str]) -> str:
     if words[0] in NATIONALITIES and words[0] != "U.S.":
         return NATIONALITY
     # Without a title after it, the place is part of a name, such as "London Bridge".
-    precedes_title = not WORDS["titles"].isdisjoint(words[1:2])
+    precedes_title = len(words) > 1 and words[1] in WORDS["titles"]
     return PLACE if precedes_title and words[0] in places() else ""
 
 
@@ -215,14 +206,14 @@ def _starts_sentence(tokenised: TokenisedText, index: int) -> bool:
 
 
 def _is_sentence_opener(words: Sequence[str]) -> bool:
-    """Tell whether a word at the start of a sentence has its capital letter only for this reason.
+    """Tell whether a sentence's first word has its capital letter only because it is the first.
 
     Args:
         words: The capitalised words with which the sentence begins.
 
-    Returns:
-        True for the first word of ``["Yesterday"]`` and of ``["Shares", "British"]``; false for
-        that of ``["Apple", "Inc"]``, because *Inc* is no ordinary word and needs a name before it.
+    Example:
+        True for ``["Yesterday"]`` and ``["Shares", "British"]``; false for ``["Apple", "Inc"]``,
+        because *Inc* is no ordinary word and needs a name before it.
     """
     word = words[0]
     if word in FIRST_NAMES or word in places() or not is_common(word.lower()):
@@ -235,8 +226,8 @@ def _is_sentence_opener(words: Sequence[str]) -> bool:
 def _name_entity(tokenised: TokenisedText, start: int, end: int, has_title: bool) -> Entity:
     """Return the entity for a name of a text, with its kind, such as a person or a place.
 
-    The table ``kinds`` of ``names.yaml`` tells the kind by the name and the words around it. A name
-    for which no rule of it holds has the kind `NAME`.
+    The table ``kinds`` of ``names.yaml`` tells the kind by the name and the words around it. If it
+    cannot tell, the kind is `NAME`.
 
     Args:
         tokenised: The text.
@@ -314,7 +305,7 @@ def may_be_same(name: str, second_name: str) -> bool:
         return True
     if second_name in aliases().get(name, ()):
         return True
-    # Either name may be the initials of the other. They may have points, as in "U.N.".
+    # Initials may have points, as in "U.N.".
     if _initials(name) == second_name.replace(".", ""):
         return True
     return _initials(second_name) == name.replace(".", "")

@@ -82,13 +82,13 @@ def tokenise(text: str) -> list[Token]:
     """
     tokens = []
     for match in _TOKEN.finditer(text):
-        word = match.group()
+        start, end = match.span()
         # "Don't" is cut before "n't". Most words have no such ending and are one token.
-        ending = _CONTRACTED_ENDING.search(word)
-        first_end = match.start() + ending.start() if ending else match.end()
-        tokens.append(Token(text[match.start() : first_end], match.start(), first_end))
+        ending = _CONTRACTED_ENDING.search(match.group())
+        cut = start + ending.start() if ending else end
+        tokens.append(Token(text[start:cut], start, cut))
         if ending:
-            tokens.append(Token(ending.group(), first_end, match.end()))
+            tokens.append(Token(text[cut:end], cut, end))
     return tokens
 
 
@@ -99,19 +99,13 @@ def _tag(tokens: Sequence[Token]) -> list[Token]:
     was taken for a noun after *to*.
     """
     words = [token.text for token in tokens]
-    lowercase_words = [word.lower() for word in words]
-
-    # TextBlob's lexicon has most words in lower case only.
-    lexicon_words = []
-    previous = ""
-    for word in words:
-        is_opener = previous in _SENTENCE_STARTS and is_common(word.lower())
-        lexicon_words.append(word.lower() if is_opener else word)
-        previous = word
-    tags = [tag for _, tag in english().parser.find_tags(lexicon_words)]
-
+    tags = [tag for _, tag in english().parser.find_tags(_lower_openers(words))]
     sentence = TokenColumns(
-        {"word": lowercase_words, "tag": tags, "shape": [shape(word) for word in words]}
+        {
+            "word": [word.lower() for word in words],
+            "tag": tags,
+            "shape": [shape(word) for word in words],
+        }
     )
     for table in ("by word and governor", "first verb"):
         for index in range(len(tags)):
@@ -122,6 +116,21 @@ def _tag(tokens: Sequence[Token]) -> list[Token]:
                 # are thus corrected by what the tables know about earlier ones.
                 tags[index] = corrected_tag
     return [token._replace(tag=tag) for token, tag in zip(tokens, tags, strict=True)]
+
+
+def _lower_openers(words: Sequence[str]) -> list[str]:
+    """Write ordinary words at the start of a sentence in lower case, as TextBlob's lexicon does.
+
+    Example:
+        ``["The", "house", "."]`` becomes ``["the", "house", "."]``.
+    """
+    lexicon_words = []
+    previous = ""
+    for word in words:
+        is_opener = previous in _SENTENCE_STARTS and is_common(word.lower())
+        lexicon_words.append(word.lower() if is_opener else word)
+        previous = word
+    return lexicon_words
 
 
 @lru_cache(maxsize=20_000)
