@@ -146,7 +146,6 @@ def check_answers(answers: Sequence[Answer]) -> None:
 
     if temporary_errors:
         problem = temporary_errors[0]
-    # All errors are refusals. A few do not matter.
     elif len(errors) > _MAX_SHARE_REFUSED * len(answers):
         problem = f"{errors[0]}; change the judge's YAML, or leave these documents out"
     else:

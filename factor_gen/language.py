@@ -59,9 +59,6 @@ def check_language(documents: Iterable[Example], language: str) -> Iterator[Exam
         documents: Documents with their whole text as their prefix.
         language: The language that they should be in, as an ISO 639-1 code.
 
-    Yields:
-        Every document, in order. Sentences in other languages are skipped by a later stage.
-
     Raises:
         DataError: Fewer than a third of the first hundred documents are in ``language``.
     """
@@ -74,7 +71,7 @@ def check_language(documents: Iterable[Example], language: str) -> Iterator[Exam
             documents_by_language[identify_language(document.prefix)] += 1
         yield document
 
-    # The key "" counts documents of an uncertain language, which say nothing about the corpus.
+    # Documents of an uncertain language say nothing about the corpus.
     del documents_by_language[""]
     if 3 * documents_by_language[language] < documents_by_language.total():
         raise _wrong_language_error(documents_by_language, language)
@@ -88,9 +85,9 @@ def _wrong_language_error(documents_by_language: Counter[str], expected: str) ->
         documents_by_language: How many of the first documents are in each language.
         expected: The language in the settings.
 
-    Returns:
-        An error whose message says which settings suit the corpus, such as ``62 of the first 100
-        documents are in 'de', expected 'en'; name it: corpus: {language: de}``.
+    Example:
+        ``62 of the first 100 documents are in 'de', expected 'en'; name it: corpus: {language:
+        de}``
     """
     language, count = documents_by_language.most_common(1)[0]
     advice = f"name it: corpus: {{language: {language}}}"

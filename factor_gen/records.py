@@ -121,7 +121,7 @@ class ModelUse(NamedTuple):
 
 
 def add_model_use(use: Mapping[str, ModelUse], more: Mapping[str, ModelUse]) -> dict[str, ModelUse]:
-    """Return the sum of what the stages, which are the keys, used of their models."""
+    """Return the sum, by stage, of what stages used of their models."""
     total = dict(use)
     for stage, stage_use in more.items():
         total[stage] = total.get(stage, ModelUse()).plus(stage_use)
@@ -179,13 +179,12 @@ class Example:
     def drop(self, stage: str, reason: str) -> Example:
         """Return a copy of the example that is marked as giving no row.
 
-        The copy has no texts. It keeps candidates and counts.
+        The copy has no texts, which may be long. It keeps candidates and counts.
 
         Args:
             stage: The stage that gives the document up, such as ``"select"``.
             reason: Why it does, for the dataset card and ``unused.jsonl``.
         """
-        # The texts of a document may be long, and nobody needs them any more.
         return replace(
             self,
             prefix="",
@@ -201,9 +200,6 @@ def shorten_paths(value: object) -> object:
 
     Args:
         value: A text, or mappings and lists with texts in them, as JSON has them.
-
-    Returns:
-        A copy of the value. All other texts, such as the name of a model, are unchanged.
 
     Example:
         ``{"model": "/home/me/gpt2", "nli": "a/b"}`` becomes ``{"model": "gpt2", "nli": "a/b"}``.
@@ -225,13 +221,7 @@ def shorten_paths(value: object) -> object:
 def last_words(text: str, count: int) -> str:
     """Return the last words of a text with the white space between them unchanged.
 
-    Args:
-        text: The text to cut.
-        count: The number of words to keep.
-
-    Returns:
-        The last words, or the whole text if it has fewer. If they have more than 40 characters on
-        average, only their end is returned.
+    If they have more than 40 characters on average, only their end is returned.
 
     Example:
         ``last_words("one two  three ", 2)`` is ``"two  three "``.

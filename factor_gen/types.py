@@ -71,23 +71,14 @@ class TypesStage:
     def run(self, examples: Sequence[Example]) -> list[Example]:
         """Set the error types of each example, and drop those with nothing to edit.
 
-        Args:
-            examples: Examples with a completion. Those that are unused pass unchanged.
-
-        Returns:
-            One example for each of ``examples``, in the same order.
+        Unused examples pass unchanged.
         """
         return [example if example.unused else self._set_types(example) for example in examples]
 
     def _set_types(self, example: Example) -> Example:
         """Return the example with its error types, or marked as unused if it has none.
 
-        Args:
-            example: An example with a completion.
-
-        Returns:
-            A copy of the example. Its types are those of the settings that the completion can be
-            edited for.
+        The types are those of the settings that its completion can be edited for.
         """
         types = self.settings.types
 
@@ -104,12 +95,6 @@ class TypesStage:
 
 def editable_types(analysis: Analysis) -> frozenset[str]:
     """Return the error types for which a sentence has something to edit.
-
-    Args:
-        analysis: The tagged words and the named entities of the sentence.
-
-    Returns:
-        Some of `ERROR_TYPES`, not in order.
 
     Example:
         "She left because it rained." gives predicate, coreference and link.

@@ -51,8 +51,6 @@ def audit_rows(rows: Sequence[Row], seed: int = 0, sample_size: int = 5000) -> B
     guess_accuracies = [guess_accuracy(row.choices, row.gold, seed) for row in sampled_rows]
     even_chances = [1 / len(row.choices) for row in sampled_rows]
     documents = document_groups(sampled_rows)
-    guess_baseline = EstimatedShare.of(guess_accuracies, documents)
-    even_chance = EstimatedShare.of(even_chances, documents)
 
     # Unlike the baselines, flags are for all rows, also for those that cannot be scored.
     flags = flag_rows(tqdm(rows, desc="rows", delay=2, leave=False, unit=" rows"))
@@ -60,8 +58,8 @@ def audit_rows(rows: Sequence[Row], seed: int = 0, sample_size: int = 5000) -> B
         rows=len(rows),
         documents=len({row.doc_id for row in rows}),
         sampled=len(sampled_rows),
-        guess_baseline=guess_baseline,
-        even_chance=even_chance.value,
+        guess_baseline=EstimatedShare.of(guess_accuracies, documents),
+        even_chance=EstimatedShare.of(even_chances, documents).value,
         baselines=tuple(evaluate_baselines(scores, sampled_rows, seed)),
         flags=tuple(flags),
         distance=_measure_distance(usable_rows),
@@ -86,15 +84,9 @@ def draw_rows(rows: Sequence[Row], size: int, seed: str) -> list[Row]:
 
 
 def _score_choices(rows: Sequence[Row], seed: int) -> list[ChoiceScores]:
-    """Score all choices by every blind baseline.
+    """Score all choices by every blind baseline. Without rows there are no scores.
 
-    Args:
-        rows: The rows to score.
-        seed: Decides which rows the classifier learns from together.
-
-    Returns:
-        The scores of each baseline, without the classifier if all rows are of one document group.
-        Without rows there are none.
+    The seed decides which rows the classifier learns from together.
     """
     if not rows:
         return []
@@ -111,15 +103,12 @@ def _score_choices(rows: Sequence[Row], seed: int) -> list[ChoiceScores]:
 def _describe_omissions(
     num_rows: int, num_sampled: int, scores: Sequence[ChoiceScores]
 ) -> tuple[str, ...]:
-    """Describe which rows, and whether the classifier, were left out of the baselines.
+    """Describe in sentences which rows, and whether the classifier, the baselines left out.
 
     Args:
         num_rows: How many distinct rows the benchmark has.
         num_sampled: How many of them the baselines scored.
         scores: The scores of each baseline.
-
-    Returns:
-        One sentence for each omission.
     """
     notes = []
     if num_sampled < num_rows:
@@ -154,7 +143,6 @@ def _measure_distance(rows: Sequence[Row]) -> Distance:
     if not distances:
         return Distance(math.nan, math.nan, 0)
 
-    # The variance is the mean of the squares minus the square of the mean.
     mean = sum(distances) / len(distances)
     mean_square = sum(distance**2 for distance in distances) / len(distances)
     # Rounding may put a variance of zero slightly below it.

@@ -25,8 +25,7 @@ _DOUBLE_SPACES = re.compile(r"\s{2,}")
 def flag_rows(rows: Iterable[Row]) -> Iterator[Flag]:
     """Yield one flag for each reason to look at a row, in the order of the rows.
 
-    Args:
-        rows: All rows of a benchmark, also those that cannot be scored.
+    Rows that cannot be scored are flagged too.
     """
     earlier_keys = set()
     for index, row in enumerate(rows):
@@ -48,9 +47,7 @@ def content_key(row: Row) -> tuple[str, tuple[str, ...]]:
 def find_reasons(row: Row) -> Iterator[str]:
     """Yield each reason to look at a row of a benchmark, such as ``identical choices``.
 
-    Args:
-        row: A row with a prefix and several choices, one of which is the true completion. Most
-            reasons are not checked if the row cannot be scored.
+    Most reasons are not checked if the row cannot be scored.
     """
     has_identical_choices = _has_identical_choices(row)
     if has_identical_choices:
@@ -113,11 +110,10 @@ def _completion_differs(row: Row, feature: Callable[[str], object]) -> bool:
 
     Args:
         row: A row that can be scored.
-        feature: Returns the feature of a choice, such as the punctuation at its end; None if it has
-            none, and then the choices are not compared.
+        feature: Returns a feature of a choice, such as the punctuation at its end. If it returns
+            None for one of the choices, they cannot be compared, and do not differ.
     """
     values = [feature(choice) for choice in row.choices]
-    # A choice without the feature, such as one that begins with a digit, cannot be compared.
     return None not in values and values.count(values[row.gold]) == 1
 
 

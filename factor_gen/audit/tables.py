@@ -56,27 +56,23 @@ def _describe_strongest_leak(audit: BenchmarkAudit) -> str:
     """Tell whether a blind baseline finds true completions, and which one is the best at it.
 
     A blind baseline sees the choices of a row, but not the text before them. If it finds the true
-    one more often than by chance, the benchmark leaks which completions are true. Baselines that
-    compare the choices with each other do not count.
+    one more often than by chance, it is a leak: the benchmark gives true completions away.
+    Baselines that compare the choices with each other do not count.
 
     Returns:
         A sentence without its full stop, such as ``gives true completions away: most words, 61.2%
         of pairs (57.0% - 65.1%; chance 50%, p < 0.001)``.
     """
-    tested = [
-        baseline
-        for baseline in audit.baselines
-        if baseline.family != COMPARES and not math.isnan(baseline.corrected_p_value)
-    ]
-    # Nothing can be said about baselines that were not tested.
+    tested = []
+    for baseline in audit.baselines:
+        if baseline.family != COMPARES and not math.isnan(baseline.corrected_p_value):
+            tested.append(baseline)
     if not tested:
         return (
             f"{audit.documents:,} documents are too few to tell what it gives away; {FEWEST} are"
             " needed"
         )
 
-    # A leak is a baseline that is far enough above chance. If there is one, the best among the
-    # leaks is described, otherwise the best of all.
     best = max(audit.leaks or tested, key=lambda baseline: baseline.pairs_won.value)
     result_of_best = (
         f"{best.name}, {format_number(best.pairs_won.value)} of pairs"
@@ -100,9 +96,6 @@ def _describe_guesses(audit: BenchmarkAudit) -> str:
 
     The first gives each word a random weight, and picks the choice whose words weigh the most. The
     second picks the most central choice, which is the one that is most similar to the others.
-
-    Args:
-        audit: The audit. Its `even_chance` is 25% if rows have four choices.
 
     Returns:
         Two sentences, such as ``Guess baseline: 18.0% (15.1% - 20.9%) of rows, not 25.0%. Picking
@@ -191,9 +184,8 @@ def baseline_table(audit: BenchmarkAudit, name: str) -> ComparisonTable:
 def describe_significance(baseline: BlindBaseline) -> str:
     """Tell whether a blind baseline wins more than half of the pairs, or whether it was not tested.
 
-    Returns:
-        A text such as ``above chance by 6.0 points, p = 0.002``. A small effect is called a slight
-        leak.
+    Example:
+        ``above chance by 6.0 points, p = 0.002``. A small effect is called a slight leak.
     """
     # The p-value is NaN if the baseline was not tested.
     if math.isnan(baseline.corrected_p_value):
@@ -216,8 +208,7 @@ def flag_table(audit: BenchmarkAudit) -> ComparisonTable:
 
     Each line has a reason, the number and the share of its rows, and where the first of them are.
     """
-    # A counter lists reasons that are equally frequent in the order in which it saw them. Sorting
-    # makes that the order of the alphabet.
+    # Sorting puts reasons that are equally frequent in the order of the alphabet.
     counts = Counter(sorted(flag.reason for flag in audit.flags))
     rows = []
     for reason, count in counts.most_common():
@@ -246,11 +237,12 @@ def paper_table(audit: BenchmarkAudit, judged_types: Sequence[str | None] = ()) 
     counts_by_judge = Counter(filter(None, judged_types))
     # The paper's types come first, then those that only the file has. A dict removes repetitions.
     error_types = dict.fromkeys((*PAPER["types"], *audit.types))
-    for name in error_types:
+    for error_type in error_types:
         # A type that only the file has gets "-" in the paper's columns.
-        paper_shares = PAPER["types"].get(name, [None] * len(_PAPER_COLUMNS))
-        shares = (_share_of(name, audit.types), _share_of(name, counts_by_judge))
-        rows.append((name, *shares, *map(format_number, paper_shares)))
+        paper_shares = PAPER["types"].get(error_type, [None] * len(_PAPER_COLUMNS))
+        share = _share_of(error_type, audit.types)
+        share_by_judge = _share_of(error_type, counts_by_judge)
+        rows.append((error_type, share, share_by_judge, *map(format_number, paper_shares)))
 
     title = f"{audit.distance.pairs:,} contradictions, beside tables 2 and 3 of the paper"
     notes = [f"unscored by the judge: {judged_types.count(None)}"] if judged_types else []
