@@ -66,7 +66,7 @@ def load_build(path: str | Path) -> BuildSettings:
         content = _merge_sections(_DEFAULTS_OF_MODEL, content)
     if is_written_by_model:
         content = _merge_sections(_DEFAULTS_OF_LLM, content)
-    # The file may name the benchmark; otherwise the benchmark is called like the file.
+    # A benchmark without a name is called like the file.
     content = {"name": file.stem, **content, "folder": file.parent, "yaml": file}
     return read_settings(BuildSettings, content, str(file))
 
@@ -74,12 +74,8 @@ def load_build(path: str | Path) -> BuildSettings:
 def describe_settings(settings: BuildSettings) -> dict[str, Any]:
     """Return all settings that can change the benchmark, for the manifest and the dataset card.
 
-    Args:
-        settings: The settings of the build.
-
-    Returns:
-        The settings as :func:`load_build` reads them, without those that are None. Absolute paths
-        are cut to their last part, because the folders of this machine mean nothing elsewhere.
+    They have the form that :func:`load_build` reads, without those that are None. Absolute paths
+    are cut to their last part, because the folders of this machine mean nothing elsewhere.
     """
     # The check that the settings lead to is described even if the YAML does not name it.
     settings = replace(settings, contradiction=settings.contradiction_check)
@@ -100,14 +96,7 @@ def describe_settings(settings: BuildSettings) -> dict[str, Any]:
 
 
 def _find_section(name: str, content: dict[str, Any]) -> dict[str, Any]:
-    """Return a section of a YAML, or an empty one if it is missing.
-
-    Args:
-        name: The name of the section. That of a section in another one is ``filter.fluency``.
-        content: The content of a YAML file.
-
-    Returns:
-        A section that exists itself, not a copy, so that a caller can change the content.
+    """Return a section of a YAML's content, not a copy of it; an empty one if it is missing.
 
     Example:
         The section ``filter.fluency`` is ``content["filter"]["fluency"]``.
@@ -123,15 +112,11 @@ def _find_section(name: str, content: dict[str, Any]) -> dict[str, Any]:
 
 
 def _read_with_includes(file: Path, including_files: tuple[Path, ...] = ()) -> dict[str, Any]:
-    """Read a YAML file together with the file that it includes.
+    """Read a YAML file, merged over the file that it includes.
 
     Args:
-        file: The YAML file.
+        file: The YAML file, from whose folder all relative paths of the result start.
         including_files: The files that led to this one, each included by the one before it.
-
-    Returns:
-        The content of the file, merged over that of the included file. All relative paths start
-        from the folder of ``file``.
 
     Raises:
         ConfigError: A file is missing, is no YAML, holds no mapping, or includes itself.
@@ -175,12 +160,6 @@ def _find_included_file(include: object, file: Path) -> Path:
 def _read_mapping(file: Path) -> dict[str, Any]:
     """Read the mapping in a YAML file, and replace the short forms of sections by the long ones.
 
-    Args:
-        file: The YAML file.
-
-    Returns:
-        The content of the file, by section and key.
-
     Raises:
         ConfigError: The file is missing, is no YAML, or holds no mapping.
 
@@ -200,12 +179,7 @@ def _read_mapping(file: Path) -> dict[str, Any]:
 
 
 def _rebase_paths(content: dict[str, Any], old_folder: Path, new_folder: Path) -> None:
-    """Change the relative paths in ``content`` in place, so that they start from another folder.
-
-    Args:
-        content: The content of a YAML file, which is changed.
-        old_folder: The folder that the paths start from.
-        new_folder: The folder that they shall start from.
+    """Change the relative paths in a YAML's content in place, to start from another folder.
 
     Example:
         ``texts/*.txt`` in the folder ``a/b`` becomes ``b/texts/*.txt`` for the folder ``a``.
@@ -240,16 +214,9 @@ def _is_relative_path(setting: str, value: str, folder: Path) -> bool:
 
 
 def _merge_sections(base: Mapping[str, Any], overrides: Mapping[str, Any]) -> dict[str, Any]:
-    """Return the values of two YAML files, where those of ``overrides`` replace those of ``base``.
+    """Return the content of two YAML files, where ``overrides`` replaces values of ``base``.
 
     Sections that both have are merged key by key, unless they are of different kinds.
-
-    Args:
-        base: The values of the included file.
-        overrides: The values of the file that includes it.
-
-    Returns:
-        A new mapping. The arguments are not changed.
 
     Example:
         ``{"a": {"b": 1, "c": 2}}`` and ``{"a": {"c": 3}}`` give ``{"a": {"b": 1, "c": 3}}``.
@@ -257,7 +224,6 @@ def _merge_sections(base: Mapping[str, Any], overrides: Mapping[str, Any]) -> di
     merged = dict(base)
     for key, value in overrides.items():
         base_value = merged.get(key)
-        # A section keeps the keys that the overrides lack. Any other value is replaced.
         if isinstance(base_value, Mapping) and isinstance(value, Mapping):
             base_kind = base_value.get("kind")
             # The keys of a section of another kind have no meaning in this one.

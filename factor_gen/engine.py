@@ -24,7 +24,7 @@ class LocalEngine:
     """
 
     def __init__(self, settings: BuildSettings, opener: StageOpener, num_shards: int) -> None:
-        """Start the processes.
+        """Start the processes, at most one for each of the shards.
 
         Args:
             settings: The settings of the build.
@@ -33,7 +33,7 @@ class LocalEngine:
         """
         # Every shard goes through these groups of stages.
         self.groups = group_stages(settings)
-        # The number of shards to keep in flight, so that all processes are busy.
+        # The number of shards to work on at the same time, so that all processes are busy.
         self.capacity = 1
 
         self._runner = StageRunner(settings, opener)
@@ -85,12 +85,9 @@ class LocalEngine:
 
 
 def count_workers(settings: BuildSettings, num_shards: int) -> int:
-    """Return how many workers to start, at least one and at most one per shard.
+    """Return how many workers to start: one per core, or as many as the settings say.
 
-    Args:
-        settings: The settings of the build. They may limit the number; the default is one worker
-            per core.
-        num_shards: How many shards there are to process.
+    There is at least one, and at most one for each shard.
     """
     num_cores = os.cpu_count() or 1
     # On a shared machine, this process may be allowed only some of the cores.
@@ -104,12 +101,7 @@ _runners: list[StageRunner] = []
 
 
 def _start_worker(settings: BuildSettings, opener: StageOpener) -> None:
-    """Prepare a process of the pool: create its runner, and let it end with its parent.
-
-    Args:
-        settings: The settings of the build.
-        opener: The function that opens a stage.
-    """
+    """Prepare a process of the pool: create its runner, and let it end with its parent."""
     # Ctrl-C reaches all processes of the terminal. The parent process ends the workers itself.
     signal.signal(signal.SIGINT, signal.SIG_IGN)
     _runners.append(StageRunner(settings, opener))

@@ -104,8 +104,7 @@ class FluencyModel:
                 beginning of the context is cut.
 
         Returns:
-            The tokens with their log-probabilities. None for a text without tokens, or longer than
-            the window.
+            None for a text without tokens, or longer than the window.
         """
         encoded_texts = self.encode(texts, contexts)
         indexes = [index for index, encoded in enumerate(encoded_texts) if encoded.num_scored]
@@ -114,7 +113,8 @@ class FluencyModel:
 
         scored_texts: list[ScoredText | None] = [None] * len(texts)
         for index, logprobs_of_text in zip(indexes, logprobs, strict=True):
-            tokens = encoded_texts[index].tokens[-encoded_texts[index].num_scored :]
+            encoded = encoded_texts[index]
+            tokens = encoded.tokens[-encoded.num_scored :]
             scored_texts[index] = ScoredText(tokens, logprobs_of_text)
         return scored_texts
 
@@ -124,10 +124,6 @@ class FluencyModel:
         Args:
             texts: The texts to score.
             contexts: The text before each of them.
-
-        Returns:
-            The tokens. A text without tokens, or with too many for the window, has ``num_scored``
-            0, which means that it cannot be scored.
         """
         encoded_texts = []
         for text, context in zip(texts, contexts, strict=True):
@@ -140,7 +136,6 @@ class FluencyModel:
             room_for_context = self._window - 1 - len(tokens)
             # A text that is too long even without its context cannot be scored.
             num_scored = len(tokens) if room_for_context >= 0 else 0
-            # The end of the context matters most, so that its beginning is cut.
             excess = max(0, len(context_tokens) - room_for_context)
             all_tokens = [self._start_token, *context_tokens[excess:], *tokens]
             encoded_texts.append(EncodedText(all_tokens, num_scored))
@@ -153,14 +148,9 @@ class FluencyModel:
         )
 
     def _logprobs_of_tokens(self, encoded_texts: Sequence[EncodedText]) -> list[Floats]:
-        """Return the log-probabilities of each text's own tokens, without those of its context.
+        """Return the log-probabilities of each text's own tokens in nats, without its context's.
 
-        Args:
-            encoded_texts: The tokens of the texts after their contexts. Each text has at least one
-                token of its own.
-
-        Returns:
-            The log-probabilities in nats, in the order of the texts.
+        Each text must have at least one token of its own.
         """
         # Without an engine, the model computes a shared beginning again for each text.
         if self._engine is None:
@@ -194,12 +184,8 @@ class FluencyModel:
 def _start_token(tokenizer: PreTrainedTokenizerBase, name: str) -> int:
     """Return the id of the token that begins a text, or of the one that ends it.
 
-    Args:
-        tokenizer: The tokenizer of the model.
-        name: The name of the model, for the error message.
-
     Raises:
-        ModelError: The tokenizer has neither token.
+        ModelError: The tokenizer of the model with this name has neither token.
     """
     # The id may be 0, which is not the same as none.
     for token in (tokenizer.bos_token_id, tokenizer.eos_token_id):

@@ -77,13 +77,13 @@ class Comparison:
 
 @dataclass(frozen=True)
 class _Alternative:
-    """The beginning of a sentence up to two words after an edited word, with other forms of it."""
+    """The beginning of an edited sentence up to two words after an edited word."""
 
     text: str
-    """The beginning with the word as it is."""
+    """The beginning with the word as it is, such as ``They has left us``."""
 
-    other_texts: list[str]
-    """The same with each other form of the word."""
+    other_text: str
+    """The same with another form of the word, such as ``They have left us``."""
 
 
 def measure_fluency(
@@ -128,8 +128,8 @@ def _score_texts(
         texts[comparison.completion, context] = None
         texts[comparison.candidate, context] = None
         for alternative in alternatives_of_edit:
-            for text in (alternative.text, *alternative.other_texts):
-                texts[text, context] = None
+            texts[alternative.text, context] = None
+            texts[alternative.other_text, context] = None
 
     # All texts are scored together, so that the model computes shared beginnings once.
     scores = model.score([text for text, _ in texts], [context for _, context in texts])
@@ -161,10 +161,9 @@ def _measure_edit(
     gains = []
     for alternative in alternatives:
         score = scores[alternative.text, context]
-        for text in alternative.other_texts:
-            other_score = scores[text, context]
-            if score is not None and other_score is not None:
-                gains.append(float(other_score.logprobs.sum() - score.logprobs.sum()))
+        other_score = scores[alternative.other_text, context]
+        if score is not None and other_score is not None:
+            gains.append(float(other_score.logprobs.sum() - score.logprobs.sum()))
     return Fluency(
         change=_least_change_after_edit(completion, candidate),
         better_form=max(gains, default=-math.inf),
@@ -196,23 +195,18 @@ def _least_change_after_edit(completion: ScoredText, candidate: ScoredText) -> f
 
 
 def _alternatives(comparison: Comparison) -> Iterator[_Alternative]:
-    """Yield what may stand in place of each edited word that has other forms.
+    """Yield an alternative for each other form of each edited word.
 
     Example:
-        For the edit ``They has left us now`` of ``We have left us now``, one alternative is the
-        text ``They has left us`` with the other text ``They have left us``.
+        The edit ``They has left us now`` of ``We have left us now`` has the alternatives ``They
+        have left us`` for ``They has left us`` and ``Them has left`` for ``They has left``.
     """
     words = comparison.candidate.split()
     for position in _edited_positions(comparison.completion.split(), words):
-        forms = other_forms(words[position])
-        if not forms:
-            continue
-        before = words[:position]
-        after = words[position + 1 : position + 1 + _WORDS_AFTER_FORM]
-        yield _Alternative(
-            text=" ".join([*before, words[position], *after]),
-            other_texts=[" ".join([*before, form, *after]) for form in forms],
-        )
+        end = position + 1 + _WORDS_AFTER_FORM
+        for form in other_forms(words[position]):
+            other_words = [*words[:position], form, *words[position + 1 : end]]
+            yield _Alternative(" ".join(words[:end]), " ".join(other_words))
 
 
 def _edited_positions(words: Sequence[str], edited_words: Sequence[str]) -> list[int]:

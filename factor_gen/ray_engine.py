@@ -62,7 +62,7 @@ class RayEngine:
         # Actors may run in another folder than this process.
         self._settings = replace(settings, folder=settings.folder.resolve())
         self._opener = opener
-        # The number of shards to keep in flight, so that all actors are busy.
+        # The number of shards to work on at the same time, so that all actors are busy.
         self.capacity = 0
         self._idle_actors = []
         for group in self.groups:
@@ -75,13 +75,8 @@ class RayEngine:
     def _count_actors(self, has_model: bool, num_shards: int) -> int:
         """Return how many actors to start for a group of stages.
 
-        Args:
-            has_model: Whether the stages run a model.
-            num_shards: How many shards there are to process.
-
-        Returns:
-            As many as ``workers`` or the cluster's cores, but at most one per shard, and for stages
-            with a model at most one per GPU, if the cluster has GPUs.
+        There are as many as the settings say or the cluster has cores, but at most one for each
+        shard. For stages with a model, there is at most one for each GPU, if the cluster has GPUs.
         """
         resources = self._ray.cluster_resources()
         num_cores = max(1, int(resources.get("CPU", 1)))
@@ -92,11 +87,7 @@ class RayEngine:
         return num_actors
 
     def _start_actors(self, group: StageGroup, num_actors: int) -> "SimpleQueue[Any]":
-        """Start the actors of a group of stages.
-
-        Args:
-            group: The stages. Each actor opens the first of them at once.
-            num_actors: How many actors to start.
+        """Start some actors for a group of stages. Each opens the first of its stages at once.
 
         Returns:
             The actors that wait for a shard. Each joins the queue when it is ready.
@@ -138,14 +129,6 @@ class RayEngine:
 
     def _run(self, group: int, shard_number: int, examples: Sequence[Example]) -> list[Example]:
         """Wait for an idle actor, let it run a group of stages on a shard, and wait for the result.
-
-        Args:
-            group: The index of the group in ``groups``.
-            shard_number: The number of the shard, for error messages.
-            examples: The examples of the shard.
-
-        Returns:
-            The examples after the last stage of the group, in the same order.
 
         Raises:
             FactualityError: A stage failed, or Ray could not run it.

@@ -16,7 +16,7 @@ from scipy.cluster.hierarchy import DisjointSet
 from factor_gen.audit.records import COMPARES, FEWEST, BlindBaseline, ChoiceScores, EstimatedShare
 from lm_factuality.benchmarks.factor.metrics import pick_probabilities
 from lm_factuality.benchmarks.factor.rows import Row
-from lm_factuality.scores.intervals import Floats
+from lm_factuality.scores.intervals import Floats, number_clusters
 from lm_factuality.scores.paired import holm
 
 _FOLDS = 5
@@ -134,16 +134,14 @@ def _sum_by_document(outcomes: Sequence[Outcomes], documents: Sequence[str]) -> 
         One baseline has the outcomes 1, 0.5 and NaN, and all three rows are of one document. The
         sum is then 1.5, of two scored rows.
     """
-    groups = list(dict.fromkeys(documents))
-    line_of_group = {group: line for line, group in enumerate(groups)}
-    # The sums have a line for each document group. This is the line that each row is added to.
-    line_of_row = np.array([line_of_group[group] for group in documents], dtype=int)
-
     # Without any outcome, np.array would not know that there are two dimensions.
     values_by_baseline = np.array(outcomes, dtype=float).reshape(len(outcomes), len(documents))
     # From here on, each baseline is a column.
     values = values_by_baseline.T
-    sums = np.zeros((len(groups), len(outcomes)))
+
+    # The line of the sums, i.e. the document group, that each row is added to.
+    line_of_row = number_clusters(documents)
+    sums = np.zeros((len(set(documents)), len(outcomes)))
     scored_rows = np.zeros_like(sums)
     # Unlike "+=", np.add.at adds every row of a document that has several.
     np.add.at(sums, line_of_row, np.nan_to_num(values))

@@ -102,7 +102,7 @@ def _print_plan(settings: "BuildSettings", prices: str | None) -> None:
 
     Args:
         settings: The settings of the build.
-        prices: The value of ``--prices``. None if it is not given.
+        prices: The value of ``--prices``, such as ``0.15,0.60``. None if it is not given.
     """
     from factor_gen.dry_run import plan_build
     from judges.answers import parse_prices
@@ -128,10 +128,6 @@ def _print_document_counts(name: str, built: "BuiltBenchmark") -> None:
     """Print how many documents gave a row, and how many were given up at which stage and why.
 
     A line of the table reads ``select``, ``the text is empty``, ``12``, ``1.2%``.
-
-    Args:
-        name: The name of the benchmark.
-        built: The result of the build.
     """
     # The documents that gave a row are one more outcome, at the end of the table.
     outcomes = built.to_json()["unused"]
@@ -195,26 +191,17 @@ def _print_model_use(built: "BuiltBenchmark") -> None:
 
 
 def _print_reasons(title: str, count_column: str, counts: Mapping[str, int]) -> None:
-    """Print a table of reasons in alphabetical order, or nothing if there are none.
+    """Print a table of reasons and their counts in alphabetical order, or nothing without reasons.
 
-    Args:
-        title: The title of the table.
-        count_column: The heading of the counts. A ``#`` marks them as numbers.
-        counts: The counts by reason.
+    A ``#`` before the heading ``count_column`` marks the counts as numbers.
     """
-    # A table without rows would only be noise.
     if counts:
         rows = [(reason, f"{count:,}") for reason, count in sorted(counts.items())]
         print_table(title, ("because", count_column), rows)
 
 
 def _print_next_steps(name: str, out: Path) -> None:
-    """Print the commands that run a model on a benchmark and audit it.
-
-    Args:
-        name: The name of the benchmark.
-        out: The folder of the benchmark.
-    """
+    """Print the commands that run a model on the benchmark in a folder, and audit it."""
     task = f"--include_path {shlex.quote(str(out))} --tasks {name}"
     sys.stdout.write(
         "Next, score a model on it, and see what it gives away:\n"
