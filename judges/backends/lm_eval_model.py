@@ -12,6 +12,7 @@ import logging
 from collections import defaultdict
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from functools import lru_cache
+from itertools import islice
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -120,14 +121,12 @@ class LmEvalBackend(Backend):
         Yields:
             One answer per prompt. The answers of a round are handed out before the next begins.
         """
-        numbers = list(prompts)
+        numbered_prompts = iter(prompts.items())
         prompts_per_round = _prompts_per_round(self._model)
-        for start in range(0, len(numbers), prompts_per_round):
-            round_numbers = numbers[start : start + prompts_per_round]
-            round_prompts = [prompts[number] for number in round_numbers]
-            texts = self._generate(round_prompts, decoding, sample)
-            for number, text in zip(round_numbers, texts, strict=True):
-                answer = self._to_answer(prompts[number], text, decoding.max_tokens)
+        while current_round := list(islice(numbered_prompts, prompts_per_round)):
+            texts = self._generate([prompt for _, prompt in current_round], decoding, sample)
+            for (number, prompt), text in zip(current_round, texts, strict=True):
+                answer = self._to_answer(prompt, text, decoding.max_tokens)
                 self._count(answer)
                 yield NumberedAnswer(number, answer)
 
@@ -139,11 +138,10 @@ class LmEvalBackend(Backend):
         """
         if self._model is not None:
             return self._model
+        # A device among the judge's model_args comes last and wins.
+        arguments = {**_default_arguments(self._class), **self._model_args}
         try:
-            self._model = self._class.create_from_arg_obj(
-                # A device among the judge's model_args comes last and wins.
-                {**_default_arguments(self._class), **self._model_args}
-            )
+            self._model = self._class.create_from_arg_obj(arguments)
         except _LOADING_ERRORS as error:
             args = ", ".join(f"{name}={value}" for name, value in self._model_args.items())
             raise BackendDownError(
@@ -153,8 +151,10 @@ class LmEvalBackend(Backend):
         return self._model
 
     def _warn_of_unused_template(self) -> None:
-        """Warn if the model has a chat template, but the judge does not apply it."""
-        # A chat model without its template often answers in the wrong form.
+        """Warn if the model has a chat template, but the judge does not apply it.
+
+        A chat model that is asked without its template often answers in the wrong form.
+        """
         tokenizer = getattr(self._model, "tokenizer", None)
         if getattr(tokenizer, "chat_template", None) and not self._has_chat_template:
             logger.warning(
@@ -229,9 +229,10 @@ class LmEvalBackend(Backend):
         finish_reason = None
         if completion_tokens is not None:
             finish_reason = "length" if completion_tokens >= max_tokens else "stop"
-        # If the prompt ends with "<think>", the model wrote the rest of that thought. The mark is
-        # put before the text, because the thought could not be told from the answer without it.
+        # If the prompt ends with "<think>", the text begins within a thought. The mark is put
+        # before the text, so that readers of the answer can tell the thought from it.
         thought_mark = trailing_opening_mark(prompt) if isinstance(prompt, str) else ""
+        # Only clients of servers have options that can be refused.
         left_out = tuple(sorted(getattr(self._model, "refused_options", ())))
         return Answer(
             thought_mark + text,
@@ -276,14 +277,15 @@ def _find_model_class(name: str) -> type[LM]:
 def _default_arguments(model_class: type[LM]) -> dict[str, str]:
     """Return the arguments with which a model class is loaded unless the user sets them.
 
-    Returns:
-        For ``hf`` models ``{"device": "cuda:0"}``, or ``cpu`` without a GPU, since their own
-        default fails without CUDA. An empty dict for other classes.
+    Example:
+        For ``hf`` models ``{"device": "cuda:0"}``, or ``{"device": "cpu"}`` without a GPU. For
+        other classes ``{}``.
     """
     import torch
 
     if not _is_hf_class(model_class):
         return {}
+    # lm_eval's own default fails without CUDA.
     return {"device": "cuda:0" if torch.cuda.is_available() else "cpu"}
 
 
@@ -306,24 +308,25 @@ def _prompts_per_round(model: LM) -> int:
 def _group_by_decoding(requests: Sequence[Request]) -> dict[tuple[Decoding, int], list[int]]:
     """Group the requests that the model can answer in the same batch.
 
+    Example:
+        Three requests with the same decoding, of which the second is for another sample →
+        ``{(decoding, 0): [0, 2], (decoding, 1): [1]}``
+
     Returns:
-        For each pair of decoding parameters and sample number, the numbers of its requests, i.e.
-        their positions from 0. The sample number is 0 if nothing is sampled, because then all
-        samples are the same.
+        The positions of the requests with each decoding and number of a sample.
     """
     groups: dict[tuple[Decoding, int], list[int]] = defaultdict(list)
     for number, request in enumerate(requests):
-        is_sampled = request.decoding.temperature > 0
-        sample = request.sample if is_sampled else 0
+        # At temperature 0, all samples are the same.
+        sample = request.sample if request.decoding.temperature > 0 else 0
         groups[request.decoding, sample].append(number)
     return groups
 
 
 def _length_problem(model: LM, prompt: str | JsonChatStr, max_tokens: int) -> str:
-    """Check that a prompt and the longest answer fit into the model's window.
+    """Return why a prompt and the longest answer do not fit into the model's window.
 
-    Returns:
-        Why they do not fit. Empty if they do, or if the size of the window is not known.
+    The result is empty if they fit, or if this is not known.
     """
     window = getattr(model, "max_length", None)
     prompt_tokens = _count_tokens(model, prompt)
@@ -375,7 +378,7 @@ def _generation_arguments(model: LM, decoding: Decoding, sample: int) -> dict[st
 def _instances(
     prompts: Sequence[str | JsonChatStr], arguments: Mapping[str, Any]
 ) -> list[Instance]:
-    """Put prompts into the form in which lm_eval passes requests to its models.
+    """Return the requests of lm_eval that ask a model for a text per prompt.
 
     Args:
         prompts: The prompts.
@@ -400,21 +403,19 @@ def _is_server_client(model: LM) -> bool:
 
 
 def fingerprint_checkpoint(value: object) -> object:
-    """Replace the path of a checkpoint by a name that is the same on every machine.
+    """Replace the path of a checkpoint by its name and a hash of its content.
 
-    Args:
-        value: Any argument, such as ``pretrained`` or ``dtype``.
-
-    Returns:
-        For the path of a file or folder, its name and a hash of its content, so that a changed
-        checkpoint has another name. Any other value is returned as it is.
+    The result is the same on every machine, and another one after a change of the checkpoint.
 
     Example:
-        ``/data/models/my-judge`` becomes ``my-judge@1f3870be274f6c49``.
+        ``/data/models/my-judge`` becomes ``my-judge@1f3870be274f6c49``. ``gpt2`` and ``bfloat16``,
+        which are no paths, stay as they are.
+
+    Args:
+        value: The value of any argument of a model, such as ``pretrained`` or ``dtype``.
     """
     if not isinstance(value, str):
         return value
-    # Any other text, such as "bfloat16" or a name on the Hub, is no path that exists.
     path = Path(value).expanduser()
     if not path.exists():
         return value

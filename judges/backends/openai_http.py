@@ -183,11 +183,9 @@ class OpenAIBackend(Backend):
     def _answer_with_retries(self, request: Request, work_queue: _WorkQueue) -> Answer:
         """Send one request until it is answered or has used up its retries.
 
-        Between two tries, the thread waits longer and longer.
-
         Args:
             request: The prompt and its decoding parameters.
-            work_queue: Wakes this thread from its waits when the work is stopped.
+            work_queue: Ends the pauses between two tries when the work is stopped.
 
         Returns:
             The answer, or one with ``error`` after the last try.
@@ -203,7 +201,7 @@ class OpenAIBackend(Backend):
                 with self._budget.metered_call(request, work_queue.pause) as bill:
                     return self._server.call(request, bill, refused)
             except server.OptionRefusedError as refusal:
-                # It is no failure of the server, and the next try is another request.
+                # This is no failure of the server. The next try leaves the option out.
                 refused.add(refusal.option)
             except RetryableError as error:
                 failures += 1
@@ -215,6 +213,7 @@ class OpenAIBackend(Backend):
                         self._failures_in_a_row += 1
                     return Answer(None, error=f"{error} (given up after {failures} tries)")
 
+                # The pauses become longer and longer.
                 seconds = retry_delay(failures - 1, error.retry_after)
                 logger.debug("%s; trying again in %.1f s", error, seconds)
                 work_queue.pause(seconds)
@@ -227,14 +226,14 @@ class OpenAIBackend(Backend):
             tries: How many tries of the request have failed.
 
         Raises:
-            BackendDownError: The last of several tries could not connect either.
+            BackendDownError: Three tries could not connect.
         """
-        is_absent = failure.is_unreachable and not self._has_answered
-        if is_absent and tries >= _MAX_TRIES_TO_CONNECT:
-            raise BackendDownError(
-                f"judge {self._config.name}: {self._config.base_url} cannot be reached: {failure};"
-                f" is the server running? {server.RESUME_HINT}"
-            ) from None
+        if self._has_answered or not failure.is_unreachable or tries < _MAX_TRIES_TO_CONNECT:
+            return
+        raise BackendDownError(
+            f"judge {self._config.name}: {self._config.base_url} cannot be reached: {failure};"
+            f" is the server running? {server.RESUME_HINT}"
+        ) from None
 
     def _check_failures(self, last_error: str) -> None:
         """Give up on a server that no longer answers.
@@ -334,7 +333,9 @@ class _WorkQueue:
             raise _StoppedError
 
     def take_requests(self) -> Iterator[tuple[int, Request]]:
-        """Remove waiting requests one by one, until none is left or the work is stopped.
+        """Take waiting requests one by one, until none is left or the work is stopped.
+
+        A thread waits here until it may take another request.
 
         Yields:
             The position of each request in the original sequence, and the request.
@@ -346,6 +347,7 @@ class _WorkQueue:
             try:
                 numbered_request = self._waiting_requests.popleft()
             except IndexError:
+                # Other threads have taken all requests.
                 break
             yield numbered_request
         # The next thread that waits for a place ends as well.
@@ -383,4 +385,5 @@ class _WorkQueue:
             try:
                 yield arrival
             finally:
+                # The caller has read the answer, so a thread may take another request.
                 self._free_places.release()
