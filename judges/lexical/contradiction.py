@@ -141,18 +141,15 @@ class _Alignment:
     def share_of_claim(self, left_out: Sequence[Word]) -> float:
         """Return the share of the claim's content words that the sentence or the title has.
 
-        Args:
-            left_out: Words of the claim that do not count, since the sentence has others for them.
-
-        Returns:
-            The share, from 0 to 1. 0 if less than two words are shared.
+        Some words are left out, since the sentence has others for them. A single shared word does
+        not count.
         """
         claim_stems = content_stems_of(self.claim) - stems_of(left_out)
         num_shared = len(claim_stems & self.shared_stems)
         return num_shared / len(claim_stems) if num_shared >= _MIN_SHARED_WORDS else 0.0
 
     def covers_sentence(self, left_out: Sequence[Word]) -> bool:
-        """Return whether the claim has enough of the sentence's content words, without some."""
+        """Return whether the claim has half of the sentence's content words, some left out."""
         sentence_stems = content_stems_of(self.sentence) - stems_of(left_out)
         num_shared = len(sentence_stems & stems_of(self.claim))
         return num_shared >= _MIN_SHARE_OF_SENTENCE * len(sentence_stems)

@@ -106,16 +106,11 @@ class _Clause(NamedTuple):
 def _split_statement(text: str) -> list[str]:
     """Split a statement about one subject into facts, without periods.
 
+    A statement that does not begin with a birth, or with a subject and a verb, stays whole.
+
     Example:
         ``Born in 1900, Ada wrote plays and taught art`` → ``Ada was born in 1900``, ``Ada wrote
         plays``, ``Ada taught art``
-
-    Args:
-        text: The statement. It stays whole if it does not begin with a birth, or with a subject
-            and a verb.
-
-    Returns:
-        The facts, in the order of the statement.
     """
     leading_birth = _GRAMMAR["born_first"].match(text)
     if leading_birth is None:
@@ -170,9 +165,6 @@ def _parse_clause(text: str) -> _Clause | None:
         ``Ada, born in 1900, was a painter`` → subject ``Ada``, apposition ``born in 1900``,
         predicate ``was a painter``
 
-    Args:
-        text: The statement.
-
     Returns:
         The parts. None if the statement does not begin with a short subject and a verb.
     """
@@ -195,12 +187,9 @@ def _split_birth(subject: str, phrase: str) -> list[str]:
     Example:
         ``Ada`` and ``born Ada Lind on 3 May 1900 in Oslo`` → ``Ada was born Ada Lind``, ``Ada was
         born on 3 May 1900``, ``Ada was born in Oslo``
-
-    Args:
-        subject: The subject of the facts.
-        phrase: The birth, from the word ``born``. It stays whole if it has another form.
     """
     match = _GRAMMAR["birth"].match(phrase.rstrip(" ,"))
+    # A birth of another form, as in "born to a pilot", stays whole.
     if match is None:
         return [f"{subject} was {phrase}"]
     # The groups of the pattern are name, date and place, of which some may be missing.
@@ -303,16 +292,11 @@ def _verb_phrases(predicate: str) -> list[str]:
 def _split_verb_phrase(subject: str, phrase: str) -> list[str]:
     """Split a verb phrase into facts.
 
+    Each fact begins with the subject. A phrase of another form stays whole.
+
     Example:
         ``is a singer, writer and judge`` → one fact for each role; ``was a painter who taught`` →
         ``was a painter`` and ``taught``; ``was born in 1900 in Oslo`` → a fact for date and place
-
-    Args:
-        subject: The subject of the facts, such as ``Ada``.
-        phrase: The verb phrase. It stays whole if it has another form.
-
-    Returns:
-        The facts, each with the subject.
     """
     if phrase.startswith(("was born ", "is born ")):
         _, birth = phrase.split(" ", 1)  # without "was" or "is"
@@ -327,15 +311,11 @@ def _split_verb_phrase(subject: str, phrase: str) -> list[str]:
 
 
 def _split_roles(subject: str, phrase: str) -> list[str]:
-    """Split a list of roles, such as ``is a singer and judge``, into one fact for each role.
+    """Split a list of roles into one fact for each role.
 
     Example:
         ``Ada`` and ``is a singer, writer and judge`` → ``Ada is a singer``, ``Ada is a writer``,
         ``Ada is a judge``
-
-    Args:
-        subject: The subject of the facts.
-        phrase: The verb phrase. It stays whole if it is no list of roles.
     """
     match = _GRAMMAR["list_of_roles"].match(phrase)
     if match is None:
@@ -612,10 +592,6 @@ def _parse_leading_name(sentence: str, shared_name: _Name) -> _LeadingName:
     Example:
         ``However, Ada Lind was a pilot.`` → the name (ada, lind) and the rest `` was a pilot.``;
         ``The Ada Lind Society closed.`` → no name, since a society is no individual.
-
-    Args:
-        sentence: The sentence.
-        shared_name: The words of the name that all individuals share.
 
     Returns:
         The name and the text behind it, both empty if there is no name.

@@ -16,13 +16,8 @@ def grade_answer(reference: str, answer: str) -> dict[str, str]:
         >>> grade_answer("the Danube", "I think it is the Danube.")["grade"]
         'CORRECT'
 
-    Args:
-        reference: The correct answer.
-        answer: The answer of a model.
-
     Returns:
-        The fields of a reply: ``reason`` and ``grade``. An answer without words is
-        ``NOT_ATTEMPTED``. One without the reference is ``INCORRECT``, even if it declines.
+        The fields of a reply: ``reason`` and ``grade``.
     """
     answer_words = _words_between_spaces(answer)
     # A model that writes nothing has not tried, so it is not wrong.
@@ -30,16 +25,16 @@ def grade_answer(reference: str, answer: str) -> dict[str, str]:
         return {"reason": "the answer has no words", "grade": "NOT_ATTEMPTED"}
     if _words_between_spaces(reference) in answer_words:
         return {"reason": "the answer contains the reference", "grade": "CORRECT"}
+    # The words of an answer do not show whether it declines, so that counts as wrong too.
     return {"reason": "the answer does not contain the reference", "grade": "INCORRECT"}
 
 
 def _words_between_spaces(text: str) -> str:
-    """Return the words of a text in lower case, except "a", "an" and "the".
-
-    A space before and behind each word keeps "art" from being found in "party".
+    """Return the words of a text in lower case, without articles and with spaces around them.
 
     Example:
         ``The Danube, I think.`` → `` danube i think ``
     """
     words = [word for word in _WORD.findall(text.lower()) if word not in _ARTICLES]
+    # With a space before and behind each word, "art" is not found in "party".
     return " ".join(["", *words, ""])

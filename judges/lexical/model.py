@@ -41,16 +41,8 @@ def _unrelated(comparison: Comparison) -> float:
 
 
 def _in_order_share(comparison: Comparison) -> float:
-    """Return the largest share of the claim's words that one passage has in the same order.
-
-    The names of the passages' topics do not count, since every sentence is about them.
-
-    Args:
-        comparison: The claim and its passages.
-
-    Returns:
-        The share, from 0 to 1. 0 without passages.
-    """
+    """Return the largest share of the claim's words that one passage has in the same order."""
+    # The names of the passages' topics do not count, since every sentence is about them.
     topic_stems = comparison.topic_stems
     claim_stems = [stem for stem in comparison.claim.stem_sequence if stem not in topic_stems]
     shares = []
@@ -169,15 +161,7 @@ def _ratio(part: int, whole: int) -> float:
 def feature_vector(
     comparison: Comparison, names: Collection[str] = tuple(FEATURES)
 ) -> npt.NDArray[np.float64]:
-    """Measure features of a claim and its passages.
-
-    Args:
-        comparison: The claim and its passages.
-        names: The features, by default all.
-
-    Returns:
-        The features in the order of their names, of shape (len(names),).
-    """
+    """Return features of a claim and its passages, in the order of their names (by default all)."""
     return np.array([FEATURES[name](comparison) for name in names], dtype=np.float64)
 
 
@@ -228,15 +212,7 @@ class LexicalModel:
         return 1 / (1 + math.exp(min(-log_odds, 700.0)))
 
     def judge(self, claim: str, passages: Sequence[ParsedPassage]) -> LexicalVerdict:
-        """Decide whether passages support a claim.
-
-        Args:
-            claim: The claim.
-            passages: The passages.
-
-        Returns:
-            The verdict, with its probability and reason.
-        """
+        """Decide whether passages support a claim."""
         comparison = Comparison(claim, passages)
         probability = self.probability(comparison)
         is_supported = probability >= self.threshold

@@ -62,9 +62,6 @@ def find_verdict(
 ) -> LexicalFinding:
     """Decide what passages say about a claim.
 
-    Each passage is compared with the claim alone. Together, passages of several documents would
-    support a claim whose words are scattered over all of them.
-
     Args:
         model: The model of support.
         claim: The claim.
@@ -72,15 +69,17 @@ def find_verdict(
         threshold: The lowest probability of support.
 
     Returns:
-        The verdict. A contradiction counts before support, since a claim with one wrong number has
-        nearly all words of its passage. A claim is supported by the passage with the highest
-        probability in which nothing raises a doubt.
+        The verdict. A claim is supported by the passage with the highest probability in which
+        nothing raises a doubt, such as a number that the passage lacks.
     """
+    # Each passage is compared with the claim alone. Together, passages of several documents would
+    # support a claim whose words are scattered over all of them.
     comparisons = [Comparison(claim, [passage]) for passage in passages]
     probabilities = [model.probability(comparison) for comparison in comparisons]
     ranking = sorted(range(len(passages)), key=probabilities.__getitem__, reverse=True)
     probability = probabilities[ranking[0]]
 
+    # This comes first, since a claim with one wrong number has nearly all words of its passage.
     contradiction = find_contradiction(claim, passages)
     if contradiction is not None:
         return LexicalFinding(
@@ -109,17 +108,9 @@ def find_verdict(
 def verify_fact(
     model: LexicalModel, fact: str, passages: Sequence[ParsedPassage]
 ) -> LexicalFinding:
-    """Judge an atomic fact, and say whether passages that do not support it contradict it.
+    """Decide whether passages together support, contradict or do not mention an atomic fact.
 
     The model alone decides on support, so scores do not depend on the rules of contradiction.
-
-    Args:
-        model: The model of support.
-        fact: The fact.
-        passages: The passages, which are judged together.
-
-    Returns:
-        The verdict, with a probability of four decimals.
     """
     support = model.judge(fact, passages)
     probability = round(support.probability, 4)

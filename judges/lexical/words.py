@@ -22,21 +22,13 @@ CAPITALS = "A-Z" + "".join(letter for letter in map(chr, range(0xC0, 0x2000)) if
 
 
 def read_patterns(name: str) -> Patterns:
-    """Read the regular expressions in a YAML file of this package.
+    """Read the regular expressions in the YAML file of this package with a name.
 
-    An expression is a text, or a list of texts that are joined because they are too long for a
-    line. ``{{day}}`` in it stands for the expression ``day`` above it, and ``A-Z`` for the capitals
-    of all alphabets, such as ``É``.
+    A long expression is a list of texts. ``{{day}}`` stands for the expression ``day``.
 
     Example:
         ``day: '[0-3]?[0-9]'`` and ``date: ['{{day}} ', '[A-Z][a-z]+']`` → ``date`` is ``[0-3]?[0-9]
         [A-Z][a-z]+``
-
-    Args:
-        name: The name of the file, without ``.yaml``.
-
-    Returns:
-        The expressions, by their keys in the file.
     """
     texts: dict[str, str] = {}
     # An expression may refer to those above it in the file.
@@ -44,6 +36,7 @@ def read_patterns(name: str) -> Patterns:
         # Joining the characters of a text that is no list leaves it as it is.
         text = "".join(pieces)
         texts[key] = re.sub(r"\{\{(\w+)\}\}", lambda match: texts[match[1]], text)
+    # "A-Z" stands for the capitals of all alphabets, such as "É".
     return Patterns({key: text.replace("A-Z", CAPITALS) for key, text in texts.items()})
 
 
@@ -223,11 +216,6 @@ def _number_stem(digits: str, suffix: str | None) -> str:
     Example:
         ``1,200`` → ``1200``; ``1`` with the suffix ``st`` → ``first``; ``21`` with ``st`` → ``21``;
         ``1990`` with ``s`` → ``1990s``
-
-    Args:
-        digits: The number, with or without commas.
-        suffix: The letters behind it: ``st``, ``nd``, ``rd``, ``th`` or ``s``. None if there are no
-            such letters.
     """
     plain_digits = digits.replace(",", "")
     if suffix is None:
@@ -266,9 +254,6 @@ def parse_passage(text: str) -> ParsedPassage:
     Example:
         ``Title: Ada Hill\nAda Hill was a painter.`` → a passage with the title ``Ada Hill`` and the
         text ``Ada Hill was a painter.``
-
-    Args:
-        text: The passage. Without a first line ``Title: ...`` it has no title.
     """
     match = _PATTERNS["titled"].fullmatch(text)
     # Passages of other data have no title.
