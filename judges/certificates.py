@@ -164,7 +164,7 @@ class ReplayedJudge(Judge):
 
         Args:
             config: The settings of the judge that gave the answers.
-            answers: The file, which may be a stranger's.
+            answers: The file.
             folder: An empty folder, for the store that every judge has.
 
         Raises:

@@ -169,17 +169,13 @@ def group_by_evidence(
         If the second of four questions has no evidence, and the last one has other evidence than
         the rest: ``[[0, 2], [3]]``
 
-    Args:
-        questions: All questions.
-        max_claims: The most questions in a group.
-
     Returns:
-        The indices of the questions in each group. Questions that need no judge, because they have
-        no evidence or the claim has no words, are left out.
+        The indices of the questions in each group, of which there are at most ``max_claims``.
     """
     indices = []
     for index, question in enumerate(questions):
         has_evidence = any(evidence.text.strip() for evidence in question.evidence)
+        # All other questions need no judge.
         if has_evidence and _has_words(question.claim):
             indices.append(index)
     return split_by_page(indices, lambda index: questions[index].evidence, max_claims)
@@ -279,21 +275,14 @@ def _to_verdict(finding: ClaimFinding, evidence: Sequence[Evidence]) -> ClaimVer
 
 
 def find_quotation(quotation: str, text: str) -> tuple[str, ...]:
-    """Find the words that a judge quotes in a passage.
+    """Find the words that a judge quotes in a passage, and return them as the passage writes them.
 
-    White space, case and the shape of quotation marks may differ. ``...`` stands for words that the
-    judge left out, so that a quotation may have several parts.
+    White space, case and the shape of quotation marks may differ. A quotation with ``...`` has
+    several parts. If the passage lacks one of them, the result is empty.
 
     Example:
         ``"opened ... in 1870."`` in ``The bridge Opened late in 1870.`` → ``("Opened", "in
         1870")``
-
-    Args:
-        quotation: The words that the judge copied.
-        text: The text of the passage.
-
-    Returns:
-        The parts as the passage writes them. Empty if a part is missing from the passage.
     """
     parts = []
     for quoted_part in _OMISSION.split(quotation):

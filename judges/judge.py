@@ -84,16 +84,13 @@ class Judge(AbstractContextManager["Judge"]):
         store: Path | None = None,
         spending_limit: SpendingLimit | None = None,
     ) -> Judge:
-        """Open a judge: its prompts, its backend and its answer store.
+        """Open a judge: its prompts, its backend and its answer store. The caller has to close it.
 
         Args:
             config: The settings of the judge.
             store: The file of its answer store. By default one in the user's cache folder.
             spending_limit: The limit that several judges share. By default the judge has
                 ``max_cost`` to itself.
-
-        Returns:
-            The judge, which the caller has to close.
 
         Raises:
             ConfigError: A prompt or a setting of the backend cannot be used.
@@ -135,10 +132,7 @@ class Judge(AbstractContextManager["Judge"]):
         samples: int | None = None,
         **decoding: Any,
     ) -> list[list[Answer]]:
-        """Ask one question per subject.
-
-        Questions with an answer in the store are not sent again. A new answer is stored before it
-        is returned.
+        """Ask one question per subject. Questions with an answer in the store are not sent again.
 
         Args:
             prompt_name: The template, which is rendered once per subject.
@@ -402,15 +396,12 @@ class Judge(AbstractContextManager["Judge"]):
 
 
 def open_backend(config: JudgeConfig, spending_limit: SpendingLimit | None = None) -> Backend:
-    """Open the backend of a judge.
+    """Open the backend of a judge. The caller has to close it.
 
     Args:
         config: The settings of the judge.
         spending_limit: The limit that several judges share. By default the judge has ``max_cost``
             to itself.
-
-    Returns:
-        The backend, which the caller has to close.
 
     Raises:
         ConfigError: A setting cannot be used.

@@ -95,13 +95,7 @@ class AnswerStore:
         self._database.close()
 
     def get_many(self, keys: Iterable[str]) -> dict[str, Answer]:
-        """Return the stored answers of requests.
-
-        Args:
-            keys: The keys of the requests.
-
-        Returns:
-            The answers by key. Keys without an answer are left out.
+        """Return the stored answers to requests by key. Keys without an answer are left out.
 
         Raises:
             DataError: An answer is damaged, or the store cannot be used.

@@ -128,7 +128,9 @@ def verify(judge: Judge, pairs: Sequence[Pair], description: str = "verifying") 
     # The verdicts of the judge replace these, except where it was not asked.
     verifications = Verifications(_unscored(pair.problem) for pair in pairs)
     for index, samples in zip(asked_indices, samples_by_question, strict=True):
-        verifications[index] = replace(combine_samples(samples), said=reply_texts(samples))
+        answers = [sample.answer.text for sample in samples]
+        texts = tuple(text for text in answers if text is not None)
+        verifications[index] = replace(combine_samples(samples), said=texts)
     return verifications
 
 
@@ -233,11 +235,6 @@ def shorten_reason(reason: str) -> str:
     return f"{whole_words} ..."
 
 
-def reply_texts(samples: Sequence[ParsedReply[Any]]) -> tuple[str, ...]:
-    """Return the texts that the judge wrote, one for each sample that has a text."""
-    return tuple(sample.answer.text for sample in samples if sample.answer.text is not None)
-
-
 @dataclass(frozen=True)
 class PageQuestion(Generic[KeyT]):
     """A question whether one page supports several claims."""
@@ -297,15 +294,10 @@ def split_by_page(
 def page_subject(
     claims: Sequence[str], passages: Sequence[str], **variables: Any
 ) -> dict[str, Any]:
-    """Return the subject of a question about many claims: the variables of its prompt.
+    """Return the variables of the prompt that asks about many claims.
 
-    Args:
-        claims: The claims, which the prompt numbers from 1.
-        passages: The passages of the page.
-        **variables: More variables of the prompt, such as ``evidence``.
-
-    Returns:
-        The variables by name. Their ``kind`` tells backends what the question is.
+    Example:
+        ``{"kind": "verify_page", "claims": ["Ada sang."], "passages": ["Ada ..."]}``
     """
     return {"kind": "verify_page", "claims": list(claims), "passages": list(passages), **variables}
 

@@ -41,14 +41,9 @@ _TEXT_FIELDS = {"text", "content", "reasoning", "reasoning_content"}
 
 @cache
 def client_class(model_class: type[LM]) -> type[LM]:
-    """Return the suite's version of a model class of lm_eval.
+    """Return the suite's version of a client class of lm_eval, and any other model class as it is.
 
-    Args:
-        model_class: The class. All but lm_eval's clients of OpenAI-compatible servers are returned
-            unchanged.
-
-    Returns:
-        A subclass of the same name, by which results and other code know it.
+    The version is a subclass of the same name, by which results and other code know it.
     """
     is_client = model_class.__module__ == "lm_eval.models.openai_completions"
     if not is_client or model_class.__name__ not in _CLIENTS:

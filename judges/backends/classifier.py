@@ -177,10 +177,8 @@ class ClassifierBackend(Backend):
 def answer_to_unknown_kind(judge: str, kind: object, judge_capabilities: Capabilities) -> Answer:
     """Return the error of a judge that is asked a kind of question that it cannot answer.
 
-    Args:
-        judge: The judge in words, such as ``a classifier``.
-        kind: The kind of question, such as ``decompose``.
-        judge_capabilities: The kinds of questions that the judge can answer.
+    Example:
+        ``a classifier cannot judge 'decompose', only verify, segments``
     """
     kinds = ", ".join(judge_capabilities.kinds or ())
     return Answer(None, error=f"{judge} cannot judge {kind!r}, only {kinds}")
@@ -189,13 +187,8 @@ def answer_to_unknown_kind(judge: str, kind: object, judge_capabilities: Capabil
 def support_reply(probability: float, threshold: float, reason: str) -> SupportReply:
     """Turn a probability of support into a verdict on a claim.
 
-    Args:
-        probability: How probable it is that the passages support the claim.
-        threshold: The lowest probability at which the claim counts as supported.
-        reason: Why, in words. Line breaks become spaces.
-
-    Returns:
-        The verdict, with the probability rounded to four decimals.
+    The claim counts as supported if the probability reaches the threshold. Line breaks of the
+    reason become spaces.
     """
     verdict = SUPPORTED if probability >= threshold else NOT_SUPPORTED
     return SupportReply(

@@ -327,15 +327,12 @@ def request_body(request: Request, config: JudgeConfig) -> dict[str, Any]:
 
 
 def parse_reply(text: str, endpoint: str, mask: KeyMask | None = None) -> Answer:
-    """Parse the body of a server's HTTP reply into an answer.
+    """Parse the body of a server's HTTP reply into an answer, as `answer_from_reply` does.
 
     Args:
         text: The body, which should be JSON.
         endpoint: ``chat`` or ``completions``.
         mask: Removes the key of the server. By default there is none.
-
-    Returns:
-        The answer, as `answer_from_reply` describes it.
 
     Raises:
         UnusableReplyError: The text is not JSON, or holds no answer.
@@ -600,22 +597,18 @@ def is_openai(base_url: str) -> bool:
 
 
 def event_hooks(base_url: str, key: str, timeout: float) -> dict[str, list[Callable[..., None]]]:
-    """Return the functions that the HTTP client calls around each request.
+    """Return the functions that httpx calls before each request and after each response.
 
     Args:
-        base_url: The server. Any other than OpenAI's receives no headers that the openai client
-            takes from the environment, such as OpenAI's key.
+        base_url: The address of the server.
         key: The key that this server receives, empty for none.
         timeout: Seconds in which the body of a reply has to arrive. Its size is limited as well.
-
-    Returns:
-        httpx's ``event_hooks``: lists of functions under ``request`` and ``response``.
     """
-    limit_reading = partial(_limit_reading, timeout)
-    if is_openai(base_url):
-        return {"response": [limit_reading]}
-    remove_headers = partial(_remove_headers_for_openai, key)
-    return {"request": [remove_headers], "response": [limit_reading]}
+    hooks: dict[str, list[Callable[..., None]]] = {"response": [partial(_limit_reading, timeout)]}
+    # The openai client adds headers for OpenAI to every request, which others may not see.
+    if not is_openai(base_url):
+        hooks["request"] = [partial(_remove_headers_for_openai, key)]
+    return hooks
 
 
 def _remove_headers_for_openai(key: str, request: httpx.Request) -> None:

@@ -34,7 +34,7 @@ if TYPE_CHECKING:
 
 _ENTAILMENT_LABELS = ("entailment", "entail", "entailed", "supported", "consistent")
 _DEFAULT_MAX_TOKENS = 512  # of a classifier whose configuration does not say
-_UNLIMITED = 1_000_000  # tokens; a tokenizer that states more has no limit of its own
+
 _MAX_T5_TOKENS = 4096  # T5 has no limit of its own; this one spares memory
 _RESERVED_TOKENS = 8  # special tokens, and words that are split otherwise once texts are joined
 _MIN_PASSAGE_TOKENS = 16  # a claim that leaves less room for passages is not judged
@@ -403,13 +403,7 @@ def load_classifier(
 
 
 def _load_seq2seq(name: str, revision: str | None, device: str) -> LoadedModel:
-    """Load a model that writes its verdict as text, such as a T5 of TRUE.
-
-    Args:
-        name: The name on the Hub, or the path of a folder.
-        revision: A commit on the Hub. None means the newest.
-        device: ``cuda`` or ``cpu``.
-    """
+    """Load a model that writes its verdict as text, such as a T5 of TRUE."""
     tokenizer = AutoTokenizer.from_pretrained(name, revision=revision)
     model = AutoModelForSeq2SeqLM.from_pretrained(name, revision=revision, dtype=dtype_of(device))
     return LoadedModel(model.to(device), tokenizer, _MAX_T5_TOKENS)
@@ -426,18 +420,13 @@ def dtype_of(device: str) -> torch.dtype:
 
 
 def find_label(name: str, labels: Mapping[int, str], meanings: Collection[str]) -> int:
-    """Find the number of the label that has one of several names.
+    """Find the number of the label that has one of several names, in lower or upper case.
 
-    Args:
-        name: The name of the model, for errors.
-        labels: The model's labels by number, such as ``{0: "ENTAILMENT", 1: "NEUTRAL"}``.
-        meanings: The accepted names, in lower case. The first is the most common.
-
-    Returns:
-        The number of the label. Upper and lower case make no difference.
+    Example:
+        In the labels ``{0: "NEUTRAL", 1: "ENTAILMENT"}`` one of ``("entailment", "entailed")`` → 1
 
     Raises:
-        ModelError: No label has one of these names, or several do.
+        ModelError: No label has one of these names, or several do. It names the model.
     """
     numbers = [number for number, label in labels.items() if label.strip().lower() in meanings]
     if len(numbers) != 1:
@@ -449,19 +438,12 @@ def find_label(name: str, labels: Mapping[int, str], meanings: Collection[str]) 
 
 
 def _max_tokens(config: PreTrainedConfig, tokenizer: PreTrainedTokenizerFast) -> int:
-    """Return how many tokens a classifier takes, by its configuration and its tokenizer.
-
-    Args:
-        config: The model's configuration, with its number of positions.
-        tokenizer: The model's tokenizer, which may state a lower limit.
-    """
+    """Return how many tokens a classifier takes, by its positions and its tokenizer's limit."""
     # Models with relative positions state no number of them.
     positions = getattr(config, "max_position_embeddings", None) or _DEFAULT_MAX_TOKENS
     # RoBERTa and its relatives call the first position padding id + 1, such as 2 of 514, and the
     # positions before it are lost.
     if config.model_type in _OFFSET_POSITIONS:
         positions -= (config.pad_token_id or 0) + 1
-    stated_limit = tokenizer.model_max_length
-    if stated_limit >= _UNLIMITED:
-        return int(positions)
-    return int(min(positions, stated_limit))
+    # A tokenizer without a limit of its own states a huge number.
+    return int(min(positions, tokenizer.model_max_length))
