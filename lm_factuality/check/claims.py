@@ -221,8 +221,9 @@ class _Splitter:
     def _enter(self, block: Block) -> None:
         """Fit ``_introductions`` to the lists that a block is in, before the block is read.
 
-        A list that ended before the block loses its introduction. A list or item that begins with
-        the block has the introduction of the text around it.
+        Its place N holds what introduces the blocks that are in N lists. A list that ended before
+        the block loses its introduction. A list or item that begins with the block has the
+        introduction of the text around it.
         """
         del self._introductions[block.depth + 1 :]
         while len(self._introductions) <= block.depth:
@@ -309,12 +310,11 @@ class _Splitter:
 
         introduction = self._introductions[block.depth]
         is_in_list = block.depth > 0
-        follows_title = previous_block is not None and introduction.source is previous_block
         place = _Place(
             introduction,
             is_in_list,
             may_have_label=not has_title and _may_have_label(block, (previous_block, next_block)),
-            continues_title=has_title or (not block.opens_item and (is_in_list or follows_title)),
+            continues_title=has_title or self._continues_title(block, previous_block),
         )
         for sentence in sentences:
             for statement in _statements(sentence.text, place):
@@ -327,6 +327,18 @@ class _Splitter:
         elif not is_in_list and _SENTENCE_END.search(last_text):
             # The introduction was about the paragraph that ends here.
             self._introductions[0] = self._heading
+
+    def _continues_title(self, block: Block, previous_block: Block | None) -> bool:
+        """Tell whether a pronoun at the start of a block may mean the title above it.
+
+        Example:
+            In ``It is mild.`` below the title ``Climate``, it may.
+        """
+        if block.opens_item:
+            return False
+        if block.depth > 0:
+            return True
+        return previous_block is not None and self._introductions[0].source is previous_block
 
 
 def _is_title_of_item(block: Block, next_block: Block) -> bool:
@@ -396,12 +408,7 @@ def _sentences(text: str) -> list[_Sentence]:
 
 
 def _may_have_label(block: Block, neighbours: Sequence[Block | None]) -> bool:
-    """Tell whether a block may begin with a label: in lists, in bold, and in lines of labels.
-
-    Args:
-        block: The block.
-        neighbours: The blocks before and after it. None at the ends of the answer.
-    """
+    """Tell whether a block may begin with a label: in lists, in bold, and in lines of labels."""
     if block.depth > 0 or block.emphasis == "start":
         return True
     return any(
@@ -423,10 +430,6 @@ def _statements(sentence: str, place: _Place) -> list[str]:
     Example:
         ``It opened in 1900 and closed in 1950.`` has two statements. The item ``the head`` of a
         list below ``The parts are:`` has one, ``The parts are the head.``
-
-    Args:
-        sentence: The sentence, or an item without a full stop.
-        place: Where it stands.
     """
     if _states_nothing(sentence):
         return []
@@ -534,10 +537,6 @@ def _row_claims(block: Block, introduction: _Introduction) -> Iterator[Claim]:
     Example:
         In a table below the heading ``Europe``, the cell ``Oslo`` gives ``Europe: Norway, Capital:
         Oslo.``
-
-    Args:
-        block: The row.
-        introduction: What the table is about.
     """
     first_column, *columns = block.header
     row_name, *cells = block.cells

@@ -113,10 +113,6 @@ def apply_corrections(result: CheckResult, corrections: Iterable[Correction]) ->
     A correction belongs to the claims of its answer that have the same text. If several have, it
     belongs to the one at the same place.
 
-    Args:
-        result: What a check found.
-        corrections: The corrections of one or more people.
-
     Returns:
         The result with the corrected claims. Its problems name each correction that belongs to no
         claim, and each claim about which people disagree, which keeps the judge's verdict.

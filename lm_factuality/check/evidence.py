@@ -91,12 +91,6 @@ def _nearest_passages(
 ) -> FoundEvidence:
     """Return the passages of a claim's search results that are nearest to it.
 
-    Args:
-        claim: The claim.
-        queries: The queries about it.
-        report: The results of all queries, and the problems of those that failed.
-        count: The largest number of passages.
-
     Returns:
         The passages. If there are none and a query failed, the reason of the first failure instead,
         since nobody knows what that query would have found.

@@ -239,10 +239,6 @@ def _locked(folder: Path, source: Path) -> Iterator[None]:
 def _update_and_open(source: Path, folder: Path) -> CheckKnowledge:
     """Bring an index up to date if documents have changed, and open it.
 
-    Args:
-        source: The file or folder of documents.
-        folder: The folder of the index, which may not exist yet.
-
     Raises:
         sqlite3.Error, ValueError, OSError, _DamagedIndexError: The index cannot be written.
     """
@@ -374,12 +370,7 @@ def _update_or_rebuild(source: Path, folder: Path) -> None:
 
 
 def _update(source: Path, folder: Path) -> None:
-    """Bring the unfinished index in a folder up to date, or begin it.
-
-    Args:
-        source: The file or folder of documents.
-        folder: The folder of the unfinished index.
-    """
+    """Bring the unfinished index in a folder up to date, or begin it."""
     folder.mkdir(exist_ok=True)
     with closing(KnowledgeStore(folder / STORE, source, writable=True)) as store:
         store.set_state(_VERSIONS, _installed_versions())
@@ -411,10 +402,6 @@ def _read_file(source: Path, file: ChangedFile) -> Iterator[Document | UnreadDoc
 
     Example:
         The file ``laws/tax.csv`` in the folder of documents has ids such as ``laws/tax.csv#3``.
-
-    Args:
-        source: The file or folder of documents.
-        file: The file, which may be gone by now.
     """
     # A database is read only if the user names it, and not if it lies in a folder.
     if file.path == source and is_database(source):
@@ -452,12 +439,7 @@ def _read_pages(path: Path) -> Iterator[Document | UnreadDocument]:
 
 
 def _index_words(store: KnowledgeStore, folder: Path) -> None:
-    """Bring the index of words up to date with the stored passages.
-
-    Args:
-        store: The store with the passages.
-        folder: The folder of Tantivy's files.
-    """
+    """Bring the index of words up to date with the stored passages."""
     # The number of the last indexed passage. None if there is no index of words, or only one that
     # a killed process left unfinished.
     last_indexed = store.get_state("indexed_to")

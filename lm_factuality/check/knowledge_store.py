@@ -212,10 +212,6 @@ class KnowledgeStore:
         """Store the documents of a file in place of those that it had before.
 
         After a kill, the file has all its new documents, or is still to be read.
-
-        Args:
-            file: The file.
-            documents: What is in it, which is read only now.
         """
         path = os.fsencode(file.relative_path)
         earlier = self._one("SELECT file FROM files WHERE path = ?", path)

@@ -256,9 +256,6 @@ class Marks(NamedTuple):
 def find_marks(claim: CheckedClaim) -> Marks | None:
     """Find the deciding sentence and words in the passage that decides a claim.
 
-    Args:
-        claim: The claim.
-
     Returns:
         Where they are in the text of the passage. None if no passage decides.
     """
@@ -303,7 +300,9 @@ def _find_words(text: str, deciding_words: Iterable[str], sentence: _Span | None
             continue
         # The number 18 is not a part of 1870.
         pattern = re.compile(rf"(?<!\w){re.escape(words)}(?!\w)")
-        match = pattern.search(text, sentence.start, sentence.end) if sentence else None
+        match = None
+        if sentence is not None:
+            match = pattern.search(text, sentence.start, sentence.end)
         match = match or pattern.search(text)
         if match is not None:
             spans.append(_Span(*match.span()))

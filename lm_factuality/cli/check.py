@@ -292,12 +292,7 @@ def _print_claim(claim: "CheckedClaim") -> None:
 
 
 def _print_comparison(comparison: "Comparison", names: Sequence[str]) -> None:
-    """Print how two systems differ on the questions that both answered.
-
-    Args:
-        comparison: The comparison.
-        names: The names of the two systems.
-    """
+    """Print how two systems differ on the questions that both answered."""
     echo(
         f"{plural(comparison.num_questions, 'question')} in both: supported"
         f" {format_number(comparison.first)} and {format_number(comparison.second)}, difference"
@@ -331,6 +326,7 @@ def _exit_code(result: "CheckResult", fail_under: float | None) -> int:
     if result.is_mostly_unscored:
         echo(f"lm-factuality check: too much has no verdict: {_unscored_note(result)}", err=True)
         return _UNUSABLE
+    # Without scored claims the share is NaN, which is not "fewer", but fails too.
     if fail_under is not None and not 100 * result.share_supported >= fail_under:
         share = format_number(result.share_supported)
         echo(f"lm-factuality check: supported: {share}, expected {fail_under:g}% or more", err=True)

@@ -185,11 +185,7 @@ def query(
 
 
 def _print_reading(reading: "ReadingRecord | None") -> None:
-    """Print how many documents were read, and which could not be read, with the reasons.
-
-    Args:
-        reading: The counts. None if the sources held no documents.
-    """
+    """Print how many documents were read, and which could not be read, with the reasons."""
     if reading is None:
         return
     echo(f"{reading.read:,} documents read, {reading.unread:,} could not be read")
@@ -269,12 +265,7 @@ def show_pages(
 
 
 def _print_source(source: "Knowledge", path: Path) -> None:
-    """Print how many pages a knowledge source holds, and how it was made.
-
-    Args:
-        source: The opened source.
-        path: Its file.
-    """
+    """Print how many pages a knowledge source holds, and how it was made."""
     rows = [
         ("pages", f"{len(source):,}"),
         ("bytes", f"{path.stat().st_size:,}"),
@@ -296,11 +287,6 @@ def _print_source(source: "Knowledge", path: Path) -> None:
 
 def _print_page(source: "Knowledge", path: Path, title: str) -> None:
     """Print the passages of a page, with the number of words of each.
-
-    Args:
-        source: The opened source.
-        path: Its file, for the error.
-        title: The title of the page.
 
     Raises:
         DataError: The source has no such page.

@@ -64,10 +64,6 @@ class UnreadableError(Exception):
 def read_bytes(path: Path, limit: int = _MAX_TEXT_BYTES) -> bytes:
     """Return the content of a file.
 
-    Args:
-        path: The file.
-        limit: The largest number of bytes that is read.
-
     Raises:
         UnreadableError: The file is empty or too large.
         OSError: The file cannot be opened.
@@ -86,9 +82,6 @@ def read_text(path: Path) -> str:
     """Return the text of a file in UTF-8, or in UTF-16 with a byte order mark.
 
     If a byte in a thousand is broken at most, broken bytes are replaced by U+FFFD.
-
-    Args:
-        path: The file.
 
     Raises:
         UnreadableError: The file is empty, too large, binary, or in another encoding.

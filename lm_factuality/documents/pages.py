@@ -80,9 +80,6 @@ def _write_tables(tree: "HTMLTree") -> None:
     """Replace the tables of a page by texts, with the header beside every cell.
 
     Tables without header cells (``<th>``) may only arrange the page, and stay.
-
-    Args:
-        tree: The page, which is changed.
     """
     if tree.body is None:
         return

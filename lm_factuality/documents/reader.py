@@ -74,9 +74,6 @@ def _absolute(path: Path) -> Path:
 def list_files(path: Path) -> Iterator[Path | UnreadDocument]:
     """Yield the files that `read_documents` reads or reports, sorted by path.
 
-    Args:
-        path: A file, or a folder with files.
-
     Yields:
         The files. In place of a folder that cannot be listed, or that a symbolic link leads to a
         second time, stands an `UnreadDocument`.

@@ -54,9 +54,6 @@ def parse_restructured(source: str) -> FileText:
 
     Roles and directives that docutils does not know, such as those of Sphinx, keep their text.
 
-    Args:
-        source: The reStructuredText.
-
     Raises:
         UnreadableError: docutils cannot parse the text.
     """
@@ -205,11 +202,7 @@ def _blocks_of(parent: "nodes.Node") -> Iterator[str]:
 
 
 def _rows_of(table: "nodes.table") -> Iterator[str]:
-    """Yield the rows of a table, with the header beside every cell.
-
-    Args:
-        table: The table's node.
-    """
+    """Yield the rows of a table, with the header beside every cell."""
     from docutils import nodes
 
     for caption in table.findall(nodes.title):

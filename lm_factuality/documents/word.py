@@ -102,11 +102,7 @@ class _Body:
     """
 
     def __init__(self, document: "WordDocument") -> None:
-        """Prepare to read a document of python-docx.
-
-        Args:
-            document: The document.
-        """
+        """Prepare to read a document of python-docx."""
         self.texts: list[str] = []
         self.first_heading = ""
         self._document = document

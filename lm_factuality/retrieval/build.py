@@ -42,9 +42,6 @@ _CHECKED_AT_OPENING = 64 << 20
 def open_index(path: str | Path) -> Index:
     """Open the index in a folder, after a check that its files are as they were built.
 
-    Args:
-        path: The folder of the index.
-
     Raises:
         DataError: The folder holds no index, or a file of the index is missing or differs. The
             contents of the files are compared only if the index is small.

@@ -153,10 +153,6 @@ class DenseIndex(Index):
     def __init__(self, folder: Path, manifest: Manifest) -> None:
         """Open the index in a folder.
 
-        Args:
-            folder: The folder of the index.
-            manifest: The index's manifest, which names the model.
-
         Raises:
             DataError: The file of vectors is damaged, or has not one row per passage.
         """

@@ -158,13 +158,7 @@ def check_files(folder: Path, manifest: Manifest, compare_checksums: bool = Fals
 
 
 def _find_problem(path: Path, file: IndexFile, compare_checksums: bool) -> str | None:
-    """Return how a file differs from its description in the manifest, or None if it does not.
-
-    Args:
-        path: The path of the file.
-        file: The description in the manifest.
-        compare_checksums: Whether to compare the SHA-256 too.
-    """
+    """Return how a file differs from its description in the manifest, or None if it does not."""
     if not path.is_file():
         return f"the file is missing, expected {file.size} bytes"
     # A copy that was interrupted is shorter.
@@ -204,10 +198,6 @@ class Index(ABC):
 
     def __init__(self, folder: Path, manifest: Manifest) -> None:
         """Open the passages of an index.
-
-        Args:
-            folder: The folder of the index.
-            manifest: The index's manifest.
 
         Raises:
             DataError: The passages cannot be read, or are not as many as the manifest says.

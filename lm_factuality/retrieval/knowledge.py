@@ -257,9 +257,6 @@ def spellings(title: str) -> list[str]:
         ``émile_Røst`` may be stored as ``émile Røst`` or ``Émile Røst``. Other letters keep their
         case, and brackets stay.
 
-    Args:
-        title: The title to look up.
-
     Returns:
         The title and its distinct variants: without surplus spaces, with spaces for underscores,
         with plain quotes and hyphens for typographic ones, with a capital first letter, and with

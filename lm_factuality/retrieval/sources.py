@@ -125,9 +125,6 @@ def holds_dataset(folder: Path) -> bool:
     - Its ``README.md`` is a dataset card, whose front matter has ``configs`` or ``dataset_info``.
     - All its files are Parquet or Arrow files.
     - All its files are tables, and one of them is named after a split: ``train.jsonl``.
-
-    Args:
-        folder: The folder.
     """
     if any((folder / name).is_file() for name in _DATASET_FILES):
         return True

@@ -93,9 +93,6 @@ class ReferenceCache:
     def get(self, url: str) -> CachedReference | None:
         """Return the reference for a URL, which may be dead, or None if it was never fetched.
 
-        Args:
-            url: The normalised URL.
-
         Raises:
             DataError: The file of the reference is damaged.
         """
@@ -186,9 +183,6 @@ class FetchReport:
 
     def write(self, path: Path) -> None:
         """Write the report as JSON: the counts, the dead links, all links, and the other entries.
-
-        Args:
-            path: The file to write.
 
         Raises:
             DataError: The file cannot be written.

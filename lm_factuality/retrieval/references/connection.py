@@ -140,10 +140,6 @@ class Network:
     async def _get_from_any_address(self, url: httpx.URL, max_bytes: int) -> HttpResponse:
         """Try the IP addresses of a host in order until one accepts the connection.
 
-        Args:
-            url: The URL to request.
-            max_bytes: The largest size of the decompressed body.
-
         Raises:
             DeadLinkError: The host has no address that may be connected to.
             httpx.RequestError: No address accepts the connection, or the response is cut off.
@@ -164,11 +160,6 @@ class Network:
         """Request a URL from one IP address of its host.
 
         The address was checked. If httpx looked up the host again, it could get another address.
-
-        Args:
-            address: The IP address to connect to.
-            url: The URL to request.
-            max_bytes: The largest size of the decompressed body.
         """
         timeout = httpx.Timeout(self.limits.read_seconds, connect=self.limits.connect_seconds)
         # Without ``trust_env``, no proxy of the environment is used, and no password of .netrc.

@@ -123,12 +123,7 @@ class Fetcher:
     """Fetches documents one after the other, with a pause between two requests to a host."""
 
     def __init__(self, network: Network, delay: float) -> None:
-        """Create a fetcher that has not sent a request yet.
-
-        Args:
-            network: The client that sends the requests.
-            delay: The seconds between two requests to a host.
-        """
+        """Create a fetcher that has not sent a request yet."""
         self._network = network
         self._delay = delay
         self._robots = Robots(network)
@@ -137,9 +132,6 @@ class Fetcher:
 
     async def fetch(self, url: str) -> CachedReference:
         """Fetch the document of a URL, following redirects, and extract its text.
-
-        Args:
-            url: The URL of the link.
 
         Returns:
             The reference with its text, or a dead one with the reason why it has none.
@@ -230,9 +222,6 @@ class Robots:
     async def check_allowed(self, url: str) -> float:
         """Check that robots.txt allows a request, and return the delay that it asks for.
 
-        Args:
-            url: The URL to be requested.
-
         Returns:
             The seconds between two requests to the origin, from 0 to 30.
 
@@ -257,9 +246,6 @@ class Robots:
 
     async def _fetch_rules(self, robots_url: str) -> Protego:
         """Request a robots.txt file, following redirects, and parse its rules.
-
-        Args:
-            robots_url: The URL of the file, such as ``https://a.example/robots.txt``.
 
         Returns:
             The rules. They allow everything if there is no file.

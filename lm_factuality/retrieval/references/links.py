@@ -186,9 +186,6 @@ def normalise_url(url: str) -> str:
         >>> normalise_url("HTTPS://A.Example:443/ä#part")
         'https://a.example/%C3%A4'
 
-    Args:
-        url: An absolute URL.
-
     Raises:
         DeadLinkError: The URL is malformed, not http(s), or has a user name or password.
     """
@@ -216,9 +213,6 @@ def parse_endpoint(text: str) -> Endpoint:
 
     Example:
         ``127.0.0.1:8123`` and ``[::1]:8123`` are endpoints. ``localhost:8123`` is not.
-
-    Args:
-        text: The value of the option.
 
     Raises:
         ConfigError: The text is not an IP address with a port.
@@ -271,11 +265,6 @@ async def resolve(
 
 async def _look_up(host: str, port: int, seconds: float) -> list[Address]:
     """Ask the name servers for the distinct IP addresses of a host.
-
-    Args:
-        host: The name or the IP address of the host.
-        port: The port to connect to.
-        seconds: The time limit.
 
     Raises:
         DeadLinkError: The host has no address, or the name servers take too long.

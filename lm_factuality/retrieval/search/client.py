@@ -77,9 +77,6 @@ class SearchClient:
     def search(self, query: str) -> list[FoundPage]:
         """Send one query to the service, without retries.
 
-        Args:
-            query: What is searched for.
-
         Returns:
             The results, at most as many as the configuration says.
 

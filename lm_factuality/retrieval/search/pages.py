@@ -47,9 +47,6 @@ class PageReader:
     def read(self, urls: Sequence[str]) -> dict[str, CachedReference]:
         """Read the pages that the store lacks.
 
-        Args:
-            urls: The URLs, normalised.
-
         Returns:
             Each page by its URL. A page that cannot be read is dead, with the reason.
 

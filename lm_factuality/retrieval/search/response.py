@@ -97,9 +97,6 @@ class ResponseForm(Strict):
             With the paths ``items[].link`` and ``items[].text``, ``{"items": [{"link":
             "https://a.example", "text": "Ada rowed."}]}`` holds one result.
 
-        Args:
-            content: The parsed JSON.
-
         Returns:
             The results in the order of the answer. There may be none.
 

@@ -148,9 +148,6 @@ class SearchService:
         Results that the store has are not asked for again. New ones are stored as they arrive, so
         that an interrupted run continues where it ended.
 
-        Args:
-            queries: The queries. Equal ones are sent once.
-
         Returns:
             The results or the problem of each query.
 

@@ -78,9 +78,6 @@ class SearchStore:
     def get_searches(self, keys: Iterable[str]) -> dict[str, StoredSearch]:
         """Return the stored answers to queries.
 
-        Args:
-            keys: The keys of the queries (`SearchConfig.identity`).
-
         Returns:
             The answers by key. Keys without an answer are left out.
 
