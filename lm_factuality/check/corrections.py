@@ -1,7 +1,7 @@
 """Verdicts of a check that people corrected on its page, read back from the file they saved."""
 
 from collections import defaultdict
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Annotated
@@ -137,14 +137,27 @@ def apply_corrections(result: CheckResult, corrections: Iterable[Correction]) ->
                 )
         answers.append(replace(answer, claims=tuple(claims)))
 
-    texts_in_result = {(answer.id, claim.text) for answer in answers for claim in answer.claims}
-    for (answer_id, text), unmatched in corrections_by_claim.items():
-        if (answer_id, text) not in texts_in_result:
-            problems.append(
-                f"answer {answer_id!r} has no claim {short(text)}, which {unmatched[0].person}"
+    problems += _unmatched_corrections(answers, corrections_by_claim)
+    return replace(result, answers=tuple(answers), problems=tuple(problems))
+
+
+def _unmatched_corrections(
+    answers: Iterable[CheckedAnswer],
+    corrections_by_claim: Mapping[tuple[str, str], Sequence[Correction]],
+) -> Iterator[str]:
+    """Yield a sentence about each corrected claim that no answer has.
+
+    Args:
+        answers: The answers of the check.
+        corrections_by_claim: The corrections by the id of an answer and the text of a claim.
+    """
+    texts_in_answers = {(answer.id, claim.text) for answer in answers for claim in answer.claims}
+    for (answer_id, text), corrections in corrections_by_claim.items():
+        if (answer_id, text) not in texts_in_answers:
+            yield (
+                f"answer {answer_id!r} has no claim {short(text)}, which {corrections[0].person}"
                 " corrects; use the corrections of the same answers"
             )
-    return replace(result, answers=tuple(answers), problems=tuple(problems))
 
 
 def _corrections_of_claim(

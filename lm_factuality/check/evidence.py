@@ -99,8 +99,8 @@ def _nearest_passages(
     passages = []
     for query in queries:
         for result in report.results.get(query, ()):
-            for text in cut_into_passages(result.text):
-                passages.append(Evidence(result.url, result.title, text))
+            texts = cut_into_passages(result.text)
+            passages += [Evidence(result.url, result.title, text) for text in texts]
     if not passages:
         return FoundEvidence(problem=failures[0] if failures else "")
 

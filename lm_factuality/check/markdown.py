@@ -204,12 +204,15 @@ class _Reader:
             if not header:
                 header = cells
                 continue
-            number = row.map[0] if row.map else 0
-            line = self._lines[number]
-            text = line.strip()
-            start = self._starts[number] + line.index(text)
-            plain = PlainText(text, range(start, start + len(text)))
-            yield Block("row", plain, depth, header=header, cells=cells)
+            line = self._line(row.map[0] if row.map else 0)
+            yield Block("row", line, depth, header=header, cells=cells)
+
+    def _line(self, number: int) -> PlainText:
+        """Return a whole line with its markup, but without white space around it."""
+        line = self._lines[number]
+        text = line.strip()
+        start = self._starts[number] + line.index(text)
+        return PlainText(text, range(start, start + len(text)))
 
     def _offsets(self, node: SyntaxTreeNode) -> Sequence[int]:
         """Return where each character of a node's content stands in the text.

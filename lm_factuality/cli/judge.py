@@ -854,12 +854,19 @@ def _describe_totals(plans: Sequence["Plan"], config: "JudgeConfig") -> str:
     seconds = sum(_seconds_of(plan, config) or 0.0 for plan in plans)
     duration = f"{seconds:,.0f} s" if config.backend == _SERVER else "unknown seconds"
 
-    price = "unknown USD, because the judge's YAML file names no prices"
-    if all(plan.estimate.estimated_cost is not None for plan in plans):
-        cost = sum(plan.estimate.estimated_cost or 0.0 for plan in plans)
-        max_cost = sum(plan.estimate_with_retries.max_cost or 0.0 for plan in plans)
-        price = f"${cost:.4f} (at most ${max_cost:.4f})"
     return (
         f"Total: {num_requests:,} requests ({num_stored:,} more are stored),"
-        f" {prompt_tokens:,} prompt tokens, {duration}, {price}."
+        f" {prompt_tokens:,} prompt tokens, {duration}, {_describe_price(plans)}."
     )
+
+
+def _describe_price(plans: Sequence["Plan"]) -> str:
+    """Return the expected and the highest cost of plans, such as ``$0.0421 (at most $0.1010)``."""
+    cost = 0.0
+    max_cost = 0.0
+    for plan in plans:
+        if plan.estimate.estimated_cost is None or plan.estimate_with_retries.max_cost is None:
+            return "unknown USD, because the judge's YAML file names no prices"
+        cost += plan.estimate.estimated_cost
+        max_cost += plan.estimate_with_retries.max_cost
+    return f"${cost:.4f} (at most ${max_cost:.4f})"

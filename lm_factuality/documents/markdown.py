@@ -17,6 +17,7 @@ from lm_factuality.documents.document import FileText, read_text, row_text
 
 if TYPE_CHECKING:
     from markdown_it import MarkdownIt
+    from markdown_it.token import Token
 
 # The lines between two rulers at the start of the file.
 _FRONT_MATTER = re.compile(r"\A---[ \t]*\r?\n(.*?)^(?:---|\.\.\.)[ \t]*$", re.DOTALL | re.MULTILINE)
@@ -96,20 +97,25 @@ def split_front_matter(source: str) -> SplitMarkdown:
     """
     # Only the start is searched, since a long text may begin with a ruler that has no second.
     match = _FRONT_MATTER.match(source[:_MAX_FRONT_MATTER])
+    if match is None:
+        return SplitMarkdown({}, source)
     try:
-        content = yaml.safe_load(match[1]) if match else None
+        content = yaml.safe_load(match[1])
     except (yaml.YAMLError, ValueError, RecursionError):
-        content = None
-    if match is None or not isinstance(content, dict):
+        return SplitMarkdown({}, source)
+    if not isinstance(content, dict):
         return SplitMarkdown({}, source)
 
-    values = {}
-    for key, value in content.items():
-        members = value if isinstance(value, list) else [value]
-        # Aliases can make nested values of a short text endless, so only plain values are kept.
-        texts = [str(member) for member in members if not isinstance(member, list | dict)]
-        values[str(key).lower()] = ", ".join(text for text in texts if text != "None")
+    values = {str(key).lower(): _front_matter_text(value) for key, value in content.items()}
     return SplitMarkdown(values, source[match.end() :])
+
+
+def _front_matter_text(value: object) -> str:
+    """Write a value of the front matter as a text: ``["rope", "knot"]`` becomes ``rope, knot``."""
+    members = value if isinstance(value, list) else [value]
+    # Aliases can make nested values of a short text endless, so only plain values are kept.
+    texts = [str(member) for member in members if not isinstance(member, list | dict)]
+    return ", ".join(text for text in texts if text != "None")
 
 
 @cache
@@ -137,47 +143,31 @@ class _Blocks:
         # The mark of the item of a list that begins, such as "2. " or "- ".
         self._mark = ""
         self._is_heading = False
-        self._is_in_table = False
-        # The rows of the table, of which the first one is the header.
-        self._rows: list[list[str]] = []
 
     def read(self, source: str) -> None:
         """Add the blocks of Markdown without front matter."""
         # The parser stores the targets of links here, which the texts in blocks refer to.
         environment: dict[str, Any] = {}
-        for token in _parser().parse(source, environment):
+        tokens = iter(_parser().parse(source, environment))
+        for token in tokens:
             if token.type == "inline":
                 self._add_text(_inline_text(token.content, environment))
             elif token.type in ("fence", "code_block"):
                 self.texts.append(token.content.rstrip("\n"))
             elif token.type == "html_block":
                 self._add_html(token.content)
+            elif token.type == "table_open":
+                self.texts += table_blocks(_rows_of_table(tokens, environment))
             elif token.type == "list_item_open":
                 self._mark = f"{token.info}{token.markup} " if token.info else "- "
             elif token.type == "list_item_close":
                 # An item without a text leaves no mark to the next block.
                 self._mark = ""
             elif token.type in ("heading_open", "heading_close"):
-                self._is_heading = token.nesting == 1
-            else:
-                self._read_table_token(token.type)
-
-    def _read_table_token(self, kind: str) -> None:
-        """Note the start of a row (``tr_open``), or the start or end of a table."""
-        if kind == "table_open":
-            self._is_in_table = True
-            self._rows = []
-        elif kind == "tr_open":
-            self._rows.append([])
-        elif kind == "table_close":
-            self._is_in_table = False
-            self.texts += table_blocks(self._rows)
+                self._is_heading = token.type == "heading_open"
 
     def _add_text(self, text: str) -> None:
-        """Add the text of a paragraph, a heading or a cell."""
-        if self._is_in_table:
-            self._rows[-1].append(text)
-            return
+        """Add the text of a paragraph or a heading."""
         if self._is_heading and not self.first_heading:
             self.first_heading = text
         if text.strip():
@@ -190,6 +180,19 @@ class _Blocks:
         self.first_heading = self.first_heading or html.title
         if html.text:
             self.texts.append(html.text)
+
+
+def _rows_of_table(tokens: Iterator["Token"], environment: Mapping[str, Any]) -> list[list[str]]:
+    """Take the tokens up to the end of a table, and return the cells of its rows as plain texts."""
+    rows: list[list[str]] = []
+    for token in tokens:
+        if token.type == "table_close":
+            break
+        if token.type == "tr_open":
+            rows.append([])
+        elif token.type == "inline":
+            rows[-1].append(_inline_text(token.content, environment))
+    return rows
 
 
 def table_blocks(rows: list[list[str]]) -> list[str]:
