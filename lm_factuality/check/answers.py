@@ -37,9 +37,6 @@ STANDARD_INPUT: Literal["-"] = "-"
 MAX_ANSWER_BYTES = 2_000_000
 """The longest answer that is split into claims, in bytes of UTF-8."""
 
-Role = Literal["id", "question", "answer"]
-"""What a column can hold."""
-
 USUAL_COLUMNS: Mapping[str, tuple[str, ...]] = MappingProxyType(
     {
         "id": ("id", "answer_id", "key", "index"),

@@ -184,11 +184,11 @@ class KnowledgeStore:
 
     def count_changed(self) -> int:
         """Return the number of files that `mark_changed_files` has marked."""
-        return int(self._value("SELECT count(*) FROM listed WHERE is_changed"))
+        return self._number("SELECT count(*) FROM listed WHERE is_changed")
 
     def count_gone(self) -> int:
         """Return the number of indexed files that `mark_changed_files` did not list."""
-        return int(self._value(f"SELECT count(*) {_OF_GONE_FILES}"))
+        return self._number(f"SELECT count(*) {_OF_GONE_FILES}")
 
     # Changes
 
@@ -291,7 +291,7 @@ class KnowledgeStore:
 
     def count_passages_after(self, last_number: int) -> int:
         """Return the number of passages with a larger number than the given one."""
-        return int(self._one("SELECT count(*) FROM passages WHERE number > ?", last_number)[0])
+        return self._number("SELECT count(*) FROM passages WHERE number > ?", last_number)
 
     def evidence(self, numbers: Sequence[int]) -> list[Evidence]:
         """Return the passages with the given numbers, in their order.
@@ -335,19 +335,19 @@ class KnowledgeStore:
 
     def count(self, table: str) -> int:
         """Return the number of rows of a table, such as ``passages``."""
-        return int(self._value(f"SELECT count(*) FROM {table}"))  # noqa: S608
+        return self._number(f"SELECT count(*) FROM {table}")  # noqa: S608
 
     def largest_number(self) -> int:
         """Return the largest number of a passage, or 0 without any."""
-        return int(self._value("SELECT coalesce(max(number), 0) FROM passages"))
+        return self._number("SELECT coalesce(max(number), 0) FROM passages")
 
     def _one(self, query: str, *values: object) -> Json:
         """Return the first row of a query, or None."""
         return self._connection.execute(query, values).fetchone()
 
-    def _value(self, query: str) -> Json:
-        """Return the only value of a query that has one."""
-        return self._one(query)[0]
+    def _number(self, query: str, *values: object) -> int:
+        """Return the number that a query selects."""
+        return int(self._one(query, *values)[0])
 
 
 def _stored_time(mtime_ns: int) -> int:

@@ -116,14 +116,21 @@ def unwrap_lines(block: str) -> list[str]:
         text = " ".join(line.split())
         if not text:
             continue
-        is_full = len(last_line) >= _FULL_LINE and not last_line.endswith(_END_MARKS)
-        may_continue = is_full or text[0].islower()
-        if paragraphs and may_continue and not _LIST_ITEM.match(line):
+        if paragraphs and _goes_on(last_line, line):
             paragraphs[-1].append(text)
         else:
             paragraphs.append([text])
         last_line = text
     return [" ".join(lines) for lines in paragraphs]
+
+
+def _goes_on(last_line: str, line: str) -> bool:
+    """Tell whether a sentence that began in ``last_line`` goes on in the next line."""
+    if _LIST_ITEM.match(line):
+        return False
+    if line.lstrip()[0].islower():
+        return True
+    return len(last_line) >= _FULL_LINE and not last_line.endswith(_END_MARKS)
 
 
 def _cut_long(sentence: str) -> Iterator[str]:
