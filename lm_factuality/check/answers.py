@@ -799,10 +799,10 @@ def _responses(
 
 
 def _first_request(sample: Mapping[str, Any]) -> list[Any]:
-    """Return the arguments of the first request of a sample: the prompt and what follows it.
+    """Return the arguments of the first request of a sample, the prompt first.
 
-    This is the settings of the generation, or the continuation to score. Samples have the arguments
-    in a list, or in a mapping such as ``{"arg_0": "Who?", "arg_1": {}}``.
+    The settings of the generation, or the continuation to score, follow it. Samples have the
+    arguments in a list, or in a mapping such as ``{"arg_0": "Who?", "arg_1": {}}``.
     """
     requests = sample.get("arguments") or [[]]
     if isinstance(requests, dict):
@@ -819,14 +819,9 @@ def _is_generated(sample: Mapping[str, Any]) -> bool:
 
 
 def _sample_question(sample: Mapping[str, Any], column: str | None) -> str:
-    """Return the question of a sample: a field of its document, or the prompt.
+    """Return the question of a sample: a field of its document, or the prompt. It may be empty.
 
-    Args:
-        sample: The sample.
-        column: The field that the user named. None looks for the usual names.
-
-    Returns:
-        The question, or an empty text if there is none.
+    ``column`` is the field that the user named. None looks for the usual names.
     """
     doc = {_normalized(key): value for key, value in sample["doc"].items()}
     names = (column,) if column else USUAL_COLUMNS["question"]

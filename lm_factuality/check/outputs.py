@@ -125,5 +125,6 @@ def _answers_table(result: CheckResult) -> str:
             [answer.id, answer.question, answer.is_refusal, len(answer.claims), *numbers, ""]
         )
     for problem in result.unread_answers:
-        rows.append([problem.location, "", False, *[0] * (1 + len(VERDICTS)), problem.reason])
+        numbers = [0 for _ in VERDICTS]
+        rows.append([problem.location, "", False, 0, *numbers, problem.reason])
     return csv_text(["answer", "question", "refusal", "claims", *VERDICTS, "problem"], rows)

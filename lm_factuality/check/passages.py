@@ -130,6 +130,7 @@ def _goes_on(last_line: str, line: str) -> bool:
         return False
     if line.lstrip()[0].islower():
         return True
+    # A full line without a full stop was broken where it had no more room.
     return len(last_line) >= _FULL_LINE and not last_line.endswith(_END_MARKS)
 
 

@@ -843,17 +843,12 @@ def _describe_totals(plans: Sequence["Plan"], config: "JudgeConfig") -> str:
     Example:
         ``Total: 43 requests (12 more are stored), 51,000 prompt tokens, 130 s, $0.0421 (at most
         $0.1010).``
-
-    Args:
-        plans: What the judge would be asked in each step. Without prices, costs are None.
-        config: The judge.
     """
     num_stored = sum(plan.stored for plan in plans)
     num_requests = sum(plan.to_send for plan in plans)
     prompt_tokens = sum(plan.estimate.prompt_tokens for plan in plans)
     seconds = sum(_seconds_of(plan, config) or 0.0 for plan in plans)
     duration = f"{seconds:,.0f} s" if config.backend == _SERVER else "unknown seconds"
-
     return (
         f"Total: {num_requests:,} requests ({num_stored:,} more are stored),"
         f" {prompt_tokens:,} prompt tokens, {duration}, {_describe_price(plans)}."

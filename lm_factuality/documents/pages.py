@@ -52,14 +52,10 @@ def read_html(path: Path) -> FileText:
     tree = HTMLTree.parse(_decode(read_bytes(path)))
     _write_tables(tree)
     text = extract_plain_text(tree, alt_texts=False, skip_elements=["nav"])
-    title = tree.title or ""
-    if not title.strip() and tree.body is not None:
-        heading = tree.body.query_selector("h1, h2")
-        title = (heading.text if heading is not None else None) or ""
     text = "\n".join(line.strip() for line in text.split("\n"))
     if not text.strip():
         raise UnreadableError("there is no text in it; pages that a script makes have none")
-    return FileText(title, text)
+    return FileText(_title_of(tree), text)
 
 
 def _decode(content: bytes) -> str:
@@ -74,6 +70,18 @@ def _decode(content: bytes) -> str:
         return content.decode("utf-8-sig")
     except UnicodeDecodeError:
         return content.decode(find_encoding(content, ""), "replace")
+
+
+def _title_of(tree: "HTMLTree") -> str:
+    """Return the title of a page, or its first heading. Empty if it has neither."""
+    if tree.title and tree.title.strip():
+        return tree.title
+    heading = None
+    if tree.body is not None:
+        heading = tree.body.query_selector("h1, h2")
+    if heading is None:
+        return ""
+    return heading.text or ""
 
 
 def _write_tables(tree: "HTMLTree") -> None:

@@ -19,6 +19,8 @@ _ROLE = re.compile(r":([a-zA-Z][\w:+.-]{0,60}):`|`:([a-zA-Z][\w:+.-]{0,60}):")
 _DIRECTIVE = re.compile(
     r"^[ \t]*\.\.[ \t]+(?:\|[^|\n]+\|[ \t]+)?([a-zA-Z][\w:+.-]*)::", re.MULTILINE
 )
+# The text of a link, before its target: ``setup <guide/setup>``.
+_LABEL_AND_TARGET = re.compile(r"(.*\S)\s*<[^<>]*>", re.DOTALL)
 _OPTION = re.compile(r"^:[\w-]+:.*$", re.MULTILINE)
 _SETTINGS = {
     # A document must not include other files of this machine.
@@ -137,12 +139,8 @@ def _keep_text_of_role(
     from docutils import nodes, utils
 
     plain = utils.unescape(text)
-    label, opening, target = plain.rpartition("<")
-    # A target is in angle brackets at the end of the text.
-    has_target = opening and target and target.find(">") == len(target) - 1
-    if has_target and label.rstrip():
-        plain = label.rstrip()
-    return [nodes.inline(rawtext, plain)], []
+    match = _LABEL_AND_TARGET.fullmatch(plain)
+    return [nodes.inline(rawtext, match[1] if match else plain)], []
 
 
 def _directive_that_keeps_text() -> type:
