@@ -7,6 +7,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
+from itertools import chain
 from typing import ClassVar, TypeVar
 
 from markupsafe import Markup
@@ -25,7 +26,7 @@ from lm_factuality.ground.html import render
 from lm_factuality.ground.model_names import size_label
 from lm_factuality.ground.plots import Dot
 from lm_factuality.harness.outputs import Corrected, ResultsFile, TaskResult, number_of
-from lm_factuality.scores.intervals import MIN_CLUSTERS, interval_from_stderr
+from lm_factuality.scores.intervals import MIN_CLUSTERS, Interval, interval_from_stderr
 
 RunType = TypeVar("RunType")
 
@@ -43,19 +44,19 @@ def suite_runs(files: Iterable[ResultsFile]) -> tuple[list[Run], list[str]]:
         The runs of this package's benchmarks, and a note on each task of another kind.
     """
     runs = []
-    # Several files can hold the same task. By the name of the task, its note is kept only once.
-    notes = {}
+    notes = []
     for file in files:
         for task in file.tasks:
             if find_benchmark(task.kind) is not None:
                 runs.append(Run(file, task))
-            else:
-                # Results files can also hold tasks of lm_eval itself.
-                notes[task.task] = (
-                    f"Left out: {task.task} is not a task of the suite, so it is not known by which"
-                    " scores to compare its runs"
-                )
-    return runs, list(notes.values())
+                continue
+            # Results files can also hold tasks of lm_eval itself.
+            notes.append(
+                f"Left out: {task.task} is not a task of the suite, so it is not known by which"
+                " scores to compare its runs"
+            )
+    # Several files can hold the same task. A dict keeps the first of equal notes, in order.
+    return runs, list(dict.fromkeys(notes))
 
 
 def pairs_without_and_with_retrieval(
@@ -71,24 +72,15 @@ def pairs_without_and_with_retrieval(
         The variant ``hf-ralm index=wiki, float16`` is paired with the same model's ``float16``.
     """
     for (model, variant), run in runs.items():
-        plain_variant = _variant_without_retrieval(variant)
-        # A run without retrieval is only the first part of a pair.
-        if plain_variant == variant:
+        options = variant.split(", ")
+        # An option is a name with arguments, such as "hf-ralm index=wiki".
+        other_options = [option for option in options if option.split(" ")[0] != RETRIEVAL]
+        if len(other_options) == len(options):
+            # A run without retrieval is only the first part of a pair.
             continue
-        plain_run = runs.get((model, plain_variant))
+        plain_run = runs.get((model, ", ".join(other_options)))
         if plain_run is not None:
             yield plain_run, run
-
-
-def _variant_without_retrieval(variant: str) -> str:
-    """Remove retrieval from the options of a run.
-
-    Example:
-        ``hf-ralm index=wiki, float16`` gives ``float16``.
-    """
-    # An option is a name with arguments, such as "hf-ralm index=wiki".
-    options = [option for option in variant.split(", ") if option.split(" ")[0] != RETRIEVAL]
-    return ", ".join(options)
 
 
 def series_name(family: str, variant: str) -> str:
@@ -107,20 +99,21 @@ def newest_runs(runs: Iterable[Run]) -> tuple[list[Run], list[str]]:
     Returns:
         The newest runs from the oldest to the newest, and a note on each run that is left out.
     """
-    newest: dict[tuple[str, str], Run] = {}
+    newest_by_key: dict[tuple[str, str], Run] = {}
     notes = []
     # Of equal dates, the file name decides, so that the order never changes.
     by_date = sorted(runs, key=lambda run: (run.file.date, run.file.path.name, run.file.path))
     for run in by_date:
-        task = run.task.task
+        key = (run.task.task, run.label)
         # A newer run replaces the older one, and comes last in the order of the report.
-        older_run = newest.pop((task, run.label), None)
+        older_run = newest_by_key.pop(key, None)
+        newest_by_key[key] = run
         if older_run is not None:
-            newer_name = run.file.path.name
-            older_name = older_run.file.path.name
-            notes.append(f"{task}, {run.label}: using newest: {newer_name}; {older_name} is older")
-        newest[task, run.label] = run
-    return list(newest.values()), notes
+            notes.append(
+                f"{run.task.task}, {run.label}: using newest: {run.file.path.name};"
+                f" {older_run.file.path.name} is older"
+            )
+    return list(newest_by_key.values()), notes
 
 
 @dataclass(frozen=True)
@@ -185,20 +178,26 @@ class Entry:
         figure = self.figure(score)
         if figure is None or figure.is_few:
             return None
-        # Plots have the same unit as tables, such as percent.
-        factor = score.display_factor
-        low = None if figure.low is None else factor * figure.low
-        high = None if figure.high is None else factor * figure.high
-        guess = figure.guess_baseline
-        baseline = None if guess is None else factor * guess
-        return Dot(factor * figure.value, low, high, baseline)
+
+        def in_display_unit(value: float | None) -> float | None:
+            """Return a value in the unit of tables, such as percent."""
+            return None if value is None else score.display_factor * value
+
+        return Dot(
+            score.display_factor * figure.value,
+            in_display_unit(figure.low),
+            in_display_unit(figure.high),
+            in_display_unit(figure.guess_baseline),
+        )
 
     @property
     def unscored_of(self) -> str:
         """The words that follow the number of unscored items, such as ``of 1,036``."""
-        # Unscored facts are not a part of the rows, so their word stands alone.
         unit = self.benchmark.scoring.unscored_unit
-        return f"of {self.result.effective:,}" if unit == "rows" else unit
+        if unit == "rows":
+            return f"of {self.result.effective:,}"
+        # Unscored facts are no part of the rows, so their word stands alone.
+        return unit
 
 
 @dataclass(frozen=True)
@@ -268,13 +267,13 @@ def reported_scores(entries: Sequence[Entry]) -> list[Score]:
     """
     if not entries:
         return []
-    metric_names = set().union(*(entry.result.metrics for entry in entries))
-    settings = [entry.result.metadata for entry in entries]
-    return [
-        score.of_runs(settings)
-        for score in entries[0].benchmark.table_scores
-        if score.name in metric_names
-    ]
+    metric_names = set(chain.from_iterable(entry.result.metrics for entry in entries))
+    metadata_of_runs = [entry.result.metadata for entry in entries]
+    scores = []
+    for score in entries[0].benchmark.table_scores:
+        if score.name in metric_names:
+            scores.append(score.of_runs(metadata_of_runs))
+    return scores
 
 
 def scores_section(report_runs: ReportRuns, kind: str, title: str = "", note: str = "") -> Markup:
@@ -366,10 +365,10 @@ class ScoreFigure:
         If the judge is a cascade of two judges, it is the warning about the first that has one.
         """
         judge = as_mapping(self.task.metadata.get("judge_config"))
-        # The keys "first" and "second" hold the two judges of a cascade. Any other judge lacks
-        # both, and an empty configuration has no warning.
-        configs = [judge, as_mapping(judge.get("first")), as_mapping(judge.get("second"))]
-        for config in configs:
+        # Only a cascade has the keys "first" and "second". An empty configuration has no warning.
+        first_judge = as_mapping(judge.get("first"))
+        second_judge = as_mapping(judge.get("second"))
+        for config in (judge, first_judge, second_judge):
             caution = capabilities_of(str(config.get("backend"))).caution
             if caution:
                 return caution
@@ -423,30 +422,41 @@ def score_figure(task: TaskResult, metric: str) -> ScoreFigure | None:
     if value is None:
         return None
 
-    benchmark = benchmark_of(task)
-    num_rows = benchmark.scoring.count_rows(task, metric)
-    stderr = number_of(task.stderrs.get(metric))
+    scoring = benchmark_of(task).scoring
+    num_rows = scoring.count_rows(task, metric)
+    low, high = _interval_of(task, metric, value, num_rows) or (None, None)
     stated = task.intervals.get(metric)
-    num_clusters = num_rows
-    interval = None
-    if stated is not None:
-        num_clusters = stated.num_clusters
-        interval = stated.ends
-    elif stderr is not None:
-        # Results of an earlier version state no intervals.
-        score = benchmark.find_score(metric)
-        value_range = (score.value_range if score else None) or NOT_NEGATIVE
-        interval = interval_from_stderr(value, stderr, num_rows, value_range.low, value_range.high)
     return ScoreFigure(
         task=task,
         metric=metric,
         value=value,
-        stderr=stderr,
-        low=None if interval is None else interval.low,
-        high=None if interval is None else interval.high,
+        stderr=number_of(task.stderrs.get(metric)),
+        low=low,
+        high=high,
         worst=number_of(task.metrics.get(f"{metric}_worst")),
         best=number_of(task.metrics.get(f"{metric}_best")),
-        guess_baseline=benchmark.scoring.guess_baseline(task, metric),
+        guess_baseline=scoring.guess_baseline(task, metric),
         counted=num_rows,
-        num_clusters=num_clusters,
+        num_clusters=num_rows if stated is None else stated.num_clusters,
     )
+
+
+def _interval_of(task: TaskResult, metric: str, value: float, num_rows: int) -> Interval | None:
+    """Return the 95% interval that a run states, or that follows from its standard error.
+
+    Args:
+        task: The run's task.
+        metric: The name of the score.
+        value: The score.
+        num_rows: The number of rows that count for it.
+    """
+    stated = task.intervals.get(metric)
+    if stated is not None:
+        return stated.ends
+    # Results of an earlier version state no intervals.
+    stderr = number_of(task.stderrs.get(metric))
+    if stderr is None:
+        return None
+    score = benchmark_of(task).find_score(metric)
+    value_range = (score.value_range if score else None) or NOT_NEGATIVE
+    return interval_from_stderr(value, stderr, num_rows, value_range.low, value_range.high)

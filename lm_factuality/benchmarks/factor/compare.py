@@ -8,7 +8,7 @@ import math
 from collections import defaultdict
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
-from itertools import permutations
+from itertools import chain, permutations
 from typing import NamedTuple
 
 import numpy as np
@@ -30,6 +30,7 @@ from lm_factuality.benchmarks.pairs import (
 )
 from lm_factuality.benchmarks.perplexity.benchmark import SCORES as PERPLEXITY_SCORES
 from lm_factuality.harness.outputs import number_of
+from lm_factuality.scores.intervals import Floats
 
 ACCURACY = SCORES[0]
 
@@ -146,9 +147,8 @@ def comparison_tables(runs: Sequence[Run]) -> list[ComparisonTable]:
 def _notes_on_perplexity_runs(runs: Sequence[Run]) -> list[str]:
     """Return the notes on all perplexity runs, such as on their windows, with task and model."""
     notes = []
-    for run in runs:
-        if run.task.kind == "perplexity":
-            notes += [f"{run.task.task}, {run.label}: {note}" for note in run.notes]
+    for run in _perplexity_runs(runs):
+        notes += [f"{run.task.task}, {run.label}: {note}" for note in run.notes]
     return notes
 
 
@@ -163,12 +163,11 @@ def models_on_corpora(runs: Sequence[Run]) -> tuple[list[ModelOnCorpus], list[st
     Returns:
         The models with an accuracy, by task and model, and notes on the runs that are left out.
     """
-    factor_runs, factor_notes = newest_runs(
-        run for run in runs if run.task.kind == "factor" and not run.protocol
-    )
-    perplexity_runs, perplexity_notes = newest_runs(
-        run for run in runs if run.task.kind == "perplexity"
-    )
+    runs_by_authors = [run for run in runs if run.task.kind == "factor" and not run.protocol]
+    factor_runs, factor_notes = newest_runs(runs_by_authors)
+    perplexity_runs, perplexity_notes = newest_runs(_perplexity_runs(runs))
+    notes = [*factor_notes, *perplexity_notes]
+
     # The keys are a FACTOR task and a model. The perplexity task on the texts of news_factor is
     # news_factor_perplexity.
     perplexity_run_by_key = {}
@@ -176,21 +175,22 @@ def models_on_corpora(runs: Sequence[Run]) -> tuple[list[ModelOnCorpus], list[st
         factor_task = run.task.task.removesuffix(PERPLEXITY_SUFFIX)
         perplexity_run_by_key[factor_task, run.label] = run
 
-    model_by_key = {}
+    models = []
     for run in factor_runs:
         accuracy = score_figure(run.task, ACCURACY.name)
         # A backend that shows no tokenizer has no accuracy per token.
         if accuracy is not None:
-            key = (run.task.task, run.label)
-            model_by_key[key] = ModelOnCorpus(run, accuracy, perplexity_run_by_key.get(key))
-
-    notes = [*factor_notes, *perplexity_notes]
-    for key, run in perplexity_run_by_key.items():
-        if key not in model_by_key:
-            notes.append(_note_without_accuracy(run, factor_task=key[0]))
+            perplexity_run = perplexity_run_by_key.pop((run.task.task, run.label), None)
+            models.append(ModelOnCorpus(run, accuracy, perplexity_run))
+    for (factor_task, _), run in perplexity_run_by_key.items():
+        notes.append(_note_without_accuracy(run, factor_task))
     # Sorting makes the order independent of that of the files.
-    models = sorted(model_by_key.values(), key=lambda model: (model.task, model.model))
-    return models, notes
+    return sorted(models, key=lambda model: (model.task, model.model)), notes
+
+
+def _perplexity_runs(runs: Sequence[Run]) -> list[Run]:
+    """Return the runs of perplexity tasks."""
+    return [run for run in runs if run.task.kind == "perplexity"]
 
 
 def _note_without_accuracy(run: Run, factor_task: str) -> str:
@@ -204,16 +204,15 @@ def _note_without_accuracy(run: Run, factor_task: str) -> str:
         A note such as ``x_factor_perplexity, gpt2: perplexity 8.00, per byte 1.800; no accuracy on
         x_factor to go with it``.
     """
-    value_by_unit = {}
-    for unit, score in _PERPLEXITIES.items():
+    values = []
+    for score in _PERPLEXITIES.values():
         perplexity = score_figure(run.task, score.name)
         # Without a tokenizer, there is no perplexity per token.
-        value_by_unit[unit] = "none"
-        if perplexity is not None:
-            value_by_unit[unit] = f"{perplexity.value:.{score.decimals}f}"
+        values.append("none" if perplexity is None else f"{perplexity.value:.{score.decimals}f}")
+    per_token, per_byte = values
     return (
-        f"{run.task.task}, {run.label}: perplexity {value_by_unit['token']}, per byte"
-        f" {value_by_unit['byte']}; no accuracy on {factor_task} to go with it"
+        f"{run.task.task}, {run.label}: perplexity {per_token}, per byte {per_byte}; no accuracy on"
+        f" {factor_task} to go with it"
     )
 
 
@@ -237,17 +236,25 @@ def kendall_tau(models: Sequence[ModelOnCorpus], unit: str) -> RankAgreement:
             negated_perplexities.append(-perplexity.value)
             accuracies.append(model.accuracy.value)
 
-    num_models = len(accuracies)
-    # scipy.stats has the same, but its import alone takes longer than the comparison. Each pair of
-    # models counts 1 if the first is better, -1 if the second is, and 0 if both are equal.
-    perplexity_order = np.sign(np.subtract.outer(negated_perplexities, negated_perplexities))
-    accuracy_order = np.sign(np.subtract.outer(accuracies, accuracies))
+    # scipy.stats has the same, but its import alone takes longer than the comparison.
+    perplexity_order = _pairwise_order(negated_perplexities)
+    accuracy_order = _pairwise_order(accuracies)
     num_ranked_pairs = math.sqrt(np.sum(perplexity_order**2) * np.sum(accuracy_order**2))
     # A single model has no rank, and neither have models that are all equal in a score.
     tau = None
     if num_ranked_pairs:
         tau = float(np.sum(perplexity_order * accuracy_order) / num_ranked_pairs)
-    return RankAgreement(tau, num_models)
+    return RankAgreement(tau, len(accuracies))
+
+
+def _pairwise_order(values: Sequence[float]) -> Floats:
+    """Compare each value with each other one: 1 if it is higher, -1 if it is lower, 0 if equal.
+
+    Example:
+        ``[3, 5]`` gives ``[[0, -1], [1, 0]]``.
+    """
+    order: Floats = np.sign(np.subtract.outer(values, values))
+    return order
 
 
 def accuracy_difference(first: ModelOnCorpus, second: ModelOnCorpus) -> PairedDifference:
@@ -262,28 +269,29 @@ def accuracy_difference(first: ModelOnCorpus, second: ModelOnCorpus) -> PairedDi
         are at hand. Otherwise it has no interval, and ``shared_rows`` is 0.
     """
     # The accuracies that results files report.
-    first_value = first.accuracy.value
-    second_value = second.accuracy.value
-    difference = first_value - second_value
-
-    # Runs without samples have no rows.
-    first_rows = first.run.scored_rows.get(ACCURACY.name)
-    second_rows = second.run.scored_rows.get(ACCURACY.name)
-    if first_rows and second_rows:
-        paired = paired_difference(first_rows, second_rows, ACCURACY)
-        # The difference over shared rows is another one than that of the results if the runs scored
-        # different rows, or if samples and results are not of the same run. It is not used then.
-        if paired and math.isclose(paired.difference, difference, abs_tol=1e-8):
-            return paired
-    return PairedDifference(
-        first_value,
-        second_value,
-        difference,
+    first_accuracy = first.accuracy.value
+    second_accuracy = second.accuracy.value
+    unpaired = PairedDifference(
+        first_accuracy,
+        second_accuracy,
+        difference=first_accuracy - second_accuracy,
         interval=None,
         p_value=None,
         shared_rows=0,
         shared_clusters=0,
     )
+
+    first_rows = first.run.scored_rows.get(ACCURACY.name)
+    second_rows = second.run.scored_rows.get(ACCURACY.name)
+    # Runs without samples have no rows.
+    if first_rows is None or second_rows is None:
+        return unpaired
+    paired = paired_difference(first_rows, second_rows, ACCURACY)
+    # The difference over shared rows is another one than that of the results if the runs scored
+    # different rows, or if samples and results are not of the same run.
+    if paired and math.isclose(paired.difference, unpaired.difference, abs_tol=1e-8):
+        return paired
+    return unpaired
 
 
 def find_disagreements(models: Sequence[ModelOnCorpus]) -> list[Disagreement]:
@@ -353,14 +361,12 @@ def retrieval_gains(models: Sequence[ModelOnCorpus]) -> list[RetrievalGain]:
         model_by_variant = {
             (model.run.file.model, model.run.file.variant): model for model in models_of_task
         }
-        # The keys are the pairs: first the model without retrieval, then the same model with it.
         differences = {}
-        for pair in pairs_without_and_with_retrieval(model_by_variant):
-            without_retrieval, with_retrieval = pair
-            differences[pair] = accuracy_difference(with_retrieval, without_retrieval)
+        for without, with_retrieval in pairs_without_and_with_retrieval(model_by_variant):
+            differences[without, with_retrieval] = accuracy_difference(with_retrieval, without)
         # Holm's correction needs all differences of a corpus at once.
-        for pair, difference in adjust_p_values(differences).items():
-            gains.append(RetrievalGain(*pair, difference))
+        for (without, with_retrieval), difference in adjust_p_values(differences).items():
+            gains.append(RetrievalGain(without, with_retrieval, difference))
     return gains
 
 
@@ -422,27 +428,24 @@ def _agreement_tables(
         return
 
     # One table shows all corpora, with the notes on each corpus below it.
-    rows = []
-    notes_on_ranks = [_TAU_NOTE]
+    model_rows = []
+    table_notes = [_TAU_NOTE]
     disagreements: list[Disagreement] = []
     for task, models_of_task in _models_by_task(compared_models).items():
-        rows += _agreement_rows(models_of_task)
-        notes_of_task = [*_notes_on_tau(models_of_task), *_reasons_not_comparable(models_of_task)]
-        notes_on_ranks += [f"{task}: {note}" for note in notes_of_task]
+        model_rows += _agreement_rows(models_of_task)
+        for note in chain(_notes_on_tau(models_of_task), _reasons_not_comparable(models_of_task)):
+            table_notes.append(f"{task}: {note}")
         disagreements += find_disagreements(models_of_task)
-
     # Without this note, readers could think that the table of pairs is missing.
     if not disagreements:
-        notes_on_ranks.append("No pair of models on which the two disagree.")
+        table_notes.append("No pair of models on which the two disagree.")
     title = "\nAccuracy and perplexity on one corpus, as measured"
-    yield ComparisonTable(title, _AGREEMENT_COLUMNS, rows, [*notes_on_ranks, *notes])
+    yield ComparisonTable(title, _AGREEMENT_COLUMNS, model_rows, [*table_notes, *notes])
 
     if disagreements:
-        pair_title = (
-            f"\nPairs of models on which the two disagree, as measured: {len(disagreements)}"
-        )
-        pair_rows = [_disagreement_row(disagreement) for disagreement in disagreements]
-        yield ComparisonTable(pair_title, _PAIR_COLUMNS, pair_rows, [_PAIR_NOTE])
+        title = f"\nPairs of models on which the two disagree, as measured: {len(disagreements)}"
+        pair_rows = list(map(_disagreement_row, disagreements))
+        yield ComparisonTable(title, _PAIR_COLUMNS, pair_rows, [_PAIR_NOTE])
 
 
 def _notes_on_tau(models: Sequence[ModelOnCorpus]) -> Iterator[str]:
@@ -455,7 +458,7 @@ def _notes_on_tau(models: Sequence[ModelOnCorpus]) -> Iterator[str]:
     for unit in _PERPLEXITIES:
         agreement = kendall_tau(models, unit)
         if agreement.tau is not None:
-            yield (f"{agreement.tau:.2f} over {agreement.num_models} models, perplexity per {unit}")
+            yield f"{agreement.tau:.2f} over {agreement.num_models} models, perplexity per {unit}"
 
 
 def _agreement_rows(models: Sequence[ModelOnCorpus]) -> list[tuple[str, ...]]:
@@ -492,16 +495,13 @@ def _percent(model: ModelOnCorpus) -> str:
 
 
 def _with_stderr(value: float, stderr: float | None, digits: int, factor: float = 1) -> str:
-    """Write a value with its standard error.
+    """Write a value with its standard error, if it is known, such as ``8.31 ± 0.10``.
 
     Args:
         value: The value.
-        stderr: Its standard error, left out if it is None.
+        stderr: Its standard error.
         digits: The number of decimals.
         factor: What both are multiplied by, 100 for percent.
-
-    Returns:
-        A text such as ``8.31 ± 0.10``.
     """
     text = f"{factor * value:.{digits}f}"
     return text if stderr is None else f"{text} ± {factor * stderr:.{digits}f}"
@@ -532,11 +532,8 @@ def _reasons_not_comparable(models: Sequence[ModelOnCorpus]) -> Iterator[str]:
         )
 
     # A longer window usually gives a lower perplexity.
-    windows = {
-        model.perplexity_run.task.metadata.get("window_used")
-        for model in models
-        if model.perplexity_run
-    }
+    perplexity_runs = [model.perplexity_run for model in models if model.perplexity_run]
+    windows = {run.task.metadata.get("window_used") for run in perplexity_runs}
     if len(windows) > 1:
         yield f"windows differ: {', '.join(sorted(map(str, windows)))} tokens"
 
@@ -599,17 +596,11 @@ def _gain_table(gains: Sequence[RetrievalGain]) -> ComparisonTable:
         The table, with one row for each model and corpus.
     """
     rows = []
-    for gain in gains:
-        rows.append(
-            (
-                gain.with_retrieval.task,
-                # The label of this run names the retrieval, such as `gpt2 (hf-ralm)`.
-                gain.with_retrieval.model,
-                _percent(gain.without_retrieval),
-                _percent(gain.with_retrieval),
-                *format_difference(gain.difference, ACCURACY),
-            )
-        )
+    for without_retrieval, with_retrieval, difference in gains:
+        accuracies = (_percent(without_retrieval), _percent(with_retrieval))
+        difference_cells = format_difference(difference, ACCURACY)
+        # The label of the run with retrieval names it, such as `gpt2 (hf-ralm)`.
+        rows.append((with_retrieval.task, with_retrieval.model, *accuracies, *difference_cells))
     # Columns of numbers begin with "#". The last five show the difference.
     columns = (
         "task",
