@@ -152,9 +152,8 @@ def continuous_scores(sums: Sequence[float], gold: int) -> dict[str, float]:
 
     Returns:
         ``choice_prob``, the probability of the true completion given that one of the choices
-        follows (the softmax of the sums), and ``brier_score``, the sum of the squared differences
-        of all choices' probabilities from 1 for the true one and 0 for the others. It is from 0
-        (best) to 2. lm_eval defines both likewise.
+        follows (the softmax of the sums), and ``brier_score``, the sum of the squared errors of all
+        choices' probabilities, from 0 (best) to 2. lm_eval defines both likewise.
     """
     # Without subtracting the highest sum, exp() would give 0 for every long text.
     highest_sum = max(sums)
@@ -162,8 +161,17 @@ def continuous_scores(sums: Sequence[float], gold: int) -> dict[str, float]:
     total_weight = sum(weights)
 
     probabilities = [weight / total_weight for weight in weights]
-    # The truth is 1 for the true completion, and 0 for each contradiction.
-    squared_errors = [
+    return {
+        "choice_prob": probabilities[gold],
+        "brier_score": sum_of_squared_errors(probabilities, gold),
+    }
+
+
+def sum_of_squared_errors(probabilities: Sequence[float], gold: int) -> float:
+    """Return the sum of the squared differences of choices' probabilities from the truth.
+
+    The truth is 1 for the true completion, and 0 for each contradiction.
+    """
+    return sum(
         (probability - int(index == gold)) ** 2 for index, probability in enumerate(probabilities)
-    ]
-    return {"choice_prob": probabilities[gold], "brier_score": sum(squared_errors)}
+    )

@@ -21,6 +21,7 @@ import numpy as np
 
 from lm_factuality.benchmarks.declaration import load_scores, worst_and_best_of
 from lm_factuality.benchmarks.factor.metrics import pick_probabilities
+from lm_factuality.benchmarks.factor.scoring import sum_of_squared_errors
 from lm_factuality.benchmarks.factor_chat.reading import NoClearAnswerError, read_word
 from lm_factuality.harness.generation import JsonObject
 from lm_factuality.harness.outputs import WordAnswer
@@ -88,15 +89,13 @@ def _mean_over_rotations(answers: Sequence[Sequence[float]]) -> list[float]:
     """
     # There are as many rotations as choices.
     num_choices = len(answers)
-    means = []
-    for choice in range(num_choices):
-        # In rotation r, choice c stands under the letter number c - r, counted around the end.
-        probabilities = [
-            letter_probabilities[(choice - rotation) % num_choices]
-            for rotation, letter_probabilities in enumerate(answers)
-        ]
-        means.append(sum(probabilities) / num_choices)
-    return means
+    probabilities_by_choice: list[list[float]] = [[] for _ in answers]
+    for rotation, letter_probabilities in enumerate(answers):
+        for letter, probability in enumerate(letter_probabilities):
+            # In rotation r, the first letter stands for choice r, and the last for choice r - 1.
+            choice = (letter + rotation) % num_choices
+            probabilities_by_choice[choice].append(probability)
+    return [sum(probabilities) / num_choices for probabilities in probabilities_by_choice]
 
 
 PROTOCOLS: Mapping[str, Protocol] = {
@@ -190,19 +189,19 @@ def row_metrics(doc: JsonObject, answers: Sequence[WordAnswer], protocol: str) -
     words = PROTOCOLS[protocol].answer_words(len(doc["choices"]))
     readable_answers = []
     # A broken row is unscored whatever the model answers.
-    problems = [doc["problem"]] if doc["problem"] else []
+    first_problem = doc["problem"]
     for number, answer in enumerate(answers):
         try:
             readable_answers.append(word_probabilities(answer, words))
         except NoClearAnswerError as error:
-            problems.append(f"question {number}: {error}")
+            first_problem = first_problem or f"question {number}: {error}"
 
     num_unreadable = len(answers) - len(readable_answers)
     metrics = {
-        "unscored": problems[0] if problems else None,
+        "unscored": first_problem or None,
         "unreadable": Outcome(num_unreadable / len(answers), doc["doc_id"], len(answers)),
     }
-    if problems:
+    if first_problem:
         return metrics | _unscored_metrics(doc, protocol)
 
     # Each answer is about one choice (statements) or about all (letters).
@@ -258,14 +257,13 @@ def _choice_metrics(row: ChoiceProbabilities) -> JsonObject:
     # A tie with a contradiction is wrong.
     is_right = Outcome(true_probability > max(false_probabilities), row.cluster)
 
-    num_wins = sum(
-        _win_or_half(true_probability, probability) for probability in false_probabilities
-    )
-    # The truth is 1 for the true completion, and 0 for each contradiction.
-    squared_errors = [
-        (probability - int(index == row.gold)) ** 2 for index, probability in enumerate(row)
-    ]
+    num_wins = 0.0
+    for probability in false_probabilities:
+        # A tie counts half.
+        if probability <= true_probability:
+            num_wins += 0.5 if probability == true_probability else 1
     num_pairs = len(false_probabilities)
+    brier = sum_of_squared_errors(row, row.gold) / len(row)
     return {
         **worst_and_best_of("chat_acc", is_right, is_right),
         # Pooled scores are computed from all rows at once. A row only gives its probabilities.
@@ -273,15 +271,8 @@ def _choice_metrics(row: ChoiceProbabilities) -> JsonObject:
         "ece": row,
         "chat_acc": is_right,
         "pairwise_acc": Outcome(num_wins / num_pairs, row.cluster, num_pairs),
-        "brier": Outcome(sum(squared_errors) / len(row), row.cluster, len(row)),
+        "brier": Outcome(brier, row.cluster, len(row)),
     }
-
-
-def _win_or_half(true_probability: float, false_probability: float) -> float:
-    """Return 1 if the true completion is likelier than a contradiction, 0 if not, 0.5 for a tie."""
-    if true_probability == false_probability:
-        return 0.5
-    return float(true_probability > false_probability)
 
 
 def _statement_metrics(row: ChoiceProbabilities) -> JsonObject:
@@ -319,21 +310,19 @@ def _letter_metrics(answers: Sequence[Sequence[float]], row: ChoiceProbabilities
     """
     # There is one prompt, and one letter, for each choice.
     num_choices = len(row)
+    # The letter with the highest probability is picked. Letters that tie share one pick.
+    picks_by_prompt = [pick_probabilities(probabilities) for probabilities in answers]
     num_right = 0
-    pick_counts = [0.0] * num_choices
-    for rotation, probabilities in enumerate(answers):
-        # The letter with the highest probability is picked. Letters that tie share one pick.
-        picks = pick_probabilities(probabilities)
-        pick_counts = [count + pick for count, pick in zip(pick_counts, picks, strict=True)]
+    for rotation, picks in enumerate(picks_by_prompt):
         # Each rotation moves the true choice one letter towards A, and from A to the last letter.
         true_letter = (row.gold - rotation) % num_choices
         if picks[true_letter] == 1:
             num_right += 1
 
     metrics = {"prompt_acc": Outcome(num_right / num_choices, row.cluster, num_choices)}
-    for letter_name, pick_count in zip(LETTERS, pick_counts, strict=False):
-        share = pick_count / num_choices
-        metrics[f"{POSITION}{letter_name}"] = Outcome(share, row.cluster, num_choices)
+    for letter in range(num_choices):
+        share = sum(picks[letter] for picks in picks_by_prompt) / num_choices
+        metrics[f"{POSITION}{LETTERS[letter]}"] = Outcome(share, row.cluster, num_choices)
     return metrics
 
 
@@ -481,9 +470,8 @@ def _shares_below(
     num_not_above = np.searchsorted(sorted_values, values, "right")
     # The mean of both numbers counts each equal value half.
     shares = ((num_below + num_not_above) / 2 / len(opponents)).tolist()
-    return [
-        ClusteredValue(choice.cluster, share) for choice, share in zip(choices, shares, strict=True)
-    ]
+    clusters = [choice.cluster for choice in choices]
+    return list(map(ClusteredValue, clusters, shares))
 
 
 class Choices(NamedTuple):

@@ -13,12 +13,12 @@ the sentence supports the true wording, and whether it supports the false one (s
 """
 
 import re
-from collections import Counter
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 from difflib import SequenceMatcher
 from itertools import chain
 from os.path import commonprefix
+from statistics import multimode
 from typing import Any, Literal, NamedTuple, get_args
 
 from judges.judge import Judge
@@ -98,19 +98,16 @@ def find_minimal_fact(
     if row.problem:
         return MinimalFact(no_fact=row.problem)
 
-    problems = []
+    first_problem = ""
     for index, error_type in enumerate(row.error_types):
-        # `FIRST` accepts contradictions of every type.
         if index == row.gold or contradiction_type not in (FIRST, error_type):
             continue
         # If a contradiction leaves nothing to generate, the next one may do.
         try:
             return _fact_of_contradiction(row, index, join)
         except ValueError as error:
-            problems.append(str(error))
-
-    no_contradiction = f"no contradiction of type {contradiction_type!r}"
-    return MinimalFact(no_fact=problems[0] if problems else no_contradiction)
+            first_problem = first_problem or str(error)
+    return MinimalFact(no_fact=first_problem or f"no contradiction of type {contradiction_type!r}")
 
 
 def _fact_of_contradiction(row: Row, index: int, join: Join) -> MinimalFact:
@@ -169,21 +166,20 @@ def find_first_difference(true: str, false: str) -> MinimalFact:
     stem = ""
     if num_common:
         # The stem ends after the last common word, or after a comma that follows it in both.
-        true_gap = _text_before_word(true, true_words, num_common)
-        false_gap = _text_before_word(false, false_words, num_common)
-        last_common_word = true_words[num_common - 1]
-        stem = true[: last_common_word.end()] + _common_punctuation(true_gap, false_gap)
+        end = true_words[num_common - 1].end()
+        true_gap = true[end : true_words[num_common].start()]
+        false_end = false_words[num_common - 1].end()
+        false_gap = false[false_end : false_words[num_common].start()]
+        stem = true[:end] + _common_punctuation(true_gap, false_gap)
 
     # The edits begin with the first word that differs.
-    true_rest = true_words[num_common:]
-    false_rest = false_words[num_common:]
     edit_lengths = _first_edit_lengths(true_texts[num_common:], false_texts[num_common:])
     return MinimalFact(
         stem=stem,
         true=true,
         false=false,
-        true_edit=_text_of_words(true, true_rest[: edit_lengths.true]),
-        false_edit=_text_of_words(false, false_rest[: edit_lengths.false]),
+        true_edit=_text_of_words(true, true_words[num_common:][: edit_lengths.true]),
+        false_edit=_text_of_words(false, false_words[num_common:][: edit_lengths.false]),
     )
 
 
@@ -202,8 +198,8 @@ def _first_edit_lengths(true_rest: Sequence[str], false_rest: Sequence[str]) -> 
         both go on with ``from Wales``.
 
     Args:
-        true_rest: The rest of the true completion, behind the words common to both.
-        false_rest: The rest of the false completion. Its first word is another one.
+        true_rest: The words of the true completion behind those common to both.
+        false_rest: The words of the false completion. The first is another one.
     """
     matcher = SequenceMatcher(None, true_rest, false_rest, autojunk=False)
     # The first operation is an edit of the first words. It names the ends of both edits.
@@ -220,27 +216,15 @@ def _text_of_words(text: str, words: Sequence[re.Match[str]]) -> str:
     return text[words[0].start() : words[-1].end()]
 
 
-def _text_before_word(text: str, words: Sequence[re.Match[str]], index: int) -> str:
-    """Return the text between a word and the word before it, such as ``", "``.
-
-    Args:
-        text: The whole text.
-        words: The matches of its words.
-        index: The index of the word, at least 1.
-    """
-    return text[words[index - 1].end() : words[index].start()]
-
-
 def _common_punctuation(true_gap: str, false_gap: str) -> str:
-    """Return the punctuation that follows the last common word of two completions.
+    """Return the mark with which both texts between two words begin, such as ``,`` of ``, ``.
 
     Returns:
-        A mark such as a comma. Empty unless both gaps begin with the same one and it is followed
-        by a space in the true completion.
+        The mark. Empty if they begin with different ones, or the true text has no white space.
     """
-    # What precedes the white space: "," in ", ".
     mark = re.split(r"\s", true_gap, maxsplit=1)[0]
     false_mark = re.split(r"\s", false_gap, maxsplit=1)[0]
+    # A hyphen without a space behind it, as in "ex-king", is a part of the next word.
     is_before_space = mark != true_gap
     return mark if mark == false_mark and is_before_space else ""
 
@@ -258,11 +242,12 @@ def complete_sentence(stem: str, generation: str) -> str | None:
     Returns:
         The sentence. None if the generation has no word, or is an unfinished thought.
     """
-    # A model that goes on writes more lines, which are not part of the sentence.
-    continuation = generation.strip("\n").split("\n", 1)[0]
     # There is no text without the thinking if the model was cut off while it thought.
-    is_unfinished_thought = without_thinking(generation) is None
-    if is_unfinished_thought or not _LETTER.search(continuation):
+    if without_thinking(generation) is None:
+        return None
+    # A model that goes on writes more lines, which are not part of the sentence.
+    continuation = generation.strip("\n").partition("\n")[0]
+    if not _LETTER.search(continuation):
         return None
     # Tokenizers of the SentencePiece kind lose the space before a generation.
     if _LETTER.match(continuation):
@@ -278,8 +263,6 @@ def complete_sentence(stem: str, generation: str) -> str | None:
 def _first_sentence(last_word: str, continuation: str) -> str:
     """Return a word and what was generated after it, up to the end of the first sentence.
 
-    The sentence has at least one generated word.
-
     Example:
         ``a`` and `` baker. He left.`` give ``a baker.``
 
@@ -290,9 +273,9 @@ def _first_sentence(last_word: str, continuation: str) -> str:
     sentence = ""
     for piece in split_sentences(last_word + continuation):
         sentence = f"{sentence} {piece}" if sentence else piece
-        # A stem may end in a full stop. Its last word alone is then no sentence of the model.
-        has_generated_word = _LETTER.search(sentence[len(last_word) :])
-        if has_generated_word:
+        generated_part = sentence[len(last_word) :]
+        # A stem may end in a full stop. Its last word alone is no sentence of the model.
+        if _LETTER.search(generated_part):
             break
     return sentence
 
@@ -351,15 +334,14 @@ def majority_mark(replies: Sequence[ParsedReply[MarkReply]]) -> Mark:
     Returns:
         The mark. Its label is None after a tie, or if no reply can be read.
     """
-    votes = Counter(reply.value.mark for reply in replies if reply.value)
+    votes = [reply.value.mark for reply in replies if reply.value]
     if not votes:
         return Mark(None, replies[0].problem)
-
-    label, num_votes = votes.most_common(1)[0]
-    # Another mark may have as many votes.
-    if list(votes.values()).count(num_votes) > 1:
+    # Two marks may have equally many votes.
+    most_frequent_marks = multimode(votes)
+    if len(most_frequent_marks) > 1:
         return Mark(None, "a tie between answers")
-    return Mark(label)
+    return Mark(most_frequent_marks[0])
 
 
 def marks_by_support(judge: Judge, subjects: Sequence[Mapping[str, Any]]) -> list[Mark]:
@@ -373,18 +355,22 @@ def marks_by_support(judge: Judge, subjects: Sequence[Mapping[str, Any]]) -> lis
         A mark for each generation. It is unscored if the wordings are the same to the judge.
     """
     matches_words = judge.config.capabilities.matches_words
-    claims_by_subject = [_wording_claims(subject, matches_words) for subject in subjects]
-    claims = list(chain.from_iterable(claims_by_subject))
+    claims_by_subject = {}
+    for number, subject in enumerate(subjects):
+        claims = _wording_claims(subject, matches_words)
+        if claims:
+            claims_by_subject[number] = claims
     # All claims are sent at once, so that a judge on a server can work on many at a time.
-    verifications = verify(judge, claims, "marking generations")
+    all_claims = list(chain.from_iterable(claims_by_subject.values()))
+    verifications = verify(judge, all_claims, "marking generations")
 
     # The marks of the judge replace these, except where it was not asked.
     marks = [Mark(None, _NO_CONTENT_WORD)] * len(subjects)
-    asked = [number for number, subject_claims in enumerate(claims_by_subject) if subject_claims]
     # The true and the false wording of a fact take turns.
     verification_pairs = zip(verifications[::2], verifications[1::2], strict=True)
-    for number, pair in zip(asked, verification_pairs, strict=True):
-        marks[number] = _mark_of_verifications(*pair)
+    for number, pair in zip(claims_by_subject, verification_pairs, strict=True):
+        true_claim, false_claim = pair
+        marks[number] = _mark_of_verifications(true_claim, false_claim)
     return marks
 
 

@@ -109,21 +109,22 @@ class FactorGeneration(JudgedMethod):
         Returns:
             The record on each document.
         """
-        # The judge's marks replace these, except where a response has no word.
-        marks_by_doc = [[_UNMARKED] * len(texts) for texts in responses]
-        subjects = []
-        places = []
-        for doc, texts, marks_of_doc in zip(docs, responses, marks_by_doc, strict=True):
+        # The sentences by the positions of their document and their response.
+        subjects: dict[tuple[int, int], JsonObject] = {}
+        for position, (doc, texts) in enumerate(zip(docs, responses, strict=True)):
             for number, sentence in enumerate(_sentences(doc, texts)):
                 if sentence:
-                    subjects.append(mark_subject(doc, sentence))
-                    places.append((marks_of_doc, number))
+                    subjects[position, number] = mark_subject(doc, sentence)
+        marks = _ask_for_marks(judge, list(subjects.values()))
+        mark_by_place = dict(zip(subjects, marks, strict=True))
 
-        for (marks_of_doc, number), mark in zip(
-            places, _ask_for_marks(judge, subjects), strict=True
-        ):
-            marks_of_doc[number] = mark
-        return list(map(_make_record, docs, responses, marks_by_doc))
+        records = []
+        for position, (doc, texts) in enumerate(zip(docs, responses, strict=True)):
+            marks_of_doc = [
+                mark_by_place.get((position, number), _UNMARKED) for number in range(len(texts))
+            ]
+            records.append(_make_record(doc, texts, marks_of_doc))
+        return records
 
     def unscored_record(self, doc: Doc, responses: Sequence[str], reason: str) -> Verdict:
         """Return the record of a document whose sentences all lack a mark for one reason.
@@ -205,16 +206,9 @@ class FactorGeneration(JudgedMethod):
             raise ValueError("its factor_acc does not follow from mean_logprob")
 
     def rebuild_record(self, doc: Doc, responses: Sequence[str], verdict: Verdict) -> Verdict:
-        """Return the record as it follows from the responses.
+        """Return the record that a file should have, with the marks that it has.
 
-        Args:
-            doc: The document.
-            responses: The responses to it.
-            verdict: The record in the file. The marks of its sentences are kept unchanged, since
-                only the judge can know them.
-
-        Returns:
-            The record that the file should have.
+        Only the judge can know the marks. All else follows from the responses.
         """
         texts = [] if doc["no_fact"] else responses
         marks = list(map(Mark, verdict["marks"], verdict["reasons"]))
@@ -253,23 +247,19 @@ class FactorGeneration(JudgedMethod):
         return items
 
     def relabel_record(self, doc: Doc, verdict: Verdict, answers: Sequence[str]) -> Verdict:
-        """Return the record as if people had been the judge.
+        """Return the record with the marks that people give in place of the judge's.
 
         Args:
             doc: The document.
             verdict: The record of the judge.
-            answers: The mark that people give to each sentence, in the order of `people_items`.
-                Nobody is asked about a response without a word.
-
-        Returns:
-            The record with their marks in place of the judge's.
+            answers: The mark of each sentence, in the order of `people_items`.
         """
         marks: list[str | None] = [None] * len(verdict["sentences"])
         reasons = list(verdict["reasons"])
+        # Nobody is asked about a response without a word, so it keeps the reason for no mark.
         asked = [number for number, sentence in enumerate(verdict["sentences"]) if sentence]
         for number, answer in zip(asked, answers, strict=True):
             marks[number] = answer
-            # A reason says why there is no mark.
             reasons[number] = None
         return {**verdict, "marks": marks, "reasons": reasons, "unscored": None}
 

@@ -15,7 +15,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import replace
 from functools import partial
 from typing import Any, NamedTuple
 
@@ -27,7 +27,6 @@ from lm_factuality.harness.generation import Doc, Verdict
 from lm_factuality.scores.intervals import (
     ClusteredMean,
     Floats,
-    Interval,
     pooled_estimate,
     pooled_interval,
 )
@@ -89,8 +88,8 @@ class RowTally(NamedTuple):
 
     def to_array(self) -> Floats:
         """Return the numbers of the row in the order of `Sums`, so that rows can be added."""
-        # A row adds to its own group alone.
         counts_by_group = np.zeros((len(GROUPS), len(self.counts)))
+        # A row adds to the counts of its own group alone.
         counts_by_group[GROUPS.index(self.group)] = self.counts
         return np.append(counts_by_group, (self.pairs_right, self.pairs))
 
@@ -188,14 +187,11 @@ def counts_by_group(sums: Sums) -> dict[str, list[float]]:
 
 
 def right_weight(sums: Sums) -> float:
-    """Return how often the model scores a true completion above a false one of the same row.
+    """Return the share of pairs of a true and a false completion in which the model is right.
 
-    Args:
-        sums: The sums over rows, of which the last two count such pairs.
-
-    Returns:
-        The share of pairs, from 0 to 1. NaN if no pair has scores.
+    It scores the true one above the false one in these. The share is NaN if no pair has scores.
     """
+    # The last two sums are the numbers of such pairs and of all pairs.
     *_, pairs_right, pairs = sums
     return ratio(pairs_right, pairs)
 
@@ -216,14 +212,10 @@ def marks_of_subset(sums: Sums, subset: str) -> dict[str, float]:
         return _weighted_shares(sums)
 
     counts = counts_by_group(sums)
-    numbers = dict.fromkeys(MARKS, 0.0)
-    # The pooled subset has all three groups of rows. Otherwise group and subset are the same.
-    for group in _GROUPS_OF_SUBSET[subset]:
-        # The last count is that of unscored generations.
-        *marked_counts, _ = counts[group]
-        for mark, count in zip(MARKS, marked_counts, strict=True):
-            numbers[mark] += count
-    return numbers
+    group_counts = [counts[group] for group in _GROUPS_OF_SUBSET[subset]]
+    totals = np.sum(group_counts, axis=0).tolist()
+    # The last total is that of unscored generations, which have no mark.
+    return dict(zip(MARKS, totals[:-1], strict=True))
 
 
 def _weighted_shares(sums: Sums) -> dict[str, float]:
@@ -231,9 +223,6 @@ def _weighted_shares(sums: Sums) -> dict[str, float]:
 
     A row is right if the model scores its true completion above the false one. The average is
     weighted as in table 6 of the paper (see `_weights_of_groups`).
-
-    Args:
-        sums: The sums over rows.
 
     Returns:
         The shares by mark. They are NaN if a group has a weight, but no marked generation.
@@ -266,9 +255,7 @@ def subset_score(sums: Sums, subset: str, name: str) -> float:
 
     Args:
         sums: The sums over rows.
-        subset: ``right`` or ``wrong`` (the rows in which the model scores the true completion above
-            the false one, or does not), ``pooled`` (all rows) or ``weighted`` (right and wrong
-            rows, mixed by how often the model is right).
+        subset: ``right``, ``wrong``, ``pooled`` or ``weighted`` (see `marks_of_subset`).
         name: ``accuracy``, the share of true generations among true and false ones, or a mark.
 
     Returns:
@@ -281,10 +268,7 @@ def subset_score(sums: Sums, subset: str, name: str) -> float:
 
 
 def accuracy_bound(sums: Sums, mark: str) -> float:
-    """Return the accuracy that open generation would have if the judge's failures were one mark.
-
-    Every unscored generation is counted under that mark, and the shares of right and of wrong rows
-    are then mixed by how often the model is right.
+    """Return the accuracy that there would be if all unscored generations had the same mark.
 
     Args:
         sums: The sums over rows.
@@ -297,7 +281,7 @@ def accuracy_bound(sums: Sums, mark: str) -> float:
     filled_sums: list[float] = []
     for counts in counts_by_group(sums).values():
         filled_sums += _move_unscored_to_mark(mark, counts)
-    # The last two sums count pairs of completions.
+    # The last two sums count pairs of completions, which do not depend on the judge.
     filled_sums += sums[-2:]
     accuracy = subset_score(filled_sums, WEIGHTED, ACCURACY)
     if math.isnan(accuracy):
@@ -310,18 +294,13 @@ def _move_unscored_to_mark(mark: str, counts: Sequence[float]) -> list[float]:
     """Count the unscored generations of a group of rows as if all had the same mark.
 
     Example:
-        For the mark ``true``, the counts ``[5, 2, 1, 3]`` become ``[8, 2, 1, 0]``. A group without
-        any generation gets one: ``[0, 0, 0, 0]`` becomes ``[1, 0, 0, 0]``, so that it also takes
-        part in the worst and the best case.
-
-    Args:
-        mark: ``true``, ``false`` or ``neutral``.
-        counts: The true, false, neutral and unscored generations.
+        The counts ``[5, 2, 1, 3]`` of true, false, neutral and unscored generations become
+        ``[8, 2, 1, 0]`` for the mark ``true``.
     """
     *marked_counts, num_unscored = counts
     index = MARKS.index(mark)
     marked_counts[index] += num_unscored
-    # Shares of no generation would not be defined.
+    # A group without any generation gets one, since shares of none would not be defined.
     if not any(marked_counts):
         marked_counts[index] = 1
     return [*marked_counts, 0]
@@ -358,14 +337,7 @@ def why_undefined(sums: Sums) -> str:
 
 
 def pooled_counts(sample: Mapping[str, Any]) -> dict[str, tuple[float, ...]]:
-    """Return what the row of a sample adds to each score of marks.
-
-    Args:
-        sample: A line of a samples file.
-
-    Returns:
-        The numbers of the row, in the order of `Sums`, by the name of the score.
-    """
+    """Return what the row of a sample adds to each score of marks, in the order of `Sums`."""
     # Samples hold the tally of a row as the value of every score of marks.
     row = RowTally(*sample[ACCURACY])
     counts = tuple(row.to_array().tolist())
@@ -377,16 +349,14 @@ def count_rows_with_score(rows: Iterable[RowTally], subset: str, name: str) -> i
 
     Args:
         rows: The tallies of all rows.
-        subset: ``right`` or ``wrong`` (the rows in which the model scores the true completion above
-            the false one, or does not), ``pooled`` (all rows) or ``weighted`` (right and wrong
-            rows, mixed by how often the model is right).
-        name: ``accuracy``, to which neutral generations add nothing, or a mark, of whose share all
-            marked generations are the whole.
+        subset: ``right``, ``wrong``, ``pooled`` or ``weighted`` (see `marks_of_subset`).
+        name: ``accuracy``, in which neutral generations have no part, or a mark, whose share is
+            that of all marked generations.
     """
     groups = _GROUPS_OF_SUBSET[subset]
-    # True and false generations come first in the counts of a row, then neutral ones.
-    num_marks = 2 if name == ACCURACY else 3
-    return sum(row.group in groups and any(row.counts[:num_marks]) for row in rows)
+    # A row counts true and false generations first, then neutral and unscored ones.
+    num_counts = 2 if name == ACCURACY else 3
+    return sum(row.group in groups and any(row.counts[:num_counts]) for row in rows)
 
 
 def count_rows_with_pairs(rows: Iterable[RowTally]) -> int:
@@ -394,47 +364,32 @@ def count_rows_with_pairs(rows: Iterable[RowTally]) -> int:
     return sum(row.pairs > 0 for row in rows)
 
 
-@dataclass(frozen=True)
-class _ScoreOfTallies:
-    """A score that is computed from the sums of the tallies of rows."""
-
-    score_of_sums: Callable[[Sums], float]
-    """Computes the score from the sums over rows."""
-
-    def value(self, rows: Sequence[RowTally]) -> float:
-        """Return the score of the rows."""
-        return self.score_of_sums(sum_tallies(rows))
-
-    def stderr(self, rows: Sequence[RowTally]) -> float:
-        """Return the standard error, clustered by document, or NaN."""
-        estimate = self._estimate(rows)
-        return math.nan if estimate is None else estimate.stderr
-
-    def count_documents(self, rows: Sequence[RowTally]) -> int:
-        """Count the documents that the score depends on."""
-        estimate = self._estimate(rows)
-        return 0 if estimate is None else estimate.num_clusters
-
-    def _estimate(self, rows: Sequence[RowTally]) -> ClusteredMean | None:
-        """Return the score with its variance over documents, or None if there is none."""
-        return pooled_estimate(sums_by_document(rows), self.score_of_sums)
-
-    def interval(self, rows: Sequence[RowTally], low: float, high: float) -> Interval | None:
-        """Return the 95% interval, clustered by document, or None."""
-        return pooled_interval(sums_by_document(rows), self.score_of_sums, low, high)
-
-
 def aggregate_sums(
     score_of_sums: Callable[[Sums], float], count_rows: Callable[[Sequence[RowTally]], int] = len
 ) -> Aggregation:
     """Return how tallies of rows become a score, its standard error and its interval.
 
+    Errors are clustered by document.
+
     Args:
         score_of_sums: Computes the score from the sums over rows.
         count_rows: Counts the rows that have a part in the score.
     """
-    score = _ScoreOfTallies(score_of_sums)
-    return Aggregation(score.value, score.stderr, score.interval, count_rows, score.count_documents)
+
+    def estimate(rows: Sequence[RowTally]) -> ClusteredMean:
+        """Return the score with its variance over documents, NaN if there is none."""
+        no_estimate = ClusteredMean(math.nan, math.nan, 0, 0)
+        return pooled_estimate(sums_by_document(rows), score_of_sums) or no_estimate
+
+    return Aggregation(
+        value=lambda rows: score_of_sums(sum_tallies(rows)),
+        stderr=lambda rows: estimate(rows).stderr,
+        interval=lambda rows, low, high: pooled_interval(
+            sums_by_document(rows), score_of_sums, low, high
+        ),
+        rows=count_rows,
+        clusters=lambda rows: estimate(rows).num_clusters,
+    )
 
 
 # The name of each score of a subset, its label in tables, and whether more of it is better. It is
@@ -460,15 +415,13 @@ def _scores_of_marks() -> Iterator[Score]:
                 score_of_sums=partial(subset_score, subset=subset, name=name),
                 count_rows=partial(count_rows_with_score, subset=subset, name=name),
             )
-            if subset != WEIGHTED:
-                # For example accuracy_right, the accuracy in the rows that the model has right.
-                yield Score(
-                    f"{name}_{subset}", aggregation, SHARE, higher_is_better=higher_is_better
-                )
-                continue
-            # The accuracy is the headline, so tables explain it.
-            note = "weighted as in section 6 of the paper" if name == ACCURACY else ""
-            yield Score(name, aggregation, SHARE, label, higher_is_better, note=note)
+            # The accuracy in the rows that the model has right, for example, is accuracy_right.
+            score = Score(f"{name}_{subset}", aggregation, SHARE, higher_is_better=higher_is_better)
+            if subset == WEIGHTED:
+                # The accuracy is the headline, so tables explain it.
+                note = "weighted as in section 6 of the paper" if name == ACCURACY else ""
+                score = replace(score, name=name, label=label, note=note)
+            yield score
 
 
 def _bounds_of_accuracy() -> Iterator[Score]:

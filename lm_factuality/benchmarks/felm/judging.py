@@ -38,6 +38,7 @@ from lm_factuality.benchmarks.felm.questions import (
 )
 from lm_factuality.benchmarks.felm.rows import (
     FELM,
+    MODES_WITH_REFERENCES,
     RULES,
     ClaimsReply,
     FelmRow,
@@ -126,18 +127,18 @@ class FelmTrial:
         Returns:
             The verdict on each row, or the reason why there is none, in the order of the rows.
         """
-        answers = self._ask_questions(judge)
+        answers_by_row = self._ask_questions(judge)
         responses = []
         for row in self._rows:
+            answers = answers_by_row.get(row.index)
             claims = self._claims.get(row.index)
             response = read_judged_response(
                 row.domain,
                 row.labels,
-                answers.get(row.index, ()),
+                answers or (),
                 # The judge's numbers of claims run consecutively through the whole response.
                 segment_of_claim=claims.segment_numbers() if claims else (),
-                # A row that was not asked about has no answers.
-                problem="" if row.index in answers else "no claims for this row",
+                problem="no claims for this row" if answers is None else "",
             )
             responses.append(response)
         return responses
@@ -211,12 +212,12 @@ class FelmTrial:
         Args:
             judge: The judge, whose configuration may replace prompts.
         """
-        unit = self._settings.unit
-        mode = self._settings.mode
-        # Rows of math and reasoning are always asked by segments and without references. Of the
-        # modes, only vanilla and cot (reasoning step by step) show no references.
-        mode_without_references = "cot" if mode == "cot" else "vanilla"
-        names = {f"felm/{unit}_{mode}", f"felm/segment_{mode_without_references}"}
+        settings = self._settings
+        # Rows of math and reasoning are always asked by segments and without references. In a mode
+        # that shows references, they are asked plainly.
+        shows_references = settings.mode in MODES_WITH_REFERENCES
+        plain_mode = "vanilla" if shows_references else settings.mode
+        names = {f"felm/{settings.unit}_{settings.mode}", f"felm/segment_{plain_mode}"}
         return judge.prompts.hashes(names)
 
     def table(self, certificate: Mapping[str, Any], judge: str) -> Table:
@@ -294,10 +295,10 @@ def score_baselines(responses: Sequence[JudgedResponse]) -> JsonObject:
     """
     errors = list(chain.from_iterable(response.errors for response in responses))
     error_share = sum(errors) / max(1, len(errors))
+    probabilities = {"flag everything": 1.0, "flag nothing": 0.0, "flag at random": error_share}
     return {
-        "flag everything": score_pooled_counts(_flag_at_random(responses, 1.0)),
-        "flag nothing": score_pooled_counts(_flag_at_random(responses, 0.0)),
-        "flag at random": score_pooled_counts(_flag_at_random(responses, error_share)),
+        name: score_pooled_counts(_flag_at_random(responses, probability))
+        for name, probability in probabilities.items()
     }
 
 
@@ -348,17 +349,16 @@ def measure_calibration(judge: Judge, rows: Sequence[FelmRow]) -> list[JsonObjec
         {"low": low, "high": high, "units": 0, "supported": 0, "wrong": 0}
         for low, high in pairwise(edges)
     ]
-    for verdict, is_factual in zip(verify(judge, pairs, "calibrating"), labels, strict=True):
+    for verification, is_factual in zip(verify(judge, pairs, "calibrating"), labels, strict=True):
         # Without a verdict there is no probability to check.
-        if verdict.score is None:
+        if verification.score is None:
             continue
         # `bisect` counts the lower edges that the probability reaches. 1 is in the last bin.
-        num_reached = bisect(edges[:-1], verdict.score)
+        num_reached = bisect(edges[:-1], verification.score)
         calibration_bin = bins[num_reached - 1]
-        is_supported = verdict.verdict == SUPPORTED
         calibration_bin["units"] += 1
         calibration_bin["supported"] += is_factual
-        calibration_bin["wrong"] += is_supported != is_factual
+        calibration_bin["wrong"] += (verification.verdict == SUPPORTED) != is_factual
     return bins
 
 

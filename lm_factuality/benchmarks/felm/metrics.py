@@ -85,14 +85,8 @@ def detection_scores(counts: Sequence[float]) -> dict[str, float]:
 def count_detections(response: JudgedResponse, level: str) -> list[int]:
     """Count the errors found, false alarms, errors missed and correct units of one response.
 
-    Args:
-        response: The response with its labels and the judge's verdict.
-        level: ``segment`` to count segments, ``response`` to count the response as one unit, which
-            has an error if any segment has.
-
-    Returns:
-        The numbers of true positives, false positives, false negatives and true negatives. All of
-        them are 0 for a response without a verdict.
+    Units are its segments or, at the level ``response``, the response as a whole. All counts are 0
+    for a response without a verdict.
     """
     if response.flagged is None:
         return [0, 0, 0, 0]
@@ -100,33 +94,19 @@ def count_detections(response: JudgedResponse, level: str) -> list[int]:
 
 
 def count_best(response: JudgedResponse, level: str) -> list[int]:
-    """Count detections as if a response without a verdict had been judged rightly.
-
-    Args:
-        response: The response. If it has a verdict, that verdict is counted.
-        level: ``segment`` or ``response``, as for `count_detections`.
-    """
+    """Count as `count_detections` does, with a missing verdict replaced by one that is right."""
     # The judge would flag the errors and nothing else.
     flagged = response.errors if response.flagged is None else response.flagged
     return _count_units(response.errors, flagged, level)
 
 
 def count_worst(response: JudgedResponse, level: str) -> list[int]:
-    """Count detections as if a response without a verdict had been judged wrongly throughout.
-
-    Args:
-        response: The response. If it has a verdict, that verdict is counted.
-        level: ``segment`` or ``response``, as for `count_detections`.
-
-    Returns:
-        The numbers of true positives, false positives, false negatives and true negatives.
-    """
-    counts = count_best(response, level)
+    """Count as `count_detections` does, with a missing verdict replaced by one that is all wrong."""
     if response.flagged is not None:
-        return counts
-    # In the best case each error is found and each correct unit is passed. In the worst case each
-    # error is missed and each correct unit is a false alarm.
-    num_errors, _, _, num_correct = counts
+        return count_detections(response, level)
+    # A right verdict has no false alarms, and misses no error.
+    num_errors, _, _, num_correct = count_best(response, level)
+    # A wrong one misses each error, and each correct unit is a false alarm.
     return [0, num_correct, num_errors, 0]
 
 
@@ -160,9 +140,11 @@ def report_detection_scores(responses: Sequence[JudgedResponse], protocol: str) 
         ``unscored`` that of `_report_unscored` with the ``protocol``.
     """
     report: JsonObject = {ALL: score_pooled_counts(responses)}
-    for domain in sorted({response.domain for response in responses}):
-        domain_responses = [response for response in responses if response.domain == domain]
-        report[domain] = score_pooled_counts(domain_responses)
+    domains = {response.domain for response in responses}
+    for domain in sorted(domains):
+        report[domain] = score_pooled_counts(
+            [response for response in responses if response.domain == domain]
+        )
     report["unscored"] = {**_report_unscored(responses), "protocol": protocol}
     return report
 
@@ -213,15 +195,14 @@ def score_pooled_counts(
     """
     scores_by_level: dict[str, JsonObject] = {}
     for level in LEVELS:
-        totals = [0, 0, 0, 0]
+        # Each response has the four counts `COUNTS`, whose sums give the scores.
+        totals = dict.fromkeys(COUNTS, 0)
         for response in responses:
-            # Add the four counts of the response to the totals.
-            counts = count_response(response, level)
-            totals = [total + number for total, number in zip(totals, counts, strict=True)]
-
-        counts_by_name = dict(zip(COUNTS, totals, strict=True))
-        scores = {name: none_if_nan(score) for name, score in detection_scores(totals).items()}
-        scores_by_level[level] = counts_by_name | scores
+            for name, count in zip(COUNTS, count_response(response, level), strict=True):
+                totals[name] += count
+        scores = detection_scores(list(totals.values()))
+        defined_scores = {name: none_if_nan(score) for name, score in scores.items()}
+        scores_by_level[level] = totals | defined_scores
     return scores_by_level
 
 
@@ -271,7 +252,7 @@ def _level_metrics(response: JudgedResponse, level: str) -> JsonObject:
     """Return the counts of a response under the name of every score of one level.
 
     All measures, such as precision and F1, are later computed from the sums of the same four
-    counts. So all get the counts of the response. Those of other domains get zeros.
+    counts, so all have the same ones. Those of other domains have zeros.
 
     Example:
         A response about math: ``{"segment_f1": [1, 0, 2, 3], "segment_f1_math": [1, 0, 2, 3],
@@ -283,10 +264,9 @@ def _level_metrics(response: JudgedResponse, level: str) -> JsonObject:
     """
     counts = count_detections(response, level)
     metrics: JsonObject = {}
-    for suffix in SUFFIXES:
-        suffix_counts = counts if suffix in _suffixes_of(response) else [0, 0, 0, 0]
-        for measure in MEASURES:
-            metrics[f"{level}_{measure}{suffix}"] = suffix_counts
+    for suffix, measure in product(SUFFIXES, MEASURES):
+        is_counted = suffix in _suffixes_of(response)
+        metrics[f"{level}_{measure}{suffix}"] = counts if is_counted else [0, 0, 0, 0]
 
     worst = count_worst(response, level)
     best = count_best(response, level)
@@ -327,25 +307,23 @@ def _declare_scores() -> Iterator[Score]:
     For example ``segment_f1``, and for one domain ``segment_f1_wk``. Tables show the scores with a
     label, in their order here, so these come first.
     """
-    aggregations = {
-        measure: pooled(
+    aggregations = {}
+    for measure in MEASURES:
+        aggregations[measure] = pooled(
             measure_from_totals(measure),
             DETECTION_INTERVALS[measure],
             partial(count_detection_clusters, measure),
         )
-        for measure in MEASURES
-    }
+
     labels = {"f1": "F1", "balanced_accuracy": "Balanced accuracy"}
-    for measure, label in labels.items():
-        for level in LEVELS:
-            name = f"{level}_{measure}"
-            yield Score(name, aggregations[measure], SHARE, f"{label}, {level}s")
+    for measure, level in product(labels, LEVELS):
+        label = f"{labels[measure]}, {level}s"
+        yield Score(f"{level}_{measure}", aggregations[measure], SHARE, label)
 
     for suffix in SUFFIXES:
         for level, measure in product(LEVELS, MEASURES):
             # Those with a label, of all domains together, were made above.
-            has_label = suffix == "" and measure in labels
-            if not has_label:
+            if suffix or measure not in labels:
                 yield Score(f"{level}_{measure}{suffix}", aggregations[measure], SHARE)
         yield Score(f"unscored{suffix}", Aggregation(count_present), higher_is_better=False)
 
