@@ -108,31 +108,22 @@ def segment_items(
     for number, text in enumerate(references, start=1):
         context.append((f"Reference {number}", text))
 
-    items = []
-    for number, segment in enumerate(segments):
-        items.append(
-            Item(
-                id=f"segment:{number}",
-                question="segment",
-                text=segment,
-                context=tuple(context),
-                judge=verdicts[number] if verdicts else None,
-            )
+    return [
+        Item(
+            id=f"segment:{number}",
+            question="segment",
+            text=segment,
+            context=tuple(context),
+            judge=verdicts[number] if verdicts else None,
         )
-    return items
+        for number, segment in enumerate(segments)
+    ]
 
 
 def _items_for_people(result: TaskResult, sample: Sample) -> list[Item]:
-    """Ask people about every segment of a response, in the place of FELM's annotators.
-
-    The labels of the annotators are the verdicts that people are compared with (table 2).
-
-    Args:
-        result: The run. The items do not depend on it.
-        sample: A line of lm_eval's samples file.
-    """
+    """Ask people about every segment of a response, in the place of FELM's annotators (table 2)."""
     doc = sample["doc"]
-    # The options of the question are texts, and labels are true or false.
+    # The labels of the annotators are the verdicts that people are compared with.
     verdicts = [FACTUAL if is_factual else "wrong" for is_factual in doc["labels"]]
     return segment_items(doc["prompt"], doc["segments"], verdicts)
 
@@ -140,18 +131,14 @@ def _items_for_people(result: TaskResult, sample: Sample) -> list[Item]:
 def _with_labels_of_people(
     result: TaskResult, sample: Sample, answers: Answers
 ) -> Mapping[str, Any]:
-    """Replace the labels in a sample's document by the answers of people.
+    """Return the document of a sample with the answers of people as its labels.
 
     Args:
         result: The run.
         sample: A line of lm_eval's samples file.
-        answers: The answers by the id of the item.
-
-    Returns:
-        The changed part of the sample.
+        answers: ``factual`` or ``wrong``, by the id of the item.
     """
     items = _items_for_people(result, sample)
-    # The other answer is that the segment is wrong.
     labels = [answers[item.id] == FACTUAL for item in items]
     return {"doc": {**sample["doc"], "labels": labels}}
 
@@ -181,12 +168,12 @@ def _describe_method(task: TaskResult) -> str:
     Example:
         ``Link, claims (12 rows without references)``
     """
-    mode = _setting_of_run(task, "mode")
-    description = f"{TABLE4['modes'].get(mode, mode)}, {_setting_of_run(task, 'unit')}s"
+    mode, unit = _method_of_run(task)
+    description = f"{TABLE4['modes'].get(mode, mode)}, {unit}s"
 
+    num_rows_by_source = as_mapping(task.metadata.get("claims_from"))
     # A judge should extract claims, so the description only mentions claims cut by rules.
-    num_cut_by_rules = as_mapping(task.metadata.get("claims_from")).get(RULES)
-    if num_cut_by_rules:
+    if num_rows_by_source.get(RULES):
         description += " (clauses cut by rules)"
     num_without_references = int(task.metrics.get("without_references") or 0)
     if num_without_references:
@@ -205,29 +192,31 @@ def _table4_rows(entries: Sequence[Entry]) -> list[JsonObject]:
         ``model``, ``data``, ``domain`` (such as ``Math``), ``level`` (``segment`` or
         ``response``) and ``cells``, of which each method has one.
     """
-    runs_by_block: dict[_Table4Block, dict[_Table4Method, Entry]] = defaultdict(dict)
+    run_by_method_by_block: dict[_Table4Block, dict[_Table4Method, Entry]] = defaultdict(dict)
     for entry in entries:
         # Scores on different data cannot be compared, so each file of data has rows of its own.
         block = _Table4Block(_data_of_run(entry.result), entry.model)
-        runs_by_block[block][_method_of_run(entry.result)] = entry
+        run_by_method_by_block[block][_method_of_run(entry.result)] = entry
 
     columns = _table4_columns(entries)
-    blocks_and_groups = product(runs_by_block.items(), TABLE4["domains"], LEVELS)
     rows = []
-    for (block, run_by_method), domain, level in blocks_and_groups:
+    for block, run_by_method in run_by_method_by_block.items():
         # A method that only other models were run with leaves a cell empty.
         runs = [run_by_method.get(method) for method in columns]
-        cells = [_table4_cell(run, domain, level) if run else None for run in runs]
-        # A user's own data may lack a domain.
-        if any(cells):
-            row = {
-                "model": block.model.label,
-                "data": block.data,
-                "domain": TABLE4["domains"][domain],
-                "level": level,
-                "cells": cells,
-            }
-            rows.append(row)
+        for domain, level in product(TABLE4["domains"], LEVELS):
+            cells = [_table4_cell(run, domain, level) if run else None for run in runs]
+            # A user's own data may lack a domain.
+            if not any(cells):
+                continue
+            rows.append(
+                {
+                    "model": block.model.label,
+                    "data": block.data,
+                    "domain": TABLE4["domains"][domain],
+                    "level": level,
+                    "cells": cells,
+                }
+            )
     return rows
 
 
@@ -289,23 +278,26 @@ def report_row(result: TaskResult, sample: Sample) -> SampleRow:
     outputs = flatten_responses(sample["filtered_resps"])
     judged = read_judged_document(doc, outputs, _setting_of_run(result, "protocol"))
 
-    # None if the response has no verdict.
     is_wrong_by_segment = None
     if judged.flagged is not None:
-        pairs = zip(judged.errors, judged.flagged, strict=True)
         # The model is wrong if it misses an error, and if it flags a correct segment.
-        is_wrong_by_segment = [has_error != is_flagged for has_error, is_flagged in pairs]
+        is_wrong_by_segment = [
+            has_error != is_flagged
+            for has_error, is_flagged in zip(judged.errors, judged.flagged, strict=True)
+        ]
 
     return segments_row(
         sample,
         is_wrong_by_segment,
         SCORES,
+        # page.js reads these names.
         row_doc={
-            **{key: doc[key] for key in ("prompt", "segments", "claims", "owners")},
+            "prompt": doc["prompt"],
+            "segments": doc["segments"],
+            "claims": doc["claims"],
+            "owners": doc["owners"],
             "id": doc["index"],
-            # page.js reads these names. Its "gold" is true for errors, and labels are true for
-            # factual segments.
-            "gold": [not is_factual for is_factual in doc["labels"]],
+            "gold": judged.errors,
         },
         detail={
             "flagged": judged.flagged,
@@ -336,7 +328,6 @@ def segments_row(
     Returns:
         The row. Its ``outcome`` colours it, its ``margin`` sorts it, and its ``facets`` filter it.
     """
-    # An unscored row adds nothing to a score.
     outcome = "unscored"
     margin = None
     score_counts = {}
@@ -344,10 +335,10 @@ def segments_row(
         outcome = "wrong" if any(is_wrong_by_segment) else "right"
         # The share of wrong segments, negative so that higher is better.
         margin = -sum(is_wrong_by_segment) / max(1, len(is_wrong_by_segment))
-        # The report compares two models by the counts of each row.
-        for score in scores:
-            if score.label:
-                score_counts[score.name] = tuple(map(float, sample[score.name]))
+        # The report compares two models by the counts of each row. An unscored row has none.
+        labelled_scores = [score for score in scores if score.label]
+        for score in labelled_scores:
+            score_counts[score.name] = tuple(map(float, sample[score.name]))
 
     doc = sample["doc"]
     return SampleRow(

@@ -101,7 +101,7 @@ def count_best(response: JudgedResponse, level: str) -> list[int]:
 
 
 def count_worst(response: JudgedResponse, level: str) -> list[int]:
-    """Count as `count_detections` does, with a missing verdict replaced by one that is all wrong."""
+    """Count as `count_detections` does, with a missing verdict replaced by an all wrong one."""
     if response.flagged is not None:
         return count_detections(response, level)
     # A right verdict has no false alarms, and misses no error.
@@ -196,7 +196,7 @@ def score_pooled_counts(
     scores_by_level: dict[str, JsonObject] = {}
     for level in LEVELS:
         # Each response has the four counts `COUNTS`, whose sums give the scores.
-        totals = dict.fromkeys(COUNTS, 0)
+        totals: JsonObject = dict.fromkeys(COUNTS, 0)
         for response in responses:
             for name, count in zip(COUNTS, count_response(response, level), strict=True):
                 totals[name] += count

@@ -129,11 +129,8 @@ class FelmSettings:
 
         # Otherwise the setting is the path of a file. A row that the file lacks stays unscored.
         claims_in_file = read_claims(Path(self.claims), rows)
-        return {
-            row.index: claims_in_file[row.index]
-            for row in rows_with_claims
-            if row.index in claims_in_file
-        }
+        indices = {row.index for row in rows_with_claims}
+        return {index: claims for index, claims in claims_in_file.items() if index in indices}
 
     def make_question(
         self,
@@ -249,19 +246,15 @@ def best_chunks(documents: Sequence[str], query: str, tokenizer: str = WORDS) ->
     """Choose the chunk of each document that BM25 ranks first for a query.
 
     Args:
-        documents: The texts of the reference documents.
+        documents: The texts of the reference documents. Empty ones are left out.
         query: The question and the units that the judge sees.
         tokenizer: The tokenizer that measures chunks.
-
-    Returns:
-        One chunk for each document that is not empty. Of equally good chunks, it is the first.
     """
     best: list[str] = []
     for document in documents:
         # nearest_passages() caches its index of the chunks, so they have to be hashable.
         chunks = tuple(split_into_chunks(document, tokenizer))
-        # An empty document has no chunks, and adds nothing.
-        best.extend(nearest_passages(chunks, query, 1))
+        best += nearest_passages(chunks, query, 1)
     return best
 
 

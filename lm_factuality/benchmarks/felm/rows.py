@@ -94,12 +94,15 @@ def read_felm_rows(path: Path) -> list[FelmRow]:
     if not rows:
         raise DataError(f"{path}: no rows; {_EXPECTED_FILE}")
 
-    # Claims, answers and verdicts are found by the index.
-    problems = []
-    for index, count in Counter(row.index for row in rows).items():
-        if count > 1:
-            problems.append(f"{path}: {count} rows have index {index!r}; give each its own")
-    refuse(problems)
+    # Claims, answers and verdicts are found by the index, so no two rows may share one.
+    num_rows_by_index = Counter(row.index for row in rows)
+    refuse(
+        [
+            f"{path}: {num_rows} rows have index {index!r}; give each its own"
+            for index, num_rows in num_rows_by_index.items()
+            if num_rows > 1
+        ]
+    )
     return rows
 
 
@@ -280,22 +283,17 @@ def find_claims_problem(reply: ClaimsReply, prompt_variables: Mapping[str, Any])
 
 
 def claims_from_reply(row: FelmRow, reply: ParsedReply[ClaimsReply], source: str) -> RowClaims:
-    """Convert a judge's reply into the claims of a row.
+    """Convert a judge's reply into the claims of a row, or into the problem of the reply.
 
     Args:
         row: The row that the judge was asked about.
-        reply: The reply, or the problem that makes it unusable.
+        reply: The reply. It may list the segments in any order.
         source: The name of the judge.
-
-    Returns:
-        The claims in the order of the segments, or no claims and the problem.
     """
     if reply.value is None:
         return RowClaims(row.index, (), source, reply.problem)
-
-    # The judge may list the segments in any order.
-    claims_by_number = {entry.segment: tuple(entry.claims) for entry in reply.value.segments}
-    claims = tuple(claims_by_number[number] for number in sorted(claims_by_number))
+    segments = sorted(reply.value.segments, key=lambda segment_claims: segment_claims.segment)
+    claims = tuple(tuple(segment_claims.claims) for segment_claims in segments)
     return RowClaims(row.index, claims, source)
 
 

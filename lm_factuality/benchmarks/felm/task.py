@@ -156,14 +156,14 @@ class FelmTask(SuiteTask):
             why, and ``text`` is the bare question, since lm_eval sends a request for every row.
         """
         question = self._settings.make_question(row, claims, reference_texts)
-        if question is not None:
+        text = row.prompt
+        problem = ""
+        if question is None:
+            problem = f"no claims: {_why_no_claims(claims)}"
+        else:
             text = self._render(row, question)
             if self._settings.answers == "schema":
                 text = ask_for_json(text, [{"answer": [2, 3]}, {"answer": []}])
-            problem = ""
-        else:
-            text = row.prompt
-            problem = f"no claims: {_why_no_claims(claims)}"
 
         # Samples hold labels and claims, so that a saved run can be scored again. The "owners" are
         # the numbers of the segments that the claims belong to.
@@ -189,22 +189,19 @@ class FelmTask(SuiteTask):
         return self._prompts.render(question.prompt, question.subject)
 
     def _clause_claims_warning(self, claims_of_rows: Sequence[RowClaims]) -> str:
-        """Warn if rules cut the claims, since most segments are then a single clause.
-
-        Such a task is nearly the same as the task by segments.
+        """Return a warning if rules cut the claims, and an empty text otherwise.
 
         Args:
             claims_of_rows: The claims of the rows that are judged by claims.
-
-        Returns:
-            The warning, or an empty text if a judge extracted the claims or none are needed.
         """
         if not claims_of_rows or self._settings.claims != RULES:
             return ""
-        segments = list(chain.from_iterable(row_claims.claims for row_claims in claims_of_rows))
+        claims_of_segments = list(
+            chain.from_iterable(row_claims.claims for row_claims in claims_of_rows)
+        )
         # A segment with one clause is judged as a whole, as in the task by segments.
-        num_single = sum(len(segment_claims) == 1 for segment_claims in segments)
-        share = num_single / max(1, len(segments))
+        num_single = sum(len(claims) == 1 for claims in claims_of_segments)
+        share = num_single / max(1, len(claims_of_segments))
         return (
             "The claims are clauses cut by rules, not claims:"
             f" {share:.1%} of the segments are one clause."
@@ -213,13 +210,10 @@ class FelmTask(SuiteTask):
         )
 
     def _missing_references_warning(self, docs: Sequence[Mapping[str, Any]]) -> str:
-        """Warn of rows without references, in a task whose prompts should show them.
+        """Return a warning if rows lack the references that prompts should show, or an empty text.
 
         Args:
             docs: The documents of the task.
-
-        Returns:
-            The warning, or an empty text if no row lacks references or the task shows none.
         """
         if self._settings.mode not in MODES_WITH_REFERENCES:
             return ""

@@ -84,19 +84,17 @@ def read_judged_response(
     if problem:
         return JudgedResponse(domain, errors, flagged=None, reason=problem)
 
-    # The numbers in an answer are those of claims if the judge was shown claims.
-    num_units = len(segment_of_claim) if segment_of_claim else len(labels)
+    segment_numbers = range(1, len(labels) + 1)
+    # The units of an answer are claims if the judge was shown claims, and segments otherwise.
+    segment_of_unit = segment_of_claim or segment_numbers
     try:
-        flagged_units = combine_answers(list(answers), num_units, protocol)
+        flagged_units = combine_answers(list(answers), len(segment_of_unit), protocol)
     except UnreadableAnswerError as error:
         return JudgedResponse(domain, errors, flagged=None, reason=str(error))
 
-    # Units are segments, unless claims were judged.
-    flagged_segments = flagged_units
-    if segment_of_claim:
-        # A segment is wrong if any of its claims is. Numbers of claims begin at 1.
-        flagged_segments = frozenset(segment_of_claim[claim - 1] for claim in flagged_units)
-    flagged = tuple(segment in flagged_segments for segment in range(1, len(errors) + 1))
+    # A segment is wrong if any of its claims is. Numbers of units begin at 1.
+    flagged_segments = {segment_of_unit[unit - 1] for unit in flagged_units}
+    flagged = tuple(number in flagged_segments for number in segment_numbers)
     return JudgedResponse(domain, errors, flagged)
 
 
@@ -186,18 +184,24 @@ def _read_form_of_paper(output: str, num_units: int, is_cut_off: bool) -> frozen
     if not output:
         raise UnreadableAnswerError(EMPTY)
     lines = [line.strip() for line in output.split("\n")]
-    answer_lines = [line for line in lines if line.startswith("Answer:")]
-    if not answer_lines:
+    answers = [line.removeprefix("Answer:").strip() for line in lines if line.startswith("Answer:")]
+    if not answers:
         raise UnreadableAnswerError(NO_ANSWER)
-    answer_line = answer_lines[-1]
-    # The last number may have been cut off.
-    if is_cut_off and lines[-1] == answer_line:
+    # The last number of the output may have been cut off.
+    if is_cut_off and lines[-1].startswith("Answer:"):
         raise UnreadableAnswerError(CUT_OFF_WITHIN)
-
-    answers = {line.removeprefix("Answer:").strip() for line in answer_lines}
-    if len(answers) > 1:
+    answer = answers[-1]
+    if any(earlier_answer != answer for earlier_answer in answers):
         raise UnreadableAnswerError(CONTRADICTORY)
-    answer = answers.pop()
+    return _read_ids(answer, num_units)
+
+
+def _read_ids(answer: str, num_units: int) -> frozenset[int]:
+    """Read an answer such as ``1, 3`` or ``ALL_CORRECT``.
+
+    Raises:
+        UnreadableAnswerError: It is neither, or names a unit that does not exist.
+    """
     if not answer:
         raise UnreadableAnswerError(EMPTY_ANSWER)
     if answer == "ALL_CORRECT":
@@ -217,24 +221,21 @@ def _read_like_authors_script(output: str, num_units: int) -> frozenset[int]:
 
     Example:
         Of 3 units, ``Answer: 2, 7`` → ``{2}`` and ``Answer: 0`` → ``{3}``
-
-    Args:
-        output: The text that the judge wrote.
-        num_units: The number of units that the judge was shown.
-
-    Returns:
-        The 1-based numbers of the units that the script would count as wrong.
     """
     if "ALL_CORRECT" in output or "Answer: " not in output:
         return frozenset()
 
     # The script takes every number behind the first answer, also those of explanations.
-    answer = output.split("Answer: ", 1)[1]
-    digits_of_numbers = re.findall(r"\d+", answer)
-    numbers = {int(digits) for digits in digits_of_numbers if len(digits) <= _SCRIPT_DIGITS}
-    units = {number for number in numbers if 1 <= number <= num_units}
-    if 0 in numbers:
-        units.add(num_units)
+    _, _, answer = output.partition("Answer: ")
+    units = set()
+    for digits in re.findall(r"\d+", answer):
+        if len(digits) > _SCRIPT_DIGITS:
+            continue
+        number = int(digits)
+        if number == 0:
+            units.add(num_units)
+        elif number <= num_units:
+            units.add(number)
     return frozenset(units)
 
 
@@ -273,10 +274,9 @@ def majority_vote(ballots: Sequence[frozenset[int]], reasons: Sequence[str]) -> 
 
 
 def _flatten_outputs(field: object) -> list[object]:
-    """Flatten the outputs in a field of a line into a list.
+    """Return the outputs in a field of a line, of which null stands for an empty one.
 
     lm_eval's samples hold a list of texts for each request. A plain line may hold a single text.
-    Null counts as an empty output.
 
     Example:
         ``"Answer: 1"`` → ``["Answer: 1"]``; ``[["Answer: 1", "Answer: 2"]]`` →
@@ -286,11 +286,9 @@ def _flatten_outputs(field: object) -> list[object]:
         return [""]
     if not isinstance(field, list):
         return [field]
-
     outputs: list[object] = []
-    for item in field:
-        # An item is the list of a request, or a single text.
-        outputs += item if isinstance(item, list) else [item]
+    for response in field:
+        outputs += response if isinstance(response, list) else [response]
     return outputs
 
 
@@ -366,20 +364,18 @@ def read_saved_outputs(path: Path, rows: Sequence[FelmRow], protocol: str) -> li
 
 
 def _read_saved_line(row: FelmRow, line: JudgeOutput | None, protocol: str) -> JudgedResponse:
-    """Read the verdict on one row from the line of a file that holds the judge's outputs on it.
+    """Read the verdict on one row from its line in a file of saved outputs.
 
     Args:
         row: The row.
         line: The line, or None if the file lacks the row.
         protocol: How to read the outputs (see `read_verdict`).
     """
-    # A row that the file lacks must not count as "no errors".
     if line is None:
-        problem = "no output for this row"
-        return read_judged_response(row.domain, row.labels, problem=problem)
-
+        # Without this, the row would count as one without errors.
+        return read_judged_response(row.domain, row.labels, problem="no output for this row")
     # Saved outputs do not say whether they were cut off.
-    answers = [Answer(output) for output in line.outputs]
+    answers = list(map(Answer, line.outputs))
     return read_judged_response(
         row.domain, row.labels, answers, line.segment_of_claim, line.problem, protocol
     )
