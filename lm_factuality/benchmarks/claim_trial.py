@@ -149,7 +149,10 @@ class ClaimTrial:
 
         scores: JsonObject = {"ALL": _scores(judged)}
         for part in sorted({claim.part for claim in self.claims} - {""}):
-            scores[part] = _scores([item for item in judged if item.claim.part == part])
+            judged_of_part = [
+                judged_claim for judged_claim in judged if judged_claim.claim.part == part
+            ]
+            scores[part] = _scores(judged_of_part)
         return {
             "scores": {**scores, "unscored": unscored},
             "intervals": _intervals(judged),
@@ -231,7 +234,7 @@ def _scores(judged: Sequence[_JudgedClaim]) -> JsonObject:
     confusion: JsonObject = {}
     recalls = {}
     for truth in _truths(judged):
-        counts = Counter(item.verdict.verdict for item in judged if item.claim.truth == truth)
+        counts = Counter(verdict.verdict for claim, verdict in judged if claim.truth == truth)
         confusion[truth] = {verdict: counts[verdict] for verdict in _VERDICTS}
         num_right = sum(counts[verdict] for verdict in _RIGHT_VERDICTS[truth])
         recalls[truth] = ratio(num_right, counts.total() - counts["unscored"])
@@ -244,7 +247,7 @@ def _scores(judged: Sequence[_JudgedClaim]) -> JsonObject:
 
 def _truths(judged: Sequence[_JudgedClaim]) -> list[Truth]:
     """Return the true classes of some claims, in the order of tables."""
-    truths = {item.claim.truth for item in judged}
+    truths = {judged_claim.claim.truth for judged_claim in judged}
     return [truth for truth in _RIGHT_VERDICTS if truth in truths]
 
 
@@ -280,9 +283,15 @@ def _intervals(judged: Sequence[_JudgedClaim]) -> JsonObject:
 
 def _count_unscored(judged: Sequence[_JudgedClaim]) -> JsonObject:
     """Count the claims without a verdict by reason, and the clusters without any verdict."""
-    reasons = Counter(item.verdict.reason for item in judged if item.verdict.verdict == "unscored")
-    scored_clusters = {item.claim.cluster for item in judged if item.verdict.verdict != "unscored"}
-    all_clusters = {item.claim.cluster for item in judged}
+    reasons: Counter[str] = Counter()
+    all_clusters = set()
+    scored_clusters = set()
+    for claim, verdict in judged:
+        all_clusters.add(claim.cluster)
+        if verdict.verdict == "unscored":
+            reasons[verdict.reason] += 1
+        else:
+            scored_clusters.add(claim.cluster)
     return {
         "responses": len(all_clusters - scored_clusters),
         "claims": reasons.total(),

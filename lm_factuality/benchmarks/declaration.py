@@ -138,14 +138,8 @@ class Score:
         """
         if not self.label.endswith("@K"):
             return self
-        first_numbers = set()
-        for metadata in metadata_of_runs:
-            k_values = metadata.get("k")
-            # Files of others may lack the key, or hold something else under it.
-            if not isinstance(k_values, list) or not k_values or not isinstance(k_values[0], int):
-                return self
-            first_numbers.add(k_values[0])
-        if len(first_numbers) != 1:
+        first_numbers = {_first_k(metadata) for metadata in metadata_of_runs}
+        if len(first_numbers) != 1 or None in first_numbers:
             return self
         return replace(self, label=f"{self.label.removesuffix('K')}{first_numbers.pop()}")
 
@@ -178,6 +172,15 @@ class Score:
     def column(self) -> Column:
         """The column of a table that shows this score."""
         return Column(self.title_with_unit, True, self.note or None)
+
+
+def _first_k(metadata: Mapping[str, Any]) -> int | None:
+    """Return the first of the numbers K in the metadata of a run, or None if there is none."""
+    k_values = metadata.get("k")
+    # Files of others may lack the key, or hold something else under it.
+    if not isinstance(k_values, list) or not k_values:
+        return None
+    return k_values[0] if isinstance(k_values[0], int) else None
 
 
 def load_scores(package: str, **aggregations: Aggregation) -> tuple[Score, ...]:
@@ -385,7 +388,7 @@ class ComparisonTable(NamedTuple):
 
 def count_scored_rows(task: TaskResult) -> int:
     """Return how many rows of a task have a score, out of the ``effective`` rows that were run."""
-    # Some benchmarks count unscored items, of which there can be more than rows.
+    # The count of a run may be of items such as facts, of which there can be more than rows.
     return max(0, task.effective - task.unscored)
 
 

@@ -202,27 +202,25 @@ class GradedAnswers(JudgedMethod):
         Returns:
             A record for each document. Responses whose thinking never ended are unscored.
         """
-        # Replies replace these records, except where the model's thinking never ended.
-        records = [self.unscored_record(doc, (), UNFINISHED) for doc in docs]
+        # The variables of the prompt, by the position of the document.
         question_by_position = {}
         for position, (doc, (response,)) in enumerate(zip(docs, responses, strict=True)):
             question = _question_variables(doc, response)
             if question is not None:
                 question_by_position[position] = question
-
         # All questions are asked in one batch, which a judge on a server answers in parallel.
         questions = list(question_by_position.values())
         replies = judge.ask_typed(self.prompt, self.reply, questions, "grading answers", samples=1)
+
+        # Replies replace these records, except where the model's thinking never ended.
+        records = [self.unscored_record(doc, (), UNFINISHED) for doc in docs]
         # One sample was asked for, so each question has one reply.
         for position, (reply,) in zip(question_by_position, replies, strict=True):
-            records[position] = self._reply_record(docs[position], reply)
+            grade = self.grade_of_reply(reply)
+            problem = None if grade else reply.problem
+            outputs = [] if reply.answer.text is None else [reply.answer.text]
+            records[position] = _record(docs[position], grade, problem, outputs)
         return records
-
-    def _reply_record(self, doc: Doc, reply: ParsedReply[Any]) -> Verdict:
-        """Make the record of an answer from the judge's reply about it."""
-        grade = self.grade_of_reply(reply)
-        outputs = [] if reply.answer.text is None else [reply.answer.text]
-        return _record(doc, grade, None if grade else reply.problem, outputs)
 
     def unscored_record(self, doc: Doc, responses: Sequence[str], reason: str) -> Verdict:
         """Make the record of an answer without a grade.

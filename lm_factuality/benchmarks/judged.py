@@ -170,18 +170,19 @@ class JudgedMethod(abc.ABC):
         """
         rows = []
         notes = []
-        for name, entry in summary.items():
-            # Only the figure of a score has a "value". All other entries are counts.
-            if isinstance(entry, Mapping) and "value" in entry:
+        for name, figure_or_count in summary.items():
+            is_figure = isinstance(figure_or_count, Mapping) and "value" in figure_or_count
+            if is_figure:
                 score = find_score(self.scores, name) or undeclared_score(name)
                 # Scores that no other table shows have no label. Here they are shown by name.
                 labelled_score = replace(score, label=score.label or name).of_runs([summary])
-                rows.append(_format_score(labelled_score, entry))
-            elif entry:
+                rows.append(_format_score(labelled_score, figure_or_count))
+            elif figure_or_count:
                 # An empty count, such as {} for no unscored responses, needs no note.
                 title = name.replace("_", " ").capitalize()
-                notes.append(f"{title}: {_format_count(entry)}.")
-        return ("score", "#value", "#95% interval", "#rows", "#worst / best"), rows, notes
+                notes.append(f"{title}: {_format_count(figure_or_count)}.")
+        columns = ("score", "#value", "#95% interval", "#rows", "#worst / best")
+        return columns, rows, notes
 
     @abc.abstractmethod
     def row_metrics(self, doc: Doc, verdict: Verdict) -> JsonObject:
@@ -247,14 +248,15 @@ class JudgedMethod(abc.ABC):
         Args:
             row: The sample's ``doc``, ``verdict`` and ``responses``.
         """
-        verdict = row["verdict"]
-        rebuilt = self.rebuild_record(row["doc"], row["responses"], verdict)
+        record = row["verdict"]
+        rebuilt_record = self.rebuild_record(row["doc"], row["responses"], record)
         # A record may have further keys, which the judge's output does not determine.
-        for key, value in rebuilt.items():
-            if key in self.added_keys and key not in verdict:
+        for key, value in rebuilt_record.items():
+            is_of_earlier_version = key in self.added_keys and key not in record
+            if is_of_earlier_version:
                 continue
             # The first differing key is reported, because further differences often follow from it.
-            if key not in verdict or verdict[key] != value:
+            if key not in record or record[key] != value:
                 return f"its {key!r} does not follow from the response and what the judge wrote"
         return None
 
@@ -403,20 +405,16 @@ def score_figures(rows: Sequence[Mapping[str, Any]], scores: Sequence[Score]) ->
     # order in which they first occur, and drops repeated names.
     for name in dict.fromkeys(chain.from_iterable(rows)):
         score = find_score(scores, name)
-        if score is None:
-            continue
-        aggregation = score.bounded_aggregation
         # Counts, and the worst and best cases, have no standard error.
-        if aggregation.stderr is None:
+        if score is None or score.aggregation.stderr is None:
             continue
 
+        aggregation = score.bounded_aggregation
         values = [row[name] for row in rows if row.get(name) is not None]
-        value = aggregation.value(values)
-        stderr = aggregation.stderr(values)
         interval = aggregation.interval_of(values)
         figures[name] = {
-            "value": none_if_nan(value),
-            "stderr": none_if_nan(stderr),
+            "value": none_if_nan(aggregation.value(values)),
+            "stderr": none_if_nan(score.aggregation.stderr(values)),
             "interval": None if interval is None else interval.ends,
             **_worst_and_best_values(name, rows, scores),
             "rows": aggregation.rows(values),
@@ -437,14 +435,14 @@ def _worst_and_best_values(
     Returns:
         The declared cases under ``worst`` and ``best``. A value that is not defined is None.
     """
-    score_by_name = {score.name: score for score in scores}
+    # The worst and the best case are scores of their own, such as f1_worst.
+    case_by_name = {f"{name}_worst": "worst", f"{name}_best": "best"}
     values = {}
-    for case in ("worst", "best"):
-        # The worst and the best case are scores of their own, such as f1_worst.
-        case_score = score_by_name.get(f"{name}_{case}")
-        if case_score is not None:
-            case_values = [row[case_score.name] for row in rows]
-            values[case] = none_if_nan(case_score.aggregation.value(case_values))
+    for score in scores:
+        if score.name in case_by_name:
+            values_of_rows = [row[score.name] for row in rows]
+            case = case_by_name[score.name]
+            values[case] = none_if_nan(score.aggregation.value(values_of_rows))
     return values
 
 

@@ -107,12 +107,7 @@ def sample_errors(result: TaskResult, sample: Sample) -> Iterator[None]:
 
 
 def sample_row_of(result: TaskResult, display: SampleDisplay, sample: Sample) -> SampleRow:
-    """Return a sample as the report shows it.
-
-    Args:
-        result: The run's task.
-        display: How the benchmark shows its samples.
-        sample: A line of the run's samples file.
+    """Return a sample of a run as the report shows it.
 
     Raises:
         DataError: It is not a sample of this task.
@@ -174,56 +169,81 @@ def paired_difference(
     Raises:
         ValueError: The counts of the two models have different lengths.
     """
-    counts_a, counts_b, clusters = _shared_counts(model_a, model_b)
-    num_rows = len(counts_a)
+    shared = _find_shared_rows(model_a, model_b)
+    num_rows = len(shared.counts_a)
     if num_rows == 0:
         return None
 
-    compute_score = score_of_sums(score, counts_a.shape[1])
     # Scores are functions of sums over rows, not means of rows.
-    score_a = compute_score(counts_a.sum(axis=0).tolist())
-    score_b = compute_score(counts_b.sum(axis=0).tolist())
+    compute_score = score_of_sums(score, shared.counts_a.shape[1])
+    score_a = compute_score(shared.counts_a.sum(axis=0).tolist())
+    score_b = compute_score(shared.counts_b.sum(axis=0).tolist())
     if math.isnan(score_a) or math.isnan(score_b):
         return None
 
-    interval = _interval_of_difference(counts_a, counts_b, clusters, score)
-    p_value = None
-    num_clusters = len(np.unique(clusters))
-    # A single cluster leaves nothing to test.
-    if num_clusters > 1:
-        p_value = _p_value(counts_a, counts_b, clusters, compute_score)
+    num_clusters = len(np.unique(shared.clusters))
     return PairedDifference(
         score_a=score_a,
         score_b=score_b,
         difference=score_a - score_b,
-        interval=interval,
-        p_value=p_value,
+        interval=_interval_of_difference(shared, score),
+        # A single cluster leaves nothing to test.
+        p_value=_p_value(shared, compute_score) if num_clusters > 1 else None,
         shared_rows=num_rows,
         shared_clusters=num_clusters,
     )
 
 
-def _interval_of_difference(
-    counts_a: Floats, counts_b: Floats, clusters: ClusterNumbers, score: Score
-) -> Interval | None:
+class _SharedRows(NamedTuple):
+    """The rows that two models share, in the order of model A."""
+
+    counts_a: Floats
+    """The counts of model A, with one line per row."""
+
+    counts_b: Floats
+    """The counts of model B on the same rows."""
+
+    clusters: ClusterNumbers
+    """The number of each row's cluster."""
+
+    @property
+    def are_means_of_equal_weights(self) -> bool:
+        """Whether both scores are means of rows, and a row weighs the same for both models."""
+        # Only the rows of a mean have two counts, the weighted value and the weight.
+        is_mean = self.counts_a.shape[1] == 2
+        return is_mean and np.array_equal(self.counts_a[:, 1], self.counts_b[:, 1])
+
+
+def _find_shared_rows(model_a: ScoredRows, model_b: ScoredRows) -> _SharedRows:
+    """Find the rows that both models have, by their keys, which are the same for every model."""
+    # In most comparisons, both models answered the same rows in the same order.
+    if model_a.keys == model_b.keys:
+        return _SharedRows(model_a.counts, model_b.counts, model_a.clusters)
+
+    position_in_b = {key: position for position, key in enumerate(model_b.keys)}
+    shared_a = [position for position, key in enumerate(model_a.keys) if key in position_in_b]
+    shared_b = [position_in_b[model_a.keys[position]] for position in shared_a]
+    # Clusters without a shared row must not count, so the rest are numbered anew.
+    _, clusters = np.unique(model_a.clusters[shared_a], return_inverse=True)
+    return _SharedRows(model_a.counts[shared_a], model_b.counts[shared_b], clusters)
+
+
+def _interval_of_difference(shared: _SharedRows, score: Score) -> Interval | None:
     """Compute the 95% interval of the difference between two models in a score.
 
     Args:
-        counts_a: The counts of model A, with one line per row.
-        counts_b: The counts of model B on the same rows.
-        clusters: The number of each row's cluster.
+        shared: The rows that both models have.
         score: The score, whose range limits the interval.
     """
+    counts_a, counts_b, clusters = shared
     value_range = score.value_range or NOT_NEGATIVE
-    if _are_means_of_equal_weights(counts_a, counts_b):
+    if shared.are_means_of_equal_weights:
         weights = counts_a[:, 1]
         # A row without weight has no part in the means, and any value.
         divisors = np.where(weights > 0, weights, 1.0)
-        values_a = (counts_a[:, 0] / divisors).tolist()
-        values_b = (counts_b[:, 0] / divisors).tolist()
         return difference_interval(
-            values_a,
-            values_b,
+            (counts_a[:, 0] / divisors).tolist(),
+            (counts_b[:, 0] / divisors).tolist(),
             clusters.tolist(),
             value_range.low,
             value_range.high,
@@ -236,37 +256,6 @@ def _interval_of_difference(
         value_range.low,
         value_range.high,
     )
-
-
-def _are_means_of_equal_weights(counts_a: Floats, counts_b: Floats) -> bool:
-    """Return whether two models' scores are means of rows that weigh the same for both."""
-    # Only the rows of a mean have two counts, the weighted value and the weight.
-    is_mean = counts_a.shape[1] == 2
-    return is_mean and np.array_equal(counts_a[:, 1], counts_b[:, 1])
-
-
-def _shared_counts(
-    model_a: ScoredRows, model_b: ScoredRows
-) -> tuple[Floats, Floats, ClusterNumbers]:
-    """Return the counts of the rows that both models have, in the order of model A.
-
-    Args:
-        model_a: The rows of model A, by a key that is the same for every model.
-        model_b: The rows of model B.
-
-    Returns:
-        The counts of A and of B, with one line per row, and the number of each row's cluster.
-    """
-    # In most comparisons, both models answered the same rows in the same order.
-    if model_a.keys == model_b.keys:
-        return model_a.counts, model_b.counts, model_a.clusters
-
-    position_in_b = {key: position for position, key in enumerate(model_b.keys)}
-    shared_a = [position for position, key in enumerate(model_a.keys) if key in position_in_b]
-    shared_b = [position_in_b[model_a.keys[position]] for position in shared_a]
-    # Clusters without a shared row must not count, so the rest are numbered anew.
-    _, clusters = np.unique(model_a.clusters[shared_a], return_inverse=True)
-    return model_a.counts[shared_a], model_b.counts[shared_b], clusters
 
 
 def compare_all_models(
@@ -284,14 +273,11 @@ def compare_all_models(
         The differences in the order of ``models``, with p-values adjusted for their number.
     """
     differences = {}
-    # Two models are compared only if they are equal in this metric. For most scores, the name is
-    # empty, and all models are compared.
-    metric_to_match = score.comparable_if_equal
     for name_a, name_b in combinations(models, 2):
-        # For example, perplexities per token are compared only over the same number of tokens.
-        if metric_to_match and (
-            metrics[name_a].get(metric_to_match) != metrics[name_b].get(metric_to_match)
-        ):
+        # For example, perplexities per token are compared only over the same number of tokens. For
+        # most scores the name of such a metric is empty, and all models are compared.
+        metric = score.comparable_if_equal
+        if metric and metrics[name_a].get(metric) != metrics[name_b].get(metric):
             continue
         difference = paired_difference(models[name_a], models[name_b], score)
         if difference is not None:
@@ -308,17 +294,18 @@ def adjust_p_values(differences: Mapping[Key, PairedDifference]) -> dict[Key, Pa
     Returns:
         The same comparisons, with their adjusted p-values.
     """
-    # A comparison over one cluster has no p-value, so it does not count as a test.
     p_values = {}
     for key, difference in differences.items():
+        # A comparison over one cluster has no p-value, so it does not count as a test.
         if difference.p_value is not None:
             p_values[key] = difference.p_value
-    adjusted = holm(list(p_values.values()))
-    adjusted_by_key = dict(zip(p_values, adjusted, strict=True))
-    return {
-        key: replace(difference, adjusted_p_value=adjusted_by_key.get(key))
-        for key, difference in differences.items()
-    }
+    adjusted_by_key = dict(zip(p_values, holm(list(p_values.values())), strict=True))
+
+    adjusted_differences = {}
+    for key, difference in differences.items():
+        adjusted_p_value = adjusted_by_key.get(key)
+        adjusted_differences[key] = replace(difference, adjusted_p_value=adjusted_p_value)
+    return adjusted_differences
 
 
 def score_stderr(scored_rows: ScoredRows, score: Score) -> float | None:
@@ -343,14 +330,13 @@ def score_stderr(scored_rows: ScoredRows, score: Score) -> float | None:
 def score_of_sums(score: Score, num_counts: int) -> ScoreOfSums:
     """Return the function that computes a score from the sums of its rows' counts.
 
+    The result of the function is NaN if the score is not defined.
+
     Args:
         score: The score.
-        num_counts: How many counts each row has. Two stand for the weighted value and the weight
-            of a mean.
-
-    Returns:
-        The function. Its result is NaN if the score is not defined.
+        num_counts: How many counts each row has.
     """
+    # Two counts are the weighted value and the weight of a row in a mean.
     if num_counts == 2:
         return lambda sums: ratio(sums[0], sums[1])
     return lambda sums: score.aggregation.value([sums])
@@ -407,23 +393,20 @@ def _format_p_value(p_value: float | None) -> str:
     return "<0.001" if p_value < 0.001 else f"{p_value:.3f}"
 
 
-def _p_value(
-    counts_a: Floats, counts_b: Floats, clusters: ClusterNumbers, compute_score: ScoreOfSums
-) -> float:
+def _p_value(shared: _SharedRows, compute_score: ScoreOfSums) -> float:
     """Test whether two models differ by more than chance, by a randomisation test over clusters.
 
     Args:
-        counts_a: The counts of model A, with one line per row. A mean has two counts: column 0
-            holds the weighted value of the row, and column 1 its weight.
-        counts_b: The counts of model B on the same rows.
-        clusters: The number of each row's cluster.
+        shared: The rows that both models have.
         compute_score: Computes the score from the sums of counts.
 
     Returns:
         The two-sided p-value.
     """
-    if _are_means_of_equal_weights(counts_a, counts_b):
-        # With equal weights, the difference of two means is a sum, which has a faster test.
+    counts_a, counts_b, clusters = shared
+    if shared.are_means_of_equal_weights:
+        # With equal weights, the difference of two means is a sum, which has a faster test. The
+        # first count of a row is its weighted value.
         differences = _sum_by_cluster(counts_a - counts_b, clusters)
         return flip_test(differences[:, 0])
     # For other scores, the test swaps the clusters of the two models.

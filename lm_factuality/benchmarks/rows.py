@@ -109,16 +109,13 @@ def collect_scored_rows(rows: Iterable[SampleRow]) -> dict[str, ScoredRows]:
 
 
 def row_key(sample: Mapping[str, Any], *texts: str) -> str:
-    """Return a key that identifies a row of the data across models.
+    """Return a key that identifies a row of the data across models, in 16 hexadecimal digits.
 
     Args:
-        sample: A line of lm_eval's samples file, whose ``doc_id`` is part of the key.
+        sample: A line of lm_eval's samples file.
         *texts: The texts that make up the row, such as its prefix and completion.
-
-    Returns:
-        16 hexadecimal digits of a SHA-256 hash.
     """
-    # Rows with the same texts differ in their number.
+    # Rows with the same texts differ in their number, the doc_id.
     content = json.dumps([sample["doc_id"], *texts], ensure_ascii=True)
     return hashlib.sha256(content.encode()).hexdigest()[:16]
 

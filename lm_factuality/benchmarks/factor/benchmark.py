@@ -189,25 +189,16 @@ def _unit_of_row(row_index: int, row: FactorRow) -> Unit:
         if index == row.gold:
             continue
         for question in _QUESTIONS:
-            answer_in_file = _known_answer(question, row.error_types[index])
+            # The file answers only one of the questions: which error type a contradiction has.
+            error_type = row.error_types[index]
+            is_answered = question == "error_type" and error_type in _ERROR_TYPES
+            answer_in_file = error_type if is_answered else None
             item_id = f"{question}:{index}"
             items.append(Item(item_id, question, contradiction, context, answer_in_file))
 
     error_types = named_error_types([row.error_types])
     strata = {"error type": " + ".join(error_types)} if error_types else {}
     return Unit(str(row_index), row.doc_id, tuple(items), strata)
-
-
-def _known_answer(question: str, error_type: str) -> str | None:
-    """Return the answer that the file gives to a question about a contradiction, None if none.
-
-    Args:
-        question: The name of the question. Only ``error_type`` is answered by the file.
-        error_type: The error type of the contradiction in the file, empty if it is not known.
-    """
-    if question == "error_type" and error_type in _ERROR_TYPES:
-        return error_type
-    return None
 
 
 _REPOSITORY = "AI21Labs/factor"

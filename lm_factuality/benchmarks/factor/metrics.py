@@ -174,8 +174,9 @@ def _compare_with_contradictions(
     """
     leads = []
     for index, lead in enumerate(row_score.leads):
-        is_of_type = error_type is None or doc["error_types"][index] == error_type
-        if index != doc["gold"] and is_of_type:
+        if index == doc["gold"]:
+            continue
+        if error_type is None or doc["error_types"][index] == error_type:
             leads.append(lead)
     if not leads:
         return ContradictionComparison(None, None)
@@ -191,19 +192,18 @@ def _compare_with_contradictions(
 
 
 def guess_baseline_of(task: TaskResult, metric: str) -> float | None:
-    """Return the score of a model that knows nothing, on the same rows.
+    """Return the share that a model that knows nothing has right on the same rows.
 
     Args:
         task: The results of a FACTOR task, which hold the guess baseline of the accuracies.
-        metric: The name of the metric.
-
-    Returns:
-        The share from 0 to 1, or None if the metric has none.
+        metric: The name of the metric. None is returned for one that is no accuracy.
     """
     # A guess beats one contradiction half of the time.
     if metric == "pairwise_acc" or metric.startswith(ACCURACY_BY_TYPE):
         return 0.5
-    return number_of(task.metrics.get(GUESS_BASELINE)) if metric in ACCURACIES else None
+    if metric in ACCURACIES:
+        return number_of(task.metrics.get(GUESS_BASELINE))
+    return None
 
 
 def guess_accuracy(choices: Sequence[str], gold: int, seed: int = 0) -> float:
@@ -226,11 +226,11 @@ def guess_accuracy(choices: Sequence[str], gold: int, seed: int = 0) -> float:
         for word in choice.split():
             sums[index] += _random_weights(word, seed)
 
-    shares = []
-    # The transposed table has a row for each draw, with the sums of all choices.
-    for sums_of_draw in sums.T.tolist():
-        shares.append(pick_probabilities(sums_of_draw)[gold])
-    return float(np.mean(shares))
+    gold_probabilities = []
+    for draw in range(NUM_DRAWS):
+        sums_of_choices = sums[:, draw].tolist()
+        gold_probabilities.append(pick_probabilities(sums_of_choices)[gold])
+    return float(np.mean(gold_probabilities))
 
 
 @lru_cache(maxsize=1 << 16)

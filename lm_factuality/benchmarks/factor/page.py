@@ -5,6 +5,7 @@
 
 from collections.abc import Mapping, Sequence
 from dataclasses import replace
+from itertools import chain
 from pathlib import Path
 from typing import Any
 
@@ -15,6 +16,7 @@ from lm_factuality.benchmarks.declaration import (
     Sample,
     SampleDisplay,
     Score,
+    find_score,
 )
 from lm_factuality.benchmarks.factor.corpus import PERPLEXITY_SUFFIX
 from lm_factuality.benchmarks.factor.metrics import (
@@ -66,7 +68,7 @@ def _task_section(runs: ReportRuns, task: str) -> Markup:
     scores = reported_scores(entries)
 
     # A run lacks metrics per token if its backend shows no tokenizer, so names are taken from all.
-    metric_names = {name for entry in entries for name in entry.result.metrics}
+    metric_names = set(chain.from_iterable(entry.result.metrics for entry in entries))
     scores_by_type = [_score_of_error_type(name) for name in sorted(metric_names)]
 
     # Models of unknown size are left out of the plot by size.
@@ -181,10 +183,10 @@ def _score_of_error_type(metric: str) -> Score | None:
         one error type.
     """
     for prefix, label in _ERROR_TYPE_LABELS.items():
-        if metric.startswith(prefix):
+        # One declared score, such as factor_acc_vs_*, stands for all error types.
+        score = find_score(SCORES, metric)
+        if metric.startswith(prefix) and score is not None:
             error_type = metric.removeprefix(prefix)
-            # One declared score, such as factor_acc_vs_*, stands for all error types.
-            score = next(score for score in SCORES if score.covers(metric))
             return replace(score, name=metric, label=f"{label} {error_type} errors")
     return None
 

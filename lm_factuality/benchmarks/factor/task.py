@@ -13,7 +13,7 @@ from lm_eval.api.instance import Instance
 from lm_factuality.benchmarks.factor import metrics
 from lm_factuality.benchmarks.factor.benchmark import BENCHMARK
 from lm_factuality.benchmarks.factor.corpus import METADATA_KEYS, parse_corpus
-from lm_factuality.benchmarks.factor.joining import DOLA, log_first_join
+from lm_factuality.benchmarks.factor.joining import DOLA, Join, log_first_join
 from lm_factuality.benchmarks.factor.load import load_corpus
 from lm_factuality.benchmarks.factor.rows import named_error_types, row_document
 from lm_factuality.harness import requests
@@ -119,14 +119,8 @@ class FactorTask(SuiteTask):
         if kwargs.get("apply_chat_template"):
             # A chat template ends as its model expects it, so no delimiter is put behind it.
             join = replace(join, delimiter="")
-
         row = request_arguments(self, doc, **kwargs)
-        instances = []
-        for index, choice in enumerate(doc["choices"]):
-            # What the model sees, what it scores, and the most tokens that it may see.
-            request = (*join(ctx, choice), self._corpus.metadata.window)
-            instances.append(Instance(requests.REQUEST_TYPE, doc, request, idx=index, **row))
-        return instances
+        return choice_requests(doc, ctx, join, self._corpus.metadata.window, **row)
 
     def row_metrics(self, doc: JsonObject, results: Sequence[Sequence[Any]]) -> JsonObject:
         """Return the metrics of one row, by name.
@@ -149,3 +143,23 @@ class FactorTask(SuiteTask):
         """Return the error types that the metrics by error type are reported for."""
         prefixes = (metrics.ACCURACY_BY_TYPE, metrics.MARGIN_BY_TYPE)
         return dict.fromkeys(prefixes, self._error_types)
+
+
+def choice_requests(
+    doc: JsonObject, prefix: str, join: Join, window: int | None, **row: Any
+) -> list[Instance]:
+    """Return one request for each choice of a row, for its log-probability behind the prefix.
+
+    Args:
+        doc: The document of the row.
+        prefix: The text before the choices.
+        join: The rule by which the prefix and a choice are joined.
+        window: The number of tokens that the model may see at most. None for no limit.
+        **row: The fields by which lm_eval's requests name their row.
+    """
+    instances = []
+    for index, choice in enumerate(doc["choices"]):
+        context, continuation = join(prefix, choice)
+        request = (context, continuation, window)
+        instances.append(Instance(requests.REQUEST_TYPE, doc, request, idx=index, **row))
+    return instances

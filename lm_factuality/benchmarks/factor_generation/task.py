@@ -17,6 +17,7 @@ from lm_factuality.benchmarks.factor.joining import log_first_join
 from lm_factuality.benchmarks.factor.load import load_corpus
 from lm_factuality.benchmarks.factor.rows import Row, named_error_types, row_document
 from lm_factuality.benchmarks.factor.scoring import score_row
+from lm_factuality.benchmarks.factor.task import choice_requests
 from lm_factuality.benchmarks.factor_generation.benchmark import BENCHMARK
 from lm_factuality.benchmarks.factor_generation.facts import (
     CAUTION,
@@ -190,15 +191,15 @@ class FactorGenerationTask(JudgedTask):
             ConfigError: No row has this error type. The message lists the error types of the data.
         """
         # A misspelt type would leave all rows without a fact.
-        data_types = named_error_types(row.error_types for row in rows)
-        allowed_types = [FIRST, *data_types]
-        if self._contradiction_type in allowed_types:
+        found_type = self._contradiction_type
+        types_of_data = named_error_types(row.error_types for row in rows)
+        if found_type in (FIRST, *types_of_data):
             return
-        listed_types = ", ".join(data_types) or "the data names none"
+        listed_types = ", ".join(types_of_data) or "the data names none"
         raise ConfigError(
-            f"{self._corpus.where}: metadata.contradiction: found {self._contradiction_type!r},"
+            f"{self._corpus.where}: metadata.contradiction: found {found_type!r},"
             f" expected {FIRST} or an error type ({listed_types})"
-            f"{did_you_mean(self._contradiction_type, allowed_types)}"
+            f"{did_you_mean(found_type, [FIRST, *types_of_data])}"
         )
 
     def construct_requests(self, doc: JsonObject, ctx: str, **kwargs: Any) -> list[Instance]:
@@ -214,16 +215,13 @@ class FactorGenerationTask(JudgedTask):
         Returns:
             The requests, that of the generations last.
         """
+        corpus = self._corpus
         row = request_arguments(self, doc, **kwargs)
         task, doc_id, repeats = row["metadata"]
         # Only generations are repeated. A score is the same every time.
         row["metadata"] = (task, doc_id, 1)
-        corpus = self._corpus
-        instances = []
-        for index, choice in enumerate(doc["choices"]):
-            # What the model sees and what it scores, and the most tokens that it may see.
-            request = (*corpus.join(doc["prefix"], choice), corpus.metadata.window)
-            instances.append(Instance(requests.REQUEST_TYPE, doc, request, idx=index, **row))
+        window = corpus.metadata.window
+        instances = choice_requests(doc, doc["prefix"], corpus.join, window, **row)
 
         # Without a minimal fact there is nothing to generate.
         num_generations = 0 if doc["no_fact"] else repeats
@@ -237,39 +235,29 @@ class FactorGenerationTask(JudgedTask):
         lm_eval calls this when the model has answered all requests. Afterwards ``_instances`` holds
         the generations alone, because samples show no other requests.
         """
-        generations = [
-            instance
-            for instance in self._instances
-            if instance.request_type != requests.REQUEST_TYPE
-        ]
-        responses_by_row = self._choice_responses()
+        # The log-probabilities of each row's choices, by the number of the row.
+        choice_scores: dict[int, list[ScoredContinuation]] = defaultdict(list)
+        generations = []
+        for instance in self._instances:
+            if instance.request_type != requests.REQUEST_TYPE:
+                generations.append(instance)
+                continue
+            # Only generations are repeated, so there is one response.
+            choice_scores[instance.doc_id].append(ScoredContinuation(*instance.resps[0]))
+
         self._instances = generations
         for generation in generations:
-            scores = self._score_choices(generation.doc, responses_by_row[generation.doc_id])
+            scores = self._score_choices(generation.doc, choice_scores[generation.doc_id])
             self._scores_by_row[generation.doc_id] = scores
             # The judge needs the scores, but a row of the data stays the same for every model.
             generation.doc = generation.doc | scores
 
-        if self.only_predicts:
-            # Nothing is judged in a run with --predict_only.
-            for generation in generations:
-                generation.filtered_resps["none"] = generation.resps
-        else:
+        if not self.only_predicts:
             super().apply_filters()
-
-    def _choice_responses(self) -> Mapping[int, list[ScoredContinuation]]:
-        """Return the model's scores of the choices of each row, by the number of the row.
-
-        A score has the log-probability of the choice and its number of tokens.
-        """
-        responses_by_row: dict[int, list[ScoredContinuation]] = defaultdict(list)
-        for instance in self._instances:
-            # All other requests are generations.
-            if instance.request_type == requests.REQUEST_TYPE:
-                # Only generations are repeated, so there is one response.
-                response = ScoredContinuation(*instance.resps[0])
-                responses_by_row[instance.doc_id].append(response)
-        return responses_by_row
+            return
+        # Nothing is judged in a run with --predict_only.
+        for generation in generations:
+            generation.filtered_resps["none"] = generation.resps
 
     def _score_choices(self, doc: JsonObject, scores: Sequence[ScoredContinuation]) -> JsonObject:
         """Return the scores of a row's choices that its document holds.

@@ -7,7 +7,7 @@ and ``best`` rates count each answer without a verdict as wrong throughout, or a
 
 from collections import Counter
 from collections.abc import Iterator, Sequence
-from dataclasses import asdict
+from dataclasses import asdict, replace
 from itertools import chain
 from typing import ClassVar
 
@@ -75,25 +75,21 @@ def _declare_scores() -> Iterator[Score]:
 
     Tables show the scores with a label, which are the error rates of all domains together.
     """
-    aggregation = pooled(error_rate, _interval_of_error_rate)
-    rates = [
-        Score(
-            f"{level}_error_rate",
-            aggregation,
-            ERROR_RATE,
-            label=f"{level.capitalize()}s with errors",
-            higher_is_better=False,
-        )
-        for level in LEVELS
-    ]
-    # The scores of tables come first.
-    yield from rates
+    rate = Score(
+        "error_rate",
+        pooled(error_rate, _interval_of_error_rate),
+        ERROR_RATE,
+        higher_is_better=False,
+    )
+    for level in LEVELS:
+        label = f"{level.capitalize()}s with errors"
+        yield replace(rate, name=f"{level}_error_rate", label=label)
 
-    for rate in rates:
+    for level in LEVELS:
         for domain in DOMAINS:
-            yield Score(f"{rate.name}_{domain}", aggregation, ERROR_RATE, higher_is_better=False)
+            yield replace(rate, name=f"{level}_error_rate_{domain}")
         # The bounds count each answer without a verdict as wrong throughout, or as right.
-        yield from rate.worst_and_best()
+        yield from replace(rate, name=f"{level}_error_rate").worst_and_best()
     for kind in ERROR_KINDS:
         yield Score(f"errors_{kind}", TOTAL, higher_is_better=False)
     for name in ("no_answer", "unscored"):
@@ -227,15 +223,13 @@ class FelmGen(JudgedMethod):
                 reason why there are none, or neither.
         """
         errors = verdict["errors"]
-        segments = verdict["segments"]
+        num_segments = len(verdict["segments"])
         # There is one verdict for each segment: None, or the type of its error.
-        if errors is not None and len(errors) != len(segments):
-            raise ValueError(f"{len(errors)} verdicts on {len(segments)} segments")
+        if errors is not None and len(errors) != num_segments:
+            raise ValueError(f"{len(errors)} verdicts on {num_segments} segments")
 
-        # A response has either verdicts or a reason why it has none.
-        has_verdicts = errors is not None
         has_reason = isinstance(verdict["unscored"], str)
-        if has_verdicts == has_reason:
+        if (errors is not None) == has_reason:
             raise ValueError("it needs either errors or a reason why it has none, and not both")
 
     def rebuild_record(self, doc: Doc, responses: Sequence[str], verdict: Verdict) -> Verdict:
@@ -243,17 +237,10 @@ class FelmGen(JudgedMethod):
 
         Only whether the response is an answer follows from it. The marks of the judge are believed,
         since only another run with the judge could check them.
-
-        Args:
-            doc: The document.
-            responses: The response of the model, alone in a list.
-            verdict: The record as the file has it.
         """
         record = _make_record(doc, responses[0])
-        # The response is an answer, so the judge may have marked it.
-        if record["unscored"] is None:
-            return {**verdict, "no_answer": None}
-        return record
+        is_answer = record["unscored"] is None
+        return {**verdict, "no_answer": None} if is_answer else record
 
     def people_items(self, doc: Doc, verdict: Verdict, response: str) -> list[Item]:
         """Return the segments of an answer as items that people decide about.
@@ -279,16 +266,13 @@ class FelmGen(JudgedMethod):
         Returns:
             The record as if people had been the judge.
         """
-        errors: list[str | None] = []
+        # In math and reasoning, the paper counts every error as one of reasoning, whatever type
+        # people choose.
+        is_reasoning = doc["domain"] in WITHOUT_REFERENCES
+        errors = []
         for answer in answers:
-            if answer == FACTUAL:
-                errors.append(None)
-            elif doc["domain"] in WITHOUT_REFERENCES:
-                # In the domains math and reasoning, the paper counts every error as one of
-                # reasoning, whatever type people choose.
-                errors.append("reasoning")
-            else:
-                errors.append(answer)
+            error_type = "reasoning" if is_reasoning else answer
+            errors.append(None if answer == FACTUAL else error_type)
         # The outputs of the judge do not explain the decisions of people.
         return {**verdict, "errors": errors, "unscored": None, "outputs": []}
 
@@ -345,11 +329,11 @@ def _cut_again_by_judge(
     """
     # The answers to cut, by the position of their record.
     answers: dict[int, str] = {}
-    for position, record in enumerate(records):
+    for position, (record, response) in enumerate(zip(records, responses, strict=True)):
         # Responses that are no answers have no segments.
         if record["unscored"] is not None or record["domain"] not in BY_JUDGE:
             continue
-        answer = text_to_judge(responses[position])
+        answer = text_to_judge(response)
         # A single piece cannot be grouped in two ways.
         if len(split_into_pieces(answer)) > 1:
             answers[position] = answer
@@ -364,12 +348,11 @@ def _cut_again_by_judge(
         max_tokens=CUT_TOKENS,
     )
     new_records = list(records)
-    for position, replies in zip(answers, replies_by_answer, strict=True):
-        record = records[position]
-        # One sample was asked for, so there is a single reply.
-        cut = apply_judge_cut(answers[position], replies[0])
+    # One sample was asked for, so there is a single reply to each question.
+    for (position, answer), (reply,) in zip(answers.items(), replies_by_answer, strict=True):
+        cut = apply_judge_cut(answer, reply)
         # A cut has the segments and how they were found, which replace those of the rules.
-        new_records[position] = {**record, **asdict(cut)}
+        new_records[position] = {**records[position], **asdict(cut)}
     return new_records
 
 

@@ -12,7 +12,7 @@ which the rules here tell apart, since each of them states something of its own.
 """
 
 import re
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 from itertools import chain
 from statistics import mode
@@ -200,17 +200,16 @@ def apply_judge_cut(response: str, reply: ParsedReply[CutReply]) -> Cut:
 
     pieces = split_into_pieces(response)
     segments = []
-    # Pieces lack the line breaks and spaces around them, so segments are copied from the answer.
-    # Each segment begins where the one before it ends.
-    rest = response
+    remaining_text = response
     for piece_numbers in reply.value.segments:
         # Some judges write empty groups.
         if not piece_numbers:
             continue
-        segment_text = "".join(pieces[number - 1] for number in piece_numbers)
-        end = _end_of_segment(rest, segment_text)
-        segments.append(rest[:end].strip())
-        rest = rest[end:]
+        # Pieces lack the line breaks and spaces around them, so the segment is cut off the answer.
+        joined_pieces = "".join(pieces[number - 1] for number in piece_numbers)
+        end = _end_of_segment(remaining_text, joined_pieces)
+        segments.append(remaining_text[:end].strip())
+        remaining_text = remaining_text[end:]
     return Cut(segments, "judge")
 
 
@@ -227,13 +226,12 @@ def _end_of_segment(text: str, segment: str) -> int:
         text: The text, which may have white space before the segment.
         segment: The segment.
     """
-    length = len("".join(segment.split()))
-    num_characters = 0
-    for end, character in enumerate(text, start=1):
-        # White space is not counted.
-        num_characters += not character.isspace()
-        if num_characters == length:
-            return end
+    num_missing = len("".join(segment.split()))
+    for offset, character in enumerate(text):
+        if not character.isspace():
+            num_missing -= 1
+        if num_missing == 0:
+            return offset + 1
     return len(text)
 
 
@@ -285,18 +283,15 @@ def marking_subject(doc: Mapping[str, Any], segments: Sequence[str]) -> JsonObje
 
 
 def find_marks_problem(reply: MarksReply, prompt_variables: Mapping[str, Any]) -> str:
-    """Find what is wrong with a judge's marks: segments that do not exist, or one marked twice.
+    """Return a problem such as ``segment 4 of 3``, or an empty text if the marks can be used.
 
     Args:
         reply: The segments that the judge calls wrong.
         prompt_variables: The variables of the prompt. ``units`` are the segments.
-
-    Returns:
-        The problem, such as ``segment 4 of 3``, or an empty text if there is none.
     """
-    # Factual segments are not listed, so the numbers need not be complete.
     numbers = [segment.number for segment in reply.wrong]
     num_segments = len(prompt_variables["units"])
+    # Factual segments are not listed, so the numbers need not be complete.
     return numbering_problem(numbers, num_segments, "segment", must_be_complete=False)
 
 
@@ -335,27 +330,14 @@ def combine_marks(
             reasons.append(reply.problem)
 
     wrong_segments = majority_vote(ballots, reasons)
-    if domain in WITHOUT_REFERENCES:
-        types = dict.fromkeys(wrong_segments, "reasoning")
-    else:
-        types = _most_frequent_types(wrong_segments, marks)
-    return [types.get(segment) for segment in range(1, num_segments + 1)]
-
-
-def _most_frequent_types(segments: Iterable[int], marks: Sequence[WrongSegment]) -> dict[int, str]:
-    """Choose the most frequent error type of each wrong segment.
-
-    Args:
-        segments: The 1-based numbers of the wrong segments.
-        marks: The marks in all replies of the judge. Some may be on segments that are not wrong,
-            since most replies do not mark them.
-
-    Returns:
-        The type by segment. ``untyped`` stands for a segment for which no type was given.
-    """
-    types: dict[int, str] = {}
-    for segment in segments:
-        segment_types = [mark.type for mark in marks if mark.number == segment and mark.type]
-        # Of equally frequent types, mode() returns the one given first.
-        types[segment] = mode(segment_types) if segment_types else UNTYPED
-    return types
+    errors: list[str | None] = []
+    for number in range(1, num_segments + 1):
+        types = [mark.type for mark in marks if mark.number == number and mark.type]
+        if number not in wrong_segments:
+            errors.append(None)
+        elif domain in WITHOUT_REFERENCES:
+            errors.append("reasoning")
+        else:
+            # Of equally frequent types, mode() returns the one given first.
+            errors.append(mode(types) if types else UNTYPED)
+    return errors

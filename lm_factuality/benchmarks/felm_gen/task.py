@@ -104,7 +104,6 @@ class FelmGenTask(JudgedTask):
         judge = self._judge_config
         if not judge.capabilities.needs_evidence:
             return
-
         caution = (
             f"{num_without} of {len(docs)} rows have no references, so judge"
             f" {judge.name} has no verdict on their answers; a model needs none."
