@@ -5,7 +5,7 @@ their settings and judged steps with these classes. Results and reports show the
 step.
 """
 
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
 from types import MappingProxyType
@@ -213,28 +213,28 @@ class JudgedStep:
         # Files of others may lack these keys or hold something else under them.
         judge = as_mapping(metadata.get("judge_config"))
         certificates = as_mapping(metadata.get("judge_certificate"))
+        run_command = f"run {self._certify_command(judge)}"
         certified_settings = [
             setting for setting in self.settings if isinstance(certificates.get(setting.name), dict)
         ]
-        run_command = f"run {self._certify_command(judge)}"
         if not certified_settings:
             return CertificationStatus(step, f"not certified; {run_command}", is_certified=False)
 
         # The settings come in order of quality, so the first certificate counts.
-        setting = certified_settings[0]
-        certificate = certificates[setting.name]
+        best_setting = certified_settings[0]
+        certificate = certificates[best_setting.name]
+        certified_hashes = as_mapping(certificate.get("prompt_hashes"))
         # A certificate says nothing about a judge whose prompts have changed since.
-        if changed_prompts(as_mapping(certificate.get("prompt_hashes")), judge):
+        if changed_prompts(certified_hashes, judge):
             text = f"not certified: its certificate is of other prompts; {run_command}"
             return CertificationStatus(step, text, is_certified=False)
 
-        text = _describe_certificate(setting, certificate)
-        # A leaderboard adds this key to the certificates of strangers.
-        if certificate.get("claimed"):
-            return CertificationStatus(
-                step, f"claimed: {text}", is_certified=False, is_claimed=True
-            )
-        return CertificationStatus(step, text, is_certified=True)
+        # A leaderboard adds the key "claimed" to the certificates of strangers.
+        is_claimed = bool(certificate.get("claimed"))
+        text = _describe_certificate(best_setting, certificate)
+        if is_claimed:
+            text = f"claimed: {text}"
+        return CertificationStatus(step, text, is_certified=not is_claimed, is_claimed=is_claimed)
 
     def _certify_command(self, judge: Mapping[str, Any]) -> str:
         """Return the command that measures a judge in this step, for a user to copy.
@@ -326,16 +326,9 @@ def _describe_main_score(setting: CertifiableSetting, certificate: Mapping[str, 
     Example:
         ``F1 of segments with errors 61.3% [55.0%, 67.2%]``
     """
-    # Scores and intervals are nested in the same way, such as {"segment": {"f1": 0.613}}. The
-    # headline ("segment", "f1") leads to the main score, so each step goes one level down.
-    value = certificate.get("scores")
-    interval = certificate.get("intervals")
-    for key in setting.headline:
-        value = as_mapping(value).get(key)
-        interval = as_mapping(interval).get(key)
-
-    score = number_of(value)
+    score = number_of(_value_at(certificate.get("scores"), setting.headline))
     text = f"{setting.label} not defined" if score is None else f"{setting.label} {score:.1%}"
+    interval = _value_at(certificate.get("intervals"), setting.headline)
     # Files of others may hold something else than two numbers.
     if not isinstance(interval, list | tuple) or len(interval) != 2:
         return text
@@ -343,6 +336,17 @@ def _describe_main_score(setting: CertifiableSetting, certificate: Mapping[str, 
     if low is None or high is None:
         return text
     return f"{text} [{low:.1%}, {high:.1%}]"
+
+
+def _value_at(nested: object, keys: Sequence[str]) -> object:
+    """Return what several keys lead to in nested JSON objects, or None if there is nothing.
+
+    Example:
+        ``{"segment": {"f1": 0.613}}`` and the keys ``("segment", "f1")`` give 0.613.
+    """
+    for key in keys:
+        nested = as_mapping(nested).get(key)
+    return nested
 
 
 def as_mapping(value: object) -> Mapping[str, Any]:

@@ -144,18 +144,11 @@ def mean_counts_by_score(sample: Mapping[str, Any], scores: Iterable[Score]) -> 
     return counts_by_score
 
 
-def snippet(text: str, max_length: int = 90) -> str:
-    """Return the beginning of a text on one line, with an ellipsis if the text goes on.
-
-    Args:
-        text: Any text.
-        max_length: The number of characters that the result has at most.
-    """
+def snippet(text: str) -> str:
+    """Return the first 90 characters of a text on one line, with an ellipsis if it goes on."""
     # Splitting removes line breaks and repeated spaces.
     line = " ".join(text.split())
-    if len(line) <= max_length:
-        return line
-    return f"{line[: max_length - 1].rstrip()}…"
+    return line if len(line) <= 90 else f"{line[:89].rstrip()}…"
 
 
 def with_finite_numbers(row: SampleRow) -> SampleRow:

@@ -72,11 +72,6 @@ class ModelOnCorpus:
         count = number_of(self.perplexity_run.task.metrics.get("num_tokens"))
         return None if count is None else int(count)
 
-    @property
-    def has_perplexity(self) -> bool:
-        """Whether the perplexity per token or per byte is known."""
-        return any(self.perplexity(unit) for unit in _PERPLEXITIES)
-
     def perplexity(self, unit: str) -> ScoreFigure | None:
         """Return the perplexity, or None if it is not known.
 
@@ -423,7 +418,7 @@ def _agreement_tables(
         scores rank differently. A table without rows is left out.
     """
     # Without a perplexity there is nothing to compare the accuracy with.
-    compared_models = [model for model in models if model.has_perplexity]
+    compared_models = [model for model in models if any(map(model.perplexity, _PERPLEXITIES))]
     if not compared_models:
         return
 
@@ -550,35 +545,31 @@ def _disagreement_row(disagreement: Disagreement) -> tuple[str, ...]:
         perplexity. A cell with numbers of both models, such as ``8.31 vs 9.02``, has that of the
         model with the lower perplexity first.
     """
-    # Perplexity prefers the first model, and accuracy the second.
-    first = disagreement.better_by_perplexity
-    second = disagreement.better_by_accuracy
-    gap = disagreement.accuracy_gap
-
-    perplexities = []
-    for unit, score in _PERPLEXITIES.items():
-        first_perplexity = first.perplexity(unit)
-        second_perplexity = second.perplexity(unit)
-        # The cell stays empty if a model has no perplexity per token.
-        cell = ""
-        if first_perplexity and second_perplexity:
-            cell = _versus(first_perplexity.value, second_perplexity.value, score.decimals)
-        perplexities.append(cell)
-
+    first, second, units, gap = disagreement
     formatted_gap = format_difference(gap, ACCURACY)
     return (
         first.task,
         first.model,
         second.model,
-        *perplexities,
+        *[_perplexities_cell(first, second, unit) for unit in _PERPLEXITIES],
         # Accuracies are shown in percent.
         _versus(100 * first.accuracy.value, 100 * second.accuracy.value, digits=1),
         formatted_gap.difference,
         formatted_gap.interval or "unknown",
         formatted_gap.p_value or "unknown",
         formatted_gap.adjusted_p_value,
-        " and ".join(disagreement.units),
+        " and ".join(units),
     )
+
+
+def _perplexities_cell(first: ModelOnCorpus, second: ModelOnCorpus, unit: str) -> str:
+    """Write the perplexities of two models, or nothing if a model has none in this unit."""
+    first_perplexity = first.perplexity(unit)
+    second_perplexity = second.perplexity(unit)
+    if first_perplexity is None or second_perplexity is None:
+        return ""
+    decimals = _PERPLEXITIES[unit].decimals
+    return _versus(first_perplexity.value, second_perplexity.value, decimals)
 
 
 def _versus(first: float, second: float, digits: int) -> str:

@@ -221,15 +221,15 @@ def rows_from_table(corpus: Corpus, table: Table) -> list[Row]:
     Raises:
         ConfigError: The table lacks a column, or a template fails.
     """
-    columns = corpus.metadata.columns
-    # DoLa's script reads whole prefixes. The YAML names their column besides that of cut prefixes.
-    if corpus.dola_prefix:
-        columns = columns.model_copy(update={"prefix": corpus.dola_prefix})
     # The YAML names either templates or columns.
-    if corpus.doc_to_text is None:
-        rows = rows_from_columns(corpus.where, columns, table)
-    else:
+    if corpus.doc_to_text is not None:
         rows = _rows_from_templates(corpus, table)
+    else:
+        columns = corpus.metadata.columns
+        # DoLa's script reads whole prefixes, and the YAML names their column as well.
+        if corpus.dola_prefix:
+            columns = columns.model_copy(update={"prefix": corpus.dola_prefix})
+        rows = rows_from_columns(corpus.where, columns, table)
 
     if corpus.metadata.spacing == "normalised":
         return [normalise_spacing(row) for row in rows]
@@ -403,16 +403,11 @@ def _resembles_contradiction(name: str) -> bool:
 def _error_type_columns(
     contradiction_columns: Sequence[str], names: Sequence[str]
 ) -> Sequence[str]:
-    """Return the authors' columns of error types, such as ``contradiction_0_type``.
+    """Return the column of each contradiction's error type, or none if the table lacks any.
 
-    Args:
-        contradiction_columns: The columns of the contradictions, such as ``contradiction_0``.
-        names: The columns of the table.
-
-    Returns:
-        One column for each contradiction, or none if the table lacks any of them.
+    Example:
+        The type of ``contradiction_0`` is in the column ``contradiction_0_type``.
     """
-    # The type of contradiction_0 is in the column contradiction_0_type.
     type_columns = [f"{column}_type" for column in contradiction_columns]
     return type_columns if set(type_columns) <= set(names) else []
 
@@ -521,9 +516,6 @@ def document_ids(where: str, column: str | None, table: Table, unit: str = "row"
         table: The table.
         unit: The first word of the names of rows without a document, such as ``row``.
 
-    Returns:
-        A name for each row. A row whose cell is empty is a document of its own.
-
     Raises:
         ConfigError: The YAML names a column that the table lacks.
     """
@@ -532,5 +524,6 @@ def document_ids(where: str, column: str | None, table: Table, unit: str = "row"
     names = []
     for number, record in enumerate(table.records):
         name = cell_text(record.values.get(column or "doc_id"))
+        # A row whose cell is empty is a document of its own.
         names.append(name or f"{unit} {number}")
     return names

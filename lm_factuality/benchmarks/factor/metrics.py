@@ -8,7 +8,6 @@ three different words, that happens in one of eight rows.
 """
 
 import hashlib
-import math
 from collections.abc import Sequence
 from functools import lru_cache
 from typing import Any, NamedTuple
@@ -19,7 +18,7 @@ from lm_factuality.benchmarks.declaration import load_scores, worst_and_best_of
 from lm_factuality.benchmarks.factor.scoring import ACCURACIES, RowScore, score_row
 from lm_factuality.harness.generation import JsonObject
 from lm_factuality.harness.outputs import ScoredContinuation, TaskResult, number_of
-from lm_factuality.scores.statistics import Aggregation, Outcome
+from lm_factuality.scores.statistics import Aggregation, Outcome, ratio
 
 NUM_DRAWS = 20
 """How often every word gets a random weight."""
@@ -272,7 +271,7 @@ def pick_probabilities(values: Sequence[float]) -> list[float]:
 
 def _mean(values: Sequence[float]) -> float:
     """Return the mean of values, or NaN if there are none."""
-    return sum(values) / len(values) if values else math.nan
+    return ratio(sum(values), len(values))
 
 
 SCORES = load_scores(

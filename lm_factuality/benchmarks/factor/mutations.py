@@ -70,11 +70,10 @@ class _Document:
 
 
 def _open_trial(options: CertifyOptions) -> ClaimTrial:
-    """Read the files and make their claims.
+    """Read the user's files, or those of the suite, and make their claims.
 
-    Args:
-        options: Its ``files`` are a table of factor-gen and, optionally, its documents. They
-            replace those of the suite.
+    Raises:
+        ConfigError: There are more than two files, a table of factor-gen and its documents.
     """
     files = options.files or _FILES
     if len(files) > 2:

@@ -51,8 +51,6 @@ class FactorTask(SuiteTask):
         # When several processes share the work, lm_eval pads with requests of this type.
         self.OUTPUT_TYPE = requests.REQUEST_TYPE
 
-    corpus_of = staticmethod(parse_corpus)
-
     def configure(self, config: Mapping[str, Any], metadata: Mapping[str, Any]) -> TaskSettings:
         """Check the YAML, and set ``_corpus`` to its settings.
 
@@ -66,7 +64,7 @@ class FactorTask(SuiteTask):
         Raises:
             ConfigError: The YAML cannot be used.
         """
-        self._corpus = self.corpus_of(config)
+        self._corpus = parse_corpus(config)
         lm_eval_settings = {
             "output_type": "multiple_choice",
             "doc_to_text": "prefix",

@@ -3,8 +3,9 @@
 Results, report, comparisons and leaderboards read the declaration.
 """
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from pathlib import Path
+from typing import Any
 
 from judges.templates import Prompts
 from lm_factuality.benchmarks.audit import (
@@ -32,7 +33,7 @@ from lm_factuality.benchmarks.factor_chat.metrics import (
     SCORES,
     row_metrics,
 )
-from lm_factuality.benchmarks.rows import SampleRow, mean_counts
+from lm_factuality.benchmarks.rows import Counts, SampleRow, mean_counts
 from lm_factuality.harness.outputs import ResultsFile, TaskResult, WordAnswer
 from lm_factuality.harness.samples import prompt_text, results_in
 
@@ -119,22 +120,33 @@ class FactorChatAudit(PromptAudit):
         if len(requests) != len(subjects):
             return UNKNOWN_REQUESTS
 
-        expected_words = list(self._protocol.answer_words(len(doc["choices"])))
+        words = list(self._protocol.answer_words(len(doc["choices"])))
         for request, subject in zip(requests, subjects, strict=True):
-            # The arguments of a request are the prompt, the words that may answer it, how answers
-            # are read (which is free for each model), and at least one of the generation.
-            if len(request) < 4:
-                return UNKNOWN_REQUESTS
-            prompt, words, _, *generation_arguments = request
-            if words != expected_words:
-                return UNKNOWN_REQUESTS
-            if generation_arguments != self._expected.generation_arguments:
-                return "its generation arguments are not those of the leaderboard"
             expected_prompt = self._prompts.render(self._protocol.prompt, subject)
-            problem = self._prompt_problem(prompt_text(prompt), expected_prompt)
+            problem = self._problem_of_question(request, expected_prompt, words)
             if problem:
                 return problem
         return None
+
+    def _problem_of_question(
+        self, request: Sequence[Any], expected_prompt: str, expected_words: Sequence[str]
+    ) -> str | None:
+        """Check one request of a sample.
+
+        Args:
+            request: Its arguments: the prompt, the words that may answer it, how answers are read
+                (which is free for each model), and at least one of the generation.
+            expected_prompt: The prompt without a chat template.
+            expected_words: The words.
+        """
+        if len(request) < 4:
+            return UNKNOWN_REQUESTS
+        prompt, words, _, *generation_arguments = request
+        if words != expected_words:
+            return UNKNOWN_REQUESTS
+        if generation_arguments != self._expected.generation_arguments:
+            return "its generation arguments are not those of the leaderboard"
+        return self._prompt_problem(prompt_text(prompt), expected_prompt)
 
 
 def sample_row(result: TaskResult, sample: Sample) -> SampleRow:
@@ -148,19 +160,34 @@ def sample_row(result: TaskResult, sample: Sample) -> SampleRow:
         The row, whose margin is the probability of the true choice minus that of the likeliest
         contradiction.
     """
-    doc = sample["doc"]
     # A row's value of the AUROC is the list of its probabilities (see `metrics.row_metrics`).
     probabilities = sample.get("auroc")
     margin = None
     # An unscored row has no probabilities.
     if probabilities:
-        gold = doc["gold"]
+        gold = sample["doc"]["gold"]
         likeliest_false = max(probabilities[:gold] + probabilities[gold + 1 :])
         margin = probabilities[gold] - likeliest_false
 
-    # The scores in which two models are compared, with the number of values that a row's score is
-    # the mean of: 1, one for each contradiction, or one for each choice.
-    num_choices = len(doc["choices"])
+    # page.js reads these names.
+    detail = {
+        "chances": probabilities,
+        "answers": sample["filtered_resps"],
+        "unscored": sample.get("unscored"),
+    }
+    return row_of_choices(sample, sample.get("chat_acc"), margin, detail, _score_counts(sample))
+
+
+def _score_counts(sample: Sample) -> dict[str, Counts]:
+    """Return what a row adds to each score in which two models are compared.
+
+    Returns:
+        The value times its weight, and the weight, by the name of the score. An unscored row adds
+        nothing.
+    """
+    # The number of values that a row's score is the mean of: 1, one for each contradiction, or one
+    # for each choice.
+    num_choices = len(sample["doc"]["choices"])
     weights = {
         "chat_acc": 1,
         "pairwise_acc": num_choices - 1,
@@ -172,18 +199,9 @@ def sample_row(result: TaskResult, sample: Sample) -> SampleRow:
     }
     score_counts = {}
     for name, weight in weights.items():
-        value = sample.get(name)
-        # An unscored row adds nothing.
-        if value is not None:
-            score_counts[name] = mean_counts(value, weight)
-
-    # page.js reads these names.
-    detail = {
-        "chances": probabilities,
-        "answers": sample["filtered_resps"],
-        "unscored": sample.get("unscored"),
-    }
-    return row_of_choices(sample, sample.get("chat_acc"), margin, detail, score_counts)
+        if sample.get(name) is not None:
+            score_counts[name] = mean_counts(sample[name], weight)
+    return score_counts
 
 
 BENCHMARK = Benchmark(

@@ -366,27 +366,13 @@ def auroc(rows: Rows) -> float:
 
 
 def auroc_stderr(rows: Rows) -> float:
-    """Return the standard error of `auroc`, clustered by document.
-
-    Args:
-        rows: The probabilities of each row, None for a row without a score.
-
-    Returns:
-        The standard error, or NaN for fewer than two documents.
-    """
+    """Return the standard error of `auroc`, clustered by document, NaN for fewer than two."""
     estimate = _clustered_auroc(rows)
     return math.nan if estimate is None else estimate.stderr
 
 
 def auroc_interval(rows: Rows) -> Interval | None:
-    """Return the 95% interval of `auroc`, which is Wilson's for the effective trials.
-
-    Args:
-        rows: The probabilities of each row, None for a row without a score.
-
-    Returns:
-        The interval, or None for fewer than two documents.
-    """
+    """Return the 95% interval of `auroc`, clustered by document, None for fewer than two."""
     estimate = _clustered_auroc(rows)
     return None if estimate is None else interval_of_mean(estimate)
 

@@ -78,15 +78,6 @@ class FactorChatTask(FactorTask):
         # When several processes share the work, lm_eval pads with requests of this type.
         self.OUTPUT_TYPE = answers.REQUEST_TYPE
 
-    @staticmethod
-    def corpus_of(config: Mapping[str, Any]) -> ChatCorpus:
-        """Check the YAML of a task and return its settings.
-
-        Raises:
-            ConfigError: A key is unknown, missing, or of the wrong type.
-        """
-        return check_config(ChatCorpus, config)
-
     def configure(self, config: Mapping[str, Any], metadata: Mapping[str, Any]) -> TaskSettings:
         """Check the YAML, and remember it in ``_corpus``, by which `FactorTask` reads the rows.
 
@@ -100,7 +91,7 @@ class FactorChatTask(FactorTask):
         Raises:
             ConfigError: The YAML cannot be used.
         """
-        self._corpus = self.corpus_of(config)
+        self._corpus = check_config(ChatCorpus, config)
         lm_eval_settings = {
             "output_type": "generate_until",
             "doc_to_text": "prefix",

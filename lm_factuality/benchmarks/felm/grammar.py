@@ -349,9 +349,14 @@ def check_units_exist(units: Iterable[int], num_units: int) -> None:
     Raises:
         UnreadableAnswerError: A number is 0 or too high. The message names the highest such number.
     """
-    wrong_numbers = set(units) - set(range(1, num_units + 1))
+    wrong_numbers = set(units) - _all_units(num_units)
     if wrong_numbers:
         raise UnreadableAnswerError(f"id {max(wrong_numbers)}; the last is {num_units}")
+
+
+def _all_units(num_units: int) -> frozenset[int]:
+    """Return the numbers of all units that the model was shown, which begin at 1."""
+    return frozenset(range(1, num_units + 1))
 
 
 def _without_introduction(statement: str) -> str:
@@ -381,13 +386,11 @@ def _check_rest_of_all_correct(rest: str, num_units: int) -> None:
     Raises:
         UnreadableAnswerError: The rest restricts ALL_CORRECT.
     """
-    mentions = _find_mentions(rest, num_units)
-    is_restricted = any(mention.verdict != "right" for mention in mentions)
     verdict = first_verdict(rest)
-    if verdict != "right":
-        has_reservation = _PATTERNS["reservation"].search(rest) is not None
-        is_restricted = is_restricted or verdict is not None or has_reservation
-    if is_restricted:
+    has_reservation = _PATTERNS["reservation"].search(rest) is not None
+    is_confirmed = verdict == "right" or (verdict is None and not has_reservation)
+    mentions = _find_mentions(rest, num_units)
+    if not is_confirmed or any(mention.verdict != "right" for mention in mentions):
         raise UnreadableAnswerError(MORE_THAN_IDS)
 
 
@@ -406,7 +409,7 @@ def _combine_mentions(mentions: Sequence[_Mention], num_units: int) -> frozenset
     if any(mention.verdict == "unsure" for mention in mentions):
         raise UnreadableAnswerError(HEDGED)
 
-    all_units = frozenset(range(1, num_units + 1))
+    all_units = _all_units(num_units)
     wrong = set[int]()
     right = set[int]()
     for mention in mentions:
@@ -554,13 +557,13 @@ def _names_units(match: re.Match[str], num_units: int) -> bool:
     if not _PATTERNS["behind_ids"].match(match.string, match.end()):
         return False
     is_opening = match.start() == 0
-    return is_opening or _units_of(match, num_units) <= set(range(1, num_units + 1))
+    return is_opening or _units_of(match, num_units) <= _all_units(num_units)
 
 
 def _units_of(match: re.Match[str], num_units: int) -> frozenset[int]:
     """Return the units that a match of ``mention`` names; none for "the others"."""
     if match["all"]:
-        return frozenset(range(1, num_units + 1))
+        return _all_units(num_units)
     return frozenset() if match["other"] else _numbers_in(match[0], num_units)
 
 
@@ -633,7 +636,7 @@ def _read_verdicts(output: str, num_units: int, may_be_partial: bool) -> frozens
     verdicts = [mention for mention in mentions if mention.verdict]
 
     judged_units = set(chain.from_iterable(mention.units for mention in verdicts))
-    all_units = set(range(1, num_units + 1))
+    all_units = _all_units(num_units)
     is_part = bool(judged_units) and judged_units <= all_units
     if judged_units != all_units and not (may_be_partial and is_part):
         raise UnreadableAnswerError(NO_ANSWER)

@@ -369,10 +369,10 @@ def _mark_segments(judge: Judge, docs: Docs, records: Sequence[Verdict]) -> list
     """
     # The variables of the prompt about each answer, by the position of its record.
     subjects: dict[int, JsonObject] = {}
-    for position, record in enumerate(records):
+    for position, (doc, record) in enumerate(zip(docs, records, strict=True)):
         # Refusals and empty outputs have a reason already. The judge never sees them.
         if record["unscored"] is None:
-            subjects[position] = marking_subject(docs[position], record["segments"])
+            subjects[position] = marking_subject(doc, record["segments"])
 
     replies_by_answer = judge.ask_typed(
         MARK_PROMPT, MarksReply, list(subjects.values()), "marking segments", find_marks_problem
