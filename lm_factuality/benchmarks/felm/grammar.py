@@ -95,7 +95,7 @@ def find_flagged_units(text: str, num_units: int, is_cut_off: bool = False) -> f
 
     Args:
         text: The output without thinking and markup.
-        num_units: The number of units that the model was shown.
+        num_units: The number of segments (or claims) that the model was shown.
         is_cut_off: Whether the output ends because the model reached its token limit. Its last
             number may be missing then.
 
@@ -313,7 +313,7 @@ def _read_statement(answer: _Answer, num_units: int) -> frozenset[int]:
 
     Args:
         answer: The answer.
-        num_units: The number of units that the model was shown.
+        num_units: The number of segments (or claims) that the model was shown.
 
     Returns:
         The numbers of the wrong units.
@@ -381,7 +381,7 @@ def _check_rest_of_all_correct(rest: str, num_units: int) -> None:
 
     Args:
         rest: The statement behind ALL_CORRECT.
-        num_units: The number of units that the model was shown.
+        num_units: The number of segments (or claims) that the model was shown.
 
     Raises:
         UnreadableAnswerError: The rest restricts ALL_CORRECT.
@@ -401,7 +401,7 @@ def _combine_mentions(mentions: Sequence[_Mention], num_units: int) -> frozenset
 
     Args:
         mentions: The places at which the statement names units; at least one.
-        num_units: The number of units that the model was shown.
+        num_units: The number of segments (or claims) that the model was shown.
 
     Raises:
         UnreadableAnswerError: The statement is hedged, contradicts itself, or calls nothing wrong.
@@ -465,7 +465,7 @@ def _find_mentions_in_items(items: Sequence[str], num_units: int) -> list[_Menti
 
     Args:
         items: The items, or the statement alone in a list.
-        num_units: The number of units that the model was shown.
+        num_units: The number of segments (or claims) that the model was shown.
     """
     mentions = []
     for item in items:
@@ -478,7 +478,7 @@ def _find_mentions(text: str, num_units: int, is_statement: bool = False) -> lis
 
     Args:
         text: A statement, the item of a list in it, or an explanation.
-        num_units: The number of units that the model was shown.
+        num_units: The number of segments (or claims) that the model was shown.
         is_statement: Whether all text up to the next mention is about a unit, and not only the
             rest of the sentence.
     """
@@ -542,7 +542,7 @@ def _names_units(match: re.Match[str], num_units: int) -> bool:
 
     Args:
         match: A match of the pattern ``mention``.
-        num_units: The number of units that the model was shown.
+        num_units: The number of segments (or claims) that the model was shown.
     """
     if match["all"]:
         # "All four segments" are all units if there are four. Most texts give no number.
@@ -596,7 +596,7 @@ def _read_without_mark(output: str, num_units: int) -> frozenset[int]:
 
     Args:
         output: The output of the model.
-        num_units: The number of units that the model was shown.
+        num_units: The number of segments (or claims) that the model was shown.
 
     Raises:
         UnreadableAnswerError: It says no such thing.
@@ -623,7 +623,7 @@ def _read_verdicts(output: str, num_units: int, may_be_partial: bool) -> frozens
 
     Args:
         output: The output of the model.
-        num_units: The number of units that the model was shown.
+        num_units: The number of segments (or claims) that the model was shown.
         may_be_partial: Whether the output may judge some units only. The others are right then.
 
     Raises:
@@ -651,7 +651,7 @@ def _check_earlier_answers(
     Args:
         answers: The earlier answers.
         flagged: The units that the last answer calls wrong.
-        num_units: The number of units that the model was shown.
+        num_units: The number of segments (or claims) that the model was shown.
 
     Raises:
         UnreadableAnswerError: Two answers differ.
@@ -676,7 +676,7 @@ def _check_explanation(explanation: str, flagged: frozenset[int], num_units: int
     Args:
         explanation: The text.
         flagged: The units that the answer calls wrong.
-        num_units: The number of units that the model was shown.
+        num_units: The number of segments (or claims) that the model was shown.
 
     Raises:
         UnreadableAnswerError: It withdraws the answer, calls other units wrong, or calls flagged
@@ -705,7 +705,7 @@ def _goes_on_with_units(explanation: str, flagged: frozenset[int], num_units: in
     Args:
         explanation: The text behind the answer.
         flagged: The units that the answer calls wrong.
-        num_units: The number of units that the model was shown.
+        num_units: The number of segments (or claims) that the model was shown.
     """
     line_patterns = ["bare_line"]
     # Behind ALL_CORRECT, a line with a unit and a note explains why the unit is right.

@@ -138,7 +138,7 @@ def read_verdict(
 
     Args:
         output: The text that the judge wrote, which may begin with its thinking.
-        num_units: The number of units that the judge was shown.
+        num_units: The number of segments (or claims) that the judge was shown.
         protocol: ``chat`` to read any form that a careful person understands, ``paper`` to read
             only the form that the paper's prompts ask for, or ``code`` to read the output as the
             authors' script does.
@@ -175,7 +175,7 @@ def _read_form_of_paper(output: str, num_units: int, is_cut_off: bool) -> frozen
 
     Args:
         output: The text that the judge wrote.
-        num_units: The number of units that the judge was shown.
+        num_units: The number of segments (or claims) that the judge was shown.
         is_cut_off: Whether the judge reached its token limit.
 
     Raises:
