@@ -5,6 +5,7 @@ are computed from the resulting matrix.
 """
 
 import math
+from collections import defaultdict
 from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from itertools import chain, groupby
@@ -346,7 +347,9 @@ def _pairs_to_ask_first(
     first_pairs = {}
     for keys in _keys_by_response(pairs):
         fits = _fit_one_question(judge, [pairs[key] for key in keys])
-        first_pairs.update({key: pairs[key] for key in keys if fits or key in linked_keys})
+        for key in keys:
+            if fits or key in linked_keys:
+                first_pairs[key] = pairs[key]
     return first_pairs
 
 
@@ -472,24 +475,18 @@ def _question_about_pages(
         with the numbers of the facts below it, and under ``facts_of_no_page`` the numbers of the
         facts without a linked page.
     """
-    keys_by_fact: dict[str, list[PairKey]] = {}
-    linked_titles: dict[str, str] = {}
+    keys_by_fact = defaultdict(list)
+    keys_by_title = defaultdict(list)
     for key in keys:
-        keys_by_fact.setdefault(key.fact, []).append(key)
-        if key in linked_keys:
-            linked_titles.setdefault(key.fact, key.entity)
+        keys_by_fact[key.fact].append(key)
+        keys_by_title[key.entity].append(key)
 
-    titles = list(dict.fromkeys(key.entity for key in keys))
-    # The facts below each page, and under None those without a linked page.
-    facts_by_title: dict[str | None, list[str]] = {title: [] for title in [*titles, None]}
-    for fact in keys_by_fact:
-        facts_by_title[linked_titles.get(fact)].append(fact)
+    facts_by_title = _facts_by_linked_title(keys, linked_keys)
     facts = list(chain.from_iterable(facts_by_title.values()))
     number_by_fact = {fact: number for number, fact in enumerate(facts, start=1)}
-
     pages = []
-    for title in titles:
-        passages = chain.from_iterable(pairs[key].evidence for key in keys if key.entity == title)
+    for title, keys_of_page in keys_by_title.items():
+        passages = chain.from_iterable(pairs[key].evidence for key in keys_of_page)
         evidence = list(dict.fromkeys(passages))
         page = {
             "title": title,
@@ -506,6 +503,32 @@ def _question_about_pages(
         **pairs[keys[0]].prompt_variables,
     )
     return PageQuestion([tuple(keys_by_fact[fact]) for fact in facts], subject)
+
+
+def _facts_by_linked_title(
+    keys: Sequence[PairKey], linked_keys: Collection[PairKey]
+) -> dict[str | None, list[str]]:
+    """Return the distinct facts of a question by the titles of their linked pages.
+
+    Args:
+        keys: The keys of the pairs in the question, of one response.
+        linked_keys: The keys of those pairs whose page is the linked page of the fact.
+
+    Returns:
+        The facts by title, in the order of the pages. Facts without a linked page come last, under
+        None.
+    """
+    linked_titles: dict[str, str] = {}
+    for key in keys:
+        if key in linked_keys:
+            # A fact of two individuals has two linked pages, and stands below the first.
+            linked_titles.setdefault(key.fact, key.entity)
+
+    facts_by_title: dict[str | None, list[str]] = {key.entity: [] for key in keys}
+    facts_by_title[None] = []
+    for fact in dict.fromkeys(key.fact for key in keys):
+        facts_by_title[linked_titles.get(fact)].append(fact)
+    return facts_by_title
 
 
 def without_repeated_beginning(title: str, passages: Sequence[str]) -> list[str]:
@@ -693,22 +716,22 @@ def judge_pairs_singly(
 def majority_judgement(evidence: tuple[str, ...], samples: Sequence[Judgement]) -> Judgement:
     """Combine the judgements of several samples of one question by majority.
 
+    Example:
+        Of supported, supported and irrelevant, the first one is returned with the score 2/3, the
+        share of samples that say supported.
+
     Args:
         evidence: The passages that the judge saw.
         samples: The judgement of each sample, at least one. Unscored samples do not vote.
 
     Returns:
-        The judgement, with the evidence. It depends on how many samples have a verdict:
-
-        - none: unscored
-        - one: this sample
-        - several: the first sample with the commonest outcome, or unscored if two outcomes are
-          equally common. The score is the share of the samples that say supported: with supported,
-          supported and irrelevant, it is 2/3.
+        The first judgement with the commonest outcome, with the evidence. It is unscored if no
+        sample has a verdict, or if two outcomes are equally common.
     """
     scored = [judgement for judgement in samples if judgement.outcome != UNSCORED]
     if not scored:
         return replace(samples[0], evidence=evidence)
+    # A single sample keeps the score that the judge gave it.
     if len(scored) == 1:
         return replace(scored[0], evidence=evidence)
 
@@ -755,13 +778,14 @@ def _to_judgement(verdict: FactVerdict, reason: str, probability: float | None =
 def judgement_from_logprobs(answer: Answer) -> Judgement:
     """Read whether a judge that was asked for one word finds True or False more probable.
 
+    Example:
+        If the first token is True with the probability 0.6 and False with 0.2, the fact is
+        supported with the score 0.75.
+
     Args:
         answer: The answer, with the log-probabilities of its first token if the server gave them.
-
-    Returns:
-        Supported if True is more probable, with the share of True among both probabilities as the
-        score. If the probabilities cannot be used, the text is read instead, and the reason of
-        the judgement says why.
+            If they cannot be used, the text is read instead, and the reason of the judgement says
+            why.
     """
     if answer.text is None:
         return Judgement(UNSCORED, None, f"judge error: {answer.error or 'no text'}")
