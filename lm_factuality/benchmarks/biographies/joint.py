@@ -86,6 +86,9 @@ class _Draft:
     parts: Sequence[range]
     """The numbers of the sentences of each part, counted from 0."""
 
+    further_variables: JsonObject
+    """The variables of its questions that do not depend on the part."""
+
     individuals: dict[int, Individual] = field(default_factory=dict)
     """The individuals that were found so far, by number."""
 
@@ -95,22 +98,33 @@ class _Draft:
     problem: str | None = None
     """Why the response cannot be taken apart."""
 
-    def prompt_variables(self, part: range) -> JsonObject:
+    def needs_part(self, part_index: int) -> bool:
+        """Return whether the judge has to be asked about a part.
+
+        It need not if there are fewer parts, or if a reply about an earlier part is unusable.
+        """
+        return part_index < len(self.parts) and self.problem is None
+
+    def prompt_variables(self, part_index: int) -> JsonObject:
         """Return the variables of the question about a part of the response."""
         text = self.judged.generation
+        sentences = [
+            {"number": index + 1, "text": self.judged.sentences[index]}
+            for index in self.parts[part_index]
+        ]
         return {
             "kind": "joint",
             "name": text.name,
-            "sentences": [
-                {"number": index + 1, "text": self.judged.sentences[index]} for index in part
-            ],
+            "sentences": sentences,
             "pages": [] if self.has_one_subject else page_leads(text),
             "individuals": [individual.model_dump() for individual in self.individuals.values()],
+            **self.further_variables,
         }
 
-    def add_reply(self, reply: ParsedReply[Any], part: range) -> None:
+    def add_reply(self, reply: ParsedReply[Any], part_index: int) -> None:
         """Add the facts and individuals in the reply about a part, or its problem."""
         if reply.value is None:
+            part = self.parts[part_index]
             location = f"sentences {part.start + 1} to {part.stop} of {len(self.judged.sentences)}"
             self.problem = f"not taken apart: {location}: {reply.problem}"
             return
@@ -174,37 +188,31 @@ def take_apart(
         variables_of: Returns further variables of the prompt about a response.
 
     Returns:
-        The responses with their facts and groups. Their ``links`` are the pages that the judge
-        named, as their ``named_pages`` are. A response without a usable reply has a ``problem``.
+        The responses with their facts and groups. Both ``links`` and ``named_pages`` are the pages
+        that the judge named. A response without a usable reply has a ``problem``.
     """
     drafts = []
     max_words = judge.config.fit_context(MAX_WORDS_PER_QUESTION)
     for judged in biographies:
         parts = split_into_parts(judged.generation.output, max_words) if judged.is_answer else []
-        drafts.append(_Draft(judged, parts))
+        drafts.append(_Draft(judged, parts, variables_of(judged.generation)))
 
-    most_parts = max((len(draft.parts) for draft in drafts), default=0)
-    # The first parts of all responses are asked about at once, then their second parts, and so on.
-    for part_index in range(most_parts):
-        asked_drafts = []
-        prompt_variables = []
-        for draft in drafts:
-            if part_index >= len(draft.parts) or draft.problem is not None:
-                continue
-            asked_drafts.append(draft)
-            variables = draft.prompt_variables(draft.parts[part_index])
-            prompt_variables.append({**variables, **variables_of(draft.judged.generation)})
+    num_rounds = max((len(draft.parts) for draft in drafts), default=0)
+    # Each round asks about the next part of every response, so that requests run in parallel.
+    for part_index in range(num_rounds):
+        asked_drafts = [draft for draft in drafts if draft.needs_part(part_index)]
         replies = judge.ask_typed(
             PROMPT,
             reply_type,
-            prompt_variables,
+            [draft.prompt_variables(part_index) for draft in asked_drafts],
             "taking responses apart",
             problem_with_reply,
             samples=1,
             max_tokens=judge.config.fit_context(MAX_TOKENS),
         )
+        # One sample was asked for, so each question has one reply.
         for draft, (reply,) in zip(asked_drafts, replies, strict=True):
-            draft.add_reply(reply, draft.parts[part_index])
+            draft.add_reply(reply, part_index)
     return [draft.finish() if draft.parts else draft.judged for draft in drafts]
 
 
