@@ -348,11 +348,7 @@ def _take_apart(judge: Judge, biographies: Sequence[JudgedBiography]) -> list[Ju
 
 def _group_jointly(judge: Judge, biographies: Sequence[JudgedBiography]) -> list[JudgedBiography]:
     """Ask a judge the joint question, and let its groups stand for groups of released facts."""
-    judged_biographies = _take_apart(judge, biographies)
-    return [
-        _group_released_facts(released, judged)
-        for released, judged in zip(biographies, judged_biographies, strict=True)
-    ]
+    return list(map(_group_released_facts, biographies, _take_apart(judge, biographies)))
 
 
 def _group_released_facts(released: JudgedBiography, judged: JudgedBiography) -> JudgedBiography:
@@ -380,11 +376,7 @@ def _group_released_facts(released: JudgedBiography, judged: JudgedBiography) ->
 
 def _link_jointly(judge: Judge, biographies: Sequence[JudgedBiography]) -> list[JudgedBiography]:
     """Ask a judge the joint question, and link each released group to the page that it named."""
-    judged_biographies = _take_apart(judge, biographies)
-    return [
-        _link_released_groups(released, judged)
-        for released, judged in zip(biographies, judged_biographies, strict=True)
-    ]
+    return list(map(_link_released_groups, biographies, _take_apart(judge, biographies)))
 
 
 def _link_released_groups(released: JudgedBiography, judged: JudgedBiography) -> JudgedBiography:
@@ -719,7 +711,7 @@ class StepTrial:
         disagreements = []
         for name, decisions in self._compare_by_response(self.ask(judge)):
             for decision_id, decision in decisions.items():
-                if decision.judged is None or decision.judged == decision.released:
+                if decision.judged in (None, decision.released):
                     continue
                 disagreement = Disagreement(
                     id=decision_id,

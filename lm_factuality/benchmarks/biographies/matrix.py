@@ -401,7 +401,8 @@ def _judgements_by_pages(
     Args:
         answer: The verdicts on the fact, one per sample, with the keys of the pairs that it forms
             with the pages of the question.
-        linked_keys: The keys of those pairs whose page is the linked page of the fact.
+        linked_keys: The keys of those pairs whose page is the linked page of the fact, i.e. the
+            page about the person whom the fact is about.
 
     Returns:
         The judgement of the fact by each page. A page that most samples did not need is left out.
@@ -430,6 +431,8 @@ def _judgement_by_page(
     verdict: NumberedFactOfPages, page: int, linked_page: int | None
 ) -> Judgement | None:
     """Return what a reply about several pages says of a fact and one of the pages.
+
+    The linked page of a fact is the page about the person whom the fact is about.
 
     Example:
         With the linked page 1, the verdict "contradicted" with page 2 means that page 1 contradicts

@@ -258,9 +258,6 @@ class AmbigBio(JudgedMethod):
     def prepare(self, text: GeneratedText) -> JudgedBiography:
         """Split a response into sentences before the judge is asked about it.
 
-        Args:
-            text: The response and its question.
-
         Returns:
             The response without facts. It is marked as an abstention if the model declined, and has
             a ``problem`` if there is nothing to judge.
@@ -352,7 +349,7 @@ class AmbigBio(JudgedMethod):
         return decomposed
 
     def decomposing_variables(self, biographies: Sequence[JudgedBiography]) -> list[JsonObject]:
-        """Return the variables of the decomposing prompt for every sentence of every answer.
+        """Return the variables of the prompt about each sentence of each response.
 
         Args:
             biographies: The prepared responses. Those that are no answer are left out.
@@ -499,11 +496,7 @@ class AmbigBio(JudgedMethod):
         return replace(judged, links=links)
 
     def make_record(self, judged: JudgedBiography) -> Verdict:
-        """Return the record of a judged response: its scores, and everything they follow from.
-
-        Args:
-            judged: The response after all steps.
-        """
+        """Return the record of a judged response: its scores, and everything they follow from."""
         scores = score_biography(judged, self.protocol)
         return {
             "index": judged.generation.index,
@@ -682,15 +675,11 @@ def _add_matrices(
 def _add_facts(
     judged: JudgedBiography, replies: Sequence[ParsedReply[FactsReply]]
 ) -> JudgedBiography:
-    """Add the facts in a judge's replies to a response.
+    """Add the facts in a judge's replies to a response, or the ``problem`` with a reply.
 
     Args:
         judged: The response.
         replies: The reply about each sentence.
-
-    Returns:
-        The response with its facts, or with a ``problem`` if a reply is unusable or there are no
-        facts.
     """
     facts: list[Fact] = []
     for sentence_index, reply in enumerate(replies):
