@@ -37,6 +37,7 @@ if TYPE_CHECKING:
     from judges.config import JudgeConfig, load_judge_config
     from judges.judge import Judge
     from judges.verify import Pair, verify
+    from lm_factuality.benchmarks.declaration import Run
     from lm_factuality.check.results import CheckResult
     from lm_factuality.harness.outputs import ResultsFile, TaskResult
 
@@ -166,10 +167,13 @@ class Results:
         models = {score["model"] for score in scores}
         headlines: dict[tuple[str, str], dict[str, Any]] = {}
         for score in scores:
+            run = (score["model"], score["task"])
+            # The first score of a run is its headline.
+            if run in headlines:
+                continue
             headline = {key: score[key] for key in _HEADLINE_KEYS}
             headline["model"] = display_name(score["model"], models)
-            # The first score of a task is its headline.
-            headlines.setdefault((score["model"], score["task"]), headline)
+            headlines[run] = headline
         return Rows(headlines.values())
 
     def scores(self) -> Rows:
@@ -183,38 +187,17 @@ class Results:
             guess), ``corrected`` (the value without the judge's errors), ``corrected_low`` and
             ``corrected_high``. Shares lie between 0 and 1, and None means not known.
         """
-        from lm_factuality.benchmarks.chosen import (
-            benchmark_of,
-            headline_name,
-            score_figure,
-            suite_runs,
-        )
+        from lm_factuality.benchmarks.chosen import headline_name, suite_runs
 
         rows = Rows()
         runs, _ = suite_runs(self.files)
         for run in runs:
-            task = run.task
-            headline = headline_name(task)
+            headline = headline_name(run.task)
             # False sorts before True, so the headline comes first.
-            names = sorted(task.metrics, key=lambda name: name != headline)
-            for name in names:
-                score = benchmark_of(task).find_score(name)
-                figure = score_figure(task, name)
-                # Metrics without a range are counts, and scores at worst or at best.
-                if score is None or score.value_range is None or figure is None:
-                    continue
-                row = {
-                    "model": run.file.label,
-                    "task": task.task,
-                    "score": name,
-                    "rows": figure.n,
-                }
-                for key in _FIGURE_KEYS:
-                    row[key] = getattr(figure, key)
-                for key, attribute in _CORRECTED_KEYS.items():
-                    # Only scores that people's labels corrected have a corrected figure.
-                    row[key] = getattr(figure.corrected, attribute, None)
-                rows.append(row)
+            for name in sorted(run.task.metrics, key=lambda name: name != headline):
+                row = _score_row(run, name)
+                if row is not None:
+                    rows.append(row)
         return rows
 
     def rows(self) -> Rows:
@@ -256,18 +239,38 @@ class Results:
                 reasons_by_run[row["model"], row["task"]].append(reason)
 
         counts = Rows()
-        for (model, task), reasons in reasons_by_run.items():
-            for reason in reasons_of(reasons):
-                counts.append(
-                    {
-                        "model": model,
-                        "task": task,
-                        "rows": reason.items,
-                        "reason": reason.example,
-                        "cure": reason.cure,
-                    }
-                )
+        for (model, task), texts in reasons_by_run.items():
+            # Texts that differ only in numbers or names are one reason.
+            for reason in reasons_of(texts):
+                row = {"model": model, "task": task, "rows": reason.items}
+                counts.append({**row, "reason": reason.example, "cure": reason.cure})
         return counts
+
+
+def _score_row(run: Run, name: str) -> dict[str, Any] | None:
+    """Return a score of a run with its interval as a dictionary, for `Results.scores`.
+
+    Args:
+        run: The run.
+        name: The name of a metric in its results.
+
+    Returns:
+        The dictionary, or None for a metric without a range, such as a number of errors.
+    """
+    from lm_factuality.benchmarks.chosen import benchmark_of, score_figure
+
+    task = run.task
+    score = benchmark_of(task).find_score(name)
+    figure = score_figure(task, name)
+    if score is None or score.value_range is None or figure is None:
+        return None
+    row = {"model": run.file.label, "task": task.task, "score": name, "rows": figure.n}
+    for key in _FIGURE_KEYS:
+        row[key] = getattr(figure, key)
+    for key, attribute in _CORRECTED_KEYS.items():
+        # Only scores that people's labels corrected have a corrected figure.
+        row[key] = getattr(figure.corrected, attribute, None)
+    return row
 
 
 def _samples(file: ResultsFile, task: TaskResult) -> Iterable[Mapping[str, Any]]:
@@ -351,11 +354,11 @@ def check(
 
     if isinstance(answers, str | Path):
         answer_file = read_answers(Path(answers), columns or {})
-    else:
+    elif hasattr(answers, "columns") and hasattr(answers, "to_dict"):
         # A DataFrame is iterated over by its columns, so its rows are taken out.
-        to_dict = getattr(answers, "to_dict", None)
-        rows = to_dict("records") if hasattr(answers, "columns") and to_dict else answers
-        answer_file = answers_of_rows(rows, columns or {})
+        answer_file = answers_of_rows(answers.to_dict("records"), columns or {})
+    else:
+        answer_file = answers_of_rows(answers, columns or {})
     config = judge if isinstance(judge, JudgeConfig) else load_judge_config(str(judge))
     # Damaged corrections are found before the judge costs anything.
     people = [line for path in corrections for line in read_corrections(Path(path))]
@@ -560,22 +563,31 @@ def run(
     from lm_factuality.harness.run import run as run_command
 
     options |= {"model": model, "tasks": ",".join(tasks), "output_path": output_path}
-    arguments = ["--log_samples"]
+    # The command replaces sys.argv, from which lm_eval reads its options.
+    caller_arguments = sys.argv
+    try:
+        with _without_event_loop():
+            results_files = run_command(["--log_samples", *_command_options(options)])
+    finally:
+        sys.argv = caller_arguments
+    return read_results(*sorted(results_files))
+
+
+def _command_options(options: Mapping[str, Any]) -> list[str]:
+    """Write options as arguments of a command.
+
+    Example:
+        ``{"limit": 10, "apply_chat_template": True, "seed": None}`` gives
+        ``["--limit", "10", "--apply_chat_template"]``.
+    """
+    arguments = []
     for name, value in options.items():
         if value is None or value is False:
             continue
         arguments.append(f"--{name}")
         if value is not True:
             arguments.append(json.dumps(value) if isinstance(value, Mapping) else str(value))
-
-    # The command replaces sys.argv, from which lm_eval reads its options.
-    caller_arguments = sys.argv
-    try:
-        with _without_event_loop():
-            results_files = run_command(arguments)
-    finally:
-        sys.argv = caller_arguments
-    return read_results(*sorted(results_files))
+    return arguments
 
 
 @contextmanager

@@ -74,7 +74,6 @@ def _unexpected_files(folder: Path, submission: Submission) -> Iterator[Refusal]
     if submission.certificate is not None:
         special_names.add(answers_path(Path(submission.certificate)).name)
     for path in sorted(folder.iterdir()):
-        is_known_kind = path.name in special_names or _RUN_FILE.fullmatch(path.name)
         if path.is_symlink():
             # A link could lead to any file of the machine that checks.
             sentence = "is a link; a submission holds the files themselves"
@@ -82,7 +81,7 @@ def _unexpected_files(folder: Path, submission: Submission) -> Iterator[Refusal]
         elif path.name not in listed_names:
             sentence = "is not listed under 'files'; take it away"
             yield Refusal("FILE_EXTRA", path.name[:80], sentence)
-        elif not is_known_kind:
+        elif path.name not in special_names and not _RUN_FILE.fullmatch(path.name):
             sentence = "is neither of a run nor a certificate, key or labels; take it away"
             yield Refusal("FILE_EXTRA", path.name[:80], sentence)
 
@@ -159,8 +158,8 @@ def _secrets_in_line(line: str, line_number: int) -> Iterator[str]:
         Descriptions such as ``line 3: looks like a key of OpenAI`` or ``line 3: holds HF_TOKEN``.
     """
     text = line
-    # JSON can write a letter of a credential as an escape sequence such as ``\u0061``. The line is
-    # then searched twice, as it is written and decoded, in case it is not valid JSON.
+    # JSON can write a letter of a credential as an escape sequence such as ``\u0061``. Then the
+    # decoded line is searched too, beside the line as it is, which may be no valid JSON.
     if "\\u" in line:
         text += json.dumps(_parse_json(line), ensure_ascii=False)
 

@@ -14,7 +14,7 @@ from tqdm import tqdm
 from lm_factuality.ground.errors import ConfigError, printable
 from lm_factuality.ground.files import whole_folder, write_json, write_text
 from lm_factuality.ground.html import SCRIPT, STYLE, read_asset, read_file
-from lm_factuality.leaderboard.check import check_submission, find_submissions
+from lm_factuality.leaderboard.check import Checked, check_submission, find_submissions
 from lm_factuality.leaderboard.rerun import describe_rerun
 from lm_factuality.leaderboard.rules import leaderboard_names
 from lm_factuality.leaderboard.site.board import Board, board_json, render_pages, to_board
@@ -93,12 +93,7 @@ def examine(folder: Path, root: Path, rules: Path | None = None) -> LeaderboardE
     try:
         checked = check_submission(folder, rules)
         if checked.evidence is None or checked.refusals:
-            problems = [
-                (refusal.code, printable(f"{refusal.where}: {refusal.sentence}"))
-                for refusal in checked.refusals
-            ]
-            model = checked.submission.model.name if checked.submission else "not known"
-            return RefusedEntry(name, model, tuple(problems))
+            return _refused_entry(name, checked)
         # A rerun counts only if it was of the same files, which the hash shows.
         digest = digest_of(folder)
         entry = to_entry(checked.evidence, name, digest)
@@ -107,6 +102,21 @@ def examine(folder: Path, root: Path, rules: Path | None = None) -> LeaderboardE
         # One submission that breaks the site must not remove all others from it.
         logger.exception("%s: cannot be shown", folder)
         return _refuse_invalid(name, f"cannot be shown: {type(error).__name__}")
+
+
+def _refused_entry(name: str, checked: Checked) -> RefusedEntry:
+    """Return the entry of a submission that the check has refused.
+
+    Args:
+        name: The path of the submission, relative to the folder of all submissions.
+        checked: The submission with its refusals.
+    """
+    problems = []
+    for refusal in checked.refusals:
+        sentence = printable(f"{refusal.where}: {refusal.sentence}")
+        problems.append((refusal.code, sentence))
+    model = checked.submission.model.name if checked.submission else "not known"
+    return RefusedEntry(name, model, tuple(problems))
 
 
 def _refuse_invalid(name: str, problem: str) -> RefusedEntry:
