@@ -328,23 +328,13 @@ def make_sheet(
     if shuffle:
         rng.shuffle(drawn_items)
 
-    questions = {question.name: question for question in pool.questions}
     strata_by_name = {stratum.name: stratum for stratum in strata}
-    # Each item of the sheet has an entry in the key, and a text that people see.
+    questions = {question.name: question for question in pool.questions}
     key_items: list[SheetItem] = []
-    shown_items: list[Item] = []
-    # The number under which the sheet shows a drawn item first.
-    first_numbers: dict[int, int] = {}
-    for number, index in enumerate(_order_items(len(drawn_items), repeat, rng), start=1):
-        unit, item = drawn_items[index]
+    for unit, item in drawn_items:
         stratum = strata_by_name[unit.stratum(stratify)]
-        key_item = _sheet_item(number, unit, item, stratum, questions[item.question])
-        if index in first_numbers:
-            key_item = replace(key_item, repeat_of=first_numbers[index])
-        first_numbers.setdefault(index, number)
-        key_items.append(key_item)
-        shown_items.append(item)
-
+        key_items.append(_sheet_item(unit, item, stratum, questions[item.question]))
+    order = _order_items(len(drawn_items), repeat, rng)
     # The drawn units need not ask all questions of the benchmark.
     asked_questions = {item.question for item in key_items}
     key = Key(
@@ -354,18 +344,32 @@ def make_sheet(
         stratify=tuple(stratify),
         sources=pool.sources,
         strata=tuple(strata),
-        items=tuple(key_items),
+        items=_number_items(key_items, order),
     )
-    return Sheet(key.with_sheet_id(), tuple(shown_items), questions)
+    shown_items = tuple(drawn_items[index][1] for index in order)
+    return Sheet(key.with_sheet_id(), shown_items, questions)
 
 
-def _sheet_item(
-    number: int, unit: Unit, item: Item, stratum: Stratum, question: Question
-) -> SheetItem:
-    """Describe an item of a sheet as the sheet's key stores it.
+def _number_items(items: Sequence[SheetItem], order: Sequence[int]) -> tuple[SheetItem, ...]:
+    """Number the items of a sheet from 1, and note which of them repeat an earlier one.
 
     Args:
-        number: The number of the item on the sheet, from 1.
+        items: The different items.
+        order: The indices of the items as the sheet shows them: ``[0, 1, 2, 1]`` repeats one.
+    """
+    numbered = []
+    first_numbers: dict[int, int] = {}
+    for number, index in enumerate(order, start=1):
+        repeat_of = first_numbers.get(index)
+        numbered.append(replace(items[index], number=number, repeat_of=repeat_of))
+        first_numbers.setdefault(index, number)
+    return tuple(numbered)
+
+
+def _sheet_item(unit: Unit, item: Item, stratum: Stratum, question: Question) -> SheetItem:
+    """Describe an item as the key of a sheet stores it. `_number_items` gives it its number.
+
+    Args:
         unit: The sample, or row of a data file, that the item is about.
         item: The item.
         stratum: The group that the unit was drawn from.
@@ -382,7 +386,7 @@ def _sheet_item(
         strata={**unit.strata, **item.groups},
         probability=probability,
         weight=1 / probability,
-        number=number,
+        number=0,
         item=item.id,
         question=item.question,
         options=tuple(option.value for option in options),

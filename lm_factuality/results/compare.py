@@ -491,22 +491,29 @@ def _pair_table(
 
     rows: list[tuple[str, ...]] = []
     score_notes = []
-    metrics = {run.label: run.task.metrics for run in runs}
     for score in scores_of_rows:
         if score.name not in chosen_names:
             continue
-        rows_by_model = {}
-        for run in runs:
-            # Not every run has every score, such as that of a rare error type.
-            if score.name in run.scored_rows:
-                rows_by_model[run.label] = run.scored_rows[score.name]
-        pairs = compare_all_models(rows_by_model, score, metrics)
-        for (label_a, label_b), pair in pairs.items():
-            rows.append((score.name, label_a, label_b, *_pair_cells(pair, score)))
-        if pairs and score.note:
+        rows_of_score = _pair_rows(runs, score)
+        rows += rows_of_score
+        if rows_of_score and score.note:
             score_notes.append(f"{score.name}: {score.note}")
     title = f"\nPairs of models on {task}, row by row"
     return ComparisonTable(title, _PAIR_TEXTS["columns"], rows, score_notes + last_notes)
+
+
+def _pair_rows(runs: Sequence[Run], score: Score) -> list[tuple[str, ...]]:
+    """Compare every two models in one score, as the rows of a table."""
+    metrics = {run.label: run.task.metrics for run in runs}
+    scored_rows = {}
+    for run in runs:
+        # Not every run has every score, such as that of a rare error type.
+        if score.name in run.scored_rows:
+            scored_rows[run.label] = run.scored_rows[score.name]
+    rows = []
+    for (label_a, label_b), pair in compare_all_models(scored_rows, score, metrics).items():
+        rows.append((score.name, label_a, label_b, *_pair_cells(pair, score)))
+    return rows
 
 
 def _pair_cells(pair: PairedDifference, score: Score) -> tuple[str, ...]:

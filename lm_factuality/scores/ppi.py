@@ -134,6 +134,7 @@ def corrected_mean(
 
 
 # Labels that all have a weight of 0 give sums that are not finite, and these give no score.
+# Labels that all have a weight of 0 give sums that are not finite, and these give no score.
 @np.errstate(divide="ignore", invalid="ignore")
 def correct_by_labels(
     units: Units,
@@ -176,10 +177,7 @@ def correct_by_labels(
     if math.isnan(score):
         return None
     people_score = score_of_sums(people_sums.tolist())
-    # The interval takes p * (1 - p) for the variance of a trial. If the correction leaves less than
-    # a quarter of it, the score is near a bound or beyond, and people's own score is better.
-    room = (score - low) * (high - score)
-    if judge_weight > 0 and room < (people_score - low) * (high - people_score) / 4:
+    if judge_weight > 0 and _has_little_room(score, people_score, low, high):
         judge_weight = 0.0
         sums = people_sums
         score = people_score
@@ -187,14 +185,14 @@ def correct_by_labels(
     # The gradient says how much the score changes with each sum. It turns the errors of the sums
     # into the error of the score.
     gradient = score_gradient(score_of_sums, sums)
-    estimate = sample.clustered_mean(score, gradient, judge_weight)
+    estimate = sample.score_with_variance(score, gradient, judge_weight)
     if estimate is None:
         return None
     missing = sample.missing_variances(gradient, judge_weight)
-    variance_below = estimate.variance + missing.below
-    variance_above = estimate.variance + missing.above
-    lower = interval_of_mean(estimate._replace(variance=variance_below), low, high)
-    upper = interval_of_mean(estimate._replace(variance=variance_above), low, high)
+    below = estimate._replace(variance=estimate.variance + missing.below)
+    above = estimate._replace(variance=estimate.variance + missing.above)
+    lower = interval_of_mean(below, low, high)
+    upper = interval_of_mean(above, low, high)
     if lower is None or upper is None:
         return None
     return Estimate(
@@ -202,10 +200,20 @@ def correct_by_labels(
         value=min(max(score, low), high),
         low=lower.low,
         high=upper.high,
-        stderr=math.sqrt(max(variance_below, variance_above)),
+        stderr=max(below.stderr, above.stderr),
         judge_weight=judge_weight,
         num_labelled=len(sample.people_counts),
     )
+
+
+def _has_little_room(score: float, people_score: float, low: float, high: float) -> bool:
+    """Return whether a correction carries a score near one of its bounds, or beyond.
+
+    The interval takes p * (1 - p) for the variance of a trial, which is 0 at a bound. A score is
+    near a bound if it has less than a quarter of this variance at people's own score.
+    """
+    room = (score - low) * (high - score)
+    return room < (people_score - low) * (high - people_score) / 4
 
 
 def _merge_small_strata(units: Units) -> Numbers:
@@ -365,7 +373,7 @@ class _LabelledSample:
         # If the judge's scores do not vary, the sum is 0, and 1.0 avoids a division by it.
         return np.minimum(squares / (float(squares.sum()) or 1.0), _MAX_LEVERAGE)
 
-    def clustered_mean(
+    def score_with_variance(
         self, score: float, gradient: Floats, judge_weight: float
     ) -> ClusteredMean | None:
         """Compute the variance of the corrected score, and its degrees of freedom.
@@ -384,10 +392,28 @@ class _LabelledSample:
             labels drawn from all units (or None if that is not defined).
         """
         num_strata = len(self.stratum_sizes)
-        num_counts = self.people_counts.shape[1]
-        if judge_weight == 0 and num_strata == 1 and num_counts == 2:
+        is_mean = self.people_counts.shape[1] == 2
+        if judge_weight == 0 and num_strata == 1 and is_mean:
             return self._mean_of_labels()
 
+        contributions = self._contributions(gradient, judge_weight)
+        # As many clusters of the same weight would be as stable: Kish's effective number (1965).
+        cluster_weights = np.bincount(self.clusters, self.weights)
+        num_clusters = float(cluster_weights.sum() ** 2 / (cluster_weights @ cluster_weights))
+        return ClusteredMean(
+            value=score,
+            variance=len(contributions) * float(np.var(contributions, ddof=1)),
+            degrees=max(1.0, num_clusters - num_strata),
+            num_clusters=round(num_clusters),
+        )
+
+    def _contributions(self, gradient: Floats, judge_weight: float) -> Floats:
+        """Compute what each cluster of units adds to the corrected score, by its approximation.
+
+        Args:
+            gradient: The gradient of the score with respect to its sums.
+            judge_weight: Lambda, from 0 to 1.
+        """
         corrections = (self.people_counts - judge_weight * self.judge_counts) @ gradient
         deviations = self._stratum_deviations(corrections)
         # Deviations are enlarged where they stand for unlabelled units. A label with leverage pulls
@@ -402,16 +428,7 @@ class _LabelledSample:
         corrected_scores += self._stratum_means(corrections)[self.units.strata]
         contributions = np.bincount(self.units.clusters, corrected_scores)
         contributions += np.bincount(self.clusters, errors, len(contributions))
-
-        # As many clusters of the same weight would be as stable: Kish's effective number (1965).
-        cluster_weights = np.bincount(self.clusters, self.weights)
-        num_clusters = float(cluster_weights.sum() ** 2 / (cluster_weights @ cluster_weights))
-        return ClusteredMean(
-            value=score,
-            variance=len(contributions) * float(np.var(contributions, ddof=1)),
-            degrees=max(1.0, num_clusters - num_strata),
-            num_clusters=round(num_clusters),
-        )
+        return np.asarray(contributions)
 
     def _mean_of_labels(self) -> ClusteredMean | None:
         """Compute the mean of the labels alone, from counts (value * weight, weight)."""

@@ -288,34 +288,28 @@ def render_pages(
     Yields:
         The path of each page in the site's folder, such as ``models/gpt2.html``, and its HTML.
     """
-    tables: dict[str, LeaderboardTable] = {}
-    links = []
-    for table in board.tables:
-        # The first leaderboard is the front page.
-        path = f"{table.rules.name}.html" if tables else "index.html"
-        tables[path] = table
-        links.append(Link(path, table.rules.title))
-    if not tables:
-        links.append(Link("index.html", "Models"))
+    # The first leaderboard is the front page.
+    paths = ["index.html", *(f"{table.rules.name}.html" for table in board.tables[1:])]
+    # Without any, the front page says that nothing has been accepted yet.
+    labels = [table.rules.title for table in board.tables] or ["Models"]
+    links = [Link(path, label) for path, label in zip(paths, labels, strict=True)]
     links.append(Link("refused.html", f"Refused ({len(board.refused)})"))
     # All pages have the same heading and navigation.
     render_page = partial(_render_page, site=title, links=links)
 
-    for path, table in tables.items():
-        # A site with one leaderboard has the title that the user chose.
-        table_title = table.rules.title if len(tables) > 1 else title
-        yield render_page(path, "table.html", table_title, **_table_values(table))
-    # The front page then says that nothing has been accepted yet.
-    if not tables:
+    if not board.tables:
         yield render_page("index.html", "table.html", title, table=None)
+    for path, table in zip(paths, board.tables, strict=False):
+        # A site with one leaderboard has the title that the user chose.
+        table_title = table.rules.title if len(board.tables) > 1 else title
+        yield render_page(path, "table.html", table_title, **_table_values(table))
     refused = {"refused": board.refused, "most": _MAX_SHOWN_PROBLEMS}
     yield render_page("refused.html", "refused.html", "Refused", **refused)
     for entries in board.models:
         newest = entries[0]
         values = _model_values(board, entries)
         values["report"] = (reports or {}).get(newest.slug)
-        path = f"models/{newest.slug}.html"
-        yield render_page(path, "model.html", newest.model, **values)
+        yield render_page(f"models/{newest.slug}.html", "model.html", newest.model, **values)
 
 
 def _render_page(path: str, template: str, title: str, **values: Any) -> tuple[str, str]:
