@@ -37,7 +37,7 @@ from lm_factuality.leaderboard.evidence import (
     read_evidence,
     thinking_tokens_of,
 )
-from lm_factuality.leaderboard.rules import Rules, read_rules
+from lm_factuality.leaderboard.rules import Rules, TaskRules, read_rules
 from lm_factuality.leaderboard.submission import (
     SUBMISSION_FILE,
     Refusal,
@@ -490,19 +490,29 @@ def _check_settings(evidence: TaskEvidence, rules: Rules) -> Iterator[Refusal]:
     yield from refuse("system_instruction", bool(content.get("system_instruction")), False)
     for name, value in task_rules.metadata.items():
         yield from refuse(name, task.metadata.get(name), value)
-
     # Tasks that compare log-probabilities generate nothing and have no decoding to check.
     if task_rules.generation_kwargs is not None:
-        decoding = task.config.get("generation_kwargs")
-        yield from refuse("generation_kwargs", decoding, task_rules.generation_kwargs)
-        yield from refuse("repeats", task.config.get("repeats"), task_rules.repeats)
-        thinking_tokens = thinking_tokens_of(task)
-        # Any number of tokens up to the limit is allowed.
-        nearest_allowed = max(0, min(thinking_tokens, rules.thinking_tokens))
-        yield from refuse("thinking_tokens", thinking_tokens, nearest_allowed)
-
+        yield from _check_generation(task, task_rules, rules.thinking_tokens)
     if not rules.chat_template:
         yield from refuse("chat_template", has_template(evidence.file), False)
+
+
+def _check_generation(task: TaskResult, rules: TaskRules, most_tokens: int) -> Iterator[Refusal]:
+    """Refuse settings with which a model may not generate its answers.
+
+    Args:
+        task: The task of the run.
+        rules: The rules of the task.
+        most_tokens: The most tokens that the model may have to think.
+    """
+    refuse = partial(_refuse_unexpected, "CONFIG_DIFFERS", task.task)
+    decoding = task.config.get("generation_kwargs")
+    yield from refuse("generation_kwargs", decoding, rules.generation_kwargs)
+    yield from refuse("repeats", task.config.get("repeats"), rules.repeats)
+    thinking_tokens = thinking_tokens_of(task)
+    # Any number of tokens up to the limit is allowed, and the error names the nearest one.
+    nearest_allowed = max(0, min(thinking_tokens, most_tokens))
+    yield from refuse("thinking_tokens", thinking_tokens, nearest_allowed)
 
 
 def _check_judge(evidence: Evidence, task_evidence: TaskEvidence) -> Iterator[Refusal]:
@@ -539,17 +549,9 @@ def _check_judge(evidence: Evidence, task_evidence: TaskEvidence) -> Iterator[Re
     for origin, certificate in certificates.items():
         for problem in certificate_problems(certificate, judge, evidence.rules.suite_versions):
             yield Refusal("CERTIFICATE_MISMATCH", task.task, f"{origin}: {problem}")
-
     missing = _missing_certificate(evidence.rules.certificate, certificates.values())
     if missing:
-        # Only a board that takes any certificate, such as the sample's, takes one of the sample.
-        takes_sample = evidence.rules.certificate == "any"
-        judge_and_data = "lexical --sample" if takes_sample else "CONFIG"
-        advice = (
-            f"make one by lm-factuality certify --judge {judge_and_data} --out certificate.json;"
-            " pack with --certificate certificate.json"
-        )
-        yield Refusal("JUDGE_UNCERTIFIED", task.task, f"{missing}: {advice}")
+        yield Refusal("JUDGE_UNCERTIFIED", task.task, missing)
 
 
 def describe_certificates(evidence: Evidence) -> Iterator[str]:
@@ -568,20 +570,28 @@ def describe_certificates(evidence: Evidence) -> Iterator[str]:
 
 
 def _missing_certificate(required: str, certificates: Collection[Mapping[str, Any]]) -> str:
-    """Describe the certificate that the rules require and that a judge does not have.
+    """Say which certificate the rules require and a judge does not have, and how to make it.
 
     Args:
         required: ``none``, ``any``, or ``published`` for one that was measured on published data.
         certificates: The certificates of the judge.
 
     Returns:
-        Text such as ``no certificate``. Empty if the judge has what is required.
+        A sentence that begins with ``no certificate``. Empty if the judge has what is required.
     """
     if required == "any" and not certificates:
-        return "no certificate"
-    if required == "published" and not any(map(is_on_published_data, certificates)):
-        return "no certificate that was made on the published data"
-    return ""
+        missing = "no certificate"
+        # Only such a board, as that of the sample, takes a certificate of the sample.
+        judge_and_data = "lexical --sample"
+    elif required == "published" and not any(map(is_on_published_data, certificates)):
+        missing = "no certificate that was made on the published data"
+        judge_and_data = "CONFIG"
+    else:
+        return ""
+    return (
+        f"{missing}: make one by lm-factuality certify --judge {judge_and_data} --out"
+        " certificate.json; pack with --certificate certificate.json"
+    )
 
 
 def _certificates_by_origin(evidence: Evidence, task: TaskResult) -> dict[str, Mapping[str, Any]]:

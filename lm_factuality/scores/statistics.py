@@ -222,10 +222,14 @@ MEAN = Aggregation(mean, clustered_stderr, clustered_interval, clusters=_count_c
 TOTAL = Aggregation(lambda rows: float(sum(value for value in rows if value is not None)))
 
 
+RowCounts = Sequence[float]
+"""The counts of one row, such as (errors, segments)."""
+
+
 def pooled(
     score_of_sums: ScoreOfSums,
-    interval_of_counts: Callable[[Sequence[Sequence[float]]], Interval | None],
-    count_clusters: Callable[[Sequence[Sequence[float]]], int] | None = None,
+    interval_of_counts: Callable[[Sequence[RowCounts]], Interval | None],
+    count_clusters: Callable[[Sequence[RowCounts]], int] | None = None,
 ) -> Aggregation:
     """Create the aggregation of a score that is computed from the sums of all rows' counts.
 
@@ -238,24 +242,24 @@ def pooled(
         count_clusters: Counts the rows that the score depends on. None: `pooled_estimate` does.
     """
 
-    def score_of_rows(rows: Sequence[Sequence[float] | None]) -> float:
+    def score_of_rows(rows: Sequence[RowCounts | None]) -> float:
         """Compute the score, NaN without any counts."""
         columns = zip(*_rows_with_counts(rows), strict=True)
         sums = [sum(column) for column in columns]
         return score_of_sums(sums) if sums else math.nan
 
-    def stderr_of_rows(rows: Sequence[Sequence[float] | None]) -> float:
+    def stderr_of_rows(rows: Sequence[RowCounts | None]) -> float:
         """Compute the standard error of the score by the delta method."""
         estimate = pooled_estimate(_rows_with_counts(rows), score_of_sums)
         return math.nan if estimate is None else estimate.stderr
 
     def interval_of_rows(
-        rows: Sequence[Sequence[float] | None], low: float, high: float
+        rows: Sequence[RowCounts | None], low: float, high: float
     ) -> Interval | None:
         """Compute the 95% interval, whose function knows the bounds of the score already."""
         return interval_of_counts(_rows_with_counts(rows))
 
-    def clusters_of_rows(rows: Sequence[Sequence[float] | None]) -> int:
+    def clusters_of_rows(rows: Sequence[RowCounts | None]) -> int:
         """Count the rows that the score depends on."""
         counts = _rows_with_counts(rows)
         if count_clusters is not None:
@@ -266,7 +270,7 @@ def pooled(
     return Aggregation(score_of_rows, stderr_of_rows, interval_of_rows, clusters=clusters_of_rows)
 
 
-def _rows_with_counts(rows: Sequence[Sequence[float] | None]) -> list[Sequence[float]]:
+def _rows_with_counts(rows: Sequence[RowCounts | None]) -> list[RowCounts]:
     """Return the rows that hold any count other than 0, since others add nothing to the sums."""
     return [row for row in rows if row is not None and any(row)]
 
