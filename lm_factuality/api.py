@@ -452,25 +452,25 @@ def evaluate(
     from lm_factuality.harness.tasks import with_suite
     from lm_factuality.results.read import to_results_file
 
+    # A wrong task is found before the model is loaded.
     _refuse_broken_tasks(tasks, include_path)
     manager = TaskManager(
         include_path=with_suite(include_path), include_defaults=False, metadata=dict(metadata or {})
     )
+    # The tasks share state, such as their judge, which an earlier run must not leave to this one.
     begin_run(EvaluationRun())
     lm = open_model(pretrained=model) if isinstance(model, str) else model
     with _without_event_loop():
         content = simple_evaluate(lm, tasks=list(tasks), task_manager=manager, **options)
+    # Judges do not interrupt lm_eval, so their failures are raised now.
     judging.raise_failures()
     # The file has a name, but it is not written.
-    return Results((to_results_file(Path("results.json"), _to_plain_content(content)),))
+    file = to_results_file(Path("results.json"), _to_plain_content(content))
+    return Results((file,))
 
 
 def _refuse_broken_tasks(tasks: Sequence[object], include_path: Sequence[str]) -> None:
-    """Check the YAML files of tasks before the model is loaded.
-
-    Args:
-        tasks: The names or YAML files of tasks. Task objects are not checked.
-        include_path: Folders with more tasks.
+    """Refuse tasks whose name is unknown or whose YAML is broken. Task objects are not checked.
 
     Raises:
         ConfigError: A task is not known, or its YAML cannot be used.
@@ -485,7 +485,7 @@ def _refuse_broken_tasks(tasks: Sequence[object], include_path: Sequence[str]) -
                 raise config
 
 
-def _to_plain_content(content: Mapping[str, Any]) -> dict[str, Any]:
+def _to_plain_content(content: dict[str, Any]) -> dict[str, Any]:
     """Convert results in memory to what lm_eval would have written to its JSON files.
 
     Args:
@@ -497,8 +497,8 @@ def _to_plain_content(content: Mapping[str, Any]) -> dict[str, Any]:
     sanitize = internal("lm_eval.utils:sanitize_list")
     for samples in content["samples"].values():
         for sample in samples:
-            for key in ("resps", "filtered_resps"):
-                sample[key] = sanitize(sample[key])
+            sample["resps"] = sanitize(sample["resps"])
+            sample["filtered_resps"] = sanitize(sample["filtered_resps"])
     to_json = internal("lm_eval.utils:handle_non_serializable")
     plain_content: dict[str, Any] = json.loads(json.dumps(content, default=to_json))
     return plain_content

@@ -10,7 +10,7 @@ from tempfile import TemporaryDirectory
 from typing import Any, NamedTuple
 
 from judges.certificates import ReplayedJudge, answers_path
-from judges.config import described_config
+from judges.config import JudgeConfig, described_config
 from lm_factuality.benchmarks.certifiable import CertifyOptions, SettingTrial, as_mapping
 from lm_factuality.benchmarks.certified import certifiable_settings
 from lm_factuality.ground.errors import DataError, FactualityError
@@ -50,12 +50,7 @@ def recompute_certificate(path: Path, certificate: Mapping[str, Any]) -> Recompu
 
     try:
         config = described_config(as_mapping(certificate.get("judge")), f"{path}: judge")
-        with (
-            TemporaryDirectory() as folder,
-            closing(ReplayedJudge(config, answers, Path(folder))) as judge,
-        ):
-            measured = trial.measure(judge)
-            judge.refuse_more_answers()
+        measured = _measure_again(trial, config, answers)
     except _UNUSABLE as error:
         reason = message_without_folder(error, path.parent)
         return Recomputation(problem=f"its figures cannot be computed again: {reason}")
@@ -64,6 +59,17 @@ def recompute_certificate(path: Path, certificate: Mapping[str, Any]) -> Recompu
         if difference:
             return Recomputation(problem=f"{difference}, as the answers in {answers.name} give")
     return Recomputation()
+
+
+def _measure_again(trial: SettingTrial, config: JudgeConfig, answers: Path) -> dict[str, Any]:
+    """Measure a judge that gives its packed answers again, all of which must be asked for."""
+    with (
+        TemporaryDirectory() as folder,
+        closing(ReplayedJudge(config, answers, Path(folder))) as judge,
+    ):
+        measured = trial.measure(judge)
+        judge.refuse_more_answers()
+        return measured
 
 
 def _open_trial(certificate: Mapping[str, Any]) -> SettingTrial:

@@ -448,12 +448,9 @@ def _refuse_unexpected(
     Args:
         code: The code of the refusal, such as ``CONFIG_DIFFERS``.
         where: The file or task that has the setting.
-        setting: The name of the setting, as the sentence shows it.
+        setting: The name of the setting.
         value: The value in the submission.
         *allowed: The values that are accepted.
-
-    Yields:
-        One refusal, or nothing if the value is allowed.
     """
     if value in allowed:
         return
@@ -691,15 +688,8 @@ def _wrong_doc_ids(doc_ids: Sequence[int], num_documents: int) -> list[int]:
     """Find the document numbers that are missing, duplicate or unknown.
 
     Example:
-        Of the numbers 0, 2, 2 and 7 in a task of three documents, 1 is missing, 2 is duplicate and
-        7 is unknown.
-
-    Args:
-        doc_ids: The number of the document in each sample.
-        num_documents: The number of documents of the task. They are numbered from 0.
-
-    Returns:
-        The wrong numbers, sorted.
+        The numbers 0, 2, 2 and 7 in a task of three documents give ``[1, 2, 7]``: 1 is missing, 2
+        is duplicate, and 7 is unknown, since documents are numbered from 0.
     """
     surplus = Counter(doc_ids)
     # Each number is expected once, so that a missing one has a surplus of -1.

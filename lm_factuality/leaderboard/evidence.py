@@ -226,14 +226,11 @@ def read_evidence(folder: Path, submission: Submission, rules: Rules) -> Evidenc
 
 
 def _read_results(folder: Path, submission: Submission) -> tuple[ResultsFile, ...]:
-    """Read the results files of a submission, i.e. its files named ``results_*``.
+    """Read the results files of a submission, i.e. its files named ``results_*``, at least one.
 
     Args:
         folder: The folder of the submission.
         submission: The content of its ``submission.json``, which lists the files.
-
-    Returns:
-        The results files in the order of the list, at least one.
 
     Raises:
         SubmissionRefusedError: There is none, or one is not as lm_eval writes it.
@@ -258,13 +255,7 @@ def _read_results(folder: Path, submission: Submission) -> tuple[ResultsFile, ..
 def _read_certificate(folder: Path, submission: Submission) -> Mapping[str, Any]:
     """Read the judge's certificate in a submission.
 
-    Args:
-        folder: The folder of the submission.
-        submission: The content of its ``submission.json``, which names the certificate.
-
-    Returns:
-        The certificate, or an empty mapping if there is none or it is no JSON object. A later
-        check then refuses it.
+    It is an empty mapping if there is none or it is no JSON object. A later check then refuses it.
     """
     if submission.certificate is None:
         return {}
@@ -308,8 +299,8 @@ def read_task_samples(
         has_template=has_template(file),
         thinking_tokens=thinking_tokens_of(task),
     )
-    documents = DocumentDigest(benchmark.data.model_outputs)
-    evidence = SampleEvidence(benchmark.checks.audit(expected_run), documents)
+    audit = benchmark.checks.audit(expected_run)
+    evidence = SampleEvidence(audit, DocumentDigest(benchmark.data.model_outputs))
     try:
         # The recomputation consumes the samples, which are recorded on the way.
         recomputed = recompute(task, evidence.record_samples(task.samples))

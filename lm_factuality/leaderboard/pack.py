@@ -79,8 +79,7 @@ def pack(results: Sequence[Path], options: PackOptions, out: Path) -> Path:
         DataError: Files are missing, hold credentials, or are refused by the check.
     """
     # Labels can be read only with the key of their sheet, and a key alone corrects nothing.
-    correction_options = (options.key, options.labels)
-    if any(correction_options) and not all(correction_options):
+    if bool(options.key) != bool(options.labels):
         raise ConfigError("--key and --labels: give both, the sheet's key and what people answered")
 
     # The scores are corrected here again, so that earlier corrections are not read.
@@ -95,11 +94,11 @@ def pack(results: Sequence[Path], options: PackOptions, out: Path) -> Path:
         problem = "is there already; delete it, or give another folder by --out"
         raise DataError(f"{target}: {problem}")
 
+    # The folder gets its name at the end of the block. An error in the block removes it.
     with whole_folder(target, SUBMISSION_FILE) as folder:
         _correct_scores(folder, files_by_task, options)
         _copy_files(folder, files_by_task, options)
         _write_submission(folder, rules.name, model, options)
-        # An error inside the block removes the folder.
         refusals = check_submission(folder, options.rules).refusals
         refuse([str(refusal) for refusal in refusals], "refusals", "Nothing is packed.")
     return target
@@ -254,14 +253,13 @@ def weights_hash(folder: Path) -> str:
 def _correct_scores(
     folder: Path, files_by_task: Mapping[str, ResultsFile], options: PackOptions
 ) -> None:
-    """Correct scores by people's labels, and write them into the folder of the submission.
+    """Correct scores by people's labels, if there are any, and write them into a submission.
 
     Args:
         folder: The folder of the submission, which gets a file ``corrected_TASK_DATE.json`` for
             each corrected task.
         files_by_task: The results file of each task.
-        options: The options, with the key and the labels of the sheet. Without them nothing is
-            written.
+        options: The options, with the key and the labels of the sheet.
 
     Raises:
         ConfigError: The sheet is of a task that is not packed.
@@ -270,12 +268,13 @@ def _correct_scores(
         return
     task_names = {source.task for source in read_key(options.key).sources}
     for name in sorted(task_names):
+        file = files_by_task.get(name)
+        task = file.task(name) if file else None
         # A sheet can be of several runs, one of which is not packed.
-        task = files_by_task[name].task(name) if name in files_by_task else None
-        if task is None:
+        if file is None or task is None:
             raise ConfigError(f"--key {options.key}: its sheet is of {name}, which is not packed")
         correction = correct_scores(task, options.key, options.labels)
-        write_correction(correction, folder / files_by_task[name].path.name)
+        write_correction(correction, folder / file.path.name)
 
 
 def _copy_files(

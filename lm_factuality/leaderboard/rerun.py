@@ -131,14 +131,11 @@ def rerun(
 
 
 def _find_run_config(leaderboard: str, rules: Path | None) -> Path:
-    """Find the configuration with which models are run for a leaderboard.
+    """Find the file ``LEADERBOARD.yaml`` with which models are run for a leaderboard.
 
     Args:
         leaderboard: The name of the leaderboard, such as ``factor``.
-        rules: A folder of rules, beside which the configuration lies. Defaults to the suite's.
-
-    Returns:
-        The path of the file, such as ``configs/leaderboard/factor.yaml``.
+        rules: A folder of rules, beside which the file lies. Defaults to the suite's.
 
     Raises:
         ConfigError: There is no such file.

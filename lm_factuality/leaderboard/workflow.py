@@ -103,16 +103,12 @@ def _submissions_at(base: str, root: Path, submissions: PurePosixPath) -> set[Pu
 
 
 def _find_owner(root: Path, submissions: PurePosixPath, path: PurePosixPath) -> Path | None:
-    """Find the submission that a file belongs to.
+    """Return the submission of a file: the closest folder above it with a ``submission.json``.
 
     Args:
         root: The folder of the repository.
-        submissions: The folder of all submissions, relative to the root.
+        submissions: The folder of all submissions, relative to the root. It is none itself.
         path: A file in that folder, relative to the root.
-
-    Returns:
-        The closest folder above the file that has a ``submission.json``, or None. The folder of
-        all submissions is no submission itself.
     """
     # The folders are visited from the closest one up.
     for parent in path.parents:

@@ -161,9 +161,7 @@ def _arrange_cells(cells: Sequence[TextCell], layout: Mapping[str, Any]) -> Comp
 def _with_published(
     measured: Sequence[TextCell], figures: Mapping[str, Mapping[str, Number]]
 ) -> list[TextCell]:
-    """Add the published columns that can be compared with a table's cells.
-
-    A column can be compared if the table has its heading or one of its rows.
+    """Add the published columns that share their heading or a row with a table's cells.
 
     Args:
         measured: The cells of the table.
@@ -176,8 +174,7 @@ def _with_published(
     for column, values in figures.items():
         # The row "fluent | all" of a YAML file is the tuple (fluent, all).
         text_by_row = {tuple(row.split(" | ")): f"{value:g}" for row, value in values.items()}
-        is_comparable = any(cell.column == column or cell.row in text_by_row for cell in cells)
-        if is_comparable:
+        if any(cell.column == column or cell.row in text_by_row for cell in cells):
             cells += [TextCell(row, column, text) for row, text in text_by_row.items()]
     return cells
 
@@ -325,8 +322,6 @@ def _cells_of_group(
 ) -> Iterator[AgreementCell]:
     """Measure how far people and the judge agree on a group of items, for all four tables.
 
-    These are the tables of people, of pairs, of the shares of answers, and of what is left out.
-
     Args:
         row: The question and the name of the group, such as ``("fluent", "math")``.
         items: The answered items of this question and group.
@@ -410,16 +405,11 @@ def _cells_of_people(
 
 
 def _pairs_to_compare(people: Sequence[str]) -> list[tuple[str, str]]:
-    """List who is compared with whom in the table of pairs.
+    """List who is compared with whom in the table of pairs, in the order of its rows.
 
-    Args:
-        people: The names of the annotators.
-
-    Returns:
-        All pairs of people, each person and the same person again, people together and the judge,
-        and each person and the judge.
+    For Ann and Bob: Ann with Bob, Ann with ``Ann again``, Bob with ``Bob again``, the majority with
+    the judge, Ann with the judge, and Bob with the judge.
     """
-    # The order of the pairs is that of the rows in the table.
     pairs = list(combinations(people, 2))
     # A person's answer to a repeated item is filed under "NAME again".
     pairs += [(person, f"{person} again") for person in people]

@@ -209,20 +209,16 @@ def label_samples(result: TaskResult, key: Key, labels: Labels) -> LabelledRun:
 
 
 def _find_source(task: str, samples: Path, key: Key) -> int:
-    """Find a samples file among the files that a sheet was drawn from.
+    """Return the index of a samples file among the files that a sheet was drawn from.
 
     Args:
         task: The name of the task.
-        samples: The samples file.
+        samples: The samples file. It may have been renamed, so it is found by its content.
         key: The key of the sheet, which has the task and the SHA-256 of each file (``sources``).
-
-    Returns:
-        The index of the file in ``key.sources``, from 0.
 
     Raises:
         DataError: The sheet was drawn from other samples.
     """
-    # A samples file may be renamed, so it is found by its content.
     sha256 = sha256_of(samples)
     for index, source in enumerate(key.sources):
         if source.task == task and source.samples_sha256 == sha256:

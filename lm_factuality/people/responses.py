@@ -97,14 +97,10 @@ def _responses_of_run(task: TaskResult, model: str, key: Key, labels: Labels) ->
 def _divide_counts(score_counts: Mapping[str, Counts]) -> dict[str, float]:
     """Compute the scores of a response that are a ratio of two counts.
 
+    Scores of more than two counts, or with a denominator of 0, are left out.
+
     Example:
-        ``{"factscore": (3, 4)}`` gives ``{"factscore": 0.75}``.
-
-    Args:
-        score_counts: The counts that each score is computed from, by the name of the score.
-
-    Returns:
-        The ratios by name. Scores of more than two counts, or with a denominator of 0, are missing.
+        ``{"factscore": (3, 4), "f1": (1, 0, 0, 2)}`` gives ``{"factscore": 0.75}``.
     """
     ratios = {}
     for name, counts in score_counts.items():

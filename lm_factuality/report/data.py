@@ -181,11 +181,6 @@ def _write_shared_texts(name: str, rows: Sequence[SampleRow], folder: Path) -> N
 
     For the name ``t0.docs``, ``t0.docs.js`` holds the titles of all rows, ``t0.docs.0.js`` the
     texts of the first `CHUNK` rows, ``t0.docs.1.js`` those of the next ones.
-
-    Args:
-        name: The beginning of the file names.
-        rows: The rows in the order of their numbers.
-        folder: The folder of the files.
     """
     _write_script(name, [row.title for row in rows], folder)
     for start in range(0, len(rows), CHUNK):
@@ -318,7 +313,8 @@ def write_pairs(models: Sequence[Model], tasks: Sequence[TaskData], folder: Path
     """Write how each model differs from the models after it, in one file per model.
 
     With the models m0, m1 and m2, ``pairs.m0.js`` compares m0 with m1 and m2, and ``pairs.m1.js``
-    compares m1 with m2. Each holds the scores by the id of the second model and of the task.
+    compares m1 with m2. Each holds the scores by the id of the second model and of the task:
+    ``{"m1": {"t0": [...], "t1": [...]}, "m2": {"t0": [...]}}``.
 
     Args:
         models: The models of the report, in the order of its pages.
@@ -326,17 +322,16 @@ def write_pairs(models: Sequence[Model], tasks: Sequence[TaskData], folder: Path
         folder: The folder of the files.
     """
     model_ids = [model.id for model in models]
-    # The scores by first model, second model and task. The last model has no model after it.
-    scores_by_model: dict[str, dict[str, dict[str, list[PairScore]]]] = {
-        model_id: defaultdict(dict) for model_id in model_ids[:-1]
-    }
+    contents: dict[str, dict[str, dict[str, list[PairScore]]]] = {}
+    # The last model has no model after it.
+    for first in model_ids[:-1]:
+        contents[first] = defaultdict(dict)
     for task_data in tasks:
         ids_of_task = [model_id for model_id in model_ids if model_id in task_data.model_ids]
         for (first, second), scores in _compare_models(task_data, ids_of_task).items():
-            scores_by_model[first][second][task_data.id] = scores
-
-    for model_id, scores_by_second in scores_by_model.items():
-        _write_script(f"pairs.{model_id}", scores_by_second, folder)
+            contents[first][second][task_data.id] = scores
+    for first, content in contents.items():
+        _write_script(f"pairs.{first}", content, folder)
 
 
 def _compare_models(

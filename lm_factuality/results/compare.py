@@ -340,13 +340,11 @@ def _headline_notes(benchmark: Benchmark, run: Run, name: str) -> Iterator[str]:
 
 
 def _bounds_text(task: TaskResult, score: Score) -> str:
-    """Write the lowest and highest value that a score could have if all items were scored.
-
-    The text ends the note "3 facts unscored", so "they" are the unscored items.
+    """Write which values a score could have if the unscored items had been wrong, or right.
 
     Returns:
-        A text such as ``, f1 between 40.1 and 52.3 if they were wrong or right``. It is empty if
-        the task does not report these values.
+        A text such as ``, f1 between 40.1 and 52.3 if they were wrong or right``, which ends the
+        note "3 facts unscored". It is empty if the task does not report these values.
     """
     worst = number_of(task.metrics.get(f"{score.name}_worst"))
     best = number_of(task.metrics.get(f"{score.name}_best"))
@@ -393,18 +391,11 @@ def _published_rows(
 def _measured_cells(run: Run, name: str, published: float) -> tuple[str, str]:
     """Write a measured score and its difference from the published one as two cells of a table.
 
-    Args:
-        run: The run.
-        name: The name of the score.
-        published: The published value. Shares are in percent.
+    The cells are empty if the run does not have the score.
 
     Example:
         A measured accuracy of 0.484 and a published one of 48.1 give ``("48.4", "+0.3")``.
-
-    Returns:
-        The two texts, which are empty if the run does not have the score.
     """
-    # The declaration of the score, with the factor and the decimals to print it with.
     score = benchmark_of(run.task).find_score(name)
     measured = score_figure(run.task, name)
     if measured is None or score is None:

@@ -126,14 +126,9 @@ def recompute(task: TaskResult, samples: Iterable[Mapping[str, Any]] | None = No
 def _keep_samples(
     benchmark: Benchmark, task: TaskResult, samples: Iterable[Mapping[str, Any]]
 ) -> list[_KeptSample]:
-    """Keep only those parts of all samples from which their metrics are computed again.
+    """Read all samples, and keep of each only what its metrics are computed from.
 
     Long texts, such as prompts, are dropped, so that all samples fit into memory.
-
-    Args:
-        benchmark: The benchmark of the task.
-        task: The task, which errors name.
-        samples: The samples, which are read once.
 
     Raises:
         DataError: A sample is not as this task writes it.
@@ -187,24 +182,21 @@ def _aggregate(
         aggregation = score.bounded_aggregation
         metrics[name] = float(aggregation.value(values))
         # lm_eval gives no standard error of a single row either.
-        if aggregation.stderr is not None and len(values) > 1:
-            stderrs[name] = float(aggregation.stderr(values))
-            interval = aggregation.interval_of(values)
-            if interval is not None:
-                intervals[name] = interval
-
+        if aggregation.stderr is None or len(values) < 2:
+            continue
+        stderrs[name] = float(aggregation.stderr(values))
+        interval = aggregation.interval_of(values)
+        if interval is not None:
+            intervals[name] = interval
     return Recomputed(metrics, stderrs, intervals, tuple(changed_rows))
 
 
 @contextmanager
 def _sample_errors(location: str) -> Iterator[None]:
-    """Turn the errors that a wrong sample causes into a DataError that names its location.
+    """Turn the errors that a wrong sample causes into a DataError.
 
     Args:
-        location: The task, and the sample if it is a single one: ``felm, doc_id 7``.
-
-    Raises:
-        DataError: The block raised one of the errors `UNREADABLE`.
+        location: The start of its text, such as ``felm, doc_id 7``.
     """
     try:
         yield

@@ -256,7 +256,8 @@ def f1_interval(counts: ArrayLike) -> Interval | None:
 def balanced_accuracy_interval(counts: ArrayLike) -> Interval | None:
     """Compute the 95% interval of the balanced accuracy, the mean of recall and specificity.
 
-    The two intervals are combined by the method of variance estimates recovery (`sum_interval`).
+    The specificity is the recall of negatives, tn / (tn + fp). The two intervals are combined by
+    the method of variance estimates recovery (`sum_interval`).
 
     Args:
         counts: The counts of each cluster, as `precision_interval` takes them.

@@ -357,16 +357,10 @@ class _LabelledSample:
         return max(0.0, 1 - _CAUTION * inverse_of_squared_t)
 
     def _leverages(self, gradient: Floats) -> Floats:
-        """Compute the leverage of each label on lambda, as in a regression through 0.
+        """Compute the leverage of each label on lambda, from 0 to 0.9.
 
-        It is the square of the label's weighted deviation in the judge's score, divided by the sum
-        of these squares. A leverage of 1 would make the error of a label infinite.
-
-        Args:
-            gradient: The gradient of the score with respect to its sums.
-
-        Returns:
-            The leverages, from 0 to 0.9.
+        As in a regression, it is the label's part of the sum of squared deviations in the judge's
+        score. A leverage of 1 would make the error of a label infinite.
         """
         deviations = self._stratum_deviations(self.judge_counts @ gradient)
         squares = self.tuning_weights * self.square_factors * deviations**2

@@ -120,18 +120,18 @@ def _make_table(rules: Rules, newest_first: Sequence[LeaderboardEntry]) -> Leade
     newest_by_model: dict[tuple[str, ...], LeaderboardEntry] = {}
     for entry in newest_first:
         newest_by_model.setdefault(entry.identity, entry)
-
     entries = newest_by_model.values()
-    rows = []
-    for entry in entries:
-        twins = _models_with_same_answers(entry, entries)
-        # The scores are copied, since the ranks are written into them.
-        rows.append(replace(entry, scores=dict(entry.scores), twins=twins))
 
     # A task in which nobody has a score gets no column.
-    tasks = [task for task in rules.headlines if any(task in row.scores for row in rows)]
-    for task in tasks:
-        _set_ranks(rows, task)
+    tasks = [task for task in rules.headlines if any(task in entry.scores for entry in entries)]
+    ranks_by_task = {task: _rank_models(entries, task) for task in tasks}
+    rows = []
+    for entry in entries:
+        scores = {}
+        for task, score in entry.scores.items():
+            scores[task] = replace(score, rank=ranks_by_task[task][entry.identity])
+        twins = _models_with_same_answers(entry, entries)
+        rows.append(replace(entry, scores=scores, twins=twins))
     rows.sort(key=lambda row: _sort_key(row, tasks))
     return LeaderboardTable(rules, tuple(tasks), rows)
 
@@ -163,20 +163,23 @@ def _models_with_same_answers(
     return tuple(sorted(names))
 
 
-def _set_ranks(rows: Sequence[LeaderboardEntry], task: str) -> None:
-    """Write the ranks of models in one task into the scores of their rows.
+def _rank_models(
+    entries: Collection[LeaderboardEntry], task: str
+) -> dict[tuple[str, ...], int | None]:
+    """Rank models by their scores in one task.
 
     Args:
-        rows: The rows of a table, whose scores are replaced by scores with a rank.
-        task: The task. At least one row has a score in it.
+        entries: The entries of a leaderboard, at least one of which has a score in the task.
+        task: The task.
+
+    Returns:
+        The rank of each model with a score, by `LeaderboardEntry.identity`.
     """
-    scored_rows = [row for row in rows if task in row.scores]
-    scores = [row.scores[task] for row in scored_rows]
-    intervals = [score.interval for score in scores]
-    # All scores of a task are of the same metric, so the first one tells which way is better.
-    ranks = rank_scores(intervals, scores[0].higher)
-    for row, score, rank in zip(scored_rows, scores, ranks, strict=True):
-        row.scores[task] = replace(score, rank=rank)
+    scores = {entry.identity: entry.scores[task] for entry in entries if task in entry.scores}
+    # All scores of a task are of the same metric, so any of them tells which way is better.
+    higher_is_better = next(iter(scores.values())).higher
+    ranks = rank_scores([score.interval for score in scores.values()], higher_is_better)
+    return dict(zip(scores, ranks, strict=True))
 
 
 def _sort_key(row: LeaderboardEntry, tasks: Sequence[str]) -> tuple[Any, ...]:
@@ -369,14 +372,11 @@ def _table_values(table: LeaderboardTable) -> dict[str, Any]:
 
 
 def _model_values(board: Board, entries: Sequence[LeaderboardEntry]) -> dict[str, Any]:
-    """Return the variables of the template of a model's page.
+    """Return the variables of the template of a model's page: its entries and rows of tables.
 
     Args:
         board: What the site shows.
         entries: All accepted entries of the model, the newest first.
-
-    Returns:
-        The entries, and the rows of the model with their tables.
     """
     # A row of a table is the newest of the model's entries on that leaderboard.
     folders = {entry.folder for entry in entries}

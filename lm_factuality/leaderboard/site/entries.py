@@ -310,13 +310,13 @@ def _headline_score(
     steps = []
     for step in benchmark.certification_statuses(task.metadata):
         steps.append(replace(step, text=printable(step.text)))
+    judge = task.metadata.get("judge_config")
 
     answers_hash = ""
     if task_evidence.samples is not None:
         # Sorting makes the hash independent of the order of the samples.
         answers_hash = hash_text(json.dumps(sorted(task_evidence.samples.answers.items())))
 
-    judge = task.metadata.get("judge_config")
     # A score without a direction is ranked as if higher were better.
     is_higher_better = displayed_score(task.kind, metric).higher_is_better is not False
     return RankedScore(
@@ -370,13 +370,11 @@ def _score_if_unscored_are_wrong(score: ScoreFigure, higher: bool) -> float | No
     loss = abs(score.value - score.worst)
     if not score.unscored and loss <= _ROUNDING:
         return None
-
     # The correction knows the judge's errors, but not what unscored items would score.
-    if score.corrected is None:
+    corrected = score.corrected
+    if corrected is None:
         return score.worst
-    if higher:
-        return score.corrected.low - loss
-    return score.corrected.high + loss
+    return corrected.low - loss if higher else corrected.high + loss
 
 
 def rank_scores(intervals: Sequence[Interval | None], higher_is_better: bool) -> list[int | None]:
