@@ -153,8 +153,12 @@ class SelectSettings:
     max_words: Count = 200
     """The greatest number of words. Longer ones are lists; the paper has no limit."""
 
-    position: Literal["random", "first", "last"] = "random"
-    """Which of the suitable sentences is tried first."""
+    position: Literal["facts", "random", "first", "last"] = "facts"
+    """Which of the suitable sentences is tried first; the paper's: random.
+
+    With "facts", those with several numbers and names come first, in random order: they have more
+    that can be replaced by something that is surely false.
+    """
 
     draws: Count = 40
     """How many sentences are tried until one gives a row of two types; the paper's: 1.
