@@ -28,7 +28,7 @@ from lm_factuality.ground.packages import need
 
 # At most so many ways to make a row are compared.
 _MAX_SELECTIONS = 1500
-# At most so many are ranked before that, by whether they are doubtful and what they edit.
+# At most so many are ranked before that, by what they edit.
 _MAX_RANKED = 20 * _MAX_SELECTIONS
 # There are 2,024 ways to take three of 24 candidates.
 _MAX_CANDIDATES = 24
@@ -79,7 +79,7 @@ def choose_rows(
             yield example
             continue
 
-        usable = usable_candidates(example, settings)
+        usable = usable_candidates(example)
         reason = _reason_for_no_row(usable, settings)
         if reason:
             yield example.drop("choose", f"{reason}{_blame(example)}")
@@ -126,11 +126,10 @@ def _blame(example: Example) -> str:
     return ""
 
 
-def usable_candidates(example: Example, settings: ChooseSettings) -> list[Candidate]:
+def usable_candidates(example: Example) -> list[Candidate]:
     """Return the generated contradictions of which a row may be made. They may be too few for one.
 
-    These are the distinct ones that no stage rejected. Doubtful ones are among them only if the
-    others are too few for a row, and if the settings allow them.
+    These are the distinct ones that no stage rejected.
     """
     distinct: dict[str, Candidate] = {}
     for candidate in example.candidates:
@@ -139,10 +138,6 @@ def usable_candidates(example: Example, settings: ChooseSettings) -> list[Candid
         # Candidates that differ only in white space are the same sentence.
         sentence = " ".join(candidate.text.split())
         distinct.setdefault(sentence, candidate)
-
-    sure = [candidate for candidate in distinct.values() if not candidate.doubtful]
-    if not settings.allow_doubtful or not _reason_for_no_row(sure, settings):
-        return sure
     return list(distinct.values())
 
 
@@ -225,9 +220,6 @@ def _limit_candidates(candidates: Sequence[Candidate], row_size: int) -> list[Ca
 class _SelectionRank(NamedTuple):
     """How good a choice of contradictions is. The least rank is the best."""
 
-    doubt: int
-    """How many of the contradictions are doubtful."""
-
     num_overlaps: int
     """How many pairs of contradictions edit the same words."""
 
@@ -268,9 +260,8 @@ def _best_selections(
         imbalance = float(-num_types)
         if settings.balance is not None:
             imbalance = _distance_to_shares(settings.balance, Counter(types) + Counter(num_by_type))
-        doubt = sum(candidates[index].doubtful for index in selection)
         num_overlaps = len(overlaps.intersection(combinations(selection, 2)))
-        rank = _SelectionRank(doubt, num_overlaps, imbalance)
+        rank = _SelectionRank(num_overlaps, imbalance)
         selections_by_rank[rank].append(selection)
 
     # Selections of the same rank are equally good. Comparing too many of them would take long.
@@ -411,7 +402,6 @@ def combine_edits(
             type=outer.type,
             edit=f"{inner.edit}; {outer.edit}",
             generator=f"{inner.generator} + {outer.generator}",
-            doubtful=inner.doubtful or outer.doubtful,
         )
     return compounds
 

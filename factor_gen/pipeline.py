@@ -192,12 +192,7 @@ def _plan_of_stages(
     """
     choose = settings.choose
     # Sentences of a document are drawn until one can give a row that meets these settings.
-    goal = [
-        choose.contradictions,
-        choose.min_types,
-        choose.allow_doubtful,
-        sufficient_num_types(settings),
-    ]
+    goal = [choose.contradictions, choose.min_types, sufficient_num_types(settings)]
     return {
         **fingerprints,
         "documents": reading_plan,

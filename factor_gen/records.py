@@ -55,12 +55,6 @@ class Candidate:
     rejected: str = ""
     """Why a stage rejected the candidate, as ``stage: reason``. Empty if it may be chosen."""
 
-    doubtful: bool = False
-    """Whether it was made by a rule that is wrong more often than the others.
-
-    A row takes doubtful candidates only if it lacks better ones.
-    """
-
 
 class Sentence(NamedTuple):
     """The position of a sentence in its document."""

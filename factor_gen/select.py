@@ -160,9 +160,7 @@ class SelectStage:
             random.Random(f"{self._seed}/select/{example.doc_id}").shuffle(sentences)
         if position == "facts":
             text = example.prefix
-            sentences.sort(
-                key=lambda span: _count_facts(text[span.start : span.end]), reverse=True
-            )
+            sentences.sort(key=lambda span: _count_facts(text[span.start : span.end]), reverse=True)
         if position == "last":
             sentences.reverse()
         return sentences

@@ -325,9 +325,6 @@ class ChooseSettings:
     hide_most_central: Truth = False
     """Whether the true completion is the most similar to the others no more often than they are."""
 
-    allow_doubtful: Truth = True
-    """Whether a row may have doubtful contradictions; see :class:`factor_gen.records.Candidate`."""
-
 
 @dataclass(frozen=True, kw_only=True)
 class WorkSettings:

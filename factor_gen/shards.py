@@ -164,9 +164,6 @@ class Shortfall(NamedTuple):
     required_types: int
     """How many error types it lacks for a row."""
 
-    doubt: bool
-    """Whether one of its contradictions is doubtful."""
-
     desired_types: int
     """How many error types it lacks so that no other sentence is drawn."""
 
@@ -177,13 +174,12 @@ def shortfall(example: Example, settings: BuildSettings) -> Shortfall:
     Of two sentences of a document, the one with the lesser shortfall is better.
     """
     choose = settings.choose
-    usable = usable_candidates(example, choose)
+    usable = usable_candidates(example)
     num_types = len({candidate.type for candidate in usable})
     return Shortfall(
         stages=_count_missing_stages(example),
         contradictions=max(0, choose.contradictions - len(usable)),
         required_types=max(0, choose.min_types - num_types),
-        doubt=any(candidate.doubtful for candidate in usable),
         desired_types=max(0, sufficient_num_types(settings) - num_types),
     )
 

@@ -22,7 +22,7 @@ corpus: {path: corpus.jsonl, unwrap: false, license: MIT, source: the texts of b
 select: {position: last, draws: 1, once: false, min_words: 4}
 generate: rules
 filter: none
-choose: {contradictions: 1, allow_doubtful: false}
+choose: {contradictions: 1}
 """
 
 

@@ -26,7 +26,7 @@ from factor_gen.contradiction.wordnet import (
     find_wordnet,
 )
 from factor_gen.generate.rules.words import DATA as RULES_DATA
-from factor_gen.generate.rules.words import entries_by_first_word
+from factor_gen.generate.rules.words import INFLECTION_TAGS, entries_by_first_word
 from factor_gen.records import Example
 from factor_gen.text.lists import DATA as TEXT_DATA
 from factor_gen.text.lists import LISTS, WORDS, hash_lists, read_rows, read_word_lists
@@ -53,18 +53,6 @@ _NUMBER = re.compile(
 )
 # They come and go with a denial: "did not sell" denies "sold".
 _AUXILIARIES = frozenset(read_word_lists(DATA)["auxiliaries"])
-# The operators of the lines in ``substitutes.tsv``, whose words exclude each other. No rule makes
-# edits by the lines of "cause", but a model or a person may.
-_LIST_OPERATORS = (
-    "antonym",
-    "noun",
-    "adverb",
-    "comparison",
-    "quantity",
-    "place and time",
-    "order",
-    "cause",
-)
 _DETERMINERS = frozenset(["a", "an", "the"])
 _UPOS = {NOUN: "NOUN", VERB: "VERB", ADJECTIVE: "ADJ", ADVERB: "ADV"}
 
@@ -230,11 +218,16 @@ def _exclusive_words() -> Mapping[str, set[str]]:
         For each word or phrase, those that it excludes.
     """
     exclusive: dict[str, set[str]] = defaultdict(set)
-    lines = [*read_rows(DATA / "classes.tsv"), LISTS["month names"], LISTS["day names"]]
+    lines = [
+        *read_rows(DATA / "classes.tsv"),
+        *read_rows(DATA / "opposites.tsv"),
+        LISTS["month names"],
+        LISTS["day names"],
+    ]
     for line in lines:
         for word, second_word in permutations(line, 2):
             exclusive[word.lower()].add(second_word.lower())
-    for operator in _LIST_OPERATORS:
+    for operator in INFLECTION_TAGS:
         for entries in entries_by_first_word(operator).values():
             for entry in entries:
                 for substitute in entry.substitutes:

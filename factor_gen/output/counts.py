@@ -53,9 +53,8 @@ class BuiltBenchmark:
         # empty for those that nothing rejected.
         self.tried: Counter[Refusal] = Counter()
 
-        # Contradictions in rows, by error type, and how many of them are doubtful.
+        # Contradictions in rows, by error type.
         self.chosen: Counter[str] = Counter()
-        self._num_doubtful = 0
         # Rows by how many error types their contradictions have, and by the draw they come from.
         self._rows_by_num_types: Counter[int] = Counter()
         self._rows_by_draw: Counter[int] = Counter()
@@ -106,7 +105,6 @@ class BuiltBenchmark:
         self._rows_by_num_types[num_types] += 1
         for candidate in row.contradictions:
             self.chosen[candidate.type] += 1
-            self._num_doubtful += candidate.doubtful
 
     def cost(self, stage: str) -> float | None:
         """Return what a stage paid for its model in USD. None if the prices are not known."""
@@ -145,7 +143,6 @@ class BuiltBenchmark:
             "lost": dict(sorted(self.lost.items())),
             # Types that no contradiction has are listed with 0.
             "chosen": {error_type: self.chosen[error_type] for error_type in ERROR_TYPES},
-            "doubtful": self._num_doubtful,
             # The keys of a JSON object are texts.
             "types_in_a_row": {str(num_types): count for num_types, count in rows_by_num_types},
             "draws": self._count_by_draw(),

@@ -28,7 +28,6 @@ from factor_gen.generate.rules.listed import LANGUAGES, edit_by_word_lists
 from factor_gen.generate.rules.names import replace_names
 from factor_gen.generate.rules.negation import remove_negations
 from factor_gen.generate.rules.numbers import change_quantities
-from factor_gen.generate.rules.pronouns import swap_pronouns
 from factor_gen.generate.rules.sentence import EXTRA_VALUES, TaggedSentence, tag_sentence
 from factor_gen.generate.rules.substitutes import replace_listed_words
 from factor_gen.generate.rules.words import DATA
@@ -44,26 +43,17 @@ Operator = Callable[[TaggedSentence, Random], Iterable[SentenceEdit]]
 OPERATORS: Mapping[str, Operator] = {
     "antonym": partial(replace_listed_words, "antonym"),
     "negation removed": remove_negations,
-    "adverb": partial(replace_listed_words, "adverb"),
     "number": change_quantities,
     "name": replace_names,
     "noun": partial(replace_listed_words, "noun"),
-    "comparison": partial(replace_listed_words, "comparison"),
-    "quantity": partial(replace_listed_words, "quantity"),
     "date": change_dates,
-    "place and time": partial(replace_listed_words, "place and time"),
-    "pronoun": swap_pronouns,
-    "order": partial(replace_listed_words, "order"),
 }
 """All operators for English by name."""
-
-DOUBTFUL = frozenset({"quantity", "place and time", "pronoun", "order"})
-"""The operators that are wrong more often than the others (see `Candidate.doubtful`)."""
 
 _CONTRADICTIONS_OF_ROW = 3
 _TYPES_OF_ROW = 2
 _MAX_LETTERS_BETWEEN_NAMES = 3  # of words such as "of" and "and"
-_VERSION = 20  # raised when the operators make other edits
+_VERSION = 21  # raised when the operators make other edits
 
 
 class SentenceEdits(NamedTuple):
@@ -254,9 +244,8 @@ def _why_no_contradiction(sentence: TaggedSentence, edit: SentenceEdit) -> str |
 
 
 def _are_enough_for_row(edits: Sequence[SentenceEdit]) -> bool:
-    """Whether a row can be made of edits that are not doubtful: three of two error types."""
-    # Doubtful edits are only chosen for a row that lacks others.
-    types = [edit.error_type for edit in edits if edit.operator not in DOUBTFUL]
+    """Whether a good row can be made of edits: three of two error types."""
+    types = [edit.error_type for edit in edits]
     return len(types) >= _CONTRADICTIONS_OF_ROW and len(set(types)) >= _TYPES_OF_ROW
 
 
@@ -303,12 +292,11 @@ def _candidates_of_edits(completion: str, edits: Iterable[SentenceEdit]) -> Iter
                 type=edit.error_type,
                 edit=describe_replacements(completion, edit.replacements),
                 generator=f"rules/{edit.operator}",
-                doubtful=edit.operator in DOUBTFUL,
             )
 
 
 def _alternate_operators(edits: Sequence[SentenceEdit], seed: str) -> list[SentenceEdit]:
-    """Order edits so that the operators take turns, and doubtful edits come last.
+    """Order edits so that the operators take turns.
 
     Example:
         Two edits by *number* and one by *date* become *number*, *date*, *number*.
@@ -316,24 +304,16 @@ def _alternate_operators(edits: Sequence[SentenceEdit], seed: str) -> list[Sente
     Args:
         edits: The edits of one error type.
         seed: The seed of the random order in which the operators take turns.
-
-    Returns:
-        All edits, with those of doubtful operators (see `DOUBTFUL`) last.
     """
     edits_by_operator: dict[str, list[SentenceEdit]] = defaultdict(list)
     for edit in edits:
         edits_by_operator[edit.operator].append(edit)
+    queues = list(edits_by_operator.values())
+    Random(seed).shuffle(queues)
 
     ordered_edits: list[SentenceEdit] = []
-    for is_doubtful in (False, True):
-        queues = [
-            operator_edits
-            for operator, operator_edits in edits_by_operator.items()
-            if (operator in DOUBTFUL) is is_doubtful
-        ]
-        Random(seed).shuffle(queues)
-        # The first turn has the first edit of each operator. An operator without further edits
-        # contributes None, which is left out.
-        for turn in zip_longest(*queues):
-            ordered_edits += filter(None, turn)
+    # The first turn has the first edit of each operator. An operator without further edits
+    # contributes None, which is left out.
+    for turn in zip_longest(*queues):
+        ordered_edits += filter(None, turn)
     return ordered_edits

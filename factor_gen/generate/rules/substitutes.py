@@ -1,7 +1,7 @@
-"""Operators that replace a verb, noun, adverb or phrase by another one of its line in a list.
+"""Operators that replace a verb or noun by another one of its line in a list.
 
-The lines are in ``substitutes.tsv``. `factor_gen.generate.rules.generator` calls this for each of
-its operators, such as ``antonym`` and ``order``.
+The lines are in ``substitutes.tsv``. `factor_gen.generate.rules.generator` calls this for its
+operators ``antonym`` and ``noun``.
 """
 
 from collections.abc import Iterator, Sequence
@@ -12,7 +12,6 @@ from factor_gen.generate.rules.edits import Replacement, SentenceEdit, make_edit
 from factor_gen.generate.rules.sentence import Span, TaggedSentence
 from factor_gen.generate.rules.words import (
     ANTONYM,
-    INFLECTION_TAGS,
     NOUN,
     ListEntry,
     WordForm,
@@ -41,10 +40,9 @@ def replace_listed_words(
     Example:
         ``antonym``: *Prices rose in May* becomes *Prices fell in May*.
         ``noun``: *She sold the boats* becomes *She sold the ships*.
-        ``order``: *She left after the storm* becomes *She left before the storm*.
 
     Args:
-        operator: The name of the operator. It uses the lines of the list that begin with it.
+        operator: ``antonym`` or ``noun``, which is the first column of the lines that it uses.
         sentence: The sentence to edit.
         rng: The random numbers that decide which substitutes are taken.
 
@@ -55,32 +53,16 @@ def replace_listed_words(
         entry = replaceable.entry
         new_texts = [substitute.text for substitute in replaceable.substitutes]
         drawn_texts = sentence.draw_substitutes(rng, entry.word.text, new_texts)
-        allowed_texts = [
-            text for text in drawn_texts if _is_in_corpus(operator, sentence, replaceable, text)
-        ]
+        allowed_texts = []
+        for text in drawn_texts:
+            # Verbs and nouns have senses that the corpus may lack.
+            is_in_corpus = sentence.collocations.allows(
+                sentence.text, *replaceable.span, text, must_be_in_slot=operator == NOUN
+            )
+            if is_in_corpus:
+                allowed_texts.append(text)
         for text in allowed_texts[:_MOST_SUBSTITUTES]:
-            # In the list, a comma has a space before it.
-            replacement = Replacement(*replaceable.span, text.replace(" ,", ","))
-            yield make_edit(operator, entry.error_type, replacement)
-
-
-def _is_in_corpus(
-    operator: str, sentence: TaggedSentence, word: ReplaceableWord, substitute: str
-) -> bool:
-    """Whether the corpus has a substitute in a similar context; phrases always count as present.
-
-    Args:
-        operator: The operator that replaces the word. It inflects verbs and nouns.
-        sentence: The sentence to edit.
-        word: The word that is replaced.
-        substitute: The new text.
-    """
-    # Only verbs and nouns have senses that the corpus may lack.
-    if operator not in INFLECTION_TAGS:
-        return True
-    return sentence.collocations.allows(
-        sentence.text, *word.span, substitute, must_be_in_slot=operator == NOUN
-    )
+            yield make_edit(operator, entry.error_type, Replacement(*replaceable.span, text))
 
 
 def _replaceable_words(operator: str, sentence: TaggedSentence) -> Iterator[ReplaceableWord]:
@@ -140,10 +122,7 @@ def _fitting_substitutes(
         form=[entry.tag],
         others=[substitute.base for substitute in substitutes],
     )
-    # Verbs and nouns have tables of their own. All operators that replace phrases, such as "order",
-    # share the tables "refused phrase" and "fitting phrase".
-    table = operator if operator in INFLECTION_TAGS else "phrase"
-    if context.matches(f"refused {table}") or not context.matches(f"fitting {table}"):
+    if context.matches(f"refused {operator}") or not context.matches(f"fitting {operator}"):
         return []
 
     if operator == ANTONYM:

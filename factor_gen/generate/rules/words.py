@@ -32,10 +32,7 @@ INFLECTION_TAGS: Mapping[str, Sequence[str]] = {
     ANTONYM: ("VB", "VBP", "VBZ", "VBD", "VBN", "VBG"),
     NOUN: ("NN", "NNS"),
 }
-"""The Penn tags of the forms in which an operator replaces words.
-
-Operators that are not listed here replace words in the one form in which the list has them.
-"""
+"""The Penn tags of the forms in which each operator replaces words."""
 
 _IRREGULAR_FORMS: Mapping[tuple[str, str], str] = {
     (base, tag): form for base, tag, form in read_rows(DATA / "irregular.tsv")
@@ -62,7 +59,7 @@ class ListEntry(NamedTuple):
     frame: str
     """The context that the word needs: a value of ``frame`` in ``conditions.yaml``."""
     tag: str
-    """The Penn tag of the form; empty for a phrase that is not inflected."""
+    """The Penn tag of the form."""
     substitutes: tuple[WordForm, ...] = ()
     """The words that may replace it, in the same form."""
 
@@ -127,8 +124,7 @@ def _entries_of_lines(operator: str) -> Iterator[ListEntry]:
     for line_operator, error_type, frame, *words in read_rows(DATA / "substitutes.tsv"):
         if line_operator != operator:
             continue
-        # Only verbs and nouns are inflected. Other words have one form, without a tag.
-        for tag in INFLECTION_TAGS.get(operator, [""]):
+        for tag in INFLECTION_TAGS[operator]:
             forms = {word: _inflected_form(operator, word.removeprefix("="), tag) for word in words}
             for word, form in forms.items():
                 # Nothing replaces a word with "=".
@@ -147,12 +143,13 @@ def _inflected_form(operator: str, base: str, tag: str) -> WordForm:
     Args:
         operator: The operator that replaces the word.
         base: The word or phrase as the list has it.
-        tag: The Penn tag of the form; empty for the word as it is.
+        tag: The Penn tag of the form.
     """
     # The head is the first word of a phrasal verb, but the last of a compound noun.
     head = 0 if operator == ANTONYM else -1
-    all_tags = INFLECTION_TAGS.get(operator, ())
-    head_forms = frozenset(inflect(base, form_tag).split(" ")[head] for form_tag in all_tags)
+    head_forms = frozenset(
+        inflect(base, form_tag).split(" ")[head] for form_tag in INFLECTION_TAGS[operator]
+    )
     return WordForm(base, inflect(base, tag), head_forms)
 
 
@@ -162,12 +159,12 @@ def inflect(base: str, tag: str) -> str:
 
     Args:
         base: A verb or noun in its base form, perhaps of several words.
-        tag: The Penn tag of the form, such as ``VBD``; empty to leave the word as it is.
+        tag: The Penn tag of the form, such as ``VBD``.
     """
     # lemminflect takes long to import, and only the rules need it.
     from lemminflect import getInflection
 
-    if tag in ("VB", "VBP", "NN", ""):
+    if tag in ("VB", "VBP", "NN"):
         return base
     words = base.split(" ")
     # The index of the word that changes: the verb in "turn off", and the noun in "old mill".

@@ -7,11 +7,10 @@ import random
 import pytest
 
 from factor_gen.generate.rules.generator import OPERATORS
-from factor_gen.generate.rules.sentence import TaggedSentence, tag_sentence
+from factor_gen.generate.rules.sentence import TaggedSentence
 from factor_gen.generate.rules.words import DATA, word_frequency
 from factor_gen.text.lists import read_rows
-from tests.factor_gen.cases import cases_by_key
-from tests.factor_gen.rules.support import TAGGER, edited_sentences
+from tests.factor_gen.rules.support import edited_sentences
 
 OPPOSITES = (" fell ", "drop", "sold", "rule", "Fall")
 """Words that would replace the verbs in the sentences below."""
@@ -42,17 +41,6 @@ def test_the_last_noun_of_a_compound_stays() -> None:
     sentences = edited_sentences(OPERATORS["noun"], "Its central bank met.")
 
     assert not [sentence for sentence in sentences if "company" in sentence]
-
-
-@pytest.mark.parametrize(("text", "verb", "is_qualified"), cases_by_key("rules/qualified.yaml"))
-def test_a_verb_is_qualified_in_a_dependent_clause_or_by_its_subject(
-    text: str, verb: str, is_qualified: bool
-) -> None:
-    sentence = tag_sentence(TAGGER, "", text)
-
-    context = sentence.context_of_tokens(sentence.lowercase_words.index(verb))
-
-    assert context.matches("qualified") is is_qualified
 
 
 NUM_DRAWS = 4000

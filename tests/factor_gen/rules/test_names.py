@@ -1,11 +1,10 @@
-"""Names are replaced by others of the document, and pronouns by those of the other sex."""
+"""Names are replaced by others of the document."""
 
 from __future__ import annotations
 
 import pytest
 
 from factor_gen.generate.rules.names import replace_names
-from factor_gen.generate.rules.pronouns import swap_pronouns
 from factor_gen.generate.rules.sentence import tag_sentence
 from factor_gen.text.names import may_be_same
 from tests.factor_gen.rules.support import TAGGER, edited_sentences
@@ -154,44 +153,3 @@ def test_a_place_is_not_replaced_where_that_would_make_no_sense_or_no_contradict
     text: str,
 ) -> None:
     assert replace_names_in(text, PLACES) == set()
-
-
-SENTENCES_WITH_PRONOUNS = [
-    ("He said his boat had left him.", "She said her boat had left her."),
-    ("She said her boat had left her.", "He said his boat had left him."),
-    ("They warned her about her boat.", "They warned him about his boat."),
-]
-"""Sentences, and what becomes of them if their pronouns are of the other sex."""
-
-
-@pytest.mark.usefixtures("every_chance")
-@pytest.mark.parametrize(("text", "expected"), SENTENCES_WITH_PRONOUNS)
-def test_all_pronouns_of_a_sentence_change_together(text: str, expected: str) -> None:
-    assert edited_sentences(swap_pronouns, text, PREFIX) == {expected}
-
-
-@pytest.mark.usefixtures("every_chance")
-@pytest.mark.parametrize("text", [text for text, _ in SENTENCES_WITH_PRONOUNS])
-@pytest.mark.parametrize(
-    "prefix",
-    [
-        pytest.param("A sailor had one. ", id="nobody by name"),
-        pytest.param("Mr. Lurk had one. ", id="one person only"),
-    ],
-)
-def test_pronouns_stay_if_they_can_be_of_nobody_else(text: str, prefix: str) -> None:
-    assert edited_sentences(swap_pronouns, text, prefix) == set()
-
-
-@pytest.mark.usefixtures("every_chance")
-@pytest.mark.parametrize(
-    "text",
-    [
-        pytest.param("He loved his wife.", id="a wife"),
-        pytest.param("He met her.", id="two people"),
-        pytest.param("Peter Lund said he left.", id="the person in the same sentence"),
-        pytest.param("“He left,” they said.", id="a quotation"),
-    ],
-)
-def test_pronouns_stay_if_the_sentence_tells_the_sex_or_quotes_them(text: str) -> None:
-    assert edited_sentences(swap_pronouns, text, PREFIX) == set()
