@@ -1,4 +1,4 @@
-"""The choice of contradictions: types, doubts, and what the rows together give away."""
+"""The choice of contradictions: types, and what the rows together give away."""
 
 from __future__ import annotations
 
@@ -16,18 +16,15 @@ from factor_gen.surface import STATISTICS
 from lm_factuality.benchmarks.factor.metrics import pick_probabilities
 
 
-def make_candidate(
-    text: str, error_type: str = "entity", *, rejected: str = "", doubtful: bool = False
-) -> Candidate:
+def make_candidate(text: str, error_type: str = "entity", *, rejected: str = "") -> Candidate:
     """Return a contradiction. The choice does not depend on its edit and its generator.
 
     Args:
         text: The false sentence.
         error_type: Its error type.
         rejected: Why a filter rejected it. Empty if none did.
-        doubtful: Whether it is doubtful that the sentence is false.
     """
-    return Candidate(text, error_type, "old -> new", "test", rejected=rejected, doubtful=doubtful)
+    return Candidate(text, error_type, "old -> new", "test", rejected=rejected)
 
 
 def make_example(
@@ -67,72 +64,8 @@ def types_of(row: ChosenRow) -> set[str]:
     return {contradiction.type for contradiction in row.contradictions}
 
 
-@pytest.fixture
-def doubtful_link() -> Candidate:
-    """Return a contradiction that may be true after all. It is of the type link."""
-    return make_candidate("It was.", "link", doubtful=True)
-
-
-THREE_SURE = [make_candidate("It is 1."), make_candidate("It is 2."), make_candidate("It is 3.")]
-"""Contradictions of one type, which suffice for a row of one type."""
-
-
-def test_a_doubtful_contradiction_is_left_out_if_the_others_suffice(
-    doubtful_link: Candidate,
-) -> None:
-    [row] = choose_all_rows([make_example([*THREE_SURE, doubtful_link])], min_types=1)
-
-    assert doubtful_link not in row.contradictions
-
-
-def test_a_doubtful_contradiction_is_taken_if_the_others_are_of_too_few_types(
-    doubtful_link: Candidate,
-) -> None:
-    [row] = choose_all_rows([make_example([*THREE_SURE, doubtful_link])], min_types=2)
-
-    assert doubtful_link in row.contradictions
-
-
-def test_a_doubtful_contradiction_is_taken_if_the_others_are_too_few(
-    doubtful_link: Candidate,
-) -> None:
-    [row] = choose_all_rows([make_example([*THREE_SURE[:2], doubtful_link])])
-
-    assert doubtful_link in row.contradictions
-
-
-def test_sure_contradictions_are_taken_even_if_they_edit_the_same_words() -> None:
-    candidates = [
-        make_candidate("It is not so old."),
-        make_candidate("He says it is so old."),
-        make_candidate("It is so not old."),
-        make_candidate("Here it is so old.", doubtful=True),
-    ]
-    # The order of the candidates is random in each document.
-    documents = [
-        make_example(candidates, f"document {number}", "It is so old.") for number in range(10)
-    ]
-
-    rows = choose_all_rows(documents)
-
-    for row in rows:
-        assert not any(contradiction.doubtful for contradiction in row.contradictions)
-
-
-@pytest.mark.parametrize("allow_doubtful", [False, True])
-def test_doubtful_contradictions_are_used_only_if_the_settings_allow_them(
-    allow_doubtful: bool,
-) -> None:
-    candidates = [
-        make_candidate("It is certain."),
-        make_candidate("It is likely."),
-        make_candidate("It is possible.", doubtful=True),
-    ]
-
-    [outcome] = choose([make_example(candidates)], allow_doubtful=allow_doubtful)
-
-    assert isinstance(outcome, ChosenRow) is allow_doubtful
-
+OF_ONE_TYPE = [make_candidate("It is 1."), make_candidate("It is 2."), make_candidate("It is 3.")]
+"""Contradictions that suffice for a row of one type."""
 
 COMMON_TYPES = [
     make_candidate(f"It is {number}.", ("entity", "predicate")[number % 2]) for number in range(200)
@@ -239,7 +172,7 @@ def test_the_reason_names_the_stage_that_rejected_the_most_contradictions() -> N
 
 
 def test_a_document_with_contradictions_of_too_few_types_gives_no_row() -> None:
-    [outcome] = choose([make_example(THREE_SURE)], min_types=2)
+    [outcome] = choose([make_example(OF_ONE_TYPE)], min_types=2)
 
     assert isinstance(outcome, Example)
     assert outcome.unused == "choose: contradictions of fewer than 2 types"

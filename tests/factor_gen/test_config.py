@@ -226,7 +226,7 @@ def test_an_include_that_leads_back_is_refused(write: WriteYaml) -> None:
         (SHORT + "select: {min_words: 0}", "select.min_words is 0; expected"),
         (
             SHORT + "select: {position: middle}",
-            "select.position is 'middle'; expected 'random', 'first' or 'last'",
+            "select.position is 'middle'; expected 'facts', 'random', 'first' or 'last'",
         ),
         (
             SHORT + "select:",

@@ -159,7 +159,7 @@ def test_another_seed_runs_the_stages_again_if_sentences_are_drawn_at_random(
     settings: BuildSettings, built_out: Path
 ) -> None:
     first_times = read_shard_times(built_out)
-    assert settings.select.position == "random"
+    assert settings.select.position == "facts"
 
     build(replace(settings, seed=5), built_out, opener=open_tiny)
 

@@ -222,6 +222,16 @@ def test_the_first_or_the_last_sentence_can_be_selected(position: str, number: i
     assert select(NINE_LIGHTS, position=position).completion == light_sentence(number)
 
 
+def test_a_sentence_with_numbers_and_names_is_selected_first() -> None:
+    plain = "The keeper of the light said that it was built a long time ago."
+    document = "\n".join([FIRST, *[f"{plain[:-1]}, on {place}." for place in "abc"]])
+    factual = "The keeper Ada Tarn said that it was built in Vale in 1903."
+
+    example = select(f"{document}\n{factual}", position="facts")
+
+    assert example.completion == factual
+
+
 def test_every_sentence_is_selected_about_equally_often() -> None:
     times_selected: Counter[str] = Counter()
 
