@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import json
 import logging
-from collections.abc import Mapping, Set
+from collections.abc import Mapping
 from dataclasses import replace
 from pathlib import Path
 from typing import Any
@@ -147,13 +147,12 @@ def test_shards_whose_settings_cannot_be_read_are_removed(
 TYPE_BY_LETTER = {"e": "entity", "p": "predicate", "l": "link"}
 
 
-def example_with(letters: str, doubtful: Set[int] = frozenset(), **fields: Any) -> Example:
+def example_with(letters: str, **fields: Any) -> Example:
     """Return an example with a contradiction for each letter.
 
     Args:
         letters: The error type of each contradiction by its first letter, such as ``eep``. A
             capital stands for a contradiction that a filter rejected.
-        doubtful: The positions of doubtful contradictions. Others are sure.
         fields: Other fields of the example.
     """
     candidates = [
@@ -163,7 +162,6 @@ def example_with(letters: str, doubtful: Set[int] = frozenset(), **fields: Any) 
             edit="",
             generator="test",
             rejected="bad" if letter.isupper() else "",
-            doubtful=position in doubtful,
         )
         for position, letter in enumerate(letters)
     ]
@@ -188,40 +186,31 @@ def needs_second_draw(example: Example, **choose: int) -> bool:
 
 
 @pytest.mark.parametrize(
-    ("letters", "doubtful", "choose"),
+    ("letters", "choose"),
     [
-        pytest.param("eep", set(), {}, id="three of two types"),
-        pytest.param("eepP", set(), {}, id="three and a rejected one"),
-        pytest.param("eepp", {3}, {}, id="three sure ones and a doubtful one"),
-        pytest.param("epl", set(), {"min_types": 3}, id="three types, as required"),
+        pytest.param("eep", {}, id="three of two types"),
+        pytest.param("eepP", {}, id="three and a rejected one"),
+        pytest.param("epl", {"min_types": 3}, id="three types, as required"),
     ],
 )
-def test_three_sure_contradictions_of_two_types_need_no_second_draw(
-    letters: str, doubtful: Set[int], choose: Mapping[str, int]
+def test_three_contradictions_of_two_types_need_no_second_draw(
+    letters: str, choose: Mapping[str, int]
 ) -> None:
-    assert not needs_second_draw(example_with(letters, doubtful), **choose)
+    assert not needs_second_draw(example_with(letters), **choose)
 
 
 @pytest.mark.parametrize(
-    ("letters", "doubtful", "choose"),
+    ("letters", "choose"),
     [
-        pytest.param("", set(), {}, id="none"),
-        pytest.param("ep", set(), {}, id="two"),
-        pytest.param("eee", set(), {}, id="one type"),
-        pytest.param("eeP", set(), {}, id="two and a rejected one"),
-        pytest.param("eep", {2}, {}, id="two sure ones and a doubtful one"),
-        pytest.param("eee", {2}, {}, id="one type and doubtful"),
-        pytest.param("eep", set(), {"min_types": 3}, id="two of three required types"),
-        pytest.param("eep", {2}, {"allow_doubtful": True}, id="doubtful, but allowed"),
-        pytest.param(
-            "eeep", {3}, {"min_types": 2, "allow_doubtful": True}, id="the second type is doubtful"
-        ),
+        pytest.param("", {}, id="none"),
+        pytest.param("ep", {}, id="two"),
+        pytest.param("eee", {}, id="one type"),
+        pytest.param("eeP", {}, id="two and a rejected one"),
+        pytest.param("eep", {"min_types": 3}, id="two of three required types"),
     ],
 )
-def test_fewer_contradictions_need_a_second_draw(
-    letters: str, doubtful: Set[int], choose: Mapping[str, int]
-) -> None:
-    assert needs_second_draw(example_with(letters, doubtful), **choose)
+def test_fewer_contradictions_need_a_second_draw(letters: str, choose: Mapping[str, int]) -> None:
+    assert needs_second_draw(example_with(letters), **choose)
 
 
 @pytest.mark.parametrize(
@@ -241,8 +230,6 @@ def test_two_types_are_sufficient_if_a_row_can_have_them(
 def test_draws_are_ranked_by_what_they_lack() -> None:
     worst_first = [
         example_with("eep").drop("filter", "some reason"),
-        example_with("eee", {2}),
-        example_with("eep", {2}),
         example_with("eee"),
         example_with("eep"),
     ]
@@ -254,7 +241,7 @@ def test_draws_are_ranked_by_what_they_lack() -> None:
 
 @pytest.mark.parametrize("letters", ["eep", "eepl"])
 def test_a_draw_with_enough_contradictions_lacks_nothing(letters: str) -> None:
-    assert shortfall(example_with(letters), SETTINGS) == (0,) * 5
+    assert shortfall(example_with(letters), SETTINGS) == (0,) * 4
 
 
 def test_the_second_draw_begins_after_the_sentences_that_were_tried() -> None:

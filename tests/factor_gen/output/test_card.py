@@ -130,32 +130,6 @@ def test_the_card_says_how_many_documents_gave_a_row(card: str) -> None:
     assert expected in card
 
 
-def test_the_card_says_how_many_contradictions_are_doubtful(card: str) -> None:
-    assert "Of these 0 come of rules" in card
-
-
-@pytest.mark.parametrize(
-    ("allow_doubtful", "sentence_end"),
-    [
-        (True, "were taken only where a row lacked others."),
-        (False, "wrong oftener than others were left out."),
-    ],
-)
-def test_the_card_says_whether_a_row_may_have_doubtful_contradictions(
-    make_card: MakeCard, allow_doubtful: bool, sentence_end: str
-) -> None:
-    card = make_card(choose=ChooseSettings(allow_doubtful=allow_doubtful))
-
-    assert sentence_end in card
-
-
-def test_the_card_says_nothing_of_doubt_if_a_model_made_the_contradictions(
-    make_card: MakeCard,
-) -> None:
-    """Only rules know how doubtful their edits are."""
-    assert "wrong oftener" not in make_card(generate=GenerateSettings("llm", "lexical"))
-
-
 NOTHING_CHECKED = "**Nothing checked that what was generated contradicts the original**"
 FLUENCY_FILTER_OFF = "**The fluency filter was off**"
 
