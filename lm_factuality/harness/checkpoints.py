@@ -3,7 +3,6 @@
 `lm-factuality run` calls it, so that a misspelt name costs a second and shows no traceback.
 """
 
-import re
 from collections.abc import Mapping
 from inspect import signature
 from pathlib import Path
@@ -42,9 +41,7 @@ def check_model(name: str, arguments: Mapping[str, object], device: str) -> None
             f"--model {name}: which one? Add --model_args pretrained=NAME, of a model on the Hub,"
             " or of a folder"
         )
-    # A URL, such as ``s3://bucket/model``, and a GGUF file have no config.json.
-    has_config = "://" not in str(checkpoint) and not arguments.get("gguf_file")
-    if name.startswith(_CHECKPOINT_CLASSES) and isinstance(checkpoint, str) and has_config:
+    if name.startswith(_CHECKPOINT_CLASSES) and isinstance(checkpoint, str):
         _check_checkpoint(checkpoint, arguments)
     _check_device(str(arguments.get("device") or device))
 
@@ -71,10 +68,12 @@ def _check_keys(name: str, arguments: Mapping[str, object]) -> None:
     # The options of the base classes are passed on to them.
     for base in model_class.__mro__:
         if "__init__" in vars(base):
-            options.update(signature(vars(base)["__init__"]).parameters)
+            options.update(signature(base.__init__).parameters)
     for key in arguments:
+        if key in options:
+            continue
         hint = did_you_mean(key, options, cutoff=_MISSPELT_SIMILARITY)
-        if key not in options and hint:
+        if hint:
             raise ConfigError(f"--model_args {key}: --model {name} has no such option{hint}")
 
 
@@ -88,28 +87,39 @@ def _check_checkpoint(name: str, arguments: Mapping[str, object]) -> None:
     Raises:
         ModelError: The checkpoint does not exist, or has no config.
     """
-    from transformers.utils import cached_file
-
+    # A URL, such as ``s3://bucket/model``, and a GGUF file have no config.json.
+    if "://" in name or arguments.get("gguf_file"):
+        return
     option = f"--model_args pretrained={name}"
     subfolder = str(arguments.get("subfolder") or "")
     folder = Path(name).expanduser()
     if folder.is_dir():
-        # Mistral's own format has params.json instead.
-        files = [folder / subfolder / file for file in ("config.json", "params.json")]
-        if not any(file.is_file() for file in files):
-            raise ModelError(
-                f"{option}: a folder without config.json, so no checkpoint as transformers saves it"
-            )
+        _check_config_in(folder / subfolder, option)
         return
-
     if name.startswith(_PATH_STARTS):
         neighbours = [file.name for file in folder.parent.glob("*")]
         raise ModelError(f"{option}: no such folder{did_you_mean(folder.name, neighbours)}")
+
+    from transformers.utils import cached_file
 
     # Finding the small config file shows that the checkpoint exists.
     with loading(option):
         revision = arguments.get("revision")
         cached_file(name, "config.json", revision=revision, subfolder=subfolder)
+
+
+def _check_config_in(folder: Path, option: str) -> None:
+    """Check that a folder has the config of a checkpoint.
+
+    Raises:
+        ModelError: It has none. The message begins with ``option``.
+    """
+    # Mistral's own format has params.json instead.
+    has_config = (folder / "config.json").is_file() or (folder / "params.json").is_file()
+    if not has_config:
+        raise ModelError(
+            f"{option}: a folder without config.json, so no checkpoint as transformers saves it"
+        )
 
 
 def _check_device(device: str) -> None:
@@ -132,8 +142,8 @@ def _check_device(device: str) -> None:
         raise ModelError(
             f"--device {device}: this machine shows no GPU; leave --device out, or use --device cpu"
         )
-    index_match = re.fullmatch(r"cuda:(\d+)", device)
-    if index_match and int(index_match[1]) >= num_gpus:
+    number = device.removeprefix("cuda:")
+    if number.isdecimal() and int(number) >= num_gpus:
         raise ModelError(
             f"--device {device}: no such GPU, and lm_eval would take the first instead; expected"
             f" cuda:0 to cuda:{num_gpus - 1}"

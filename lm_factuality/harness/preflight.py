@@ -101,14 +101,17 @@ def check_chat_template(model: str, arguments: Mapping[str, Any], applies_templa
             f"--model {model}: a chat server is sent messages, not plain text; add"
             " --apply_chat_template"
         )
+    tokenizer = arguments.get("tokenizer") or arguments.get("pretrained")
+    if not (applies_template and model.startswith("hf") and tokenizer):
+        return
+    # Loading these tokenizers would run the model's own code, or read a large GGUF file.
+    if arguments.get("trust_remote_code") or arguments.get("gguf_file"):
+        return
+
     # This imports lm_eval, and submissions are checked without it.
     from lm_factuality.harness.thinking import chat_template_of
 
-    tokenizer = arguments.get("tokenizer") or arguments.get("pretrained")
-    # Loading these tokenizers would run the model's own code, or read a large GGUF file.
-    is_special = arguments.get("trust_remote_code") or arguments.get("gguf_file")
-    is_local_model = model.startswith("hf") and bool(tokenizer) and not is_special
-    if is_local_model and applies_template and not chat_template_of(str(tokenizer)):
+    if not chat_template_of(str(tokenizer)):
         raise ConfigError(
             f"--apply_chat_template: {tokenizer} has no chat template, so it is no chat model;"
             " leave the option out, or name an instruct model"
@@ -151,7 +154,12 @@ def check_server(model: str, arguments: Mapping[str, Any], needs_scores: bool) -
     """
     if not is_client(model):
         return
-    server = _read_server(model, arguments)
+    server = _Server(
+        client=model,
+        url=str(arguments.get("base_url") or _DEFAULT_URLS[model]),
+        model=str(arguments.get("model") or arguments.get("pretrained") or ""),
+        options=arguments,
+    )
     _check_address(server)
     with _open_client(server) as client:
         reply = _ask_for_one_token(client, server, needs_scores)
@@ -206,16 +214,6 @@ class _Server:
     def path(self) -> str:
         """How the path of the address has to end."""
         return _CHAT_PATH if is_chat_client(self.client) else _COMPLETIONS_PATH
-
-
-def _read_server(model: str, arguments: Mapping[str, Any]) -> _Server:
-    """Read the arguments of lm_eval's client of a server."""
-    return _Server(
-        client=model,
-        url=str(arguments.get("base_url") or _DEFAULT_URLS[model]),
-        model=str(arguments.get("model") or arguments.get("pretrained") or ""),
-        options=arguments,
-    )
 
 
 def _check_address(server: _Server) -> None:
@@ -328,31 +326,38 @@ def _problem_of(reply: httpx.Response, server: _Server, served_models: Sequence[
     status = reply.status_code
     message = _message_of(reply, server.key)
     problem = f"HTTP {status}: {message}"
-    # OpenAI also sends 429 when the account has no money, which waiting does not change.
-    if status == httpx.codes.TOO_MANY_REQUESTS and "insufficient_quota" in reply.text:
-        return f"{problem}; the account has no money left"
+    if reply.is_success:
+        return ""
+    if status == httpx.codes.TOO_MANY_REQUESTS:
+        # OpenAI also sends 429 when the account has no money, which waiting does not change.
+        has_no_money = "insufficient_quota" in reply.text
+        return f"{problem}; the account has no money left" if has_no_money else ""
     # Some models refuse `max_tokens`. The server says so only once everything else is right.
-    is_about_limit = reply.is_client_error and "max_tokens" in message
-    if reply.is_success or status == httpx.codes.TOO_MANY_REQUESTS or is_about_limit:
+    if reply.is_client_error and "max_tokens" in message:
         return ""
     if reply.is_redirect:
         target = printable(reply.headers.get("location", "nowhere"))
         return f"the server redirects to {target}; write that address as base_url in --model_args"
+    if reply.is_server_error:
+        return f"{problem}; see the server's log, and start the run when it is ready"
     if status in (httpx.codes.UNAUTHORIZED, httpx.codes.FORBIDDEN):
-        variable = server.options.get("api_key_env") or OPENAI_KEY_VARIABLE
-        if server.key:
-            return f"{problem}; the key in the environment variable {variable} is not accepted"
-        return (
-            f"{problem}; no key was sent: set {OPENAI_KEY_VARIABLE}, or name another variable with"
-            " api_key_env=NAME in --model_args"
-        )
+        return f"{problem}; {_advice_on_key(server)}"
     if status in (httpx.codes.NOT_FOUND, httpx.codes.METHOD_NOT_ALLOWED):
         if served_models and server.model not in served_models:
             return f"{problem}; the server has {listed(served_models)}, not model={server.model}"
         return f"{problem}; base_url in --model_args should mostly end in /v1{server.path}"
-    if reply.is_server_error:
-        return f"{problem}; see the server's log, and start the run when it is ready"
     return f"the server refuses a request for one token: {problem}"
+
+
+def _advice_on_key(server: _Server) -> str:
+    """Say what to do about a key that a server does not accept, or that was not sent."""
+    if not server.key:
+        return (
+            f"no key was sent: set {OPENAI_KEY_VARIABLE}, or name another variable with"
+            " api_key_env=NAME in --model_args"
+        )
+    variable = server.options.get("api_key_env") or OPENAI_KEY_VARIABLE
+    return f"the key in the environment variable {variable} is not accepted"
 
 
 def _message_of(reply: httpx.Response, key: str) -> str:
@@ -367,11 +372,13 @@ def _message_of(reply: httpx.Response, key: str) -> str:
         content = reply.json()
     except ValueError:
         content = reply.text
+    # Servers have the message under different keys, and ``message`` may be within ``error``.
     for name in ("error", "message", "detail"):
         if isinstance(content, dict):
             content = content.get(name) or content
-    text = " ".join(str(content).split()) or reply.reason_phrase
-    return printable(KeyMask(key).text(text)[:_LONGEST_MESSAGE])
+    one_line = " ".join(str(content).split())
+    message = KeyMask(key).text(one_line or reply.reason_phrase)
+    return printable(message[:_LONGEST_MESSAGE])
 
 
 def _check_reply(reply: httpx.Response, server: _Server, needs_scores: bool) -> None:
