@@ -234,7 +234,7 @@ class SuiteTask(ConfigurableTask):  # type: ignore[misc]
 
         for key in self.restated_keys:
             expected = task_config.get(key)
-            if config.get(key, expected) != expected:
+            if key in config and config[key] != expected:
                 raise ConfigError(
                     f"{task}: {key}: found {config[key]!r}, expected {expected!r}, which the"
                     " benchmark sets"
@@ -307,17 +307,16 @@ class SuiteTask(ConfigurableTask):  # type: ignore[misc]
             stores their reasons in ``self.unscored``, for the end of the run.
         """
         aggregations: dict[str, Aggregation] = self.declared.aggregation_by_metric(self.families())
-        unscored_aggregation = aggregations.get(UNSCORED)
-        if unscored_aggregation is None:
+        count_unscored = aggregations.get(UNSCORED)
+        if count_unscored is None:
             return aggregations
 
         def store_and_count_unscored(row_values: Sequence[Any]) -> float:
             # lm_eval passes the values of all rows after the last one has been scored.
             self.unscored = self.why_unscored(row_values)
-            return unscored_aggregation.value(row_values)
+            return count_unscored.value(row_values)
 
-        storing_aggregation = replace(unscored_aggregation, value=store_and_count_unscored)
-        return {**aggregations, UNSCORED: storing_aggregation}
+        return {**aggregations, UNSCORED: replace(count_unscored, value=store_and_count_unscored)}
 
     def why_unscored(self, values: Sequence[Any]) -> Sequence[str]:
         """Return the reasons of the unscored rows.
@@ -486,19 +485,8 @@ def build_and_check(
     documents = list(task.eval_docs)
     # Tasks of lm_eval have no `problem_key` and no `first_join`.
     problems = _row_problems(documents, getattr(task, "problem_key", ""), target)
-
     # A task that knows the published file of its data describes it in its metadata.
-    data = (task.config.metadata or {}).get("data", {})
-    num_rows = data.get("rows")
-    num_published = data.get("published_rows", num_rows)
-    if num_rows != num_published:
-        problems.append(f"{target}: {num_rows} rows, the published file has {num_published}")
-    # Without the name of a published source, the data are the user's own.
-    if "source" in data and data.get("is_published") is False:
-        logger.warning(
-            "%s: the data is not the published file (git blob %s)", target, data.get("git_blob")
-        )
-
+    problems += _compare_with_published((task.config.metadata or {}).get("data", {}), target)
     return TaskReport(
         target=target,
         problems=tuple(problems),
@@ -507,6 +495,29 @@ def build_and_check(
         example=tuple(_first_row_requests(task.instances)),
         first_join=getattr(task, "first_join", ""),
     )
+
+
+def _compare_with_published(data: Mapping[str, Any], target: str) -> list[str]:
+    """Compare a task's data with the published file, and warn if they are another file.
+
+    Args:
+        data: The description of the data, such as ``{"source": "factor", "rows": 1000,
+            "published_rows": 1036, "is_published": False}``; empty if it is unknown.
+        target: The task's name, for the messages.
+
+    Returns:
+        A problem if the numbers of rows differ.
+    """
+    # Without the name of a published source, the data are the user's own.
+    if "source" in data and data.get("is_published") is False:
+        logger.warning(
+            "%s: the data is not the published file (git blob %s)", target, data.get("git_blob")
+        )
+    num_rows = data.get("rows")
+    num_published = data.get("published_rows", num_rows)
+    if num_rows == num_published:
+        return []
+    return [f"{target}: {num_rows} rows, the published file has {num_published}"]
 
 
 def _row_problems(
@@ -544,12 +555,11 @@ def _first_row_requests(requests: Sequence[Instance]) -> list[tuple[str, str]]:
     pairs = []
     for request in requests:
         if request.doc_id != requests[0].doc_id:
-            continue
-        continuation = request.args[1] if len(request.args) > 1 else ""
+            break
+        context, *others = request.args
         # The second argument of a generation is a mapping of options.
-        if not isinstance(continuation, str):
-            continuation = ""
-        pairs.append((_end_of(str(request.args[0])), continuation))
+        has_continuation = bool(others) and isinstance(others[0], str)
+        pairs.append((_end_of(str(context)), others[0] if has_continuation else ""))
     return pairs
 
 
