@@ -7,7 +7,7 @@ the answer alone (``hide_thoughts``).
 """
 
 from collections.abc import Iterator, Mapping, Sequence
-from contextlib import contextmanager
+from contextlib import ExitStack, contextmanager
 from functools import cache
 from typing import Any, NamedTuple
 
@@ -15,6 +15,7 @@ from lm_eval.api.instance import Instance
 from lm_eval.api.model import LM
 
 from lm_factuality.ground.errors import ConfigError, ModelError
+from lm_factuality.ground.packages import replaced
 from lm_factuality.ground.thinking import (
     ROOM_TO_THINK,
     answer_or_thoughts,
@@ -131,14 +132,17 @@ def cut_answer_at_limits(
     output = read_output(response)
     if not thinking_tokens or output.is_unfinished:
         return response
-
-    answer = output.text
     limits = _normalised(generation)
-    # An empty stop string would be found at once, and nothing would remain of the answer.
-    stops = [answer.find(stop) for stop in limits["until"] if stop and stop in answer]
-    answer = answer[: min(stops, default=len(answer))]
+    answer = cut_at_stop(output.text, limits["until"])
     num_characters = _count_characters(lm, answer, limits["max_gen_toks"])
     return output.written_up_to(min(len(answer), num_characters))
+
+
+def cut_at_stop(text: str, stops: Sequence[str]) -> str:
+    """Return a text up to the first stop string in it: ``Yes. No.`` becomes ``Yes`` at ``.``."""
+    # An empty stop string would be found at once, and nothing would remain of the text.
+    ends = [text.find(stop) for stop in stops if stop and stop in text]
+    return text[: min(ends, default=len(text))]
 
 
 def _normalised(generation: Mapping[str, Any]) -> dict[str, Any]:
@@ -297,12 +301,9 @@ def hide_thoughts(instances: Sequence[Instance]) -> Iterator[None]:
     Args:
         instances: The requests, whose ``resps`` are changed and restored after the block.
     """
-    requests = [instance for instance in instances if instance.request_type == REQUEST_TYPE]
-    whole_responses = [request.resps for request in requests]
-    for request in requests:
-        request.resps = [answer_or_thoughts(text) for text in request.resps]
-    try:
+    with ExitStack() as stack:
+        for request in instances:
+            if request.request_type == REQUEST_TYPE:
+                answers = [answer_or_thoughts(text) for text in request.resps]
+                stack.enter_context(replaced(request, resps=answers))
         yield
-    finally:
-        for request, responses in zip(requests, whole_responses, strict=True):
-            request.resps = responses

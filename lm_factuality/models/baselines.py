@@ -13,6 +13,7 @@ from lm_eval.api.model import LM
 
 from lm_factuality.benchmarks.factor.rows import spaces_before_punctuation
 from lm_factuality.ground.errors import ConfigError
+from lm_factuality.harness.thinking import cut_at_stop
 
 _ESCAPES: Mapping[str, str] = {r"\n": "\n", r"\t": "\t", r"\\": "\\"}
 _RULES: Mapping[str, Callable[[str], float]] = {
@@ -93,14 +94,12 @@ class ConstantAnswer(UntrainedModel):
 
     def generate_until(self, requests: Sequence[Instance]) -> list[str]:
         """Return the answer to each request up to its first stop string."""
-        return [self._until(request.args[1].get("until")) for request in requests]
-
-    def _until(self, stop: str | Sequence[str] | None) -> str:
-        """Return the answer up to the first stop string that it contains."""
-        stops = [stop] if isinstance(stop, str) else stop or ()
-        # An empty stop string would be found at once, and is ignored.
-        ends = [self._answer.find(text) for text in stops if text and text in self._answer]
-        return self._answer[: min(ends, default=len(self._answer))]
+        texts = []
+        for request in requests:
+            stop = request.args[1].get("until") or ()
+            stops = [stop] if isinstance(stop, str) else stop
+            texts.append(cut_at_stop(self._answer, stops))
+        return texts
 
 
 class SurfaceBaseline(UntrainedModel):

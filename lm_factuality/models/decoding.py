@@ -231,27 +231,24 @@ def choose_layers(layers: str | int | Sequence[int], num_layers: int, is_tied: b
     Raises:
         ConfigError: There is no such preset or layer.
     """
-    numbers: Sequence[str | int]
+    half = num_layers // 2
+    chosen: Sequence[int]
     if layers == "low":
-        numbers = range(2 if is_tied else 0, min(num_layers // 2, _MAX_PRESET_SIZE), 2)
+        chosen = range(2 if is_tied else 0, min(half, _MAX_PRESET_SIZE), 2)
     elif layers == "high":
         # Of an odd number of layers, the upper half is the larger one.
-        numbers = range(max(num_layers // 2, num_layers - _MAX_PRESET_SIZE), num_layers, 2)
-    elif isinstance(layers, str | int):
-        numbers = str(layers).split("+")
+        chosen = range(max(half, num_layers - _MAX_PRESET_SIZE), num_layers, 2)
     else:
-        numbers = layers
-
-    # Compare as text, because the command line gives "2" and YAML gives 2.
-    texts = {str(number) for number in numbers}
-    chosen_layers = [layer for layer in range(num_layers) if str(layer) in texts]
-    # The list is shorter than the set if a text is not the number of a layer.
-    if not texts or len(chosen_layers) < len(texts):
+        texts = str(layers).split("+") if isinstance(layers, str | int) else map(str, layers)
+        number_by_text = {str(layer): layer for layer in range(num_layers)}
+        # A text that is not the number of a layer becomes -1.
+        chosen = sorted({number_by_text.get(text, -1) for text in texts})
+    if not chosen or chosen[0] < 0:
         raise ConfigError(
             f"hf-dola: layers is {layers!r}; expected low, high or numbers such as 0+2+4, from 0"
             f" (the embedding) to {num_layers - 1}, to contrast the last layer with"
         )
-    return chosen_layers
+    return list(chosen)
 
 
 class EarlyExits:

@@ -250,11 +250,11 @@ class HFTree(HFLM):  # type: ignore[misc]
             if num_tokens >= max_tokens and not shares_document:
                 batches.append([])
                 num_tokens = 0
-            # The tokens of a context that the previous request has too are computed once.
-            context = requests[index][1]
-            is_same_context = previous[: len(context)] == context
-            num_tokens += len(sequence) - (len(context) if is_same_context else 0)
             batches[-1].append(index)
+            # The tokens of a context that the previous request has too are computed once.
+            _, context, continuation = requests[index]
+            is_same_context = previous[: len(context)] == context
+            num_tokens += len(continuation) if is_same_context else len(sequence)
             previous = sequence
         return batches
 
@@ -271,10 +271,7 @@ class HFTree(HFLM):  # type: ignore[misc]
         Raises:
             ValueError: A context or continuation is empty, or a continuation is too long.
         """
-        # The model reads all tokens but the last, which is only predicted.
-        max_tokens = self.max_length + 1
         sequences = []
-        num_too_long = 0
         for _, context, continuation in requests:
             if not context or not continuation or len(continuation) > self.max_length:
                 raise ValueError(
@@ -282,11 +279,11 @@ class HFTree(HFLM):  # type: ignore[misc]
                     f" continuation, expected at least one of each and at most {self.max_length} of"
                     " continuation"
                 )
-            sequence = [*context, *continuation]
-            if len(sequence) > max_tokens:
-                num_too_long += 1
-            sequences.append(sequence[-max_tokens:])
+            sequences.append([*context, *continuation])
 
+        # The model reads all tokens but the last, which is only predicted.
+        max_tokens = self.max_length + 1
+        num_too_long = sum(len(sequence) > max_tokens for sequence in sequences)
         if num_too_long:
             logger.warning(
                 "%d of %d requests are longer than the model's %d tokens and lose their beginning",
@@ -294,7 +291,7 @@ class HFTree(HFLM):  # type: ignore[misc]
                 len(sequences),
                 self.max_length,
             )
-        return sequences
+        return [sequence[-max_tokens:] for sequence in sequences]
 
     def _budget(self, trie: TokenTrie) -> PassBudget:
         """Return how many tokens and targets one forward pass may hold.

@@ -167,8 +167,7 @@ def score_targets(
         rescore: The function of a decoding method that replaces the softmax.
     """
     values = logits.values
-    if dtype is None:
-        dtype = torch.promote_types(values.dtype, torch.float32)
+    dtype = dtype or torch.promote_types(values.dtype, torch.float32)
     rows = logits.rows.to(values.device)
     tokens = tokens.to(values.device)
     logprobs = torch.empty(len(rows), dtype=dtype, device=values.device)
@@ -177,22 +176,32 @@ def score_targets(
     # Work on a few positions at a time, because a full softmax of all would need much memory.
     step = max(1, _MAX_LOGITS_AT_ONCE // (values.shape[-1] * (1 + len(logits.contrast))))
     for start in range(0, len(values), step):
-        stop = start + step
+        part = slice(start, start + step)
         # The targets whose logits are in this part, and the row of each within the part.
-        targets = torch.nonzero((rows >= start) & (rows < stop)).squeeze(1)
+        targets = torch.nonzero((rows >= start) & (rows < start + step)).squeeze(1)
         target_rows = rows[targets] - start
         target_tokens = tokens[targets]
-        scores = values[start:stop]
+        scores = values[part]
         if rescore is None:
-            # The softmax, but only for the targets: a log-probability is the logit minus the
-            # logarithm of the sum of all exponentials.
-            log_sums = torch.logsumexp(scores.to(dtype), dim=-1)
-            target_logits = scores[target_rows, target_tokens].to(dtype)
-            logprobs[targets] = target_logits - log_sums[target_rows]
+            logprobs[targets] = _logprobs_at(scores, target_rows, target_tokens, dtype)
         else:
-            contrast = [tensor[start:stop] for tensor in logits.contrast]
-            scores = rescore(scores.to(dtype), contrast)
+            scores = rescore(scores.to(dtype), [tensor[part] for tensor in logits.contrast])
             logprobs[targets] = scores[target_rows, target_tokens].to(dtype)
         # Logits and log-probabilities have the same order, so either tells the likeliest token.
         greedy[targets] = scores.argmax(dim=-1)[target_rows] == target_tokens
     return TargetScores(logprobs.to("cpu", torch.float64).numpy(), greedy.cpu().numpy())
+
+
+def _logprobs_at(logits: Tensor, rows: Tensor, tokens: Tensor, dtype: torch.dtype) -> Tensor:
+    """Return the log-probability of one token in each of some rows of logits.
+
+    A log-probability is the logit minus the logarithm of the sum of all exponentials.
+
+    Args:
+        logits: Shape [positions, vocabulary].
+        rows: The row of each token, shape [targets].
+        tokens: The tokens, shape [targets].
+        dtype: The precision of the result.
+    """
+    log_sums = torch.logsumexp(logits.to(dtype), dim=-1)
+    return logits[rows, tokens].to(dtype) - log_sums[rows]

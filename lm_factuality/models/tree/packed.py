@@ -290,15 +290,10 @@ def _attend_to_ancestors(
     Raises:
         UnsupportedModelError: The model passes a tensor or a mask that is not handled.
     """
-    unknown = [
-        name
-        for name, argument in options.items()
-        if isinstance(argument, Tensor) and name not in _HANDLED_TENSORS
-    ]
+    _check_options(options)
     # A model that makes its own mask passes a tensor instead of its mask function.
-    if unknown or not callable(attention_mask) or query.shape[0] != 1:
-        feature = ", ".join(unknown) or "a mask of its own"
-        raise UnsupportedModelError(f"attention with {feature}")
+    if not callable(attention_mask) or query.shape[0] != 1:
+        raise UnsupportedModelError("attention with a mask of its own")
 
     forward_pass = _current_pass.get()
     layer = int(module.layer_idx)  # type: ignore[arg-type]
@@ -323,6 +318,21 @@ def _attend_to_ancestors(
         outputs.append(output.flatten(0, 1))
     # Put the outputs of all batches into the order of the positions, without padding.
     return torch.cat(outputs).index_select(0, forward_pass.output_rows)[None], None
+
+
+def _check_options(options: Mapping[str, object]) -> None:
+    """Check that a model passes its attention no tensors but those that are handled.
+
+    Raises:
+        UnsupportedModelError: It passes others, such as a bias. The message names them.
+    """
+    unknown = [
+        name
+        for name, argument in options.items()
+        if isinstance(argument, Tensor) and name not in _HANDLED_TENSORS
+    ]
+    if unknown:
+        raise UnsupportedModelError(f"attention with {', '.join(unknown)}")
 
 
 def _select(states: Tensor, positions: Tensor) -> Tensor:

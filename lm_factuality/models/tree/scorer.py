@@ -28,7 +28,7 @@ from lm_factuality.models.tree.logits import (
     score_targets,
 )
 from lm_factuality.models.tree.packed import PackedEngine
-from lm_factuality.models.tree.trie import TokenTrie, build_trie, next_pass_range
+from lm_factuality.models.tree.trie import PassRange, TokenTrie, build_trie, next_pass_range
 
 logger = logging.getLogger(__name__)
 # How far an engine's log-probability may differ from the model's own. The unit is the standard
@@ -107,27 +107,42 @@ def score_trie(
 
     while start < len(trie):
         pass_range = next_pass_range(trie, start, ancestors, budget.tokens, budget.targets)
-        targets = trie.targets_between(pass_range.start, pass_range.stop)
-        tokens = torch.from_numpy(trie.target_tokens[targets])
-        scores: TargetScores | None = None
-        try:
-            # No variable holds the logits, so that their memory is free before the next pass.
-            scores = score_targets(engine.run(trie, pass_range), tokens, softmax_dtype, rescore)
-        except RuntimeError as error:
-            if not _is_out_of_memory(error) or not budget.halve():
-                raise
+        scores = _score_pass(trie, engine, pass_range, budget, softmax_dtype, rescore)
         if scores is None:
-            # The pass is tried again with half the tokens. Its tensors can be freed only here,
-            # because the exception refers to them inside of the handler.
+            # The pass is tried again with half the tokens.
             _free_memory(budget)
             continue
-
         parts.append(scores)
         ancestors = pass_range.next_ancestors(trie)
         progress(pass_range.stop - start)
         start = pass_range.stop
     # Targets are in the order of their positions, so those of the passes follow each other.
     return TargetScores.concatenate(parts)
+
+
+def _score_pass(
+    trie: TokenTrie,
+    engine: PackedEngine,
+    pass_range: PassRange,
+    budget: PassBudget,
+    softmax_dtype: torch.dtype | None,
+    rescore: Rescore | None,
+) -> TargetScores | None:
+    """Score the targets of one forward pass.
+
+    Returns:
+        The scores; None if memory ran out, after the budget was halved. The tensors of the pass are
+        free once this function has returned, because no exception refers to them any more.
+    """
+    targets = trie.targets_between(pass_range.start, pass_range.stop)
+    tokens = torch.from_numpy(trie.target_tokens[targets])
+    try:
+        # No variable holds the logits, so that their memory is free before the next pass.
+        return score_targets(engine.run(trie, pass_range), tokens, softmax_dtype, rescore)
+    except RuntimeError as error:
+        if not _is_out_of_memory(error) or not budget.halve():
+            raise
+    return None
 
 
 def _is_out_of_memory(error: RuntimeError) -> bool:

@@ -142,17 +142,19 @@ def build_trie(sequences: Sequence[Sequence[int]], num_targets: Sequence[int]) -
         pairs.append(np.stack([path[first:], array[first + 1 :]], axis=1))
     # Requests that score the same token at the same position share a target.
     targets, target_indices = np.unique(np.concatenate(pairs), axis=0, return_inverse=True)
-    # Some versions of NumPy return the indices as a column. If requests have 2, 1 and 3 targets,
-    # their parts end at 2, 3 and 6, and nothing is left for the part after 6.
-    ends = np.cumsum(num_targets, dtype=np.int64)
-    *targets_by_request, _ = np.split(target_indices.reshape(-1), ends)
+    # Some versions of NumPy return the indices as a column.
+    target_indices = target_indices.reshape(-1)
+    # If requests have 2, 1 and 3 targets, the indices of their targets end at 2, 3 and 6.
+    ends = itertools.accumulate(num_targets)
     return TokenTrie(
         tokens=np.concatenate(builder.tokens),
         depths=np.concatenate(builder.depths),
         subtree_ends=builder.finish(),
         target_positions=targets[:, 0],
         target_tokens=targets[:, 1],
-        targets_by_request=tuple(targets_by_request),
+        targets_by_request=tuple(
+            target_indices[end - count : end] for count, end in zip(num_targets, ends, strict=True)
+        ),
     )
 
 
@@ -288,11 +290,12 @@ def _stop_before_root(trie: TokenTrie, start: int, stop: int, max_tokens: int) -
     Returns:
         The number of the last root, or ``stop`` if the end cuts no tree or the cut is unavoidable.
     """
-    cuts_no_tree = stop == len(trie) or trie.depths[stop] == 0
+    if stop == len(trie) or trie.depths[stop] == 0:
+        return stop
     # A root at the start cannot become the end, because the pass would be empty.
     first = start + 1
     later_roots = first + np.flatnonzero(trie.depths[first:stop] == 0)
-    if cuts_no_tree or not len(later_roots):
+    if not len(later_roots):
         return stop
     last_root = int(later_roots[-1])
     # A tree that is too large for any pass is cut anyway.
