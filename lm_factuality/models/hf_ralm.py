@@ -32,6 +32,7 @@ from lm_factuality.models.ralm import (
 )
 from lm_factuality.retrieval.build import open_index
 from lm_factuality.retrieval.index import Hit
+from lm_factuality.retrieval.passages import Passage
 
 Count = Annotated[int, Field(ge=1)]
 
@@ -284,7 +285,18 @@ class HFRALM(HFTree):
         """
         tokens: list[int] = []
         for hit in reversed(hits):
-            tokens += self._tokens_of_passage(hit)
+            # Many windows read the same passage, so its tokens are kept.
+            if hit.number not in self._passage_tokens:
+                self._passage_tokens[hit.number] = self._encode_passage(hit.passage)
+            tokens += self._passage_tokens[hit.number]
+        return tokens
+
+    def _encode_passage(self, passage: Passage) -> list[int]:
+        """Return the tokens of a passage, which is cut if it is too long, and of the separator."""
+        all_tokens: list[int] = self.tok_encode(passage.contents, add_special_tokens=False)
+        tokens = all_tokens[: self.options.document_length]
+        if self._separator:
+            tokens += self.tok_encode(self._separator, add_special_tokens=False)
         return tokens
 
     def _check_room(self, max_tokens: int, description: str) -> None:
@@ -314,20 +326,16 @@ class HFRALM(HFTree):
         Returns:
             The ids, titles and word sequences of each row's document.
         """
-        rows: dict[RowId, list[Any]] = defaultdict(list)
-        texts: dict[RowId, list[str]] = defaultdict(list)
+        requests_by_row: dict[RowId, list[Instance]] = defaultdict(list)
         for request in requests:
-            row_id = _row_id(request)
-            rows[row_id].append(request.doc)
-            # A request begins with its context and continuation, or with a whole text, which only
-            # options that are no strings follow.
-            parts = [part for part in request.args[:2] if isinstance(part, str)]
-            texts[row_id].append("".join(parts))
-        return {
+            requests_by_row[_row_id(request)].append(request)
+        documents = {}
+        for row_id, row_requests in requests_by_row.items():
+            rows = [request.doc for request in row_requests]
             # All windows of a long text repeat it, so equal texts are left out.
-            row_id: self._exclusion.collect_features(rows[row_id], dict.fromkeys(texts[row_id]))
-            for row_id in rows
-        }
+            texts = dict.fromkeys(map(_text_of, row_requests))
+            documents[row_id] = self._exclusion.collect_features(rows, texts)
+        return documents
 
     def _record_search(
         self, query: Query, passages: RetrievedPassages, articles: dict[str, int]
@@ -380,20 +388,15 @@ class HFRALM(HFTree):
         # The record has one number, that of the window that lost most of its text.
         record["cut"] = max(record["cut"], num_cut)
 
-    def _tokens_of_passage(self, hit: Hit) -> list[int]:
-        """Return the token ids of a passage, which is cut if it is too long, and of the separator.
-
-        They are cached, because many windows read the same passage.
-        """
-        if hit.number not in self._passage_tokens:
-            tokens = self.tok_encode(hit.passage.contents, add_special_tokens=False)
-            passage_tokens = tokens[: self.options.document_length]
-            if self._separator:
-                passage_tokens += self.tok_encode(self._separator, add_special_tokens=False)
-            self._passage_tokens[hit.number] = passage_tokens
-        return self._passage_tokens[hit.number]
-
 
 def _row_id(request: Instance) -> RowId:
     """Return the task and the number of the row that an lm_eval request was made from."""
     return request.task_name or "", request.doc_id or 0
+
+
+def _text_of(request: Instance) -> str:
+    """Return the context and the continuation of an lm_eval request as one text.
+
+    A request for a whole text has only options after it, which are no strings.
+    """
+    return "".join(part for part in request.args[:2] if isinstance(part, str))

@@ -92,7 +92,11 @@ class Exclusion:
         """
         names = rules.split("+")
         id_keys = [name.removeprefix("id:") for name in names if name.startswith("id:")]
-        return cls(tuple(id_keys), "title" in names, overlap if "overlap" in names else 0)
+        return cls(
+            id_keys=tuple(id_keys),
+            by_title="title" in names,
+            overlap=overlap if "overlap" in names else 0,
+        )
 
     def collect_features(
         self, rows: Sequence[Mapping[str, Any]], texts: Iterable[str]
@@ -115,6 +119,7 @@ class Exclusion:
                     f"exclude=id:{key}: a row has no key {key!r}; name the key that holds ids of"
                     " the index, or leave the rule out"
                 )
+        titles = _values(rows, _TITLE_KEYS) if self.by_title else ()
         # A passage that shares a sequence of words is a part of the document. The pieces, which are
         # much longer, are queries that find such passages in the index.
         word_sequences: set[WordSequence] = set()
@@ -123,7 +128,6 @@ class Exclusion:
             for text in texts:
                 word_sequences |= _word_sequences(text, self.overlap)
                 pieces += _pieces(text, self.overlap)
-        titles = _values(rows, _TITLE_KEYS if self.by_title else ())
         return EvaluatedDocument(
             ids=_values(rows, self.id_keys),
             titles=frozenset(map(_normalise, titles)),
@@ -147,10 +151,11 @@ class Exclusion:
             return "id"
         if passage.title and _normalise(passage.title) in document.titles:
             return "title"
-        if document.word_sequences:
-            passage_sequences = _word_sequences(passage.text, self.overlap)
-            if not document.word_sequences.isdisjoint(passage_sequences):
-                return "overlap"
+        # Without word sequences of the document, those of the passage need not be computed.
+        if document.word_sequences and document.word_sequences & _word_sequences(
+            passage.text, self.overlap
+        ):
+            return "overlap"
         return ""
 
 
@@ -425,15 +430,13 @@ def insert_passages(
     """
     if not document:
         return window.before
-    overwrites_text = insertion == "code"
+    if insertion == "code":
+        room = min(max_length, limit or max_length) - len(window.targets)
+        return _overwrite_beginning(window.before, document, room)
     # The last target is predicted but not read, so one token more than the input fits. The authors'
     # code does not use this.
-    max_tokens = max_length if overwrites_text else max_length + 1
-    if limit:
-        max_tokens = min(max_tokens, limit)
-    room = max_tokens - len(window.targets)
-    if overwrites_text:
-        return _overwrite_beginning(window.before, document, room)
+    most = max_length + 1
+    room = min(most, limit or most) - len(window.targets)
     return _insert_before_text(window.before, document, room, first_token)
 
 
@@ -474,7 +477,8 @@ def _insert_before_text(
     beginning = before[:1] if has_first_token else []
     text = before[len(beginning) :]
     # The targets and the first token may leave no room at all.
-    passages = document[: max(0, room - len(beginning))]
-    num_kept = max(0, room - len(beginning) - len(passages))
+    room_for_passages = max(0, room - len(beginning))
+    passages = document[:room_for_passages]
+    num_kept = room_for_passages - len(passages)
     num_left_out = max(0, len(text) - num_kept)
     return [*beginning, *passages, *text[num_left_out:]]
