@@ -94,7 +94,34 @@ class Judging(Filter):  # type: ignore[misc]
     """The task's metadata, to which ``judge_usage`` is added once the judge has answered."""
 
     settings: Mapping[str, Any]
-    """The settings of the method that the user changed."""
+    """The settings of the method that the user changed.
+
+    A command that judges the generations later needs them.
+    """
+
+    def describe_judge(self) -> dict[str, Any]:
+        """Check that the judge can be used, and describe it for the results file.
+
+        The judge's server is not contacted, so a server that is down is noticed only later.
+
+        Returns:
+            ``judge_config``, the configuration with the hashes of the prompts, and, if people have
+            certified this judge, ``judge_certificate``.
+
+        Raises:
+            ConfigError: The key of its server is not set, or it cannot answer what the method asks.
+            DataError: The store cannot be used.
+        """
+        description: dict[str, Any] = {
+            "judge_config": self.config.describe(self.generation.prompt_names)
+        }
+        require_key(self.config)
+        require_capabilities(self.config, self.generation)
+        with Judge.open(self.config, self.store) as judge:
+            certificate = find_certificates(judge)
+        if certificate:
+            description["judge_certificate"] = certificate
+        return description
 
     def apply(self, resps: Iterable[Sequence[str]], docs: Sequence[Doc]) -> list[str]:
         """Judge the responses to all documents, as lm_eval asks a filter to.
@@ -209,12 +236,12 @@ class Judging(Filter):  # type: ignore[misc]
         """
         # Several processes may have saved the same documents, and the command refuses to read a
         # document twice. So it gets one file of each hash.
-        samples: dict[str, str] = {}
+        path_by_hash: dict[str, str] = {}
         for saved in generations:
-            samples.setdefault(saved.documents_hash, str(saved.path))
+            path_by_hash.setdefault(saved.documents_hash, str(saved.path))
 
-        command = ["lm-factuality", "judge", self.generation.name, "--samples", *samples.values()]
-        command += ["--judge", self.name]
+        command = ["lm-factuality", "judge", self.generation.name]
+        command += ["--samples", *path_by_hash.values(), "--judge", self.name]
         if self.settings:
             command += ["--metadata", json.dumps(self.settings)]
         if self.store:
@@ -269,14 +296,7 @@ class JudgedTask(SuiteTask):
         metadata = self.config.metadata
         # Results hold no paths of this machine.
         metadata.pop("judge_store", None)
-        judging = Judging(
-            generation=self._method,
-            config=self._judge_config,
-            name=self._judge_name,
-            store=self._judge_store,
-            metadata=metadata,
-            settings=self._changed_settings,
-        )
+        judging = dataclasses.replace(self._judging, metadata=metadata)
         # The name of the filter stands after the comma in the names of lm_eval's metrics.
         set_filters(self, [FilterEnsemble(_FILTER, [lambda: judging])])
 
@@ -298,7 +318,7 @@ class JudgedTask(SuiteTask):
         """Return the metrics of a document, from its verdict record in a list of one."""
         # The judge has replaced all responses to a document by one verdict.
         (verdict,) = results
-        return dict(self._method.row_metrics(doc, verdict))
+        return dict(self._judging.generation.row_metrics(doc, verdict))
 
     @abc.abstractmethod
     def configure_judging(
@@ -312,10 +332,7 @@ class JudgedTask(SuiteTask):
         """
 
     def configure(self, config: Mapping[str, Any], metadata: Mapping[str, Any]) -> TaskSettings:
-        """Check the task's settings and its judge, and keep both on the task.
-
-        Sets the judge's name, configuration and store, the benchmark's method, and those of the
-        method's settings that the user changed.
+        """Check the task's settings and its judge, and keep the judge on the task.
 
         Args:
             config: The task's YAML.
@@ -328,21 +345,27 @@ class JudgedTask(SuiteTask):
             ConfigError: The judge or a setting cannot be used.
             DataError: The judge's store cannot be used.
         """
-        # `finish_construction` needs these attributes, once lm_eval's constructor has run.
+        # `configure_judging` may ask for the judge's name and configuration.
         self._judge_name = str(metadata.get("judge") or "")
         self._judge_config = load_named_judge(str(config.get("task")), self._judge_name)
+        method, task_settings = self.configure_judging(config, metadata)
         store = metadata.get("judge_store")
-        self._judge_store = Path(str(store)) if store else None
-        self._method, task_settings = self.configure_judging(config, metadata)
-        # A command that judges the generations later needs the settings that are not the default.
-        self._changed_settings = {
-            name: metadata[name]
-            for name in getattr(self._method, "recorded_settings", ())
-            if metadata.get(name) is not None
-        }
-
+        # `finish_construction` installs it as a filter, once lm_eval's constructor has run.
+        self._judging = Judging(
+            generation=method,
+            config=self._judge_config,
+            name=self._judge_name,
+            store=Path(str(store)) if store else None,
+            metadata={},
+            settings={
+                name: metadata[name]
+                for name in getattr(method, "recorded_settings", ())
+                if metadata.get(name) is not None
+            },
+        )
         # This also checks that the judge can be used, before the model generates anything.
-        judge_metadata = describe_judge(self._judge_config, self._method, self._judge_store)
+        judge_metadata = self._judging.describe_judge()
+
         recorded_metadata = task_settings.metadata
         # Only a run with --predict_only needs no judge, and its results describe none.
         if self._judge_name:
@@ -413,34 +436,6 @@ def load_named_judge(task: str, judge: str) -> JudgeConfig:
             " off)"
         )
     return load_judge_config(judge or LEXICAL)
-
-
-def describe_judge(config: JudgeConfig, method: JudgedMethod, store: Path | None) -> dict[str, Any]:
-    """Check that a judge can be used, and describe it for the results file.
-
-    The judge's server is not contacted, so a server that is down is noticed only later.
-
-    Args:
-        config: The judge's configuration.
-        method: The benchmark's method that will ask the judge.
-        store: The file with the judge's answers; None for the one in the user's cache folder.
-
-    Returns:
-        ``judge_config``, the configuration with the hashes of the prompts, and, if people have
-        certified this judge, ``judge_certificate``.
-
-    Raises:
-        ConfigError: The key of its server is not set, or it cannot answer what the method asks.
-        DataError: The store cannot be used.
-    """
-    judge_config = config.describe(method.prompt_names)
-    require_key(config)
-    require_capabilities(config, method)
-    with Judge.open(config, store) as judge:
-        certificate = find_certificates(judge)
-    if not certificate:
-        return {"judge_config": judge_config}
-    return {"judge_config": judge_config, "judge_certificate": certificate}
 
 
 def _shared_spending_limit(config: JudgeConfig) -> SpendingLimit:

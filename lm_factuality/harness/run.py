@@ -251,17 +251,15 @@ def _begin_run_with(options: Mapping[str, Any], is_fresh: bool) -> EvaluationRun
     if folder:
         check_writable(folder, "results")
         preflight.check_disk_space(folder)
+
     cache = options.get("use_cache")
-    run = EvaluationRun(
-        folder=folder,
-        only_predicts=bool(options.get("predict_only")),
-        answers=AnswerFile(
-            Path(f"{cache}.sqlite") if cache else None,
-            {name: options.get(name) for name in _OPTIONS_OF_ANSWERS},
-            is_fresh=is_fresh,
-        ),
+    answers = AnswerFile(
+        Path(f"{cache}.sqlite") if cache else None,
+        {name: options.get(name) for name in _OPTIONS_OF_ANSWERS},
+        is_fresh=is_fresh,
     )
-    return begin_run(run)
+    only_predicts = bool(options.get("predict_only"))
+    return begin_run(EvaluationRun(folder, only_predicts, answers))
 
 
 def _prepare_tasks(
@@ -295,11 +293,16 @@ def _prepare_tasks(
     model = options["model"]
     model_args = options["model_args"]
     metadata = options["metadata"]
+    include_path = _as_texts(options, "include_path")
+    for folder in include_path:
+        if not Path(folder).is_dir():
+            raise ConfigError(
+                f"--include_path {folder}: no such folder; the suite's own tasks are found without"
+                " this option"
+            )
     # On the command line, --tasks is one text with commas, and in a config file it may be a list.
     named_tasks = [name for name in ",".join(_as_texts(options, "tasks")).split(",") if name]
     tasks = write_yamls_of_tables(named_tasks)
-    include_path = _as_texts(options, "include_path")
-    _check_include_path(include_path)
 
     configs = read_configs(tasks, include_path, metadata)
     # lm_eval's own tasks have None here.
@@ -312,28 +315,12 @@ def _prepare_tasks(
     if tasks != named_tasks:
         parsed.tasks = ",".join(tasks)
     parsed.include_path = with_suite(include_path)
-    yaml_folders = {
-        str(Path(task).resolve().parent) for task in named_tasks if task.endswith(_YAML)
-    }
     # Relative paths in a YAML start from its folder, which lm_eval forgets. All tasks share the
     # metadata, so only one folder can be noted.
+    yaml_folders = {Path(task).resolve().parent for task in named_tasks if task.endswith(_YAML)}
     if len(yaml_folders) == 1:
-        parsed.metadata = {**metadata, YAML_FOLDER: yaml_folders.pop()}
+        parsed.metadata = {**metadata, YAML_FOLDER: str(yaml_folders.pop())}
     return len(suite_configs) == len(configs)
-
-
-def _check_include_path(include_path: Sequence[str]) -> None:
-    """Check that the folders of ``--include_path`` exist.
-
-    Raises:
-        ConfigError: One of them does not.
-    """
-    for folder in include_path:
-        if not Path(folder).is_dir():
-            raise ConfigError(
-                f"--include_path {folder}: no such folder; the suite's own tasks are found without"
-                " this option"
-            )
 
 
 def register_models() -> None:
