@@ -12,7 +12,7 @@ import json
 import pkgutil
 from argparse import ArgumentParser
 from collections.abc import Callable, Mapping, Sequence
-from contextlib import AbstractContextManager
+from contextlib import AbstractContextManager, suppress
 from importlib.metadata import version
 from typing import TYPE_CHECKING, Any, TypeAlias
 
@@ -48,20 +48,12 @@ def internal(*names: str) -> LmEvalPart:
     Raises:
         ConfigError: The installed lm_eval has no such part.
     """
-    problem: Exception | None = None
     for name in names:
-        try:
+        with suppress(ImportError, AttributeError):
             return pkgutil.resolve_name(name)
-        except (ImportError, AttributeError) as error:
-            problem = error
-    raise missing_part(names[0]) from problem
-
-
-def missing_part(name: str) -> ConfigError:
-    """Return the error for a part, such as ``lm_eval.utils:make_table``, that lm_eval lacks."""
-    return ConfigError(
-        f"lm_eval {version('lm_eval')} has no {name.replace(':', '.')}, which lm-factuality relies"
-        f" on; install a version that has it: pip install '{SUPPORTED}'"
+    raise ConfigError(
+        f"lm_eval {version('lm_eval')} has no {names[0].replace(':', '.')}, which lm-factuality"
+        f" relies on; install a version that has it: pip install '{SUPPORTED}'"
     )
 
 
@@ -165,15 +157,13 @@ def scored_rows(
     scored_class = internal("lm_eval.scorers:ScoredDoc")
     scored = {}
     for row, requests in requests_by_row.items():
-        responses = []
         for request in requests:
             response = request.filtered_resps[filter_name]
             # Filters of lm_eval 0.5 keep a single response in a list. Samples and the suite's
             # tasks have it without the list, as in 0.4.
             if isinstance(response, list) and len(response) == 1:
-                (response,) = response
-                request.filtered_resps[filter_name] = response
-            responses.append(response)
+                request.filtered_resps[filter_name] = response[0]
+        responses = [request.filtered_resps[filter_name] for request in requests]
         values = task.process_results(requests[0].doc, responses)
         # lm_eval takes a list for the values of a row's repetitions, and averages them. A row of
         # the suite has one value, which may be a list itself.

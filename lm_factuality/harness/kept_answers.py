@@ -223,6 +223,7 @@ def keep_answers(lm: LM, store: AnswerStore | None) -> Iterator[None]:
         return
 
     keeper = Keeper(lm, store)
+    keeper.restore_refused_options()
     attributes: dict[str, Any] = {
         "cache_hook": keeper,
         "generate_until": partial(keeper.answer_requests, "generate_until", lm.generate_until),
@@ -277,7 +278,7 @@ class Keeper:
     """How many requests were answered from disk."""
 
     def __init__(self, lm: LM, store: AnswerStore) -> None:
-        """Read the model's identity and the options that its server has refused.
+        """Read the model's identity.
 
         Args:
             lm: The model.
@@ -290,17 +291,22 @@ class Keeper:
         self._seeds = settings.get("seed")
         self._is_client = is_a(lm, "TemplateAPI")
         self.num_kept = 0
-        # The options that the server refused in an interrupted run are not sent again.
         self._refused_key = self._hash("refused options", [])
-        refused = store.get(self._refused_key)
-        if refused and hasattr(lm, "remember_refused"):
-            lm.remember_refused(json.loads(refused))
         self._unkept_numbers = count()
         # How many samples of each request the run has asked for, by the hash of the request.
         self._num_samples: Counter[str] = Counter()
         # The keys of the answers that a client has yet to receive, by the hash of the request. Only
         # samples of one request have a hash in common.
         self._expected: dict[str, deque[str]] = defaultdict(deque)
+
+    def restore_refused_options(self) -> None:
+        """Tell the client which options its server has refused in an interrupted run.
+
+        They are not sent again.
+        """
+        refused = self._store.get(self._refused_key)
+        if refused and hasattr(self._lm, "remember_refused"):
+            self._lm.remember_refused(json.loads(refused))
 
     def answer_requests(
         self,

@@ -164,14 +164,16 @@ class Encoder:
             return _to_result("the completion has no tokens of its own", 0, False)
         longest = self.input_limit(window)
         # One token of context or more must fit in front of the completion.
-        if num_tokens >= longest:
+        room_for_context = longest - num_tokens
+        if room_for_context < 1:
             problem = (
                 f"the completion has {num_tokens} tokens, more than a window of {longest} has"
                 " room for"
             )
             return _to_result(problem, num_tokens, True)
 
-        truncated = len(context_ids) + num_tokens > longest
+        truncated = len(context_ids) > room_for_context
+        # The model itself cuts a context that is too long for its own limit.
         if window is not None:
             context_ids = context_ids[-(window - num_tokens) :]
         return Encoded(context_ids, continuation_ids, truncated, request, window)

@@ -190,31 +190,7 @@ class HFTree(HFLM):  # type: ignore[misc]
         # Every token of a continuation is a target, whose log-probability is needed.
         num_targets = [len(continuation) for _, _, continuation in requests]
         trie = build_trie(self._join_and_truncate(requests), num_targets)
-        with tqdm(
-            total=len(trie),
-            desc="Running loglikelihood requests",
-            unit=" tokens",
-            disable=disable_tqdm or self.rank != 0,
-        ) as bar:
-
-            def count_positions(number: int) -> None:
-                """Show that some positions of the trie are computed."""
-                bar.update(number)
-                self.count_answered(number * len(requests) / len(trie))
-
-            def score_part(
-                part: TokenTrie, engine: PackedEngine, budget: PassBudget
-            ) -> TargetScores:
-                """Score some branches of the trie, in one of several threads."""
-                # Turning off gradients holds only for the thread that does it.
-                with self._forward_context():
-                    return score_trie(
-                        part, engine, budget, self.softmax_dtype, self._rescore(), count_positions
-                    )
-
-            budget = self._budget(trie)
-            scores = score_in_threads(trie, self.engine, budget, score_part, self._cores())
-
+        scores = self._score_trie(trie, self.engine, disable_tqdm)
         answers = []
         for targets in trie.targets_by_request:
             # A continuation is greedy if each of its tokens is the likeliest one.
@@ -222,6 +198,34 @@ class HFTree(HFLM):  # type: ignore[misc]
             is_greedy = bool(scores.greedy[targets].all())
             answers.append((logprob, is_greedy))
         return answers
+
+    def _score_trie(
+        self, trie: TokenTrie, engine: PackedEngine, disable_tqdm: bool
+    ) -> TargetScores:
+        """Score all targets of a trie, and show how many of its positions are computed."""
+        num_requests = len(trie.targets_by_request)
+        bar = tqdm(
+            total=len(trie),
+            desc="Running loglikelihood requests",
+            unit=" tokens",
+            disable=disable_tqdm or self.rank != 0,
+        )
+
+        def count_positions(number: int) -> None:
+            """Show that some positions of the trie are computed."""
+            bar.update(number)
+            self.count_answered(number * num_requests / len(trie))
+
+        def score_part(part: TokenTrie, engine: PackedEngine, budget: PassBudget) -> TargetScores:
+            """Score some branches of the trie, in one of several threads."""
+            # Turning off gradients holds only for the thread that does it.
+            with self._forward_context():
+                return score_trie(
+                    part, engine, budget, self.softmax_dtype, self._rescore(), count_positions
+                )
+
+        with bar:
+            return score_in_threads(trie, engine, self._budget(trie), score_part, self._cores())
 
     def split_into_batches(self, requests: Sequence[TokenRequest]) -> list[list[int]] | None:
         """Divide requests into batches of several forward passes, whose answers are kept together.
