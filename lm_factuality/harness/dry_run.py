@@ -301,18 +301,20 @@ class _Speed:
 
 def _speed_of(config: LmEvalPart) -> _Speed:
     """Estimate the speed of the model of a run, without loading or asking it."""
+    arguments = config.model_args
     if preflight.is_client(config.model):
-        concurrency = max(1, int(config.model_args.get("num_concurrent") or 1))
+        concurrency = max(1, int(arguments.get("num_concurrent") or 1))
         return _Speed(
             f"{ASSUMED_SPEED} (assumed), {concurrency} at once",
             per_request=SECONDS_PER_REQUEST / concurrency,
             per_answer_token=1 / TOKENS_PER_SECOND / concurrency,
         )
-    num_parameters = _num_parameters(str(config.model_args.get("pretrained") or ""))
+    num_parameters = _num_parameters(str(arguments.get("pretrained") or ""))
     if not num_parameters:
         return _Speed("unknown, because the checkpoint is not on this machine as .safetensors")
-    device = str(config.model_args.get("device") or config.device or "")
-    batch_size = str(config.batch_size or 1).partition(":")[0]
+    device = str(arguments.get("device") or config.device or "")
+    # ``auto`` and ``auto:4`` stand for a size that lm_eval finds by trials. One text is assumed.
+    batch_size = str(config.batch_size or 1)
     num_texts = int(batch_size) if batch_size.isdecimal() else 1
     return _Speed(
         f"matrix products on this machine, for {num_parameters / 1e6:,.0f} million parameters;"

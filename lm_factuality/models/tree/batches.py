@@ -150,16 +150,16 @@ def _group_blocks(blocks: Sequence[QueryBlock], max_keys: int) -> Iterator[list[
     Yields:
         The blocks of one batch. Unbranched blocks and others are never in the same batch.
     """
-    similar_blocks: dict[tuple[bool, int], list[QueryBlock]] = defaultdict(list)
+    blocks_by_class: dict[tuple[bool, int], list[QueryBlock]] = defaultdict(list)
     for block in blocks:
         # Each class reaches to four times the size of the one before: blocks of 2 to 7 queries are
         # class 1, and those of 8 to 31 are class 2.
         size_class = block.num_queries.bit_length() // 2
-        similar_blocks[block.is_whole_chain, size_class].append(block)
-    for (is_chain, _), class_blocks in similar_blocks.items():
+        blocks_by_class[block.is_whole_chain, size_class].append(block)
+    for (is_chain, _), similar_blocks in blocks_by_class.items():
         # Pairs take memory only in a mask, and chains need none.
         max_pairs = math.inf if is_chain else _MAX_PAIRS
-        yield from _split_by_memory(class_blocks, max_keys, max_pairs)
+        yield from _split_by_memory(similar_blocks, max_keys, max_pairs)
 
 
 def _split_by_memory(
@@ -170,30 +170,30 @@ def _split_by_memory(
     All blocks of a group are padded to its largest number of keys and of queries.
 
     Args:
-        blocks: Blocks of similar size, at least one.
+        blocks: Blocks of similar size.
         max_keys: How many keys the blocks of a group may have in all, with padding.
         max_pairs: How many pairs of a query and a key a group may have with padding, or infinity.
 
     Yields:
         The blocks of each group, those with the most keys first.
     """
-    largest, *smaller_blocks = sorted(blocks, key=lambda block: -block.num_keys)
-    group = [largest]
-    max_queries = largest.num_queries
+    group: list[QueryBlock] = []
+    max_queries = 0
     # The pairs that the group has without padding.
-    num_pairs = largest.num_queries * largest.num_keys
-    for block in smaller_blocks:
-        # The sizes that the group would have with this block. Its first block has the most keys.
+    num_pairs = 0
+    for block in sorted(blocks, key=lambda block: -block.num_keys):
         block_pairs = block.num_queries * block.num_keys
-        padded_keys = group[0].num_keys * (len(group) + 1)
-        padded_pairs = padded_keys * max(max_queries, block.num_queries)
-        padding = padded_pairs - num_pairs - block_pairs
-        if padded_keys > max_keys or padded_pairs > max_pairs or padding > _MAX_PADDING:
-            # The group is complete, and the block begins a new one.
-            yield group
-            group = []
-            max_queries = 0
-            num_pairs = 0
+        if group:
+            # The sizes that the group would have with this block. The first has the most keys.
+            padded_keys = group[0].num_keys * (len(group) + 1)
+            padded_pairs = padded_keys * max(max_queries, block.num_queries)
+            padding = padded_pairs - num_pairs - block_pairs
+            if padded_keys > max_keys or padded_pairs > max_pairs or padding > _MAX_PADDING:
+                # The group is complete, and the block begins a new one.
+                yield group
+                group = []
+                max_queries = 0
+                num_pairs = 0
         group.append(block)
         max_queries = max(max_queries, block.num_queries)
         num_pairs += block_pairs

@@ -197,10 +197,11 @@ def build_tested_engine(
         logger.info("packed passes: %s: %s", type(error).__name__, error)
         return None
 
-    for sequence, targets in zip(sequences, trie.targets_by_request, strict=True):
-        if not _agrees_with_model(model, sequence, scores.logprobs[targets]):
-            return None
-    return engine
+    agrees = all(
+        _agrees_with_model(model, sequence, scores.logprobs[targets])
+        for sequence, targets in zip(sequences, trie.targets_by_request, strict=True)
+    )
+    return engine if agrees else None
 
 
 def _depends_on_longest_input(config: PretrainedConfig) -> bool:
@@ -264,11 +265,12 @@ def _agrees_with_model(
     expected_logprobs = distributions.gather(1, next_tokens)[:, 0].numpy()
     largest_error = float(np.max(np.abs(logprobs - expected_logprobs)))
 
+    # Rounding errors grow with the logits, whose size the spread of a distribution shows.
     dtype = next(model.parameters()).dtype
-    tolerance = _TOLERANCE.get(dtype, _TOLERANCE[torch.float32])
-    # Rounding errors grow with the logits, whose size the spread of a distribution shows. A NaN is
-    # not within the tolerance either.
-    is_within = largest_error <= tolerance * float(distributions.std(dim=-1).mean())
+    spread = float(distributions.std(dim=-1).mean())
+    tolerance = spread * _TOLERANCE.get(dtype, _TOLERANCE[torch.float32])
+    # A NaN is not within the tolerance either.
+    is_within = largest_error <= tolerance
     if not is_within:
         logger.info("packed passes: off by %.2g nats a token", largest_error)
     return is_within
