@@ -177,9 +177,7 @@ class AnswerFile:
         """Store answers by key, all or none of them."""
         now = int(time.time())
         rows = [(key, text, now) for key, text in texts.items()]
-        with self._exclusive_access(), self._database:
-            self._database.execute("BEGIN IMMEDIATE")
-            self._database.executemany("INSERT OR REPLACE INTO answers VALUES (?, ?, ?)", rows)
+        self._change("INSERT OR REPLACE INTO answers VALUES (?, ?, ?)", rows)
 
     def finish(self) -> None:
         """Delete the answers of this run, whose results are saved, and close the file.
@@ -196,11 +194,13 @@ class AnswerFile:
 
     def _delete(self, keys: Iterable[str]) -> None:
         """Delete the answers under some keys."""
+        self._change("DELETE FROM answers WHERE key = ?", [(key,) for key in keys])
+
+    def _change(self, statement: str, rows: Sequence[tuple[object, ...]]) -> None:
+        """Execute a statement of SQL with the values of each row, for all rows or for none."""
         with self._exclusive_access(), self._database:
             self._database.execute("BEGIN IMMEDIATE")
-            self._database.executemany(
-                "DELETE FROM answers WHERE key = ?", [(key,) for key in keys]
-            )
+            self._database.executemany(statement, rows)
 
     def _exclusive_access(self) -> AbstractContextManager[None]:
         """Return the context in which one thread at a time uses the file."""

@@ -400,7 +400,7 @@ def _as_texts(options: Mapping[str, Any], name: str) -> list[str]:
     """Return the values of an option, which may be a value, a list of values, or missing."""
     value = options.get(name) or []
     values = value if isinstance(value, list) else [value]
-    return [str(item) for item in values]
+    return list(map(str, values))
 
 
 def _check_options(options: Mapping[str, Any]) -> None:
@@ -436,14 +436,12 @@ def _check_options(options: Mapping[str, Any]) -> None:
         load_judge_config(str(judge))
 
 
-@contextmanager
-def _without_lm_eval_tasks() -> Iterator[None]:
+def _without_lm_eval_tasks() -> AbstractContextManager[None]:
     """Keep lm_eval from reading the 14,000 YAMLs of its own tasks within a ``with`` block."""
     # lm_eval's command creates the manager itself, and has no option for this argument.
     task_manager = internal("lm_eval.tasks:TaskManager")
     init_without_defaults = functools.partialmethod(task_manager.__init__, include_defaults=False)
-    with replaced(task_manager, __init__=init_without_defaults):
-        yield
+    return replaced(task_manager, __init__=init_without_defaults)
 
 
 def _without_git_outside_checkouts() -> AbstractContextManager[None]:

@@ -14,14 +14,14 @@ from typing import Any
 import torch
 from torch import Tensor
 from torch.nn.functional import pad
-from transformers import AutoTokenizer, LogitsProcessorList
+from transformers import AutoTokenizer, LogitsProcessorList, PreTrainedModel
 
 from lm_factuality.ground.errors import ConfigError
 from lm_factuality.ground.packages import loading
 from lm_factuality.harness.generation import JsonObject
 from lm_factuality.models.decoding import Contrastive, DoLa, EarlyExits, Method, choose_layers
 from lm_factuality.models.hf_tree import HFTree
-from lm_factuality.models.tree.logits import Rescore, accepts
+from lm_factuality.models.tree.logits import Recorder, Rescore, accepts, record_nothing
 from lm_factuality.models.tree.packed import PackedEngine
 from lm_factuality.models.tree.scorer import build_tested_engine
 
@@ -98,12 +98,20 @@ class HFDecoding(HFTree):
         """Return HFLM's description of the model, with the method's settings under ``decoding``."""
         return {**super().get_model_info(), "decoding": self.method.model_dump()}
 
-    def require_engine(self, engine: PackedEngine | None) -> PackedEngine:
-        """Return an engine, after checking that the model has one.
+    def build_engine(
+        self, model: PreTrainedModel, vocab_size: int, recorder: Recorder = record_nothing
+    ) -> PackedEngine:
+        """Return an engine for a model, which scores as the model itself does on a trial.
+
+        Args:
+            model: The evaluated model, or one that it is contrasted with.
+            vocab_size: The trial draws random token ids below this number.
+            recorder: Records hidden states while the model runs.
 
         Raises:
-            ConfigError: It has none, because it cannot share tokens between requests.
+            ConfigError: The model cannot share tokens between requests.
         """
+        engine = build_tested_engine(model, vocab_size, self.max_length, recorder)
         if engine is None:
             raise ConfigError(
                 f"{self.name}: {type(self.model).__name__} cannot share positions between requests,"
@@ -188,7 +196,7 @@ class HFDoLa(HFDecoding):
         early_exit_layer = self.method.early_exit_layer
         if early_exit_layer is not None:
             # "low" is the default, so it does not show that the user has set both options.
-            if layers != "low" and layers != [early_exit_layer]:
+            if layers not in ("low", [early_exit_layer]):
                 raise ConfigError(
                     "hf-dola: layers and early_exit_layer exclude each other; pass one of them"
                 )
@@ -208,10 +216,7 @@ class HFDoLa(HFDecoding):
         Raises:
             ConfigError: The model cannot share tokens between requests.
         """
-        record = self._exits.record
-        return self.require_engine(
-            build_tested_engine(self.model, vocab_size, self.max_length, record)
-        )
+        return self.build_engine(self.model, vocab_size, self._exits.record)
 
     def weaker_logits(self, contrast: Sequence[Tensor]) -> Sequence[Tensor]:
         """Turn the recorded hidden states of each early layer into logits."""
@@ -289,11 +294,9 @@ class HFContrastive(HFDecoding):
         amateur = self._amateur.model
         # The trial's tokens must be in both vocabularies, whose padding may differ.
         vocab_size = min(vocab_size, len(amateur.get_input_embeddings().weight))
-        engine = self.require_engine(build_tested_engine(self.model, vocab_size, self.max_length))
+        engine = self.build_engine(self.model, vocab_size)
         # The expert's engine then runs the amateur's after each pass of its own.
-        engine.amateur = self.require_engine(
-            build_tested_engine(amateur, vocab_size, self.max_length)
-        )
+        engine.amateur = self.build_engine(amateur, vocab_size)
         return engine
 
     @contextmanager
