@@ -13,10 +13,10 @@ from numpy.typing import ArrayLike
 
 from bench.coverage.cells import Cell, Integers, Replication, measure
 from lm_factuality.scores.intervals import (
-    MIN_CLUSTERS,
     Interval,
     balanced_accuracy_interval,
     f1_interval,
+    has_few_clusters,
     precision_interval,
     recall_interval,
 )
@@ -131,7 +131,7 @@ def is_interval_hidden(counts: Integers, score: JudgeScore) -> bool:
     """Return whether too few responses have a part in one of the score's denominators."""
     for columns in score.denominators:
         responses_that_count = np.flatnonzero(counts[:, columns].sum(axis=1))
-        if len(responses_that_count) < MIN_CLUSTERS:
+        if has_few_clusters(responses_that_count.tolist()):
             return True
     return False
 

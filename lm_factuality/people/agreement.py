@@ -98,19 +98,6 @@ def count_cell(table: str, row: tuple[str, ...], column: str, number: int) -> Ag
     return AgreementCell(table, row, column, Measure(number, None, None, number), times=1, digits=0)
 
 
-class TextCell(NamedTuple):
-    """A cell of a printed table."""
-
-    row: tuple[str, ...]
-    """The texts that begin the row, such as ``("fluent", "all")``."""
-
-    column: str
-    """The heading of the column."""
-
-    text: str
-    """The text to print."""
-
-
 def tables_of(cells: Sequence[AgreementCell], figures: Figures) -> Iterator[ComparisonTable]:
     """Arrange measures of agreement as tables, with published figures beside them.
 
@@ -122,22 +109,25 @@ def tables_of(cells: Sequence[AgreementCell], figures: Figures) -> Iterator[Comp
         The tables that have cells, in the order of ``tables.yaml``.
     """
     for name, layout in load_yaml(__package__, "tables.yaml").items():
-        measured = [
-            TextCell(cell.row, cell.column, cell.text) for cell in cells if cell.table == name
-        ]
-        if measured:
-            yield _arrange_cells(_with_published(measured, figures.get(name, {})), layout)
+        cells_of_table = [cell for cell in cells if cell.table == name]
+        if cells_of_table:
+            yield _arrange_cells(cells_of_table, figures.get(name, {}), layout)
 
 
-def _arrange_cells(cells: Sequence[TextCell], layout: Mapping[str, Any]) -> ComparisonTable:
-    """Arrange the cells of one table in lines. Rows and columns keep the order of the cells.
+def _arrange_cells(
+    cells: Sequence[AgreementCell],
+    figures: Mapping[str, Mapping[str, Number]],
+    layout: Mapping[str, Any],
+) -> ComparisonTable:
+    """Arrange the cells of one table in lines, with the published columns after the measured ones.
 
     Example:
-        The cells ``(("fluent", "all"), "items", "40")`` and ``(("fluent", "all"), "people", "2")``
-        become the line ``["fluent", "all", "40", "2"]``.
+        The row ``("fluent", "all")`` with 40 in the column ``items`` and 2 in ``people`` becomes
+        the line ``["fluent", "all", "40", "2"]``.
 
     Args:
-        cells: The cells.
+        cells: The measured cells. Rows and columns keep their order.
+        figures: Published values by column and row, such as ``{"GPT-4": {"fluent | all": 81.5}}``.
         layout: The table's entry in ``tables.yaml``: its title, its note, and the headings of the
             texts with which each line begins (``rows``).
     """
@@ -146,37 +136,24 @@ def _arrange_cells(cells: Sequence[TextCell], layout: Mapping[str, Any]) -> Comp
     texts_by_row: dict[tuple[str, ...], dict[str, str]] = defaultdict(dict)
     for cell in cells:
         texts_by_row[cell.row][cell.column] = cell.text
+    for column, values in figures.items():
+        # The row "fluent | all" of a YAML file is the tuple (fluent, all).
+        published = {tuple(row.split(" | ")): f"{value:g}" for row, value in values.items()}
+        # A column can be compared if the table has its heading, or one of its rows.
+        if column in columns or any(row in published for row in texts_by_row):
+            columns[column] = None
+            for row, text in published.items():
+                texts_by_row[row][column] = text
+
     lines = []
     for row, text_by_column in texts_by_row.items():
         # A row can lack some columns, such as published values for it.
         texts = [text_by_column.get(column, "") for column in columns]
         lines.append([*row, *texts])
-
     # In a `ComparisonTable`, a heading that begins with "#" is that of a column of numbers.
     headings = [*layout["rows"], *(f"#{column}" for column in columns)]
     # The empty note puts a blank line after the table.
     return ComparisonTable(layout["title"], headings, lines, (layout["note"], ""))
-
-
-def _with_published(
-    measured: Sequence[TextCell], figures: Mapping[str, Mapping[str, Number]]
-) -> list[TextCell]:
-    """Add the published columns that share their heading or a row with a table's cells.
-
-    Args:
-        measured: The cells of the table.
-        figures: Published values by column and row, such as ``{"GPT-4": {"fluent | all": 81.5}}``.
-
-    Returns:
-        The measured cells, then the published ones.
-    """
-    cells = list(measured)
-    for column, values in figures.items():
-        # The row "fluent | all" of a YAML file is the tuple (fluent, all).
-        text_by_row = {tuple(row.split(" | ")): f"{value:g}" for row, value in values.items()}
-        if any(cell.column == column or cell.row in text_by_row for cell in cells):
-            cells += [TextCell(row, column, text) for row, text in text_by_row.items()]
-    return cells
 
 
 @dataclass(frozen=True)

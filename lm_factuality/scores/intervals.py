@@ -547,6 +547,18 @@ def perplexity_interval(
     return Interval(math.exp(interval.low), math.exp(interval.high))
 
 
+def has_few_clusters(clusters: Sequence[Hashable]) -> bool:
+    """Return whether rows come from fewer than five clusters, such as documents.
+
+    Tables then show the interval of a score, which is wide, and not the score itself.
+
+    Args:
+        clusters: The cluster of each row, such as ``["a.txt", "a.txt", "b.txt"]``.
+    """
+    num_clusters = len(set(clusters))
+    return num_clusters < MIN_CLUSTERS
+
+
 def sum_interval(
     first: float,
     first_interval: Interval,

@@ -20,6 +20,7 @@ from lm_factuality.scores.intervals import (
     count_detection_clusters,
     difference_interval,
     f1_interval,
+    has_few_clusters,
     interval_from_stderr,
     interval_of_mean,
     mean_interval,
@@ -471,6 +472,13 @@ def test_counts_without_a_defined_score_have_no_interval(function, counts):
 def test_sums_without_a_defined_score_have_no_interval(counts):
     assert pooled_interval(counts, recall_of_sums) is None
     assert pooled_difference_interval(counts, counts, recall_of_sums) is None
+
+
+@pytest.mark.parametrize(
+    ("clusters", "are_few"), [([], True), (list("aabbccdd"), True), (list("abcde"), False)]
+)
+def test_fewer_than_five_clusters_are_few(clusters, are_few):
+    assert has_few_clusters(clusters) == are_few
 
 
 @pytest.mark.parametrize(
