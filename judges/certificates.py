@@ -55,12 +55,12 @@ def make_certificate(
     Args:
         judge: The judge.
         setting: The kind of question, such as ``segment_cot``.
-        measured: Keys to add. ``scores`` holds the scores by group of questions: under ``ALL``
-            those of all questions, under ``unscored`` the number of ``responses`` unscored.
-            ``intervals`` holds the intervals of the scores.
+        measured: The scores of all questions and by groups, how many responses are unscored, and
+            the intervals of the scores: ``{"scores": {"ALL": {"f1": 0.8}, ..., "unscored":
+            {"responses": 3}}, "intervals": {...}}``.
         prompt_hashes: The hashes of the prompts that were used, by prompt.
-        data: The questions: where they are from, and under ``is_published`` whether that is the
-            published data.
+        data: Where the questions are from, and whether that is the published data: ``{...,
+            "is_published": True}``.
 
     Returns:
         The certificate, as it is written to a JSON file.
@@ -170,6 +170,7 @@ class ReplayedJudge(Judge):
         Raises:
             DataError: The file cannot be read. Every method that asks raises it as well.
         """
+        # Every judge has a backend and a store, but `_answer` below uses neither.
         backend = open_backend(load_judge_config(LEXICAL))
         super().__init__(config, backend, AnswerStore(folder / "answers.sqlite"), Prompts({}))
         self._path = answers

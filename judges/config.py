@@ -53,17 +53,11 @@ def _check_backend(backend: str) -> str:
 
 
 def _check_base_url(base_url: str) -> str:
-    """Return the base URL of a server if it is a plain ``http`` or ``https`` address.
-
-    Args:
-        base_url: The URL, such as ``http://localhost:8000/v1``.
-
-    Returns:
-        The same URL.
+    """Return the address of a server unchanged if it is a plain one.
 
     Raises:
         ValueError: It is not a web address, or it contains a user, a password, a query or a
-            fragment. The message leaves the URL out, since it may hold a password.
+            fragment. The message leaves the address out, since it may hold a password.
     """
     if not is_web_address(base_url):
         raise ValueError("is not an address; expected something like http://localhost:8000/v1")

@@ -337,14 +337,14 @@ class Judge(AbstractContextManager["Judge"]):
         """
 
         def count_stored(count: int) -> None:
-            """Count answers as they come from the store, because the backend may fail later."""
+            """Count answers as soon as they come from the store, because the backend may fail."""
             self._num_stored += count
 
         tokens_before = self.usage.prompt_tokens
         answers = answer_requests(self._backend, self._store, requests, description, count_stored)
         num_sent_tokens = self.usage.prompt_tokens - tokens_before
         # A server may charge less for the beginning that all prompts share. Its tokens are not
-        # known, so they are estimated from its characters.
+        # known, so they are estimated from its share of the characters.
         self._shared_prompt_tokens += round(num_sent_tokens * shared_share(requests))
         for answer in answers:
             # A stored answer was also given without the options that the server refused then.

@@ -193,9 +193,6 @@ class CascadeBackend(Backend):
     def _is_sure(self, verdict: SupportReply) -> bool:
         """Return whether the first judge's probability lies outside of the band ``unsure_between``.
 
-        The band includes its lower end and not its upper end, except that a band up to 1 includes
-        1.
-
         Example:
             With the band ``[0.2, 0.8]``, the judge is unsure at 0.2 and sure at 0.19 and 0.8. With
             ``[0.2, 1]``, it is unsure at 1.
@@ -205,7 +202,8 @@ class CascadeBackend(Backend):
         # A verdict without a probability cannot be compared with the band.
         if probability is None:
             return False
-        # A band up to 1 means that every high probability has to be checked.
+        # The band includes its lower end. It includes its upper end only if that is 1, since every
+        # high probability then has to be checked.
         is_above_band = high < 1 and probability >= high
         return probability < low or is_above_band
 

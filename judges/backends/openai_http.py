@@ -112,15 +112,13 @@ class OpenAIBackend(Backend):
     def _answer_in_threads(self, requests: Sequence[Request]) -> Iterator[NumberedAnswer]:
         """Start the threads, and yield the answers as they arrive.
 
-        After Ctrl-C, no new call begins. The answers to calls under way are still yielded, because
-        they are paid for, and then the KeyboardInterrupt is raised again.
-
         Yields:
             One answer per request, unless the work ends early.
 
         Raises:
             BackendDownError: ``total_timeout`` is over, or a thread has found the server to be
                 down.
+            KeyboardInterrupt: The user pressed Ctrl-C. The answers to calls under way come first.
         """
         self._server.connect()
         work_queue = _WorkQueue(requests)
@@ -130,6 +128,7 @@ class OpenAIBackend(Backend):
             work_queue.start(self._answer_from_queue, num_threads)
             yield from self._answers_until_timeout(work_queue)
         except KeyboardInterrupt:
+            # No new call begins, but those under way are paid for.
             work_queue.stop()
             logger.warning("interrupted: waiting for calls under way (Ctrl-C again leaves them)")
             yield from work_queue.arriving_answers(_GRACE_AFTER_INTERRUPT)
@@ -143,12 +142,7 @@ class OpenAIBackend(Backend):
             raise work_queue.failures[0]
 
     def _answers_until_timeout(self, work_queue: _WorkQueue) -> Iterator[NumberedAnswer]:
-        """Yield answers as they arrive, and stop the work when ``total_timeout`` is over.
-
-        Args:
-            work_queue: The work, whose threads have started. It is stopped with a failure that
-                names the time limit.
-        """
+        """Yield answers as they arrive, and stop the work when ``total_timeout`` is over."""
         time_limit = self._config.total_timeout
         yield from work_queue.arriving_answers(time_limit)
         # All threads have ended, so the time was enough.
@@ -273,8 +267,8 @@ class _WorkQueue:
         self.running_threads = 0
         self._waiting_requests = deque(enumerate(requests))
         self._stopped = threading.Event()
-        # The requests that threads may take before another answer has been read.
-        self._free_places = threading.Semaphore(0)
+        # One permit lets a thread take one request. Each answer that was read adds one.
+        self._permits = threading.Semaphore(0)
         # Each thread puts None after its last answer.
         self._arrivals: queue.SimpleQueue[NumberedAnswer | None] = queue.SimpleQueue()
 
@@ -291,28 +285,22 @@ class _WorkQueue:
                 request waits. Each thread calls it once.
             num_threads: How many threads to start.
         """
-        self._free_places.release(num_threads)
+        self._permits.release(num_threads)
         for _ in range(num_threads):
             # A daemon thread does not keep the program alive if it is left behind.
             threading.Thread(target=self._run_thread, args=(answer_requests,), daemon=True).start()
             self.running_threads += 1
 
     def _run_thread(self, answer_requests: Callable[[_WorkQueue], None]) -> None:
-        """Answer requests in a thread, and tell `arriving_answers` when the thread ends.
-
-        Args:
-            answer_requests: Takes requests from this queue and delivers answers to it. If it
-                raises an exception, all threads stop, and the thread of the caller finds the
-                exception in ``failures``.
-        """
+        """Answer requests in a thread. If that raises an exception, all threads stop."""
         try:
             answer_requests(self)
         except _StoppedError:
             pass
-        except Exception as failure:  # noqa: BLE001  the caller's thread raises it
+        except Exception as failure:  # noqa: BLE001  the caller's thread finds it in `failures`
             self.stop(failure)
         finally:
-            # None in place of an answer stands for the end of a thread.
+            # None in place of an answer tells `arriving_answers` that the thread has ended.
             self._arrivals.put(None)
 
     def stop(self, failure: Exception | None = None) -> None:
@@ -320,8 +308,8 @@ class _WorkQueue:
         if failure is not None:
             self.failures.append(failure)
         self._stopped.set()
-        # A thread that waits for a place ends, and wakes the next one.
-        self._free_places.release()
+        # A thread that waits for a permit ends, and passes the permit on to the next one.
+        self._permits.release()
 
     def pause(self, seconds: float) -> None:
         """Wait for some seconds.
@@ -341,7 +329,7 @@ class _WorkQueue:
             The position of each request in the original sequence, and the request.
         """
         while True:
-            self._free_places.acquire()
+            self._permits.acquire()
             if self.is_stopped:
                 break
             try:
@@ -350,8 +338,8 @@ class _WorkQueue:
                 # Other threads have taken all requests.
                 break
             yield numbered_request
-        # The next thread that waits for a place ends as well.
-        self._free_places.release()
+        # The next thread that waits for a permit ends as well.
+        self._permits.release()
 
     def deliver(self, answer: NumberedAnswer) -> None:
         """Hand an answer over to the thread that reads `arriving_answers`."""
@@ -386,4 +374,4 @@ class _WorkQueue:
                 yield arrival
             finally:
                 # The caller has read the answer, so a thread may take another request.
-                self._free_places.release()
+                self._permits.release()

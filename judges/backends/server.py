@@ -299,17 +299,16 @@ def request_body(request: Request, config: JudgeConfig) -> dict[str, Any]:
         "temperature": 0.0}``
     """
     decoding = request.decoding
-    # Fields that are None are taken out at the end. Without a number of alternatives, the server
-    # is asked for no log-probabilities.
-    num_alternatives = decoding.top_logprobs or None
+    # Fields that are None are taken out at the end.
     body: dict[str, Any] = {"model": config.model}
     if config.endpoint == "chat":
         body["messages"] = chat_messages(request)
-        body["logprobs"] = True if num_alternatives else None
-        body["top_logprobs"] = num_alternatives
+        body["logprobs"] = True if decoding.top_logprobs else None
+        body["top_logprobs"] = decoding.top_logprobs or None
     else:
         body["prompt"] = plain_prompt(request)
-        body["logprobs"] = num_alternatives
+        # Completions have the number of alternatives in this field.
+        body["logprobs"] = decoding.top_logprobs or None
 
     body[config.max_tokens_name] = decoding.max_tokens
     body["temperature"] = decoding.temperature
