@@ -149,10 +149,6 @@ def _has_name(text: ParsedText, name: tuple[Word, ...]) -> bool:
 
     Example:
         ``Ada Maria Hill lived in Oslo.`` has the name (Ada, Hill).
-
-    Args:
-        text: The text, such as that of a passage.
-        name: The words of the name.
     """
     name_stems = stems_of(name)
     if not name_stems <= text.stem_set:
@@ -178,15 +174,10 @@ def has_negation(words: Sequence[Word]) -> bool:
 
 
 def negated_stems(sentence: Sequence[Word]) -> set[str]:
-    """Return the stems of the words that a sentence negates.
-
-    That is the first content word behind each negation.
+    """Return the stems of the first content word behind each negation in a sentence.
 
     Example:
         ``She did not win a prize.`` → ``{"win"}``
-
-    Args:
-        sentence: All words of the sentence.
     """
     stems: set[str] = set()
     follows_negation = False

@@ -337,7 +337,11 @@ def _replaced_words(alignment: _Alignment) -> _Difference | None:
 
 
 def _different_numbers(alignment: _Alignment) -> _Difference | None:
-    """Find a number of the claim for which the sentence has another one in the same place."""
+    """Find a number of the claim for which the sentence has another one in the same place.
+
+    Example:
+        ``The bridge opened in 1871`` and ``The bridge opened in 1870`` → 1871 and 1870
+    """
     claim_numbers = filter(_is_number, alignment.claim_only)
     sentence_numbers = filter(_is_number, alignment.sentence_only)
     for claim_word, sentence_word in product(claim_numbers, sentence_numbers):
@@ -353,10 +357,8 @@ def _different_listed_words(
 ) -> _Difference | None:
     """Find a word of the claim for which the sentence has another one of the same list.
 
-    Args:
-        kind: The kind of the words, such as ``date``.
-        lists: The stems of each list, such as those of the months.
-        alignment: The claim and the sentence.
+    Example:
+        In the list of months: ``It opened in May`` and ``It opened in June`` → ``May`` and ``June``
     """
     for claim_word, sentence_word in product(alignment.claim_only, alignment.sentence_only):
         if any({claim_word.stem, sentence_word.stem} <= stems for stems in lists):
@@ -368,7 +370,7 @@ def _different_negation(alignment: _Alignment) -> _Difference | None:
     """Find a word of both that just the claim or just the sentence negates.
 
     Example:
-        ``She won a prize`` and ``She did not win a prize`` → no word of the claim, and ``not win``
+        ``Ada visited Oslo`` and ``Ada never visited Oslo`` → no word of the claim, ``never visited``
     """
     # "Managers cannot refuse it" and "no manager may refuse it" negate different words.
     if has_negation(alignment.claim) == has_negation(alignment.sentence):
@@ -392,7 +394,7 @@ def _different_negation(alignment: _Alignment) -> _Difference | None:
 
 
 def _opposite_words(alignment: _Alignment) -> _Difference | None:
-    """Find a word of the claim for which the sentence has the opposite."""
+    """Find a word of the claim, such as "rise", for which the sentence has the opposite, "fall"."""
     for claim_word, sentence_word in product(alignment.claim_only, alignment.sentence_only):
         if _are_opposite(claim_word, sentence_word):
             return _Difference("opposite", (claim_word,), (sentence_word,))
@@ -400,7 +402,11 @@ def _opposite_words(alignment: _Alignment) -> _Difference | None:
 
 
 def _different_names(alignment: _Alignment) -> _Difference | None:
-    """Find the names that only one of claim and sentence has, if two are in the same place."""
+    """Find the names that only one of claim and sentence has, if two are in the same place.
+
+    Example:
+        ``Ada Hill sang in Oslo`` and ``Ada Hill sang in Rome`` → ``Oslo`` and ``Rome``
+    """
     claim_names = tuple(filter(_is_name, alignment.claim_only))
     sentence_names = tuple(filter(_is_name, alignment.sentence_only))
     for claim_word, sentence_word in product(claim_names, sentence_names):

@@ -69,11 +69,9 @@ def split_facts(sentence: str) -> list[str]:
 
 def _without_lead(text: str) -> str:
     """Remove words that only lead into a sentence: ``However, Ada sang`` → ``Ada sang``."""
-    lead = _GRAMMAR["lead"].match(text)
-    while lead:
+    # "However, according to the documents, ..." has two leads.
+    while lead := _GRAMMAR["lead"].match(text):
         text = text[lead.end() :]
-        # "However, according to the documents, ..." has two leads.
-        lead = _GRAMMAR["lead"].match(text)
     return text
 
 
