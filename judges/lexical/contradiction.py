@@ -370,7 +370,7 @@ def _different_negation(alignment: _Alignment) -> _Difference | None:
     """Find a word of both that just the claim or just the sentence negates.
 
     Example:
-        ``Ada visited Oslo`` and ``Ada never visited Oslo`` → no word of the claim, ``never visited``
+        ``Ada visited Oslo`` and ``Ada never visited Oslo`` → ``never visited``
     """
     # "Managers cannot refuse it" and "no manager may refuse it" negate different words.
     if has_negation(alignment.claim) == has_negation(alignment.sentence):
