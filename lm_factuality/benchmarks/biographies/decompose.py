@@ -11,7 +11,7 @@ import re
 from collections.abc import Mapping
 from functools import cache
 from itertools import chain
-from typing import Any, NamedTuple
+from typing import Any
 
 from judges.lexical.facts import is_adverbial
 from judges.typed import Reply, numbering_problem
@@ -199,30 +199,18 @@ def select_demonstrations(sentence: str) -> list[dict[str, Any]]:
 
     Returns:
         Seven demonstrations that are the same for every sentence, then the one of the others that
-        is most similar by BM25, as in the code of FActScore. `_load_demonstrations` describes them.
+        is most similar by BM25, as in the code of FActScore.
     """
     demonstrations = _load_demonstrations()
-    ranking = demonstrations.searcher.rank(sentence, 1)
+    ranking = _index_selectable_demonstrations().rank(sentence, 1)
     # The ranking is empty if the sentence shares no word with any demonstration.
     nearest = ranking[0][0] if ranking else 0
-    return [*demonstrations.fixed, demonstrations.selectable[nearest]]
-
-
-class _Demonstrations(NamedTuple):
-    """The demonstrations of how to decompose a sentence."""
-
-    fixed: list[dict[str, Any]]
-    """Those that are in every prompt."""
-
-    selectable: list[dict[str, Any]]
-    """Those of which a prompt has the one that is nearest to the sentence."""
-
-    searcher: Searcher
-    """An index of the sentences of the selectable ones, in the same order."""
+    fixed = demonstrations[:_NUM_FIXED_DEMONSTRATIONS]
+    return [*fixed, demonstrations[_NUM_FIXED_DEMONSTRATIONS + nearest]]
 
 
 @cache
-def _load_demonstrations() -> _Demonstrations:
+def _load_demonstrations() -> list[dict[str, Any]]:
     """Load all demonstrations from the file ``prompts/decompose.yaml``.
 
     Each has a ``sentence``, the ``text`` before it, its ``facts`` in words that stand alone, and
@@ -233,14 +221,14 @@ def _load_demonstrations() -> _Demonstrations:
     for entry in load_yaml(__package__, "prompts/decompose.yaml"):
         defaults = {"text": "", "as_written": entry["facts"]}
         demonstrations.append({**defaults, **entry})
+    return demonstrations
 
-    selectable = demonstrations[_NUM_FIXED_DEMONSTRATIONS:]
-    sentences = [demonstration["sentence"] for demonstration in selectable]
-    return _Demonstrations(
-        fixed=demonstrations[:_NUM_FIXED_DEMONSTRATIONS],
-        selectable=selectable,
-        searcher=Searcher.from_texts(sentences),
-    )
+
+@cache
+def _index_selectable_demonstrations() -> Searcher:
+    """Index the sentences of the demonstrations after the fixed ones."""
+    selectable = _load_demonstrations()[_NUM_FIXED_DEMONSTRATIONS:]
+    return Searcher.from_texts([demonstration["sentence"] for demonstration in selectable])
 
 
 # The schema of a reply, with the docstring of its class, is part of the keys of stored answers.

@@ -111,9 +111,8 @@ def _link_items(judged: JudgedBiography, noun: str) -> Iterator[Item]:
     """Yield a question for each individual of a text: which page is about it?
 
     People choose one of the candidate pages, "none of these pages", or "the text has no person 3".
-    The last option is needed since the questions are made before people say how many individuals
-    the text has. There cannot be more than it has facts, and no more than it has pages are asked
-    about.
+    They need the last option because the questions are made before they say how many individuals
+    the text has. It cannot have more of them than facts. There are no more questions than pages.
 
     Args:
         judged: The judged biography.
@@ -167,11 +166,7 @@ def _judged_page(judged: JudgedBiography, individual: int) -> str | None:
 def _verdict_items(judged: JudgedBiography) -> Iterator[Item]:
     """Yield a question for each distinct fact and page: does the page support the fact?
 
-    People see the passages that the judge saw. If these are none, they are not asked about the
-    page. An entity is numbered by its column in the matrix of judgements.
-
-    Args:
-        judged: The judged biography.
+    People see the passages that the judge saw. They are not asked about a page without passages.
     """
     for text, fact_index in _first_index_by_text(judged).items():
         for entity, judgement in enumerate(judged.matrix[fact_index]):
@@ -324,8 +319,8 @@ def _groups_from_answers(
     if not judged.facts:
         return {}
     facts_by_individual: dict[int, list[int]] = defaultdict(list)
-    # The first fact describes individual 1, so people are asked about the others only. The authors'
-    # code loses the first fact, but still counts a group without any other.
+    # The first fact describes individual 1, so people are not asked about it. The authors' code
+    # loses this fact, but still counts a group without any other.
     facts_by_individual[1] = [] if protocol == "code" else [0]
     for fact_index in range(1, len(judged.facts)):
         individual = int(answers[f"group:{fact_index}"])

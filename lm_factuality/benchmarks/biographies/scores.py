@@ -190,7 +190,7 @@ def _tells_contradictions(judged: JudgedBiography) -> bool:
 
 
 def contradicted_facts(judged: JudgedBiography) -> list[bool]:
-    """Return for each fact whether the page of the entity of its group contradicts it."""
+    """Return for each fact whether the page that its group is linked to contradicts it."""
     contradicted = [False] * len(judged.facts)
     for fact, entity in linked_entity_by_fact(judged).items():
         if entity is not None:
@@ -250,16 +250,16 @@ def is_without_page(judgement: Judgement) -> bool:
 def _supported_shares(score_name: str, outcomes: Sequence[Outcome]) -> dict[str, float | None]:
     """Compute the share of supported facts, and its bounds for facts without a verdict.
 
+    Example:
+        Two supported facts, one that is not supported and one unscored fact have the share 2/3 as
+        ``factscore``, 2/4 as ``factscore_worst`` and 3/4 as ``factscore_best``.
+
     Args:
         score_name: The name of the score, such as ``factscore``.
         outcomes: The verdicts on the facts. There is at least one.
 
     Returns:
-        Three fractions, by the names of the scores:
-
-        - the score: the supported share of the facts that have a verdict, or None if none has
-        - ``..._worst``: the supported share of all facts if unscored ones were not supported
-        - ``..._best``: the supported share of all facts if unscored ones were supported
+        The three shares by name. The score itself is None if no fact has a verdict.
     """
     # Irrelevant facts count as facts, as in the equations of the paper.
     num_facts = len(outcomes)
@@ -298,12 +298,12 @@ def outcomes_by_linked_entity(judged: JudgedBiography) -> dict[int, Outcome]:
 def linked_entity_by_fact(judged: JudgedBiography) -> dict[int, int | None]:
     """Return the entity to which the group of each fact is linked.
 
-    Args:
-        judged: The response with its groups and links.
+    Example:
+        The groups ((0, 2), (1,)) with the links (3, None) give {0: 3, 2: 3, 1: None}.
 
     Returns:
-        For the number of each fact that is in a group, the number of the entity, or None if the
-        group has no entity. The order is that of groups.
+        The number of the entity, or None if the group has no entity, by the number of the fact.
+        Facts that are in no group are left out.
     """
     entity_by_fact: dict[int, int | None] = {}
     for group, entity in zip(judged.groups, judged.links, strict=True):
@@ -411,6 +411,10 @@ def _choose_by_total_support(
     Of the entities that support the fact, the one is chosen that supports most facts of the whole
     response. Of equally good ones, it is the one that supports the earliest fact, then the one with
     the alphabetically first title.
+
+    Example:
+        If the entities 0 and 1 support the first fact, and only 1 supports the second, then 1 is
+        chosen for both.
 
     Args:
         supporters_by_fact: For each fact the entities whose page supports it.
