@@ -82,22 +82,16 @@ def sample_row(result: TaskResult, sample: Sample) -> SampleRow:
 def _row_outcome(
     judged: JudgedBiography, factscore: float | None, difference: float | None
 ) -> Literal["right", "wrong", "unscored", "none"]:
-    """Decide how the report counts a response.
+    """Decide how the report counts a response, in one of the words that all benchmarks have.
 
-    The four outcomes are the same words for all benchmarks. Here a response is wrong if it merges
-    people: a fact is then true of somebody with the name, which FActScore counts, but not of the
-    person whom the fact is about, so that D-FActScore is lower.
+    A response is wrong if it merges people. A fact is then true of somebody with the name, which
+    FActScore counts, but not of the person whom the text describes, so that D-FActScore is lower.
+    If the model declined, or no fact is supported, there is nothing to count.
 
     Args:
         judged: The response.
         factscore: Its FActScore, or None if it has none.
         difference: FActScore minus D-FActScore, or None if it is not known.
-
-    Returns:
-        - ``none`` if the model declined, or no fact is supported
-        - ``unscored`` if the difference is not known
-        - ``wrong`` if there is a difference
-        - ``right`` if there is none
     """
     # Without a supported fact, there is nothing that the response could have merged.
     if judged.abstained or factscore == 0:
@@ -124,12 +118,7 @@ def report_detail(judged: JudgedBiography, unscored: str | None) -> JsonObject:
 
 
 def _judged_texts(result: TaskResult, title: str) -> str:
-    """Return the HTML page that shows all judged responses of a run with samples.
-
-    Args:
-        result: The results of a run whose samples were kept.
-        title: The title of the page.
-    """
+    """Return the HTML page that shows all judged responses of a run with samples."""
     # The report offers the page only for runs with samples.
     assert result.samples is not None
     records = [verdict_of(sample) for sample in read_samples(result.samples)]

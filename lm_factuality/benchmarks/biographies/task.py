@@ -80,8 +80,7 @@ class AmbigBioTask(JudgedTask):
     ) -> tuple[JudgedMethod, TaskSettings]:
         """Read the settings of the task, and return how a judge verifies the biographies.
 
-        `read_documents` needs the user's data file and the prompt later, so both are stored as
-        attributes.
+        It stores the user's data file and the prompt as attributes for `read_documents`.
 
         Args:
             config: The YAML of the task.
@@ -106,8 +105,7 @@ class AmbigBioTask(JudgedTask):
             self._own_data = own_data_file(config, "JSON as ALCE has it")
         self._prompt = make_prompt(metadata)
         method = method_from_metadata(metadata)
-        # lm_eval finds the prompt in the field "text" of a document. The target, which it also
-        # gets, is used by no score.
+        # A document has its prompt under "text". lm_eval needs a target, but no score uses it.
         lm_eval_settings = {"doc_to_text": "text", "doc_to_target": "name"}
         recorded_settings = {**self._prompt.recorded, **method.recorded_settings}
         if method.pages is None:
@@ -178,13 +176,8 @@ def make_prompt(metadata: Mapping[str, Any]) -> TaskPrompt:
 
 
 def _project_prompt(demonstrations_kind: str) -> TaskPrompt:
-    """Read this project's prompt.
-
-    Args:
-        demonstrations_kind: The kind of its demonstrations, "ambiguous" or "unambiguous".
-    """
+    """Read this project's prompt with one kind of demonstrations, such as "ambiguous"."""
     folder = tasks_folder() / "ambigbio"
-    # The file holds the demonstrations of both kinds.
     content = (folder / "demonstrations.json").read_text(encoding="utf-8")
     demonstrations = parse_json(content)[demonstrations_kind]
     # StrictUndefined makes it an error if the template names a variable that a document lacks.

@@ -40,8 +40,8 @@ class LongFormTask(JudgedTask):
     ) -> tuple[JudgedMethod, TaskSettings]:
         """Read the settings of the task from its YAML, and return how a judge verifies answers.
 
-        `read_documents` needs the checked YAML and the opened knowledge source later, so both are
-        stored as attributes.
+        It stores the checked YAML and the opened knowledge source as attributes for
+        `read_documents`.
 
         Args:
             config: The YAML, whose ``metadata`` already include those of the command line.
@@ -67,8 +67,7 @@ class LongFormTask(JudgedTask):
         # The method identifies an index only, but facts may also be verified against pages.
         knowledge_identity = self._knowledge.identity if self._knowledge else None
         recorded_settings = {**method.recorded_settings, "knowledge_identity": knowledge_identity}
-        # lm_eval finds the prompt in the field "text" of a document. The target, which it also
-        # gets, is used by no score.
+        # A document has its prompt under "text". lm_eval needs a target, but no score uses it.
         lm_eval_settings = {"doc_to_text": "text", "doc_to_target": "index"}
         return method, TaskSettings(lm_eval_settings, recorded_settings)
 
