@@ -5,11 +5,11 @@ parses its YAML and loads its documents here.
 """
 
 from collections import defaultdict
-from collections.abc import Mapping, Sequence, Set
+from collections.abc import Sequence, Set
 from dataclasses import dataclass
 from itertools import pairwise
 from pathlib import Path
-from typing import Annotated, Any, Literal
+from typing import Annotated, Literal
 
 from pydantic import BeforeValidator, Field, model_validator
 
@@ -19,7 +19,6 @@ from lm_factuality.benchmarks.factor.corpus import (
     JoinMetadata,
     TableYaml,
     Window,
-    check_config,
     read_null,
 )
 from lm_factuality.benchmarks.factor.joining import AUTHORS_JOIN, Join
@@ -120,15 +119,6 @@ class TextsYaml(TableYaml):
                 f" {'both' if self.dataset_path else 'neither'}"
             )
         return self
-
-
-def parse_texts(config: Mapping[str, Any]) -> TextsYaml:
-    """Parse and check the config of a perplexity task.
-
-    Raises:
-        ConfigError: A key is wrong.
-    """
-    return check_config(TextsYaml, config)
 
 
 @dataclass(frozen=True)

@@ -9,8 +9,9 @@ from typing import Any
 
 from lm_eval.api.instance import Instance
 
+from lm_factuality.benchmarks.factor.corpus import check_config
 from lm_factuality.benchmarks.perplexity.benchmark import BENCHMARK, document_metrics
-from lm_factuality.benchmarks.perplexity.documents import load_documents, parse_texts
+from lm_factuality.benchmarks.perplexity.documents import TextsYaml, load_documents
 from lm_factuality.harness import rolling
 from lm_factuality.harness.generation import JsonObject
 from lm_factuality.harness.internals import request_arguments
@@ -52,7 +53,7 @@ class PerplexityTask(SuiteTask):
         Raises:
             ConfigError: A setting is wrong.
         """
-        self._settings = parse_texts(config)
+        self._settings = check_config(TextsYaml, config)
         window = self._settings.metadata.window
         stride = self._settings.metadata.stride
         # By default every window repeats half of the one before it as context.
@@ -109,23 +110,19 @@ class PerplexityTask(SuiteTask):
     def row_metrics(self, doc: JsonObject, results: Sequence[Sequence[Any]]) -> JsonObject:
         """Compute the metrics of a document, and record the window that the model used.
 
-        Sets ``window_used`` in the task's metadata or, if the model's tokens cannot be counted,
-        sets ``window`` and ``stride`` to None.
+        Sets ``window_used`` in the task's metadata. If the model's tokens cannot be counted, it
+        sets ``window`` and ``stride`` to None, since neither was applied.
 
         Args:
             doc: The document.
             results: The fields of the model's `ScoredText`, alone in a list.
-
-        Returns:
-            The metrics by name (see `document_metrics`).
         """
         scored = ScoredText(*results[0])
         metadata = self.config.metadata
-        # The window that was asked for is in the metadata already.
         if scored.window is None:
-            # Without token counts, neither the window nor the stride was applied.
             metadata["window"] = None
             metadata["stride"] = None
         else:
+            # The window that was asked for is in the metadata already.
             metadata["window_used"] = scored.window
         return document_metrics(doc, scored)

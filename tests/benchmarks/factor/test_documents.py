@@ -4,10 +4,11 @@ import json
 
 import pytest
 
+from lm_factuality.benchmarks.factor.corpus import check_config
 from lm_factuality.benchmarks.factor.rows import make_row
 from lm_factuality.benchmarks.perplexity.documents import (
+    TextsYaml,
     load_documents,
-    parse_texts,
     rebuild_documents,
 )
 from lm_factuality.ground.errors import ConfigError, DataError
@@ -94,7 +95,9 @@ def load(tmp_path):
 def parse_yaml(folder, metadata, **keys):
     """Parse the YAML of a perplexity task in a folder, with these settings and keys."""
     path = str(folder / "t.yaml")
-    return parse_texts({"task": "t", "metadata": {"config_source": path, **metadata}, **keys})
+    return check_config(
+        TextsYaml, {"task": "t", "metadata": {"config_source": path, **metadata}, **keys}
+    )
 
 
 @pytest.fixture
@@ -136,7 +139,7 @@ def load_published(shared):
     """Return a function that loads the documents of a published file."""
 
     def load_file(name):
-        settings = parse_texts({"task": "t", "metadata": {"documents_of": name}})
+        settings = check_config(TextsYaml, {"task": "t", "metadata": {"documents_of": name}})
         return load_documents(settings, shared / "data" / "factor")
 
     return load_file
