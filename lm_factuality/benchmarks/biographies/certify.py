@@ -36,7 +36,7 @@ from lm_factuality.benchmarks.biographies.generations import (
     passages_by_title,
     read_generations,
 )
-from lm_factuality.benchmarks.biographies.method import AMBIGBIO, AmbigBio
+from lm_factuality.benchmarks.biographies.method import AMBIGBIO, AmbigBio, group_together
 from lm_factuality.benchmarks.biographies.scores import linked_entity_by_fact
 from lm_factuality.benchmarks.biographies.types import Fact, JudgedBiography, Judgement
 from lm_factuality.benchmarks.certifiable import (
@@ -249,11 +249,6 @@ def _grouping_cases(response: ReleasedResponse) -> list[Case]:
     if num_grouped_facts < 2:
         return []
     return [Case(response.biography, groups)]
-
-
-def _guess_groups(judged: JudgedBiography) -> JudgedBiography:
-    """Take all facts as one group."""
-    return replace(judged, groups=(tuple(range(len(judged.facts))),))
 
 
 def compare_groups(
@@ -551,11 +546,11 @@ def describe_outcome(judgement: Judgement) -> str:
 
 STEPS = {
     "decomposition": Step(_decomposition_cases, AMBIGBIO.decompose, _guess_facts, compare_facts),
-    "grouping": Step(_grouping_cases, AMBIGBIO.group, _guess_groups, compare_groups),
+    "grouping": Step(_grouping_cases, AMBIGBIO.group, group_together, compare_groups),
     "linking": Step(_linking_cases, _verify_and_link, _guess_links, compare_links),
     "verification": Step(_verification_cases, AMBIGBIO.verify, _guess_verdicts, compare_verdicts),
     "joint_decomposition": Step(_decomposition_cases, _take_apart, _guess_facts, compare_facts),
-    "joint_grouping": Step(_grouping_cases, _group_jointly, _guess_groups, compare_groups),
+    "joint_grouping": Step(_grouping_cases, _group_jointly, group_together, compare_groups),
     "joint_linking": Step(_linking_cases, _link_jointly, _guess_links, compare_links),
     "joint_verification": Step(
         _joint_verification_cases, JOINT.verify, _guess_verdicts, compare_verdicts
@@ -764,8 +759,8 @@ class StepTrial:
         """Return a certificate as a table for the terminal, with a row for each score.
 
         Example:
-            The row ``("f1", "0.81", "0.78 to 0.84", "0.40")`` has the score of the judge, its 95%
-            interval, and the score of the baseline.
+            The row ``("f1", "81.0%", "78.0% - 84.0%", "40.0%")`` has the score of the judge, its
+            95% interval, and the score of the baseline.
 
         Args:
             certificate: The result of `measure`, with the ``data`` of the trial.

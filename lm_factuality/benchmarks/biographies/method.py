@@ -385,14 +385,11 @@ class AmbigBio(JudgedMethod):
         Returns:
             The responses with their fact groups, or with the reason why they could not be grouped.
         """
-        grouped = []
+        grouped = [group_together(biography) for biography in biographies]
         asked_indices = []
         prompt_variables = []
         for index, biography in enumerate(biographies):
-            # The judge's groups replace this one.
-            all_facts = tuple(range(len(biography.facts)))
-            grouped.append(replace(biography, groups=(all_facts,) if all_facts else ()))
-            if len(all_facts) > 1 and biography.entities != SINGLE_SUBJECT:
+            if len(biography.facts) > 1 and biography.entities != SINGLE_SUBJECT:
                 asked_indices.append(index)
                 variables = self.prompt_variables(biography.generation)
                 prompt_variables.append({**grouping_variables(biography), **variables})
@@ -689,6 +686,12 @@ def _add_facts(
             return replace(judged, problem=f"not decomposed: {location}: {reply.problem}")
         facts += [Fact(text, sentence_index) for text in reply_to_facts(reply.value)]
     return replace(judged, facts=tuple(facts), problem=None if facts else NO_FACTS)
+
+
+def group_together(judged: JudgedBiography) -> JudgedBiography:
+    """Take all facts of a response as one group. A response without facts has no group."""
+    all_facts = tuple(range(len(judged.facts)))
+    return replace(judged, groups=(all_facts,) if all_facts else ())
 
 
 def _drop_first_fact(judged: JudgedBiography) -> JudgedBiography:

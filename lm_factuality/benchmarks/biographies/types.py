@@ -183,7 +183,7 @@ def biography_to_record(judged: JudgedBiography) -> JsonObject:
     # The judgements are those of the record's matrix, so this changes the record.
     for judgement in judgements:
         judgement["evidence"] = [number_by_passage[passage] for passage in judgement["evidence"]]
-        # Records of judges that do not tell are those of earlier versions.
+        # Earlier versions did not record this, so records of judges that cannot tell stay the same.
         if judgement["is_contradicted"] is None:
             del judgement["is_contradicted"]
     # Older records do not have these fields, nor do those of methods that leave them as they are.
