@@ -47,7 +47,7 @@ def check_files(folder: Path, submission: Submission) -> Iterator[Refusal]:
         SubmissionRefusedError: A file is missing, changed, too large or not of the submission. No
             file is searched for credentials then.
     """
-    # Each step reports all of its problems, so that a submitter sees them together.
+    # The error has all problems, so that a submitter sees them together.
     problems = [*_unexpected_files(folder, submission), *_changed_files(folder, submission)]
     if problems:
         raise SubmissionRefusedError(*problems)

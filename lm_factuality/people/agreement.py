@@ -42,7 +42,7 @@ UNDECIDED = "undecided"
 JUDGE = "(judge)"
 """The name under which the judge's verdict stands among the answers of people."""
 
-TOGETHER = "(people together)"
+MAJORITY = "(people together)"
 """The name under which the majority answer stands among the answers of people."""
 
 AGREEMENT = "agreement, %"
@@ -167,7 +167,7 @@ class AnsweredItem:
     """The answers by name, without skipped ones.
 
     A person's answer to the repeated item is under ``NAME again``, the majority answer under
-    `TOGETHER`, and the judge's verdict under `JUDGE`.
+    `MAJORITY`, and the judge's verdict under `JUDGE`.
     """
 
     first_answers: tuple[str, ...]
@@ -249,7 +249,7 @@ def _answered_items(key: Key, labels: Labels) -> Iterator[AnsweredItem]:
         # The judge and people together take part in comparisons like another person.
         answers = {
             **people_answers,
-            TOGETHER: majority_answers.get(item.item, SKIP),
+            MAJORITY: majority_answers.get(item.item, SKIP),
             JUDGE: item.judge or SKIP,
         }
         answers = {name: answer for name, answer in answers.items() if answer != SKIP}
@@ -308,7 +308,7 @@ def _cells_of_group(
     question, group = row
     yield from _cells_of_people(row, items, people)
     # Groups can be too small to compare single people.
-    pairs = _pairs_to_compare(people) if group == ALL else [(TOGETHER, JUDGE)]
+    pairs = _pairs_to_compare(people) if group == ALL else [(MAJORITY, JUDGE)]
     calls_right = _judging_options(key.benchmark, question)
     for first, second in pairs:
         yield from _cells_of_pair((*row, first, second), items, calls_right)
@@ -390,7 +390,7 @@ def _pairs_to_compare(people: Sequence[str]) -> list[tuple[str, str]]:
     pairs = list(combinations(people, 2))
     # A person's answer to a repeated item is filed under "NAME again".
     pairs += [(person, f"{person} again") for person in people]
-    pairs.append((TOGETHER, JUDGE))
+    pairs.append((MAJORITY, JUDGE))
     # With one person, the majority answer is that person's answer.
     if len(people) > 1:
         pairs += [(person, JUDGE) for person in people]
@@ -520,14 +520,14 @@ def _shares_of_answers(
     Yields:
         The share of each answer that is the majority answer of some item.
     """
-    decided = [answered for answered in items if TOGETHER in answered.answers]
+    decided = [answered for answered in items if MAJORITY in answered.answers]
     # Items of one question can have different options. The dictionary keeps each of them once, in
     # the order of the sheet.
     options = dict.fromkeys(option for answered in decided for option in answered.item.options)
     for option in options:
         outcomes = []
         for answered in decided:
-            is_majority = answered.answers[TOGETHER] == option
+            is_majority = answered.answers[MAJORITY] == option
             outcomes.append(_outcome_of(answered.item, is_majority))
         share = _measure_mean(outcomes)
         # Answers that are the majority of no item get no cell, since there can be many.
@@ -551,7 +551,7 @@ def _count_left_out(
     left_out: Counter[str] = Counter()
     for answered in items:
         num_answers = len(answered.first_answers)
-        has_majority = TOGETHER in answered.answers
+        has_majority = MAJORITY in answered.answers
         left_out["skipped"] += answered.num_skipped
         # Items of a sheet with one annotator never have more than one answer.
         if num_answers == 1 and num_people > 1:

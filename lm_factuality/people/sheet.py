@@ -411,6 +411,32 @@ def draw_units(
     Raises:
         ConfigError: There are fewer units than ``count``, more strata, or no such strata.
     """
+    units_by_stratum = _group_by_stratum(units, count, stratify)
+    # Small strata come first, since larger ones must make up for the units that they lack. Each has
+    # an equal share of what is still to be drawn: 10 units of strata of 2, 9 and 9 are 2, 4 and 4.
+    names = sorted(units_by_stratum, key=lambda name: (len(units_by_stratum[name]), name))
+    drawn: list[Unit] = []
+    strata: list[Stratum] = []
+    for name in names:
+        members = units_by_stratum[name]
+        remaining_units = count - len(drawn)
+        remaining_strata = len(names) - len(strata)
+        num_drawn = min(len(members), remaining_units // remaining_strata)
+        drawn += rng.sample(members, num_drawn)
+        strata.append(Stratum(name, len(members), num_drawn))
+    # Otherwise the order would tell people the stratum, such as the judge's verdict.
+    rng.shuffle(drawn)
+    return Draw(drawn, strata)
+
+
+def _group_by_stratum(
+    units: Sequence[Unit], count: int, stratify: Sequence[str]
+) -> dict[str, list[Unit]]:
+    """Group units by stratum, after checking that so many can be drawn.
+
+    Raises:
+        ConfigError: There are fewer units than ``count``, more strata, or no such strata.
+    """
     kinds = sorted({kind for unit in units for kind, group in unit.strata.items() if group})
     for kind in stratify:
         check_option("--stratify", kind, kinds)
@@ -419,32 +445,15 @@ def draw_units(
             f"--rows {count}: expected 1 to {len(units)}, which is how many people can be asked"
             " about"
         )
-    units_by_stratum: dict[str, list[Unit]] = defaultdict(list)
+    groups: dict[str, list[Unit]] = defaultdict(list)
     for unit in units:
-        units_by_stratum[unit.stratum(stratify)].append(unit)
-    num_strata = len(units_by_stratum)
-    if count < num_strata:
+        groups[unit.stratum(stratify)].append(unit)
+    if count < len(groups):
         raise ConfigError(
-            f"--rows {count}: there are {num_strata} strata ({listed(sorted(units_by_stratum))});"
-            " expected a row of each"
+            f"--rows {count}: there are {len(groups)} strata ({listed(sorted(groups))}); expected"
+            " a row of each"
         )
-
-    drawn: list[Unit] = []
-    strata: list[Stratum] = []
-    # Small strata come first, since larger ones must make up for the units that they lack. Each has
-    # an equal share of what is still to be drawn: 10 units of strata of 2, 9 and 9 are 2, 4 and 4.
-    smallest_first = sorted(
-        units_by_stratum.items(), key=lambda stratum: (len(stratum[1]), stratum[0])
-    )
-    for name, members in smallest_first:
-        remaining_units = count - len(drawn)
-        remaining_strata = num_strata - len(strata)
-        num_drawn = min(len(members), remaining_units // remaining_strata)
-        drawn += rng.sample(members, num_drawn)
-        strata.append(Stratum(name, len(members), num_drawn))
-    # Otherwise the order would tell people the stratum, such as the judge's verdict.
-    rng.shuffle(drawn)
-    return Draw(drawn, strata)
+    return groups
 
 
 def _order_items(count: int, repeat: float, rng: random.Random) -> list[int]:

@@ -211,12 +211,7 @@ def _gaps_of_bins(
     table = np.bincount(cells, values - truths, num_clusters * num_bins)
     gaps_by_cluster = table.reshape(num_clusters, num_bins)[:, is_used] / num_choices
     gaps = gaps_by_cluster.sum(axis=0)
-
-    # A large cluster pulls the gaps towards itself, which the division corrects (Bell and
-    # McCaffrey, 2002).
-    leverages = (cluster_sizes / num_choices)[:, None]
-    residuals = (gaps_by_cluster - leverages * gaps) / np.sqrt(1 - leverages)
-    covariance = residuals.T @ residuals
+    covariance = _covariance_of_sums(gaps_by_cluster, cluster_sizes / num_choices)
     has_equal_clusters = bool(covariance.max() < _ROUNDING)
 
     # The variance of a gap is at least that of independent choices. Otherwise it would be too small
@@ -226,6 +221,20 @@ def _gaps_of_bins(
     diagonal = np.diag_indices_from(covariance)
     covariance[diagonal] = np.maximum(covariance[diagonal], least_variances)
     return _Gaps(gaps, covariance, share_of_true.degrees, num_clusters, has_equal_clusters)
+
+
+def _covariance_of_sums(parts: Floats, shares: Floats) -> Floats:
+    """Compute the covariance of sums over clusters.
+
+    Args:
+        parts: What each cluster adds to each sum, of shape (clusters, sums).
+        shares: The share of all choices that each cluster has.
+    """
+    # A large cluster pulls the sums towards itself, which the division corrects (Bell and
+    # McCaffrey, 2002).
+    leverages = shares[:, None]
+    residuals = (parts - leverages * parts.sum(axis=0)) / np.sqrt(1 - leverages)
+    return np.asarray(residuals.T @ residuals)
 
 
 def _variances_of_independent_choices(num_choices: Numbers, num_true: Floats) -> Floats:

@@ -7,14 +7,14 @@ import pytest
 from sklearn.metrics import balanced_accuracy_score, cohen_kappa_score, recall_score
 
 from lm_factuality.ground.errors import ConfigError
-from lm_factuality.people.agreement import JUDGE, TOGETHER, agreement_of
+from lm_factuality.people.agreement import JUDGE, MAJORITY, agreement_of
 from lm_factuality.people.labels import Key, SheetItem, SheetSource, read_labels
 from lm_factuality.scores.agreement import Measure, fleiss_kappa, krippendorff_alpha
 from lm_factuality.scores.intervals import balanced_accuracy_interval, mean_interval
 
 ANSWERS = {"f": "factual", "w": "wrong", "s": "skip", "y": "yes", "n": "no"}
 SEGMENT_ROW = ("segment", "all")
-PEOPLE_AND_JUDGE_ROW = (*SEGMENT_ROW, TOGETHER, JUDGE)
+PEOPLE_AND_JUDGE_ROW = (*SEGMENT_ROW, MAJORITY, JUDGE)
 
 
 def sheet_item(number, judge="factual", weight=1.0, strata=None, repeat_of=None):
