@@ -186,6 +186,7 @@ def query(
 
 def _print_reading(reading: "ReadingRecord | None") -> None:
     """Print how many documents were read, and which could not be read, with the reasons."""
+    # The sources held no documents, but passages.
     if reading is None:
         return
     echo(f"{reading.read:,} documents read, {reading.unread:,} could not be read")

@@ -200,18 +200,8 @@ def judge(
         verdicts = method.judge(opened_judge, docs, responses)
         usage = opened_judge.usage
 
-    # metrics.json says under "about" how its scores came about.
     summary = method.summarise(docs, verdicts)
-    provenance: dict[str, Any] = {
-        "task": task,
-        "judge": config.describe(method.prompt_names),
-        "judge_usage": asdict(usage),
-        "judge_certificate": certificate,
-    }
-    if config.capabilities.caution:
-        provenance["caution"] = config.capabilities.caution
-    provenance["samples"] = [path.name for path in files]
-    provenance.update(getattr(method, "recorded_settings", {}))
+    provenance = _provenance(task, method, config, usage, certificate, files)
     lines = (json.dumps(verdict, ensure_ascii=False) for verdict in verdicts)
     write_lines(out / "verdicts.jsonl", lines)
     write_json(out / "metrics.json", {**summary, "about": provenance})
@@ -226,6 +216,29 @@ def judge(
             f"judge {config.name}: no response got a verdict; the first error is:"
             f" {verdicts[0]['unscored']}"
         )
+
+
+def _provenance(
+    task: str,
+    method: "JudgedMethod",
+    config: "JudgeConfig",
+    usage: "Usage",
+    certificate: Mapping[str, Any] | None,
+    files: Sequence[Path],
+) -> dict[str, Any]:
+    """Return the entry ``about`` of metrics.json, which says how the scores came about."""
+    provenance: dict[str, Any] = {
+        "task": task,
+        "judge": config.describe(method.prompt_names),
+        "judge_usage": asdict(usage),
+        "judge_certificate": certificate,
+    }
+    if config.capabilities.caution:
+        provenance["caution"] = config.capabilities.caution
+    provenance["samples"] = [path.name for path in files]
+    # Some methods have no settings at all.
+    provenance.update(getattr(method, "recorded_settings", {}))
+    return provenance
 
 
 def _read_responses(
