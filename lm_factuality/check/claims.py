@@ -475,7 +475,7 @@ def _needs_introduction(sentence: str, place: _Place, label: re.Match[str] | Non
 
 
 def _states_nothing(sentence: str) -> bool:
-    """Tell whether a sentence is a question, a greeting, an offer, a refusal or no word at all."""
+    """Tell whether a sentence is a question, a greeting, an offer or a refusal."""
     if sentence.rstrip("\"'\u201d\u2019)] ").endswith(("?", "\uff1f")):
         return True
     if _NO_CLAIM.match(sentence.replace("\u2019", "'")):

@@ -214,9 +214,9 @@ class KnowledgeStore:
         After a kill, the file has all its new documents, or is still to be read.
         """
         path = os.fsencode(file.relative_path)
-        earlier = self._one("SELECT file FROM files WHERE path = ?", path)
-        if earlier is not None:
-            self._remove_file(earlier[0])
+        earlier_row = self._one("SELECT file FROM files WHERE path = ?", path)
+        if earlier_row is not None:
+            self._remove_file(earlier_row[0])
 
         # A change after this moment gives the file another time than the one that is stored.
         sha256 = self._hash(file.path)

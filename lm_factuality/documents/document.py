@@ -81,7 +81,7 @@ def read_bytes(path: Path, limit: int = _MAX_TEXT_BYTES) -> bytes:
 def read_text(path: Path) -> str:
     """Return the text of a file in UTF-8, or in UTF-16 with a byte order mark.
 
-    If a byte in a thousand is broken at most, broken bytes are replaced by U+FFFD.
+    A few broken bytes, up to one for a thousand characters, become U+FFFD.
 
     Raises:
         UnreadableError: The file is empty, too large, binary, or in another encoding.
