@@ -45,7 +45,10 @@ def seconds_of_server(num_requests: int, answer_tokens: int, concurrency: int) -
 
 
 def typical_answer_tokens(requests: Sequence[Request]) -> int:
-    """Return how many tokens the answers of a model to some requests typically have."""
+    """Return how many tokens the answers of a language model to some requests typically have.
+
+    They are measured on answers of the offline judge, which have the same form.
+    """
     num_tokens = 0
     for request in requests:
         text = _typical_answer(request).text

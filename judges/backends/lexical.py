@@ -230,29 +230,31 @@ class LexicalBackend(Backend):
             subject: The question with its ``claims`` and ``passages``.
 
         Returns:
-            The verdicts, as `judges.claims.CheckReply` writes them. A claim without content words
-            has none, since there is nothing to compare. An error if there are no passages.
+            The verdicts, such as ``{"number": 1, "reason": ..., "verdict": "contradicted",
+            "passage": 2, "quotation": "1870", "probability": 0.05}``.
         """
         # Empty passages stay, because verdicts refer to passages by their numbers.
         passages = [parse_passage(text) for text in subject["passages"]]
         if not passages_of_subject(subject):
             return NO_EVIDENCE
 
-        findings = []
+        verdicts = []
         for number, claim in enumerate(subject["claims"], start=1):
+            # A claim such as "It was." has nothing to compare, so it gets no verdict.
             if not parse_text(claim).content_words:
                 continue
             finding = find_verdict(self._claim_model, claim, passages, self._check_threshold)
-            reply = ClaimFinding(
+            verdict = ClaimFinding(
                 number=number,
                 reason=finding.reason,
                 verdict=finding.verdict,
+                # Prompts number the passages from 1.
                 passage=None if finding.passage is None else finding.passage + 1,
                 quotation=" ... ".join(finding.deciding_words),
                 probability=round(finding.probability, 4),
             )
-            findings.append(reply)
-        return Answer(CheckReply(verdicts=findings).model_dump_json(), "stop")
+            verdicts.append(verdict)
+        return Answer(CheckReply(verdicts=verdicts).model_dump_json(), "stop")
 
 
 def _fact_verdict(number: int, finding: LexicalFinding) -> dict[str, Any]:

@@ -468,12 +468,12 @@ def _first_token_logprobs(
         that is not white space. None if the server sent none, if they have an unknown form, or if
         they belong to a thought and not to the text.
     """
+    if not logprobs:
+        return None
     try:
         # Some servers send the form of chat completions for other completions too.
-        read_tokens = _chat_logprobs if "content" in (logprobs or ()) else _completion_logprobs
-        first_token = next(
-            token for token in read_tokens(logprobs or {}) if token.token.strip(BLANKS)
-        )
+        read_tokens = _chat_logprobs if "content" in logprobs else _completion_logprobs
+        first_token = next(token for token in read_tokens(logprobs) if token.token.strip(BLANKS))
         alternatives = _sorted_alternatives(first_token)
     except (KeyError, IndexError, TypeError, AttributeError, OverflowError, StopIteration):
         # The text is an answer all the same, whatever form the log-probabilities have.

@@ -65,8 +65,8 @@ class Comparison:
     def neighbouring_share(self) -> float:
         """The largest share of the claim's words that two neighbouring sentences have.
 
-        The names of the passages' topics do not count, since every sentence is about them. Without
-        other words the share is 1.
+        The words of the passages' titles do not count, since every sentence is about them. A claim
+        of such words alone has a share of 1.
         """
         # Each word counts once, however often the claim repeats it.
         stems = self.claim.stem_set - self.topic_stems

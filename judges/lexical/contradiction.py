@@ -226,7 +226,8 @@ def _min_share(alignment: _Alignment, difference: _Difference) -> float:
     """Return the share of the claim's words that a sentence needs to be about the same thing."""
     claim_stems = stems_of(alignment.claim)
     has_pronoun = any(claim_stems & pronouns for pronouns in _PRONOUNS)
-    if has_pronoun and not claim_stems & alignment.title_stems:
+    # "She died in 1812" does not say whether it is about the topic of the passage.
+    if has_pronoun and claim_stems.isdisjoint(alignment.title_stems):
         return _MIN_SHARE_OF_UNNAMED
     return _MIN_SHARE_OF_NEGATION if difference.kind == "negation" else _MIN_SHARE
 

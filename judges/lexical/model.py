@@ -42,7 +42,7 @@ def _unrelated(comparison: Comparison) -> float:
 
 def _in_order_share(comparison: Comparison) -> float:
     """Return the largest share of the claim's words that one passage has in the same order."""
-    # The names of the passages' topics do not count, since every sentence is about them.
+    # The words of the passages' titles do not count, since every sentence is about them.
     topic_stems = comparison.topic_stems
     claim_stems = [stem for stem in comparison.claim.stem_sequence if stem not in topic_stems]
     shares = []
