@@ -271,9 +271,7 @@ class JudgedStep:
         if unmeasured:
             return f"no judge is measured with {', '.join(unmeasured)}"
         # Without published labels, there is nothing to compare a judge's decisions with.
-        if not self.settings:
-            return "no reference data"
-        return ""
+        return "" if self.settings else "no reference data"
 
 
 def changed_prompts(certified_hashes: Mapping[str, Any], judge: Mapping[str, Any]) -> list[str]:

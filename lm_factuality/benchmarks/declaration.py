@@ -572,8 +572,8 @@ class Benchmark:
         """
         name_counts = Counter(score.name for score in self.scoring.scores)
         for name, count in name_counts.items():
-            # A second score of the same name would never be found.
             if count > 1:
+                # The second score of this name would never be found.
                 raise ConfigError(f"benchmark {self.kind!r}: two scores are called {name!r}")
 
         headlines = self.scoring.headlines

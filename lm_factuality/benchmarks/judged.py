@@ -7,7 +7,7 @@ samples are scored again and how people can take the judge's place.
 import abc
 from collections import Counter
 from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import replace
+from dataclasses import dataclass, replace
 from functools import partial
 from itertools import chain
 from typing import Any, ClassVar
@@ -310,17 +310,17 @@ def judged_benchmark(
     )
 
 
+@dataclass(frozen=True)
 class _JudgedSamples:
     """Scores the saved samples of a run again, and asks people about them."""
 
-    def __init__(self, role: JudgeRole) -> None:
-        """Keep the role, which makes the judge's method of each run."""
-        self._role = role
+    role: JudgeRole
+    """The judge's part in the benchmark, which makes the method of each run."""
 
     def _method(self, result: TaskResult) -> JudgedMethod:
         """Return the judge's method with the settings of a run."""
         # Results do not say where the pages of a knowledge source are, and only judges read them.
-        method: JudgedMethod = self._role.make_method({**result.metadata, "knowledge": None})
+        method: JudgedMethod = self.role.make_method({**result.metadata, "knowledge": None})
         return method
 
     def make_rescorer(self, result: TaskResult, rows: KeptRows) -> Rescorer:

@@ -174,24 +174,21 @@ def _read_statements(statements: Sequence[str], words: Sequence[str]) -> list[_R
     Raises:
         NoClearAnswerError: A statement is hedged.
     """
-    read = _read_truth if tuple(words) == _TRUE_FALSE else _read_letter
+    is_about_truth = tuple(words) == _TRUE_FALSE
     readings = []
     for statement in statements:
-        reading = read(statement.lstrip(_MARKS), words)
+        text = statement.lstrip(_MARKS)
+        reading = _read_truth(text) if is_about_truth else _read_letter(text, words)
         if reading:
             readings.append(reading)
     return readings
 
 
-def _read_truth(statement: str, words: Sequence[str]) -> _Reading | None:
+def _read_truth(statement: str) -> _Reading | None:
     """Read whether a statement begins with True or False, or judges the sentence in question.
 
     Example:
         ``False (the number is 19)``, ``No.`` and ``The sentence is not true: ...`` say False.
-
-    Args:
-        statement: The statement.
-        words: ``("True", "False")``.
 
     Returns:
         The word and what stands behind it, or None if the statement does not say.
@@ -199,10 +196,9 @@ def _read_truth(statement: str, words: Sequence[str]) -> _Reading | None:
     Raises:
         NoClearAnswerError: The statement is hedged.
     """
-    true_word, false_word = words
     opening = _TRUTH.match(statement)
     if opening:
-        word = true_word if opening["true"] else false_word
+        word = "True" if opening["true"] else "False"
         return _Reading(word, statement[opening.end() :])
 
     sentence = _SENTENCE_END.split(statement)[0]
@@ -218,7 +214,7 @@ def _read_truth(statement: str, words: Sequence[str]) -> _Reading | None:
     is_question = statement.startswith("?", len(sentence))
     if verdict == "unsure" or is_question:
         raise NoClearAnswerError(HEDGED)
-    word = true_word if verdict == "right" else false_word
+    word = "True" if verdict == "right" else "False"
     return _Reading(word, statement[subject.end() :])
 
 

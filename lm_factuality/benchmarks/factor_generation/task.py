@@ -139,22 +139,14 @@ class FactorGenerationTask(JudgedTask):
 
         def accuracy_with_caution(rows: Sequence[RowTally]) -> float:
             """Return the declared accuracy of the rows. If it is NaN, record why."""
-            self._caution_if_undefined(why_undefined(sum_tallies(rows)))
+            reason = why_undefined(sum_tallies(rows))
+            if reason:
+                logger.warning("%s: no accuracy: %s", self.config.task, reason)
+                caution = f"{self.config.metadata.get('caution', '')} No accuracy: {reason}."
+                self.config.metadata["caution"] = caution.strip()
             return declared_accuracy.value(rows)
 
         return {**aggregations, ACCURACY: replace(declared_accuracy, value=accuracy_with_caution)}
-
-    def _caution_if_undefined(self, reason: str) -> None:
-        """If there is no accuracy, log why, and add it to ``caution`` in the task's metadata.
-
-        Args:
-            reason: Why the accuracy is not defined. Empty if it is defined.
-        """
-        if not reason:
-            return
-        logger.warning("%s: no accuracy: %s", self.config.task, reason)
-        caution = f"{self.config.metadata.get('caution', '')} No accuracy: {reason}."
-        self.config.metadata["caution"] = caution.strip()
 
     def read_documents(self) -> list[JsonObject]:
         """Load the rows of the corpus with their minimal facts, as documents for lm_eval.

@@ -146,15 +146,16 @@ def _with_labels_of_people(
 def report_sections(chosen: ReportRuns) -> Sequence[Markup]:
     """Render FELM's section of the report: a table of all runs, and the layout of table 4."""
     entries = chosen.of_kind("felm")
-    values = {
-        "table": TABLE4,
-        "columns": _table4_columns(entries),
-        "rows": _table4_rows(entries),
-        "published": _published_rows(),
-        "runs": [(entry, _describe_method(entry.result)) for entry in entries],
-        "scores": [score for score in SCORES if score.label],
-    }
-    return [render(f"{__package__}/page.html", **values)]
+    section = render(
+        f"{__package__}/page.html",
+        table=TABLE4,
+        columns=_table4_columns(entries),
+        rows=_table4_rows(entries),
+        published=_published_rows(),
+        runs=[(entry, _describe_method(entry.result)) for entry in entries],
+        scores=[score for score in SCORES if score.label],
+    )
+    return [section]
 
 
 def _setting_of_run(task: TaskResult, name: str) -> str:

@@ -197,16 +197,15 @@ def _find_answer_marks(text: str) -> list[_AnswerMark]:
 
     marks = [_AnswerMark(*match.span()) for match in _PATTERNS["answer_word"].finditer(text)]
     for match in _PATTERNS["boxed_or_json"].finditer(text):
+        # The pattern matches either a box or a JSON object, which may have several answers.
         boxed = match["boxed"]
-        # The pattern matches either a box or an object. An object may repeat the key.
         values = _answers_in_json(match["json"]) if boxed is None else [boxed]
         for value in values:
             # The line break keeps the answer apart from an explanation that follows.
             marks.append(_AnswerMark(match.start(), match.end(), f"{value}\n"))
-    # Some models write their thought and their answer on one line.
     if not marks:
-        matches = _PATTERNS["answer_in_line"].finditer(text)
-        marks = [_AnswerMark(*match.span()) for match in matches]
+        # Some models write their thought and their answer on one line.
+        marks = [_AnswerMark(*match.span()) for match in _PATTERNS["answer_in_line"].finditer(text)]
     return sorted(marks)
 
 
@@ -707,15 +706,14 @@ def _goes_on_with_units(explanation: str, flagged: frozenset[int], num_units: in
         flagged: The units that the answer calls wrong.
         num_units: The number of segments (or claims) that the model was shown.
     """
-    line_patterns = ["bare_line"]
+    lines = list(_PATTERNS["bare_line"].finditer(explanation))
     # Behind ALL_CORRECT, a line with a unit and a note explains why the unit is right.
     if flagged:
-        line_patterns.append("noted_line")
-    for pattern in line_patterns:
-        for line in _PATTERNS[pattern].finditer(explanation):
-            has_verdict = first_verdict(line[0]) is not None
-            if not has_verdict and not _numbers_in(line["ids"], num_units) <= flagged:
-                return True
+        lines += _PATTERNS["noted_line"].finditer(explanation)
+    for line in lines:
+        new_units = _numbers_in(line["ids"], num_units) - flagged
+        if new_units and first_verdict(line[0]) is None:
+            return True
     return False
 
 

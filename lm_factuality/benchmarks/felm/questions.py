@@ -152,13 +152,12 @@ class FelmSettings:
             The question, or None if claims are judged and the row has none.
         """
         unit = self.unit_for(row)
+        units: list[str] = []
         if unit == "segment":
             units = [format_segment(segment, self.protocol) for segment in row.segments]
         elif claims and not claims.problem:
             units = claims.all_claims()
-        else:
-            # The file of claims lacks the row, or the judge that should extract them failed.
-            units = []
+        # The file of claims may lack the row, and a judge may have failed to extract any.
         if not units:
             return None
 

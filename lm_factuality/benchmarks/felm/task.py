@@ -119,13 +119,14 @@ class FelmTask(SuiteTask):
             for row in rows
         ]
 
-        # The base class prints the caution, and reports show it.
-        warnings = [
+        warnings = (
             self._clause_claims_warning(list(claims.values())),
             self._missing_references_warning(docs),
-        ]
-        if any(warnings):
-            metadata["caution"] = " ".join(filter(None, warnings))
+        )
+        caution = " ".join(filter(None, warnings))
+        # The base class prints the caution, and reports show it.
+        if caution:
+            metadata["caution"] = caution
         return docs
 
     def _record_prompt_hashes(self) -> None:

@@ -66,7 +66,8 @@ def error_rate(totals: Sequence[float]) -> float:
 
 def _interval_of_error_rate(counts: Sequence[Sequence[float]]) -> Interval | None:
     """Compute the 95% interval of `error_rate` from the errors and units of each answer."""
-    errors, units = zip(*counts, strict=True) if counts else ((), ())
+    errors = [row[0] for row in counts]
+    units = [row[1] for row in counts]
     return ratio_interval(errors, units)
 
 

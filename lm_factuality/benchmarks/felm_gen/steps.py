@@ -180,9 +180,7 @@ def find_cut_problem(reply: CutReply, prompt_variables: Mapping[str, Any]) -> st
     if problem:
         return problem
     # Segments are consecutive parts of the answer.
-    if numbers != sorted(numbers):
-        return "pieces out of order"
-    return ""
+    return "" if numbers == sorted(numbers) else "pieces out of order"
 
 
 def apply_judge_cut(response: str, reply: ParsedReply[CutReply]) -> Cut:
