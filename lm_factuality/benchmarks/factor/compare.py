@@ -357,11 +357,13 @@ def retrieval_gains(models: Sequence[ModelOnCorpus]) -> list[RetrievalGain]:
             (model.run.file.model, model.run.file.variant): model for model in models_of_task
         }
         differences = {}
-        for without, with_retrieval in pairs_without_and_with_retrieval(model_by_variant):
-            differences[without, with_retrieval] = accuracy_difference(with_retrieval, without)
+        for pair in pairs_without_and_with_retrieval(model_by_variant):
+            without_retrieval, with_retrieval = pair
+            differences[pair] = accuracy_difference(with_retrieval, without_retrieval)
         # Holm's correction needs all differences of a corpus at once.
-        for (without, with_retrieval), difference in adjust_p_values(differences).items():
-            gains.append(RetrievalGain(without, with_retrieval, difference))
+        for pair, difference in adjust_p_values(differences).items():
+            without_retrieval, with_retrieval = pair
+            gains.append(RetrievalGain(without_retrieval, with_retrieval, difference))
     return gains
 
 

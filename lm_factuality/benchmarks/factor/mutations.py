@@ -144,28 +144,41 @@ def _make_claims(documents: Sequence[_Document]) -> Iterator[LabelledClaim]:
             f"found rows of {plural(len(documents), 'document')}, expected at least 3: the claims"
             " about one are held against another"
         )
-    # Only one sentence of a row is a claim, so that no claim stands beside its opposite.
     truths: Iterator[Truth] = cycle(("supported", "contradicted"))
     for number, document in enumerate(documents):
         next_document = documents[(number + 1) % len(documents)]
         evidence = document.passages + next_document.passages
-        completions = document.claims("completion")
-        contradictions = document.claims("contradiction_0")
-        for row, completion, contradiction in zip(
-            document.rows, completions, contradictions, strict=True
-        ):
-            truth = next(truths)
-            claim = completion if truth == "supported" else contradiction
-            sentence = require_text(row, "completion")
-            is_verbatim = any(sentence in passage.text for passage in evidence)
-            part = "verbatim" if is_verbatim else "other words"
-            yield LabelledClaim(ClaimQuestion(claim, evidence), truth, document.key, part)
+        yield from _claims_about(document, evidence, truths)
 
         # The document before the first is the last. Half as many of its sentences are claims.
         previous_document = documents[number - 1]
         num_not_found = (len(document.rows) + 1) // 2
         for claim in previous_document.claims("completion")[:num_not_found]:
             yield LabelledClaim(ClaimQuestion(claim, evidence), "not_found", document.key)
+
+
+def _claims_about(
+    document: _Document, evidence: tuple[Evidence, ...], truths: Iterator[Truth]
+) -> Iterator[LabelledClaim]:
+    """Make one claim of each row of a document, so that no claim stands beside its opposite.
+
+    Args:
+        document: The document.
+        evidence: What the judge is shown.
+        truths: Says of each row in turn whether the claim is the completion, which is supported, or
+            the contradiction.
+    """
+    completions = document.claims("completion")
+    contradictions = document.claims("contradiction_0")
+    for row, completion, contradiction in zip(
+        document.rows, completions, contradictions, strict=True
+    ):
+        truth = next(truths)
+        claim = completion if truth == "supported" else contradiction
+        sentence = require_text(row, "completion")
+        is_verbatim = any(sentence in passage.text for passage in evidence)
+        part = "verbatim" if is_verbatim else "other words"
+        yield LabelledClaim(ClaimQuestion(claim, evidence), truth, document.key, part)
 
 
 SETTING = CertifiableSetting(

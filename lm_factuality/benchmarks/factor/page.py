@@ -156,13 +156,9 @@ def _plot_accuracy(
 
 
 def _guess_baseline_line(entries: Sequence[Entry]) -> tuple[str, float] | None:
-    """Return the line at the accuracy of a model that knows nothing, or None if it is not known.
+    """Return the label and the height in percent of the line of a model that knows nothing.
 
-    Args:
-        entries: The runs of one task.
-
-    Returns:
-        The label of the line and its height in percent.
+    None is returned if no run of the task has a guess baseline.
     """
     for entry in entries:
         figure = entry.figure(entry.headline)

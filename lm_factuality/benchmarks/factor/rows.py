@@ -79,19 +79,17 @@ def make_row(
     error_types: Sequence[str],
     choice_columns: Sequence[str] = (),
 ) -> Row:
-    """Make a row and find out whether it can be scored.
+    """Make a row, whose ``problem`` says why it cannot be scored, if it cannot.
 
     Args:
         location: The file and the line, for messages.
         doc_id: The document that the row is from.
-        prefix: The text before the completion, None if it is missing.
+        prefix: The text before the completion. None stands for a missing text, which the row holds
+            as an empty one.
         choices: The true completion and its contradictions, each None if it is missing.
         gold: The index of the true completion.
         error_types: The error type of each choice.
         choice_columns: The column of each choice, for the problem. Empty if it has none.
-
-    Returns:
-        The row. Missing texts are empty in it, and its ``problem`` says why it cannot be scored.
     """
     return Row(
         location=location,
@@ -306,5 +304,6 @@ def gold_index(target: object, choices: Sequence[str | None]) -> int:
         if (choice or "").strip() == target_text:
             return index
     # A table may hold indices as text.
-    is_index = re.fullmatch(r"-?\d{1,9}", target_text) is not None
-    return int(target_text) if is_index else -1
+    if re.fullmatch(r"-?\d{1,9}", target_text):
+        return int(target_text)
+    return -1

@@ -91,15 +91,15 @@ def score_row(
     # From nats to bits.
     continuous["bits_per_byte"] = -per_byte[gold] / math.log(2)
 
-    leads: list[float] = []
     per_token = [mean for mean in row_score.mean_logprob if mean is not None]
     # A backend that shows no tokenizer counts no tokens, so the row has no mean per token.
-    if len(per_token) == len(scores):
-        # DoLa's script compares sums, also in the score that this suite calls factor_acc.
-        compared_values = sums if protocol == "dola" else per_token
-        correct["factor_acc"] = gold_wins(compared_values, gold, protocol)
-        leads = [compared_values[gold] - value for value in compared_values]
-    return replace(row_score, correct=correct, leads=tuple(leads), continuous=continuous)
+    if len(per_token) < len(scores):
+        return replace(row_score, correct=correct, continuous=continuous)
+    # DoLa's script compares sums, also in the score that this suite calls factor_acc.
+    compared_values = sums if protocol == "dola" else per_token
+    correct["factor_acc"] = gold_wins(compared_values, gold, protocol)
+    leads = tuple(compared_values[gold] - value for value in compared_values)
+    return replace(row_score, correct=correct, leads=leads, continuous=continuous)
 
 
 def _mean_logprob(score: ScoredContinuation) -> float | None:

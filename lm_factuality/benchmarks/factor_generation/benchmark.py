@@ -48,22 +48,19 @@ class FactorGenerationAudit(PromptAudit):
 
 
 def count_rows_of_score(task: TaskResult, metric: str) -> int:
-    """Estimate the number of rows that a score is of.
+    """Estimate the number of rows that a score is computed from.
 
     Args:
         task: The results of the task.
         metric: The name of the score.
-
-    Returns:
-        The number of rows with a minimal fact. Of an accuracy, that number times the share of
-        generations that are not neutral.
     """
+    num_without_fact = number_of(task.metrics.get("without_fact")) or 0
     # Nothing was generated for rows without a fact.
-    rows = task.effective - (number_of(task.metrics.get("without_fact")) or 0)
-    # Neutral generations have no part in an accuracy.
+    num_rows = task.effective - num_without_fact
     if metric.startswith("accuracy"):
-        rows *= 1 - (number_of(task.metrics.get("neutral_pooled")) or 0)
-    return round(rows)
+        # Neutral generations have no part in an accuracy.
+        num_rows *= 1 - (number_of(task.metrics.get("neutral_pooled")) or 0)
+    return round(num_rows)
 
 
 def score_sections(runs: ReportRuns) -> Sequence[Markup]:
@@ -133,16 +130,15 @@ def _outcome_of_marks(marks: Sequence[str | None]) -> str:
 
     Args:
         marks: The mark of each generation, None for an unscored one.
-
-    Returns:
-        The first that applies: ``wrong`` if any generation is false, ``right`` if any is true,
-        ``unscored`` if any has no mark. Otherwise ``none``: all are neutral, or there are none.
     """
     if FALSE in marks:
         return "wrong"
     if TRUE in marks:
         return "right"
-    return "unscored" if None in marks else "none"
+    if None in marks:
+        return "unscored"
+    # All generations are neutral, or there are none.
+    return "none"
 
 
 BENCHMARK = judged_benchmark(

@@ -74,21 +74,14 @@ class FactorGeneration(JudgedMethod):
     scores = tally.SCORES
 
     def responses_problem(self, doc: Doc, responses: Sequence[str]) -> str | None:
-        """Check that a document has the model's scores, and responses if it has a minimal fact.
-
-        Args:
-            doc: The document of a row. ``no_fact`` says why nothing was generated for it.
-            responses: What the model generated.
-
-        Returns:
-            What is wrong, or None if nothing is.
-        """
+        """Say what is wrong with the scores of a document or its responses, or return None."""
         # The task adds these scores to the document once the model has answered.
         if len(doc["mean_logprob"]) != len(doc["choices"]):
             return (
                 "'doc' has no 'mean_logprob' with a number or null for each choice; check that the"
                 " scores are of this model"
             )
+        # Nothing is generated for a row without a minimal fact.
         if doc["no_fact"] and responses:
             return f"found {len(responses)} responses, expected none"
         if not doc["no_fact"] and not responses:

@@ -143,9 +143,9 @@ def _with_labels_of_people(
     return {"doc": {**sample["doc"], "labels": labels}}
 
 
-def report_sections(chosen: ReportRuns) -> Sequence[Markup]:
+def report_sections(runs: ReportRuns) -> Sequence[Markup]:
     """Render FELM's section of the report: a table of all runs, and the layout of table 4."""
-    entries = chosen.of_kind("felm")
+    entries = runs.of_kind("felm")
     section = render(
         f"{__package__}/page.html",
         table=TABLE4,
