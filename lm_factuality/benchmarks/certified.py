@@ -137,8 +137,8 @@ def _differing_judge_keys(
     certified_judge: Mapping[str, Any], run_judge: Mapping[str, Any]
 ) -> list[str]:
     """Return the configuration keys by which two judges may give different answers, sorted."""
-    keys = {*certified_judge, *run_judge} - _KEYS_WITHOUT_EFFECT
     # A key that only one judge has counts as a difference as well.
+    keys = {*certified_judge, *run_judge} - _KEYS_WITHOUT_EFFECT
     return sorted(key for key in keys if certified_judge.get(key) != run_judge.get(key))
 
 
@@ -162,8 +162,7 @@ def replaced_prompt_hashes(identity: object) -> dict[str, str] | None:
         hashes = json.loads(identity)[_REPLACED_HASHES_INDEX]
     except (ValueError, TypeError, LookupError, RecursionError):
         return None
-    if not isinstance(hashes, dict):
-        return None
     # A list or a number in the place of a hash would never match.
-    has_only_texts = all(isinstance(value, str) for value in hashes.values())
-    return hashes if has_only_texts else None
+    if isinstance(hashes, dict) and all(isinstance(value, str) for value in hashes.values()):
+        return hashes
+    return None

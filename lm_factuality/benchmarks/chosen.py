@@ -293,8 +293,7 @@ def scores_section(report_runs: ReportRuns, kind: str, title: str = "", note: st
     if not tasks or benchmark is None:
         return Markup()
 
-    # The template makes a table of each task, with the runs as rows and the scores as columns. The
-    # tasks of a benchmark can report different scores.
+    # Each table has the runs of a task as rows and the scores as columns, in which tasks differ.
     tables = []
     for task in tasks:
         entries = report_runs.of_task(task)

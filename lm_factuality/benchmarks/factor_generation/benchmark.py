@@ -91,8 +91,8 @@ def sample_row(result: TaskResult, sample: Sample) -> SampleRow:
     record = verdict_of(sample)
     marks = record["marks"]
 
-    # Neutral and unscored generations have no part in the accuracy.
     num_true = marks.count(TRUE)
+    # Neutral and unscored generations have no part in the accuracy.
     num_decided = num_true + marks.count(FALSE)
     share_true = None
     score_counts = {}

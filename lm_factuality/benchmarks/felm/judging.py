@@ -153,19 +153,19 @@ class FelmTrial:
             All replies that the judge gave to a question, by the index of its row. Rows without
             claims are left out if claims are judged.
         """
+        # The variables of each prompt, by the index of the row.
         subjects_by_prompt: dict[str, dict[str, Mapping[str, Any]]] = defaultdict(dict)
         for row in self._rows:
             question = self._settings.make_question(row, self._claims.get(row.index))
             if question is not None:
                 subjects_by_prompt[question.prompt][row.index] = question.subject
 
-        answers: dict[str, Sequence[Answer]] = {}
+        answers_by_index: dict[str, Sequence[Answer]] = {}
         for prompt, subjects in subjects_by_prompt.items():
             # A judge answers many questions at a time if they are asked together.
-            replies_by_row = judge.ask(prompt, list(subjects.values()), f"FELM, {prompt}")
-            for index, replies in zip(subjects, replies_by_row, strict=True):
-                answers[index] = replies
-        return answers
+            replies = judge.ask(prompt, list(subjects.values()), f"FELM, {prompt}")
+            answers_by_index |= zip(subjects, replies, strict=True)
+        return answers_by_index
 
     def measure(self, judge: Judge) -> JsonObject:
         """Measure how well a judge finds the errors of FELM's responses.
@@ -337,12 +337,11 @@ def measure_calibration(judge: Judge, rows: Sequence[FelmRow]) -> list[JsonObjec
     labels: list[bool] = []
     for row in rows:
         question = FelmSettings("segment", "doc").make_question(row)
+        passages = tuple(question.subject["passages"]) if question else ()
         # Without passages the judge would not be asked.
-        if question is None or not question.subject["passages"]:
-            continue
-        passages = tuple(question.subject["passages"])
-        pairs += [Pair(segment, passages) for segment in question.subject["units"]]
-        labels += row.labels
+        if question and passages:
+            pairs += [Pair(segment, passages) for segment in question.subject["units"]]
+            labels += row.labels
 
     edges = [number / _CALIBRATION_BINS for number in range(_CALIBRATION_BINS + 1)]
     bins: list[JsonObject] = [
@@ -416,14 +415,15 @@ def _open_checked_segments(options: CertifyOptions) -> ClaimTrial:
     path, data = find_data(None, FELM, options.data_dir)
     claims = []
     for row in read_felm_rows(path):
-        passages = best_chunks(row.reference_texts, "\n".join([row.prompt, *row.segments]))
+        query = "\n".join([row.prompt, *row.segments])
+        passages = best_chunks(row.reference_texts, query)
         evidence = tuple(Evidence(f"reference of {row.index}", "", text) for text in passages)
         # Segments without evidence would all be "not found".
         if not evidence:
             continue
-        for segment, label in zip(row.segments, row.labels, strict=True):
+        for segment, is_factual in zip(row.segments, row.labels, strict=True):
             question = ClaimQuestion(segment, evidence)
-            truth: Truth = "supported" if label else "not_supported"
+            truth: Truth = "supported" if is_factual else "not_supported"
             claims.append(LabelledClaim(question, truth, row.index))
     return ClaimTrial(claims, data, options.rows)
 

@@ -277,9 +277,8 @@ def find_claims_problem(reply: ClaimsReply, prompt_variables: Mapping[str, Any])
         return problem
 
     # A judge that finds no claim at all has not understood the question.
-    if not any(segment_claims.claims for segment_claims in reply.segments):
-        return "no claims"
-    return ""
+    has_claims = any(segment_claims.claims for segment_claims in reply.segments)
+    return "" if has_claims else "no claims"
 
 
 def claims_from_reply(row: FelmRow, reply: ParsedReply[ClaimsReply], source: str) -> RowClaims:

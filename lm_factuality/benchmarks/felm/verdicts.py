@@ -112,19 +112,20 @@ def combine_answers(answers: Sequence[Answer], num_units: int, protocol: str) ->
     Raises:
         UnreadableAnswerError: No answer can be read.
     """
-    # A request that failed has no text. If all failed, the first one gives the reason.
-    if answers and all(answer.text is None for answer in answers):
-        raise UnreadableAnswerError(answers[0].error or "no answer")
-
     ballots = []
     reasons = []
     for answer in answers:
+        # A request that failed has no text.
         if answer.text is None:
             continue
         try:
             ballots.append(read_verdict(answer.text, num_units, protocol, answer.is_cut_off))
         except UnreadableAnswerError as error:
             reasons.append(str(error))
+
+    have_all_failed = not ballots and not reasons
+    if answers and have_all_failed:
+        raise UnreadableAnswerError(answers[0].error or "no answer")
     return majority_vote(ballots, reasons)
 
 
