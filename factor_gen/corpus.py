@@ -25,6 +25,7 @@ from lm_factuality.documents import read_documents as read_files
 from lm_factuality.ground.errors import DataError, did_you_mean, short
 from lm_factuality.ground.files import sha256_of
 from lm_factuality.ground.packages import commit_of, stream_rows
+from lm_factuality.ground.records import read_text
 from lm_factuality.ground.replies import replace_surrogates
 from lm_factuality.ground.tables import FORMATS, TableRow
 
@@ -253,7 +254,8 @@ def _read_file(
         DataError: The file cannot be read, is not UTF-8, or has an unknown ending.
     """
     if path.suffix.lower() in TEXT_ENDINGS:
-        yield Example(file_id, _read_text(path))
+        # The line breaks stay as they are.
+        yield Example(file_id, read_text(path, "expected a text in UTF-8"))
         return
 
     # A table may be compressed: "a.csv.gz" is read as "a.csv".
@@ -271,19 +273,6 @@ def _read_file(
     for document in _read_any_format(path, path.parent):
         # Files of one name may be in several folders. The row of a table follows the name.
         yield replace(document, doc_id=file_id + document.doc_id.removeprefix(path.name))
-
-
-def _read_text(path: Path) -> str:
-    """Return the text of a file with its line breaks as they are.
-
-    Raises:
-        DataError: The file cannot be read, or is not UTF-8.
-    """
-    try:
-        # Path.read_text would change the line breaks.
-        return path.read_bytes().decode("utf-8-sig")
-    except (OSError, UnicodeDecodeError) as error:
-        raise DataError(f"{path}: cannot be read: {error}; expected a text in UTF-8") from error
 
 
 def _read_rows(
