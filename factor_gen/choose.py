@@ -87,18 +87,18 @@ def choose_rows(
 
         # The random numbers of a document do not depend on the documents before it.
         rng = random.Random(f"{seed}/choose/{example.doc_id}")
-        choices = _list_choices(example.completion, usable, settings, rng, num_by_type)
+        possible_rows = _list_possible_rows(example.completion, usable, settings, rng, num_by_type)
         if settings.pick == "balanced":
-            texts = [candidate.text for candidate in choices.candidates]
+            texts = [candidate.text for candidate in possible_rows.candidates]
             selection = ledger.add_most_even_row(
-                example.completion, texts, choices.selections, choices.is_centred
+                example.completion, texts, possible_rows.selections, possible_rows.is_centred
             )
         else:
-            selection = _pick_at_random(choices, rng)
+            selection = _pick_at_random(possible_rows, rng)
 
         # The columns are in random order, so that the first is not always of the same kind.
         column_order = rng.sample(selection, len(selection))
-        contradictions = tuple(choices.candidates[index] for index in column_order)
+        contradictions = tuple(possible_rows.candidates[index] for index in column_order)
         num_by_type.update(candidate.type for candidate in contradictions)
         yield ChosenRow(example, contradictions)
 
@@ -120,10 +120,11 @@ def _blame(example: Example) -> str:
     """
     refusals = [Refusal.parse(candidate.rejected) for candidate in example.candidates]
     rejections = Counter(refusal.stage for refusal in refusals if refusal.stage)
+    if not rejections:
+        return ""
     # Of two stages with as many, the one that rejected first is named.
-    for stage, _ in rejections.most_common(1):
-        return f"; the stage {stage} rejected most"
-    return ""
+    stage, _ = rejections.most_common(1)[0]
+    return f"; the stage {stage} rejected most"
 
 
 def usable_candidates(example: Example) -> list[Candidate]:
@@ -141,30 +142,30 @@ def usable_candidates(example: Example) -> list[Candidate]:
     return list(distinct.values())
 
 
-class _RowChoices(NamedTuple):
-    """The good ways to make the row of a document."""
+class _PossibleRows(NamedTuple):
+    """The good rows that can be made of a document, of which one will be picked."""
 
     candidates: Sequence[Candidate]
     """The contradictions to choose from."""
 
     selections: Ints
-    """The ways, an array (ways, contradictions) of indices of ``candidates``, in random order."""
+    """An array (rows, contradictions) of indices of ``candidates``. The rows are shuffled."""
 
     is_centred: Bools
-    """For each way, whether the true completion is in the centre of the row.
+    """For each row, whether the true completion is in its centre.
 
     It is there if it has more in common with the contradictions than they have with each other.
     """
 
 
-def _list_choices(
+def _list_possible_rows(
     completion: str,
     usable: Sequence[Candidate],
     settings: ChooseSettings,
     rng: random.Random,
     num_by_type: Mapping[str, int],
-) -> _RowChoices:
-    """List the good ways to make the row of a document.
+) -> _PossibleRows:
+    """List the good rows that can be made of a document.
 
     Each usable contradiction is the true completion with one edit, so that the true completion is
     in the centre of a row of them. A *compound* is the true completion with the edits of two of
@@ -188,7 +189,7 @@ def _list_choices(
 
     # The compounds are numbered after the other candidates. A centred row has none of them.
     is_centred = selections.max(axis=1) < len(candidates)
-    return _RowChoices([*candidates, *compounds.values()], selections, is_centred)
+    return _PossibleRows([*candidates, *compounds.values()], selections, is_centred)
 
 
 def _limit_candidates(candidates: Sequence[Candidate], row_size: int) -> list[Candidate]:
@@ -199,7 +200,7 @@ def _limit_candidates(candidates: Sequence[Candidate], row_size: int) -> list[Ca
         row_size: How many contradictions a row has.
 
     Returns:
-        The candidates to keep, in the same order, with as many types as possible.
+        The candidates to keep, in the same order, with as many types as possible_rows.
     """
     limit = max(_MAX_CANDIDATES, row_size)
     # Of 24 candidates, 10,626 rows of four can be made, but two million rows of ten.
@@ -218,7 +219,7 @@ def _limit_candidates(candidates: Sequence[Candidate], row_size: int) -> list[Ca
 
 
 class _SelectionRank(NamedTuple):
-    """How good a choice of contradictions is. The least rank is the best."""
+    """How good a selection of contradictions for a row is. The least rank is the best."""
 
     num_overlaps: int
     """How many pairs of contradictions edit the same words."""
@@ -237,11 +238,11 @@ def _best_selections(
     rng: random.Random,
     num_by_type: Mapping[str, int],
 ) -> Ints:
-    """Return the best choices of contradictions for a row, as `_SelectionRank` ranks them.
+    """Return the selections, i.e. contradictions for a row, that `_SelectionRank` ranks best.
 
     Args:
         completion: The true completion.
-        candidates: Contradictions of it, so few that all choices of them can be ranked.
+        candidates: Contradictions of it, so few that all selections of them can be ranked.
         settings: How many contradictions and types a row has.
         rng: The random numbers of this document.
         num_by_type: How many contradictions of each error type the rows so far have.
@@ -355,15 +356,15 @@ def _compound_selections(
     return array.reshape(-1, selections.shape[1])
 
 
-def _pick_at_random(choices: _RowChoices, rng: random.Random) -> tuple[int, ...]:
-    """Pick a way to make a row, and return the indices of its contradictions.
+def _pick_at_random(possible_rows: _PossibleRows, rng: random.Random) -> tuple[int, ...]:
+    """Pick a row, and return the indices of its contradictions.
 
     If the true completion is in the centre of some rows only, it is so in one row of four, if a row
     has four choices.
     """
-    eligible = choices.selections[choices.is_centred]
-    off_centre = choices.selections[~choices.is_centred]
-    num_choices = choices.selections.shape[1] + 1
+    eligible = possible_rows.selections[possible_rows.is_centred]
+    off_centre = possible_rows.selections[~possible_rows.is_centred]
+    num_choices = possible_rows.selections.shape[1] + 1
     if len(off_centre) and rng.randrange(num_choices) > 0:
         eligible = off_centre
     # The selections are in random order, so that the first is as random as any.

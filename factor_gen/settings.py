@@ -48,7 +48,7 @@ ErrorTypes = Annotated[
 
 
 def _read_filter(value: object) -> object:
-    """Return None for a filter that the YAML turns off, and any other value unchanged.
+    """Return None for the ``none`` that turns a filter off, and any other value unchanged.
 
     Raises:
         ValueError: The YAML names the filter but gives it no value, or has the margin that earlier
@@ -406,17 +406,17 @@ class BuildSettings(WorkSettings):
         """Check the settings of one section that depend on those of another.
 
         Raises:
-            ValueError: ``min_types`` exceeds ``contradictions``, the generator lacks a judge or
-                rules, or a filter reads another language.
+            ValueError: Two settings do not go together. The message says what would.
         """
+        choose = self.choose
         # Each contradiction has one type.
-        if self.choose.min_types > self.choose.contradictions:
+        if choose.min_types > choose.contradictions:
             raise ValueError(
-                f"choose.min_types is {self.choose.min_types}; expected at most"
-                f" choose.contradictions, which is {self.choose.contradictions}"
+                f"choose.min_types is {choose.min_types}; expected at most"
+                f" choose.contradictions, which is {choose.contradictions}"
             )
         # Without a positive weight there are no shares.
-        if self.choose.balance is not None and not any(self.choose.balance.values()):
+        if choose.balance is not None and not any(choose.balance.values()):
             raise ValueError(
                 "choose.balance has no weight above 0; expected some, such as {predicate: 2,"
                 " entity: 2, circumstance: 1}"

@@ -120,11 +120,10 @@ def _find_code_blocks(lines: Sequence[str]) -> set[int]:
         The indexes of the lines of these blocks.
     """
     code_lines: set[int] = set()
-    # The last line of the prose before the block, which may introduce several blocks of code.
+    # The last line before the block. After "::", it stays the same for several blocks.
     introduction = ""
     for block in _blocks(lines):
         extra_indent = _indent(lines[block.start]) - _indent(introduction)
-        # In reStructuredText, "::" announces one or more indented blocks of code.
         is_announced = introduction.endswith("::") and extra_indent > 0
 
         num_code_like = sum(_looks_like_code(lines[index]) for index in block)
@@ -132,8 +131,6 @@ def _find_code_blocks(lines: Sequence[str]) -> set[int]:
         least_share = 1 / 4 if extra_indent >= _DEEPER_INDENT else 1 / 2
         if is_announced or num_code_like > least_share * len(block):
             code_lines.update(block)
-
-        # After "::", the next block is compared with the line of the "::" as well.
         if not is_announced:
             introduction = lines[block.stop - 1].rstrip()
     return code_lines
@@ -302,11 +299,11 @@ def _has_continuation_indent(lines: Sequence[str], position: int) -> bool:
     line = lines[position]
     extra_indent = _indent(line) - _indent(previous_line)
 
-    # The line is a new list item.
-    if _LIST_MARK.match(line):
+    is_list_item = _LIST_MARK.match(line)
+    if is_list_item:
         return False
-    # The line before is a list item.
-    if _LIST_MARK.match(previous_line):
+    follows_list_item = _LIST_MARK.match(previous_line)
+    if follows_list_item:
         return extra_indent > 0
     if extra_indent == 0:
         return True

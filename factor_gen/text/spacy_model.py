@@ -83,8 +83,8 @@ class SpacyTagger:
             if not token.is_space:
                 end = token.idx + len(token.text)
                 tokens.append(Token(token.text, token.idx, end, token.tag_))
-        # A model without a tagger leaves all tags empty.
-        if tokens and not any(token.tag for token in tokens):
+        has_tags = any(token.tag for token in tokens)
+        if tokens and not has_tags:
             raise ConfigError(
                 f"types.model: the spaCy model '{self.model}' gives no part-of-speech tags; use one"
                 " with a tagger"
@@ -101,18 +101,16 @@ class SpacyTagger:
 
 
 def _find_entities(document: "Doc", text: str) -> list[Entity]:
-    """Find the entities of a text.
+    """Find the entities of a text, in order.
+
+    Of entities that overlap, the names of the model are kept first, then the matches of
+    ``times.tsv``, then the dates and quantities of the model.
 
     Args:
         document: The text as the model analysed it.
         text: The whole text, of which the document may be the beginning.
-
-    Returns:
-        The entities in the order of the text. Of entities that overlap, the names of the model are
-        kept first, then the matches of ``times.tsv``, then the dates and quantities of the model.
     """
     names = []
-    matches = find_times_and_quantities(text)
     times_of_model = []
     for span in document.ents:
         # Some models have labels that the list lacks. These entities are left out.
@@ -123,4 +121,4 @@ def _find_entities(document: "Doc", text: str) -> list[Entity]:
         elif kind:
             times_of_model.append(entity)
     # Of two entities that overlap, the one that stands first here stays.
-    return drop_overlaps([*names, *matches, *times_of_model])
+    return drop_overlaps([*names, *find_times_and_quantities(text), *times_of_model])
