@@ -254,15 +254,14 @@ def _best_selections(
     overlaps = _overlapping_pairs(completion, candidates)
     selections_by_rank: defaultdict[_SelectionRank, list[tuple[int, ...]]] = defaultdict(list)
     for selection in combinations(range(len(candidates)), settings.contradictions):
-        types = [candidates[index].type for index in selection]
-        num_types = len(set(types))
-        if num_types < settings.min_types:
+        selected = [candidates[index] for index in selection]
+        types = Counter(candidate.type for candidate in selected)
+        if len(types) < settings.min_types:
             continue
-        imbalance = float(-num_types)
-        if settings.balance is not None:
-            imbalance = _distance_to_shares(settings.balance, Counter(types) + Counter(num_by_type))
-        num_overlaps = len(overlaps.intersection(combinations(selection, 2)))
-        rank = _SelectionRank(num_overlaps, imbalance)
+        rank = _SelectionRank(
+            num_overlaps=len(overlaps.intersection(combinations(selection, 2))),
+            imbalance=_imbalance(types, settings.balance, num_by_type),
+        )
         selections_by_rank[rank].append(selection)
 
     # Selections of the same rank are equally good. Comparing too many of them would take long.
@@ -272,24 +271,27 @@ def _best_selections(
     return np.array([rng.sample(selection, len(selection)) for selection in sample])
 
 
-def _distance_to_shares(
-    weights: Mapping[ErrorType, float], num_by_type: Mapping[str, int]
+def _imbalance(
+    types: Counter[str], weights: Mapping[ErrorType, float] | None, num_by_type: Mapping[str, int]
 ) -> float:
-    """Return how far the shares of error types are from those that the weights ask for.
+    """Return the number that `_SelectionRank` has for the error types of a row.
 
     Args:
-        weights: The weight of each type. One that is missing has none.
-        num_by_type: How many contradictions there are of each type.
+        types: How many contradictions of each type the row has.
+        weights: The desired shares of the types, as weights. A missing type has none. None if no
+            shares are desired.
+        num_by_type: How many contradictions of each type the rows so far have.
 
     Returns:
-        The sum of the differences of all shares: 0 if they are equal, and at most 2.
+        With weights, the sum of the differences of all shares: 0 if they are equal, and at most 2.
     """
-    total_weight = sum(weights.values())
-    num_contradictions = sum(num_by_type.values())
+    if weights is None:
+        return -len(types)
+    counts = types + Counter(num_by_type)
     distance = 0.0
     for error_type in ERROR_TYPES:
-        share = num_by_type.get(error_type, 0) / num_contradictions
-        desired_share = weights.get(error_type, 0) / total_weight
+        share = counts[error_type] / counts.total()
+        desired_share = weights.get(error_type, 0) / sum(weights.values())
         distance += abs(share - desired_share)
     return distance
 
