@@ -20,7 +20,7 @@ from lm_factuality.ground.packages import loading
 
 if TYPE_CHECKING:
     from factor_gen.filter_models import FluencyModel
-    from factor_gen.fluency import Comparison, Fluency
+    from factor_gen.fluency import Fluency
 
 NOT_FLUENT = "not fluent"
 NOT_SCORED = "not scored"
@@ -81,22 +81,25 @@ class FilterStage:
             return list(examples)
 
         # This module imports torch, which a filter that is off does not need.
-        from factor_gen.fluency import measure_fluency
+        from factor_gen.fluency import Comparison, measure_fluency
 
         comparisons = []
         for example in examples:
-            comparisons += _compare(example, limits.context)
+            context = last_words(example.prefix, limits.context)
+            for candidate in example.candidates:
+                comparisons.append(Comparison(context, example.completion, candidate.text))
         measures = measure_fluency(self._fluency_model, comparisons, self._language)
-        measure_of = dict(zip(comparisons, measures, strict=True))
 
         filtered = []
+        start = 0
         for example in examples:
-            pairs = zip(example.candidates, _compare(example, limits.context), strict=True)
-            checked = [
-                _check_candidate(candidate, measure_of[comparison], limits)
-                for candidate, comparison in pairs
-            ]
+            # The measures of all candidates are in one list, of one example after the other.
+            end = start + len(example.candidates)
+            checked = []
+            for candidate, measure in zip(example.candidates, measures[start:end], strict=True):
+                checked.append(_check_candidate(candidate, measure, limits))
             filtered.append(replace(example, candidates=tuple(checked)))
+            start = end
         return filtered
 
     @cached_property
@@ -105,16 +108,6 @@ class FilterStage:
         from factor_gen.filter_models import FluencyModel
 
         return FluencyModel(self._settings.fluency or FluencySettings())
-
-
-def _compare(example: Example, num_context_words: int) -> list[Comparison]:
-    """Return the comparison of each candidate of an example with the completion."""
-    from factor_gen.fluency import Comparison
-
-    context = last_words(example.prefix, num_context_words)
-    return [
-        Comparison(context, example.completion, candidate.text) for candidate in example.candidates
-    ]
 
 
 def _check_candidate(

@@ -20,19 +20,22 @@ from factor_gen.filter_models import FluencyModel, ScoredText
 from factor_gen.language import ENGLISH
 
 # Words whose forms lemminflect does not know, or that it takes for other words.
-_CLOSED_CLASSES = (
-    {"am", "is", "are"},
-    {"was", "were"},
-    {"has", "have"},
-    {"does", "do"},
-    {"a", "an"},
-    {"this", "these"},
-    {"that", "those"},
-    {"he", "him", "his"},
-    {"she", "her"},
-    {"they", "them", "their"},
-    {"it", "its"},
-)
+_CLOSED_CLASSES = [
+    set(forms.split())
+    for forms in (
+        "am is are",
+        "was were",
+        "has have",
+        "does do",
+        "a an",
+        "this these",
+        "that those",
+        "he him his",
+        "she her",
+        "they them their",
+        "it its",
+    )
+]
 _WORD_WITH_MARKS = re.compile(r"(\W*)([A-Za-z]+)(\W*)")
 _DOUBLED_WORD = re.compile(r"\b([^\W\d]+)\s+\1\b", re.IGNORECASE)
 # The forms of more words are not compared, since a wide edit is seldom wrong in its forms alone.

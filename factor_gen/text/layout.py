@@ -196,11 +196,12 @@ def _wrapping_width(lines: Sequence[str]) -> int:
 
     It is the 90th percentile of the lengths of the lines that run on into the next line.
     """
-    lengths = []
-    for line, next_line in pairwise(lines):
-        if len(line) <= _WIDEST and _runs_on(line, next_line):
-            lengths.append(len(line))
-    return sorted(lengths)[len(lengths) * 9 // 10] if lengths else 0
+    lengths = sorted(
+        len(line)
+        for line, next_line in pairwise(lines)
+        if len(line) <= _WIDEST and _runs_on(line, next_line)
+    )
+    return lengths[len(lengths) * 9 // 10] if lengths else 0
 
 
 def _runs_on(line: str, next_line: str) -> bool:
