@@ -254,8 +254,7 @@ def _best_selections(
     overlaps = _overlapping_pairs(completion, candidates)
     selections_by_rank: defaultdict[_SelectionRank, list[tuple[int, ...]]] = defaultdict(list)
     for selection in combinations(range(len(candidates)), settings.contradictions):
-        selected = [candidates[index] for index in selection]
-        types = Counter(candidate.type for candidate in selected)
+        types = Counter(candidates[index].type for index in selection)
         if len(types) < settings.min_types:
             continue
         rank = _SelectionRank(
