@@ -541,6 +541,7 @@ def _row_claims(block: Block, introduction: _Introduction) -> Iterator[Claim]:
     first_column, *columns = block.header
     row_name, *cells = block.cells
     statements = []
+    # The only cell of a row, in a table of one column, is a claim by itself.
     if not columns:
         statements.append(f"{first_column}: {row_name}")
     # A name without letters, such as a year, is not understood without the name of its column.

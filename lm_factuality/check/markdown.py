@@ -222,6 +222,7 @@ class _Reader:
         first_line = node.map[0] if node.map else 0
         offsets = array("l")
         for number, line in enumerate(node.content.split("\n"), start=first_line):
+            # The parser may have changed the indent, but not the rest of the line.
             indent = len(line) - len(line.lstrip())
             column = max(self._lines[number].rfind(line.strip()) - indent, 0)
             start = self._starts[number] + column

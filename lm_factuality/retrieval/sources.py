@@ -220,7 +220,9 @@ def _open_dataset(name: str, columns: PassageColumns) -> PassageSource:
         config, _, split = options.partition(":")
     else:
         # A folder has no options, and its name may contain a colon.
-        dataset, config, split = name, "", ""
+        dataset = name
+        config = ""
+        split = ""
 
     # `stream_rows` tells a folder from a dataset of the Hub by the type.
     source: str | Path = dataset
