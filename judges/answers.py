@@ -372,20 +372,22 @@ class TokenCounter:
         # A model stops at `max_tokens`, so no answer is longer.
         max_completion_tokens = sum(request.decoding.max_tokens for request in requests)
 
-        estimated_cost: float | None = None
-        max_cost: float | None = None
-        if prices is not None:
-            max_prompt_tokens = sum(self.max_tokens(request) for request in requests)
-            estimated_cost = prices.cost(prompt_tokens, completion_tokens)
-            max_cost = prices.cost(max_prompt_tokens, max_completion_tokens)
-        return CostEstimate(
+        estimate = CostEstimate(
             calls=len(requests),
             prompt_tokens=prompt_tokens,
             max_completion_tokens=max_completion_tokens,
-            estimated_cost=estimated_cost,
-            max_cost=max_cost,
+            estimated_cost=None,
+            max_cost=None,
             counted_by=self.counting_method,
             completion_tokens=completion_tokens,
+        )
+        if prices is None:
+            return estimate
+        max_prompt_tokens = sum(self.max_tokens(request) for request in requests)
+        return replace(
+            estimate,
+            estimated_cost=prices.cost(prompt_tokens, completion_tokens),
+            max_cost=prices.cost(max_prompt_tokens, max_completion_tokens),
         )
 
     def count(self, text: str) -> int:

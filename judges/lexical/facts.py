@@ -204,13 +204,12 @@ def _lifespan_as_verb_phrases(bracket: re.Match[str]) -> list[str]:
         bracket: The match of the pattern ``lifespan``. It has a group ``born`` for ``(1872-1934)``
             and a group ``only_born`` for ``(born 1872)``, and likewise for deaths.
     """
-    verb_phrases = []
     birth_date = bracket["born"] or bracket["only_born"]
-    if birth_date:
-        verb_phrases.append(f"was born {_with_preposition(birth_date.strip())}")
     death_date = bracket["died"] or bracket["only_died"]
-    if death_date:
-        verb_phrases.append(f"died {_with_preposition(death_date.strip())}")
+    verb_phrases = []
+    for verb, date in (("was born", birth_date), ("died", death_date)):
+        if date:
+            verb_phrases.append(f"{verb} {_with_preposition(date.strip())}")
     return verb_phrases
 
 
