@@ -116,13 +116,13 @@ class TaskScores:
     """The scores of a task, and how many documents they are of."""
 
     metrics: Mapping[str, float]
-    """By the metric's name without lm_eval's filter: ``factor_acc``, not ``factor_acc,none``.
+    """The scores by the metric's name without lm_eval's filter, such as ``{"factor_acc": 0.47}``.
 
-    Shares are shares, not per cent.
+    A share is a number from 0 to 1, not a percentage.
     """
 
     stderrs: Mapping[str, float]
-    """The same. A standard error that lm_eval gives as "N/A" is absent."""
+    """The standard errors, by the same names. One that lm_eval gives as "N/A" is absent."""
 
     intervals: Mapping[str, ClusterInterval] = field(default_factory=dict)
     """The 95% intervals of the scores, by the same names, where the run stated them."""
@@ -131,7 +131,7 @@ class TaskScores:
     """How many documents the task has."""
 
     effective: int
-    """How many were run."""
+    """How many documents were run; fewer than ``num_samples`` with ``--limit``."""
 
     limit: float | None
     """lm_eval's ``--limit``, None for a whole run."""
@@ -149,14 +149,14 @@ class TaskResult(TaskScores):
     """The benchmark that it is a task of (``lm_factuality.benchmarks``), or `OTHER`."""
 
     metadata: Mapping[str, Any]
-    """The task's own, with its data, window, protocol and judge."""
+    """The task's metadata, such as its data, window, protocol and judge."""
 
     config: Mapping[str, Any]
-    """The whole config, of which the metadata are a part."""
+    """The task's whole config, as the results file has it."""
 
     version: str
     samples: Path | None
-    """The file with the samples, None where the run kept none."""
+    """The file with the samples; None if the run saved none."""
 
     @property
     def unscored(self) -> int:
@@ -169,22 +169,22 @@ class RunModel:
     """The model of a run."""
 
     model: str
-    """As lm_eval names it."""
+    """The model's name in lm_eval's results, such as ``gpt2``."""
 
     variant: str
-    """What makes another model of the same name, or empty.
+    """What tells the model from others of the same name; empty if nothing does.
 
-    That is a revision, or a backend that does more than score.
+    It is a revision, or a backend that does more than score, such as ``hf-dola``.
     """
 
     backend: str
     """lm_eval's ``--model``."""
 
     revision: str | None
-    """The commit where lm_eval knows it, otherwise the name asked for."""
+    """The commit of the checkpoint if lm_eval knows it, otherwise the revision in the options."""
 
     dtype: str | None
-    """Such as ``float32``."""
+    """The data type of the weights, such as ``float32``."""
 
     num_parameters: float | None
 
@@ -202,16 +202,16 @@ class ResultsFile(RunModel):
 
     path: Path
     content: Mapping[str, Any]
-    """The whole file."""
+    """The whole file, parsed from JSON."""
 
     date: float
     """The start of the run in seconds since 1970."""
 
     date_text: str
-    """What the file's name ends with, which the samples share."""
+    """The date in the file's name, which the names of its samples share."""
 
     versions: Mapping[str, str]
-    """Those of ``lm_eval``, ``transformers`` and ``suite`` (of the first of its tasks)."""
+    """The versions of ``lm_eval``, ``transformers`` and ``suite`` (as its first task names it)."""
 
     tasks: tuple[TaskResult, ...]
 

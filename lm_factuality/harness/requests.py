@@ -206,8 +206,9 @@ class Encoder:
         if context == "":
             ids = list(lm.tok_encode(continuation, add_special_tokens=False))
             # Some tokenizers put the first token in front themselves.
-            has_first_token = ids[:1] == [lm.prefix_token_id]
-            return [lm.prefix_token_id], ids[1:] if has_first_token else ids
+            if ids[:1] == [lm.prefix_token_id]:
+                ids = ids[1:]
+            return [lm.prefix_token_id], ids
 
         if context not in self._context_tokens:
             self._context_tokens[context] = self.tokens(context)
