@@ -15,11 +15,14 @@ from contextlib import contextmanager
 from dataclasses import dataclass
 from functools import partial
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from lm_factuality.ground.errors import DataError
 from lm_factuality.ground.files import parse_json, whole_file, write_lines, write_text
 from lm_factuality.ground.records import every_line, unpacked_limit, utf8_problem
+
+if TYPE_CHECKING:
+    import pyarrow.parquet
 
 # A cell of a Parquet file that is packed to nothing may have megabytes.
 _BATCH = 64  # rows that are unpacked at a time
@@ -289,26 +292,15 @@ def parquet_rows(
             columns = list(dict.fromkeys(table.schema_arrow.names))
             if required and set(required) <= set(columns):
                 columns = [name for name in columns if name in (*required, *optional)]
-            size = sum(
-                table.metadata.row_group(number).total_byte_size
-                for number in range(table.num_row_groups)
-            )
+            groups = map(table.metadata.row_group, range(table.num_row_groups))
+            size = sum(group.total_byte_size for group in groups)
             limit = unpacked_limit(path)
             if size > limit:
                 yield f"{path}: unpacks to {size:,} bytes, expected at most {limit:,}; split it"
                 return
-            # Each thread of pyarrow would need address space, which `_limited_memory` limits.
-            batches = table.iter_batches(_BATCH, columns=columns, use_threads=False)
-            while True:
-                # The sizes that the file states may be wrong, and a few bytes may unpack to many.
-                with _limited_memory(_BATCH_MEMORY):
-                    batch = next(batches, None)
-                    rows = batch.to_pylist() if batch is not None else []
-                if batch is None:
-                    break
-                for values in rows:
-                    row_number += 1
-                    yield TableRow(f"{path}, row {row_number}", values)
+            for values in _unpacked_rows(table, columns):
+                row_number += 1
+                yield TableRow(f"{path}, row {row_number}", values)
     except MemoryError:
         yield (
             f"{path}: {_BATCH} rows after row {row_number} take more than {_BATCH_MEMORY:,} bytes"
@@ -319,6 +311,26 @@ def parquet_rows(
         yield (
             f"{path}: not a readable Parquet file{progress}: {error}; write or fetch the file again"
         )
+
+
+def _unpacked_rows(
+    table: "pyarrow.parquet.ParquetFile", columns: Sequence[str]
+) -> Iterator[dict[str, Any]]:
+    """Yield the rows of an open Parquet file, of which a few are in memory at a time.
+
+    Raises:
+        MemoryError: A few rows take much more memory than the file states.
+    """
+    # Each thread of pyarrow would need address space, which `_limited_memory` limits.
+    batches = table.iter_batches(_BATCH, columns=columns, use_threads=False)
+    while True:
+        # The sizes that the file states may be wrong, and a few bytes may unpack to many.
+        with _limited_memory(_BATCH_MEMORY):
+            batch = next(batches, None)
+            if batch is None:
+                return
+            rows = batch.to_pylist()
+        yield from rows
 
 
 @contextmanager
