@@ -421,19 +421,14 @@ def _is_precise(
     citations: tuple[int, ...],
     is_entailed_by: Callable[[Sequence[int]], bool | None],
 ) -> bool | None:
-    """Return whether a citation is precise, i.e. whether a supported sentence needs it.
+    """Return whether a supported sentence needs a citation, or None if a verdict is missing.
 
-    It is precise if its passage entails the sentence alone, or if the passages of the other
-    citations do not entail it.
+    It does if the passage entails the sentence alone, or if the other passages do not entail it.
 
     Args:
         index: The index of the citation in ``citations``.
-        citations: All citations of the sentence, at least two, as numbers of passages.
-        is_entailed_by: Returns whether the passages of some citations entail the sentence, or None
-            if there is no verdict.
-
-    Returns:
-        None if a verdict that decides is missing.
+        citations: The numbers of the passages that the sentence cites, at least two.
+        is_entailed_by: Returns whether some passages entail the sentence, or None.
     """
     is_enough_alone = is_entailed_by([citations[index]])
     if is_enough_alone is None:

@@ -221,18 +221,12 @@ def judge_pairs(
 ) -> dict[PairKey, Judgement]:
     """Ask a judge whether pages support facts, as the judge's configuration says.
 
-    With ``verdicts: logprobs`` the judge answers True or False, and with ``verify: page`` it is
-    asked about all facts on a page at once. Otherwise it is asked about each pair.
-
     Args:
         judge: The judge.
         pairs: The pairs to judge. Those with a preset judgement are not asked about.
         folder: The folder of the prompts.
         by_page: Whether to ask language models about all facts on a page at once, whatever
-            ``verify`` says.
-
-    Returns:
-        The judgement of each pair.
+            the configuration says.
 
     Raises:
         BackendDownError: The judge cannot be reached. Answers received so far are kept.

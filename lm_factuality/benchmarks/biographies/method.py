@@ -179,15 +179,12 @@ class AmbigBio(JudgedMethod):
         return super().document_problem({**doc, "output": ""}, responses)
 
     def judge(self, judge: Judge, docs: Docs, responses: Responses) -> list[Verdict]:
-        """Judge the response to each document.
+        """Judge the response to each document, and return the record of each.
 
         Args:
             judge: The judge to ask.
             docs: The documents of the task.
             responses: For each document a list with its only response.
-
-        Returns:
-            The record of each response, in the order of documents.
         """
         texts = [
             generation_from_doc(doc, response)
@@ -197,13 +194,6 @@ class AmbigBio(JudgedMethod):
 
     def judge_texts(self, judge: Judge, texts: Sequence[GeneratedText]) -> list[JudgedBiography]:
         """Find the facts, groups, judgements and linked entities of generated biographies.
-
-        Args:
-            judge: The judge to ask.
-            texts: The biographies.
-
-        Returns:
-            The judged biography of each text, in order.
 
         Raises:
             BackendDownError: The judge cannot be reached. Answers received so far stay in its
@@ -285,13 +275,9 @@ class AmbigBio(JudgedMethod):
     ) -> list[JudgedBiography]:
         """Ask the judge for facts, individuals and pages together (the joint method).
 
-        Args:
-            judge: The judge to ask.
-            biographies: The prepared responses.
-
         Returns:
-            The responses with their facts and groups. Their ``links`` are the pages that the judge
-            named.
+            The prepared responses with their facts and groups. Their ``links`` are the pages that
+            the judge named.
         """
         reply_type = joint.JointReply if self.has_namesakes else joint.SplitReply
         taken_apart = joint.take_apart(judge, biographies, reply_type, self.joint_variables)

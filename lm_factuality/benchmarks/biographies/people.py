@@ -41,14 +41,12 @@ def people_questions(noun: str) -> list[Question]:
 def items_for_people(judged: JudgedBiography, noun: str) -> list[Item]:
     """Return the questions that people answer about one judged biography.
 
-    Args:
-        judged: The biography, whose decisions are attached to the questions as the judge's answers.
-        noun: What the questions call an entity, such as "person".
+    People say which individual each fact describes, which page is about each individual, and
+    whether each page supports each fact. The judge's decisions are attached as its answers.
 
-    Returns:
-        For each fact, which individual it describes; for each individual, which page is about it;
-        and for each fact and page, whether the page supports the fact. A biography with a single
-        subject has only questions of the last kind.
+    Args:
+        judged: The biography.
+        noun: What the questions call an entity, such as "person".
     """
     verdict_items = list(_verdict_items(judged))
     # There is nobody to tell apart.

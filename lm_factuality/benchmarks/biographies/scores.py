@@ -201,13 +201,9 @@ def contradicted_facts(judged: JudgedBiography) -> list[bool]:
 def _count_biographies_and_entities(judged: JudgedBiography, protocol: Protocol) -> JsonObject:
     """Count the individuals that a reader sees in a response, and the entities it tells of.
 
-    Args:
-        judged: The response with its matrix, groups and links.
-        protocol: Decides which entity a fact is taken from, see `attributed_entities`.
-
-    Returns:
-        ``num_biographies`` (None without groups), ``num_entities``, and ``kind``, the type of
-        response that follows from both (None without groups).
+    Example:
+        A biography that takes facts from two people gives ``{"num_biographies": 1, "num_entities":
+        2, "kind": "one_bio_many_entities"}``.
     """
     num_entities = len(set(attributed_entities(judged, protocol)) - {None})
     # Ungrouped facts say nothing about the number of biographies.
@@ -219,26 +215,21 @@ def _count_biographies_and_entities(judged: JudgedBiography, protocol: Protocol)
 def outcome_by_any_page(row: Sequence[Judgement]) -> Outcome:
     """Decide whether a fact is supported by any page, as FActScore asks (section 3.1).
 
+    If no page supports it, the fact is irrelevant if more pages say so than say "not supported".
+
     Args:
         row: The judgements of the fact by the pages of all candidate entities. Judgements of
             entities without a page do not count.
-
-    Returns:
-        The first of these that applies:
-
-        - ``supported`` if any page supports the fact
-        - ``unscored`` if any page has no verdict, since it might support the fact, or if there is
-          no candidate entity
-        - ``irrelevant`` if more pages say so than ``not_supported``
-        - ``not_supported``, also if no entity has a page
     """
     outcomes = Counter(judgement.outcome for judgement in row if not is_without_page(judgement))
     if outcomes["supported"]:
         return "supported"
+    # A page without a verdict might support the fact.
     if outcomes["unscored"] or not row:
         return "unscored"
     if outcomes["irrelevant"] > outcomes["not_supported"]:
         return "irrelevant"
+    # This is also the outcome if no entity has a page.
     return "not_supported"
 
 
@@ -317,17 +308,12 @@ def _difference_over_common_facts(
 ) -> float | None:
     """Compute FActScore minus D-FActScore over the facts that have a verdict in both scores.
 
-    A fact that only one of the scores could count would distort the difference.
-
-    Example:
-        Of two facts that some page supports, the linked entity supports one: the difference is 0.5.
+    A fact that only one of the scores could count would distort the difference, which is None if
+    there is no common fact.
 
     Args:
         outcomes: The verdict on each fact by any page.
         linked_outcomes: The verdict by the linked entity, by the number of the fact.
-
-    Returns:
-        A fraction, or None if no fact has a verdict in both scores.
     """
     counts_only_in_factscore = []
     for fact, linked_outcome in linked_outcomes.items():
@@ -410,18 +396,11 @@ def _choose_by_total_support(
 
     Of the entities that support the fact, the one is chosen that supports most facts of the whole
     response. Of equally good ones, it is the one that supports the earliest fact, then the one with
-    the alphabetically first title.
-
-    Example:
-        If the entities 0 and 1 support the first fact, and only 1 supports the second, then 1 is
-        chosen for both.
+    the alphabetically first title. A fact without support has None.
 
     Args:
         supporters_by_fact: For each fact the entities whose page supports it.
         titles: The titles of all entities.
-
-    Returns:
-        The chosen entity of each fact, or None if no page supports it.
     """
     num_supported_facts: Counter[int] = Counter()
     first_supported_fact: dict[int, int] = {}
@@ -443,15 +422,11 @@ def response_type(num_biographies: int, num_entities: int) -> str:
     Args:
         num_biographies: The number of individuals that a reader sees.
         num_entities: The number of entities that the facts are about.
-
-    Returns:
-        ``one_bio_one_entity``, ``one_bio_many_entities`` (the response merges people), or
-        ``many_bios_many_entities``. The paper does not name the rest, which is ``other``: no
-        entity, or several biographies of one entity.
     """
     # Several people in one biography are the error that the benchmark looks for.
     if num_entities > 1:
         return MERGED_TYPE if num_biographies == 1 else "many_bios_many_entities"
+    # The paper does not name the rest: no entity, or several biographies of one entity.
     return "one_bio_one_entity" if num_biographies == num_entities == 1 else "other"
 
 
@@ -515,13 +490,8 @@ def row_metrics(record: Verdict) -> JsonObject:
 def metrics_from_scores(scores: BiographyScores | None) -> JsonObject:
     """Return the scores of a response together with two metrics that follow from them.
 
-    Args:
-        scores: What `score_biography` returned, or None for a response without facts.
-
-    Returns:
-        The scores, with the number of facts again as ``facts_per_response``, and under
-        ``one_bio_many_entities`` whether the response merges several people into one. This is None
-        if the judge could not group the facts. Empty if there are no scores.
+    These are ``facts_per_response``, and ``one_bio_many_entities``: whether the response merges
+    several people into one. A response without facts has no scores, so the result is empty.
     """
     if scores is None:
         return {}

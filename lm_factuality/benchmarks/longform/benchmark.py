@@ -449,10 +449,6 @@ def _report_outcome(judged: JudgedBiography, is_unscored: bool) -> str:
     Args:
         judged: The response with its judged facts.
         is_unscored: Whether scores of the response are missing.
-
-    Returns:
-        ``none`` if the model declined, ``unscored`` if scores are missing, ``wrong`` if a fact is
-        not supported, otherwise ``right``.
     """
     if judged.abstained:
         return "none"

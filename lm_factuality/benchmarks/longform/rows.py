@@ -384,11 +384,6 @@ def _subject_name(metadata: LongFormMetadata, titles: Sequence[str], question: s
 
     Example:
         ``Grayport (Eastmark)`` and ``Grayport (Westmark)`` share the name ``Grayport``.
-
-    Args:
-        metadata: The settings of the task, which say whether the titles share a name.
-        titles: The titles of the pages about it.
-        question: The question, which stands for the name of namesakes if there are no titles.
     """
     if not metadata.entities:
         return " / ".join(titles)

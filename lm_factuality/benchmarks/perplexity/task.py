@@ -90,15 +90,12 @@ class PerplexityTask(SuiteTask):
         return ""
 
     def construct_requests(self, doc: JsonObject, ctx: str, **kwargs: Any) -> list[Instance]:
-        """Make the request for the log-probability of a document.
+        """Make the only request of a document, which asks for the log-probability of its text.
 
         Args:
             doc: The document.
             ctx: The context, which is always empty.
             **kwargs: Further arguments of lm_eval for the request.
-
-        Returns:
-            The request, alone in a list.
         """
         metadata = self._settings.metadata
         # Without a stride of its own, a model that holds less than the window advances by half of
