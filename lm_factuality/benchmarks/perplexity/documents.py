@@ -234,22 +234,21 @@ def rebuild_documents(rows: Sequence[Row], join: Join = AUTHORS_JOIN) -> list[Te
         The kept texts in the order of the rows.
     """
     row_texts = [_join_row(row, join) for row in rows]
+    # Of rows with the same text, the dict keeps the first.
+    first_by_text = {row_text.plain_text: row_text for row_text in reversed(row_texts)}
     # The texts with which a longer one begins, in any document.
-    beginnings = _find_beginnings({row_text.plain_text for row_text in row_texts})
+    beginnings = _find_beginnings(first_by_text.keys())
     longer_texts_by_document: dict[str, list[str]] = defaultdict(list)
-    seen_texts = set()
     kept_texts = set()
     # A text can only be part of a longer one, so the longest come first.
     for row_text in sorted(row_texts, key=lambda item: len(item.plain_text), reverse=True):
         plain_text = row_text.plain_text
-        is_in_other_text = plain_text in seen_texts or plain_text in beginnings
-        seen_texts.add(plain_text)
-
         longer_texts = longer_texts_by_document[row_text.row.doc_id]
         if _is_part_of(row_text, longer_texts):
             continue
         # Even if it is dropped now, shorter texts of its document are part of it.
         longer_texts.append(plain_text)
+        is_in_other_text = plain_text in beginnings or first_by_text[plain_text] is not row_text
         # An empty text is always kept, so that the user hears of it.
         if is_in_other_text and plain_text:
             continue
