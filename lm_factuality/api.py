@@ -240,7 +240,7 @@ class Results:
 
         counts = Rows()
         for (model, task), texts in reasons_by_run.items():
-            # Texts that differ only in numbers or names are one reason.
+            # Texts that differ only in numbers are one reason.
             for reason in reasons_of(texts):
                 row = {"model": model, "task": task, "rows": reason.items}
                 counts.append({**row, "reason": reason.example, "cure": reason.cure})
@@ -457,7 +457,7 @@ def evaluate(
     manager = TaskManager(
         include_path=with_suite(include_path), include_defaults=False, metadata=dict(metadata or {})
     )
-    # The tasks share state, such as their judge, which an earlier run must not leave to this one.
+    # The tasks of a run share state, such as failures of judges, and this run begins without any.
     begin_run(EvaluationRun())
     lm = open_model(pretrained=model) if isinstance(model, str) else model
     with _without_event_loop():

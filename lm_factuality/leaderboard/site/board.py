@@ -195,16 +195,15 @@ def _sort_key(row: LeaderboardEntry, tasks: Sequence[str]) -> tuple[Any, ...]:
     key: list[Any] = []
     for task in tasks:
         score = row.scores.get(task)
-        has_no_score = score is None
-        # Without a rank or a score, a row comes after those that have one.
-        rank = math.inf
-        value = 0.0
-        if score is not None:
-            rank = score.rank or math.inf
-            # The best score comes first.
-            value = -score.sort_value if score.higher else score.sort_value
-        # False sorts before True.
-        key += [has_no_score, rank, value]
+        if score is None:
+            # True sorts after False, so rows without a score come last.
+            key += [True, math.inf, 0.0]
+            continue
+        # Scores without a rank come after those with one.
+        rank = score.rank or math.inf
+        # The best score comes first.
+        value = -score.sort_value if score.higher else score.sort_value
+        key += [False, rank, value]
     # The folder keeps the order of two revisions of one model the same in each build.
     return (*key, row.model, row.folder)
 

@@ -393,17 +393,17 @@ def rank_scores(intervals: Sequence[Interval | None], higher_is_better: bool) ->
         The ranks in the order of the intervals. A score without an interval has the rank None,
         and does not affect the other ranks.
     """
-    known = [interval for interval in intervals if interval is not None]
+    competitors = [interval for interval in intervals if interval is not None]
     ranks: list[int | None] = []
     for interval in intervals:
         if interval is None:
             ranks.append(None)
             continue
-        # Intervals that overlap with this one are neither better nor worse.
         low, high = interval
+        # Intervals that overlap with this one are neither better nor worse.
         if higher_is_better:
-            num_better = sum(other_low > high for other_low, _ in known)
+            num_better = sum(competitor_low > high for competitor_low, _ in competitors)
         else:
-            num_better = sum(other_high < low for _, other_high in known)
+            num_better = sum(competitor_high < low for _, competitor_high in competitors)
         ranks.append(1 + num_better)
     return ranks
