@@ -320,9 +320,9 @@ def _letter_metrics(answers: Sequence[Sequence[float]], row: ChoiceProbabilities
             num_right += 1
 
     metrics = {"prompt_acc": Outcome(num_right / num_choices, row.cluster, num_choices)}
-    for letter in range(num_choices):
+    for letter, name in enumerate(LETTERS[:num_choices]):
         share = sum(picks[letter] for picks in picks_by_prompt) / num_choices
-        metrics[f"{POSITION}{LETTERS[letter]}"] = Outcome(share, row.cluster, num_choices)
+        metrics[f"{POSITION}{name}"] = Outcome(share, row.cluster, num_choices)
     return metrics
 
 

@@ -112,8 +112,7 @@ def find_flagged_units(text: str, num_units: int, is_cut_off: bool = False) -> f
 
     answers = [_split_answer(answer) for answer in _find_answers(output)]
     # "Answer:" may be the last word that fitted into the token limit.
-    has_statement = bool(answers) and answers[-1].statement != ""
-    if is_answer_cut_off and not has_statement:
+    if is_answer_cut_off and not (answers and answers[-1].statement):
         raise UnreadableAnswerError(CUT_OFF_BEFORE)
     if not answers:
         return _read_without_mark(output, num_units)
@@ -455,7 +454,7 @@ def _has_ambiguous_notes(mentions: Sequence[_Mention], wrong: set[int], right: s
         return True
     # One note that calls its unit wrong shows that the list is one of errors.
     calls_any_wrong = any(mention.verdict == "wrong" for mention in mentions)
-    lists_first_units = len(mentions) > 1 and wrong == set(range(1, len(wrong) + 1))
+    lists_first_units = len(mentions) > 1 and wrong == _all_units(len(wrong))
     return lists_first_units and not calls_any_wrong
 
 
