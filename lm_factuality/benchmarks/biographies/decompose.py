@@ -123,6 +123,7 @@ def _does_not_know_subject(text: str) -> bool:
     subjects = {"he", "she", "they", "it", *(name.lower() for name in names)}
     for sentence in sentences[1:]:
         first_word = re.search(r"\w+", sentence)
+        # "She was a painter." says something of the subject, and "She may be a painter." does not.
         is_about_subject = first_word is not None and first_word[0].lower() in subjects
         if is_about_subject and not _UNDECIDED.search(sentence):
             return False

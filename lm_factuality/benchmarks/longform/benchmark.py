@@ -327,11 +327,11 @@ def _format_passages(response: GeneratedText) -> tuple[str, ...]:
     """Return the passages of a response's document in the form in which the judge reads them.
 
     Example:
-        A passage with a title becomes ``Title: Grayport`` and its text on the next line.
+        A passage with a title becomes ``Title: Grayport`` and its text on the next line. A passage
+        from a column of a table may have no title.
     """
     texts = []
     for passage in response.passages:
-        # Passages from a column may have no title.
         title = f"Title: {passage.title}\n" if passage.title else ""
         texts.append(f"{title}{passage.text}")
     return tuple(texts)
@@ -341,7 +341,7 @@ def long_form_method(metadata: Mapping[str, Any]) -> LongForm:
     """Make the method from the settings in a task's metadata, and open the index that they name.
 
     Args:
-        metadata: The metadata. A ``knowledge`` that is no folder is ignored, since the documents
+        metadata: The metadata. A ``knowledge`` that is no folder is not opened, since the documents
             hold the pages from it.
 
     Raises:

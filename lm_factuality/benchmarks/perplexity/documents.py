@@ -84,7 +84,8 @@ class PerplexityMetadata(JoinMetadata):
     def _check_columns(self) -> "PerplexityMetadata":
         """Refuse names of columns that the data cannot have.
 
-        A FACTOR file has no column ``text``, and a table of texts has no ``contradictions``.
+        A FACTOR file has no column ``text``. Of a table of texts, only the texts and the ids of
+        documents are used.
         """
         if self.documents_of:
             kind_of_data = "rows of FACTOR"
