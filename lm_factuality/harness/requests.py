@@ -91,17 +91,11 @@ def scored_loglikelihood(
     bar = tqdm(requests, desc="tokenizing", disable=disable_tqdm or lm.rank != 0, mininterval=2)
     encoded_requests = [encoder.encode(request) for request in bar]
     to_score = [request for request in encoded_requests if isinstance(request, Encoded)]
-    answers = iter(score(lm, to_score, disable_tqdm))
-
-    results = []
-    for request in encoded_requests:
-        # Where a request could not be encoded, `encode` has returned its result.
-        if isinstance(request, ScoredContinuation):
-            results.append(request)
-            continue
-        answer = next(answers)
-        results.append(_to_result(answer, len(request.continuation), request.truncated))
-    return results
+    scores = iter(score(lm, to_score, disable_tqdm))
+    # Where a request could not be encoded, `encode` has returned its result.
+    return [
+        next(scores) if isinstance(request, Encoded) else request for request in encoded_requests
+    ]
 
 
 def encoder_of(lm: LM) -> "Encoder | None":
@@ -220,7 +214,9 @@ class Encoder:
         return all_ids[: len(context_ids)], all_ids[len(context_ids) :]
 
 
-def score(lm: TemplateLM, encoded: Sequence[Encoded], disable_tqdm: bool) -> list[Answer]:
+def score(
+    lm: TemplateLM, encoded: Sequence[Encoded], disable_tqdm: bool
+) -> list[ScoredContinuation]:
     """Score requests in tokens.
 
     Args:
@@ -229,7 +225,7 @@ def score(lm: TemplateLM, encoded: Sequence[Encoded], disable_tqdm: bool) -> lis
         disable_tqdm: Whether to hide the progress bar.
 
     Returns:
-        The answers in the order of the requests.
+        The scores in the order of the requests.
 
     Raises:
         ModelError: The model's server is gone.
@@ -240,27 +236,13 @@ def score(lm: TemplateLM, encoded: Sequence[Encoded], disable_tqdm: bool) -> lis
             "vLLM's prefix cache changes log-probabilities in some versions; pass"
             " enable_prefix_caching=False in --model_args"
         )
+    score_requests = _score_on_server if is_a(lm, "TemplateAPI") else _score_tokens
     with reported_requests(lm, len(encoded), "log-likelihoods"):
-        if is_a(lm, "TemplateAPI"):
-            return _score_on_server(lm, encoded, disable_tqdm)
-        return _score_tokens(lm, encoded, disable_tqdm)
-
-
-def logprob_of(answer: Answer) -> tuple[float | None, str]:
-    """Return the log-probability in an answer, or the reason why there is none.
-
-    Args:
-        answer: The model's answer, or the text of an error in place of one.
-
-    Returns:
-        The log-probability and an empty text, or None and the reason.
-    """
-    if isinstance(answer, str):
-        return None, answer
-    logprob = answer[0]
-    if logprob is None or not math.isfinite(logprob):
-        return None, f"the log-probability is {logprob}"
-    return float(logprob), ""
+        answers = score_requests(lm, encoded, disable_tqdm)
+    return [
+        _to_result(answer, len(request.continuation), request.truncated)
+        for request, answer in zip(encoded, answers, strict=True)
+    ]
 
 
 def is_a(lm: LM, name: str) -> bool:
@@ -341,10 +323,19 @@ def is_refusal(error: Exception) -> bool:
 
 
 def _to_result(answer: Answer, num_tokens: int | None, truncated: bool) -> ScoredContinuation:
-    """Make the result of a request from the model's answer or the reason why there is none."""
-    logprob, problem = logprob_of(answer)
-    is_greedy = not problem and bool(answer[1])
-    return ScoredContinuation(logprob, is_greedy, num_tokens, truncated, problem)
+    """Make the result of a request from the model's answer or the reason why there is none.
+
+    Example:
+        ``(-3.5, True)`` gives a result with the log-probability -3.5, and ``(nan, True)`` one
+        without it, with the problem ``the log-probability is nan``.
+    """
+    if isinstance(answer, str):
+        return ScoredContinuation(None, False, num_tokens, truncated, answer)
+    logprob, is_greedy = answer
+    if logprob is None or not math.isfinite(logprob):
+        problem = f"the log-probability is {logprob}"
+        return ScoredContinuation(None, False, num_tokens, truncated, problem)
+    return ScoredContinuation(float(logprob), bool(is_greedy), num_tokens, truncated)
 
 
 def _longest_input(lm: TemplateLM) -> int:

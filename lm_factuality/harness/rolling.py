@@ -19,8 +19,8 @@ from tqdm.auto import tqdm
 from lm_factuality.ground.errors import ModelError
 from lm_factuality.ground.packages import replaced
 from lm_factuality.harness import requests
-from lm_factuality.harness.outputs import ScoredText
-from lm_factuality.harness.requests import Answer, Encoded, Encoder, logprob_of
+from lm_factuality.harness.outputs import ScoredContinuation, ScoredText
+from lm_factuality.harness.requests import Encoded, Encoder
 
 REQUEST_TYPE = "scored_rolling"
 
@@ -71,14 +71,14 @@ def scored_rolling(
     # they are split into context and continuation at different points, as windows of a repetitive
     # text can be.
     with replaced(lm, logits_cache=False):
-        answers = requests.score(lm, all_windows, disable_tqdm)
+        window_scores = requests.score(lm, all_windows, disable_tqdm)
 
     scores = []
     start = 0
     for text in texts:
-        # The answers come in the order of all windows.
+        # The scores come in the order of all windows.
         stop = start + len(text.windows)
-        scores.append(_score_text(text, answers[start:stop]))
+        scores.append(_score_text(text, window_scores[start:stop]))
         start = stop
     return scores
 
@@ -143,7 +143,7 @@ def _cut_into_windows(lm: TemplateLM, encoder: Encoder, instance: Instance) -> _
     return _CutText(longest, text_windows)
 
 
-def _score_text(text: _CutText, answers: Sequence[Answer]) -> ScoredText:
+def _score_text(text: _CutText, scores: Sequence[ScoredContinuation]) -> ScoredText:
     """Sum the log-probabilities of a text's windows.
 
     Returns:
@@ -153,10 +153,9 @@ def _score_text(text: _CutText, answers: Sequence[Answer]) -> ScoredText:
         return ScoredText(None, 0, 0, text.longest, text.problem)
     num_tokens = sum(len(window.continuation) for window in text.windows)
     logprobs = []
-    for number, answer in enumerate(answers, start=1):
-        logprob, problem = logprob_of(answer)
-        if logprob is None:
-            problem = f"window {number} of {len(answers)}: {problem}"
-            return ScoredText(None, num_tokens, len(answers), text.longest, problem)
-        logprobs.append(logprob)
-    return ScoredText(sum(logprobs), num_tokens, len(answers), text.longest)
+    for number, score in enumerate(scores, start=1):
+        if score.logprob is None:
+            problem = f"window {number} of {len(scores)}: {score.problem}"
+            return ScoredText(None, num_tokens, len(scores), text.longest, problem)
+        logprobs.append(score.logprob)
+    return ScoredText(sum(logprobs), num_tokens, len(scores), text.longest)
