@@ -68,6 +68,8 @@ class WordQuestion(NamedTuple):
     """The possible answers, such as ``["yes", "no"]``."""
 
     method: AnswerMethod
+    """How the answer is read from the model's output."""
+
     generation: Mapping[str, Any]
     """lm_eval's generation arguments, such as ``{"until": ["."], "max_gen_toks": 64}``."""
 
@@ -240,6 +242,7 @@ class _Trial(NamedTuple):
     """The outcome of asking a server for log-probabilities of a few questions."""
 
     replies: list[Answer]
+    """The last replies to these questions, with or without log-probabilities."""
 
     logprob_arguments: Mapping[str, Any] | None
     """The generation arguments that got log-probabilities, such as ``{"logprobs": 5}``; or None."""

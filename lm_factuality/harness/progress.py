@@ -94,7 +94,7 @@ class _RequestProgress:
     """How many forward passes a local model has made to generate texts."""
 
     def count_answers(self, number: float) -> None:
-        """Count answers."""
+        """Add a number of answers, which `hf-tree` gives as a fraction."""
         self.num_answered += number
 
     def count_pass(self, *_: object) -> None:
@@ -120,7 +120,7 @@ class _RequestProgress:
 
 
 def _count_kept(lm: LM) -> int:
-    """Return how many answers a model has taken from disk, 0 if it keeps none."""
+    """Return how many answers a model has taken from disk in this run; 0 if it keeps none."""
     return getattr(lm.cache_hook, "num_kept", 0)
 
 
