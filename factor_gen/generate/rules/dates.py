@@ -125,7 +125,7 @@ def _draw_earlier_and_later(
     Returns:
         The numbers. The earlier or the later one is missing if none is possible.
     """
-    possible = _possible_numbers(sentence.text, part, value)
+    possible = _possible_numbers(f"{sentence.prefix_end} {sentence.text}", part, value)
     earlier = [number for number in possible if number < value]
     later = [number for number in possible if number > value]
     drawn = []
@@ -140,17 +140,20 @@ def _draw_earlier_and_later(
 def _possible_numbers(text: str, part: DatePart, value: int) -> list[int]:
     """List the numbers near a number of a date that may replace it.
 
-    The numbers of a sentence keep their order: in *from 1931 to 1934*, 1931 may become 1933, but
-    neither 1934 nor 1935.
+    The numbers of a text keep their order: in *from 1931 to 1934*, 1931 may become 1933, but
+    neither 1934 nor 1935. A number that the text has twice is kept, because a reader would see that
+    one of them is wrong.
 
     Args:
-        text: The sentence.
+        text: The sentence, after the end of the text before it.
         part: The part of the date, such as its year, with the steps by which it may move.
         value: The number that the date has.
     """
-    # The other years of the sentence, if the part is a year.
-    used_numbers = {_digits_of(match.group()) for match in re.finditer(part.same_kind, text)}
-    used_numbers.discard(value)
+    # All years of the text, if the part is a year.
+    numbers = [_digits_of(match.group()) for match in re.finditer(part.same_kind, text)]
+    if numbers.count(value) > 1:
+        return []
+    used_numbers = set(numbers) - {value}
     # "500 BC" moves by hundreds of years, and "1985" by single ones.
     years_per_step = _years_of_step(value) if part.name == "era" else 1
     possible = []
@@ -196,6 +199,9 @@ def _change_calendar_word(
         match = re.fullmatch(rf"{_BEFORE_CALENDAR_WORD}({any_word})s?", date_text)
         if match is None:
             continue
+        # "On Wednesday" before the sentence may not go with another day in it.
+        if re.search(rf"\b(?:{any_word})\b", sentence.prefix_end):
+            continue
         span = _span_in_sentence(date, match.span(1))
         # "Monday and Tuesday" must not become "Tuesday and Tuesday".
         new_words = [word for word in words if word not in sentence.text]
@@ -223,6 +229,10 @@ def _change_month_and_day(
     # With its weekday before it, a changed date would no longer be on that day.
     has_weekday = sentence.text[: date.start].rstrip(", ").endswith(tuple(DAYS))
     if month is None or has_weekday:
+        return
+    # The month of another date of the text, such as "Dec" in "Dec. 21", has to stay the same.
+    text = f"{sentence.prefix_end} {sentence.text}"
+    if len(re.findall(rf"\b{month.group()[:_LONGEST_SHORT_NAME]}", text)) > 1:
         return
 
     day = _DAY_NUMBER.search(date.text)

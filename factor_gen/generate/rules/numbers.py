@@ -59,7 +59,8 @@ def _is_changeable(sentence: TaggedSentence, quantity: Entity) -> bool:
 
     Returns:
         False for a quantity in a name or title, for a number that counts nothing, as in *page 12*,
-        and for a number that is used twice, as in *three groups of three bits*.
+        for a number that is used twice, as in *three groups of three bits*, and for one that the
+        text before the sentence has as well, which would give the edit away.
     """
     span = Span(quantity.start, quantity.end)
     value = _value_of(quantity.text)
@@ -73,12 +74,16 @@ def _is_changeable(sentence: TaggedSentence, quantity: Entity) -> bool:
     if not sentence.is_editable(span) or context.matches("no quantity"):
         return False
 
-    # The sentence may have the number twice, once as "two" and once as "2".
+    # The text may have the number twice, once as "two" and once as "2".
     spellings = {_written_number(quantity.text)}
     if value is not None:
-        spellings.add(str(value).removesuffix(".0"))
-    num_uses = sum(sentence.lowercase_words.count(spelling) for spelling in spellings)
-    return num_uses <= 1
+        spellings.add(f"{value:g}")
+    if is_few and value is not None and value >= 1 and value.is_integer():
+        spellings.add(CARDINALS[int(value) - 1])
+    any_spelling = "|".join(map(re.escape, spellings))
+    number = re.compile(rf"(?<![\d.,])\b(?:{any_spelling})\b(?![.,]?\d)", re.IGNORECASE)
+    num_uses = len(number.findall(sentence.text))
+    return num_uses <= 1 and not number.search(sentence.prefix_end)
 
 
 def _value_of(quantity: str) -> float | None:

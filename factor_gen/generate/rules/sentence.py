@@ -21,6 +21,7 @@ from factor_gen.text.lists import read_first_column
 
 NAME_SEARCH_LENGTH = 20_000
 """The characters before the completion that are searched for names. The time is linear in it."""
+_PREFIX_END_LENGTH = 3_000  # characters
 NEWS_AGENCIES = read_first_column(DATA / "agencies.txt")
 EXTRA_VALUES = 2
 """How many more values than usual a number or date is changed to if little else can be edited."""
@@ -78,6 +79,8 @@ class TaggedSentence:
     """The names, dates and quantities of the completion, in order."""
     prefix_names: tuple[PrefixName, ...]
     """The names in the prefix, in order."""
+    prefix_end: str = ""
+    """The last characters of the prefix, with whose numbers and dates an edit must agree."""
     collocations: Collocations = field(default_factory=Collocations)
     """The corpus in which a substitute must have been seen. An empty one allows all."""
     offers_all_edits: bool = False
@@ -289,6 +292,7 @@ def tag_sentence(
         tokens=analysis.tokens,
         entities=tuple(entities),
         prefix_names=tuple(prefix_names),
+        prefix_end=prefix[-_PREFIX_END_LENGTH:],
         collocations=collocations or Collocations(),
     )
 

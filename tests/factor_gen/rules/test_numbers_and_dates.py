@@ -171,3 +171,40 @@ def test_a_date_is_not_replaced_if_the_sentence_may_be_true_of_other_dates_as_we
 
 def test_a_day_in_a_name_is_not_replaced() -> None:
     assert edited_sentences(change_dates, "The Sunday Mercury wrote of it.") == set()
+
+
+@pytest.mark.parametrize(
+    ("prefix", "text"),
+    [
+        pytest.param("It sold 36 boats.", "The 36 boats were new.", id="a number"),
+        pytest.param("It sold 2 boats.", "It had two boats before.", id="the number in words"),
+        pytest.param("It burned in 1921.", "It closed in 1921.", id="a year"),
+        pytest.param("It burned on Dec. 21.", "It closed in December.", id="a month"),
+        pytest.param(
+            "It burned on Monday.", "It closed on Tuesday.", id="a weekday beside another"
+        ),
+    ],
+)
+def test_a_value_that_the_text_before_it_tells_stays(prefix: str, text: str) -> None:
+    """With another value, the text would contradict itself, and no knowledge would be needed."""
+    assert edited_sentences(change_quantities, text, prefix) == set()
+    assert edited_sentences(change_dates, text, prefix) == set()
+
+
+def test_a_new_year_comes_after_the_same_years_of_the_text_as_the_old_one() -> None:
+    sentences = edited_sentences(change_dates, "It burned in 1921.", "The mill opened in 1920.")
+
+    check_all_match(sentences, r"It burned in 192[2-5]\.")
+
+
+@pytest.mark.parametrize(
+    ("text", "kept"),
+    [
+        pytest.param("It works in 32 bit mode then.", "32 bit", id="a width in bits"),
+        pytest.param("It is told in [Drake, 91].", "91", id="a citation"),
+        pytest.param("It is 6 ft or 183 cm tall.", "6 ft", id="the same in another unit"),
+    ],
+)
+def test_a_number_stays_if_another_would_be_absurd(text: str, kept: str) -> None:
+    for sentence in edited_sentences(change_quantities, text):
+        assert kept in sentence
