@@ -41,13 +41,16 @@ _DEFAULT_URLS = {
 }
 """The model classes of lm_eval that ask an OpenAI-compatible server, each with its address."""
 
-_PACKAGES = {
-    **dict.fromkeys(_DEFAULT_URLS, ("tenacity", "api")),
-    "vllm": ("vllm", "vllm"),
-    "vllm-vlm": ("vllm", "vllm"),
-    "sglang": ("sglang", ""),
+_MODULES = {
+    **dict.fromkeys(_DEFAULT_URLS, "tenacity"),
+    "vllm": "vllm",
+    "vllm-vlm": "vllm",
+    "sglang": "sglang",
 }
-"""The module that a model class of lm_eval imports when it is made, and the extra that has it."""
+"""The module that a model class of lm_eval imports when it is made."""
+
+_EXTRAS = {"tenacity": "api", "vllm": "vllm"}
+"""The extra of this package that installs a module."""
 
 
 def check_package(model: str) -> None:
@@ -59,13 +62,15 @@ def check_package(model: str) -> None:
     Raises:
         ConfigError: It is not installed.
     """
-    module, extra = _PACKAGES.get(model, ("", ""))
-    if module and find_spec(module) is None:
-        advice = how_to_install(extra) if extra else f"pip install {module}"
-        raise ConfigError(
-            f"--model {model}: the package {module} is not installed; choose another --model, or"
-            f" run {advice}"
-        )
+    module = _MODULES.get(model)
+    if module is None or find_spec(module) is not None:
+        return
+    extra = _EXTRAS.get(module)
+    advice = how_to_install(extra) if extra else f"pip install {module}"
+    raise ConfigError(
+        f"--model {model}: the package {module} is not installed; choose another --model, or"
+        f" run {advice}"
+    )
 
 
 def check_disk_space(folder: Path) -> None:
