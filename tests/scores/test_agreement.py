@@ -59,16 +59,22 @@ BINARY = ("0100000010", "1110010000")  # and his example A: two observers
 
 
 def ratings_of(counts):
-    """Return the ratings of each item from counts of categories: "210" gives ["a", "a", "b"]."""
-    return [
-        [category for category, count in zip("abcde", row, strict=True) for _ in range(int(count))]
-        for row in counts
-    ]
+    """Return the ratings of each item from counts of categories: "21000" gives ["a", "a", "b"]."""
+    ratings = []
+    for row in counts:
+        ratings_of_item = []
+        for category, count in zip("abcde", row, strict=True):
+            ratings_of_item.extend([category] * int(count))
+        ratings.append(ratings_of_item)
+    return ratings
 
 
 def units_of(observers):
     """Return the values of each unit from those of each observer, in which "." is a gap."""
-    return [[value for value in unit if value != "."] for unit in zip(*observers, strict=True)]
+    units = []
+    for column in zip(*observers, strict=True):
+        units.append([value for value in column if value != "."])
+    return units
 
 
 def pairs_of(both_yes, yes_and_no, no_and_yes, both_no):
@@ -97,7 +103,10 @@ def pairs_of(both_yes, yes_and_no, no_and_yes, both_no):
     ],
 )
 def test_coefficients_are_those_of_published_examples(coefficient, items, expected):
-    assert coefficient(items) == pytest.approx(expected, abs=0.0005)
+    """The papers print three decimals."""
+    value = coefficient(items)
+
+    assert value == pytest.approx(expected, abs=0.0005)
 
 
 @pytest.mark.parametrize(
@@ -105,6 +114,7 @@ def test_coefficients_are_those_of_published_examples(coefficient, items, expect
     [((20, 5, 10, 15), 0.7, 0.5), ((45, 15, 25, 15), 0.6, 0.54)],
 )
 def test_cohens_kappa_is_agreement_beyond_chance(table, agreement, agreement_by_chance):
+    """In the second table both say yes to most items, so they agree more often by chance."""
     expected = (agreement - agreement_by_chance) / (1 - agreement_by_chance)
 
     assert cohen_kappa(pairs_of(*table)) == pytest.approx(expected)
@@ -125,10 +135,12 @@ def test_cohens_kappa_is_agreement_beyond_chance(table, agreement, agreement_by_
     ],
 )
 def test_coefficients_are_not_defined_without_variation_or_pairs(coefficient, items):
+    """If all answers are alike, agreement beyond chance is 0 of 0."""
     assert math.isnan(coefficient(items))
 
 
 def test_the_jackknife_of_a_mean_is_its_clustered_standard_error():
+    """Coefficients have no formula to check the jackknife by, but a mean has one."""
     values = np.random.default_rng(1).random(60).tolist()
     clusters = [str(number % 20) for number in range(60)]
 
@@ -143,6 +155,7 @@ def test_the_jackknife_of_a_mean_is_its_clustered_standard_error():
 
 
 def test_a_coefficient_of_one_cluster_has_no_interval():
+    """How much clusters differ cannot be seen in one."""
     measure = measure_coefficient([("a", "b"), ("b", "a")], ["x", "x"], cohen_kappa)
 
     assert measure == Measure(cohen_kappa([("a", "b"), ("b", "a")]), None, None, 2)
@@ -150,6 +163,7 @@ def test_a_coefficient_of_one_cluster_has_no_interval():
 
 @pytest.mark.parametrize("num_clusters", [10, 40])
 def test_perfect_agreement_has_the_interval_of_as_many_trials_as_clusters(num_clusters):
+    """Perfect agreement shows no spread, so only the number of clusters limits certainty."""
     items = [("a", "a"), ("b", "b")] * num_clusters
     clusters = [str(number // 2) for number in range(2 * num_clusters)]
 
@@ -164,6 +178,7 @@ def test_perfect_agreement_has_the_interval_of_as_many_trials_as_clusters(num_cl
 
 @pytest.mark.parametrize("num_items", [30, 100])
 def test_the_interval_of_a_coefficient_contains_the_truth(num_items):
+    """Three people are each right with a probability of 0.9, so the true kappa is known."""
     random = np.random.default_rng(7)
     clusters = [str(number) for number in range(num_items)]
 
@@ -181,6 +196,7 @@ def test_the_interval_of_a_coefficient_contains_the_truth(num_items):
 
 
 def test_a_measure_that_is_not_defined_has_no_numbers():
+    """Tables show an empty cell, where NaN would look like a result."""
     assert measure_of(math.nan, None, 3) == Measure(None, None, None, 3)
 
 
@@ -198,4 +214,5 @@ def test_agreement_on_an_item_needs_two_answers(answers):
     [("aa", 1), ("ab", 0), ("aab", 1 / 3), ("aaab", 1 / 2), ("aabb", 1 / 3)],
 )
 def test_agreement_on_an_item_is_the_share_of_pairs_that_agree(answers, expected):
+    """Of the answers a, a and b, one of three pairs agrees."""
     assert pairwise_agreement(list(answers)) == pytest.approx(expected)

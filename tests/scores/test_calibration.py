@@ -38,6 +38,7 @@ def draw_choices(random, num_documents, logit_factor=1.0, rows_per_document=10):
 
 
 def test_the_error_is_the_weighted_gap_between_probability_and_truth():
+    """Choices are put into ten bins by their probability."""
     # The first bin has the gap 3 * 0.05 - 1, and the last one 2 * 0.95 - 1.
     error = calibration_error([0.05, 0.05, 0.05, 0.95, 0.95], [0, 0, 1, 1, 0])
 
@@ -45,6 +46,7 @@ def test_the_error_is_the_weighted_gap_between_probability_and_truth():
 
 
 def test_a_probability_of_one_is_in_the_last_bin():
+    """The last bin is the only one that includes its upper end."""
     # Together they have no gap, and apart they would have two gaps of 0.05.
     assert calibration_error([1.0, 0.95, 0.95, 0.9], [1, 1, 1, 0.8]) == pytest.approx(0)
 
@@ -52,6 +54,7 @@ def test_a_probability_of_one_is_in_the_last_bin():
 @pytest.mark.parametrize("logit_factor", [1.0, 1.2, 2.0])
 @pytest.mark.parametrize("num_documents", [10, 100])
 def test_the_interval_contains_the_error_of_unlimited_choices(num_documents, logit_factor):
+    """The error of 100,000 choices stands for the true one, which a calibrated model has at 0."""
     random = np.random.default_rng(4)
     probabilities, is_true, _ = draw_choices(random, 100_000, logit_factor)
     truth = 0.0 if logit_factor == 1 else calibration_error(probabilities, is_true)
@@ -66,6 +69,7 @@ def test_the_interval_contains_the_error_of_unlimited_choices(num_documents, log
 
 
 def test_a_calibrated_model_may_measure_an_error_above_its_interval():
+    """The measured error is never below 0, so chance alone makes it positive."""
     random = np.random.default_rng(0)
     drawn = [draw_choices(random, 100) for _ in range(100)]
 
@@ -76,6 +80,7 @@ def test_a_calibrated_model_may_measure_an_error_above_its_interval():
 
 
 def test_the_interval_of_many_choices_is_narrow_and_does_not_contain_zero():
+    """An interval that always contained 0 would never show that a model is overconfident."""
     choices = draw_choices(np.random.default_rng(0), 2000, logit_factor=2.0)
 
     interval = calibration_interval(*choices)
@@ -101,6 +106,7 @@ def test_gaps_of_known_sign_have_students_interval_of_a_mean():
 
 
 def test_copies_of_choices_in_their_documents_tell_nothing_new():
+    """If rows counted as independent, twice as many would give a narrower interval."""
     probabilities, is_true, documents = draw_choices(np.random.default_rng(1), 40)
 
     interval = calibration_interval(
@@ -112,6 +118,7 @@ def test_copies_of_choices_in_their_documents_tell_nothing_new():
 
 
 def test_without_clusters_each_choice_is_independent():
+    """There are 40 documents of ten choices."""
     probabilities, is_true, _ = draw_choices(np.random.default_rng(1), 40)
 
     interval = calibration_interval(probabilities, is_true)
@@ -121,6 +128,7 @@ def test_without_clusters_each_choice_is_independent():
 
 @pytest.mark.parametrize("num_documents", [5, 100])
 def test_right_answers_alone_leave_the_uncertainty_of_few_documents(num_documents):
+    """Answers that are all right show no spread, so only the number of documents counts."""
     probabilities = [1.0, 0.0, 0.0, 0.0] * num_documents
     documents = np.repeat(np.arange(num_documents), 4).tolist()
 
@@ -139,17 +147,20 @@ def test_right_answers_alone_leave_the_uncertainty_of_few_documents(num_document
     ],
 )
 def test_one_document_or_no_choices_have_no_interval(probabilities, is_true, documents):
+    """How much documents differ cannot be seen in one."""
     assert calibration_interval(probabilities, is_true, documents) is None
     assert math.isnan(calibration_stderr(probabilities, is_true, documents))
 
 
 @pytest.mark.parametrize("probabilities", [[], [math.nan]])
 def test_an_error_without_probabilities_is_not_defined(probabilities):
+    """An error of 0 would say that the model is calibrated."""
     assert math.isnan(calibration_error(probabilities, [True] * len(probabilities)))
 
 
 @pytest.mark.parametrize("logit_factor", [1.0, 2.0])
 def test_the_standard_error_is_that_of_a_bootstrap_over_documents(logit_factor):
+    """The bootstrap draws documents anew, as another sample of the benchmark would."""
     random = np.random.default_rng(2)
     probabilities, is_true, documents = draw_choices(random, 60, logit_factor)
 
@@ -165,6 +176,7 @@ def test_the_standard_error_is_that_of_a_bootstrap_over_documents(logit_factor):
 
 
 def test_the_interval_does_not_depend_on_the_order_of_choices():
+    """Runs may write their samples in another order."""
     probabilities, is_true, documents = draw_choices(np.random.default_rng(3), 30)
     order = np.random.default_rng(0).permutation(300)
 
@@ -176,6 +188,7 @@ def test_the_interval_does_not_depend_on_the_order_of_choices():
 
 
 def test_a_model_that_errs_by_the_same_logit_everywhere_is_not_calibrated():
+    """Probabilities of one half become 73%, so the error is far above 5% in the middle bins."""
     probabilities, is_true, documents = draw_choices(np.random.default_rng(5), 100)
 
     interval = calibration_interval(expit(logit(probabilities) + 1), is_true, documents)

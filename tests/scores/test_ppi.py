@@ -75,6 +75,7 @@ each_case = pytest.mark.parametrize("case", REFERENCE["cases"], ids=lambda case:
 
 @each_case
 def test_the_mean_of_independent_units_is_that_of_ppi_python(case):
+    """The numbers of ``ppi_reference.json`` come from the package of the method's authors."""
     for expected in case["given"]:
         judge_weight = judge_weight_of(case, expected["lambda"])
 
@@ -87,6 +88,7 @@ def test_the_mean_of_independent_units_is_that_of_ppi_python(case):
 
 @each_case
 def test_the_weight_of_the_judge_is_that_of_ppi_python_or_closer_to_0(case):
+    """Our choice of the weight may trust the judge less than theirs, but not more."""
     expected = case["tuned"]
 
     estimate = correct_by_labels(reference_units(case), ratio)
@@ -98,11 +100,13 @@ def test_the_weight_of_the_judge_is_that_of_ppi_python_or_closer_to_0(case):
 
 
 def test_labels_on_everything_give_the_interval_of_the_labels():
+    """If people labelled all rows, the judge has nothing to add."""
     random = np.random.default_rng(1)
     people = random.binomial(1, 0.3, 200).tolist()
     clusters = random.integers(60, size=200).tolist()
+    judged = random.random(200).tolist()
 
-    estimate = corrected_mean(random.random(200).tolist(), people, clusters, strata=people)
+    estimate = corrected_mean(judged, people, clusters, strata=people)
 
     assert estimate.value == pytest.approx(np.mean(people), abs=1e-12)
     assert (estimate.low, estimate.high) == pytest.approx(mean_interval(people, clusters))
@@ -117,6 +121,7 @@ def truth():
 
 
 def test_a_judge_who_is_always_right_narrows_the_interval(truth):
+    """Such a judge is as good as 4000 labels, where people gave 300."""
     units = make_units(truth, truth, first_labelled(300, 4000))
 
     estimate = correct_by_labels(units, ratio, 0, 1)
@@ -128,23 +133,28 @@ def test_a_judge_who_is_always_right_narrows_the_interval(truth):
 
 
 def test_a_judge_who_guesses_has_little_weight(truth):
+    """Guesses would only add noise to the labels."""
     guesses = np.random.default_rng(6).binomial(1, 0.4, 4000)
+    units = make_units(guesses, truth, first_labelled(300, 4000))
 
-    estimate = correct_by_labels(make_units(guesses, truth, first_labelled(300, 4000)), ratio, 0, 1)
+    estimate = correct_by_labels(units, ratio, 0, 1)
 
     assert estimate.judge_weight < 0.15
 
 
 def test_the_judge_is_not_taken_for_perfect_if_few_labels_agree():
+    """A judge with a few percent of errors could well agree with 30 labels."""
     truth = np.random.default_rng(3).binomial(1, 0.5, 4000).astype(float)
+    units = make_units(truth, truth, first_labelled(30, 4000))
 
-    estimate = correct_by_labels(make_units(truth, truth, first_labelled(30, 4000)), ratio, 0, 1)
+    estimate = correct_by_labels(units, ratio, 0, 1)
 
     stderr_of_perfect_judge = math.sqrt(0.5 * 0.5 / 4000)
     assert estimate.stderr > 1.5 * stderr_of_perfect_judge
 
 
 def test_strata_count_by_their_units_and_not_by_their_labels():
+    """Each stratum has 20 labels, but the second has only a tenth of all units."""
     strata = np.repeat([0, 1], [900, 100])
     # People find no error in the first stratum, and one in every second unit of the other.
     people = np.where(strata == 1, np.arange(1000) % 2, 0).astype(float)
@@ -155,18 +165,20 @@ def test_strata_count_by_their_units_and_not_by_their_labels():
 
     estimate = correct_by_labels(units, ratio, 0, 1)
 
+    # The second stratum is a tenth of all units, and half of them have an error.
     assert estimate.value == pytest.approx(0.1 * 0.5, abs=1e-9)
 
 
 def test_units_of_a_cluster_vary_together():
+    """The ten units of a cluster are alike here, so 500 labels tell little more than 100 would."""
     people = np.repeat(np.random.default_rng(4).binomial(1, 0.5, 100), 10).astype(float)
     is_labelled = np.arange(1000) % 10 < 5
     clusters = np.repeat(np.arange(100), 10)
+    independent_units = make_units(np.zeros(1000), people, is_labelled)
+    clustered_units = make_units(np.zeros(1000), people, is_labelled, clusters)
 
-    alone = correct_by_labels(make_units(np.zeros(1000), people, is_labelled), ratio, 0, 1)
-    together = correct_by_labels(
-        make_units(np.zeros(1000), people, is_labelled, clusters), ratio, 0, 1
-    )
+    alone = correct_by_labels(independent_units, ratio, 0, 1)
+    together = correct_by_labels(clustered_units, ratio, 0, 1)
 
     assert together.value == alone.value
     assert together.stderr > 2 * alone.stderr
@@ -180,12 +192,14 @@ def test_units_of_a_cluster_vary_together():
     ],
 )
 def test_fewer_than_two_labelled_clusters_correct_nothing(is_labelled, clusters):
+    """How much clusters differ cannot be seen in one."""
     units = make_units(np.zeros(6), np.ones(6), is_labelled, clusters)
 
     assert correct_by_labels(units, ratio) is None
 
 
 def test_a_score_that_is_not_defined_has_no_correction():
+    """All sums are 0, so the ratio divides 0 by 0."""
     units = Units(
         judge_counts=np.zeros((6, 2)),
         people_counts=np.zeros((6, 2)),
@@ -200,6 +214,7 @@ def test_a_score_that_is_not_defined_has_no_correction():
 
 @pytest.mark.parametrize("seed", range(200))
 def test_an_interval_contains_its_value_whatever_the_labels(seed):
+    """Random sizes, labels, clusters, strata and weights look for cases that nobody thought of."""
     random = np.random.default_rng(seed)
     num_units = int(random.integers(4, 40))
     units = make_units(
@@ -225,6 +240,7 @@ def test_an_interval_contains_its_value_whatever_the_labels(seed):
     ids=["judge finds none", "judge finds some"],
 )
 def test_20_labels_without_an_error_give_wilsons_interval(judged):
+    """Labels that all agree have no spread from which the correction's interval could be made."""
     units = make_units(judged, np.zeros(4000), first_labelled(20, 4000))
 
     estimate = correct_by_labels(units, ratio, 0, 1)
@@ -234,6 +250,7 @@ def test_20_labels_without_an_error_give_wilsons_interval(judged):
 
 
 def test_20_labels_with_errors_only_give_wilsons_interval():
+    """Labels that all agree have no spread from which the correction's interval could be made."""
     units = make_units(np.ones(4000), np.ones(4000), first_labelled(20, 4000))
 
     estimate = correct_by_labels(units, ratio, 0, 1)
@@ -255,6 +272,7 @@ def two_strata(num_errors, num_labels):
 
 
 def test_a_stratum_without_an_error_leaves_room_for_errors():
+    """50 labels without an error do not show that all 900 units are right."""
     estimate = correct_by_labels(two_strata(0, 50), ratio, 0, 1)
 
     # An error rate of 2% in the stratum would show no error in 50 labels with 36%.
@@ -263,6 +281,7 @@ def test_a_stratum_without_an_error_leaves_room_for_errors():
 
 
 def test_a_stratum_without_an_error_does_not_lower_the_interval():
+    """What is unknown in the large stratum can only add errors."""
     estimate = correct_by_labels(two_strata(0, 50), ratio, 0, 1)
 
     # The standard error of half of 100 units by 50 labels.
@@ -271,6 +290,7 @@ def test_a_stratum_without_an_error_does_not_lower_the_interval():
 
 
 def test_labels_alike_in_uneven_strata_count_as_fewer_trials():
+    """Labels that stand for unequally many units tell less than as many even ones."""
     strata = np.repeat([0, 1], [900, 100])
     is_labelled = np.concatenate([first_labelled(25, 900), first_labelled(25, 100)])
     units = make_units(strata, np.zeros(1000), is_labelled, strata=strata)
@@ -278,12 +298,12 @@ def test_labels_alike_in_uneven_strata_count_as_fewer_trials():
     estimate = correct_by_labels(units, ratio, 0, 1)
 
     # Kish's effective number of 25 labels that stand for 36 units each, and of 25 for 4.
-    assert estimate.high == pytest.approx(
-        wilson_interval(0, 1000**2 / (25 * 36**2 + 25 * 4**2)).high, abs=2e-3
-    )
+    trials = 1000**2 / (25 * 36**2 + 25 * 4**2)
+    assert estimate.high == pytest.approx(wilson_interval(0, trials).high, abs=2e-3)
 
 
 def test_a_judge_who_agrees_by_chance_has_no_weight():
+    """The judge is right in half of the errors and in two thirds of the rest, by 40 labels."""
     # The judge finds two of four errors, and calls 12 of 36 right units wrong.
     people = np.repeat([1, 0], [4, 36])
     judged = np.repeat([1, 0, 1, 0], [2, 2, 12, 24])
@@ -296,11 +316,13 @@ def test_a_judge_who_agrees_by_chance_has_no_weight():
 
 
 def test_a_correction_beyond_the_bounds_is_left_out():
+    """The correction would give an error rate below 0 here, so only the labels count."""
     # The judge finds errors in half of the labelled units, and in none of the others.
     judged = np.arange(1000) < 50
     people = np.arange(1000) < 5
     units = make_units(judged, people, first_labelled(100, 1000))
-    assert correct_by_labels(units, ratio).value < 0
+    without_bounds = correct_by_labels(units, ratio)
+    assert without_bounds.value < 0
 
     estimate = correct_by_labels(units, ratio, 0, 1)
 
@@ -312,6 +334,7 @@ ROWS = [0.0, 1.0, 0.0, 1.0, 0.0, 1.0]
 
 
 def test_a_corrected_mean_is_the_corrected_score_of_values_and_ones():
+    """The short form for values has to agree with the general one for counts."""
     labels = [0, 1, 1, None, None, None]
     units = make_units(ROWS, [0, 1, 1, 0, 0, 0], first_labelled(3, 6), [0, 1, 2, 0, 1, 2])
 
@@ -321,6 +344,7 @@ def test_a_corrected_mean_is_the_corrected_score_of_values_and_ones():
 
 
 def test_strata_are_those_from_which_rows_were_drawn():
+    """Without strata, 4 of 6 labels would give an error rate of 67%."""
     # All rows of one stratum are labelled, and two of the other ones.
     labels = [1, 1, 1, 1, 0, 0, *[None] * 94]
     strata = ["first"] * 4 + ["second"] * 96
@@ -343,11 +367,13 @@ def test_strata_are_those_from_which_rows_were_drawn():
     ],
 )
 def test_a_corrected_mean_that_is_not_defined_is_none(judged, labels, clusters):
+    """A command then prints no score, where NaN would look like a result."""
     assert corrected_mean(judged, labels, clusters) is None
 
 
 @pytest.mark.parametrize("weight", [0.0, math.nan])
 def test_labels_without_a_weight_give_no_estimate(weight):
+    """Weights of 0 would divide by 0."""
     units = make_units(ROWS, ROWS, first_labelled(3, 6), weights=[weight] * 6)
 
     assert correct_by_labels(units, ratio, 0, 1) is None

@@ -29,6 +29,7 @@ def outcomes_of(values, clusters):
 
 
 def test_with_one_row_a_cluster_it_is_the_standard_error_of_a_mean():
+    """The clustered formula has to agree with the textbook's where both apply."""
     values = [1, 0, 0, 1, 1, 0, 1]
 
     stderr = clustered_stderr(outcomes_of(values, range(7)))
@@ -38,6 +39,7 @@ def test_with_one_row_a_cluster_it_is_the_standard_error_of_a_mean():
 
 
 def test_the_standard_error_agrees_with_a_bootstrap_over_clusters():
+    """Rows of a cluster share a rate, so the error is larger than that of 900 independent rows."""
     random = np.random.default_rng(1)
     rates = random.uniform(0.1, 0.9, 300)
     clusters = random.integers(0, 300, 900)
@@ -53,6 +55,7 @@ def test_the_standard_error_agrees_with_a_bootstrap_over_clusters():
 
 
 def test_unscored_rows_do_not_count():
+    """A row that the judge could not score must not count as wrong."""
     scored = outcomes_of([1, 0], [1, 2])
     with_unscored = [*scored, None]
 
@@ -61,20 +64,28 @@ def test_unscored_rows_do_not_count():
 
 
 def test_weights_pool_decisions():
-    # One of one decision, and half of two.
-    assert mean([Outcome(1.0, "a", 1), Outcome(0.5, "b", 2)]) == pytest.approx(2 / 3)
+    """A response of two segments counts twice as much as one of one segment."""
+    one_of_one = Outcome(1.0, "a", weight=1)
+    one_of_two = Outcome(0.5, "b", weight=2)
+
+    pooled_mean = mean([one_of_one, one_of_two])
+
+    assert pooled_mean == pytest.approx(2 / 3)
 
 
 def test_scores_of_no_scored_row_are_not_a_number():
+    """A score of 0 would say that all rows are wrong."""
     assert math.isnan(mean([None]))
     assert math.isnan(clustered_stderr([None]))
 
 
 def test_the_standard_error_of_one_cluster_is_not_a_number():
+    """How much clusters differ cannot be seen in one."""
     assert math.isnan(clustered_stderr(outcomes_of([1, 1], ["same", "same"])))
 
 
 def test_an_outcome_can_be_pickled():
+    """In a run of several processes, one collects the values of the rows of all."""
     outcome = pickle.loads(pickle.dumps(Outcome(0.5, "doc", 2)))
 
     assert outcome == 0.5
@@ -83,21 +94,34 @@ def test_an_outcome_can_be_pickled():
 
 
 def test_a_score_that_is_not_defined_is_written_as_text():
-    assert Aggregation(lambda rows: math.nan)([]) is NOT_DEFINED
-    assert Aggregation(lambda rows: 0.5)([]) == 0.5
-    assert json.dumps([NOT_DEFINED]) == '["N/A"]'
+    """NaN is no JSON, so other programs could not read the results file."""
+    score = Aggregation(lambda rows: math.nan)([])
+
+    assert score is NOT_DEFINED
+    assert json.dumps([score]) == '["N/A"]'
+
+
+def test_a_score_that_is_defined_is_a_number():
+    score = Aggregation(lambda rows: 0.5)([])
+
+    assert score == 0.5
 
 
 @pytest.mark.parametrize("scores", [[0.5, NOT_DEFINED], [NOT_DEFINED, 0.5], [NOT_DEFINED]])
 def test_a_mean_with_a_score_that_is_not_defined_is_not_defined(scores):
-    """lm_eval multiplies and adds the scores of a group's tasks."""
-    assert sum(score * 1 for score in scores) / len(scores) is NOT_DEFINED
+    """lm_eval weights and adds the scores of a group's tasks, as if all were numbers."""
+    weighted_scores = [score * 1 for score in scores]
+
+    group_score = sum(weighted_scores) / len(scores)
+
+    assert group_score is NOT_DEFINED
 
 
 WEIGHTED = [Outcome(1.0, "a", 2), Outcome(0.5, "a", 1), None, Outcome(0.0, "b", 3)]
 
 
 def test_the_interval_of_a_mean_has_the_clusters_and_weights_of_its_rows():
+    """The unscored row, None, is left out."""
     interval = replace(MEAN, low=-1.0, high=1.0).interval_of(WEIGHTED)
 
     expected = mean_interval([1.0, 0.5, 0.0], ["a", "a", "b"], -1.0, 1.0, weights=[2, 1, 3])
@@ -106,10 +130,12 @@ def test_the_interval_of_a_mean_has_the_clusters_and_weights_of_its_rows():
 
 
 RECALL = pooled(lambda sums: ratio(sums[0], sums[0] + sums[2]), recall_interval)
+# tp, fp, fn and tn of each row. None is an unscored row.
 COUNTS = [(3, 0, 1, 5), None, (0, 0, 0, 0), (1, 0, 1, 0), (2, 0, 0, 3)]
 
 
 def test_the_interval_of_a_pooled_score_is_that_of_its_rows_with_counts():
+    """The second row is unscored, and the third has nothing to find or to flag."""
     interval = RECALL.interval_of(COUNTS)
 
     assert interval.ends == recall_interval([COUNTS[0], COUNTS[3], COUNTS[4]])
@@ -117,10 +143,14 @@ def test_the_interval_of_a_pooled_score_is_that_of_its_rows_with_counts():
 
 
 def test_the_standard_error_of_a_share_of_counts_is_that_of_its_decisions():
+    """Recall is 3 of 4 errors in the first row, 1 of 2 in the fourth, and 2 of 2 in the last."""
     decisions = [Outcome(3 / 4, "a", 4), Outcome(1 / 2, "b", 2), Outcome(1.0, "c", 2)]
 
-    assert RECALL.stderr(COUNTS) == pytest.approx(clustered_stderr(decisions), rel=1e-6)
+    stderr = RECALL.stderr(COUNTS)
+
+    assert stderr == pytest.approx(clustered_stderr(decisions), rel=1e-6)
 
 
 def test_a_count_has_no_interval():
+    """A total of what happened is not an estimate of anything."""
     assert TOTAL.interval_of([1, 2, 3]) is None
