@@ -84,23 +84,48 @@ DOCBOOK_SECTION = """\
 <sect1><title>Mills</title><para>Old <b>now</b>.</para>
 <row><entry>no</entry></row></sect1>"""
 
-XML_CASES = [
-    pytest.param(
-        make_genre("html"),
-        HTML_PAGE,
-        ["Mills\nThe mill is old.\nOne wheel.\nTwo stones.", "Rivers\nThe river Osk is wide."],
-        id="HTML has a document for each section, without menus, code and tables",
-    ),
-    pytest.param(
-        make_genre("html", most_words=1),
-        "<h1>Mills</h1><p>Old.</p><p>Few.</p>",
-        ["Mills\nOld.", "Few."],
-        id="long section of HTML",
-    ),
-    pytest.param(make_genre("mallard"), MALLARD_PAGE, ["Open a mill\nPress Enter."], id="Mallard"),
-    pytest.param(make_genre("mallard"), DOCBOOK_SECTION, ["Mills\nOld now."], id="DocBook"),
-]
 
+def test_a_page_in_html_has_a_document_for_each_section(tmp_path):
+    """Menus, code, and tables are no prose, in which contradictions could be written."""
+    path = tmp_path / "page.html"
+    path.write_text(HTML_PAGE, encoding="utf-8")
+
+    documents = read_documents(path, make_genre("html"))
+
+    assert documents == [
+        "Mills\nThe mill is old.\nOne wheel.\nTwo stones.",
+        "Rivers\nThe river Osk is wide.",
+    ]
+
+
+def test_a_long_section_of_html_is_divided_between_paragraphs(tmp_path):
+    path = tmp_path / "page.html"
+    path.write_text("<h1>Mills</h1><p>Old.</p><p>Few.</p>", encoding="utf-8")
+
+    # Each of the two paragraphs has as many words as a document may have.
+    documents = read_documents(path, make_genre("html", most_words=1))
+
+    assert documents == ["Mills\nOld.", "Few."]
+
+
+@pytest.mark.parametrize(
+    ("content", "document"),
+    [
+        pytest.param(MALLARD_PAGE, "Open a mill\nPress Enter.", id="Mallard"),
+        pytest.param(DOCBOOK_SECTION, "Mills\nOld now.", id="DocBook"),
+    ],
+)
+def test_a_help_page_in_xml_is_one_document_of_its_prose(tmp_path, content, document):
+    """Programs come with help in both formats; what is marked "no" above is no prose."""
+    path = tmp_path / "page"
+    path.write_text(content, encoding="utf-8")
+
+    documents = read_documents(path, make_genre("mallard"))
+
+    assert documents == [document]
+
+
+# The files of packages that are plain text for some reader, and the documents in them.
 TEXT_CASES = [
     pytest.param(
         make_genre("text"), "The mill\nis old.\n", ["The mill\nis old.\n"], id="plain text"
@@ -126,20 +151,26 @@ TEXT_CASES = [
 ]
 
 
-@pytest.mark.parametrize(("genre", "content", "documents"), [*XML_CASES, *TEXT_CASES])
-def test_a_file_becomes_documents(tmp_path, genre, content, documents):
+@pytest.mark.parametrize(("genre", "content", "documents"), TEXT_CASES)
+def test_a_text_file_has_the_documents_of_its_genre(tmp_path, genre, content, documents):
+    """Only the prose of a file is a document: no names, marks or settings."""
     path = tmp_path / "file"
-    path.write_bytes(content.encode())
+    path.write_text(content, encoding="utf-8")
 
-    assert read_documents(path, genre) == documents
+    documents_read = read_documents(path, genre)
+
+    assert documents_read == documents
 
 
 @pytest.mark.parametrize(("genre", "content", "documents"), TEXT_CASES)
-def test_a_packed_file_becomes_documents(tmp_path, genre, content, documents):
+def test_a_packed_text_file_has_the_same_documents(tmp_path, genre, content, documents):
+    """Debian packs large texts, and a user need not unpack them."""
     path = tmp_path / "file.gz"
     path.write_bytes(gzip.compress(content.encode()))
 
-    assert read_documents(path, genre) == documents
+    documents_read = read_documents(path, genre)
+
+    assert documents_read == documents
 
 
 def test_a_commentary_in_sword_format_has_a_document_for_each_book(tmp_path):

@@ -116,12 +116,23 @@ def test_rows_that_meet_all_conditions_keep_their_numbers(config: Path) -> None:
     assert [document.prefix for document in documents] == ["ONE: First.", ": Fifth."]
 
 
-def test_rows_are_counted_by_the_first_condition_that_they_fail(config: Path) -> None:
+def test_rows_are_counted_by_the_first_condition_that_they_fail(tmp_path: Path) -> None:
+    """A user sees which condition leaves out how many rows, and no row is counted twice."""
+    rows = [
+        {"lang": "en", "meta": {"source": "news"}, "body": "Meets both."},
+        {"lang": "de", "meta": {"source": "news"}, "body": "Fails the first."},
+        {"lang": "de", "meta": {"source": "mail"}, "body": "Fails both."},
+        {"lang": "fr", "meta": {"source": "mail"}, "body": "Fails the second."},
+        {"lang": "en", "meta": None, "body": "Fails the second, for want of a source."},
+        {"lang": "en", "meta": {"source": "web"}, "body": "Fails the second."},
+    ]
+    where = {"lang": ["en", "fr"], "meta.source": "news"}
+    settings = load_build(write_config(tmp_path, rows, text="body", where=where))
     filtered: Counter[str] = Counter()
 
-    list(read_documents(load_build(config), None, filtered))
+    list(read_documents(settings, None, filtered))
 
-    assert filtered == {"lang is not en or fr": 1, "meta.source is not news": 2}
+    assert filtered == {"lang is not en or fr": 2, "meta.source is not news": 3}
 
 
 def test_described_settings_can_be_loaded_again(config: Path, tmp_path: Path) -> None:

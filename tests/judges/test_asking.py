@@ -62,6 +62,7 @@ REPEATING_TEXTS = ["a/0", "b/0", "a/0", "a/1", "b/0"]
 
 
 def test_identical_requests_are_sent_once_and_answered_in_order(store):
+    """Of the five requests two are the same, and nobody pays for one twice."""
     backend = Echo()
 
     assert answer_texts(backend, store, REPEATING_REQUESTS) == REPEATING_TEXTS
@@ -69,6 +70,7 @@ def test_identical_requests_are_sent_once_and_answered_in_order(store):
 
 
 def test_stored_answers_are_not_asked_for_again(store):
+    """A user who repeats a run must not pay for it again."""
     stored_counts = []
     answer_texts(Echo(), store, REPEATING_REQUESTS, on_stored=stored_counts.append)
     assert sum(stored_counts) == 0
@@ -96,6 +98,7 @@ def test_the_key_of_a_request_never_changes():
 
 
 def test_the_number_of_log_probabilities_is_part_of_the_key():
+    """An answer with five alternatives cannot stand for one with six."""
     five = Request("p", Decoding(top_logprobs=5)).key(SERVER_IDENTITY)
     six = Request("p", Decoding(top_logprobs=6)).key(SERVER_IDENTITY)
 
@@ -115,6 +118,7 @@ class SubjectReader(Echo):
 
 
 def test_a_subject_is_part_of_the_key_where_the_backend_reads_it(store):
+    """A local classifier sees the claim and not the prompt, which is the same here."""
     requests = [
         Request("the same", subject={"claim": claim, "passages": ("p",)})
         for claim in ("a", "b", "a")
@@ -137,6 +141,7 @@ class FailingOnce(Echo):
 
 
 def test_answers_with_errors_are_returned_and_asked_again(store):
+    """An error may have passed by the next run, so it is not stored."""
     backend = FailingOnce()
 
     first_texts = answer_texts(backend, store, prompts(3))
@@ -151,6 +156,8 @@ def test_answers_with_errors_are_returned_and_asked_again(store):
     "error", [BackendDownError("gone"), KeyboardInterrupt(), RuntimeError("a bug")], ids=repr
 )
 def test_answers_before_an_error_are_kept(store, error):
+    """Whatever ends a run, the answers that it paid for stay."""
+
     def fail_after_three(count: int) -> None:
         if count == 3:
             raise error
@@ -184,6 +191,7 @@ class InterruptedStore(AnswerStore):
 def test_an_interrupt_while_storing_loses_nothing_that_had_arrived(
     server, config, tmp_path: Path, monkeypatch
 ):
+    """Answers that reached this process are paid for, so Ctrl-C stores them first."""
     monkeypatch.setattr("judges.backends.openai_http._GRACE_AFTER_INTERRUPT", 0.5)  # seconds
     server.script = lambda prompt, attempt: (
         Act(kind="hang") if prompt == "p19" else Act(text="fine")
@@ -206,6 +214,7 @@ def test_an_interrupt_while_storing_loses_nothing_that_had_arrived(
 
 
 def test_an_estimate_says_what_asking_costs_and_sends_nothing(server, config):
+    """Users see the price of a run by ``--dry-run`` before they agree to it."""
     priced = config(prices=Prices(2.0, 8.0))  # USD for a million tokens of prompts and answers
     # Of 7 bytes and, three times, of 2.
     requests = [Request("seven l", Decoding(max_tokens=100)), *prompts(3)]
@@ -289,6 +298,7 @@ def test_a_killed_run_goes_on_without_repeating_finished_calls(server, tmp_path:
 
 @pytest.mark.skipif(os.name == "nt", reason="needs signals")
 def test_a_process_takes_over_the_requests_of_a_killed_one(server, tmp_path: Path):
+    """A claim on a request must die with its process, or the other would wait forever."""
     store_path = tmp_path / "answers.sqlite"
     count = 8  # all are under way at once
     server.script = lambda prompt, attempt: (

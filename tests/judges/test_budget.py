@@ -47,6 +47,7 @@ def call(judge_budget, answer=None, is_free=False):
 
 
 def test_a_spending_limit_may_be_reached_and_not_exceeded():
+    """Calls of 6 and 4 USD use up the limit of 10 USD exactly."""
     spending_limit = SpendingLimit(10)
 
     assert spending_limit.reserve(6)
@@ -59,6 +60,7 @@ def test_without_a_limit_any_call_is_allowed():
 
 
 def test_a_finished_call_frees_what_was_reserved_for_it_alone():
+    """Two calls reserve 4 USD each, and the finished one cost 1: 10 - 4 - 1 = 5 are free."""
     spending_limit = SpendingLimit(10)
     spending_limit.reserve(4)
     spending_limit.reserve(4)
@@ -71,6 +73,7 @@ def test_a_finished_call_frees_what_was_reserved_for_it_alone():
 
 
 def test_a_limit_that_no_call_under_way_can_free_is_an_error():
+    """With 4 of 10 USD spent and no call under way, waiting for 7 USD would never end."""
     spending_limit = SpendingLimit(10)
     spending_limit.reserve(4)
     spending_limit.settle(4, 4)
@@ -81,6 +84,7 @@ def test_a_limit_that_no_call_under_way_can_free_is_an_error():
 
 
 def test_the_last_finished_call_leaves_nothing_reserved():
+    """Three times 0.1 is not 0.3 for a computer; the rest must not block a later call."""
     spending_limit = SpendingLimit(0.3)
     for _ in range(3):
         spending_limit.reserve(0.1)
@@ -91,6 +95,7 @@ def test_the_last_finished_call_leaves_nothing_reserved():
 
 
 def test_requests_are_spread_evenly(clock):
+    """At 60 requests a minute, one second lies between two of them."""
     rate = RateLimiter(60)
 
     assert [rate.reserve() for _ in range(3)] == [0, 1, 2]
@@ -99,12 +104,14 @@ def test_requests_are_spread_evenly(clock):
 
 
 def test_tokens_take_time_by_their_number(clock):
+    """At 120 tokens a minute, 4 tokens take two seconds and 6 take three."""
     rate = RateLimiter(120)
 
     assert [rate.reserve(4), rate.reserve(6), rate.reserve()] == [0, 2, 5]
 
 
 def test_unused_time_is_not_saved_up(clock):
+    """A pause must not be followed by a burst, which the server would refuse."""
     rate = RateLimiter(60)
     rate.reserve()
     clock[0] += 100
@@ -119,6 +126,7 @@ def test_a_rate_without_a_limit_never_waits(clock):
 
 
 def test_released_tokens_leave_their_time_to_others(clock):
+    """At one token a second, 3 of the 10 reserved tokens are used."""
     rate = RateLimiter(60)
     rate.reserve(10)
     rate.release(7)
@@ -161,6 +169,7 @@ def test_released_tokens_leave_their_time_to_others(clock):
 def test_a_call_is_charged_by_what_the_server_counts_or_at_the_most(
     answer, prompt_tokens, completion_tokens, cost
 ):
+    """Counts that cannot be true, too few or too many, are not believed."""
     judge_budget = make_budget()
 
     call(judge_budget, answer)
@@ -172,6 +181,7 @@ def test_a_call_is_charged_by_what_the_server_counts_or_at_the_most(
 
 
 def test_a_call_that_never_reached_the_server_costs_nothing():
+    """Nobody bills a connection that was refused."""
     judge_budget = make_budget()
 
     call(judge_budget, is_free=True)
@@ -181,6 +191,7 @@ def test_a_call_that_never_reached_the_server_costs_nothing():
 
 
 def test_a_call_that_fails_is_charged_at_the_most():
+    """The server may have finished and billed the answer that did not arrive."""
     judge_budget = make_budget()
 
     with suppress(OSError), judge_budget.metered_call(REQUEST, lambda seconds: None):
@@ -190,6 +201,7 @@ def test_a_call_that_fails_is_charged_at_the_most():
 
 
 def test_without_prices_the_cost_is_unknown():
+    """An unknown cost is not reported as zero."""
     judge_budget = make_budget(prices=None)
 
     call(judge_budget, Answer("So", prompt_tokens=5, completion_tokens=7))
@@ -199,6 +211,7 @@ def test_without_prices_the_cost_is_unknown():
 
 
 def test_judges_share_a_spending_limit():
+    """Each of the two calls costs 5 + 2 * 7 = 19 millionths of a dollar."""
     spending_limit = SpendingLimit(1.0)
 
     for _ in range(2):
@@ -208,6 +221,7 @@ def test_judges_share_a_spending_limit():
 
 
 def test_a_call_waits_until_others_leave_enough_money():
+    """Another call holds its money until the fourth pause, and then costs nothing."""
     spending_limit = SpendingLimit(1.5 * most(100))
     judge_budget = make_budget(spending_limit)
     spending_limit.reserve(most(100))
@@ -223,6 +237,7 @@ def test_a_call_waits_until_others_leave_enough_money():
 
 
 def test_a_call_waits_for_its_request_and_then_for_its_tokens(clock):
+    """Servers limit both rates, and a call has to keep to each."""
     judge_budget = make_budget(requests_per_minute=60, tokens_per_minute=6000)
     expected_tokens = judge_budget.estimate([REQUEST]).prompt_tokens + 100
 
@@ -232,6 +247,7 @@ def test_a_call_waits_for_its_request_and_then_for_its_tokens(clock):
 
 
 def test_tokens_that_were_not_used_leave_their_time_to_others(clock):
+    """The call used 50 tokens, which take half a second at 100 tokens a second."""
     judge_budget = make_budget(tokens_per_minute=6000)
 
     call(judge_budget, Answer("So", prompt_tokens=20, completion_tokens=30))

@@ -76,6 +76,7 @@ def test_every_setting_of_a_yaml_is_read(write_yaml, full_content, tmp_path):
 
 
 def test_results_describe_every_setting_as_the_yaml_states_it(write_yaml, full_content):
+    """A reader of results must be able to write the same judge again."""
     config = load_judge_config(write_yaml(full_content))
 
     description = json.loads(json.dumps(config.describe([PROMPT_NAME])))
@@ -86,6 +87,7 @@ def test_results_describe_every_setting_as_the_yaml_states_it(write_yaml, full_c
 
 
 def test_results_hold_a_hash_of_each_prompt(write_yaml, full_content):
+    """Two runs whose prompts differ are not compared; 16 hexadecimal digits tell them apart."""
     config = load_judge_config(write_yaml(full_content))
 
     description = config.describe([PROMPT_NAME])
@@ -132,6 +134,7 @@ def assert_refused(path: Path, message: str) -> None:
     ],
 )
 def test_a_yaml_that_does_not_suit_its_backend_is_refused(write_yaml, content, message):
+    """A setting that a backend never reads would be silently without effect."""
     assert_refused(write_yaml(content), message)
 
 
@@ -162,6 +165,7 @@ def test_a_yaml_that_does_not_suit_its_backend_is_refused(write_yaml, content, m
     ],
 )
 def test_a_setting_with_an_impossible_value_is_refused(write_yaml, setting, message):
+    """YAML turns words into numbers and booleans, so that types are checked strictly."""
     assert_refused(write_yaml({**OPENAI, **setting}), message)
 
 
@@ -188,6 +192,7 @@ def test_an_impossible_value_is_refused_for_a_model_of_lm_eval_as_well(write_yam
     ],
 )
 def test_impossible_decoding_is_refused(write_yaml, decoding, message):
+    """A misspelt setting would leave the default in force and change every answer."""
     assert_refused(write_yaml({**OPENAI, "decoding": decoding}), message)
 
 
@@ -206,6 +211,7 @@ def test_impossible_decoding_is_refused(write_yaml, decoding, message):
     ],
 )
 def test_a_budget_with_missing_or_impossible_prices_is_refused(write_yaml, settings, message):
+    """Without both prices nobody knows when the budget is spent."""
     assert_refused(write_yaml({**OPENAI, **settings}), message)
 
 
@@ -271,10 +277,12 @@ def test_a_budget_refuses_an_extra_body_that_raises_the_cost(write_yaml, key, va
     ],
 )
 def test_a_credential_in_a_yaml_is_refused_and_not_shown(write_yaml, content, message):
+    """Configs are published with results, so that keys come from the environment only."""
     assert_refused(write_yaml(content), message)
 
 
 def test_all_problems_of_a_yaml_are_reported_at_once(write_yaml):
+    """A user mends the file once and not five times."""
     path = write_yaml(
         {
             **OPENAI,
@@ -310,6 +318,7 @@ def test_the_suite_has_judges_for_a_server_and_for_a_local_model():
 
 @pytest.mark.parametrize("name", SUITE_JUDGES)
 def test_a_judge_of_the_suite_is_found_by_its_name(name, tmp_path, monkeypatch):
+    """Commands take the name, wherever they are run."""
     monkeypatch.chdir(tmp_path)  # away from the folder "configs" of the repository
 
     assert load_judge_config(name).name == name
@@ -330,6 +339,7 @@ def test_an_unknown_name_of_a_judge_is_refused_with_the_nearest_name():
 
 
 def test_a_missing_yaml_is_refused(tmp_path):
+    """A path that does not exist is not taken for the name of a judge."""
     with pytest.raises(ConfigError, match="no judge is called '.*none.yaml'"):
         load_judge_config(tmp_path / "none.yaml")
 
@@ -341,6 +351,7 @@ def config() -> JudgeConfig:
 
 
 def test_a_budget_that_is_added_later_needs_prices(config):
+    """``--max-cost`` adds a budget to a config that was already checked."""
     with pytest.raises(ConfigError, match="judge c: max_cost needs prices"):
         dataclasses.replace(config, max_cost=1.0)
 
@@ -352,6 +363,7 @@ def test_a_budget_can_be_added_later_with_prices(config):
 
 
 def test_a_budget_that_is_added_later_refuses_an_expensive_extra_body(config):
+    """``n: 2`` doubles the cost of a call, which the budget cannot foresee."""
     two_answers = dataclasses.replace(config, extra_body={"n": 2}, prices=Prices(1, 1))
 
     with pytest.raises(ConfigError, match="extra_body holds n"):
@@ -369,6 +381,7 @@ def test_a_budget_that_is_added_later_refuses_an_expensive_extra_body(config):
     ],
 )
 def test_a_text_that_is_no_address_is_refused(base_url):
+    """The mistake is reported when the config is read, not as a server that is down."""
     with pytest.raises(ConfigError, match="base_url is not an address"):
         JudgeConfig("c", "openai", model="m", base_url=base_url)
 
@@ -389,6 +402,7 @@ def test_the_scheme_of_an_address_may_be_in_capitals():
     ],
 )
 def test_a_credential_in_a_config_made_in_python_is_refused_and_not_shown(key, value):
+    """The class checks as the YAML does, because programs make judges as well."""
     with pytest.raises(ConfigError) as error:
         JudgeConfig("c", "openai", model="m", **{key: value})
 

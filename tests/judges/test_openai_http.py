@@ -51,6 +51,8 @@ FAULTS = {
 
 
 def test_each_fault_is_survived_by_a_second_try(server, ask_server):
+    """A passing fault of a busy server must cost time only, never an answer."""
+
     def fail_nine_of_ten_once(prompt: str, attempt: int) -> Act:
         number = int(prompt[1:])
         if attempt == 0 and number % 10 in FAULTS:
@@ -96,6 +98,7 @@ def fail_second_prompt(fault: Act):
 
 @lasting_faults
 def test_a_lasting_fault_is_an_error_of_that_request_only(server, ask_server, fault):
+    """One prompt that a server cannot answer must not end a run of thousands."""
     server.script = fail_second_prompt(fault)
 
     answers = ask_server(prompts(3), timeout=0.3, max_retries=1)
@@ -105,6 +108,7 @@ def test_a_lasting_fault_is_an_error_of_that_request_only(server, ask_server, fa
 
 
 def test_a_request_with_an_error_is_sent_again_in_a_later_run(server, ask_server):
+    """An error is not stored as an answer, because the fault may have passed by then."""
     server.script = fail_second_prompt(Act(status=500))
     ask_server(prompts(3), max_retries=0)
 
@@ -116,6 +120,8 @@ def test_a_request_with_an_error_is_sent_again_in_a_later_run(server, ask_server
 
 
 def test_a_second_try_waits_for_the_time_that_the_server_names(server, ask_server):
+    """Servers refuse longer those clients that come back before ``Retry-After``."""
+
     def refuse_for_a_second(prompt: str, attempt: int) -> Act:
         if attempt == 0:
             return Act(status=429, headers={"Retry-After": "1"})
@@ -170,6 +176,7 @@ def reply_with_message(**message: str | None) -> Act:
     ],
 )
 def test_an_answer_that_can_be_read_is_taken_at_once(server, ask_server, act, text, finish_reason):
+    """An answer that was paid for is kept even if it is cut off, filtered or a refusal."""
     server.script = lambda prompt, attempt: act
 
     (answer,) = ask_server(prompts(1))
@@ -192,6 +199,10 @@ def reply_with(**fields: object) -> Act:
     ids=["half of a pair of surrogates", "zero", "direction"],
 )
 def test_every_text_of_a_reply_can_be_stored(server, ask_server, finish_reason, stored):
+    """A reply may hold characters that UTF-8 or a terminal cannot take.
+
+    They become the replacement character, so that the answer is stored and not asked for again.
+    """
     server.script = lambda prompt, attempt: reply_with(finish_reason=finish_reason)
 
     (answer,) = ask_server(prompts(1))
@@ -201,6 +212,7 @@ def test_every_text_of_a_reply_can_be_stored(server, ask_server, finish_reason, 
 
 
 def test_a_long_finish_reason_is_cut(server, ask_server):
+    """The reason is written into every results file, so it is cut at 200 characters."""
     server.script = lambda prompt, attempt: reply_with(finish_reason="a" * 3_000_000)
 
     (answer,) = ask_server(prompts(1))
@@ -216,6 +228,7 @@ def test_a_long_finish_reason_is_cut(server, ask_server):
     ],
 )
 def test_a_text_that_is_too_long_is_an_error_and_asked_for_once(server, ask_server, length, reason):
+    """A judge that repeats itself without end must not fill the store or be paid twice."""
     server.script = lambda prompt, attempt: Act(text="a" * length)
 
     (answer,) = ask_server(prompts(1))
@@ -227,6 +240,7 @@ def test_a_text_that_is_too_long_is_an_error_and_asked_for_once(server, ask_serv
 
 @pytest.mark.parametrize("status", [400, 413, 422])
 def test_a_request_that_is_at_fault_is_not_sent_again(server, ask_server, status):
+    """The server would refuse the same request again, for example a prompt that is too long."""
     server.script = lambda prompt, attempt: (
         Act(status=status, text="too long") if prompt == "p0" else Act(text="fine")
     )
@@ -239,6 +253,7 @@ def test_a_request_that_is_at_fault_is_not_sent_again(server, ask_server, status
 
 
 def test_a_long_message_is_cut_even_where_it_has_no_spaces(server, ask_server):
+    """The reason of each unscored row is shown in reports: 300 characters are enough."""
     server.script = lambda prompt, attempt: Act(status=400, text="x" * 400)
 
     (answer,) = ask_server(prompts(1))
@@ -267,6 +282,10 @@ NO_QUOTA_BODY = b'{"error": {"message": "pay first", "code": "insufficient_quota
 def test_a_server_that_refuses_every_request_is_down_at_once(
     server, ask_server, monkeypatch, act, message
 ):
+    """A wrong key or model fails for all prompts, so the run ends before it sends them.
+
+    With a concurrency of 2, two requests may be under way when the first is refused.
+    """
     monkeypatch.setenv("MY_KEY", KEY)
     server.script = lambda prompt, attempt: act
 
@@ -277,6 +296,7 @@ def test_a_server_that_refuses_every_request_is_down_at_once(
 
 
 def test_a_server_that_does_not_run_is_down_within_seconds(ask_server):
+    """A user who forgot to start the server must not wait for the tries of 100 requests."""
     with socket.socket() as free_socket:
         free_socket.bind(("127.0.0.1", 0))
         free_port = free_socket.getsockname()[1]
@@ -289,6 +309,7 @@ def test_a_server_that_does_not_run_is_down_within_seconds(ask_server):
 
 
 def test_a_server_is_down_after_eight_failed_requests_in_a_row(server, ask_server):
+    """A server that broke down in mid-run is given up, and its earlier answers stay."""
     sound_count = 5
 
     def fail_from_the_sixth(prompt: str, attempt: int) -> Act:
@@ -307,6 +328,8 @@ def test_a_server_is_down_after_eight_failed_requests_in_a_row(server, ask_serve
 
 
 def test_answers_before_the_total_timeout_are_kept(server, ask_server):
+    """The time ran out for the run, not for the answers that it already paid for."""
+
     def answer_only_the_first(prompt: str, attempt: int) -> Act:
         return Act(text="fine") if prompt == "p0" else Act(kind="hang")
 
@@ -336,6 +359,7 @@ def slow_server(server):
 
 
 def test_the_budget_is_never_exceeded(slow_server, ask_server):
+    """A call is sent only if the most that it can cost still fits the budget."""
     with pytest.raises(
         BackendDownError,
         match=r"max_cost of \$200 leaves no room.*\$150.0+ is spent.*may cost \$5[45]",
@@ -347,6 +371,7 @@ def test_the_budget_is_never_exceeded(slow_server, ask_server):
 
 
 def test_no_more_requests_than_threads_are_sent_before_their_answers_are_kept(server, config):
+    """If the run is killed, at most these few answers are lost after they were paid for."""
     with closing(OpenAIBackend(config(concurrency=3))) as backend:
         arrivals = backend.answer(prompts(20))
         for _ in range(2):
@@ -362,6 +387,7 @@ def test_no_more_requests_than_threads_are_sent_before_their_answers_are_kept(se
 
 
 def test_a_later_run_continues_where_the_budget_ended_the_first(slow_server, ask_server):
+    """A user raises the budget step by step, and pays for no prompt twice."""
     for _ in range(2):
         with pytest.raises(BackendDownError, match="leaves no room"):
             ask_server(prompts(30), **BUDGET, concurrency=8)
@@ -386,6 +412,7 @@ def spend_until_the_limit(config, spending_limit: SpendingLimit, letter: str) ->
 
 
 def test_backends_with_one_spending_limit_share_the_budget(slow_server, config):
+    """Judges of one run, such as the members of a panel, spend one sum together."""
     spending_limit = SpendingLimit(200)
     limited_config = config(**BUDGET, concurrency=4)
 
@@ -401,6 +428,7 @@ def test_backends_with_one_spending_limit_share_the_budget(slow_server, config):
 
 
 def test_a_later_backend_has_what_is_left_of_a_shared_spending_limit(slow_server, config):
+    """The first spends 150 of 200 USD, and the next call may cost 54 USD."""
     spending_limit = SpendingLimit(200)
     spend_until_the_limit(config(**BUDGET), spending_limit, "a")
 
@@ -414,6 +442,7 @@ def test_a_later_backend_has_what_is_left_of_a_shared_spending_limit(slow_server
 
 
 def test_a_call_without_an_answer_counts_as_if_it_were_billed(server, ask_server):
+    """A server may bill an answer that the client no longer waited for."""
     server.script = lambda prompt, attempt: Act(kind="hang")
 
     # The most that it can cost: 2 + 32 + 20 tokens.
@@ -422,6 +451,7 @@ def test_a_call_without_an_answer_counts_as_if_it_were_billed(server, ask_server
 
 
 def test_a_call_that_the_server_failed_costs_nothing(server, ask_server):
+    """Servers do not bill HTTP 500, so only the third, successful call is counted."""
     server.script = lambda prompt, attempt: Act(status=500) if attempt < 2 else Act(text="fine")
 
     ask_server(prompts(1), prices=DOLLAR_A_TOKEN, max_cost=100)
@@ -449,6 +479,7 @@ USAGES = {
 
 @pytest.mark.parametrize(("usage", "cost"), USAGES.values(), ids=USAGES)
 def test_what_a_server_does_not_count_costs_the_most_that_it_can(server, ask_server, usage, cost):
+    """An unusable count must never make a call look cheaper than it may have been."""
     server.script = lambda prompt, attempt: Act(text="fine", usage=usage)
 
     ask_server(prompts(1), prices=DOLLAR_A_TOKEN, max_cost=100)
@@ -457,6 +488,7 @@ def test_what_a_server_does_not_count_costs_the_most_that_it_can(server, ask_ser
 
 
 def test_more_tokens_than_were_asked_for_are_paid_for(server, ask_server):
+    """The server counts 10 + 50 tokens, though at most 20 were asked for."""
     usage = {"prompt_tokens": 10, "completion_tokens": 50}
     server.script = lambda prompt, attempt: Act(text="fine", usage=usage)
 
@@ -466,6 +498,10 @@ def test_more_tokens_than_were_asked_for_are_paid_for(server, ask_server):
 
 
 def test_a_server_that_counts_no_completions_stays_within_the_budget(server, ask_server):
+    """A call counts as 10 + 20 tokens, 0.03 USD, and may cost 0.055 USD.
+
+    After 39 calls 1.17 of 1.20 USD are spent, which leaves no room for another.
+    """
     server.script = lambda prompt, attempt: Act(text="fine", usage={"prompt_tokens": 10})
 
     # A call costs 0.03 USD at most, of which 0.02 are for its answer.
@@ -477,6 +513,7 @@ def test_a_server_that_counts_no_completions_stays_within_the_budget(server, ask
 
 @pytest.mark.parametrize("status", [408, 504])
 def test_a_call_that_a_gateway_gave_up_counts_as_if_it_were_billed(server, ask_server, status):
+    """The model behind a gateway may have finished the answer: 2 + 32 + 20 tokens."""
     server.script = lambda prompt, attempt: Act(status=status)
 
     ask_server(prompts(1), prices=DOLLAR_A_TOKEN, max_cost=100, max_retries=0)
@@ -485,6 +522,7 @@ def test_a_call_that_a_gateway_gave_up_counts_as_if_it_were_billed(server, ask_s
 
 
 def test_the_tokens_of_every_try_are_counted(server, ask_server):
+    """The empty first answers were billed as well."""
     server.script = lambda prompt, attempt: Act(text="") if attempt == 0 else Act(text="fine")
 
     ask_server(prompts(4))
@@ -506,6 +544,7 @@ TOKENS_PER_CALL = 21
     ids=["requests", "tokens"],
 )
 def test_no_more_is_sent_in_a_minute_than_the_config_permits(server, ask_server, rate_limit):
+    """Hosted servers refuse all requests of a client that exceeds its rate."""
     usage = {"prompt_tokens": 1, "completion_tokens": 20}
     server.script = lambda prompt, attempt: Act(text="fine", usage=usage)
 
@@ -528,6 +567,7 @@ SAMPLED_SETTINGS = {"top_p": 0.9, "stop": ["END"], "seed": 3 + 2}  # a sample co
 
 
 def test_a_plain_request_is_sent_as_a_chat_of_one_message(server, ask_server):
+    """Only what the config sets is sent, because servers refuse settings unknown to them."""
     ask_server([Request("p", Decoding(max_tokens=7))])
 
     assert server.paths == ["/v1/chat/completions"]
@@ -542,6 +582,10 @@ def test_a_plain_request_is_sent_as_a_chat_of_one_message(server, ask_server):
 
 
 def test_settings_of_a_request_and_of_the_config_are_sent(server, ask_server):
+    """Newer models of OpenAI need another name for the limit, and refuse a temperature.
+
+    A value of None in ``extra_body`` therefore leaves the setting out.
+    """
     ask_server(
         [SAMPLED_REQUEST],
         extra_body={"top_k": 4, "temperature": None},
@@ -564,6 +608,7 @@ def test_settings_of_a_request_and_of_the_config_are_sent(server, ask_server):
 
 
 def test_the_completions_endpoint_gets_one_text(server, ask_server):
+    """This endpoint has no messages, so the system text stands before the prompt."""
     ask_server([SAMPLED_REQUEST], endpoint="completions")
 
     assert server.paths == ["/v1/completions"]
@@ -629,6 +674,7 @@ MOST_PROBABLE_FIRST = ((" True", -0.3), ("true", -1.0), ("False", -2.0))
 def test_the_log_probabilities_of_the_first_word_are_read_from_a_chat(
     server, ask_server, logprobs, expected_logprobs
 ):
+    """A verdict by log-probabilities reads the first token that is not blank."""
     server.script = lambda prompt, attempt: Act(text=" True.", logprobs=logprobs)
 
     (answer,) = ask_server([Request("p", Decoding(max_tokens=7, top_logprobs=5))])
@@ -667,6 +713,7 @@ def test_the_log_probabilities_of_the_first_word_are_read_from_a_chat(
 def test_the_log_probabilities_of_the_first_word_are_read_from_a_completion(
     server, ask_server, logprobs, expected_logprobs
 ):
+    """vLLM and llama.cpp write them in other forms than the chat endpoint does."""
     server.script = lambda prompt, attempt: Act(text=" True.", logprobs=logprobs)
     request = Request("p", Decoding(max_tokens=7, top_logprobs=5))
 
@@ -718,6 +765,7 @@ def repeat_in_all_fields(spelling: str) -> Act:
 def test_a_key_is_removed_however_the_server_writes_it(
     server, ask_server, monkeypatch, spelling, kind
 ):
+    """Servers and proxies repeat a key in their messages, sometimes encoded."""
     monkeypatch.setenv("MY_KEY", KEY)
     acts = {
         "reply": repeat_in_all_fields(spelling),
@@ -744,6 +792,7 @@ def repeat_the_key(prompt: str, attempt: int) -> Act:
 
 
 def test_the_key_is_sent_to_the_server(server, ask_server, monkeypatch):
+    """This is the one place to which the key goes."""
     monkeypatch.setenv("MY_KEY", KEY)
 
     ask_server(prompts(1), api_key_env="MY_KEY")
@@ -754,6 +803,7 @@ def test_the_key_is_sent_to_the_server(server, ask_server, monkeypatch):
 def test_a_key_that_the_server_repeats_is_neither_stored_nor_shown(
     server, config, tmp_path: Path, monkeypatch, caplog
 ):
+    """Stores, logs and results are shared, so that none of them may hold a key."""
     monkeypatch.setenv("MY_KEY", KEY)
     caplog.set_level(logging.DEBUG)
     server.script = repeat_the_key
@@ -811,6 +861,7 @@ HOSTED = "https://api.example.com/v1"
 def test_a_hosted_server_needs_its_key_before_anything_is_sent(
     config, monkeypatch, changes, message
 ):
+    """The key of OpenAI is in the environment, and must not go to another host."""
     hosted_config = config(**changes)
     monkeypatch.setenv("OPENAI_API_KEY", KEY)
 
@@ -835,6 +886,7 @@ def test_a_hosted_server_needs_its_key_before_anything_is_sent(
 def test_the_key_of_openai_is_for_openai_unless_it_is_named(
     config, monkeypatch, changes, expected_key
 ):
+    """Without this rule the key would go to any server that a config names."""
     changed_config = config(**changes)
     monkeypatch.setenv("OPENAI_API_KEY", f" {KEY}\n")
 
@@ -842,6 +894,7 @@ def test_the_key_of_openai_is_for_openai_unless_it_is_named(
 
 
 def test_a_blank_key_is_no_key(config, monkeypatch):
+    """A shell script that exports an empty variable is told so, and not "HTTP 401"."""
     openai_config = config(base_url="https://api.openai.com/v1")
     monkeypatch.setenv("OPENAI_API_KEY", " \n")
 
@@ -855,6 +908,7 @@ def test_a_blank_key_is_no_key(config, monkeypatch):
 def test_settings_of_the_openai_client_in_the_environment_are_not_sent(
     server, ask_server, monkeypatch, key_variable, authorization
 ):
+    """The client library reads them by itself, and they would reach another host."""
     for name in ("OPENAI_API_KEY", "OPENAI_ADMIN_KEY", "OPENAI_ORG_ID", "OPENAI_PROJECT_ID"):
         monkeypatch.setenv(name, f"{name}-secret")
     monkeypatch.setenv(
@@ -880,6 +934,7 @@ def other_server():
 
 @pytest.mark.parametrize("status", [301, 302, 307, 308])
 def test_redirects_are_not_followed(server, other_server, ask_server, monkeypatch, status):
+    """The host of a redirect would get the key and the prompts; ``***`` hides the key."""
     monkeypatch.setenv("MY_KEY", KEY)
     target = f"{other_server.base_url}/chat/completions"
     server.script = lambda prompt, attempt: Act(
@@ -909,6 +964,7 @@ def test_redirects_are_not_followed(server, other_server, ask_server, monkeypatc
     ],
 )
 def test_an_address_without_a_public_host_is_local(url, expected):
+    """A server of one's own needs no key, and one on the public network does."""
     assert is_local(url) is expected
 
 
@@ -922,6 +978,10 @@ def test_an_address_without_a_public_host_is_local(url, expected):
     ],
 )
 def test_a_setting_that_changes_answers_is_part_of_the_identity(config, changes):
+    """The identity is part of the key of stored answers.
+
+    Without this, answers of another model would be taken for this one's.
+    """
     assert OpenAIBackend(config(**changes)).identity != OpenAIBackend(config()).identity
 
 
@@ -933,6 +993,7 @@ def test_different_extra_bodies_have_different_identities(config):
 
 
 def test_the_pace_of_asking_is_no_part_of_the_identity(config):
+    """A user may change the pace of a run without paying for its answers again."""
     hurried_backend = OpenAIBackend(config(concurrency=3, timeout=9, max_retries=0))
 
     assert hurried_backend.identity == OpenAIBackend(config()).identity

@@ -53,6 +53,7 @@ def read_names(text: str) -> ParsedReply[Names]:
     ],
 )
 def test_the_object_is_found_in_the_text(text):
+    """Models wrap the JSON in politeness, fences and thoughts, which cost no verdict."""
     reply = read_names(text)
 
     assert reply.value.names == ["Ada", "Bea"]
@@ -60,6 +61,7 @@ def test_the_object_is_found_in_the_text(text):
 
 
 def test_a_lone_surrogate_is_replaced():
+    """Half of a surrogate pair could not be written to the samples file."""
     # A file cannot hold half of a pair of surrogates; the second name is a whole pair.
     reply = read_names('{"names": ["\\ud800 Ada", "\\ud83d\\ude00"]}')
 
@@ -79,6 +81,7 @@ VERY_LONG = 9000  # characters, more than a second question may quote
     ],
 )
 def test_a_second_question_is_never_longer_than_the_longest(letter):
+    """A budget sets aside the cost of the longest second question before it is sent."""
     request = Request("Who?")
     longest = longest_retry_request(request)
     long_text = letter * VERY_LONG
@@ -93,6 +96,7 @@ def test_a_second_question_is_never_longer_than_the_longest(letter):
 
 @pytest.mark.parametrize("letter", ["a", "\u3400", "\U0001f600"])
 def test_a_problem_with_a_long_field_name_is_shortened(letter):
+    """The problem is shown in reports, and the name comes from the model."""
     reply = read_names(json.dumps({"names": [], letter * VERY_LONG: 1}))
 
     assert len(reply.problem) == len("wrong form: ") + 300
@@ -143,6 +147,7 @@ def test_a_problem_with_a_long_field_name_is_shortened(letter):
     ],
 )
 def test_an_answer_that_cannot_be_read_has_a_problem(answer, problem):
+    """The problem is the reason with which the row is reported as unscored."""
     reply = read_reply(answer, Names, {})
 
     assert reply.value is None
@@ -150,6 +155,7 @@ def test_an_answer_that_cannot_be_read_has_a_problem(answer, problem):
 
 
 def test_a_reply_in_a_loop_is_not_asked_for_once_more():
+    """A second question would be answered by the same loop, and paid for."""
     looping = read_reply(Answer('{"names": ["Ada' + '", "Ada' * 40), Names, {})
     cut_off = read_reply(Answer('{"names": ["Ada", "Bea", "Cleo'), Names, {})
 
@@ -159,6 +165,8 @@ def test_a_reply_in_a_loop_is_not_asked_for_once_more():
 
 
 def test_a_check_refuses_a_reply_of_the_right_type():
+    """Some errors show only beside the question, such as one verdict too few."""
+
     def refuse(reply: Names, subject: dict) -> str:
         return f"expected {subject['count']} names"
 
@@ -170,6 +178,7 @@ def test_a_check_refuses_a_reply_of_the_right_type():
 
 @given(st.text())
 def test_every_text_has_either_a_value_or_a_problem(text):
+    """A reply without either would be a row that is neither scored nor explained."""
     reply = read_names(text)
 
     assert (reply.value is None) == bool(reply.problem)
@@ -187,6 +196,7 @@ def test_every_text_has_either_a_value_or_a_problem(text):
     ],
 )
 def test_a_wrong_numbering_of_three_facts_is_described(numbers, is_whole, problem):
+    """A verdict is matched to its fact by number, so each number must fit one fact."""
     assert numbering_problem(numbers, 3, "fact", is_whole) == problem
 
 
@@ -198,6 +208,7 @@ def test_a_wrong_numbering_of_three_facts_is_described(numbers, is_whole, proble
     ],
 )
 def test_at_most_ten_missing_numbers_are_listed(count, problem):
+    """The problem becomes part of a prompt, and a reply may miss hundreds of facts."""
     assert numbering_problem([], count, "fact") == problem
 
 
@@ -215,12 +226,14 @@ def test_missing_numbers_are_listed_in_their_order():
     ],
 )
 def test_a_second_question_quotes_the_first_2000_characters_of_the_reply(length, quote):
+    """The model sees what it wrote, within a known length."""
     second_request = retry_request(Request("Who?"), read_names("a" * length))
 
     assert f"Your reply to this was:\n{quote}\n\n" in second_request.prompt
 
 
 def test_a_reply_cannot_be_changed():
+    """Replies are shared between rows that asked the same question."""
     reply = read_names('{"names": ["Ada"]}').value
 
     with pytest.raises(ValidationError, match="frozen"):
@@ -236,6 +249,7 @@ class Items(Reply):
 
 
 def test_a_schema_requires_all_fields_and_permits_no_others():
+    """The strict mode of OpenAI refuses a schema that does not say both."""
     schema = json.loads(json_schema_of(Items))
     item_schema = schema["$defs"]["Item"]
 
@@ -246,6 +260,7 @@ def test_a_schema_requires_all_fields_and_permits_no_others():
 
 
 def test_a_schema_requires_fields_that_have_a_default():
+    """The strict mode of OpenAI knows no optional fields, so "probability" is required."""
     schema = json.loads(json_schema_of(SupportReply))
 
     assert schema["required"] == ["reason", "verdict", "probability"]
@@ -266,6 +281,7 @@ def test_a_schema_has_the_reason_before_the_verdict():
 
 
 def test_the_schema_is_part_of_the_key_of_an_answer():
+    """The schema shapes the answer, and an empty one keeps the keys of older stores."""
     without_schema = Request("p").key("judge")
 
     assert Request("p", schema="").key("judge") == without_schema
@@ -273,6 +289,7 @@ def test_the_schema_is_part_of_the_key_of_an_answer():
 
 
 def test_the_second_question_quotes_the_reply_and_its_problem():
+    """A model mends its reply more often if it is told what was wrong."""
     reply = read_names("- Ada")
 
     second_request = retry_request(Request("Who?", schema="{}"), reply)
@@ -315,6 +332,7 @@ def typed_judge(server, config, tmp_path):
 
 @pytest.mark.parametrize("schema", [True, False])
 def test_an_unusable_reply_is_asked_for_once_more(typed_judge, schema):
+    """One more try saves a verdict, and more tries would cost without end."""
     with typed_judge(schema=schema) as judge:
         replies = judge.ask_typed("verify", SupportReply, SUBJECTS, "asking")
 
@@ -328,6 +346,7 @@ def test_an_unusable_reply_is_asked_for_once_more(typed_judge, schema):
 
 @pytest.mark.parametrize("schema", [True, False])
 def test_second_replies_come_from_the_store_later(typed_judge, schema):
+    """A repeated run must be free, the second tries included."""
     with typed_judge(schema=schema) as judge:
         first_replies = judge.ask_typed("verify", SupportReply, SUBJECTS, "asking")
         calls = judge.usage.calls
@@ -338,6 +357,7 @@ def test_second_replies_come_from_the_store_later(typed_judge, schema):
 
 
 def test_the_schema_is_sent_with_every_question(server, typed_judge):
+    """Second questions need the schema as much as the first."""
     with typed_judge(schema=True) as judge:
         judge.ask_typed("verify", SupportReply, SUBJECTS, "asking")
 
@@ -348,6 +368,7 @@ def test_the_schema_is_sent_with_every_question(server, typed_judge):
 
 @pytest.mark.parametrize("reply_type", [SupportReply, CheckReply, FactReply])
 def test_a_server_is_sent_no_defaults_and_no_descriptions(reply_type):
+    """Some servers refuse schemas with such keywords."""
     sent_schema = json.dumps(schema_to_send(json_schema_of(reply_type)))
 
     assert '"default"' not in sent_schema
@@ -356,6 +377,7 @@ def test_a_server_is_sent_no_defaults_and_no_descriptions(reply_type):
 
 @pytest.mark.parametrize("verdict", ["Supported", "SUPPORTED", " supported "])
 def test_a_verdict_is_read_in_any_case(verdict):
+    """Models without a schema write verdicts in capitals and with blanks."""
     answer = Answer(json.dumps({"reason": "so", "verdict": verdict}))
 
     reply = read_reply(answer, SupportReply, {})
@@ -370,6 +392,7 @@ def test_another_word_is_no_verdict():
 
 
 def test_no_schema_is_sent_where_it_is_switched_off(server, typed_judge):
+    """Servers that know no ``response_format`` refuse the request."""
     with typed_judge(schema=False) as judge:
         judge.ask_typed("verify", SupportReply, SUBJECTS, "asking")
 
@@ -377,6 +400,8 @@ def test_no_schema_is_sent_where_it_is_switched_off(server, typed_judge):
 
 
 def test_a_failing_second_question_keeps_the_first_problem(server, config, tmp_path):
+    """The user reads why the first reply was unusable as well."""
+
     def fail_the_second_question(prompt: str, attempt: int) -> Act:
         if "once more" in prompt:
             return Act(status=400, text="too long")

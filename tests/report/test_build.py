@@ -405,14 +405,19 @@ def hostile_report(request, runs, out):
 
 
 def test_hostile_texts_never_become_markup_of_pages(hostile_report):
+    """Names and texts come from models and files, which could run scripts in a reader's browser."""
     for name in pages_of(hostile_report):
         page = read(hostile_report, name)
+
         assert "<img" not in page
         assert "<!--" not in page
-        assert not re.search(r"<script(?![^>]*( src=| type=\"application/json\"))", page)
+        # The report itself has scripts in files, and data that is not run.
+        for attributes in re.findall("<script([^>]*)", page):
+            assert " src=" in attributes or ' type="application/json"' in attributes
 
 
 def test_hostile_texts_never_become_markup_in_scripts(hostile_report):
+    """A ``</script>`` within the data would end the script, and the text after it would be markup."""
     for script in (hostile_report / "data").glob("*.js"):
         assert "<" not in script.read_text(encoding="ascii")
 

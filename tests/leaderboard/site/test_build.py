@@ -189,18 +189,39 @@ def test_a_folder_without_submissions_gives_no_site(tmp_path):
     assert not (tmp_path / "site").exists()
 
 
-def test_a_submission_file_in_a_folder_above_does_not_hide_a_submission(honest, tmp_path):
+@pytest.fixture
+def submission_below_stray_files(honest, tmp_path) -> Path:
+    """Return a folder with a submission at ``a/one`` and a ``submission.json`` alone above it.
+
+    The stray files lie in the folder itself and in ``a``.
+    """
     folder = tmp_path / "submissions"
     shutil.copytree(honest, folder / "a" / "one")
     shutil.copy(honest / "submission.json", folder)
     shutil.copy(honest / "submission.json", folder / "a")
+    return folder
 
-    board = build_site(folder, tmp_path / "site")
 
-    assert find_submissions(folder) == [folder, folder / "a", folder / "a" / "one"]
+def test_each_folder_with_a_submission_file_is_found(submission_below_stray_files):
+    """A submission file does not end the search below it, or it would hide other submissions."""
+    folders = find_submissions(submission_below_stray_files)
+
+    assert folders == [
+        submission_below_stray_files,
+        submission_below_stray_files / "a",
+        submission_below_stray_files / "a" / "one",
+    ]
+
+
+def test_a_submission_below_a_stray_submission_file_is_on_the_board(
+    submission_below_stray_files, tmp_path
+):
+    """One participant's stray file must not take another's submission off the board."""
+    board = build_site(submission_below_stray_files, tmp_path / "site")
+
     assert len(board.models) == 1
-    assert len(board.refused) == 2
     assert only_model(tmp_path / "site")["folder"] == "a/one"
+    assert len(board.refused) == 2  # the two stray files, which come without results
 
 
 def test_a_folder_whose_name_cannot_be_shown_is_refused(honest, tmp_path):
