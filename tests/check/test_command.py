@@ -44,6 +44,7 @@ def read_claims(folder):
 
 
 def test_claims_are_supported_contradicted_or_not_found(check, tmp_path):
+    """The mill was built in 1402 by the documents, which say nothing about a queen."""
     out = tmp_path / "out"
 
     assert check(TRUE, WRONG_YEAR, UNKNOWN, options=["--out", str(out)]) == 0
@@ -53,6 +54,7 @@ def test_claims_are_supported_contradicted_or_not_found(check, tmp_path):
 
 
 def test_a_claim_has_its_place_in_the_answer_and_its_evidence(check, tmp_path):
+    """Programs mark the claim in the answer, and show the passage that decided."""
     out = tmp_path / "out"
     answer = f"Hello! {TRUE}"
 
@@ -65,6 +67,7 @@ def test_a_claim_has_its_place_in_the_answer_and_its_evidence(check, tmp_path):
 
 
 def test_the_summary_counts_claims_and_refusals(check, tmp_path):
+    """A refusal has no claims, so it does not lower the share."""
     out = tmp_path / "out"
 
     check(TRUE, WRONG_YEAR, "I'm sorry, I can't help with that.", options=["--out", str(out)])
@@ -79,6 +82,7 @@ def test_the_summary_counts_claims_and_refusals(check, tmp_path):
 def test_the_page_names_the_documents_without_the_folders_of_the_machine(
     check, tmp_path, documents
 ):
+    """Users send the page to others, who need not see their folders."""
     out = tmp_path / "out"
 
     check(TRUE, options=["--out", str(out)])
@@ -89,6 +93,7 @@ def test_the_page_names_the_documents_without_the_folders_of_the_machine(
 
 
 def test_answers_have_a_row_each(check, tmp_path):
+    """A spreadsheet shows which answers are bad."""
     out = tmp_path / "out"
 
     check(TRUE, WRONG_YEAR, options=["--out", str(out)])
@@ -102,6 +107,7 @@ def test_answers_have_a_row_each(check, tmp_path):
 
 
 def test_the_screen_shows_the_worst_claims_with_the_sentence_that_contradicts_them(check, capsys):
+    """A user sees at once what is wrong and why."""
     check(TRUE, WRONG_YEAR)
 
     screen = capsys.readouterr().out
@@ -110,6 +116,7 @@ def test_the_screen_shows_the_worst_claims_with_the_sentence_that_contradicts_th
 
 
 def test_the_screen_says_how_many_claims_it_leaves_out(check, capsys):
+    """Twelve claims are not found, and the screen lists ten."""
     check(" ".join(f"Queen Adela composed {number} songs." for number in range(12)))
 
     assert "... and 2 claims more" in capsys.readouterr().out
@@ -122,12 +129,14 @@ def test_the_screen_says_how_many_claims_it_leaves_out(check, capsys):
 def test_the_exit_code_says_whether_enough_claims_are_supported(
     check, capsys, fail_under, code, reason
 ):
+    """A build server stops a release by it; one of two claims is supported."""
     assert check(TRUE, WRONG_YEAR, options=["--fail-under", fail_under]) == code
 
     assert reason in capsys.readouterr().err
 
 
 def test_knowledge_that_is_missing_is_an_error_with_exit_code_2(check, capsys, tmp_path):
+    """Code 1 means too few supported claims, so an error has another one."""
     options = ["--knowledge", str(tmp_path / "nowhere")]
 
     assert check(TRUE, options=options) == 2
@@ -136,6 +145,7 @@ def test_knowledge_that_is_missing_is_an_error_with_exit_code_2(check, capsys, t
 
 
 def test_answers_without_evidence_are_an_error(tmp_path, capsys):
+    """Claims cannot be checked against nothing, and the message says what to name."""
     path = tmp_path / "answers.txt"
     path.write_text(TRUE, encoding="utf-8")
 
@@ -145,6 +155,7 @@ def test_answers_without_evidence_are_an_error(tmp_path, capsys):
 
 
 def test_two_systems_are_compared_by_question(check, tmp_path, capsys):
+    """The ids of two systems differ, but both answer "Question 0?"."""
     other = tmp_path / "other.jsonl"
     rows = [{"id": "x", "question": "Question 0?", "answer": WRONG_YEAR}]
     other.write_text("\n".join(map(json.dumps, rows)), encoding="utf-8")
@@ -155,6 +166,7 @@ def test_two_systems_are_compared_by_question(check, tmp_path, capsys):
 
 
 def test_the_claims_that_changed_are_shown_and_written(check, tmp_path, capsys):
+    """The two claims about the mill are a pair; the one about the queen has no partner."""
     other = tmp_path / "other.jsonl"
     answer = f"{WRONG_YEAR} {UNKNOWN}"
     other.write_text(json.dumps({"id": "x", "question": "Question 0?", "answer": answer}))
@@ -173,6 +185,7 @@ def test_the_claims_that_changed_are_shown_and_written(check, tmp_path, capsys):
 
 
 def test_corrections_that_people_saved_count(check, tmp_path, capsys):
+    """A person has the last word, and the figure as judged stays visible."""
     out = tmp_path / "out"
     corrections = tmp_path / "corrections.jsonl"
     correction = {"answer": "a1", "start": 0, "end": 39, "claim": WRONG_YEAR, "person": "Ana"}
@@ -187,6 +200,7 @@ def test_corrections_that_people_saved_count(check, tmp_path, capsys):
 
 
 def test_damaged_corrections_are_an_error(check, tmp_path, capsys):
+    """To leave them out silently would undo a person's work."""
     corrections = tmp_path / "corrections.jsonl"
     corrections.write_text('{"answer": "a0"}')
 
@@ -196,6 +210,7 @@ def test_damaged_corrections_are_an_error(check, tmp_path, capsys):
 
 
 def test_without_answers_it_checks_the_example(capsys, tmp_path, monkeypatch):
+    """The first command that a new user types shows what a check is, and what to type next."""
     monkeypatch.setenv("LM_FACTUALITY_HOME", str(tmp_path))
 
     assert main(["check", "--store", str(tmp_path / "store.sqlite")]) == 0
@@ -209,6 +224,7 @@ def test_without_answers_it_checks_the_example(capsys, tmp_path, monkeypatch):
 
 @pytest.mark.parametrize("option", ["--knowledge", "--search", "--against", "--corrections"])
 def test_the_example_is_not_checked_against_other_documents(capsys, tmp_path, option):
+    """The user has forgotten the answers, and a check of the example would mislead."""
     assert main(["check", option, str(tmp_path)]) == 2
 
     assert "name the answers" in capsys.readouterr().err
@@ -228,6 +244,7 @@ ROWS = [{"question": "When?", "answer": TRUE}, {"question": "When?", "answer": W
     ],
 )
 def test_python_checks_answers_of_any_container(documents, tmp_path, monkeypatch, answers):
+    """Users have their answers in whatever their program makes."""
     monkeypatch.setenv("LM_FACTUALITY_HOME", str(tmp_path / "cache"))
 
     checked = api.check(answers, knowledge=documents)
@@ -240,6 +257,7 @@ def test_python_checks_answers_of_any_container(documents, tmp_path, monkeypatch
 
 
 def test_python_shows_the_answers_that_were_not_read(documents, tmp_path, monkeypatch):
+    """An empty answer is not counted as one without errors."""
     monkeypatch.setenv("LM_FACTUALITY_HOME", str(tmp_path / "cache"))
 
     figures = repr(api.check([TRUE, ""], knowledge=documents)).splitlines()
@@ -249,6 +267,7 @@ def test_python_shows_the_answers_that_were_not_read(documents, tmp_path, monkey
 
 
 def test_python_counts_corrections(documents, tmp_path, monkeypatch):
+    """Answers without an id are numbered from "1"."""
     monkeypatch.setenv("LM_FACTUALITY_HOME", str(tmp_path / "cache"))
     corrections = tmp_path / "corrections.jsonl"
     correction = {"answer": "1", "start": 0, "end": 39, "claim": WRONG_YEAR, "person": "Ana"}
@@ -260,6 +279,7 @@ def test_python_counts_corrections(documents, tmp_path, monkeypatch):
 
 
 def test_python_finds_damaged_corrections_before_it_reads_documents(tmp_path):
+    """Documents may take long to read; these do not even exist."""
     corrections = tmp_path / "corrections.jsonl"
     corrections.write_text('{"answer": "a0"}')
 

@@ -77,6 +77,7 @@ def index_folder(cache: Path) -> Path:
 
 
 def test_the_passage_about_a_claim_is_found(folder, cache):
+    """The user sees the passage with its document and title."""
     knowledge = open_knowledge(folder, cache)
 
     (evidence,) = knowledge.find(["The harbour froze."])
@@ -95,6 +96,7 @@ def test_a_document_in_a_folder_within_has_its_path_as_id(folder, cache):
 
 
 def test_at_most_so_many_passages_are_found_the_best_first(folder, cache):
+    """Each passage is read by a judge, which costs time."""
     for number in range(8):
         write(folder / f"{number}.txt", "The lighthouse. " * (number + 1))
     knowledge = open_knowledge(folder, cache)
@@ -107,17 +109,20 @@ def test_at_most_so_many_passages_are_found_the_best_first(folder, cache):
 
 
 def test_claims_without_words_of_the_documents_find_nothing(folder, cache):
+    """Half of a surrogate pair, which models sometimes write, must not stop a check."""
     knowledge = open_knowledge(folder, cache)
 
     assert knowledge.find(["zebra", "", "?!", "\ud800"]) == [FoundEvidence()] * 4
 
 
 def test_a_count_below_one_is_refused(folder, cache):
+    """No passages for any claim would look like documents that say nothing."""
     with pytest.raises(ConfigError, match="count is 0, expected at least 1"):
         open_knowledge(folder, cache).find(["harbour"], count=0)
 
 
 def test_words_of_scripts_without_spaces_are_found(folder, cache):
+    """The Chinese text says that the harbour froze in 1840, and the claim that it froze."""
     write(folder / "port.txt", "\u6e2f\u53e3\u57281840\u5e74\u7ed3\u51b0\u3002")
     knowledge = open_knowledge(folder, cache)
 
@@ -132,6 +137,7 @@ def test_a_file_of_documents_is_knowledge(folder, cache):
 
 
 def test_passages_are_found_by_a_spelling_of_the_title(folder, cache):
+    """Whoever asks for a page may not write its title in the same case."""
     knowledge = open_knowledge(folder, cache)
 
     (text,) = knowledge.passages("harbour")
@@ -141,6 +147,7 @@ def test_passages_are_found_by_a_spelling_of_the_title(folder, cache):
 
 
 def test_the_identity_depends_on_the_contents(folder, cache):
+    """Verdicts are stored under it, and must not be found for other documents."""
     first = open_knowledge(folder, cache).identity
     write(folder / "new.txt", "A new text.")
 
@@ -148,6 +155,7 @@ def test_the_identity_depends_on_the_contents(folder, cache):
 
 
 def test_each_table_row_is_a_passage_with_its_header(folder, cache):
+    """ "40" means nothing without "price in euros"."""
     write(folder / "prices.csv", "item,price in euros\nRope,3\nSail,40\n")
     knowledge = open_knowledge(folder, cache)
 
@@ -159,6 +167,7 @@ def test_each_table_row_is_a_passage_with_its_header(folder, cache):
 
 
 def test_each_row_of_a_table_in_a_page_is_a_passage_with_its_header(folder, cache):
+    """Tables in Markdown are as common as CSV files."""
     write(
         folder / "prices.md", "Prices:\n\n| item | price |\n|--|--|\n| Rope | 3 |\n| Sail | 40 |\n"
     )
@@ -171,6 +180,7 @@ def test_each_row_of_a_table_in_a_page_is_a_passage_with_its_header(folder, cach
 
 
 def test_pages_of_a_database_are_found_by_their_titles(tmp_path, cache):
+    """Rows of one title are one page, and ``<s>`` marks its sentences as in dumps of Wikipedia."""
     source = tmp_path / "pages.jsonl"
     pages = [
         {"title": "Harbour", "text": "<s>It froze in 1840.</s>"},
@@ -191,6 +201,7 @@ def test_pages_of_a_database_are_found_by_their_titles(tmp_path, cache):
 
 
 def test_a_page_of_a_database_that_is_no_text_is_named(tmp_path, cache):
+    """The other pages can be used, and the user learns which cannot."""
     path = tmp_path / "wiki.db"
     connection = sqlite3.connect(path)
     connection.execute("CREATE TABLE documents(title, text)")
@@ -210,6 +221,7 @@ def test_a_page_of_a_database_that_is_no_text_is_named(tmp_path, cache):
 
 
 def test_an_unchanged_folder_is_not_read_again(folder, cache, files_read):
+    """A check of a large folder must start within seconds."""
     open_knowledge(folder, cache)
     files_read.clear()
 
@@ -220,6 +232,7 @@ def test_an_unchanged_folder_is_not_read_again(folder, cache, files_read):
 
 
 def test_an_unchanged_file_with_another_time_is_not_read_again(folder, cache, files_read):
+    """A checkout by Git gives every file a new time."""
     open_knowledge(folder, cache)
     files_read.clear()
     write(folder / "harbour.md", HARBOUR, seconds=LONG_AGO + 60)
@@ -230,6 +243,7 @@ def test_an_unchanged_file_with_another_time_is_not_read_again(folder, cache, fi
 
 
 def test_only_a_changed_file_is_read_again(folder, cache, files_read):
+    """The old words of the file must not be found any more."""
     open_knowledge(folder, cache)
     files_read.clear()
     write(folder / "harbour.md", HARBOUR.replace("froze", "thawed"), seconds=LONG_AGO + 60)
@@ -242,6 +256,7 @@ def test_only_a_changed_file_is_read_again(folder, cache, files_read):
 
 
 def test_a_file_that_changed_twice_within_a_moment_is_read_again(folder, cache):
+    """Time and size are the same, as both texts have nine characters."""
     now = int(time.time())
     write(folder / "harbour.md", "It froze.", seconds=now)
     open_knowledge(folder, cache)
@@ -253,6 +268,7 @@ def test_a_file_that_changed_twice_within_a_moment_is_read_again(folder, cache):
 
 
 def test_an_added_file_is_found(folder, cache, files_read):
+    """Only the new file is read."""
     open_knowledge(folder, cache)
     files_read.clear()
     write(folder / "tower.txt", "The tower is tall.")
@@ -265,6 +281,7 @@ def test_an_added_file_is_found(folder, cache, files_read):
 
 
 def test_a_removed_file_is_no_longer_found(folder, cache):
+    """Evidence must not come from a document that a user has withdrawn."""
     open_knowledge(folder, cache)
     (folder / "harbour.md").unlink()
 
@@ -275,6 +292,7 @@ def test_a_removed_file_is_no_longer_found(folder, cache):
 
 
 def test_a_renamed_file_is_found_by_its_new_name(folder, cache):
+    """The name is shown as the source of the evidence."""
     open_knowledge(folder, cache)
     (folder / "harbour.md").rename(folder / "port.md")
 
@@ -284,6 +302,7 @@ def test_a_renamed_file_is_found_by_its_new_name(folder, cache):
 
 
 def test_after_many_changes_the_index_is_as_if_it_were_new(folder, cache, tmp_path):
+    """Deleted passages must leave nothing behind that changes the ranking."""
     for number in range(20):
         write(folder / f"{number}.txt", f"Boat {number} is blue.")
     open_knowledge(folder, cache)
@@ -301,6 +320,7 @@ def test_after_many_changes_the_index_is_as_if_it_were_new(folder, cache, tmp_pa
 
 
 def test_an_open_index_stays_as_it_was_while_it_is_updated(folder, cache):
+    """A check that is under way must not lose its passages."""
     earlier = open_knowledge(folder, cache)
     (folder / "harbour.md").unlink()
 
@@ -313,6 +333,7 @@ def test_an_open_index_stays_as_it_was_while_it_is_updated(folder, cache):
 
 
 def test_files_that_cannot_be_read_are_named_each_time(folder, cache):
+    """Claims about them would be "not found" without a visible cause."""
     write(folder / "logo.png", "x")
     write(folder / "guides" / "empty.md", "")
     write(folder / "rows.csv", "a,b\n1,2\n1,2,3\n")
@@ -330,6 +351,7 @@ def test_files_that_cannot_be_read_are_named_each_time(folder, cache):
 
 
 def test_a_file_that_can_be_read_now_is_no_longer_named(folder, cache):
+    """The empty file has got a text since."""
     write(folder / "tower.md", "")
     open_knowledge(folder, cache)
     write(folder / "tower.md", "The tower.")
@@ -338,6 +360,7 @@ def test_a_file_that_can_be_read_now_is_no_longer_named(folder, cache):
 
 
 def test_a_link_to_nothing_is_named(folder, cache):
+    """The user expects the document to be there."""
     (folder / "link.md").symlink_to(folder / "missing.md")
 
     (unread,) = open_knowledge(folder, cache).unread
@@ -347,6 +370,7 @@ def test_a_link_to_nothing_is_named(folder, cache):
 
 
 def test_a_name_that_is_not_unicode_is_indexed(folder, cache):
+    """Older systems wrote names in Latin-1; the sign for an unknown character stands for the byte."""
     broken_name = os.fsdecode(b"caf\xe9.txt")
     write(folder / broken_name, "The lighthouse.")
 
@@ -356,6 +380,7 @@ def test_a_name_that_is_not_unicode_is_indexed(folder, cache):
 
 
 def test_a_missing_folder_is_an_error(tmp_path, cache):
+    """An empty index in its place would find no evidence for anything."""
     with pytest.raises(DataError, match="nowhere: no such file or folder"):
         open_knowledge(tmp_path / "nowhere", cache)
 
@@ -371,6 +396,7 @@ def test_a_missing_folder_is_an_error(tmp_path, cache):
     ],
 )
 def test_a_folder_with_nothing_readable_is_an_error(tmp_path, cache, names, message):
+    """Every claim would be "not found", as if the documents did not say it."""
     for name in names:
         write(tmp_path / "docs" / name, "x")
     (tmp_path / "docs").mkdir(exist_ok=True)
@@ -408,6 +434,7 @@ def truncate_words(index: Path) -> None:
 def test_a_damaged_index_is_built_anew_with_a_note(
     folder, cache, caplog, damage: Callable[[Path], object]
 ):
+    """The index only repeats the documents, so that nothing is lost."""
     open_knowledge(folder, cache)
     damage(index_folder(cache))
 
@@ -420,6 +447,7 @@ def test_a_damaged_index_is_built_anew_with_a_note(
 def test_an_index_of_other_versions_is_built_anew_with_a_note(
     folder, cache, caplog, files_read, monkeypatch
 ):
+    """Another version may cut passages otherwise."""
     open_knowledge(folder, cache)
     monkeypatch.setattr(knowledge_module, "__version__", "0.0.0")
     files_read.clear()
@@ -437,6 +465,7 @@ def interrupt(*_arguments, **_options):
 
 @pytest.mark.parametrize("step", ["read_documents", "add_texts", "remove_texts", "_copy_index"])
 def test_an_interrupted_update_is_finished_by_the_next_run(folder, cache, step, monkeypatch):
+    """Ctrl-C may come at any step, and neither old words nor a second index may stay."""
     for number in range(10):
         write(folder / f"{number}.txt", f"Boat {number}.")
     open_knowledge(folder, cache)
@@ -499,6 +528,7 @@ def num_files_stored(cache: Path) -> int:
 
 
 def test_a_killed_build_continues_and_leaves_no_half_index(folder, cache, files_read):
+    """Large folders take hours to index, so what was read is not read again."""
     killed_build(folder, cache)
     assert index_folder(cache).suffix == ".partial"
 
@@ -515,6 +545,7 @@ def open_and_count(arguments: tuple[Path, Path]) -> int:
 
 
 def test_two_processes_build_one_index(folder, cache):
+    """200 boats and the two documents: each process waits for the other or takes its index."""
     for number in range(200):
         write(folder / f"{number}.txt", f"Boat {number}.")
 
@@ -525,6 +556,7 @@ def test_two_processes_build_one_index(folder, cache):
 
 
 def test_an_index_that_cannot_be_written_is_an_error(folder, tmp_path):
+    """A file stands where the folder of indexes should be."""
     (tmp_path / "cache").write_text("a file")
 
     with pytest.raises(DataError, match="cache: indexes cannot be written here"):
@@ -532,6 +564,7 @@ def test_an_index_that_cannot_be_written_is_an_error(folder, tmp_path):
 
 
 def test_indexes_lie_in_the_cache_of_the_suite_by_default(folder, tmp_path, monkeypatch):
+    """The user's documents stay without files of ours."""
     monkeypatch.setenv("LM_FACTUALITY_HOME", str(tmp_path / "home"))
 
     open_knowledge(folder)

@@ -71,6 +71,10 @@ def judge(server, config, tmp_path):
 
 
 def test_up_to_eight_claims_with_the_same_evidence_share_a_question():
+    """The passages are sent once for eight claims, which costs less.
+
+    The second question has other passages, so it stands alone.
+    """
     questions = [question(f"claim {number}") for number in range(10)]
     questions.insert(1, question("another", HARBOUR))
 
@@ -80,6 +84,7 @@ def test_up_to_eight_claims_with_the_same_evidence_share_a_question():
 
 
 def test_verdicts_have_the_order_of_the_questions(judge):
+    """Three calls: the first and third claim share a question."""
     questions = [
         question("first"),
         question("second", HARBOUR),
@@ -94,12 +99,14 @@ def test_verdicts_have_the_order_of_the_questions(judge):
 
 
 def test_claims_can_be_asked_about_one_at_a_time(judge):
+    """Some models judge a claim better alone."""
     judge_claims(judge, [question("first"), question("second")], max_claims=1)
 
     assert judge.usage.calls == 2
 
 
 def test_a_claim_that_the_reply_leaves_out_is_unscored(judge):
+    """Its neighbours in the same question keep their verdicts."""
     verdicts = judge_claims(judge, [question("first"), question("skip this"), question("third")])
 
     assert verdicts[1] == ClaimVerdict("unscored", None, NO_VERDICT)
@@ -128,6 +135,7 @@ def test_a_claim_without_evidence_or_words_costs_no_call(judge, unasked_question
 
 
 def test_a_reply_that_cannot_be_used_leaves_its_claims_unscored(judge, server):
+    """A missing verdict is never counted as "not found"."""
     server.script = lambda prompt, attempt: Act(text="I cannot say.")
 
     verdicts = judge_claims(judge, [question("first"), question("second")])
@@ -137,6 +145,7 @@ def test_a_reply_that_cannot_be_used_leaves_its_claims_unscored(judge, server):
 
 
 def test_the_words_of_a_quotation_are_marked_as_the_passage_writes_them():
+    """Judges change capitals and add quotation marks."""
     sample = reply(finding(verdict="contradicted", quotation='"opened IN 1870."'))
 
     verdict = combine_findings([sample], 1, [BRIDGE])
@@ -145,6 +154,7 @@ def test_the_words_of_a_quotation_are_marked_as_the_passage_writes_them():
 
 
 def test_a_verdict_whose_quotation_is_not_in_the_passage_counts_without_words():
+    """Judges misquote, and nothing may be marked that the passage does not say."""
     sample = reply(finding(verdict="contradicted", quotation="opened in 1880"))
 
     verdict = combine_findings([sample], 1, [BRIDGE])
@@ -153,6 +163,7 @@ def test_a_verdict_whose_quotation_is_not_in_the_passage_counts_without_words():
 
 
 def test_a_passage_that_does_not_exist_is_left_out():
+    """There is one passage, and the judge names the seventh."""
     verdict = combine_findings([reply(finding(passage=7))], 1, [BRIDGE])
 
     assert (verdict.verdict, verdict.evidence) == ("supported", None)
@@ -168,10 +179,12 @@ def test_a_passage_that_does_not_exist_is_left_out():
     ],
 )
 def test_quotations_are_found_by_whole_words(quotation, words):
+    """ "187" must not be marked within "1870"."""
     assert find_quotation(quotation, BRIDGE.text) == words
 
 
 def test_the_majority_of_samples_decides():
+    """One of three samples supports the claim, so the probability of support is a third."""
     samples = [
         reply(finding(verdict="contradicted", reason="year")),
         reply(finding(verdict="supported")),
@@ -186,6 +199,7 @@ def test_the_majority_of_samples_decides():
 
 
 def test_a_tie_of_samples_is_unscored():
+    """No rule prefers one verdict to another."""
     samples = [reply(finding(verdict="not_found")), reply(finding(verdict="supported"))]
 
     verdict = combine_findings(samples, 1, [BRIDGE])
@@ -196,6 +210,7 @@ def test_a_tie_of_samples_is_unscored():
 
 @pytest.mark.parametrize("verdict", ["not_supported", "yes"])
 def test_another_verdict_is_no_usable_reply(verdict):
+    """These words leave open whether the claim is contradicted or not found."""
     text = json.dumps({"verdicts": [finding(verdict=verdict)]})
 
     assert read_reply(Answer(text, "stop"), CheckReply, {}).value is None
@@ -210,6 +225,7 @@ def test_the_deciding_sentence_is_the_one_with_the_deciding_words():
 
 
 def test_the_offline_judge_gives_all_three_verdicts(tmp_path):
+    """Without a model a user gets contradictions as well; "It is so." says nothing to check."""
     questions = [
         question("The Old Bridge opened in 1870."),
         question("The Old Bridge opened in 1871."),

@@ -45,6 +45,7 @@ def test_every_subject_gets_its_own_samples(open_judge):
 
 
 def test_a_repeated_subject_is_asked_once(open_judge):
+    """The third subject is the same as the first."""
     with open_judge() as judge:
         samples_by_subject = ask_subjects(judge)
 
@@ -54,6 +55,7 @@ def test_a_repeated_subject_is_asked_once(open_judge):
 
 
 def test_fewer_samples_come_from_the_store(open_judge):
+    """The first sample of two serves as the only sample later."""
     with open_judge() as judge:
         samples_by_subject = ask_subjects(judge)
         one_sample = judge.ask(PROMPT_NAME, SUBJECTS[:1], "asking", samples=1)
@@ -63,6 +65,7 @@ def test_fewer_samples_come_from_the_store(open_judge):
 
 
 def test_a_plan_counts_what_is_not_yet_stored(open_judge):
+    """Four: two samples of two distinct subjects."""
     with open_judge() as judge:
         plan_before = judge.plan(ask_subjects)
         ask_subjects(judge)
@@ -73,6 +76,7 @@ def test_a_plan_counts_what_is_not_yet_stored(open_judge):
 
 
 def test_a_later_judge_finds_the_answers_in_the_store(open_judge):
+    """A user who runs the command again pays nothing."""
     with open_judge() as judge:
         answers = ask_subjects(judge)
 
@@ -95,12 +99,14 @@ def test_the_system_text_and_the_limit_of_tokens_are_sent(server, open_judge):
 
 
 def test_a_judge_is_named_by_its_config_and_its_server(server, open_judge):
+    """Results show the name; stored answers go by the server and the model."""
     with open_judge() as judge:
         assert judge.name == "test"
         assert judge.identity == f"openai:127.0.0.1:{server.port}/v1:chat:small-judge"
 
 
 def test_a_subject_that_lacks_a_variable_is_refused_before_anything_is_sent(server, open_judge):
+    """A mistake in a prompt must cost nothing."""
     with open_judge() as judge, pytest.raises(ConfigError):
         judge.ask(PROMPT_NAME, [{"claim": "a"}, {}], "asking")
 

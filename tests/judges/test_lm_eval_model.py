@@ -74,6 +74,7 @@ def generate_greedily(tokenizer, checkpoint: Path, prompt: str) -> str:
 
 
 def test_a_judge_writes_what_its_checkpoint_writes(backend, checkpoint, tokenizer):
+    """The text of transformers alone is the reference."""
     # Prompts of different lengths are padded in one batch, which must not change the texts.
     prompts = [PROMPT, "She was born in", "The bridge over the river was built by"]
 
@@ -83,6 +84,7 @@ def test_a_judge_writes_what_its_checkpoint_writes(backend, checkpoint, tokenize
 
 
 def test_an_answer_counts_its_tokens(backend, tokenizer):
+    """Users see what a run costs in tokens; the prompt has no other tokens than its own."""
     (answer,) = answers_of(backend, [Request(PROMPT, GREEDY)])
 
     prompt_ids = tokenizer(PROMPT, add_special_tokens=False)["input_ids"]
@@ -92,6 +94,7 @@ def test_an_answer_counts_its_tokens(backend, tokenizer):
 
 
 def test_a_stop_word_ends_the_text(backend):
+    """The stop word itself is no part of the answer, as with servers."""
     (whole_text,) = texts_of(backend, [Request(PROMPT, GREEDY)])
     last_word = whole_text.split()[-1]
     stopping = Decoding(max_tokens=8, stop=(last_word,))
@@ -109,18 +112,21 @@ def sampled_request(seed: int, sample: int = 0) -> Request:
 
 
 def test_samples_of_one_prompt_differ(backend):
+    """Equal samples would look like a judge that is sure."""
     texts = texts_of(backend, [sampled_request(seed=4, sample=number) for number in range(4)])
 
     assert len(set(texts)) > 1
 
 
 def test_samples_are_the_same_in_every_run(backend):
+    """A run that others repeat must give the same verdicts."""
     requests = [sampled_request(seed=4, sample=number) for number in range(4)]
 
     assert texts_of(backend, requests) == texts_of(backend, requests)
 
 
 def test_the_seed_of_a_later_sample_counts_up_from_the_seed(backend):
+    """Backends behind a server count in the same way: seed 4, sample 1 is seed 5."""
     (second_sample,) = texts_of(backend, [sampled_request(seed=4, sample=1)])
     (next_seed,) = texts_of(backend, [sampled_request(seed=5, sample=0)])
 
@@ -138,6 +144,7 @@ def chat_checkpoint(checkpoint, tmp_path: Path) -> str:
 
 
 def test_a_chat_template_is_applied_if_the_judge_says_so(chat_checkpoint):
+    """The same words sent without a template, written out by hand, give the same text."""
     chat_backend = lm_eval_backend({"pretrained": chat_checkpoint}, apply_chat_template=True)
     plain_backend = lm_eval_backend({"pretrained": chat_checkpoint})
 
@@ -149,6 +156,7 @@ def test_a_chat_template_is_applied_if_the_judge_says_so(chat_checkpoint):
 
 
 def test_a_chat_template_that_is_not_applied_is_reported_once(chat_checkpoint, caplog):
+    """A chat model answers badly without its template, which a user may not know."""
     plain_backend = lm_eval_backend({"pretrained": chat_checkpoint})
 
     answers_of(plain_backend, [Request("hill", GREEDY)])
@@ -163,6 +171,7 @@ def test_a_chat_template_that_is_not_applied_is_reported_once(chat_checkpoint, c
 
 
 def test_a_prompt_that_does_not_fit_is_an_error_of_that_request_only(backend):
+    """A prompt that is cut silently would be judged without its evidence."""
     too_long = Request("river " * 3000, GREEDY)
     short = Request("river", GREEDY)
 
@@ -200,15 +209,18 @@ def copied_checkpoint(checkpoint, tmp_path: Path) -> Path:
 def test_the_identity_does_not_depend_on_the_place_of_the_checkpoint(
     checkpoint, copied_checkpoint, tmp_path
 ):
+    """Stored answers are found on another machine, and results show no local paths."""
     assert identity_of(copied_checkpoint) == identity_of(checkpoint)
     assert str(tmp_path) not in identity_of(copied_checkpoint)
 
 
 def test_arguments_of_the_model_are_part_of_the_identity(checkpoint):
+    """Weights of another precision can give other answers."""
     assert identity_of(checkpoint, dtype="float16") != identity_of(checkpoint)
 
 
 def test_the_weights_are_part_of_the_identity(checkpoint, copied_checkpoint):
+    """A model that was trained further in the same folder must not get old answers."""
     weights_path = copied_checkpoint / "model.safetensors"
     weights = bytearray(weights_path.read_bytes())
     weights[-1] ^= 1  # flips one bit
@@ -223,6 +235,7 @@ def test_an_unknown_kind_of_model_is_refused_with_the_nearest_name():
 
 
 def test_a_judge_whose_checkpoint_cannot_be_loaded_is_down(tmp_path: Path):
+    """The empty folder holds no checkpoint; rows get no verdict that looks like one."""
     backend = lm_eval_backend({"pretrained": str(tmp_path), "device": "cpu"})
 
     with pytest.raises(BackendDownError, match="cannot be loaded"):

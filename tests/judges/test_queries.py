@@ -45,6 +45,7 @@ def reply_with(*queries: str) -> Callable[[str, int], Act]:
 
 
 def test_a_judge_writes_queries_for_eight_claims_at_once(server, judge):
+    """Eleven claims need two prompts: one of 8, one of 3. A prompt for each would cost more."""
     server.script = write_queries
 
     queries = queries_for_claims(judge, CLAIMS)
@@ -54,6 +55,7 @@ def test_a_judge_writes_queries_for_eight_claims_at_once(server, judge):
 
 
 def test_equal_claims_are_asked_about_once_and_blank_ones_never(server, judge):
+    """Generated texts repeat themselves, and each question costs money."""
     server.script = write_queries
 
     queries = queries_for_claims(judge, ["Ada rowed.", " ", "Ada rowed."])
@@ -64,6 +66,10 @@ def test_equal_claims_are_asked_about_once_and_blank_ones_never(server, judge):
 
 
 def test_at_most_three_distinct_queries_are_taken_without_commands(server, judge):
+    """The judge's words must not steer the search engine:
+
+    ``!!g`` and ``:en`` are commands of SearXNG.
+    """
     server.script = reply_with("a  b", "", "a b", "!!g c", "d :en", "e")
 
     queries = queries_for_claims(judge, ["Ada rowed."])
@@ -72,6 +78,7 @@ def test_at_most_three_distinct_queries_are_taken_without_commands(server, judge
 
 
 def test_a_claim_that_the_judge_leaves_out_is_searched_by_its_words(server, judge):
+    """Without a query the claim would stay without evidence."""
     server.script = reply_with("first")
 
     queries = queries_for_claims(judge, ["Ada rowed.", "Bea was a pilot."])
@@ -81,6 +88,7 @@ def test_a_claim_that_the_judge_leaves_out_is_searched_by_its_words(server, judg
 
 @pytest.mark.parametrize("text", ["I cannot.", '{"claims": [{"number": 9, "queries": ["a"]}]}'])
 def test_an_unusable_reply_is_asked_for_again_and_then_replaced_by_words(server, judge, text):
+    """The two replies that the judge gives are both unusable."""
     server.script = lambda _prompt, _attempt: Act(text=text)
 
     queries = queries_for_claims(judge, ["Bea was a pilot."])
@@ -90,6 +98,7 @@ def test_an_unusable_reply_is_asked_for_again_and_then_replaced_by_words(server,
 
 
 def test_a_second_run_asks_the_judge_nothing(server, judge):
+    """The queries of the first run are in the store of answers."""
     server.script = write_queries
     first_queries = queries_for_claims(judge, CLAIMS[:3])
 
@@ -98,6 +107,7 @@ def test_a_second_run_asks_the_judge_nothing(server, judge):
 
 
 def test_a_judge_that_reads_no_prompts_leaves_the_words_of_the_claim(tmp_path):
+    """The offline judge cannot write, and a user without a model still gets evidence."""
     lexical_config = load_judge_config("lexical")
 
     with Judge.open(lexical_config, store=tmp_path / "answers.sqlite") as lexical_judge:
@@ -116,10 +126,12 @@ def test_a_judge_that_reads_no_prompts_leaves_the_words_of_the_claim(tmp_path):
     ],
 )
 def test_the_words_that_say_something_are_the_query(claim, query):
+    """A search engine finds no more with "was", "the" and "of"."""
     assert words_query(claim) == query
 
 
 def test_a_long_claim_has_a_query_of_32_words():
+    """Search engines refuse or cut longer queries."""
     claim = " ".join(f"word{number}" for number in range(100_000))
 
     assert len(words_query(claim).split()) == 32

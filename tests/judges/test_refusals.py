@@ -51,6 +51,7 @@ REFUSALS = [
 
 @pytest.mark.parametrize(("status", "message", "option"), REFUSALS)
 def test_an_error_names_the_refused_option(status, message, option):
+    """Servers have no code for this, so the message has to be read."""
     assert refused_option(status, message, BODY) == option
 
 
@@ -66,10 +67,15 @@ def test_an_error_names_the_refused_option(status, message, option):
     ],
 )
 def test_other_errors_name_no_refused_option(status, message):
+    """Leaving out an option would not mend these, and could hide the cause."""
     assert refused_option(status, message, BODY) == ""
 
 
 def test_a_request_is_never_sent_without_a_limit_of_tokens():
+    """A judge that repeats itself would write, and bill, without end.
+
+    The second name of the limit is tried, and is then kept even if the server refuses it.
+    """
     body = without_options(BODY, {"max_tokens"})
 
     assert body["max_completion_tokens"] == 512
@@ -97,6 +103,7 @@ ALL_OPTIONS = ("response_format", "seed", "logprobs", "max_tokens", "temperature
 
 @pytest.mark.parametrize("option", ALL_OPTIONS)
 def test_a_judge_asks_again_without_a_refused_option_once_per_run(server, ask_server, option):
+    """The first of 20 requests is refused and sent again; the others are sent without the option."""
     server.script = refuse(option)(server)
     decoding = Decoding(temperature=0.5, seed=3, top_logprobs=2)
     requests = [Request(f"p{number}", decoding, schema=SCHEMA) for number in range(20)]
@@ -109,6 +116,7 @@ def test_a_judge_asks_again_without_a_refused_option_once_per_run(server, ask_se
 
 
 def test_a_judge_leaves_out_all_options_that_are_refused(server, ask_server):
+    """Five options are refused one after another, so that the sixth call succeeds."""
     server.script = refuse(*ALL_OPTIONS)(server)
     decoding = Decoding(temperature=0.5, seed=3, top_logprobs=2)
 
@@ -120,6 +128,8 @@ def test_a_judge_leaves_out_all_options_that_are_refused(server, ask_server):
 
 
 def test_an_option_that_was_not_the_cause_is_sent_again(server, ask_server):
+    """The first request fails without the seed as well, so the seed was not to blame."""
+
     def reply(prompt: str, attempt: int) -> Act:
         if prompt == "p0":
             return Act(status=400, text="seed: the prompt holds an unknown word")
@@ -135,6 +145,7 @@ def test_an_option_that_was_not_the_cause_is_sent_again(server, ask_server):
 
 
 def test_the_usage_of_a_judge_names_refused_options_also_in_a_later_run(server, config, tmp_path):
+    """Readers of results must know that verdicts were not held to the schema."""
     server.script = refuse("response_format")(server)
     pairs = [Pair("The mill is old.", ("The mill was built in 1402.",))]
 
@@ -157,6 +168,7 @@ def test_the_usage_of_a_judge_names_refused_options_also_in_a_later_run(server, 
     ],
 )
 def test_each_sample_of_a_judge_has_its_own_seed(server, ask_server, decoding, seeds):
+    """With one seed for all, a server would return the same sample each time."""
     requests = [Request("p", decoding, sample) for sample in range(len(seeds))]
 
     ask_server(requests, concurrency=1)

@@ -33,11 +33,13 @@ from lm_factuality.ground.http import (
     ],
 )
 def test_retry_after_is_a_number_of_seconds(header, seconds):
+    """The header may hold a date as well, and then the suite waits as long as after any fault."""
     assert parse_retry_after(header) == seconds
 
 
 @pytest.mark.parametrize("attempt", [0, 1, 3, 20])
 def test_delays_are_spread_below_a_bound(attempt):
+    """Threads that were refused together must not come back together."""
     bound = min(MAX_DELAY, FIRST_DELAY * 2**attempt)
 
     delays = [retry_delay(attempt) for _ in range(200)]
@@ -48,6 +50,7 @@ def test_delays_are_spread_below_a_bound(attempt):
 
 @pytest.mark.parametrize("attempt", [0, 1, 3, 20])
 def test_a_delay_is_at_least_what_the_server_asks_for(attempt):
+    """A client that comes back too early is refused again."""
     delays = [retry_delay(attempt, 7) for _ in range(50)]
 
     assert all(7 <= seconds <= 7 + FIRST_DELAY for seconds in delays)
@@ -55,6 +58,7 @@ def test_a_delay_is_at_least_what_the_server_asks_for(attempt):
 
 @pytest.mark.parametrize("attempt", [0, 1, 3, 20])
 def test_a_delay_that_the_server_asks_for_is_bounded(attempt):
+    """A server that names 12 days must not hang a run."""
     assert retry_delay(attempt, 1e6) <= MAX_RETRY_AFTER + FIRST_DELAY
 
 
@@ -79,6 +83,7 @@ def test_a_spending_limit_waits_for_calls_under_way():
 
 
 def test_a_spending_limit_refuses_what_would_exceed_it():
+    """The message tells how much to add to the budget."""
     spending_limit = SpendingLimit(10)
     spending_limit.reserve(6)
     spending_limit.settle(6, 6)

@@ -51,6 +51,7 @@ refusals = pytest.mark.parametrize(
 
 @refusals
 def test_answers_under_way_are_kept_when_the_server_refuses(refusal, server, ask_server, store):
+    """Eight calls were sent at once, and those beside the refused one are paid for."""
     server.script = refuse_one_request(refusal)
 
     with pytest.raises(BackendDownError):
@@ -64,6 +65,7 @@ def test_answers_under_way_are_kept_when_the_server_refuses(refusal, server, ask
 
 @refusals
 def test_only_the_refused_request_is_sent_again_in_a_later_run(refusal, server, ask_server):
+    """The user mends the key and pays for no answer twice."""
     server.script = refuse_one_request(refusal)
     with pytest.raises(BackendDownError):
         ask_server(REQUESTS, concurrency=8)
@@ -77,6 +79,8 @@ def test_only_the_refused_request_is_sent_again_in_a_later_run(refusal, server, 
 
 
 def test_a_request_that_waits_for_a_second_try_does_not_delay_the_end(server, ask_server):
+    """The server asked one request to wait 60 s, but the run is over before."""
+
     def script(prompt: str, attempt: int) -> Act:
         if prompt == "question 3":
             return Act(status=503, headers={"Retry-After": "60"}, text="")  # seconds
@@ -94,6 +98,7 @@ def test_a_request_that_waits_for_a_second_try_does_not_delay_the_end(server, as
 
 
 def test_impossible_counts_of_tokens_are_ignored(server, ask_server):
+    """Such counts would make the usage in results senseless or crash the sum."""
     impossible_usage = {"prompt_tokens": 10**400, "completion_tokens": -1}
     server.script = lambda prompt, attempt: Act(text="yes", usage=impossible_usage)
 
@@ -139,6 +144,7 @@ def count_stored_answers(path: Path) -> int:
 @pytest.mark.slow
 @pytest.mark.skipif(os.name == "nt", reason="needs signals")
 def test_ctrl_c_ends_with_one_line_and_keeps_every_answer(server, certify_process, tmp_path):
+    """A user who stops a run must not lose what it has paid for."""
     server.script = lambda prompt, attempt: Act(text='{"verdicts": []}', delay=0.4)
     deadline = time.monotonic() + 120
     while len(server.bodies) < 20 and time.monotonic() < deadline:

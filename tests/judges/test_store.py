@@ -30,6 +30,7 @@ def store_path(tmp_path: Path) -> Path:
 
 
 def test_answers_are_read_again_as_they_were_kept(store_path: Path):
+    """An answer that was cut off has no token counts, and keeps none."""
     cut_off = Answer("", "length")
     with closing(AnswerStore(store_path)) as store:
         store.put("k1", FINE)
@@ -42,6 +43,7 @@ def test_answers_are_read_again_as_they_were_kept(store_path: Path):
 
 
 def test_more_keys_than_fit_in_one_query_are_looked_up(store):
+    """A run of a benchmark looks up thousands of answers at once."""
     store.put("k1", FINE)
 
     answers = store.get_many(f"k{number}" for number in range(2000))
@@ -50,6 +52,7 @@ def test_more_keys_than_fit_in_one_query_are_looked_up(store):
 
 
 def test_an_answer_is_kept_with_its_model_and_time(store_path: Path):
+    """A user can delete the answers of one model with SQL."""
     with closing(AnswerStore(store_path)) as store:
         store.put("k1", FINE, "some model")
 
@@ -79,6 +82,7 @@ def test_an_answer_is_kept_with_its_model_and_time(store_path: Path):
     ],
 )
 def test_a_damaged_answer_is_refused_and_the_others_are_read(store_path: Path, damaged: str):
+    """The message tells which row to delete, so that no other answer is lost."""
     with closing(AnswerStore(store_path)) as store:
         store.put("good", FINE)
     with sqlite3.connect(store_path) as database:
@@ -93,6 +97,7 @@ def test_a_damaged_answer_is_refused_and_the_others_are_read(store_path: Path, d
 
 
 def test_an_error_is_returned_but_not_kept(store):
+    """The fault may have passed by the next run."""
     error = Answer(None, error="no")
 
     assert store.put("k", error) == error
@@ -100,6 +105,7 @@ def test_an_error_is_returned_but_not_kept(store):
 
 
 def test_the_first_answer_under_a_key_is_kept_and_returned(store):
+    """Two processes may get an answer each; both must then use the same one."""
     store.put("k", FINE)
 
     returned = store.put("k", Answer("late"))
@@ -116,6 +122,7 @@ def two_stores(store_path: Path):
 
 
 def test_a_claimed_key_cannot_be_claimed_again(two_stores):
+    """A claim says that someone is asking this now, so that nobody pays for it twice."""
     first, second = two_stores
 
     assert first.claim(["a", "b"]) == {"a", "b"}
@@ -124,6 +131,7 @@ def test_a_claimed_key_cannot_be_claimed_again(two_stores):
 
 
 def test_a_released_key_can_be_claimed(two_stores):
+    """Another process asks what the first gave up."""
     first, second = two_stores
     first.claim(["a", "b"])
 
@@ -133,6 +141,7 @@ def test_a_released_key_can_be_claimed(two_stores):
 
 
 def test_a_key_whose_request_failed_can_be_claimed(two_stores):
+    """The request is not answered, so another process may try it."""
     first, second = two_stores
     first.claim(["a"])
 
@@ -155,6 +164,7 @@ def test_an_interrupted_claim_claims_nothing(two_stores):
 
 
 def test_a_key_is_released_only_by_its_owner(two_stores):
+    """Else one process could free a request that another has under way."""
     first, second = two_stores
     first.claim(["a"])
 
@@ -164,6 +174,7 @@ def test_a_key_is_released_only_by_its_owner(two_stores):
 
 
 def test_a_key_with_an_answer_cannot_be_claimed(two_stores):
+    """There is nothing left to ask."""
     first, second = two_stores
     first.claim(["a"])
 
@@ -174,6 +185,7 @@ def test_a_key_with_an_answer_cannot_be_claimed(two_stores):
 
 
 def test_closing_a_store_releases_its_keys(store_path: Path):
+    """What a finished run left unanswered, a later run may ask."""
     with closing(AnswerStore(store_path)) as store:
         store.claim(["a", "b"])
 
@@ -188,6 +200,7 @@ def count_open_files() -> int:
 
 
 def test_a_closed_store_leaves_no_claims_and_no_open_file(store_path: Path):
+    """Long programs open many stores, and a system has few file handles."""
     store_path.parent.mkdir()
     num_open_files = count_open_files()
     store = AnswerStore(store_path)
@@ -214,6 +227,7 @@ def test_a_store_whose_lock_files_cannot_be_read_is_not_opened(store_path: Path)
 
 
 def test_opening_a_store_deletes_the_lock_files_of_killed_processes(store_path: Path):
+    """They would gather beside the store, since a killed process cannot delete its own."""
     lock_file = store_path.with_name("answers.sqlite.killed.lock")
     lock_file.parent.mkdir()
     lock_file.touch()
@@ -223,6 +237,7 @@ def test_opening_a_store_deletes_the_lock_files_of_killed_processes(store_path: 
 
 
 def test_the_file_holds_what_an_answer_has_as_plain_text(store_path: Path):
+    """Users read and search the store with SQL; empty fields are left out."""
     with closing(AnswerStore(store_path)) as store:
         store.put("k1", FINE)
 
@@ -248,6 +263,7 @@ time.sleep(60)
 
 
 def test_the_keys_of_a_killed_process_are_free_at_once(store_path: Path):
+    """A key that stayed claimed would block its request in every later run."""
     process = subprocess.Popen(
         [sys.executable, "-c", CLAIM_AND_SLEEP, str(store_path)],
         stdout=subprocess.PIPE,
@@ -288,6 +304,7 @@ def claim_and_put(path: str, start: int) -> None:
 
 
 def test_processes_and_threads_fill_one_store_together(store_path: Path):
+    """Four processes and four threads race for 300 keys, and every key gets its answer."""
     context = multiprocessing.get_context("spawn")
     processes = [
         context.Process(target=claim_and_put, args=(str(store_path), start))
@@ -339,6 +356,7 @@ def write_damaged_store(path: Path) -> None:
     ],
 )
 def test_a_file_that_is_no_store_is_named_and_left_alone(tmp_path: Path, write_file, message):
+    """It may be a file of the user that was named by mistake."""
     path = tmp_path / "answers.sqlite"
     write_file(path)
     content = path.read_bytes()

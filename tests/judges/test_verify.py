@@ -48,6 +48,7 @@ def parsed_reply(
     ],
 )
 def test_the_stated_probability_is_the_score(verdict, probability, expected_score):
+    """It says more than the verdict, and lets a user choose a threshold."""
     verification = combine_samples([parsed_reply(verdict, probability)])
 
     assert (verification.verdict, verification.score) == (verdict, expected_score)
@@ -56,6 +57,7 @@ def test_the_stated_probability_is_the_score(verdict, probability, expected_scor
 
 @pytest.mark.parametrize(("verdict", "expected_score"), [(SUPPORTED, 1.0), (NOT_SUPPORTED, 0.0)])
 def test_a_verdict_without_a_probability_scores_one_or_zero(verdict, expected_score):
+    """Small models leave the probability out."""
     verification = combine_samples([parsed_reply(verdict, probability=None)])
 
     assert (verification.verdict, verification.score) == (verdict, expected_score)
@@ -69,6 +71,7 @@ def test_a_verdict_without_a_probability_scores_one_or_zero(verdict, expected_sc
 def test_a_probability_that_contradicts_the_verdict_is_ignored(
     verdict, probability, expected_score
 ):
+    """Judges confuse the probability of support with how sure they are."""
     verification = combine_samples([parsed_reply(verdict, probability)])
 
     assert (verification.verdict, verification.score) == (verdict, expected_score)
@@ -85,6 +88,7 @@ def test_a_probability_that_contradicts_the_verdict_is_ignored(
     ],
 )
 def test_a_reply_with_a_value_out_of_range_is_not_read(text):
+    """A probability of 1.5 shows that the judge did not follow the question."""
     reply = read_reply(Answer(text, "stop"), SupportReply, {})
 
     assert reply.value is None
@@ -119,6 +123,7 @@ def test_the_majority_of_samples_decides(verdicts, expected_verdict, expected_sc
 
 
 def test_a_tie_of_samples_is_unscored():
+    """No rule prefers one verdict to the other."""
     samples = [parsed_reply(SUPPORTED), parsed_reply(NOT_SUPPORTED)]
 
     verification = combine_samples(samples)
@@ -135,6 +140,7 @@ def support_unless_negated(prompt: str, attempt: int) -> Act:
 
 
 def test_only_claims_with_evidence_are_sent_to_the_judge(server, config, tmp_path):
+    """A judge without evidence would answer from memory."""
     server.script = support_unless_negated
     pairs = [
         Pair("a", ("p",)),
@@ -174,6 +180,7 @@ def test_only_claims_with_evidence_are_sent_to_the_judge(server, config, tmp_pat
     ],
 )
 def test_verdicts_are_numbered_like_the_claims(numbers, problem):
+    """A verdict is matched to its claim by number; a claim may be left out, but not named twice."""
     two_claims = page_subject(["a", "b"], ["p"])
     reply = SimpleNamespace(verdicts=[SimpleNamespace(number=number) for number in numbers])
 
@@ -181,6 +188,7 @@ def test_verdicts_are_numbered_like_the_claims(numbers, problem):
 
 
 def test_the_prompt_shows_the_claim_and_the_numbered_passages():
+    """The judge names a passage by its number."""
     # The braces would be filled in if the claim were read as a template.
     pair = Pair("She {{ won }}.", ("Title: Ada\nAda won.", "More."))
 

@@ -23,6 +23,7 @@ TOKEN = "hf_" + "a1B2" * 9
 
 
 def test_an_honest_submission_is_accepted(honest):
+    """All forgeries below are changes of this submission, so that each is refused for its change."""
     checked = check_submission(honest)
 
     assert checked.refusals == ()
@@ -217,6 +218,7 @@ def make_contradictions_no_numbers(is_true, answer):
     ],
 )
 def test_a_score_that_does_not_follow_from_the_samples_is_refused(forge, forger):
+    """The check computes every score again from the responses, so a stated one cannot be better."""
     forge(forger)
 
     assert "SCORE_CHANGED" in refusal_codes(forger)
@@ -232,6 +234,7 @@ def test_a_score_that_does_not_follow_from_the_samples_is_refused(forge, forger)
     ],
 )
 def test_numbers_that_no_run_can_give_are_refused(forge, forger):
+    """Such numbers would break the sorting and the plots of the board; 4e9 is a date in 2096."""
     forge(forger)
 
     assert "RESULTS_INVALID" in refusal_codes(forger)
@@ -249,6 +252,7 @@ def repeat_a_row(rows):
 
 @pytest.mark.parametrize("change", [drop_a_row, repeat_a_row])
 def test_samples_of_other_rows_than_the_data_are_refused(change, forger):
+    """A forger could leave out hard rows, or repeat easy ones."""
     change_rows(FACTOR, change, rehash=True)(forger)
 
     assert "ROWS_DIFFER" in refusal_codes(forger)
@@ -276,6 +280,7 @@ def replace_a_document_but_not_its_hash(rows):
     ],
 )
 def test_other_data_than_the_published_are_refused(forge, forger):
+    """The hash that lm_eval computes says nothing, because a forger can compute it as well."""
     forge(forger)
 
     assert "WRONG_DATA" in refusal_codes(forger)
@@ -291,6 +296,7 @@ def test_other_data_than_the_published_are_refused(forge, forger):
     ],
 )
 def test_samples_that_do_not_have_their_hash_are_refused(forge, forger):
+    """lm_eval writes hashes into results, which must fit the samples beside them."""
     forge(forger)
 
     assert "SAMPLES_CHANGED" in refusal_codes(forger)
@@ -316,18 +322,21 @@ def cut_samples_off(forger):
     ],
 )
 def test_samples_that_cannot_be_read_are_refused(forge, forger):
+    """A board must not guess what a broken row would have scored."""
     forge(forger)
 
     assert "SAMPLES_INVALID" in refusal_codes(forger)
 
 
 def test_results_that_were_changed_after_packing_are_refused(forger):
+    """``submission.json`` has the hash of each file, as it was when the run was packed."""
     forger.change_results(lambda content: content.update(date=0.0), seal=False)
 
     assert "FILE_CHANGED" in refusal_codes(forger)
 
 
 def test_results_that_were_changed_to_others_of_the_same_size_are_refused(forger):
+    """The size alone does not show the change, so the content is hashed."""
     content = forger.results.read_bytes()
     forger.results.write_bytes(content.replace(b"float32", b"float16"))
 
@@ -345,12 +354,14 @@ def test_results_that_were_changed_to_others_of_the_same_size_are_refused(forger
     ],
 )
 def test_a_run_on_a_part_of_the_rows_is_refused(forge, forger):
+    """A score on the first ten rows is not comparable with one on all."""
     forge(forger)
 
     assert "LIMIT_RUN" in refusal_codes(forger)
 
 
 def test_a_missing_file_is_refused(forger):
+    """Without its samples a score cannot be computed again."""
     forger.samples(FACTOR).unlink()
 
     assert "FILE_MISSING" in refusal_codes(forger)
@@ -371,12 +382,14 @@ def add_and_list_a_file(forger):
 
 @pytest.mark.parametrize("forge", [add_a_file, add_and_list_a_file])
 def test_a_file_that_is_of_no_run_is_refused(forge, forger):
+    """Anything could be published through the board otherwise, such as a program."""
     forge(forger)
 
     assert "FILE_EXTRA" in refusal_codes(forger)
 
 
 def test_a_link_to_a_file_outside_is_refused(forger):
+    """A link could show a file of the machine that checks."""
     path = forger.samples(FACTOR)
     moved_path = path.rename(forger.folder.parent / path.name)
     path.symlink_to(moved_path)
@@ -407,18 +420,21 @@ def break_submission_file(forger):
     ],
 )
 def test_a_submission_file_that_is_not_valid_is_refused(forge, forger):
+    """Whoever sends it chooses its content, paths included."""
     forge(forger)
 
     assert "SUBMISSION_INVALID" in refusal_codes(forger)
 
 
 def test_an_unknown_leaderboard_is_refused(forger):
+    """There are no rules by which to check it."""
     set_submission(leaderboard="everything")(forger)
 
     assert "LEADERBOARD_UNKNOWN" in refusal_codes(forger)
 
 
 def test_results_that_are_not_as_lm_eval_writes_them_are_refused(forger):
+    """The hashes fit here, so only the form of the results is wrong."""
     forger.results.write_text('{"results": 3}', encoding="utf-8")
     forger.seal()
 
@@ -450,6 +466,7 @@ def write_a_token_into_a_row(rows):
     ],
 )
 def test_a_secret_is_refused_and_not_repeated(forge, forger):
+    """The board is public, and so is the log of the check."""
     forge(forger)
 
     refusals = refusals_of(forger)
@@ -462,6 +479,7 @@ def test_a_secret_is_refused_and_not_repeated(forge, forger):
 
 @pytest.mark.parametrize("version", ["0.3.0", "0.4.0"])
 def test_results_of_another_lm_eval_are_refused(version, forger):
+    """Other versions may score otherwise: the rules allow 0.4.13 and later, below 0.5."""
     set_results(lm_eval_version=version)(forger)
 
     refusals = refusals_of(forger)
@@ -478,6 +496,7 @@ def test_results_of_another_lm_eval_are_refused(version, forger):
     ],
 )
 def test_another_model_than_that_of_the_run_is_refused(forge, forger):
+    """The board would show the scores of one model under the name of another."""
     forge(forger)
 
     assert "MODEL_DIFFERS" in refusal_codes(forger)
@@ -502,6 +521,7 @@ def add_a_group(content):
 
 
 def test_a_missing_task_is_refused(forger):
+    """A model must not leave out the task at which it is bad."""
     forger.change_results(remove_a_task)
 
     assert "TASKS_MISSING" in refusal_codes(forger)
@@ -509,6 +529,7 @@ def test_a_missing_task_is_refused(forger):
 
 @pytest.mark.parametrize("change", [add_a_task, add_a_group])
 def test_a_task_that_is_not_of_the_leaderboard_is_refused(change, forger):
+    """The check has no rules for it, and would publish it unchecked."""
     forger.change_results(change)
 
     assert "TASKS_EXTRA" in refusal_codes(forger)
@@ -552,18 +573,21 @@ def change_the_judge_s_prompt(content):
     ],
 )
 def test_other_settings_than_those_of_the_leaderboard_are_refused(forge, forger):
+    """Scores are comparable only if prompts, windows and judges are the same."""
     forge(forger)
 
     assert "CONFIG_DIFFERS" in refusal_codes(forger)
 
 
 def test_too_many_responses_without_a_verdict_are_refused(forger):
+    """The score of the rest would say little: unscored responses are seldom the easy ones."""
     set_score("unscored,judge", 60.0, GEN)(forger)
 
     assert "UNSCORED_TOO_MANY" in refusal_codes(forger)
 
 
 def test_a_judge_without_a_certificate_is_refused(forger):
+    """Nobody knows how well such a judge agrees with people; the refusal says how to certify it."""
     # The certificate and the judge's answers are the first files that the submission lists.
     forger.change_submission(
         lambda submission: submission.update(certificate=None, files=submission["files"][2:])
@@ -602,6 +626,7 @@ def change_certified_prompt(content):
     ],
 )
 def test_the_certificate_of_another_judge_is_refused(forge, forger):
+    """A good judge's certificate says nothing of the judge that scored."""
     forge(forger)
 
     assert "CERTIFICATE_MISMATCH" in refusal_codes(forger)
@@ -675,6 +700,7 @@ def put_answers_into_prompts(rows):
     ],
 )
 def test_a_refusal_says_what_is_forged(forge, code, words, forger):
+    """Someone whose honest run is refused must be able to find the cause."""
     forge(forger)
 
     refusals = refusals_of(forger)
@@ -684,12 +710,14 @@ def test_a_refusal_says_what_is_forged(forge, code, words, forger):
 
 
 def test_a_file_that_is_too_large_is_refused_before_it_is_read(forger, monkeypatch):
+    """A file of many gigabytes must not fill the memory of the machine that checks."""
     monkeypatch.setattr(contents_module, "MAX_FILE", 1000)
 
     assert refusal_codes(forger) == {"TOO_LARGE"}
 
 
 def test_results_of_two_models_are_refused(forger):
+    """A forger could send the best task of each of several models."""
     content = json.loads(forger.results.read_text(encoding="utf-8"))
     content["model_name"] = "elsewhere/other"
     name = "results_2026-01-01T00-00-00.000000.json"
@@ -702,6 +730,7 @@ def test_results_of_two_models_are_refused(forger):
 
 
 def test_too_many_unscored_responses_are_refused_even_if_stated(forger):
+    """The results are honest about half of the responses; the score still says little."""
     forger.change_samples(GEN, remove_half_of_the_verdicts)
     recomputed = recompute(read_results_file(forger.results).task(GEN))
     scores = {f"{name},judge": value for name, value in recomputed.metrics.items()}
@@ -711,6 +740,7 @@ def test_too_many_unscored_responses_are_refused_even_if_stated(forger):
 
 
 def test_submissions_are_found_below_a_folder(honest, tmp_path):
+    """The order is that of the paths, so that every check prints the same."""
     for name in ("b", "a"):
         shutil.copytree(honest, tmp_path / name / "x")
 
@@ -743,6 +773,7 @@ def forge_thinking(forger, stated_tokens, requested_tokens):
 
 
 def test_tokens_for_thinking_are_accepted(forger):
+    """Models that think need more tokens than the rules give others."""
     forge_thinking(forger, 4096, 4096)
 
     assert refusals_of(forger) == ()
@@ -764,6 +795,7 @@ def test_tokens_for_thinking_are_accepted(forger):
 def test_impossible_tokens_for_thinking_are_refused(
     forger, stated_tokens, requested_tokens, problem
 ):
+    """The rules allow up to 32,768, and only as many as the results state."""
     forge_thinking(forger, stated_tokens, requested_tokens)
 
     refusals = refusals_of(forger)

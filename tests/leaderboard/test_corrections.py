@@ -69,6 +69,7 @@ def refusals(folder):
 
 
 def test_a_submission_with_labels_is_accepted(corrected):
+    """The labels and the key of their sheet are files of the submission, so others can check them."""
     submission = read_submission(corrected)
 
     assert submission.key == "sheet.key.json"
@@ -83,6 +84,7 @@ def corrected_entry(corrected):
 
 
 def test_a_submission_is_ranked_by_the_corrected_interval(corrected, corrected_entry):
+    """The labels say how wrong the judge is, so the corrected score is nearer to the truth."""
     expected = check_submission(corrected).evidence.tasks[TASK].task.corrected[RATE]
 
     score = corrected_entry.scores[TASK]
@@ -94,6 +96,7 @@ def test_a_submission_is_ranked_by_the_corrected_interval(corrected, corrected_e
 
 
 def test_the_corrected_score_is_shown(corrected_entry):
+    """Readers see by which figure a model is ranked, on the board and on its page."""
     pages = dict(render_pages(to_board([corrected_entry]), ""))
 
     shown = f"corrected <b>{100 * corrected_entry.scores[TASK].sort_value:.1f}</b>"
@@ -102,6 +105,7 @@ def test_the_corrected_score_is_shown(corrected_entry):
 
 
 def test_a_better_score_than_the_labels_give_is_refused(copied):
+    """The check computes the correction again from the labels."""
     (path,) = copied.glob("corrected_*.json")
     content = json.loads(path.read_text())
     content["scores"][RATE].update(value=0.01, low=0.0)
@@ -112,6 +116,7 @@ def test_a_better_score_than_the_labels_give_is_refused(copied):
 
 
 def test_changed_labels_are_refused(copied):
+    """The corrected score in the submission does not follow from them any more."""
     key = read_key(copied / "sheet.key.json")
     # Nobody finds an error any more.
     write_labels(copied / "labels.csv", key, {item.number: "factual" for item in key.items})
@@ -121,6 +126,7 @@ def test_changed_labels_are_refused(copied):
 
 
 def test_missing_labels_are_refused(copied):
+    """A correction that nobody can compute again is not believed."""
     (copied / "labels.csv").unlink()
 
     assert "FILE_MISSING" in refusals(copied)
@@ -145,6 +151,7 @@ def test_a_sheet_of_chosen_samples_is_refused(sample_run, certificate, labelled_
 
 
 def test_a_key_without_labels_is_refused(sample_run, certificate, labelled_sheet, tmp_path):
+    """A key alone says which answers were drawn, and nothing about them."""
     key, _ = labelled_sheet
     options = PackOptions(MODEL, certificate=certificate, key=key)
 

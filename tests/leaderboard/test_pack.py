@@ -60,6 +60,7 @@ def change_results(run, change):
 
 
 def test_files_are_packed_as_lm_eval_wrote_them(honest, sample_run):
+    """Anyone may compare a submission with the run byte by byte."""
     written_paths = {
         path.name: path
         for path in sample_run.rglob("*_2*.json*")
@@ -74,6 +75,7 @@ def test_files_are_packed_as_lm_eval_wrote_them(honest, sample_run):
 
 
 def test_a_submission_names_its_leaderboard_and_model(honest):
+    """The revision of a local model is the hash of its weights, as it has no commit."""
     submission = read_submission(honest)
 
     assert submission.leaderboard == "sample"
@@ -85,6 +87,7 @@ def test_a_submission_names_its_leaderboard_and_model(honest):
 
 
 def test_a_submission_lists_its_files_with_their_hashes(honest):
+    """The list shows every later change of a file."""
     listed_hashes = {entry.path: entry.sha256 for entry in read_submission(honest).files}
 
     assert listed_hashes == {
@@ -93,11 +96,13 @@ def test_a_submission_lists_its_files_with_their_hashes(honest):
 
 
 def test_a_run_is_not_packed_a_second_time(sample_run, options, honest):
+    """A submission that was published must not be replaced silently."""
     with pytest.raises(DataError, match="is there already"):
         pack([sample_run], options, honest.parents[2])
 
 
 def test_a_secret_is_refused_and_not_shown(copied_run, options, out):
+    """A user should learn of the key before the submission is public."""
     change_results(copied_run, lambda content: content["config"]["model_args"].update(token=TOKEN))
 
     with pytest.raises(DataError, match="SECRET") as error:
@@ -109,6 +114,7 @@ def test_a_secret_is_refused_and_not_shown(copied_run, options, out):
 
 
 def test_the_value_of_a_key_in_the_environment_is_refused(copied_run, options, out, monkeypatch):
+    """The value has no form by which a key is known, but the user's own keys are at hand here."""
     monkeypatch.setenv("SOMEBODYS_API_KEY", "correct-horse-battery")
     (samples_path,) = copied_run.rglob("samples_sample_felm_gen_*.jsonl")
     text = samples_path.read_text(encoding="utf-8")
@@ -121,6 +127,7 @@ def test_the_value_of_a_key_in_the_environment_is_refused(copied_run, options, o
 
 
 def test_a_submission_that_the_check_refuses_is_not_packed(copied_run, options, out):
+    """A user learns of the problem here and not on the board."""
     change_results(
         copied_run,
         lambda content: content["results"]["sample_factor"].update({"factor_acc,none": 1.0}),
@@ -144,6 +151,7 @@ def test_a_submission_that_the_check_refuses_is_not_packed(copied_run, options, 
     ],
 )
 def test_wrong_options_are_refused(wrong_options, message, sample_run, out):
+    """A model has its name on the Hub, and weights on this machine have a hash but no branch."""
     with pytest.raises((ConfigError, DataError), match=re.escape(message)):
         pack([sample_run], PackOptions(**{"model": MODEL, **wrong_options}), out)
 
@@ -156,11 +164,13 @@ def run_without_weights(copied_run):
 
 
 def test_a_run_without_weights_is_refused_without_a_revision(run_without_weights, options, out):
+    """Nobody could tell which weights the name stands for."""
     with pytest.raises(ConfigError, match="--revision is missing"):
         pack([run_without_weights], options, out)
 
 
 def test_a_run_without_weights_is_packed_with_a_revision(run_without_weights, options, out):
+    """The commit on the Hub stands for the weights."""
     revision = "ab" * 20
 
     folder = pack(
@@ -171,6 +181,7 @@ def test_a_run_without_weights_is_packed_with_a_revision(run_without_weights, op
 
 
 def test_a_run_without_samples_is_refused(copied_run, out):
+    """The scores could not be checked; the message says how to run it again."""
     next(copied_run.rglob("samples_sample_factor_*.jsonl")).unlink()
 
     with pytest.raises(
@@ -183,6 +194,7 @@ def test_a_run_without_samples_is_refused(copied_run, out):
 def test_the_command_packs_a_submission_that_the_check_accepts(
     sample_run, certificate, out, capsys
 ):
+    """Pack and check must apply the same rules."""
     options = ["--model", MODEL, "--certificate", certificate, "--out", out]
 
     assert leaderboard("pack", sample_run, *options) == 0
@@ -195,6 +207,7 @@ def test_the_command_packs_a_submission_that_the_check_accepts(
 
 
 def test_the_command_refuses_changed_samples(honest, tmp_path, capsys):
+    """One line break more is a change, though no score differs."""
     folder = shutil.copytree(honest, tmp_path / "submission")
     (samples_path,) = folder.rglob("samples_sample_factor_2*.jsonl")
     samples_path.write_bytes(samples_path.read_bytes() + b"\n")
@@ -225,6 +238,7 @@ def write_run_of(folder, *tasks, date="2026-01-02T03-04-05.000001"):
 def test_a_run_of_too_few_tasks_is_refused_with_the_closest_leaderboard(
     tasks, closest, missing, tmp_path, out
 ):
+    """The user sees which tasks to add, for the board that needs the fewest."""
     write_run_of(tmp_path / "run", *tasks)
 
     with pytest.raises(ConfigError, match=f"closest is {closest}, for which there is no {missing}"):
@@ -232,6 +246,7 @@ def test_a_run_of_too_few_tasks_is_refused_with_the_closest_leaderboard(
 
 
 def test_a_run_of_more_tasks_is_refused_with_what_to_run(tmp_path, out):
+    """A file is packed as it is, so that a foreign task cannot be taken out."""
     tasks = ("wiki_factor", "news_factor", "expert_factor", "expert_factor_clean")
     write_run_of(tmp_path / "run", *tasks, "hellaswag")
     group = {"factor": {"sample_len": 2}}
@@ -257,6 +272,7 @@ def test_a_file_of_all_tasks_is_preferred_to_a_newer_one_of_some(tmp_path):
 
 
 def test_newer_results_without_samples_are_not_packed(tmp_path):
+    """Without samples they could not be checked, so the complete older run is the better one."""
     rules = read_rules("factor")
     whole = write_run_of(tmp_path / "whole", *rules.by_task)
     write_run_of(tmp_path / "newer", *rules.by_task, date="2026-01-03T03-04-05.000001")
@@ -269,6 +285,7 @@ def test_newer_results_without_samples_are_not_packed(tmp_path):
 
 
 def test_control_characters_in_names_are_printed_as_text(honest, tmp_path, capsys):
+    """A name could clear a terminal, or give commands to GitHub's workflow in its log."""
     folder = shutil.copytree(honest, tmp_path / "\x1b[2Jevil")
     (folder / "\x1b]0;x\x07\n::error::y").write_text("")
 
@@ -282,6 +299,8 @@ def test_control_characters_in_names_are_printed_as_text(honest, tmp_path, capsy
 def test_a_submission_that_breaks_the_check_does_not_hide_the_others(
     honest, tmp_path, capsys, monkeypatch
 ):
+    """One participant must not stop the board of all."""
+
     def read_unless_broken(folder, submission, rules):
         if folder.name == "broken":
             raise OverflowError("x")
@@ -299,6 +318,7 @@ def test_a_submission_that_breaks_the_check_does_not_hide_the_others(
 
 
 def test_an_empty_folder_in_a_submission_is_refused(honest, tmp_path, capsys):
+    """Git does not keep it, so the same submission would differ after a clone."""
     shutil.copytree(honest, tmp_path / "one")
     (tmp_path / "one" / "empty").mkdir()
 
@@ -308,6 +328,7 @@ def test_an_empty_folder_in_a_submission_is_refused(honest, tmp_path, capsys):
 
 
 def test_a_link_to_a_submission_is_refused(honest, tmp_path, capsys):
+    """One submission would appear under two names."""
     (tmp_path / "two").symlink_to(honest)
 
     assert leaderboard("check", tmp_path) == 1
@@ -346,6 +367,7 @@ def test_the_command_checks_by_custom_rules(custom_rules, custom_submission, cap
 
 
 def test_a_submission_by_custom_rules_is_refused_without_them(custom_submission, capsys):
+    """The suite's own board knows no leaderboard called "tiny"."""
     assert leaderboard("check", custom_submission) == 1
 
     assert "LEADERBOARD_UNKNOWN" in capsys.readouterr().out
@@ -378,11 +400,13 @@ def unfinished_file(sample_run, certificate, out):
 
 
 def test_a_pack_that_was_killed_leaves_no_submission(unfinished_file, out):
+    """Half a submission must not be found, and then published."""
     with pytest.raises(DataError, match=r"no submission\.json here"):
         find_submissions(out)
 
 
 def test_the_next_pack_removes_what_a_killed_one_left(unfinished_file, sample_run, options, out):
+    """Otherwise half submissions would gather in the folder that is published."""
     folder = pack([sample_run], options, out)
 
     assert find_submissions(out) == [folder]

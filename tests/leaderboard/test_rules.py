@@ -30,11 +30,13 @@ def read_run_config(name: str) -> dict[str, Any]:
 
 @pytest.mark.parametrize("name", NAMES)
 def test_the_run_config_runs_the_tasks_of_the_rules(name):
+    """A participant who runs the config gets a submission that fulfils the rules."""
     assert read_run_config(name)["tasks"] == list(read_rules(name).by_task)
 
 
 @pytest.mark.parametrize("name", NAMES)
 def test_the_run_config_logs_samples_and_shows_no_examples(name):
+    """Scores are checked by their samples, and the rules allow no examples in prompts."""
     run_config = read_run_config(name)
 
     assert run_config["log_samples"] is True
@@ -43,6 +45,7 @@ def test_the_run_config_logs_samples_and_shows_no_examples(name):
 
 @pytest.mark.parametrize("name", NAMES)
 def test_the_run_config_names_a_judge_if_the_rules_want_a_certificate(name):
+    """A certificate belongs to a judge, so one is not needed without the other."""
     has_judge = "judge" in read_run_config(name).get("metadata", {})
 
     assert has_judge == (read_rules(name).certificate != "none")
@@ -50,6 +53,7 @@ def test_the_run_config_names_a_judge_if_the_rules_want_a_certificate(name):
 
 @pytest.mark.parametrize("name", NAMES)
 def test_every_task_of_the_suite_s_leaderboards_ranks_models(name):
+    """A task without a headline would cost participants time and show nothing."""
     rules = read_rules(name)
 
     assert set(rules.headlines) == set(rules.by_task)
@@ -57,6 +61,7 @@ def test_every_task_of_the_suite_s_leaderboards_ranks_models(name):
 
 @pytest.mark.parametrize("name", NAMES_WITH_PUBLISHED_DATA)
 def test_the_data_of_the_rules_are_published_files_of_the_suite(name):
+    """Anyone can download the data that the rules name, and they have as many rows."""
     rows_by_blob = {source.blob: source.rows for source in all_sources().values()}
 
     for task in read_rules(name).by_task.values():
@@ -73,6 +78,7 @@ def kind_of_judged_task(task: str) -> str | None:
 
 @pytest.mark.parametrize("rules", ALL_TASK_RULES, ids=lambda rules: rules.task)
 def test_the_judge_s_prompts_of_the_rules_are_those_of_the_suite(rules):
+    """After a change of a prompt the rules must name the new one, or refuse every run."""
     kind = kind_of_judged_task(rules.task)
 
     hashes = {}
@@ -83,6 +89,7 @@ def test_the_judge_s_prompts_of_the_rules_are_those_of_the_suite(rules):
 
 @pytest.mark.parametrize("version", ["0.4.13", "0.4.14.dev1"])
 def test_recent_versions_of_lm_eval_are_allowed(version):
+    """A development version counts as the release that it precedes."""
     assert read_rules("factor").allows_lm_eval(version)
 
 
@@ -102,6 +109,7 @@ def test_other_versions_of_lm_eval_are_not_allowed(version):
 
 @pytest.mark.parametrize("name", NAMES)
 def test_the_rules_want_the_generation_settings_of_tasks_and_run_config(name):
+    """A run by the suite's own config must not be refused."""
     changes_of_run = read_run_config(name).get("gen_kwargs", {})
 
     for rules in read_rules(name).by_task.values():
@@ -115,6 +123,7 @@ def test_the_rules_want_the_generation_settings_of_tasks_and_run_config(name):
 
 
 def test_the_rules_of_the_sample_have_the_digests_of_its_data():
+    """The digest shows that a submission's rows are the data's, without the data at hand."""
     task_rules = read_rules("sample").by_task
 
     digests = digest_tasks(list(task_rules))
@@ -136,6 +145,7 @@ def test_the_rules_of_the_sample_have_the_digests_of_its_data():
     ],
 )
 def test_the_rules_have_the_digests_of_the_published_data(leaderboard, task, data_folder, shared):
+    """These data are downloaded and not part of the repository."""
     digests = digest_tasks([task], str(shared / "data" / data_folder))
 
     assert read_rules(leaderboard).by_task[task].digest == digests[task].hexdigest()
@@ -163,6 +173,7 @@ TWO_DOCUMENTS = {0: {"text": "a", "mean_logprob": [0]}, 1: {"text": "b", "mean_l
     ],
 )
 def test_a_digest_does_not_depend_on_the_order_or_the_model(documents):
+    """lm_eval logs rows in any order, and adds what the model wrote to some."""
     assert digest_of(documents) == digest_of(TWO_DOCUMENTS)
 
 
@@ -174,6 +185,7 @@ def test_a_digest_does_not_depend_on_the_order_or_the_model(documents):
     ],
 )
 def test_a_digest_depends_on_every_document(documents):
+    """A forger could otherwise replace or leave out a hard document."""
     assert digest_of(documents) != digest_of(TWO_DOCUMENTS)
 
 
@@ -183,6 +195,7 @@ def test_an_unknown_leaderboard_is_refused_with_the_nearest_name():
 
 
 def test_a_path_is_no_name_of_a_leaderboard():
+    """The name comes from a submission, and must not read other files."""
     with pytest.raises(ConfigError, match="no leaderboard is called"):
         read_rules("../judges/lexical")
 
@@ -232,6 +245,7 @@ def write_changed_rules(folder: Path, line: str, changed_line: str) -> Path:
     ],
 )
 def test_rules_with_a_wrong_line_are_refused(line, changed_line, message, tmp_path):
+    """A misspelt rule would silently not be applied."""
     path = write_changed_rules(tmp_path, line, changed_line)
 
     with pytest.raises(ConfigError) as error:
@@ -242,6 +256,7 @@ def test_rules_with_a_wrong_line_are_refused(line, changed_line, message, tmp_pa
 
 @pytest.mark.parametrize("versions", ["['0.4.']", "0.4", "'0.4'"])
 def test_rules_need_a_range_of_versions_of_lm_eval(versions, tmp_path):
+    """A prefix such as "0.4." or the number 0.4 says neither where to begin nor where to end."""
     path = write_changed_rules(
         tmp_path, "lm_eval_versions: '>=0.4.13,<0.5'", f"lm_eval_versions: {versions}"
     )
@@ -254,6 +269,7 @@ def test_rules_need_a_range_of_versions_of_lm_eval(versions, tmp_path):
 
 
 def test_rules_that_rank_by_no_score_are_refused(tmp_path):
+    """A board needs something to sort models by."""
     lines = SAMPLE_RULES.read_text(encoding="utf-8").splitlines()
     without_headlines = [line for line in lines if "headline:" not in line]
     (tmp_path / "mine.yaml").write_text("\n".join(without_headlines), encoding="utf-8")

@@ -225,6 +225,7 @@ def generic_settings(**changes: Any) -> dict[str, Any]:
 
 
 def test_searxng_is_asked_for_json_and_its_results_are_read(service, search):
+    """SearXNG has no parameter for the number of results, so the suite takes the first."""
     report = search("Orla Finch & lighthouse", results=1)
 
     (ask,) = service.asks
@@ -240,6 +241,7 @@ def test_searxng_is_asked_for_json_and_its_results_are_read(service, search):
 
 
 def test_serper_gets_its_key_in_a_header_and_a_number_of_results(service, search, monkeypatch):
+    """The suite knows how Serper, a hosted service, wants to be asked."""
     monkeypatch.setenv("SERPER_API_KEY", KEY)
     item = {"link": "https://b.example/", "title": "B", "snippet": "Text.", "position": 1}
     service.script = lambda _ask: Answer({"searchParameters": {}, "organic": [item]})
@@ -253,6 +255,7 @@ def test_serper_gets_its_key_in_a_header_and_a_number_of_results(service, search
 
 
 def test_a_generic_service_is_described_by_templates_and_paths(service, search):
+    """Users have services of their own, whose form the YAML describes."""
     items = [{"link": "https://c.example/", "data": {"text": "Deep text."}}]
     service.script = lambda _ask: Answer({"web": {"items": items}})
 
@@ -264,12 +267,14 @@ def test_a_generic_service_is_described_by_templates_and_paths(service, search):
 
 
 def test_further_parameters_are_added_to_those_of_a_known_service(service, search):
+    """A user of SearXNG may want one language only."""
     search("x", request={"params": {"language": "en"}})
 
     assert service.asks[0].params == {"q": "x", "format": "json", "language": "en"}
 
 
 def test_no_more_results_are_taken_than_wanted_and_none_twice(service, search):
+    """The first three results are taken, and two of them are the same page: ``#part`` is within it."""
     urls = (
         "https://a.example/x",
         "https://a.example/x#part",
@@ -287,6 +292,7 @@ def test_no_more_results_are_taken_than_wanted_and_none_twice(service, search):
 
 
 def test_a_query_that_finds_nothing_is_no_problem(service, search):
+    """Nothing found is an answer; a claim is then "not found" and not unscored."""
     service.script = lambda _ask: Answer({"results": [], "unresponsive_engines": []})
 
     report = search("x")
@@ -296,6 +302,7 @@ def test_a_query_that_finds_nothing_is_no_problem(service, search):
 
 
 def test_an_address_that_is_not_of_the_web_is_not_passed_on(service, search):
+    """The address becomes a link on the page that shows evidence."""
     service.script = lambda _ask: Answer(searxng_hits("javascript:alert(1)"))
 
     (result,) = search("x").results["x"]
@@ -308,6 +315,8 @@ def test_an_address_that_is_not_of_the_web_is_not_passed_on(service, search):
 
 
 def test_a_service_that_fails_half_of_the_time_leaves_those_queries_with_a_reason(service, search):
+    """The claims of the other queries are checked all the same."""
+
     def fail_odd_queries(ask: Ask) -> Answer:
         return Answer("busy", 503) if int(ask.query) % 2 else Answer(searxng_hits())
 
@@ -325,6 +334,7 @@ def test_a_service_that_fails_half_of_the_time_leaves_those_queries_with_a_reaso
 
 
 def test_a_failure_that_passes_is_tried_again(service, search):
+    """Services refuse for a moment when they are busy."""
     service.script = lambda ask: (
         Answer(searxng_hits()) if ask.attempt else Answer("slow down", 429, {"Retry-After": "0"})
     )
@@ -350,6 +360,7 @@ def test_a_failure_that_passes_is_tried_again(service, search):
 def test_an_answer_of_another_form_is_a_problem_that_says_what_was_found(
     service, search, content, reason
 ):
+    """The user has to correct the paths in the YAML, and sees the keys to choose from."""
     service.script = lambda _ask: Answer(content)
 
     report = search("x")
@@ -359,6 +370,7 @@ def test_an_answer_of_another_form_is_a_problem_that_says_what_was_found(
 
 
 def test_no_results_because_all_engines_failed_is_a_problem(service, search):
+    """SearXNG answers with HTTP 200 even then; "nothing found" would be wrong."""
     failed = {"results": [], "unresponsive_engines": [["wikipedia", "timeout"]]}
     service.script = lambda _ask: Answer(failed)
 
@@ -370,6 +382,7 @@ def test_no_results_because_all_engines_failed_is_a_problem(service, search):
 
 
 def test_a_refused_query_is_not_tried_again(service, search):
+    """The same query would be refused again."""
     service.script = lambda _ask: Answer("too long", 400)
 
     report = search("x", max_retries=5)
@@ -383,6 +396,7 @@ def test_a_refused_query_is_not_tried_again(service, search):
     [(401, "key_env"), (403, "search.formats"), (404, "check url"), (302, "change url")],
 )
 def test_a_status_that_every_query_would_get_ends_the_search(service, search, status, advice):
+    """The advice names the setting to mend, for example that SearXNG must permit JSON."""
     service.script = lambda _ask: Answer("no", status)
 
     with pytest.raises(BackendDownError, match=advice):
@@ -392,11 +406,13 @@ def test_a_status_that_every_query_would_get_ends_the_search(service, search, st
 
 
 def test_a_service_that_is_not_running_is_one_error(service, search):
+    """A user reads it once and not for every claim."""
     with pytest.raises(BackendDownError, match="is the search service running"):
         search("x", url="http://127.0.0.1:9/search")
 
 
 def test_24_failures_in_a_row_end_the_search_and_keep_what_was_found(service, search):
+    """One query of 40 succeeded and 24 failed, so that 39 are left for the next run."""
     service.script = lambda ask: Answer(searxng_hits()) if ask.query == "0" else Answer("down", 500)
     queries = [str(number) for number in range(40)]
 
@@ -409,6 +425,7 @@ def test_24_failures_in_a_row_end_the_search_and_keep_what_was_found(service, se
 
 
 def test_a_slow_service_is_given_up(service, search):
+    """The service takes 5 s, and the user allows 0.2 s."""
     ends = threading.Event()
 
     def wait(_ask: Ask) -> Answer:
@@ -424,6 +441,7 @@ def test_a_slow_service_is_given_up(service, search):
 
 
 def test_a_template_that_cannot_be_rendered_is_a_problem(service, search):
+    """``query + 1`` adds a number to a text, which shows only when it is filled in."""
     report = search("x", request={"params": {"q": "{{ query + 1 }}"}})
 
     assert "a template of request cannot be rendered" in report.problems["x"].reason
@@ -431,6 +449,7 @@ def test_a_template_that_cannot_be_rendered_is_a_problem(service, search):
 
 
 def test_a_blank_query_is_not_sent(service, search):
+    """Services answer it with an error or with anything."""
     report = search(" ")
 
     assert report.problems == {" ": SearchProblem(" ", "nothing to search for")}
@@ -441,6 +460,7 @@ def test_a_blank_query_is_not_sent(service, search):
 
 
 def test_a_second_run_asks_nothing_and_has_the_same_results(service, search):
+    """Searches cost money, and the web changes between two runs."""
     first_report = search("x", "y", "x")
 
     second_report = search("y", "x")
@@ -452,6 +472,7 @@ def test_a_second_run_asks_nothing_and_has_the_same_results(service, search):
 
 
 def test_a_failed_query_is_asked_again_in_the_next_run(service, search):
+    """A failure is not stored, since it may have passed by then."""
     service.script = lambda _ask: Answer("no", 400)
     search("x")
     service.script = lambda _ask: Answer(searxng_hits())
@@ -463,6 +484,7 @@ def test_a_failed_query_is_asked_again_in_the_next_run(service, search):
 
 @pytest.mark.parametrize("change", [{"results": 3}, {"request": {"params": {"language": "de"}}}])
 def test_other_settings_of_the_request_ask_again(service, search, change):
+    """With them the service may find something else."""
     search("x")
 
     search("x", **change)
@@ -471,6 +493,7 @@ def test_other_settings_of_the_request_ask_again(service, search, change):
 
 
 def test_a_single_query_has_results_or_a_problem(service, store, tmp_path):
+    """A caller must not take a failed search for one that found nothing."""
     config = load_search_config(
         write_yaml(tmp_path, {"service": "searxng", "url": service.url(), "max_retries": 0})
     )
@@ -485,6 +508,7 @@ def test_a_single_query_has_results_or_a_problem(service, store, tmp_path):
 
 
 def test_another_database_is_refused_as_a_store(tmp_path):
+    """The file may be the user's, and its tables stay as they are."""
     path = tmp_path / "other.sqlite"
     with closing(sqlite3.connect(path)) as database:
         database.execute("CREATE TABLE mine (a)")
@@ -494,6 +518,7 @@ def test_another_database_is_refused_as_a_store(tmp_path):
 
 
 def test_a_damaged_row_is_an_error_that_says_what_to_delete(service, search, store):
+    """All other searches in the store stay of use."""
     search("x")
     with closing(sqlite3.connect(store.path)) as database, database:
         database.execute("UPDATE searches SET results = '[{'")
@@ -515,6 +540,7 @@ def test_a_damaged_row_is_an_error_that_says_what_to_delete(service, search, sto
     ],
 )
 def test_no_reason_quotes_the_key(service, search, answer):
+    """Reasons are written to files that are shared; services quote keys in their messages."""
     service.script = lambda _ask: answer
 
     report = search("x", **generic_settings(max_retries=0))
@@ -531,6 +557,7 @@ def test_no_reason_quotes_the_key(service, search, answer):
     ],
 )
 def test_no_error_quotes_the_key(service, search, answer):
+    """A redirect may hold the key in the encoding of addresses."""
     service.script = lambda _ask: answer
 
     with pytest.raises(BackendDownError) as error:
@@ -540,6 +567,7 @@ def test_no_error_quotes_the_key(service, search, answer):
 
 
 def test_a_key_that_no_header_can_hold_is_refused_and_not_quoted(search, monkeypatch):
+    """A second line in the variable would become a header of its own."""
     monkeypatch.setenv("SEARCH_TEST_KEY", "c0ffee\nsecond line")
 
     with pytest.raises(ConfigError, match="holds characters that no key has") as error:
@@ -549,6 +577,7 @@ def test_a_key_that_no_header_can_hold_is_refused_and_not_quoted(search, monkeyp
 
 
 def test_the_store_and_the_log_hold_no_key(service, search, store, caplog):
+    """Both are shared to show how a run went; ``***`` stands for the key."""
     items = [{"link": f"https://c.example/?k={KEY}", "data": {"text": f"It echoes {KEY}."}}]
     service.script = lambda _ask: Answer({"web": {"items": items}})
 
@@ -570,6 +599,7 @@ def test_the_store_and_the_log_hold_no_key(service, search, store, caplog):
     ],
 )
 def test_a_key_is_removed_however_the_service_writes_it(service, search, spelling):
+    """Anyone can decode these spellings."""
     items = [{"link": "https://c.example/", "data": {"text": f"\u202eIt echoes {spelling}."}}]
     service.script = lambda _ask: Answer({"web": {"items": items}})
 
@@ -589,6 +619,7 @@ def test_a_key_that_is_not_set_is_an_error_with_its_variable(service, search, mo
 
 
 def test_pages_are_read_once_and_take_the_place_of_snippets(service, search):
+    """A snippet is a few words; the page has the whole evidence."""
     service.pages["/lighthouse"] = PAGE
     service.script = lambda _ask: Answer(searxng_hits(service.url("/lighthouse")))
     network = allowed_network(service)
@@ -604,6 +635,7 @@ def test_pages_are_read_once_and_take_the_place_of_snippets(service, search):
 
 
 def test_a_result_at_a_private_address_is_not_read(service, search):
+    """A search result must not lead the suite to services of the user's own network."""
     service.pages["/lighthouse"] = PAGE
     service.script = lambda _ask: Answer(searxng_hits(service.url("/lighthouse")))
 
@@ -619,6 +651,7 @@ def test_a_result_at_a_private_address_is_not_read(service, search):
 
 
 def test_a_page_that_cannot_be_read_leaves_the_snippet_with_a_note(service, search):
+    """A few words of evidence are better than none, if the reader knows it."""
     service.script = lambda _ask: Answer(searxng_hits(service.url("/gone")))
 
     (result,) = search("x", fetch=True, network=allowed_network(service)).results["x"]
@@ -632,12 +665,14 @@ def test_a_page_that_cannot_be_read_leaves_the_snippet_with_a_note(service, sear
 
 @pytest.mark.parametrize("name", ["searxng", "serper", "http"])
 def test_the_examples_can_be_read(name):
+    """Users copy these files."""
     config = load_search_config(REPOSITORY / f"configs/search/{name}.yaml")
 
     assert config.service == name
 
 
 def test_every_key_is_documented():
+    """The page on configuration is where users look a key up."""
     page = (REPOSITORY / "docs/configuration.md").read_text(encoding="utf-8")
     section = page.partition("## Search services")[2].partition("\n## ")[0]
 
@@ -684,6 +719,7 @@ def test_every_key_is_documented():
     ],
 )
 def test_a_wrong_setting_is_an_error_with_its_key(tmp_path, content, message):
+    """A misspelt setting would silently search otherwise."""
     path = write_yaml(tmp_path, content)
 
     with pytest.raises(ConfigError) as error:
@@ -703,6 +739,7 @@ def test_a_wrong_setting_is_an_error_with_its_key(tmp_path, content, message):
     ],
 )
 def test_a_key_in_the_yaml_is_refused_and_not_quoted(tmp_path, request_settings):
+    """YAML files are shared, so keys belong in the environment."""
     path = write_yaml(tmp_path, {"service": "serper", "request": request_settings})
 
     with pytest.raises(ConfigError, match="write {{ key }} in its place") as error:

@@ -105,6 +105,7 @@ def band_of_five(probabilities) -> list[float]:
 def test_the_second_judge_decides_where_the_first_is_unsure(
     write_cascade, open_judge, probabilities, band_of_five
 ):
+    """The reason names the judge that decided."""
     with open_judge(write_cascade(unsure_between=band_of_five)) as judge:
         verifications = verify(judge, PAIRS)
 
@@ -122,6 +123,7 @@ def test_the_second_judge_decides_where_the_first_is_unsure(
 def test_the_second_judge_is_not_asked_where_the_first_is_sure(
     write_cascade, open_judge, server, band_of_five
 ):
+    """Sparing the expensive judge is what a cascade is for."""
     with open_judge(write_cascade(unsure_between=band_of_five)) as judge:
         verify(judge, PAIRS)
 
@@ -132,6 +134,7 @@ def test_the_second_judge_is_not_asked_where_the_first_is_sure(
 
 
 def test_a_later_cascade_finds_the_answers_of_both_judges_in_the_store(write_cascade, open_judge):
+    """A repeated run must be free for both judges."""
     path = write_cascade()
     with open_judge(path) as judge:
         verifications = verify(judge, PAIRS)
@@ -146,6 +149,7 @@ def test_a_later_cascade_finds_the_answers_of_both_judges_in_the_store(write_cas
 def test_the_second_judge_alone_finds_its_answers_from_the_cascade(
     write_cascade, open_judge, server, tmp_path
 ):
+    """Answers belong to the judge that gave them, whoever asked it."""
     with open_judge(write_cascade()) as cascade:
         verify(cascade, PAIRS)
     asked_count = len(server.bodies)
@@ -161,6 +165,7 @@ def test_the_second_judge_alone_finds_its_answers_from_the_cascade(
 def test_a_cascade_with_another_band_finds_the_answers_of_both_judges(
     write_cascade, open_judge, tmp_path
 ):
+    """A user tries bands, and pays only for claims that are newly unsure."""
     with open_judge(write_cascade()) as cascade:
         verify(cascade, PAIRS)
     with open_judge(tmp_path / "gpt.yaml") as second_judge:
@@ -176,6 +181,7 @@ def test_a_cascade_with_another_band_finds_the_answers_of_both_judges(
 def test_a_plan_counts_on_asking_the_second_judge_everything(
     write_cascade, open_judge, server, tmp_path
 ):
+    """How often the first judge is unsure is unknown before it is asked."""
     with open_judge(write_cascade()) as cascade:
         plan = cascade.plan(lambda judge: verify(judge, PAIRS))
     with open_judge(tmp_path / "gpt.yaml") as second_judge:
@@ -191,6 +197,7 @@ def test_a_plan_counts_on_asking_the_second_judge_everything(
 def test_the_budget_of_a_cascade_limits_its_second_judge(
     write_cascade, write_server_judge, server, tmp_path
 ):
+    """Only the second judge costs money, so that is where ``--max-cost`` applies."""
     path = write_cascade(unsure_between=[0.0, 1.0])
     # An answer of 77 tokens costs 7.7 cents, at a tenth of a cent for each.
     prices = {"prompt": 0.0, "completion": 1000.0}  # USD for a million tokens
@@ -232,6 +239,7 @@ def judged_biography(evaluate, write_cascade, server):
 
 
 def test_a_question_that_the_first_judge_cannot_answer_goes_to_the_second(judged_biography):
+    """A classifier cannot split a text into facts, but it can verify the facts."""
     verdict = verdict_of(judged_biography["samples"]["sample_ambigbio"][0])
 
     assert verdict["unscored"] is None
@@ -239,6 +247,7 @@ def test_a_question_that_the_first_judge_cannot_answer_goes_to_the_second(judged
 
 
 def test_results_describe_both_judges_of_a_cascade(judged_biography):
+    """A reader of results must be able to make the same cascade."""
     judge = judged_biography["configs"]["sample_ambigbio"]["metadata"]["judge_config"]
 
     assert judge["backend"] == "cascade"
@@ -254,6 +263,7 @@ def test_results_describe_both_judges_of_a_cascade(judged_biography):
 def test_check_asks_the_second_judge_where_the_first_is_unsure(
     write_cascade, write_classifier, server, tmp_path, unsure_between, verdict, judge_name
 ):
+    """The band 0 to 0 leaves all to the first judge, and 0 to 1 all to the second."""
     finding = {"number": 1, "reason": "it says otherwise", "verdict": "contradicted"}
     server.script = lambda prompt, attempt: Act(text=json.dumps({"verdicts": [finding]}))
     cascade = write_cascade(unsure_between=unsure_between)
@@ -291,6 +301,7 @@ def test_check_asks_the_second_judge_where_the_first_is_unsure(
     ],
 )
 def test_a_wrong_cascade_is_refused(write_cascade, write_server_judge, changes, message):
+    """Each mistake would otherwise show only after the first judge was asked everything."""
     write_server_judge("logprobs", verdicts="logprobs")
     write_server_judge("pages", verify="page")
     # A cascade of two classifiers, so that it gives probabilities.
@@ -304,6 +315,7 @@ def test_a_wrong_cascade_is_refused(write_cascade, write_server_judge, changes, 
 def test_a_missing_key_of_the_second_judge_is_refused_before_the_run(
     evaluate, write_cascade, write_server_judge, monkeypatch
 ):
+    """The first judge may work for hours before the second is needed."""
     monkeypatch.delenv("OPENAI_API_KEY", raising=False)
     write_server_judge("far", base_url="https://judge.example.com/v1")
     metadata = {"judge": str(write_cascade(second="far.yaml"))}

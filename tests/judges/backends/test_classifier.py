@@ -60,6 +60,7 @@ def probabilities_of_claims(folder: Path) -> list[float]:
 def test_a_claim_is_supported_if_its_probability_reaches_the_threshold(
     write_classifier, model_folders, open_judge, kind, threshold
 ):
+    """The reason states the probability, so that a user can choose another threshold."""
     path = write_classifier(model=str(model_folders[kind]), threshold=threshold)
 
     with open_judge(path) as judge:
@@ -74,6 +75,7 @@ def test_a_claim_is_supported_if_its_probability_reaches_the_threshold(
 
 
 def test_stored_answers_are_not_computed_again(write_classifier, open_judge, monkeypatch):
+    """A classifier on a CPU takes seconds for a claim."""
     path = write_classifier(batch_size=2)
     with open_judge(path) as judge:
         verifications = verify(judge, PAIRS)
@@ -92,6 +94,7 @@ def test_stored_answers_are_not_computed_again(write_classifier, open_judge, mon
 def test_parts_of_a_response_below_the_threshold_are_named_as_wrong(
     write_classifier, model_folders, open_judge, own_prompt, kind
 ):
+    """FELM's tasks read the numbers of the wrong parts from the last line."""
     probabilities = probabilities_of_claims(model_folders["roberta"])
     # Halfway between the second and the third smallest, so that two of the four are below it.
     smallest = sorted(probabilities)
@@ -134,6 +137,7 @@ def test_parts_of_a_response_below_the_threshold_are_named_as_wrong(
 def test_a_question_that_a_classifier_cannot_judge_gets_an_error(
     write_classifier, open_judge, own_prompt, question, error
 ):
+    """The row is unscored with this reason, instead of a verdict without a basis."""
     with open_judge(write_classifier(prompts=own_prompt)) as judge:
         ((answer,),) = judge.ask("verify", [question], "asking")
 
@@ -160,10 +164,12 @@ def copied_model(model_folders, tmp_path) -> Path:
 
 
 def test_the_identity_names_the_model(identity_of):
+    """The identity is shown in results, where readers look for the model."""
     assert "MiniCheck-RoBERTa-Large@" in identity_of()
 
 
 def test_the_identity_does_not_depend_on_the_folder_or_the_batch_size(identity_of, copied_model):
+    """Neither changes a verdict, so stored answers stay valid."""
     assert identity_of(model=str(copied_model), batch_size=3) == identity_of()
 
 
@@ -178,6 +184,7 @@ def test_a_setting_that_can_change_a_verdict_is_part_of_the_identity(identity_of
 
 
 def test_the_weights_are_part_of_the_identity(identity_of, copied_model, model_folders):
+    """A model that was trained further in the same folder must not get old answers."""
     other_weights = model_folders["single label"] / "model.safetensors"
     shutil.copy(other_weights, copied_model / "model.safetensors")
 
@@ -185,6 +192,7 @@ def test_the_weights_are_part_of_the_identity(identity_of, copied_model, model_f
 
 
 def test_a_classifier_is_described_by_its_window_threshold_and_family(write_classifier):
+    """A reader of results needs all three to repeat the verdicts."""
     description = load_judge_config(write_classifier(window=50)).describe()
 
     assert description["window"] == 50
@@ -202,6 +210,7 @@ def test_a_classifier_is_described_by_its_window_threshold_and_family(write_clas
     ],
 )
 def test_a_wrong_setting_is_refused_when_the_yaml_is_read(write_classifier, settings, message):
+    """The error comes before a model of gigabytes is loaded."""
     path = write_classifier(**settings)
 
     with pytest.raises(ConfigError, match=message):
@@ -225,6 +234,7 @@ def test_an_unknown_model_is_refused_before_anything_is_asked(write_classifier, 
 
 
 def test_a_judge_whose_model_cannot_be_used_is_down(write_classifier, open_judge):
+    """Every claim would fail in the same way, so the run ends at the first."""
     # A MiniCheck has no label called entailment, as the family nli needs it.
     path = write_classifier(family="nli")
 
@@ -264,6 +274,7 @@ def certify_output(model_folders, tmp_path_factory) -> CertifyOutput:
 
 
 def test_certify_gives_a_classifier_documents(certify_output):
+    """A classifier knows nothing by itself, so the setting without documents makes no sense."""
     certificate = certify_output.certificate
 
     assert certificate["setting"] == "segment_doc"
@@ -271,6 +282,7 @@ def test_certify_gives_a_classifier_documents(certify_output):
 
 
 def test_certify_says_how_well_the_probabilities_are_calibrated(certify_output):
+    """Users who filter by probability need to know how far they can trust it."""
     bins = certify_output.certificate["calibration"]
 
     lower_bounds = [calibration_bin["low"] for calibration_bin in bins]
@@ -280,6 +292,7 @@ def test_certify_says_how_well_the_probabilities_are_calibrated(certify_output):
 
 
 def test_verdicts_of_a_certificate_go_by_the_threshold_of_one_half(certify_output):
+    """One half is the default threshold, with which this judge was certified."""
     certificate = certify_output.certificate
 
     flagged_count = 0
@@ -316,6 +329,7 @@ def test_a_classifier_judges_open_generation_by_whole_sentences(
 
 
 def test_a_classifier_finds_claims_supported_or_not_found(write_classifier, open_judge):
+    """It gives one probability, which cannot tell "contradicted" from "not found"."""
     question = {"kind": "check", "claims": ["x", "y"], "passages": [TEXT]}
 
     with open_judge(write_classifier()) as judge:

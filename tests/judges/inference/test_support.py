@@ -67,6 +67,7 @@ def test_minicheck_reads_premise_and_claim_as_one_text(model_folders, kind, batc
 
 
 def test_an_nli_model_reads_a_pair_and_its_label_entailment_is_support(model_folders):
+    """The label is found by its name, because models number their labels differently."""
     probabilities = probabilities_of_pairs(model_folders["nli"])
 
     expected_probabilities = []
@@ -77,6 +78,7 @@ def test_an_nli_model_reads_a_pair_and_its_label_entailment_is_support(model_fol
 
 
 def test_alignscore_reads_a_pair_and_its_first_label_is_support(model_folders):
+    """The authors of AlignScore put "aligned" first."""
     probabilities = probabilities_of_pairs(model_folders["roberta"], family="alignscore")
 
     expected_probabilities = []
@@ -87,6 +89,7 @@ def test_alignscore_reads_a_pair_and_its_first_label_is_support(model_folders):
 
 
 def test_a_single_label_is_a_score(model_folders):
+    """A model with one label was trained with a sigmoid and not with a softmax."""
     probabilities = probabilities_of_pairs(model_folders["single label"])
 
     expected_probabilities = []
@@ -126,6 +129,7 @@ def first_word_support(folder: Path, prompt: str) -> float | None:
     ],
 )
 def test_a_t5_supports_a_claim_by_its_first_word(model_folders, tmp_path, model_name, template):
+    """Both models were trained to write "1" or "0"; their prompts are those of their authors."""
     folder = tmp_path / model_name
     shutil.copytree(model_folders["seq2seq"], folder)
 
@@ -141,6 +145,7 @@ def test_a_t5_supports_a_claim_by_its_first_word(model_folders, tmp_path, model_
 
 
 def test_a_t5_that_writes_another_word_has_no_probability(model_folders, tmp_path):
+    """A share of two unlikely words would look like a probability."""
     folder = tmp_path / "MiniCheck-Flan-T5-Large"
     tokenizer = AutoTokenizer.from_pretrained(model_folders["seq2seq"])
     model = AutoModelForSeq2SeqLM.from_pretrained(model_folders["seq2seq"])
@@ -157,6 +162,7 @@ def test_a_t5_that_writes_another_word_has_no_probability(model_folders, tmp_pat
 
 @pytest.mark.parametrize("kind", ["roberta", "deberta", "seq2seq", "nli"])
 def test_the_most_supportive_window_of_a_long_passage_counts(model_folders, kind):
+    """The evidence stands in one place of a long text, and the other windows say nothing."""
     sentences = [
         "Ada Lind was a painter who taught at the school.",
         "Ada Lind was a pilot who taught at the school.",
@@ -183,6 +189,7 @@ def test_the_most_supportive_window_of_a_long_passage_counts(model_folders, kind
 
 
 def test_a_classifier_without_a_label_for_entailment_is_refused(model_folders):
+    """Taking some other label would turn verdicts round without notice."""
     with pytest.raises(
         ModelError,
         match=r"RoBERTa-Large: its labels are LABEL_0, LABEL_1, expected one called 'entailment'",
@@ -208,10 +215,12 @@ def test_a_model_that_writes_text_is_refused_as_a_classifier(model_folders):
     ],
 )
 def test_the_family_of_a_model_follows_from_its_name_and_type(model_name, model_type, family):
+    """The family says which input the authors trained with, and which output is support."""
     assert family_of(model_name, {"model_type": model_type}) == family
 
 
 def test_a_family_that_the_user_names_is_taken_at_its_word():
+    """A fine-tuned model may have any name."""
     model_config = {"model_type": "roberta"}
 
     assert family_of("lytang/MiniCheck-RoBERTa-Large", model_config, "true") == "true"
@@ -232,6 +241,7 @@ def test_entailment_is_support_that_is_more_probable_than_not(model_folders):
 
 
 def test_a_claim_that_leaves_no_room_for_passages_has_no_probability(model_folders):
+    """The model would judge the claim without any evidence."""
     very_long_claim = "Ada " * 2000  # words, and the model reads 128 tokens
     pair = EntailmentPair(very_long_claim, (ParsedPassage(TEXT, ""),))
 

@@ -53,6 +53,7 @@ any_size = pytest.mark.parametrize("max_tokens", [16, 40, 100])
 @any_text
 @any_size
 def test_every_window_fits_into_the_model(seed, max_tokens):
+    """A model drops what is beyond its length without notice."""
     _, windows = cut_random_text(seed, max_tokens)
 
     assert max(count_tokens(window) for window in windows) <= max_tokens
@@ -61,6 +62,7 @@ def test_every_window_fits_into_the_model(seed, max_tokens):
 @any_text
 @any_size
 def test_every_sentence_is_whole_in_a_window(seed, max_tokens):
+    """Half a sentence can support the opposite of the whole."""
     sentences, windows = cut_random_text(seed, max_tokens)
 
     for sentence in sentences:
@@ -70,6 +72,7 @@ def test_every_sentence_is_whole_in_a_window(seed, max_tokens):
 @any_text
 @any_size
 def test_every_window_begins_and_ends_with_a_sentence(seed, max_tokens):
+    """Half sentences at the edges would be evidence that the passage does not give."""
     sentences, windows = cut_random_text(seed, max_tokens)
 
     for window in windows:
@@ -78,6 +81,7 @@ def test_every_window_begins_and_ends_with_a_sentence(seed, max_tokens):
 
 
 def test_neighbouring_windows_share_a_sentence():
+    """A claim may need two neighbouring sentences, such as a name and the "she" after it."""
     sentences = random_sentences([3] * 40, seed=1)
 
     windows = cut_text(" ".join(sentences), max_tokens=40)
@@ -87,6 +91,7 @@ def test_neighbouring_windows_share_a_sentence():
 
 
 def test_a_sentence_longer_than_a_window_is_cut_between_words():
+    """Every word is still read, though no window can hold the whole sentence."""
     words = [f"w{number}" for number in range(300)]
 
     windows = cut_text(" ".join(words), max_tokens=50)
@@ -97,6 +102,7 @@ def test_a_sentence_longer_than_a_window_is_cut_between_words():
 
 
 def test_short_passages_share_a_window_below_their_titles():
+    """Fewer windows mean fewer runs of the model, and the titles keep the passages apart."""
     passages = (
         ParsedPassage("She was a painter.", "Ada Lind"),
         ParsedPassage("She was a pilot.", "Ada Lind (pilot)"),
@@ -111,6 +117,7 @@ def test_short_passages_share_a_window_below_their_titles():
 
 
 def test_every_window_of_a_long_passage_begins_with_its_title():
+    """The text says "she", and only the title says who she is."""
     sentences = random_sentences([6] * 40, seed=2)
 
     windows = cut_text(" ".join(sentences), max_tokens=60, title="Ada Lind")

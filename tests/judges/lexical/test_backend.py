@@ -42,6 +42,7 @@ def ask(question: dict[str, Any], **options: Any) -> Answer:
 
 
 def test_an_answer_is_a_reply_as_a_language_model_would_write_it():
+    """Code that reads replies need not know which kind of judge wrote them."""
     answer = ask(VERIFY_SUPPORTED_CLAIM)
 
     assert answer.finish_reason == "stop"
@@ -74,6 +75,7 @@ def test_an_answer_is_a_reply_as_a_language_model_would_write_it():
     ],
 )
 def test_parts_of_a_response_that_are_not_supported_are_named_as_wrong(kind, units, wrong_numbers):
+    """Parts without a claim, such as "Sure!", cannot be wrong."""
     question = {
         "kind": kind,
         "question": "When did it open?",
@@ -97,6 +99,7 @@ def test_parts_of_a_response_that_are_not_supported_are_named_as_wrong(kind, uni
     ids=["verify", "segments", "claims"],
 )
 def test_a_question_without_passages_has_no_evidence(question, passages):
+    """The offline judge knows nothing by itself, so it must not guess."""
     answer = ask({**question, "passages": passages})
 
     assert answer.text is None
@@ -111,6 +114,7 @@ def test_another_kind_of_question_gets_an_error_that_names_the_possible_kinds(qu
 
 
 def test_a_fact_under_a_page_that_does_not_support_it_gets_the_page_that_does():
+    """The first fact was put under the wrong page: page 2 supports it, so page 1 does not."""
     pages = [
         {"passages": ["Ada Lind was a painter in Oslo."], "facts": [1]},
         {"passages": ["Ada Lind sailed round the world in 1950."], "facts": [2]},
@@ -145,6 +149,7 @@ def ask_about_both_claims(judge: Judge) -> list[str]:
 
 
 def test_claims_with_the_same_prompt_have_their_own_answers(judge_with_constant_prompt):
+    """This judge reads the claim and not the prompt, so the prompt alone is no key."""
     verdicts = ask_about_both_claims(judge_with_constant_prompt)
 
     assert verdicts == ["supported", "not_supported"]
@@ -152,6 +157,7 @@ def test_claims_with_the_same_prompt_have_their_own_answers(judge_with_constant_
 
 
 def test_claims_with_the_same_prompt_are_found_in_the_store(judge_with_constant_prompt):
+    """Both answers come from the store in the second run."""
     ask_about_both_claims(judge_with_constant_prompt)
 
     later_verdicts = ask_about_both_claims(judge_with_constant_prompt)
@@ -161,12 +167,14 @@ def test_claims_with_the_same_prompt_are_found_in_the_store(judge_with_constant_
 
 
 def test_the_threshold_can_be_set():
+    """No probability reaches 1, so with this threshold nothing is supported."""
     answer = ask(VERIFY_SUPPORTED_CLAIM, threshold=1)
 
     assert json.loads(answer.text)["verdict"] == "not_supported"
 
 
 def test_the_threshold_is_part_of_the_identity():
+    """Stored verdicts of another threshold must not be found."""
     assert lexical_backend().identity == lexical_backend().identity
     assert lexical_backend().identity != lexical_backend(threshold=0.5).identity
 
@@ -181,6 +189,7 @@ def test_the_threshold_is_part_of_the_identity():
     ],
 )
 def test_a_wrong_option_is_refused(options, message):
+    """A misspelt option would be silently without effect."""
     with pytest.raises(ConfigError, match=message):
         lexical_backend(**options)
 

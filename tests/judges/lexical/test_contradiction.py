@@ -37,6 +37,7 @@ PASSAGE = ParsedPassage(
     ],
 )
 def test_a_sentence_that_differs_in_one_detail_contradicts_the_claim(claim, deciding_words):
+    """The words that decide are shown to the user in the passage."""
     contradiction = find_contradiction(claim, [ParsedPassage("Nothing else."), PASSAGE])
 
     assert contradiction is not None
@@ -55,16 +56,19 @@ def test_a_sentence_that_differs_in_one_detail_contradicts_the_claim(claim, deci
     ],
 )
 def test_a_sentence_that_is_the_same_or_about_something_else_contradicts_nothing(claim):
+    """A wrong "contradicted" costs more trust than a missed one."""
     assert find_contradiction(claim, [PASSAGE]) is None
 
 
 def test_a_passage_that_says_the_claim_outweighs_one_that_differs():
+    """The other passage may be about another bridge."""
     passages = [ParsedPassage("The bridge opened in 1869."), PASSAGE]
 
     assert find_contradiction("The bridge opened in 1870.", passages) is None
 
 
 def test_support_is_decided_on_one_passage_at_a_time():
+    """Half of the words in each of two passages do not make the claim true."""
     halves = [
         ParsedPassage("Ida Holm painted ships in Lund.", "Ida Holm"),
         ParsedPassage("The town of Arnby has a harbour and a theatre.", "Arnby"),
@@ -76,6 +80,7 @@ def test_support_is_decided_on_one_passage_at_a_time():
 
 
 def test_a_number_of_a_long_sentence_about_more_does_not_contradict_a_short_claim():
+    """The 2.9% and 4.8% are differences and no scores."""
     claim = "The score of the first model is 94.8."
     passage = (
         "The score of the first model is higher than that of the second by 2.9%, but the other"
@@ -86,12 +91,14 @@ def test_a_number_of_a_long_sentence_about_more_does_not_contradict_a_short_clai
 
 
 def test_a_claim_about_a_woman_is_not_contradicted_by_a_sentence_about_a_man():
+    """The sentence is about someone else, however alike the words."""
     passage = ParsedPassage("He died at Lund in 1806, in a rented room.", "Otto Berg")
 
     assert find_contradiction("She died at Lund in 1856, in a rented room.", [passage]) is None
 
 
 def test_a_claim_about_an_unnamed_person_is_contradicted_only_by_a_sentence_with_all_other_words():
+    """ "She" may be anyone, so that only the same words show that the sentence is about her."""
     passage = ParsedPassage("She died of typhus at Lund in 1806, in a rented room.", "Ida Holm")
 
     same_words = find_contradiction("She died of typhus at Lund in 1856, in a room.", [passage])
@@ -115,6 +122,7 @@ def test_a_claim_about_an_unnamed_person_is_contradicted_only_by_a_sentence_with
     ],
 )
 def test_other_words_in_one_place_of_a_sentence_are_a_doubt(claim, doubt):
+    """ "Porter" in the place of "guard" may be another name for him, or a mistake."""
     assert find_doubt(claim, PASSAGE) == doubt
 
 
@@ -130,6 +138,7 @@ def test_other_words_in_one_place_of_a_sentence_are_a_doubt(claim, doubt):
     ],
 )
 def test_a_number_that_the_passage_lacks_and_an_opposite_are_doubts(claim, doubt):
+    """A doubt keeps a claim from being supported by the words around it."""
     passage = ParsedPassage(
         "The model solves 28.8% of the problems, and sampling is a surprisingly effective strategy."
     )
@@ -138,6 +147,7 @@ def test_a_number_that_the_passage_lacks_and_an_opposite_are_doubts(claim, doubt
 
 
 def test_a_doubted_claim_is_not_found_although_the_passage_has_most_of_its_words():
+    """One verb turns the meaning, though all other words agree."""
     passage = ParsedPassage("Soren Abel supported the newspaper Morning Post of Aarby.", "Abel")
     claim = "Soren Abel criticised the newspaper Morning Post of Aarby."
 
@@ -148,6 +158,7 @@ def test_a_doubted_claim_is_not_found_although_the_passage_has_most_of_its_words
 
 
 def test_a_passage_without_doubt_supports_a_claim_that_another_one_raises_a_doubt_about():
+    """The second passage says the claim word for word."""
     passages = [
         ParsedPassage("The gate is closed on Sunday by the porter.", "Gate"),
         ParsedPassage("The gate is closed on Sunday by the guard.", "Gate"),

@@ -31,6 +31,7 @@ def compare(claim: str, *passages: str) -> Comparison:
 def test_a_number_of_the_claim_is_missing_if_the_passage_has_another(
     claim, passage, missing_numbers
 ):
+    """Numbers are compared by value, however they are written."""
     missing_words = compare(claim, passage).missing_words
 
     assert [word.text for word in missing_words if word.is_number] == missing_numbers
@@ -59,6 +60,7 @@ def test_a_number_of_the_claim_is_missing_if_the_passage_has_another(
 def test_a_name_of_the_claim_is_missing_if_its_words_do_not_stand_together(
     claim, passage, missing_names
 ):
+    """ "Ada" and "hill" far apart are not the person Ada Hill."""
     names = compare(claim, passage).missing_names
 
     assert [" ".join(word.text for word in name) for name in names] == missing_names
@@ -86,6 +88,7 @@ def test_a_name_of_the_claim_is_missing_if_its_words_do_not_stand_together(
     ],
 )
 def test_negation_differs_if_only_one_of_claim_and_passage_denies(claim, passage, negation_differs):
+    """A claim and its denial share nearly all words."""
     assert compare(claim, passage).negation_differs is negation_differs
 
 
@@ -100,6 +103,7 @@ def test_negation_differs_if_only_one_of_claim_and_passage_denies(claim, passage
     ],
 )
 def test_namesakes_are_different_titles_that_share_a_word(titles, are_namesakes):
+    """Two such pages may be about two people whom the claim confuses."""
     passages = [ParsedPassage("Born in 1990.", title) for title in titles]
 
     comparison = Comparison("She was born in 1990.", passages)
@@ -108,6 +112,7 @@ def test_namesakes_are_different_titles_that_share_a_word(titles, are_namesakes)
 
 
 def test_words_of_one_family_are_related():
+    """ "Swedish" is not in the passage, but "Sweden" says as much."""
     comparison = compare("The Swedish spy had a secret.", "A spy from Sweden")
 
     assert [word.text for word in comparison.missing_words] == ["Swedish", "secret"]
@@ -126,6 +131,7 @@ def test_words_of_one_family_are_related():
     ],
 )
 def test_words_count_together_in_neighbouring_sentences(passages, share):
+    """Words far apart in a passage seldom say one thing."""
     # The claim has three content words: won, prize and Lund.
     comparison = compare("She won the prize in Lund.", *passages)
 
@@ -133,6 +139,7 @@ def test_words_count_together_in_neighbouring_sentences(passages, share):
 
 
 def test_a_life_in_brackets_reads_as_born_and_died():
+    """Encyclopedias write a life in this way, and claims write "was born" and "died"."""
     text = "Ada Hill (3 May 1901 \u2013 7 June 1980) was a pilot who passed away young."
 
     stems = parse_text(text).stem_sequence
@@ -149,6 +156,7 @@ def test_numbers_of_any_length_are_read():
 
 
 def test_citation_marks_are_no_words():
+    """``[1]`` in a claim is not a number that the passage has to have."""
     assert parse_text("She won [1][2, 3].").stem_sequence == ("won",)
 
 
@@ -184,6 +192,7 @@ def test_a_passage_may_have_no_title():
     ],
 )
 def test_the_longest_sequence_of_words_in_the_same_order_counts(claim_words, passage_words, share):
+    """ "Vale beat Norbury" and "Norbury beat Vale" have the same words in another order."""
     assert common_order_share(claim_words.split(), passage_words.split()) == share
 
 
@@ -210,6 +219,7 @@ def test_the_longest_sequence_of_words_in_the_same_order_counts(claim_words, pas
     ],
 )
 def test_every_feature_is_a_share_between_zero_and_one(claim, passages):
+    """Coefficients were fitted on shares, and one value outside would outweigh them."""
     parsed_passages = [parse_passage(text) for text in passages]
 
     features = feature_vector(Comparison(claim, parsed_passages))
