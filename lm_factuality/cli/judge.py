@@ -5,7 +5,7 @@
 
 import json
 from collections import Counter
-from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Collection, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import asdict, replace
 from pathlib import Path
@@ -27,6 +27,7 @@ if TYPE_CHECKING:
         AdjudicableTrial,
         CertifiableSetting,
         CertifyOptions,
+        Disagreement,
         SettingTrial,
     )
     from lm_factuality.benchmarks.judged import JudgedMethod
@@ -60,6 +61,8 @@ MaxCost = Annotated[
 ]
 
 
+# The options of `certify` that choose data, by their fields of `CertifyOptions`.
+_DATA_OPTIONS = {"files": "--data", "sample": "--sample", "rows": "--rows", "claims": "--claims"}
 _VERIFYING_SETTINGS = ("biographies_linking", "biographies_verification")
 
 _SERVER = "openai"  # the backend that asks a server
@@ -344,20 +347,22 @@ def _open_method(
     from lm_factuality.retrieval.index import MANIFEST
 
     settings = _parse_metadata(metadata)
-    sources = [source for source in (knowledge, search, settings.get("knowledge")) if source]
-    if len(sources) > 1:
+    named_sources = [source for source in (knowledge, search, settings.get("knowledge")) if source]
+    if len(named_sources) > 1:
         raise ConfigError(
-            f"{sources[0]} and {sources[1]}: facts are checked against one source; name it once,"
-            " with --knowledge, --search or --metadata knowledge=..."
+            f"{named_sources[0]} and {named_sources[1]}: facts are checked against one source; name"
+            " it once, with --knowledge, --search or --metadata knowledge=..."
         )
-    if knowledge is not None:
-        is_index = (knowledge / MANIFEST).is_file()
-        if is_index or (task == AmbigBio.name and is_database(knowledge)):
-            # The method opens such a source by itself.
-            settings["knowledge"] = str(knowledge)
-            knowledge = None
+
+    source = knowledge or search
+    is_index = knowledge is not None and (knowledge / MANIFEST).is_file()
+    is_page_database = knowledge is not None and task == AmbigBio.name and is_database(knowledge)
+    # The method itself opens an index, or a database of pages.
+    is_opened_by_method = is_index or is_page_database
+    if is_opened_by_method:
+        settings["knowledge"] = str(knowledge)
     method = _find_method(task, settings, reads_alce_files)
-    if knowledge is None and search is None:
+    if source is None or is_opened_by_method:
         yield method
         return
 
@@ -365,14 +370,13 @@ def _open_method(
         for problem in evidence.problems:
             echo(problem, err=True)
         # Results name the source without its folder, which differs between machines.
-        name = Path(sources[0]).resolve().name
-        yield _with_evidence(method, evidence, name, task)
+        yield _with_evidence(method, evidence, source.resolve().name, task)
 
 
 def _with_evidence(
     method: "JudgedMethod", evidence: "CheckKnowledge | SearchEvidence", name: str, task: str
 ) -> "JudgedMethod":
-    """Return a method that checks facts against documents or the results of a search service.
+    """Return a copy of a method that checks facts against documents or a search service.
 
     Args:
         method: The method, which has no evidence yet.
@@ -388,13 +392,15 @@ def _with_evidence(
     from lm_factuality.check.evidence import FactEvidence
     from lm_factuality.check.knowledge import CheckKnowledge
 
-    if isinstance(method, LongForm):
-        # With a kind of entities, facts are checked against pages by title.
-        if not method.kind:
-            finder = FactEvidence(evidence, evidence.describe().get("identity"))
-            return replace(method, finder=finder, knowledge=name)
-    elif isinstance(method, AmbigBio) and isinstance(evidence, CheckKnowledge):
+    # Long form searches passages for each fact. Only with the setting "entities" (here: the kind of
+    # entity) does it look up whole pages instead.
+    if isinstance(method, LongForm) and not method.kind:
+        finder = FactEvidence(evidence, evidence.describe().get("identity"))
+        return replace(method, finder=finder, knowledge=name)
+    # Biographies look up pages by title, which a search service cannot. LongForm is a subclass.
+    if type(method) is AmbigBio and isinstance(evidence, CheckKnowledge):
         return replace(method, pages=evidence, knowledge=name)
+
     option = "--knowledge" if isinstance(evidence, CheckKnowledge) else "--search"
     raise ConfigError(
         f"{option}: {task} takes no evidence from there;"
@@ -640,33 +646,31 @@ def certify(
     from judges.config import load_judge_config
     from judges.judge import Judge
     from lm_factuality.benchmarks.certifiable import AdjudicableTrial, CertifyOptions
-    from lm_factuality.benchmarks.certified import certifiable_settings
 
     config = load_judge_config(judge)
-    settings = certifiable_settings()
-    if setting is None:
-        setting = next(name for name in settings if settings[name].is_default(config))
+    certifiable = _choose_setting(setting, config)
     options = CertifyOptions(
         data_dir=data_dir, files=tuple(data or ()), sample=sample, rows=rows, claims=claims
     )
-    _refuse_unused_options(options, also_verify, settings[setting], settings.values())
+    _refuse_unused_options(options, also_verify, certifiable)
 
     # A trial is the setting with its data, which the judge is measured on.
-    trial = settings[setting].open_trial(options)
+    trial = certifiable.open_trial(options)
     if (cases or adjudicated) and not isinstance(trial, AdjudicableTrial):
         raise ConfigError(
-            f"--cases and --adjudicated are not for --setting {setting}, but for biographies_..."
-            " and check_..."
+            f"--cases and --adjudicated are not for --setting {certifiable.name}, but for"
+            " biographies_... and check_..."
         )
     with Judge.open(config, store=store) as opened_judge:
         other_judge = opened_judge.with_verify(also_verify) if also_verify else None
         if dry_run:
-            plans = [(setting, opened_judge.plan(trial.ask))]
+            plans = [(certifiable.name, opened_judge.plan(trial.ask))]
             if other_judge:
                 plans.append((f"verify: {also_verify}", other_judge.plan(trial.ask)))
             print_plans(str(trial.data["file"]), config, plans)
             return
-        # Further questions, such as those of --cases, are no part of the certificate.
+
+        # Only the answers to these questions belong to the certificate, not those that follow.
         answers: list[Answer] = []
         opened_judge.record = answers
         measured = trial.measure(opened_judge)
@@ -674,16 +678,17 @@ def certify(
         if other_judge:
             measured["also_measured"] = {"verify": also_verify, **trial.measure(other_judge)}
         if isinstance(trial, AdjudicableTrial):
-            measured |= _report_cases(trial, opened_judge, setting, cases, adjudicated or ())
+            label_files = adjudicated or ()
+            measured |= _adjudicate(trial, opened_judge, certifiable.name, cases, label_files)
         certificate = make_certificate(
             opened_judge,
-            setting,
+            certifiable.name,
             measured,
             prompt_hashes=trial.prompt_hashes(opened_judge),
             data=trial.data,
         )
 
-    _print_certificate(certificate, trial, settings[setting], config)
+    _print_certificate(certificate, trial, certifiable, config)
     for path in save_certificate(certificate, out, answers):
         echo(f"Written to {path}")
     if not trial.data["is_published"]:
@@ -694,47 +699,112 @@ def certify(
         )
 
 
-def _report_cases(
+def _choose_setting(name: str | None, config: "JudgeConfig") -> "CertifiableSetting":
+    """Return the setting that the user named, or else the default one for the judge."""
+    from lm_factuality.benchmarks.certified import certifiable_settings
+
+    settings = certifiable_settings()
+    if name is not None:
+        return settings[name]
+    return next(setting for setting in settings.values() if setting.is_default(config))
+
+
+def _refuse_unused_options(
+    options: "CertifyOptions", also_verify: str | None, setting: "CertifiableSetting"
+) -> None:
+    """Refuse options of ``certify`` that the chosen setting would ignore, and a number of rows < 1.
+
+    Args:
+        options: The options that choose the data.
+        also_verify: The value of ``--also-verify``.
+        setting: The chosen setting.
+
+    Raises:
+        ConfigError: An option cannot be used. The error names the settings that accept it.
+    """
+    from lm_factuality.benchmarks.certified import certifiable_settings
+
+    if options.rows is not None and options.rows < 1:
+        raise ConfigError(f"--rows: found {options.rows}, expected 1 or more")
+    for field, option in _DATA_OPTIONS.items():
+        is_used = bool(getattr(options, field))
+        if not is_used or field in setting.accepted_options:
+            continue
+        accepting_names = [
+            other.name
+            for other in certifiable_settings().values()
+            if field in other.accepted_options
+        ]
+        raise ConfigError(
+            f"{option} is not for --setting {setting.name}, but for {', '.join(accepting_names)}"
+        )
+    if also_verify and setting.name not in _VERIFYING_SETTINGS:
+        raise ConfigError(
+            f"--also-verify is not for --setting {setting.name}, but for"
+            f" {' and '.join(_VERIFYING_SETTINGS)}"
+        )
+
+
+def _adjudicate(
     trial: "AdjudicableTrial",
     judge: "Judge",
     setting: str,
-    cases: Path | None,
-    adjudicated: Sequence[Path],
+    cases_folder: Path | None,
+    label_files: Sequence[Path],
 ) -> dict[str, Any]:
-    """Write the cases in which a judge differs from the labels, and read who is right in them.
+    """Let people decide where a judge and a published label disagree.
 
     Args:
         trial: What the judge was measured on.
         judge: The judge.
         setting: The name of the setting.
-        cases: The folder to write the cases to. None writes none.
-        adjudicated: The files in which people say whether the judge or the label is right.
+        cases_folder: The folder to write the disagreements to. None writes none.
+        label_files: The files in which people say who is right. They may be missing.
 
     Returns:
-        Under ``adjudicated`` the scores with the labels as people corrected them. Empty if there is
-        no file of people, or the judge agrees with all labels.
+        What the certificate says in addition: the scores after people's corrections under
+        ``adjudicated``, or nothing if there are no corrections.
     """
-    from lm_factuality.people.adjudicate import read_adjudication, write_cases
+    from lm_factuality.people.adjudicate import write_cases
 
-    if cases is None and not adjudicated:
+    if cases_folder is None and not label_files:
         echo("Add --cases FOLDER to read where judge and label disagree.")
         return {}
     disagreements = trial.disagreements(judge)
     echo(f"Cases in which judge and label disagree: {len(disagreements)}.")
-    if cases is not None and disagreements:
-        for path in write_cases(disagreements, setting, trial.data, cases):
-            echo(f"Written to {path}")
-    if not adjudicated or not disagreements:
+    if not disagreements:
         return {}
-    people, rulings = read_adjudication(adjudicated, disagreements, setting, trial.data)
-    # How often the judge is right, and how often the label.
-    right = Counter(rulings.values())
-    counts = ", ".join(f"{side} in {count}" for side, count in right.items())
-    echo(f"Right according to {', '.join(people)}: {counts}.")
+    if cases_folder is not None:
+        for path in write_cases(disagreements, setting, trial.data, cases_folder):
+            echo(f"Written to {path}")
+    if not label_files:
+        return {}
+    corrected = _measure_corrected(trial, judge, setting, disagreements, label_files)
+    return {"adjudicated": corrected}
+
+
+def _measure_corrected(
+    trial: "AdjudicableTrial",
+    judge: "Judge",
+    setting: str,
+    disagreements: "Sequence[Disagreement]",
+    label_files: Sequence[Path],
+) -> dict[str, Any]:
+    """Measure a judge again, with the labels as people corrected them.
+
+    Returns:
+        The scores, with the names of the people, the number of disagreements, and how often people
+        say that each side is right: ``{"people": ("Ann",), "cases": 9, "right": {"judge": 6,
+        "label": 3}, "scores": ...}``.
+    """
+    from lm_factuality.people.adjudicate import read_adjudication
+
+    people, rulings = read_adjudication(label_files, disagreements, setting, trial.data)
+    wins = Counter(rulings.values())
+    wins_text = ", ".join(f"{side} in {count}" for side, count in wins.items())
+    echo(f"Right according to {', '.join(people)}: {wins_text}.")
     scores = trial.measure(judge, rulings)
-    return {
-        "adjudicated": {"people": people, "cases": len(disagreements), "right": right, **scores}
-    }
+    return {"people": people, "cases": len(disagreements), "right": wins, **scores}
 
 
 def _print_certificate(
@@ -753,40 +823,6 @@ def _print_certificate(
     if "adjudicated" in certificate:
         table = trial.table({**certificate, **certificate["adjudicated"]}, config.name)
         print_table("After people corrected labels", *table)
-
-
-def _refuse_unused_options(
-    options: "CertifyOptions",
-    also_verify: str | None,
-    certifiable: "CertifiableSetting",
-    settings: Iterable["CertifiableSetting"],
-) -> None:
-    """Refuse options of ``certify`` that the chosen setting would ignore, and a number of rows < 1.
-
-    Args:
-        options: The options that choose the data.
-        also_verify: The value of ``--also-verify``.
-        certifiable: The chosen setting.
-        settings: All settings, among which the error names those that accept the option.
-
-    Raises:
-        ConfigError: An option cannot be used.
-    """
-    if options.rows is not None and options.rows < 1:
-        raise ConfigError(f"--rows: found {options.rows}, expected 1 or more")
-    for name in ("files", "sample", "rows", "claims"):
-        if not getattr(options, name) or name in certifiable.accepted_options:
-            continue
-        option = "--data" if name == "files" else f"--{name}"
-        accepting = [setting.name for setting in settings if name in setting.accepted_options]
-        raise ConfigError(
-            f"{option} is not for --setting {certifiable.name}, but for {', '.join(accepting)}"
-        )
-    if also_verify and certifiable.name not in _VERIFYING_SETTINGS:
-        raise ConfigError(
-            f"--also-verify is not for --setting {certifiable.name}, but for"
-            f" {' and '.join(_VERIFYING_SETTINGS)}"
-        )
 
 
 def print_plans(subject: str, config: "JudgeConfig", steps: Sequence[tuple[str, "Plan"]]) -> None:
