@@ -125,16 +125,14 @@ def read_answers(
     _check_roles(columns)
     if source == STANDARD_INPUT:
         return _read_stream(sys.stdin.buffer.read(), "standard input", columns)
-
-    path = Path(source)
-    if path.is_dir():
-        return _to_answer_file(_read_folder(path, columns), str(path))
-    if not path.exists():
-        raise DataError(f"{path}: no such file; {_EXPECTED}")
-    if not path.is_file():
+    if source.is_dir():
+        return _to_answer_file(_read_folder(source, columns), str(source))
+    if not source.exists():
+        raise DataError(f"{source}: no such file; {_EXPECTED}")
+    if not source.is_file():
         # A pipe can be read only once, but its beginning tells its format.
-        return _read_stream(path.read_bytes(), str(path), columns)
-    return _to_answer_file(_read_file(path, path.name, columns), str(path))
+        return _read_stream(source.read_bytes(), str(source), columns)
+    return _to_answer_file(_read_file(source, source.name, columns), str(source))
 
 
 def answers_of_rows(
@@ -254,11 +252,12 @@ def _to_answer_file(answers_and_problems: Sequence[_AnswerOrProblem], source: st
         return AnswerFile(tuple(_with_unique_ids(answers)), tuple(problems))
     if not problems:
         raise DataError(f"{source}: no answers; expected at least one row or text")
-    first = problems[0]
+    first, *others = problems
     # The message begins with the name of the file, which need not be repeated.
-    location = "" if first.location == Path(source).name else f" ({first.location})"
-    others = f"; {len(problems) - 1:,} more have problems" if len(problems) > 1 else ""
-    raise DataError(f"{source}: no answer can be used: {first.reason}{location}{others}")
+    is_about_whole_file = first.location == Path(source).name
+    location = "" if is_about_whole_file else f" ({first.location})"
+    others_note = f"; {len(others):,} more have problems" if others else ""
+    raise DataError(f"{source}: no answer can be used: {first.reason}{location}{others_note}")
 
 
 def _with_unique_ids(answers: Sequence[Answer]) -> Iterator[Answer]:
@@ -298,14 +297,16 @@ def _read_file(path: Path, name: str, columns: Mapping[str, str]) -> list[_Answe
         raise DataError(f"{name}: ends in {ending!r}, {_EXPECTED}")
     _check_beginning(path, name, ending)
     if ending in _TEXT_ENDINGS:
-        return [_checked(Answer(name, "", read_text(path, _TEXT_ADVICE), name))]
+        return [_usable_or_problem(Answer(name, "", read_text(path, _TEXT_ADVICE), name))]
     if is_samples_file(path):
         return _sample_answers(path, name, columns, prefix="")
 
-    rows: list[TableRow | str] = []
-    for row in bounded_rows(path, _TABLE_READERS[ending](path)):
-        # The reader's messages begin with the path, which may be a temporary one.
-        rows.append(_reason_without_path(row, path) if isinstance(row, str) else row)
+    rows: list[TableRow | AnswerProblem] = []
+    for number, row in enumerate(bounded_rows(path, _TABLE_READERS[ending](path)), start=1):
+        if isinstance(row, str):
+            rows.append(AnswerProblem(f"{name}, row {number}", _without_location(row, path)))
+        else:
+            rows.append(row)
     return _table_answers(rows, name, columns)
 
 
@@ -333,38 +334,42 @@ def _check_beginning(path: Path, name: str, ending: str) -> None:
         raise DataError(f"{name}: a binary file; {_EXPECTED}")
 
 
-def _checked(answer: Answer) -> Answer | AnswerProblem:
-    """Return an answer, or a problem if its text is empty, broken or too long to be checked."""
-    # A lone surrogate could not be encoded otherwise.
-    num_bytes = len(answer.text.encode(errors="surrogatepass"))
-    if not answer.text.strip():
-        reason = "the answer is empty"
-    elif SURROGATE_PATTERN.search(answer.text):
-        reason = "the answer has half of a character (a lone surrogate); write it again as UTF-8"
-    elif num_bytes > MAX_ANSWER_BYTES:
-        reason = (
+def _usable_or_problem(answer: Answer) -> Answer | AnswerProblem:
+    """Return an answer, or the problem if its text is empty, broken or too long to be checked."""
+    problem = _problem_of_text(answer.text)
+    return AnswerProblem(answer.location, problem) if problem else answer
+
+
+def _problem_of_text(text: str) -> str:
+    """Say why the text of an answer cannot be checked. Empty if it can."""
+    if not text.strip():
+        return "the answer is empty"
+    # The text would not fit into UTF-8, which all files of a check are written in.
+    if SURROGATE_PATTERN.search(text):
+        return "the answer has half of a character (a lone surrogate); write it again as UTF-8"
+    num_bytes = len(text.encode())
+    if num_bytes > MAX_ANSWER_BYTES:
+        return (
             f"the answer has {num_bytes:,} bytes, at most {MAX_ANSWER_BYTES:,} are checked; split"
             " it"
         )
-    else:
-        return answer
-    return AnswerProblem(answer.location, reason)
+    return ""
 
 
-def _reason_without_path(sentence: str, path: Path) -> str:
-    """Remove the path from a reader's message about a row. It may be that of a temporary file.
+def _without_location(message: str, path: Path) -> str:
+    """Remove the path and the row from a reader's message, since an `AnswerProblem` names them.
+
+    The number of a line stays: lines of JSON Lines may be blank, so it can differ from the row's.
 
     Example:
-        ``a.jsonl:7: no answer`` → ``line 7: no answer``, and ``a.csv, row 7: no answer`` →
-        ``no answer``
+        ``a.csv, row 7: no answer`` becomes ``no answer``, and ``a.jsonl:7: no answer`` becomes
+        ``line 7: no answer``.
     """
-    rest = sentence.removeprefix(str(path))
-    location = re.match(r":(\d+): |, row \d+: |: ", rest)
-    if location is None:
-        return rest
-    reason = rest[location.end() :]
-    line = location[1]
-    return f"line {line}: {reason}" if line else reason
+    message = message.removeprefix(str(path))
+    line = re.match(r":(\d+): ", message)
+    if line is not None:
+        return f"line {line[1]}: {message[line.end() :]}"
+    return re.sub(r"^(?:, row \d+)?: ", "", message)
 
 
 def _json_rows(path: Path) -> Iterator[TableRow | str]:
@@ -439,31 +444,36 @@ _EXPECTED = f"expected {', '.join(_ENDINGS)} or a folder of them"
 
 
 def _table_answers(
-    rows: Sequence[TableRow | str], name: str, columns: Mapping[str, str]
+    rows: Sequence[TableRow | AnswerProblem], name: str, columns: Mapping[str, str]
 ) -> list[_AnswerOrProblem]:
     """Return the answer or the problem of each row of a table.
 
     Args:
-        rows: The rows, and sentences about those that cannot be read.
+        rows: The rows, with a problem in place of each row that could not be read.
         name: The name of the table in locations and errors.
-        columns: The names of columns by their role.
+        columns: The names of columns that the user gave, by their role.
 
     Raises:
         DataError: It is not clear which column has the answers.
     """
     # A row of a chat log has messages, and needs no other column.
-    table_rows = [row for row in rows if isinstance(row, TableRow) and not _is_chat(row.values)]
-    columns = _find_columns(table_rows, name, columns) if table_rows else {}
+    rows_with_columns = [
+        row for row in rows if isinstance(row, TableRow) and not _is_chat(row.values)
+    ]
+    column_of_role: Mapping[str, str] = {}
+    if rows_with_columns:
+        column_of_role = _find_columns(rows_with_columns, name, columns)
 
     answers_and_problems: list[_AnswerOrProblem] = []
     for number, row in enumerate(rows, start=1):
         location = f"{name}, row {number}"
-        if isinstance(row, str):
-            answers_and_problems.append(AnswerProblem(location, row))
+        if isinstance(row, AnswerProblem):
+            answers_and_problems.append(row)
         elif _is_chat(row.values):
             answers_and_problems.append(_chat_answer(row.values, location, str(number)))
         else:
-            answers_and_problems.append(_row_answer(row.values, columns, location, str(number)))
+            answer = _row_answer(row.values, column_of_role, location, str(number))
+            answers_and_problems.append(answer)
     return answers_and_problems
 
 
@@ -479,15 +489,16 @@ def _row_answer(
         default_id: The id of a row whose table has no ids.
     """
     cells = {role: values.get(column) for role, column in columns.items()}
-    answer = cells["answer"]
-    text = cell_text(answer)
+    cell = cells["answer"]
+    text = cell_text(cell)
     if text is None:
-        is_empty = answer is None or answer != answer  # NaN stands for an empty cell
-        reason = "the answer is empty" if is_empty else f"found {short(answer)}, expected a text"
+        # An empty cell is None or NaN, which differs from itself.
+        is_empty = cell is None or cell != cell
+        reason = "the answer is empty" if is_empty else f"found {short(cell)}, expected a text"
         return AnswerProblem(location, reason)
     question = cell_text(cells.get("question")) or ""
     row_id = cell_text(cells.get("id")) or default_id
-    return _checked(Answer(row_id, question.strip(), text, location))
+    return _usable_or_problem(Answer(row_id, question.strip(), text, location))
 
 
 def _find_columns(
@@ -627,16 +638,18 @@ def _chat_answer(
     if answer is None:
         return AnswerProblem(location, "the chat has no text of the assistant")
     chat_id = cell_text(values.get("id")) or default_id
-    return _checked(Answer(chat_id, question.strip(), answer, location))
+    return _usable_or_problem(Answer(chat_id, question.strip(), answer, location))
 
 
 def _message_text(content: object) -> str:
     """Return the text of a message, whose content may be a list of parts."""
     if isinstance(content, str):
         return content
-    parts = content if isinstance(content, list) else []
-    texts = [part["text"] for part in parts if isinstance(part, dict) and "text" in part]
-    return "\n".join(str(text) for text in texts)
+    if not isinstance(content, list):
+        return ""
+    # Parts without a text are images, for example.
+    texts = [part["text"] for part in content if isinstance(part, dict) and "text" in part]
+    return "\n".join(map(str, texts))
 
 
 def _read_folder(folder: Path, columns: Mapping[str, str]) -> list[_AnswerOrProblem]:
@@ -655,18 +668,19 @@ def _read_folder(folder: Path, columns: Mapping[str, str]) -> list[_AnswerOrProb
 
     answers_and_problems: list[_AnswerOrProblem] = []
     has_answers = False
-    for path in sorted(path for path in folder.rglob("*") if path.is_file()):
-        name = path.relative_to(folder).as_posix()
-        # Hidden files, such as .DS_Store, are no answers.
-        if any(part.startswith(".") for part in Path(name).parts):
+    for path in sorted(folder.rglob("*")):
+        relative_path = path.relative_to(folder)
+        # Hidden files and folders, such as .DS_Store, have no answers.
+        is_hidden = any(part.startswith(".") for part in relative_path.parts)
+        if is_hidden or not path.is_file():
             continue
+        name = relative_path.as_posix()
         if _file_ending(path) in _ENDINGS:
             has_answers = True
             answers_and_problems += _read_file_in_folder(path, name, columns)
         else:
-            answers_and_problems.append(
-                AnswerProblem(name, f"the file ends in none of {', '.join(_ENDINGS)}")
-            )
+            reason = f"the file ends in none of {', '.join(_ENDINGS)}"
+            answers_and_problems.append(AnswerProblem(name, reason))
     if not has_answers:
         raise DataError(f"{folder}: no answers and no samples of lm_eval here; {_EXPECTED}")
     return answers_and_problems
@@ -692,13 +706,13 @@ def _read_file_in_folder(
         reason = " ".join(str(error).split())
         return [AnswerProblem(name, reason.removeprefix(f"{path}: ").removeprefix(f"{name}: "))]
 
-    with_folder: list[_AnswerOrProblem] = []
+    answers_and_problems: list[_AnswerOrProblem] = []
     for row in rows:
-        # A text file is one answer, whose id is its name.
+        # A text file is one answer, whose id is already its name.
         if isinstance(row, Answer) and row.id != name:
             row = replace(row, id=f"{name}/{row.id}")
-        with_folder.append(row)
-    return with_folder
+        answers_and_problems.append(row)
+    return answers_and_problems
 
 
 def _read_samples_files(
@@ -764,7 +778,7 @@ def _sample_answers(
     for number, row in enumerate(jsonl_rows(path), start=1):
         location = f"{name}, row {number}"
         if isinstance(row, str):
-            answers_and_problems.append(AnswerProblem(location, _reason_without_path(row, path)))
+            answers_and_problems.append(AnswerProblem(location, _without_location(row, path)))
             continue
         sample = row.values
         if not _is_sample(sample):
@@ -778,10 +792,8 @@ def _sample_answers(
             continue
         if not _is_generated(sample):
             raise DataError(f"{name}: the task scores continuations, expected generated answers")
-        id_of_sample = sample.get("doc_id")
-        if "id" in columns:
-            id_of_sample = sample["doc"].get(columns["id"])
-        answer_id = f"{prefix}{cell_text(id_of_sample) or number}"
+        sample_id = sample["doc"].get(columns["id"]) if "id" in columns else sample.get("doc_id")
+        answer_id = f"{prefix}{cell_text(sample_id) or number}"
         answers_and_problems += _responses(sample, answer_id, columns.get("question"), location)
     return answers_and_problems
 
@@ -795,7 +807,7 @@ def _responses(
         texts = responses_of(sample)
     except ValueError as error:
         return [AnswerProblem(location, str(error))]
-    return [_checked(Answer(answer_id, question, text, location)) for text in texts]
+    return [_usable_or_problem(Answer(answer_id, question, text, location)) for text in texts]
 
 
 def _first_request(sample: Mapping[str, Any]) -> list[Any]:
@@ -818,15 +830,17 @@ def _is_generated(sample: Mapping[str, Any]) -> bool:
     return len(arguments) < 2 or not isinstance(arguments[1], str)
 
 
-def _sample_question(sample: Mapping[str, Any], column: str | None) -> str:
+def _sample_question(sample: Mapping[str, Any], named_field: str | None) -> str:
     """Return the question of a sample: a field of its document, or the prompt. It may be empty.
 
-    ``column`` is the field that the user named. None looks for the usual names.
+    Args:
+        sample: The sample.
+        named_field: The field that the user named. None looks for the usual names.
     """
-    doc = {_normalized(key): value for key, value in sample["doc"].items()}
-    names = (column,) if column else USUAL_COLUMNS["question"]
-    for name in names:
-        question = cell_text(doc.get(_normalized(name)))
+    doc = {_normalized(field): value for field, value in sample["doc"].items()}
+    fields = (named_field,) if named_field else USUAL_COLUMNS["question"]
+    for field in fields:
+        question = cell_text(doc.get(_normalized(field)))
         if question:
             return question.strip()
     try:

@@ -5,6 +5,7 @@
 
 from collections import Counter
 from collections.abc import Iterator, Mapping, Sequence
+from contextlib import contextmanager
 from itertools import chain
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
@@ -26,9 +27,12 @@ if TYPE_CHECKING:
 app = App()
 
 _EXAMPLE = Path(__file__).parents[1] / "check" / "example"
+# The most that the terminal shows of each. Files and the page have all.
 _NUM_WORST = 10
 _NUM_PROBLEMS = 20
+_NUM_REASONS = 3
 _NUM_CHANGED_CLAIMS = 3
+# Exit codes.
 _FAILED = 1
 _UNUSABLE = 2
 
@@ -106,54 +110,65 @@ def check(
     stay on disk, so that the same command continues after an interruption.
     """
     from lm_factuality.check.against import compare_checks
-    from lm_factuality.check.answers import parse_columns, read_answers
+    from lm_factuality.check.answers import STANDARD_INPUT, parse_columns, read_answers
     from lm_factuality.check.corrections import apply_corrections, read_corrections
     from lm_factuality.check.run import run_check
 
-    is_example = answers is None
-    try:
+    with _exit_on_errors():
+        is_example = answers is None
         if answers is None:
             if knowledge or search or against or corrections:
                 raise ConfigError(
                     "name the answers, as in lm-factuality check answers.csv --knowledge docs/"
                 )
-            # Without answers, the example shows what the command does.
             answers = _EXAMPLE / "answers.csv"
             knowledge = _EXAMPLE / "documents"
+
+        # All files are read, and the output folder is tried, before the judge costs anything.
         config = read_judge(judge, max_cost)
-        names = parse_columns(columns or [])
+        column_names = parse_columns(columns or [])
         files = [answers] if against is None else [answers, against]
-        answer_files = [read_answers("-" if str(file) == "-" else file, names) for file in files]
-        # Damaged corrections and a folder that cannot be written are found before the judge costs
-        # anything.
+        answer_files = []
+        for file in files:
+            source = STANDARD_INPUT if str(file) == STANDARD_INPUT else file
+            answer_files.append(read_answers(source, column_names))
         people_corrections = list(chain.from_iterable(map(read_corrections, corrections or ())))
         if out is not None:
             check_writable(out, "files")
+
         checks = [run_check(file, knowledge, search, config, store) for file in answer_files]
         checked = checks[0]
         if people_corrections:
-            result = apply_corrections(checked.result, people_corrections)
-            checked = checked._replace(result=result)
+            corrected_result = apply_corrections(checked.result, people_corrections)
+            checked = checked._replace(result=corrected_result)
         comparison = None
         if against is not None:
             comparison = compare_checks(checked.result, checks[1].result)
+
         if out is not None:
             with whole_files(out) as unfinished:
                 _write(checked, comparison, answers, unfinished)
         _print_result(checked, out)
         if comparison is not None:
             _print_comparison(comparison, [str(file) for file in files])
-            second = checks[1]
-            echo(f"{against}: {_unscored_note(second.result)}; {_cost_note(second.about)}")
+            other = checks[1]
+            echo(f"{against}: {_unscored_note(other.result)}; {_cost_note(other.about)}")
         if is_example:
             echo(
                 "To check your own answers:"
                 " lm-factuality check answers.csv --knowledge docs/ --out checked"
             )
+    raise typer.Exit(_exit_code(checked.result, fail_under))
+
+
+@contextmanager
+def _exit_on_errors() -> Iterator[None]:
+    """Print an error of the block, such as an unusable file, and exit with 2."""
+    try:
+        yield
     except (FactualityError, OSError) as error:
         echo(f"lm-factuality check: {message_of(error)}", err=True)
         raise typer.Exit(_UNUSABLE) from error
-    raise typer.Exit(_exit_code(checked.result, fail_under))
 
 
 def _write(
@@ -169,11 +184,10 @@ def _write(
         write_changes(comparison, folder / "changes.jsonl")
         about["against"] = summarise_comparison(comparison)
     write_files(checked.result, folder, about)
-    title = f"Check of {answers.name}"
     write_page(
         checked.result,
         folder / "index.html",
-        title=title,
+        title=f"Check of {answers.name}",
         note=_evidence_note(checked),
         source=_path_from_here(_evidence_source(checked)),
     )
@@ -215,7 +229,8 @@ def _print_result(checked: "FinishedCheck", out: Path | None) -> None:
     )
     for claim in result.worst_claims(_NUM_WORST):
         _print_claim(claim)
-    num_left = result.count("contradicted") + result.count("not_found") - _NUM_WORST
+    num_unsupported = result.count("contradicted") + result.count("not_found")
+    num_left = num_unsupported - _NUM_WORST
     if num_left > 0:
         echo(f"... and {plural(num_left, 'claim')} more that are contradicted or not found")
     if out is None:
@@ -237,15 +252,18 @@ def _notes(checked: "FinishedCheck") -> Iterator[str]:
     yield _cost_note(checked.about)
     if result.num_refusals:
         yield f"{plural(result.num_refusals, 'refusal')}, not judged."
-    num_silent = sum(not (answer.claims or answer.is_refusal) for answer in result.answers)
-    if num_silent:
-        yield f"{plural(num_silent, 'answer')} without a claim, such as one of code alone."
+    num_without_claim = sum(
+        not answer.claims and not answer.is_refusal for answer in result.answers
+    )
+    if num_without_claim:
+        yield f"{plural(num_without_claim, 'answer')} without a claim, such as one of code alone."
     reasons = Counter(claim.reason for claim in result.claims if claim.verdict == "unscored")
-    for reason, count in reasons.most_common(3):
-        yield f"{plural(count, 'claim')} unscored: {reason}."
+    for reason, num_claims in reasons.most_common(_NUM_REASONS):
+        yield f"{plural(num_claims, 'claim')} unscored: {reason}."
     yield from result.problems[:_NUM_PROBLEMS]
-    if len(result.problems) > _NUM_PROBLEMS:
-        yield f"... and {len(result.problems) - _NUM_PROBLEMS:,} more that could not be used."
+    num_left = len(result.problems) - _NUM_PROBLEMS
+    if num_left > 0:
+        yield f"... and {num_left:,} more that could not be used."
 
 
 def _unscored_note(result: "CheckResult") -> str:
@@ -258,24 +276,24 @@ def _unscored_note(result: "CheckResult") -> str:
 def _cost_note(about: Mapping[str, Any]) -> str:
     """Say what a check took: calls, tokens and US dollars of the judge, searches, and seconds."""
     usage = about["judge_usage"]
-    parts = []
+    costs = []
     if usage["calls"]:
-        parts.append(
+        costs.append(
             f"{plural(usage['calls'], 'call')} to the judge, {usage['prompt_tokens']:,} prompt"
             f" tokens, {usage['completion_tokens']:,} completion tokens"
         )
-        # The cost is None if the judge's YAML file names no prices.
-        cost = usage["cost"]
-        parts.append("no prices known" if cost is None else f"{cost:.4f} USD")
+        # The price is None if the judge's YAML file names no prices.
+        price = usage["cost"]
+        costs.append("no prices known" if price is None else f"{price:.4f} USD")
     if usage["stored"]:
-        parts.append(f"{plural(usage['stored'], 'answer')} of the judge on disk already")
+        costs.append(f"{plural(usage['stored'], 'answer')} of the judge on disk already")
     if usage["errors"]:
-        parts.append(f"{plural(usage['errors'], 'request')} without an answer, to be asked again")
+        costs.append(f"{plural(usage['errors'], 'request')} without an answer, to be asked again")
     if "searches_sent" in about:
-        parts.append(f"searches: {about['searches_sent']:,} sent")
-        parts.append(f"{about['searches_failed']:,} failed")
-    parts.append(f"{about['seconds']:.1f} seconds")
-    return f"{'; '.join(parts)}."
+        costs.append(f"searches: {about['searches_sent']:,} sent")
+        costs.append(f"{about['searches_failed']:,} failed")
+    costs.append(f"{about['seconds']:.1f} seconds")
+    return f"{'; '.join(costs)}."
 
 
 def _print_claim(claim: "CheckedClaim") -> None:
@@ -326,8 +344,11 @@ def _exit_code(result: "CheckResult", fail_under: float | None) -> int:
     if result.is_mostly_unscored:
         echo(f"lm-factuality check: too much has no verdict: {_unscored_note(result)}", err=True)
         return _UNUSABLE
-    # Without scored claims the share is NaN, which is not "fewer", but fails too.
-    if fail_under is not None and not 100 * result.share_supported >= fail_under:
+    if fail_under is None:
+        return 0
+    # Without scored claims the share is NaN, which compares false, so such a check fails.
+    has_passed = 100 * result.share_supported >= fail_under
+    if not has_passed:
         share = format_number(result.share_supported)
         echo(f"lm-factuality check: supported: {share}, expected {fail_under:g}% or more", err=True)
         return _FAILED
