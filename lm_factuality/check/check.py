@@ -58,31 +58,35 @@ def check_answers(answers: AnswerFile, source: EvidenceSource, judge: Judge) -> 
     claims_of_answers: list[list[Claim]] = []
     for answer, is_refusal in zip(answers.answers, refusals, strict=True):
         claims_of_answers.append([] if is_refusal else split_answer(answer.text))
-    texts = [claim.text for claims in claims_of_answers for claim in claims]
 
+    # All claims are searched for and judged together, which takes fewer requests.
+    texts = [claim.text for claims in claims_of_answers for claim in claims]
     evidence_of_claims = source.find(texts, PASSAGES_PER_CLAIM)
     if judge.config.capabilities.reads_prompts:
         evidence_of_claims = _share_evidence(evidence_of_claims, map(len, claims_of_answers))
-    questions = []
-    for text, evidence in zip(texts, evidence_of_claims, strict=True):
-        questions.append(ClaimQuestion(text, evidence.passages))
+    questions = [
+        ClaimQuestion(text, evidence.passages)
+        for text, evidence in zip(texts, evidence_of_claims, strict=True)
+    ]
     verdicts = judge_claims(judge, questions, "checking claims")
 
     checked_answers = []
-    first = 0  # the number of the answer's first claim among the claims of all answers
+    start = 0  # the place of an answer's first claim among the claims of all answers
     for answer, is_refusal, claims in zip(
         answers.answers, refusals, claims_of_answers, strict=True
     ):
-        checked_claims = []
-        for number, claim in enumerate(claims, start=first):
-            checked_claims.append(
-                _checked_claim(answer.id, claim, evidence_of_claims[number], verdicts[number])
+        end = start + len(claims)
+        evidence_of_answer = evidence_of_claims[start:end]
+        verdicts_of_answer = verdicts[start:end]
+        start = end
+        checked_claims = tuple(
+            _checked_claim(answer.id, claim, evidence, verdict)
+            for claim, evidence, verdict in zip(
+                claims, evidence_of_answer, verdicts_of_answer, strict=True
             )
-        first += len(claims)
+        )
         checked_answers.append(
-            CheckedAnswer(
-                answer.id, answer.question, answer.text, tuple(checked_claims), is_refusal
-            )
+            CheckedAnswer(answer.id, answer.question, answer.text, checked_claims, is_refusal)
         )
     problems = tuple(map(str, answers.problems))
     return CheckResult(tuple(checked_answers), problems, unread_answers=answers.problems)

@@ -10,7 +10,7 @@ import os
 import shutil
 import sqlite3
 from collections.abc import Iterator, Mapping, Sequence
-from contextlib import closing, contextmanager, suppress
+from contextlib import closing, contextmanager
 from dataclasses import replace
 from hashlib import sha256
 from importlib.metadata import PackageNotFoundError, version
@@ -248,9 +248,9 @@ def _update_and_open(source: Path, folder: Path) -> CheckKnowledge:
     if not _is_usable(unfinished, source):
         shutil.rmtree(unfinished, ignore_errors=True)
         knowledge = _open_intact(source, folder, unlisted)
-        if knowledge is not None and not _has_changes(source, folder):
-            return knowledge
         if knowledge is not None:
+            if not _has_changes(source, folder):
+                return knowledge
             knowledge.close()
             _copy_index(folder, unfinished)
     _update_or_rebuild(source, unfinished)
@@ -332,28 +332,40 @@ def _listed_files(source: Path) -> Iterator[Path]:
 
 
 def _copy_index(folder: Path, unfinished: Path) -> None:
-    """Copy an index, so that it stays usable until the copy is up to date."""
+    """Copy an index to another folder, where it is then brought up to date.
+
+    The original stays usable meanwhile, also if the update fails.
+
+    Args:
+        folder: The folder of the index: Tantivy's index of words and the store of passages.
+        unfinished: The folder for the copy. It does not exist yet.
+    """
+    # Locks belong to the processes that have the original open.
     ignore_locks = shutil.ignore_patterns("*.lock")
     shutil.copytree(
-        folder / TANTIVY, unfinished / TANTIVY, ignore=ignore_locks, copy_function=_link
+        folder / TANTIVY, unfinished / TANTIVY, ignore=ignore_locks, copy_function=_link_or_copy
     )
-    # The store comes last and at once, because a folder with it counts as a whole copy.
+    # The next run takes a folder with a store for a whole copy. If this process is killed, the
+    # folder must not have half a store, so the store is copied last and gets its name at the end.
     temporary = unfinished / f"{STORE}.part"
     shutil.copyfile(folder / STORE, temporary)
     temporary.rename(unfinished / STORE)
 
 
-def _link(original: str, copy: str) -> None:
-    """Copy a file of Tantivy, or rather give it a second name, which takes no time and space.
+def _link_or_copy(original: str, copy: str) -> None:
+    """Give a file of Tantivy a second name, a hard link, or copy the file if it may change.
 
-    Tantivy never changes a file that it has written, apart from its lists of files (``.json``).
+    A hard link takes no time and space. Tantivy never changes a file that it has written, apart
+    from its lists of files (``.json``), so an update of the copy leaves the original as it was.
     """
-    if not original.endswith(".json"):
-        # Not every file system has second names.
-        with suppress(OSError):
-            os.link(original, copy)
-            return
-    shutil.copyfile(original, copy)
+    if original.endswith(".json"):
+        shutil.copyfile(original, copy)
+        return
+    try:
+        os.link(original, copy)
+    except OSError:
+        # Not every file system has hard links.
+        shutil.copyfile(original, copy)
 
 
 def _update_or_rebuild(source: Path, folder: Path) -> None:
@@ -377,13 +389,15 @@ def _update(source: Path, folder: Path) -> None:
         store.mark_changed_files(_listed_files(source))
         store.remove_gone_files()
         num_files = store.count_changed()
+        changed_files = store.changed_files()
         with tqdm(
-            store.changed_files(), "read", num_files, unit=" files", disable=not num_files
+            changed_files, "read", num_files, unit=" files", disable=num_files == 0
         ) as progress:
             for file in progress:
-                store.replace_file(file, _with_progress(_read_file(source, file), progress))
+                documents = _read_file(source, file)
+                store.replace_file(file, _with_progress(documents, progress))
         _index_words(store, folder / TANTIVY)
-        counts = {name: store.count(name) for name in ("documents", "passages")}
+        counts = {table: store.count(table) for table in ("documents", "passages")}
         store.set_state("counts", counts)
 
 
@@ -444,12 +458,13 @@ def _index_words(store: KnowledgeStore, folder: Path) -> None:
     # a killed process left unfinished.
     last_indexed = store.get_state("indexed_to")
     removed_numbers = store.removed_numbers()
-    num_removed = len(removed_numbers) + (store.get_state("num_removed") or 0)
-    max_removed = _MAX_REMOVED_SHARE * store.count("passages")
+    num_removed_before = store.get_state("num_removed") or 0
+    num_removed = num_removed_before + len(removed_numbers)
+    has_too_many_removed = num_removed > _MAX_REMOVED_SHARE * store.count("passages")
     # From now on, the index of words counts as unfinished.
     store.set_state("indexed_to", None)
 
-    if last_indexed is None or num_removed > max_removed:
+    if last_indexed is None or has_too_many_removed:
         # The index is made anew, without any of the removed passages.
         shutil.rmtree(folder, ignore_errors=True)
         folder.mkdir()

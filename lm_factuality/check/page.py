@@ -46,16 +46,15 @@ def build_page(result: CheckResult, title: str, note: str, source: str = "") -> 
         note: A sentence that names the judge and the evidence.
         source: The path of the documents. The page shows it if the mouse is over the note.
     """
-    # Several claims may have the same passage. The page holds each passage once.
-    numbers: dict[Evidence, int] = {}
-    for claim in result.claims:
-        for passage in claim.evidence:
-            numbers.setdefault(passage, len(numbers))
-    answers = [_answer_content(answer, numbers) for answer in result.answers]
+    # Several claims may have the same passage. The page holds it once, and claims refer to it by
+    # its number.
+    passages = dict.fromkeys(passage for claim in result.claims for passage in claim.evidence)
+    passage_numbers = {passage: number for number, passage in enumerate(passages)}
+    answers = [_answer_content(answer, passage_numbers) for answer in result.answers]
     content = {
         "check": _check_id(answers),
         "answers": answers,
-        "passages": [(passage.document, passage.title, passage.text) for passage in numbers],
+        "passages": [(passage.document, passage.title, passage.text) for passage in passages],
     }
     scripts = [read_asset("tables.js"), read_asset("elements.js")]
     scripts += [read_file(f"{__package__}/{name}.js") for name in _SCRIPTS]
@@ -96,21 +95,11 @@ class Figure(NamedTuple):
 
 def _headline(result: CheckResult) -> list[Figure]:
     """Return the figures of the headline, the share of supported claims first."""
-    share = result.share_supported
-    supported_note = f"{result.count('supported'):,} of {result.num_scored:,} scored claims"
-    if result.interval is not None:
-        low, high = result.interval
-        supported_note = f"95% interval {100 * low:.1f} to {100 * high:.1f}%; {supported_note}"
     unread_note = ""
     if result.unread_answers:
         unread_note = f", and {plural(len(result.unread_answers), 'answer')} not read"
     return [
-        Figure(
-            verdict="supported",
-            label="Supported",
-            value="–" if math.isnan(share) else f"{100 * share:.1f}%",
-            small=supported_note,
-        ),
+        _supported_figure(result),
         _count_figure(result, "contradicted", "Contradicted"),
         _count_figure(result, "not_found", "Not found"),
         _count_figure(result, "unscored", "Unscored", unread_note),
@@ -121,6 +110,18 @@ def _headline(result: CheckResult) -> list[Figure]:
             small=f"of {len(result.answers):,} answers",
         ),
     ]
+
+
+def _supported_figure(result: CheckResult) -> Figure:
+    """Return the share of supported claims, with its interval in small text."""
+    note = f"{result.count('supported'):,} of {result.num_scored:,} scored claims"
+    if result.interval is not None:
+        low, high = result.interval
+        note = f"95% interval {100 * low:.1f} to {100 * high:.1f}%; {note}"
+    share = result.share_supported
+    # Without scored claims, there is no share.
+    value = "–" if math.isnan(share) else f"{100 * share:.1f}%"
+    return Figure("supported", "Supported", value, note)
 
 
 def _count_figure(result: CheckResult, verdict: Verdict, label: str, note: str = "") -> Figure:
@@ -214,23 +215,32 @@ def cut_at_claims(text: str, claims: Sequence[CheckedClaim]) -> list[Piece]:
 
 
 def _character_boundary(text: str, position: int) -> int:
-    """Return the first position from ``position`` on at which a character begins or the text ends.
+    """Move a position that is within a character to the end of this character.
 
-    Accents, variation selectors, skin tones and what a joiner joins belong to the character before.
+    Example:
+        An "e" and a combining accent are two code points, but one character. Position 1 between
+        them becomes 2.
+
+    Args:
+        text: The text.
+        position: The position in code points. One outside of the text is moved to its nearest end.
     """
-    position = max(0, position)
-    while 0 < position < len(text):
-        follows_joiner = text[position - 1] == _ZERO_WIDTH_JOINER
-        if not follows_joiner and not _extends_character(text[position]):
-            break
+    position = min(max(position, 0), len(text))
+    while _is_within_character(text, position):
         position += 1
-    return min(position, len(text))
+    return position
 
 
-def _extends_character(character: str) -> bool:
-    """Return whether a code point belongs to the character before it."""
-    is_mark = unicodedata.category(character).startswith("M")
-    return is_mark or character == _ZERO_WIDTH_JOINER or character in _SKIN_TONES
+def _is_within_character(text: str, position: int) -> bool:
+    """Tell whether the code point at a position belongs to the character before it."""
+    if position in (0, len(text)):
+        return False
+    code_point = text[position]
+    # Accents and variation selectors have a category such as "Mn".
+    is_mark = unicodedata.category(code_point).startswith("M")
+    # Several emojis with joiners between them are one, such as a family.
+    is_joined = _ZERO_WIDTH_JOINER in (code_point, text[position - 1])
+    return is_mark or is_joined or code_point in _SKIN_TONES
 
 
 class Mark(NamedTuple):
@@ -261,15 +271,15 @@ def find_marks(claim: CheckedClaim) -> Marks | None:
     """
     if claim.deciding is None:
         return None
-    text = claim.evidence[claim.deciding].text
-    sentence = deciding_sentence(claim.text, text, claim.deciding_words)
+    passage = claim.evidence[claim.deciding].text
+    sentence = deciding_sentence(claim.text, passage, claim.deciding_words)
     sentence_span = None
     if sentence is not None and sentence.start >= 0:
         sentence_span = _Span(sentence.start, sentence.start + len(sentence.sentence))
-    words = _find_words(text, claim.deciding_words, sentence_span)
+    word_spans = _find_words(passage, claim.deciding_words, sentence_span)
     return Marks(
-        sentence=None if sentence_span is None else _to_mark(text, sentence_span),
-        words=[_to_mark(text, span) for span in words],
+        sentence=None if sentence_span is None else _to_mark(passage, sentence_span),
+        words=[_to_mark(passage, span) for span in word_spans],
     )
 
 
@@ -283,44 +293,45 @@ class _Span(NamedTuple):
     """Where it ends."""
 
 
-def _find_words(text: str, deciding_words: Iterable[str], sentence: _Span | None) -> list[_Span]:
-    """Find deciding words in a passage, those of the deciding sentence if it has them.
+def _find_words(passage: str, phrases: Iterable[str], sentence: _Span | None) -> list[_Span]:
+    """Find phrases in a passage, first in its deciding sentence and then anywhere.
 
     Args:
-        text: The text of the passage.
-        deciding_words: The words, as they are written there.
+        passage: The text of the passage.
+        phrases: Words that decide, as the passage has them, such as ``in 1870``.
         sentence: Where the deciding sentence is. None without one.
 
     Returns:
-        Where the words are, in order. Words that overlap are one part.
+        Where the phrases are, in order. Phrases that overlap are one part.
     """
     spans = []
-    for words in deciding_words:
-        if not words.strip():
+    for phrase in phrases:
+        if not phrase.strip():
             continue
         # The number 18 is not a part of 1870.
-        pattern = re.compile(rf"(?<!\w){re.escape(words)}(?!\w)")
+        pattern = re.compile(rf"(?<!\w){re.escape(phrase)}(?!\w)")
         match = None
         if sentence is not None:
-            match = pattern.search(text, sentence.start, sentence.end)
-        match = match or pattern.search(text)
+            match = pattern.search(passage, sentence.start, sentence.end)
+        match = match or pattern.search(passage)
         if match is not None:
             spans.append(_Span(*match.span()))
     return _join_overlapping(spans)
 
 
 def _join_overlapping(spans: Iterable[_Span]) -> list[_Span]:
-    """Return spans in order, of which those that overlap or touch are one.
+    """Sort spans, and join those that overlap or touch.
 
     Example:
         5 to 9, 0 to 3 and 2 to 4 → 0 to 4, 5 to 9
     """
     joined: list[_Span] = []
     for span in sorted(spans):
-        if joined and span.start <= joined[-1].end:
-            last = joined.pop()
-            span = _Span(last.start, max(span.end, last.end))
-        joined.append(span)
+        if not joined or span.start > joined[-1].end:
+            joined.append(span)
+            continue
+        last = joined[-1]
+        joined[-1] = _Span(last.start, max(last.end, span.end))
     return joined
 
 

@@ -103,17 +103,18 @@ def open_evidence(
     if knowledge is not None:
         with closing(open_knowledge(knowledge)) as documents:
             yield documents
-    elif search is not None:
-        # A check against documents need not wait for the import of the HTTP client.
-        from lm_factuality.retrieval.search.config import load_search_config
-        from lm_factuality.retrieval.search.service import SearchService
-        from lm_factuality.retrieval.search.store import SearchStore
-
-        config = load_search_config(search)
-        with closing(SearchStore()) as store, closing(SearchService(config, store)) as service:
-            yield SearchEvidence(search, service, judge)
-    else:
+        return
+    if search is None:
         raise ConfigError(
             "name the documents that answers are checked against, as in --knowledge docs/, or a"
             " search service, as in --search search.yaml"
         )
+
+    # A check against documents need not wait for the import of the HTTP client.
+    from lm_factuality.retrieval.search.config import load_search_config
+    from lm_factuality.retrieval.search.service import SearchService
+    from lm_factuality.retrieval.search.store import SearchStore
+
+    config = load_search_config(search)
+    with closing(SearchStore()) as store, closing(SearchService(config, store)) as service:
+        yield SearchEvidence(search, service, judge)
