@@ -123,26 +123,47 @@ def _words_of(text: str) -> list[str]:
 
 
 def _excludes(change: TextChange) -> bool:
-    """Whether the old and the new words of a change exclude each other."""
+    """Whether a sentence cannot be true with both the old and the new words of a change.
+
+    Example:
+        *rose* and *fell* exclude each other, as well as *May 1985* and *May 1987*. *Ship* and
+        *vessel* do not, because a vessel may be a ship.
+    """
     if _are_listed(change.old.lower(), change.new.lower()):
         return True
     if _is_denial(change):
+        # "Did not sell" excludes "sold", but not "bought".
         return _content_words(change.old) == _content_words(change.new)
-    # Words are added or left out.
-    if not change.old or not change.new:
-        return False
-    if _is_name(change.old, change.before) and _is_name(change.new, change.before):
-        return _are_different_names(change.old, change.new)
 
-    old_words = [word for word in _words_of(change.old) if word not in _DETERMINERS]
-    new_words = [word for word in _words_of(change.new) if word not in _DETERMINERS]
+    is_insertion_or_deletion = not change.old or not change.new
+    if is_insertion_or_deletion:
+        return False
+
+    are_names = _is_name(change.old, change.before) and _is_name(change.new, change.before)
+    if are_names:
+        return _are_different_names(change.old, change.new)
+    return _do_phrases_exclude(change.old, change.new)
+
+
+def _do_phrases_exclude(old: str, new: str) -> bool:
+    """Whether two phrases exclude each other, as far as their words tell.
+
+    Example:
+        *the five boats* and *six boats* do, because *five* and *six* do, and the rest is equal.
+    """
+    old_words = [word for word in _words_of(old) if word not in _DETERMINERS]
+    new_words = [word for word in _words_of(new) if word not in _DETERMINERS]
     if len(old_words) != len(new_words):
-        # WordNet also has phrases, such as "look up".
+        # WordNet also has phrases, such as "look_up".
         return _relation_of_words("_".join(old_words), "_".join(new_words)) == "excludes"
-    relations = {
-        _relation_of_words(old, new) for old, new in zip(old_words, new_words, strict=True)
-    }
-    return "excludes" in relations and "unknown" not in relations
+
+    relations = []
+    for old_word, new_word in zip(old_words, new_words, strict=True):
+        relations.append(_relation_of_words(old_word, new_word))
+    # "Five cats" and "six animals" may both be true.
+    if "unknown" in relations:
+        return False
+    return "excludes" in relations
 
 
 def _content_words(text: str) -> set[str]:

@@ -65,35 +65,31 @@ def _regions_by_place() -> Mapping[str, set[str]]:
         The larger places by name: *Texas* and *United States* for *Houston*.
     """
     regions: dict[str, set[str]] = defaultdict(set)
-    for country, continent in _continents_of_countries():
+    for country, continent in _continent_by_country().items():
         regions[country].add(continent)
-    # So far, only the countries have regions.
     for state in geonames().get_us_states().values():
-        # The name of a state and a country, such as Georgia, means the country.
-        if state["name"] not in regions:
+        # A name that a state and a country share, such as Georgia, means the country.
+        if state["name"] not in countries():
             regions[state["name"]].add("United States")
+    for city, region in _regions_of_cities():
+        regions[city].add(region)
+    # A line of the list is a region and the places in it.
     for region, *members in read_rows(DATA / "regions.tsv"):
         for member in members:
             regions[member].add(region)
-    for city, region in _regions_of_cities():
-        regions[city].add(region)
     return dict(regions)
 
 
-def _continents_of_countries() -> Iterator[tuple[str, str]]:
-    """Find the continent of each country.
-
-    Yields:
-        The names of a country and of its continent, such as *France* and *Europe*.
-    """
+def _continent_by_country() -> Mapping[str, str]:
+    """Return the continent of each country, such as ``{"France": "Europe"}``."""
     # Lines such as "EU  Europe" name a continent. All others begin with the name of a region, which
     # is longer than the code of a continent.
     rows = read_rows(DATA / "regions.tsv")
     continents = {row[0]: row[1] for row in rows if len(row[0]) == 2}
-    for country, continent_code in countries().items():
-        # The list has no name for the continent Antarctica.
-        if continent_code in continents:
-            yield country, continents[continent_code]
+    # The list has no name for the continent Antarctica.
+    return {
+        country: continents[code] for country, code in countries().items() if code in continents
+    }
 
 
 def _regions_of_cities() -> Iterator[tuple[str, str]]:

@@ -6,7 +6,6 @@ to find sentences that repeat others.
 
 import re
 from collections.abc import Iterator
-from itertools import pairwise
 from typing import NamedTuple
 
 # All characters at which str.splitlines breaks lines end a line.
@@ -20,6 +19,7 @@ _LABEL_OR_LIST_MARK = re.compile(
     r"|\s*(?:[-*+•·‣▪]|\((?:\d{1,3}|[a-z]{1,3}|[A-Z])\)|\d{1,3}[.)])\s+(?!FC )(?=\S)"
 )
 _WHITE_SPACE = re.compile(r"\s+")
+_NOT_SPACE = re.compile(r"\S")
 _ORDINAL = re.compile(r"(?<![\w.])\d{1,2}\.\s\Z")
 _NUMBER = re.compile(r"\W*\d[\d\W]*")
 # Abbreviations that a number follows, such as "No. 5", "Fig. 3" and "pp. 5-6".
@@ -88,6 +88,9 @@ def _spans_in_line(line: str, language: str) -> list[SentenceSpan]:
     """Find the sentences of a line, without the white space around them.
 
     A label such as ``Abstract:`` or the mark of a list item at its start belongs to no sentence.
+
+    Example:
+        ``- See Fig. 3. It fell.`` has the sentences ``See Fig. 3.`` and ``It fell.``
     """
     # sentencex crashes at a no-break space before some initials.
     line = _UNUSUAL_SPACE.sub(" ", line)
@@ -95,46 +98,54 @@ def _spans_in_line(line: str, language: str) -> list[SentenceSpan]:
     line_start = label.end() if label else 0
     # The commas keep the length of the line, so that the offsets stay right.
     line_without_brackets = _BRACKETS.sub(r",\1,", line)
+    ends = [*_sentence_ends(line_without_brackets, line_start, language), len(line)]
 
     spans: list[SentenceSpan] = []
-    ends = _sentence_ends(line_without_brackets, line_start, language)
-    for start, end in pairwise([line_start, *ends, len(line)]):
-        sentence = line[start:end]
-        if not sentence.strip():
+    # Where the next sentence to be found starts.
+    start = _skip_space(line, line_start)
+    for end in ends:
+        is_blank = end <= start
+        if is_blank:
             continue
-        # The span leaves out the white space before and after the sentence.
-        span_start = end - len(sentence.lstrip())
-        span_end = start + len(sentence.rstrip())
-
-        if spans:
-            # To cut the whole sentence out again and again would take quadratic time.
-            tail_start = max(spans[-1].start, span_start - _TAIL_LENGTH - 1)
-            if _continues(line[tail_start:span_start], sentence, language):
-                # The two halves become one sentence.
-                span_start = spans.pop().start
-        spans += _split_after_brackets(line, SentenceSpan(span_start, span_end))
+        next_start = _skip_space(line, end)
+        if next_start < len(line) and _is_break_at_number(line, start, next_start, language):
+            # The sentence goes on after this end.
+            continue
+        length = len(line[start:end].rstrip())
+        spans += _split_after_brackets(line, SentenceSpan(start, start + length))
+        start = next_start
     return spans
 
 
-def _continues(before: str, after: str, language: str) -> bool:
-    """Tell whether sentencex broke a sentence at a number.
+def _skip_space(line: str, position: int) -> int:
+    """Return where the white space at a position ends: at the next word, or the end of the line."""
+    word = _NOT_SPACE.search(line, position)
+    return word.start() if word else len(line)
 
-    Args:
-        before: The last characters of the sentence before the break, with the white space at its
-            end. There are more than 12 if the sentence is longer.
-        after: The text after the break.
-        language: The code of the language.
+
+def _is_break_at_number(line: str, start: int, next_start: int, language: str) -> bool:
+    """Tell whether sentencex ended a sentence too early, because of a number.
 
     Example:
         It breaks ``Fig. 3``, the list item ``* 2. Rope`` and the German ``im 19. Jahrhundert``
         after the full stop.
+
+    Args:
+        line: The line.
+        start: Where the sentence before the break starts.
+        next_start: Where the text after the break starts.
+        language: The code of the language.
     """
-    tail = before[-_TAIL_LENGTH:]
+    # The last characters before the break are enough. To cut the whole sentence out at each break
+    # would take quadratic time.
+    tail_start = max(start, next_start - _TAIL_LENGTH)
+    tail = line[tail_start:next_start]
     # A number by itself is no sentence. One with the marks around it has few characters.
-    is_number = len(before) <= _TAIL_LENGTH and _NUMBER.fullmatch(before) is not None
-    if is_number or (language == "de" and _ORDINAL.search(tail)):
+    if tail_start == start and _NUMBER.fullmatch(tail):
         return True
-    return after.lstrip()[:1].isdigit() and _BEFORE_NUMBER.search(tail) is not None
+    if language == "de" and _ORDINAL.search(tail):
+        return True
+    return line[next_start].isdigit() and _BEFORE_NUMBER.search(tail) is not None
 
 
 def _split_after_brackets(line: str, span: SentenceSpan) -> Iterator[SentenceSpan]:
