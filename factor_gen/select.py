@@ -335,31 +335,33 @@ def _has_no_address(sentence: _SentenceInDocument) -> bool:
 
 
 def _is_balanced(sentence: _SentenceInDocument) -> bool:
-    """Tell whether all brackets and quotes that open in the sentence also close in it.
+    """Tell whether each bracket and quote that opens in a sentence closes in it, in right order.
 
-    Args:
-        sentence: A sentence that may be selected.
-
-    Returns:
-        False if one of them is left open, as in ``He (a poet.``, or closes without being opened.
+    Example:
+        ``He (a poet) left.`` is balanced. ``He (a poet.``, ``a poet) left.`` and ``(a [b)]`` are
+        not.
     """
     # A straight quote opens and closes, so that only their number can be checked.
     if sentence.text.count('"') % 2:
         return False
 
-    still_open: list[str] = []
+    # The signs that are open, the last one at the end.
+    open_signs: list[str] = []
     for character in sentence.text:
-        # The signs that this one may close, such as "(" for ")". Most characters close none.
-        openings = _OPENINGS_OF_CLOSING.get(character, "")
-        if still_open and still_open[-1] in openings:
-            still_open.pop()
+        # The signs that this one closes, such as "(" for ")". Most characters close none.
+        closable_signs = _OPENINGS_OF_CLOSING.get(character, "")
+        closes_last_sign = bool(open_signs) and open_signs[-1] in closable_signs
+        if closes_last_sign:
+            open_signs.pop()
+            continue
         # "“" closes a German quote and opens an English one, so that closing comes first.
-        elif character in _OPENING_SIGNS:
-            still_open.append(character)
-        # The sign closes another one than was opened last, as in "(a]".
-        elif openings:
+        if character in _OPENING_SIGNS:
+            open_signs.append(character)
+            continue
+        # A closing sign that closes nothing.
+        if closable_signs:
             return False
-    return not still_open
+    return not open_signs
 
 
 def _is_in_language(sentence: _SentenceInDocument) -> bool:

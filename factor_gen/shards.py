@@ -231,7 +231,7 @@ class RunningShard:
     """The best sentence of each document so far, by the index of the document."""
 
     _drawn: dict[int, Example] = field(init=False)
-    """What takes part in the current draw, by the index of the document."""
+    """The documents of the current draw, each with its sentence, by the document's index."""
 
     def __post_init__(self) -> None:
         """Begin the first draw."""
@@ -246,7 +246,7 @@ class RunningShard:
         """Go on to the next group of stages. After the last group, begin the next draw.
 
         Args:
-            results: What the group made of each of the ``examples``, in the same order.
+            results: The ``examples`` as the group returned them, in the same order.
         """
         self._drawn = dict(zip(self._drawn, results, strict=True))
         self.group += 1
@@ -255,10 +255,13 @@ class RunningShard:
             self._begin_next_draw()
 
     def _begin_next_draw(self) -> None:
-        """Keep the better sentence of each document, and draw again where none is good enough."""
-        drawn = self._drawn
+        """Keep the better sentence of each document, and draw again where the last is too bad.
+
+        A sentence is good enough if its contradictions give a row of two error types.
+        """
+        finished_draws = self._drawn
         self._drawn = {}
-        for index, latest in drawn.items():
+        for index, latest in finished_draws.items():
             best = self.best_draws.get(index)
             self.best_draws[index] = _better_draw(best, latest, self.settings)
             if _needs_another_draw(latest, self.settings):
@@ -268,9 +271,12 @@ class RunningShard:
 
 
 def _needs_another_draw(latest: Example, settings: BuildSettings) -> bool:
-    """Tell whether to draw again from a document, whose latest sentence went through the stages."""
-    is_last = latest.draw.number >= settings.select.draws
-    if is_last or not _has_sentence(latest):
+    """Tell whether to draw another sentence of a document, because the latest gives no good row."""
+    is_last_attempt = latest.draw.number >= settings.select.draws
+    if is_last_attempt:
+        return False
+    # No sentence was left for this draw, and so there is none for another one.
+    if not _has_sentence(latest):
         return False
     return any(shortfall(latest, settings))
 
@@ -283,28 +289,29 @@ def _has_sentence(example: Example) -> bool:
 def _better_draw(best: Example | None, latest: Example, settings: BuildSettings) -> Example:
     """Return the better of two draws of a document, with the counts of all its draws.
 
-    A draw is a sentence that went through the stages. The better one lacks less for a good row.
+    A draw is a sentence of the document, with the contradictions that the stages made of it. Only
+    one draw becomes a row, but the dataset card counts what was made in all of them.
 
     Args:
         best: The best draw so far. None if ``latest`` is the first.
         latest: The latest draw.
         settings: The settings of the build.
     """
-    # A draw that found no sentence left in the document does not count.
+    # The latest draw counts unless the document had no sentence left for it.
     num_latest = 1 if _has_sentence(latest) else 0
     if best is None:
         return replace(latest, draw=replace(latest.draw, total=num_latest))
 
-    # If both lack the same, the earlier one stays.
+    # Of two draws that lack the same for a good row, the earlier one stays.
     is_better = shortfall(latest, settings) < shortfall(best, settings)
-    kept, dropped = (latest, best) if is_better else (best, latest)
-    dropped_candidates = Counter(candidate.rejected for candidate in dropped.candidates)
+    kept, thrown_away = (latest, best) if is_better else (best, latest)
+    # By the reason for which a stage rejected the contradiction, "" for one that no stage rejected.
+    num_thrown_away = Counter(candidate.rejected for candidate in thrown_away.candidates)
     return replace(
         kept,
         draw=replace(kept.draw, total=best.draw.total + num_latest),
         lost=dict(Counter(best.lost) + Counter(latest.lost)),
-        # By what rejected them. Nothing ("") rejected some of those that were not kept.
-        discarded=dict(Counter(best.discarded) + dropped_candidates),
+        discarded=dict(Counter(best.discarded) + num_thrown_away),
         model_use=add_model_use(best.model_use, latest.model_use),
     )
 

@@ -53,30 +53,32 @@ _ALL = slice(None)
 
 
 class BalanceLedger:
-    """A record of how the true completions of the chosen rows differ from their contradictions.
+    """A count of what sets true completions apart from contradictions in the chosen rows.
 
-    It counts how much more often each word is in contradictions than in true completions, and which
-    rank the true completion has among the choices of its row when these are sorted, for instance by
-    length. A row is added so that these differences become as small as possible.
+    If the contradictions of a benchmark have the word "not" more often than the true completions,
+    or if these are mostly the shortest of their rows, a model can find them without knowing any
+    facts. The ledger counts such differences, and chooses each row so that they even out.
     """
 
     def __init__(self, contradictions: int) -> None:
         """Create a ledger for rows with so many contradictions."""
         self._num_choices = contradictions + 1
-        # Choices that tie share their ranks: two get half a row each, three get a third. With four
-        # choices, a row counts as 12 units, so that all these shares are whole numbers. Fractions
-        # would be rounded, and not in the same way on every machine.
+        # The ledger counts the rows in which the true completion has each rank, such as that of the
+        # shortest choice. If it ties with another choice, both ranks count half a row. A row of
+        # four choices has 12 units, so that halves, thirds and quarters are whole numbers.
+        # Fractions would be rounded, and not in the same way on every machine.
         self._units_per_row = math.lcm(*range(1, self._num_choices + 1))
-        # If nothing gives the true completions away, each rank has an equal share of the rows.
+        # Of four ranks, each should get 3 of the 12 units.
         self._fair_share = self._units_per_row // self._num_choices
 
-        # By feature, such as a word: how much more often it is in contradictions.
-        self._features = _RunningSums(_NUM_FEATURES)
-        # By order of the choices (by a statistic or the alphabet) and rank: how much more often
-        # than its fair share the true completion has this rank.
-        num_orders = len(STATISTICS) + 1
-        self._ranks = _RunningSums(num_orders * self._num_choices)
-        # How much more often than its fair share the true completion is in the centre of its row.
+        # How many times more contradictions have each word, summed over the rows.
+        self._words = _RunningSums(_NUM_FEATURES)
+        # How many units more than its fair share each rank got. Choices are ranked by each
+        # statistic, such as their length, and by the alphabet.
+        num_rankings = len(STATISTICS) + 1
+        self._ranks = _RunningSums(num_rankings * self._num_choices)
+        # How many units more than its fair share the centre got, where the true completion is if
+        # it is the choice that is most similar to the others.
         self._centre = _RunningSums(1)
 
     def add_most_even_row(
@@ -98,31 +100,30 @@ class BalanceLedger:
         Returns:
             The indices in ``texts`` of the contradictions of the row that was added.
         """
-        # How much each possible row (a line of these arrays) would add to each sum (a column).
-        features = _feature_changes(completion, texts)
-        feature_changes = features.changes[selections].sum(axis=1)
-        rank_changes = self.rank_changes(completion, texts, selections)
-        centre_changes = self._units_per_row * is_centred[:, None] - self._fair_share
+        # What each possible row (a line of these arrays) would add to each sum (a column).
+        word_changes = _word_changes(completion, texts)
+        added_words = word_changes.changes[selections].sum(axis=1)
+        added_ranks = self.rank_changes(completion, texts, selections)
+        added_centre = self._units_per_row * is_centred[:, None] - self._fair_share
 
-        # A row makes the ledger less even where it adds to a sum that is too great, or takes from
-        # one that is too small. The best row does the opposite, and so has the least product.
+        # Adding to a sum above 0 makes the ledger less even, and so does taking from one below 0.
+        # Both give a product above 0 here, so that the row with the least total is the best.
         added_unevenness = (
-            feature_changes @ self._features.excess(features.numbers)
-            + rank_changes @ self._ranks.excess()
-            + centre_changes @ self._centre.excess()
+            added_words @ self._words.excess(word_changes.numbers)
+            + added_ranks @ self._ranks.excess()
+            + added_centre @ self._centre.excess()
         )
         best = int(np.argmin(added_unevenness))
-        self._features.add(feature_changes[best], features.numbers)
-        self._ranks.add(rank_changes[best])
-        self._centre.add(centre_changes[best])
+        self._words.add(added_words[best], word_changes.numbers)
+        self._ranks.add(added_ranks[best])
+        self._centre.add(added_centre[best])
         return tuple(selections[best].tolist())
 
     def rank_changes(self, completion: str, texts: Sequence[str], selections: Ints) -> Ints:
-        """Return how much each possible row adds to the sums of the true completion's ranks.
+        """Return what each possible row adds to the sums of the true completion's ranks.
 
-        The choices of a row are sorted in several orders: by each surface statistic, such as the
-        length, and by the alphabet. The true completion should have each rank equally often. If it
-        ties with other choices, it has an equal share of the ranks of all of them.
+        Rank 0 of a row is that of the choice with the least of something, such as characters. If
+        the true completion ties with other choices, it has an equal part of all their ranks.
 
         Args:
             completion: The true completion.
@@ -130,31 +131,31 @@ class BalanceLedger:
             selections: Possible rows, an array (rows, contradictions) of indices of ``texts``.
 
         Returns:
-            An array (rows, orders * ranks): the share of each rank minus a fair share, in units.
+            An array (rows, rankings * ranks): the units that each rank gets, minus its fair share.
 
         Example:
             Of four choices, the true completion and another are the shortest. Ranks 0 and 1 get
             half a row each, which is 6 of 12 units, minus the fair 3; ranks 2 and 3 get 0 - 3.
         """
         choices = [completion, *texts]
-        # For each order, the values of the choices by which they are sorted.
-        values_by_order = [list(map(statistic, choices)) for statistic in STATISTICS.values()]
+        # By each of these lists of values, the choices of a row are ranked.
+        rankings = [list(map(statistic, choices)) for statistic in STATISTICS.values()]
         alphabet = sorted(choices)
-        values_by_order.append([alphabet.index(text) for text in choices])
+        rankings.append([alphabet.index(text) for text in choices])
 
         ranks = np.arange(self._num_choices)
         changes = []
-        for values in np.array(values_by_order):
+        for values in np.array(rankings):
             true_value = values[0]
             # A line for each possible row, with the values of its contradictions.
             false_values = values[1:][selections]
-            # Ranks begin with 0. With one contradiction below it and one equal to it, the true
-            # completion shares the ranks 1 and 2.
+            # With one contradiction below it and one equal to it, the true completion shares the
+            # ranks 1 and 2.
             first_rank = (false_values < true_value).sum(axis=1, keepdims=True)
             num_tied = 1 + (false_values == true_value).sum(axis=1, keepdims=True)
             has_rank = (first_rank <= ranks) & (ranks < first_rank + num_tied)
-            share = self._units_per_row // num_tied
-            changes.append(has_rank * share - self._fair_share)
+            units_of_rank = self._units_per_row // num_tied
+            changes.append(has_rank * units_of_rank - self._fair_share)
         return np.concatenate(changes, axis=1)
 
 
@@ -187,35 +188,35 @@ class _RunningSums:
         return np.sign(sums) * np.maximum(0, np.abs(sums) - deviations)
 
 
-class _FeatureChanges(NamedTuple):
-    """The features, such as words, that contradictions have more or less often than the truth."""
+class _WordChanges(NamedTuple):
+    """The words that contradictions have more or less often than the true completion."""
 
     numbers: Ints
-    """The numbers of the features that occur in the true completion or a contradiction."""
+    """The numbers that stand for the words of the true completion and its contradictions."""
 
     changes: Ints
-    """An array (texts, features): how many more times each contradiction has each feature."""
+    """An array (texts, words): how many more times each contradiction has each word."""
 
 
-def _feature_changes(completion: str, texts: Sequence[str]) -> _FeatureChanges:
-    """Compare how often each contradiction and the true completion have each feature.
+def _word_changes(completion: str, texts: Sequence[str]) -> _WordChanges:
+    """Compare how often each contradiction and the true completion have each word.
 
-    A feature is a word, a pair of words, a shape of numbers, or a capital.
+    Pairs of words, shapes of numbers and capitals count as words too.
 
     Example:
-        Against "He did", the contradiction "He did not" has the feature "not" once more (1), and
-        the pair of "did" and the end of the sentence once less (-1).
+        Against "He did", the contradiction "He did not" has the word "not" once more (1), and the
+        pair of "did" and the end of the sentence once less (-1).
     """
     true_counts = _count_features(completion)
     false_counts = [_count_features(text) for text in texts]
-    # A number stands for each feature. Unlike a set, a dict keeps the order of first occurrence.
+    # Unlike a set, a dict keeps the order of first occurrence.
     numbers = dict.fromkeys(chain(true_counts, *false_counts))
 
     changes = []
     for counts in false_counts:
-        # A counter returns 0 for a feature that a text lacks.
+        # A counter returns 0 for a word that a text lacks.
         changes.append([counts[number] - true_counts[number] for number in numbers])
-    return _FeatureChanges(np.array(list(numbers)), np.array(changes, dtype=np.int64))
+    return _WordChanges(np.array(list(numbers)), np.array(changes, dtype=np.int64))
 
 
 def _count_features(text: str) -> Counter[int]:

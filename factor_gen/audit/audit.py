@@ -30,9 +30,9 @@ def audit_rows(rows: Sequence[Row], seed: int = 0, sample_size: int = 5000) -> B
     completion. A blind baseline picks one of these choices without reading the prefix.
 
     Args:
-        rows: All rows of the benchmark. The baselines see equal rows once.
-        seed: Decides the sample, the folds of the classifier and the random signs of the tests.
-        sample_size: How many rows the baselines see at most.
+        rows: All rows of the benchmark.
+        seed: Decides all random steps, such as which rows the baselines score.
+        sample_size: How many rows the baselines score at most.
 
     Returns:
         The results, which are the same for the same rows and seed.
@@ -40,26 +40,26 @@ def audit_rows(rows: Sequence[Row], seed: int = 0, sample_size: int = 5000) -> B
     Raises:
         ConfigError: A library is not installed.
     """
-    # The baselines score a sample, because they take long on a large benchmark.
+    # The baselines score a sample of different rows, because they take long on a large benchmark.
     usable_rows = [row for row in rows if not row.problem]
     distinct_rows = _drop_repeated_rows(usable_rows)
     sampled_rows = draw_rows(distinct_rows, sample_size, f"{seed}/audit/sample")
     scores = _score_choices(sampled_rows, seed)
 
-    # Two accuracies by chance: that of a model that gives each word a random weight, the guess
-    # baseline, and that of picking one of the choices of each row at random.
-    guess_accuracies = [guess_accuracy(row.choices, row.gold, seed) for row in sampled_rows]
-    even_chances = [1 / len(row.choices) for row in sampled_rows]
+    # What a model scores that knows nothing, i.e. gives each word a random weight, and what picking
+    # one choice of each row at random scores.
     documents = document_groups(sampled_rows)
+    by_random_weights = [guess_accuracy(row.choices, row.gold, seed) for row in sampled_rows]
+    by_random_picks = [1 / len(row.choices) for row in sampled_rows]
 
-    # Unlike the baselines, flags are for all rows, also for those that cannot be scored.
+    # Rows that cannot be scored are flagged too.
     flags = flag_rows(tqdm(rows, desc="rows", delay=2, leave=False, unit=" rows"))
     return BenchmarkAudit(
         rows=len(rows),
         documents=len({row.doc_id for row in rows}),
         sampled=len(sampled_rows),
-        guess_baseline=EstimatedShare.of(guess_accuracies, documents),
-        even_chance=EstimatedShare.of(even_chances, documents).value,
+        guess_baseline=EstimatedShare.of(by_random_weights, documents),
+        even_chance=EstimatedShare.of(by_random_picks, documents).value,
         baselines=tuple(evaluate_baselines(scores, sampled_rows, seed)),
         flags=tuple(flags),
         distance=_measure_distance(usable_rows),

@@ -11,9 +11,8 @@ from collections.abc import Iterable, Iterator, Mapping
 from contextlib import contextmanager, suppress
 from dataclasses import dataclass, field
 from importlib import metadata
-from itertools import islice
 from pathlib import Path
-from typing import Any, TextIO, TypeAlias
+from typing import Any, TypeAlias
 
 import pyarrow
 import pyarrow.parquet
@@ -210,29 +209,22 @@ def _write_rows(
             csv_file, columns, lineterminator="\n", quoting=csv.QUOTE_NONNUMERIC
         )
         csv_writer.writeheader()
-        rows = _separate_unused(outcomes, built, unused_file)
-        # Parquet is compressed group by group. Both files get the same group of rows.
-        while row_group := list(islice(rows, _ROW_GROUP_SIZE)):
-            csv_writer.writerows(row_group)
+        # Parquet is compressed in groups of rows, which wait here until they are complete.
+        row_group: list[dict[str, Cell]] = []
+        for outcome in tqdm(outcomes, desc="write", unit=" documents", delay=2):
+            built.count(outcome)
+            if isinstance(outcome, Example):
+                unused_file.write(_unused_line(outcome))
+                continue
+            row = make_row(outcome)
+            csv_writer.writerow(row)
+            row_group.append(row)
+            if len(row_group) == _ROW_GROUP_SIZE:
+                parquet.write_table(pyarrow.Table.from_pylist(row_group, schema=schema))
+                row_group.clear()
+        # The last group has fewer rows.
+        if row_group:
             parquet.write_table(pyarrow.Table.from_pylist(row_group, schema=schema))
-
-
-def _separate_unused(
-    outcomes: Iterable[DocumentOutcome], built: BuiltBenchmark, unused_file: TextIO
-) -> Iterator[dict[str, Cell]]:
-    """Yield the cells of each row by column, and write the documents that gave none to a file.
-
-    Args:
-        outcomes: For each document its row, or the document if it gave none.
-        built: The counts, to which each outcome is added.
-        unused_file: The file that gets a line for each document without a row.
-    """
-    for outcome in tqdm(outcomes, desc="write", unit=" documents", delay=2):
-        built.count(outcome)
-        if isinstance(outcome, Example):
-            unused_file.write(_unused_line(outcome))
-        else:
-            yield make_row(outcome)
 
 
 def _column_names(num_contradictions: int) -> list[str]:

@@ -51,39 +51,52 @@ def change_quantities(sentence: TaggedSentence, rng: Random) -> Iterator[Sentenc
 
 
 def _is_changeable(sentence: TaggedSentence, quantity: Entity) -> bool:
-    """Whether a quantity may get another number, which makes the sentence false but not absurd.
+    """Whether another number would make a sentence false, but neither absurd nor easy to spot.
 
-    Args:
-        sentence: The sentence.
-        quantity: A quantity in it.
-
-    Returns:
-        False for a quantity in a name or title, for a number that counts nothing, as in *page 12*,
-        for a number that is used twice, as in *three groups of three bits*, and for one that the
-        text before the sentence has as well, which would give the edit away.
+    Example:
+        The number in *It sold 36 boats* is changeable. Those in *see page 12* and in *her novel
+        "1984"* are not.
     """
     span = Span(quantity.start, quantity.end)
-    value = _value_of(quantity.text)
-    # A sentence may list the things that it counts if there are few, as in "two boats, the Ada and
+    is_in_name_or_title = not sentence.is_editable(span)
+    if is_in_name_or_title:
+        return False
+
+    # A sentence may name the things that it counts if there are few, as in "two boats, the Ada and
     # the Bee". The table rules such numbers out.
+    value = _value_of(quantity.text)
     is_few = value is None or value <= _MOST_LISTED
+    # Table "no quantity" of conditions.yaml lists the contexts in which numbers count nothing. It
+    # asks for the three features that are given here by name.
     context = sentence.context_of_characters(
         *span, quantity=[quantity.text], kind=[quantity.kind], few=[is_few]
     )
-    # Table "no quantity" of conditions.yaml lists numbers that count nothing.
-    if not sentence.is_editable(span) or context.matches("no quantity"):
+    if context.matches("no quantity"):
         return False
+    return not _is_repeated(sentence, quantity.text)
 
+
+def _is_repeated(sentence: TaggedSentence, quantity: str) -> bool:
+    """Whether a sentence has a number twice, or the text before it has the number too.
+
+    If only one of them was changed, a reader would see that it is wrong.
+
+    Example:
+        The number of *three groups of three bits*.
+    """
     # The text may have the number twice, once as "two" and once as "2".
-    spellings = {_written_number(quantity.text)}
+    spellings = {_written_number(quantity)}
+    value = _value_of(quantity)
     if value is not None:
         spellings.add(f"{value:g}")
-    if is_few and value is not None and value >= 1 and value.is_integer():
-        spellings.add(CARDINALS[int(value) - 1])
+        if value in range(1, _MOST_LISTED + 1):
+            spellings.add(CARDINALS[int(value) - 1])
     any_spelling = "|".join(map(re.escape, spellings))
+    # "5" is not repeated in "5.2", "1,500" or "15".
     number = re.compile(rf"(?<![\d.,])\b(?:{any_spelling})\b(?![.,]?\d)", re.IGNORECASE)
-    num_uses = len(number.findall(sentence.text))
-    return num_uses <= 1 and not number.search(sentence.prefix_end)
+    if len(number.findall(sentence.text)) > 1:
+        return True
+    return number.search(sentence.prefix_end) is not None
 
 
 def _value_of(quantity: str) -> float | None:

@@ -140,13 +140,20 @@ class TaggedSentence:
 
     @cached_property
     def _protected_spans(self) -> Sequence[Span]:
-        """The names, identifiers and titles of the sentence, whose words are not edited."""
-        kinds = (*NAMES, NATIONALITY)
-        names = [Span(name.start, name.end) for name in self.entities if name.kind in kinds]
-        # "init_all()" is split at spaces only, because its marks show that it is an identifier.
-        words = _WORD_WITH_MARKS.finditer(self.text)
-        identifiers = [Span(*word.span()) for word in words if _IDENTIFIER.search(word.group())]
-        return [*self.dateline_and_titles, *names, *identifiers]
+        """The parts of the sentence that are never edited.
+
+        These are its dateline and titles, names such as *Oslo*, and identifiers of programs such
+        as *init_all()*.
+        """
+        spans = list(self.dateline_and_titles)
+        for entity in self.entities:
+            if entity.kind in (*NAMES, NATIONALITY):
+                spans.append(Span(entity.start, entity.end))
+        # Words with all their marks, because the marks show which of them are identifiers.
+        for word in find_spans(_WORD_WITH_MARKS, self.text):
+            if _IDENTIFIER.search(self.text[word.start : word.end]):
+                spans.append(word)
+        return spans
 
     def is_in_title(self, entity: Entity) -> bool:
         """Whether an entity is part of the dateline or of a title."""
