@@ -44,6 +44,10 @@ def open_trial(setting, **options):
 
 
 def test_the_table_counts_the_verdicts_of_each_true_class(lexical):
+    """The offline judge finds a wrong year, and no other kind of contradiction.
+
+    So it says ``not_found`` of the second claim that is labelled ``contradicted``.
+    """
     trial = trial_of(
         (TRUE, "supported"),
         (WRONG_YEAR, "contradicted"),
@@ -60,17 +64,22 @@ def test_the_table_counts_the_verdicts_of_each_true_class(lexical):
         "unscored": 0,
     }
     assert scores["recall"] == {"supported": 1.0, "contradicted": 0.5, "not_found": 1.0}
+    # The mean of the three recalls: 1, 0.5 and 1.
     assert scores["balanced_accuracy"] == pytest.approx(2.5 / 3)
 
 
 @pytest.mark.parametrize("claim", [WRONG_YEAR, UNKNOWN])
 def test_a_claim_that_is_not_supported_may_be_contradicted_or_not_found(lexical, claim):
+    """Some data sets say only that evidence does not support a claim, so both verdicts fit."""
     trial = trial_of((TRUE, "supported"), (claim, "not_supported"))
 
-    assert trial.measure(lexical)["scores"]["ALL"]["balanced_accuracy"] == 1.0
+    scores = trial.measure(lexical)["scores"]["ALL"]
+
+    assert scores["balanced_accuracy"] == 1.0
 
 
 def test_unscored_claims_are_in_no_share_and_counted_with_their_reason(lexical):
+    """The claim "..." has no words, so the judge has nothing to compare with the evidence."""
     trial = trial_of((TRUE, "supported"), ("...", "supported"))
 
     scores = trial.measure(lexical)["scores"]
@@ -84,8 +93,11 @@ def test_unscored_claims_are_in_no_share_and_counted_with_their_reason(lexical):
 
 
 def test_a_judge_without_any_verdict_gets_no_certificate(lexical):
+    """A certificate without scores would look like one of a judge that was tried."""
+    trial = trial_of(("...", "supported"))
+
     with pytest.raises(BackendDownError, match="no verdict on any of 1 claims"):
-        trial_of(("...", "supported")).measure(lexical)
+        trial.measure(lexical)
 
 
 def test_scores_have_intervals_clustered_by_document(lexical):
@@ -94,19 +106,33 @@ def test_scores_have_intervals_clustered_by_document(lexical):
     intervals = trial_of(*claims).measure(lexical)["intervals"]
 
     low, high = intervals["balanced_accuracy"]
+    # All ten verdicts are right, but ten documents do not exclude a few percent of errors.
     assert 0.5 < low < high == pytest.approx(1.0)
     assert set(intervals["recall"]) == {"supported", "not_found"}
 
 
-def test_rows_draws_whole_documents_and_always_the_same():
-    draws = [open_trial("check_mutations", rows=4) for _ in range(2)]
+def test_rows_limits_the_number_of_documents():
+    """The claims of a document stay together, since scores are clustered by document."""
+    trial = open_trial("check_mutations", rows=4)
 
-    keys = [{claim.cluster for claim in trial.claims} for trial in draws]
-    assert keys[0] == keys[1]
-    assert len(keys[0]) == draws[0].data["rows"] == 4
+    documents = {claim.cluster for claim in trial.claims}
+    assert len(documents) == 4
+    assert trial.data["rows"] == 4
+
+
+def test_rows_draws_the_same_documents_for_each_judge():
+    """Otherwise the certificates of two judges could not be compared."""
+    first_trial = open_trial("check_mutations", rows=4)
+
+    second_trial = open_trial("check_mutations", rows=4)
+
+    assert {claim.cluster for claim in second_trial.claims} == {
+        claim.cluster for claim in first_trial.claims
+    }
 
 
 def test_the_mutations_of_the_suite_are_those_of_its_certificates(lexical):
+    """Only a certificate on the suite's own data can be compared with the published ones."""
     trial = open_trial("check_mutations", rows=3)
 
     certificate = make_certificate(
@@ -120,27 +146,50 @@ def test_the_mutations_of_the_suite_are_those_of_its_certificates(lexical):
     assert is_on_published_data(certificate)
 
 
-def test_no_mutated_sentence_stands_beside_its_opposite():
+def passages_and_sentence(claim):
+    """Return the text of a claim's evidence, and the claim without the title before it."""
+    passages = " ".join(evidence.text for evidence in claim.question.evidence)
+    _, _, sentence = claim.question.claim.partition(": ")
+    return passages, sentence
+
+
+def test_a_verbatim_sentence_stands_in_its_evidence_only_if_it_is_supported():
+    """A passage that also said the opposite would make the label wrong."""
     trial = open_trial("check_mutations")
 
     for claim in trial.claims:
-        passages = " ".join(evidence.text for evidence in claim.question.evidence)
-        sentence = claim.question.claim.partition(": ")[2]
         if claim.part == "verbatim":
+            passages, sentence = passages_and_sentence(claim)
             assert (sentence in passages) == (claim.truth == "supported")
-        else:
+
+
+def test_a_sentence_in_other_words_never_stands_in_its_evidence():
+    """A judge that only searches for the sentence must not pass."""
+    trial = open_trial("check_mutations")
+
+    for claim in trial.claims:
+        if claim.part != "verbatim":
+            passages, sentence = passages_and_sentence(claim)
             assert sentence not in passages
+
+
+def test_no_claim_about_its_own_evidence_is_asked_twice():
+    """Only a claim that is ``not_found`` repeats another one, beside foreign evidence."""
+    trial = open_trial("check_mutations")
+
     claims = [claim.question.claim for claim in trial.claims if claim.truth != "not_found"]
     assert len(claims) == len(set(claims))
 
 
 def test_mutations_of_ones_own_need_only_the_table_of_factor_gen(tmp_path):
+    """A user may certify a judge on their own domain, without any labels by people."""
     path = tmp_path / "own.csv"
     rows = [f"d{n},Before {n}.,It is true {n}.,It is false {n}." for n in range(3)]
     path.write_text("\n".join(["doc_id,full_prefix,completion,contradiction_0", *rows]))
 
     trial = open_trial("check_mutations", files=(path,))
 
+    # Evidence is the prefix with its true completion, and one passage of another document.
     first = trial.claims[0]
     assert first.question.claim == "It is true 0."
     assert [evidence.text for evidence in first.question.evidence] == [
@@ -152,6 +201,7 @@ def test_mutations_of_ones_own_need_only_the_table_of_factor_gen(tmp_path):
 
 
 def test_mutations_of_a_single_document_are_refused(tmp_path):
+    """Claims that are ``not_found`` need the passages of other documents."""
     path = tmp_path / "own.csv"
     path.write_text("doc_id,full_prefix,completion,contradiction_0\nd,Before.,True.,False.\n")
 
@@ -160,6 +210,7 @@ def test_mutations_of_a_single_document_are_refused(tmp_path):
 
 
 def test_segments_without_a_reference_text_are_left_out(tmp_path):
+    """Only 299 of FELM's 847 rows hold the texts of their references."""
     row = {
         "index": "1",
         "domain": "wk",
@@ -183,6 +234,7 @@ def test_segments_without_a_reference_text_are_left_out(tmp_path):
 
 
 def test_citations_are_read_from_the_log_of_alce(tmp_path):
+    """ALCE joins the cited passages into one text. Each is evidence of its own here."""
     entry = {
         "qid": 3,
         "claim": "She sang [1][2].",
@@ -207,12 +259,9 @@ def test_citations_need_a_file():
         open_trial("check_citations")
 
 
-CERTIFY = ("certify", "--judge", "lexical", "--setting", "check_mutations")
-
-
 @pytest.fixture
 def command(tmp_path, monkeypatch, capsys):
-    """Return a function that runs a command with a store of its own, and returns its output."""
+    """Return a function that runs a command with an empty store, and returns its output."""
     monkeypatch.setenv("LM_FACTUALITY_HOME", str(tmp_path / "cache"))
 
     def run(*arguments):
@@ -224,23 +273,37 @@ def command(tmp_path, monkeypatch, capsys):
 
 
 def test_a_check_without_a_certificate_says_how_to_certify_its_judge(command):
+    """Verdicts of a judge that nobody has tried may be wrong, and the user can change that."""
     output = command("check")
 
-    assert " ".join(CERTIFY) in output
+    assert "certify --judge lexical --setting check_mutations" in output
 
 
 def test_certify_prints_the_balanced_accuracy(command):
-    output = command(*CERTIFY, "--rows", "5")
+    output = command("certify", "--judge", "lexical", "--setting", "check_mutations", "--rows", "5")
 
     assert "balanced accuracy" in output
 
 
-def test_a_check_says_how_well_its_judge_is_certified(tmp_path, command):
-    out = tmp_path / "out"
-    command(*CERTIFY, "--rows", "5")
+@pytest.fixture
+def certify_on_5_documents(command):
+    """Certify the offline judge for checks, on five of the documents of the suite."""
+    command("certify", "--judge", "lexical", "--setting", "check_mutations", "--rows", "5")
 
-    output = command("check", "--out", str(out))
+
+@pytest.mark.usefixtures("certify_on_5_documents")
+def test_a_check_prints_how_well_its_judge_is_certified(command):
+    """A reader of verdicts has to know how often the judge is right."""
+    output = command("check")
 
     assert "balanced accuracy of verdicts" in output
-    about = json.loads((out / "summary.json").read_text())["about"]
-    assert about["judge_certificate"]["check_mutations"]["data"]["rows"] == 5
+
+
+@pytest.mark.usefixtures("certify_on_5_documents")
+def test_the_summary_of_a_check_holds_the_certificate_of_its_judge(tmp_path, command):
+    """Whoever gets only the file can see on how many documents the judge was tried."""
+    command("check", "--out", str(tmp_path / "out"))
+
+    summary = json.loads((tmp_path / "out" / "summary.json").read_text())
+    certificate = summary["about"]["judge_certificate"]["check_mutations"]
+    assert certificate["data"]["rows"] == 5

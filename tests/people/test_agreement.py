@@ -104,6 +104,7 @@ def majority_letters(random_letters):
 
 
 def test_agreement_among_people_is_given_by_the_coefficients(random_letters, random_measures):
+    """The table has to show the same numbers as the functions that are checked against papers."""
     ann, ben, cy = (np.array(list(random_letters[name])) for name in ("ann", "ben", "cy"))
     rows = np.stack([ann, ben, cy], axis=1).tolist()
 
@@ -126,13 +127,13 @@ def test_kappa_of_two_people_is_that_of_sklearn(random_letters, random_measures)
 def test_accuracies_of_the_judge_are_those_of_sklearn(
     random_letters, majority_letters, random_measures
 ):
+    """The answer of most people counts as the truth, and an error is what the judge should find."""
     judge = list(random_letters["judge"])
 
     sensitivity = random_measures["pairs", PEOPLE_AND_JUDGE_ROW, "sensitivity, %"]
     specificity = random_measures["pairs", PEOPLE_AND_JUDGE_ROW, "specificity, %"]
     balanced = random_measures["pairs", PEOPLE_AND_JUDGE_ROW, "balanced, %"]
 
-    # An error is what the judge should find.
     assert sensitivity.value == pytest.approx(recall_score(majority_letters, judge, pos_label="w"))
     assert specificity.value == pytest.approx(recall_score(majority_letters, judge, pos_label="f"))
     assert balanced.value == pytest.approx(balanced_accuracy_score(majority_letters, judge))
@@ -140,6 +141,7 @@ def test_accuracies_of_the_judge_are_those_of_sklearn(
 
 
 def test_share_of_an_answer_is_that_of_the_majority(majority_letters, random_measures):
+    """Each item counts once, by what most people say of it."""
     share = random_measures["answers", (*SEGMENT_ROW, "wrong"), "share, %"]
 
     assert share.value == pytest.approx(majority_letters.count("w") / len(majority_letters))
@@ -177,17 +179,19 @@ def test_balanced_accuracy_has_the_interval_of_its_counts(
 
 @pytest.mark.parametrize("num_items", [6, 20])
 def test_a_judge_that_is_always_right_has_the_interval_of_so_many_items(tmp_path, num_items):
+    """Right verdicts on six items do not show that a judge is always right."""
     key = sheet_key([sheet_item(number) for number in range(1, num_items + 1)])
     labels = labels_of(tmp_path, key, {"ann": "f" * num_items})
 
     specificity = measures_of(key, labels)["pairs", PEOPLE_AND_JUDGE_ROW, "specificity, %"]
 
     assert specificity.value == 1
-    # Wilson's interval of so many successes.
+    # The low end of Wilson's interval of n successes in n trials is n / (n + z**2).
     assert specificity.low == pytest.approx(num_items / (num_items + 1.96**2), abs=1e-4)
 
 
 def test_a_judge_of_right_texts_alone_has_no_balanced_accuracy(tmp_path):
+    """Without an error on the sheet, nobody knows whether the judge finds errors."""
     key = sheet_key([sheet_item(number) for number in range(1, 7)])
     labels = labels_of(tmp_path, key, {"ann": "ffffff"})
 
@@ -203,18 +207,27 @@ def test_intervals_contain_their_values(random_measures):
 
 @pytest.fixture
 def incomplete_measures(tmp_path):
-    """Return the measures of six items of which only the first has all answers and agreement."""
-    judge = ["factual", "factual", "factual", "factual", None, "factual"]
-    key = sheet_key([sheet_item(number, verdict) for number, verdict in enumerate(judge, start=1)])
+    """Return the measures of six items of which only the first has all answers and agreement.
+
+    ======  ========  =======  =======  ========  =======  =======
+    item    1         2        3        4         5        6
+    judge   factual   factual  factual  factual   (none)   factual
+    Ann     factual   factual  skip     factual   factual  (none)
+    Ben     factual   wrong    factual  (none)    factual  (none)
+    ======  ========  =======  =======  ========  =======  =======
+    """
+    verdicts = ["factual", "factual", "factual", "factual", None, "factual"]
+    items = [sheet_item(number, verdict) for number, verdict in enumerate(verdicts, start=1)]
+    key = sheet_key(items)
     return measures_of(key, labels_of(tmp_path, key, {"ann": "ffsff-", "ben": "fwf-f-"}))
 
 
 def test_items_left_out_are_counted_by_reason(incomplete_measures):
-    counts = {
-        column: measure.value
-        for (table, _, column), measure in incomplete_measures.items()
-        if table == "left out"
-    }
+    """Nothing is left out silently: the user sees how many items each figure lacks."""
+    counts = {}
+    for (table, _, column), measure in incomplete_measures.items():
+        if table == "left out":
+            counts[column] = measure.value
 
     assert counts == {
         "skipped": 1,  # item 3, by Ann
@@ -226,6 +239,7 @@ def test_items_left_out_are_counted_by_reason(incomplete_measures):
 
 
 def test_agreement_among_people_needs_two_answers(incomplete_measures):
+    """One answer has nothing to agree with."""
     items = incomplete_measures["people", SEGMENT_ROW, "items"]
     agreement = incomplete_measures["people", SEGMENT_ROW, "agreement, %"]
 
@@ -234,37 +248,54 @@ def test_agreement_among_people_needs_two_answers(incomplete_measures):
 
 
 def test_agreement_with_the_judge_needs_a_majority_and_a_verdict(incomplete_measures):
+    """Where people are evenly split, it is unknown which verdict would be right."""
     items = incomplete_measures["pairs", PEOPLE_AND_JUDGE_ROW, "items"]
 
     assert items.value == 3  # items 1, 3 and 4: item 2 is a tie, item 5 has no verdict
 
 
 @pytest.fixture
-def repeated_measures(tmp_path):
-    """Return the measures of three items of which each appears twice."""
-    firsts = [sheet_item(number) for number in (1, 2, 3)]
-    repeats = [sheet_item(number + 3, repeat_of=number) for number in (1, 2, 3)]
-    key = sheet_key(firsts + repeats)
-    return measures_of(key, labels_of(tmp_path, key, {"ann": "fwffff", "ben": "ff-f-w"}))
+def key_of_three_items_shown_twice():
+    """Return the key of a sheet that shows the items 1, 2 and 3, and then each again."""
+    first_showings = [sheet_item(number) for number in (1, 2, 3)]
+    second_showings = [sheet_item(number + 3, repeat_of=number) for number in (1, 2, 3)]
+    return sheet_key(first_showings + second_showings)
 
 
-def test_people_are_compared_with_their_own_second_answers(repeated_measures):
-    agreement = repeated_measures["pairs", (*SEGMENT_ROW, "ann", "ann again"), "agreement, %"]
+def test_people_are_compared_with_their_own_second_answers(
+    tmp_path, key_of_three_items_shown_twice
+):
+    """How often a person repeats an answer limits how well anybody can agree with them."""
+    # Ann says f, w, f at first, and then f, f, f. So she changes her mind about item 2.
+    labels = labels_of(tmp_path, key_of_three_items_shown_twice, {"ann": "fwf" + "fff"})
 
-    assert agreement.value == pytest.approx(2 / 3)  # all but item 2
+    measures = measures_of(key_of_three_items_shown_twice, labels)
+
+    agreement = measures["pairs", (*SEGMENT_ROW, "ann", "ann again"), "agreement, %"]
+    assert agreement.value == pytest.approx(2 / 3)
     assert agreement.count == 3
 
 
 def test_items_that_a_person_answered_once_are_not_compared_with_the_repetition(
-    repeated_measures,
+    tmp_path, key_of_three_items_shown_twice
 ):
-    items = repeated_measures["pairs", (*SEGMENT_ROW, "ben", "ben again"), "items"]
+    """Only item 1 has both answers."""
+    # Ben gives no second answer about item 2, and no first one about item 3.
+    labels = labels_of(tmp_path, key_of_three_items_shown_twice, {"ben": "ff-" + "f-w"})
 
-    assert items.value == 1  # item 1: of 2 there is no second answer, of 3 no first one
+    measures = measures_of(key_of_three_items_shown_twice, labels)
+
+    assert measures["pairs", (*SEGMENT_ROW, "ben", "ben again"), "items"].value == 1
 
 
-def test_repetitions_are_not_counted_as_items(repeated_measures):
-    assert repeated_measures["people", SEGMENT_ROW, "items"].value == 3
+def test_repetitions_are_not_counted_as_items(tmp_path, key_of_three_items_shown_twice):
+    """An item that is shown twice must not weigh twice in the agreement among people."""
+    letters_by_person = {"ann": "fwf" + "fff", "ben": "ff-" + "f-w"}
+    labels = labels_of(tmp_path, key_of_three_items_shown_twice, letters_by_person)
+
+    measures = measures_of(key_of_three_items_shown_twice, labels)
+
+    assert measures["people", SEGMENT_ROW, "items"].value == 3
 
 
 @pytest.fixture
@@ -281,6 +312,7 @@ def weighted_key():
 
 
 def test_agreement_counts_items_by_their_weights(tmp_path, weighted_key):
+    """Items that were drawn rarely stand for more texts, so that the figure is one of all texts."""
     labels = labels_of(tmp_path, weighted_key, {"ann": "wwww", "ben": "wfff"})
 
     agreement = measures_of(weighted_key, labels)["people", SEGMENT_ROW, "agreement, %"]
@@ -289,6 +321,7 @@ def test_agreement_counts_items_by_their_weights(tmp_path, weighted_key):
 
 
 def test_sensitivity_counts_items_by_their_weights(tmp_path, weighted_key):
+    """The judge misses the item of weight 9 and finds the three of weight 1."""
     labels = labels_of(tmp_path, weighted_key, {"ann": "wwww"})
 
     sensitivity = measures_of(weighted_key, labels)["pairs", PEOPLE_AND_JUDGE_ROW, "sensitivity, %"]
@@ -309,20 +342,23 @@ def domain_key():
 
 
 def test_items_are_grouped_by_a_stratum(tmp_path, domain_key):
+    """A user may ask in which domain people agree least."""
     labels = labels_of(tmp_path, domain_key, {"ann": "fff", "ben": "fwf"})
 
     measures = measures_of(domain_key, labels, by="domain")
 
-    agreement_by_group = {
-        group: measure.value
-        for (table, (_, group, *_), column), measure in measures.items()
-        if (table, column) == ("people", "agreement, %")
-    }
+    agreement_by_group = {}
+    for (table, row, column), measure in measures.items():
+        if table == "people" and column == "agreement, %":
+            _question, group = row
+            agreement_by_group[group] = measure.value
+    # They disagree about the second item, which is one of two of the domain wk.
     assert agreement_by_group == {"all": pytest.approx(2 / 3), "math": 1, "wk": 0.5}
     assert list(agreement_by_group) == ["all", "math", "wk"]
 
 
 def test_an_unknown_kind_of_group_is_refused(tmp_path, domain_key):
+    """A typing error must not give a table of everything."""
     labels = labels_of(tmp_path, domain_key, {"ann": "fff"})
 
     with pytest.raises(
@@ -361,12 +397,13 @@ def fluency_measures(tmp_path):
 
 def test_answers_are_grouped_by_another_answer_about_the_same_text(fluency_measures):
     """Table 2 of FACTOR groups a question by another one about the same contradiction."""
-    shares = {
-        row[1:]: measure.value
-        for (table, row, _), measure in fluency_measures.items()
-        if table == "answers" and row[0] == "non_factual"
-    }
+    shares = {}
+    for (table, row, _), measure in fluency_measures.items():
+        if table == "answers" and row[0] == "non_factual":
+            _question, is_fluent, answer = row
+            shares[is_fluent, answer] = measure.value
 
+    # By the answer to "fluent", or "all", and the answer to "non_factual".
     assert shares == {
         ("all", "yes"): pytest.approx(2 / 3),
         ("all", "no"): pytest.approx(1 / 3),
@@ -377,10 +414,12 @@ def test_answers_are_grouped_by_another_answer_about_the_same_text(fluency_measu
 
 
 def test_a_question_is_not_grouped_by_itself(fluency_measures):
+    """All answers in a group "fluent: yes" would be yes."""
     assert ("answers", ("fluent", "yes", "yes"), "share, %") not in fluency_measures
 
 
 def test_a_person_named_judge_is_not_taken_for_the_judge(tmp_path):
+    """Names are free text, so a file of labels may have this one."""
     key = sheet_key([sheet_item(1), sheet_item(2, "wrong")])
     labels = labels_of(tmp_path, key, {"judge": "ff", "ann": "ff"})
 
