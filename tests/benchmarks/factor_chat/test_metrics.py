@@ -25,196 +25,293 @@ from lm_factuality.scores.statistics import clustered_stderr, mean
 DOC = {"choices": ["a", "b", "c", "d"], "gold": 0, "doc_id": "d", "problem": ""}
 
 
-def answer_by_probability(chance):
+def answer_by_probability(probability_of_true):
     """Make an answer that gives this probability to True, and the rest to False."""
-    return WordAnswer(tuple(math.log(each) if each else None for each in (chance, 1 - chance)))
+    probability_of_false = 1 - probability_of_true
+    return WordAnswer((math.log(probability_of_true), math.log(probability_of_false)))
 
 
-def answer_in_words(*words):
+def answers_by_probability(*probabilities_of_true):
+    """Make an answer about each choice, by the probability that it gives to True."""
+    return [answer_by_probability(probability) for probability in probabilities_of_true]
+
+
+def answers_in_words(*words):
     """Make answers that are words, without probabilities."""
     return [WordAnswer(None, word) for word in words]
 
 
-def made_rows(count, digits=2):
-    """Draw rows of four probabilities each, whose second choice is true; three rows are of one document."""
-    draw = random.Random(0)
-    return [
-        ChoiceProbabilities(
-            [round(draw.betavariate(2 + (place == 1), 2), digits) for place in range(4)],
-            1,
-            f"d{number // 3}",
-        )
-        for number in range(count)
-    ]
+def random_rows(count, digits=2):
+    """Draw rows of four probabilities each, of which the second belongs to the true choice.
+
+    Args:
+        count: The number of rows. Three rows after one another are of one document.
+        digits: The number of decimals of each probability. Few decimals give ties.
+    """
+    random_numbers = random.Random(0)
+    rows = []
+    for number in range(count):
+        probabilities = []
+        for choice in range(4):
+            # The true choice tends to a higher probability.
+            alpha = 3 if choice == 1 else 2
+            probabilities.append(round(random_numbers.betavariate(alpha, 2), digits))
+        rows.append(ChoiceProbabilities(probabilities, 1, f"d{number // 3}"))
+    return rows
 
 
 @pytest.mark.parametrize(
     ("answers", "acc", "pairwise", "all_right", "brier", "bias"),
     [
-        (
-            [answer_by_probability(each) for each in (0.9, 0.6, 0.2, 0.1)],
+        pytest.param(
+            answers_by_probability(0.9, 0.6, 0.2, 0.1),
             1,
             1,
             0,
             (0.01 + 0.36 + 0.04 + 0.01) / 4,
             0.2,
+            id="a false choice is called true, though less surely",
         ),
-        (
-            [answer_by_probability(each) for each in (0.9, 0.4, 0.2, 0.1)],
+        pytest.param(
+            answers_by_probability(0.9, 0.4, 0.2, 0.1),
             1,
             1,
             1,
             (0.01 + 0.16 + 0.04 + 0.01) / 4,
             0.15,
+            id="all choices are right",
         ),
-        (
-            [answer_by_probability(each) for each in (0.5, 0.5, 0.2, 0.6)],
+        pytest.param(
+            answers_by_probability(0.5, 0.5, 0.2, 0.6),
             0,
             0.5,
             0,
             (0.25 + 0.25 + 0.04 + 0.36) / 4,
             0.2,
+            id="one false choice ties with the true one, and one beats it",
         ),
-        (answer_in_words("True", "False", "False", "False"), 1, 1, 1, 0, 0),
-        (
-            answer_in_words("True", "True", "False", "False"),
+        pytest.param(
+            answers_in_words("True", "False", "False", "False"),
+            1,
+            1,
+            1,
+            0,
+            0,
+            id="all words are right",
+        ),
+        pytest.param(
+            answers_in_words("True", "True", "False", "False"),
             0,
             2.5 / 3,
             0,
             0.25,
             0.25,
-        ),  # a tie is wrong, and half a pair
-        (answer_in_words("True", "True", "True", "True"), 0, 0.5, 0, 0.75, 0.75),
-        (answer_in_words("False", "True", "False", "False"), 0, 1 / 3, 0, 0.5, 0),
+            id="a tie is wrong, and half a pair",
+        ),
+        pytest.param(
+            answers_in_words("True", "True", "True", "True"),
+            0,
+            0.5,
+            0,
+            0.75,
+            0.75,
+            id="everything is called true",
+        ),
+        pytest.param(
+            answers_in_words("False", "True", "False", "False"),
+            0,
+            1 / 3,
+            0,
+            0.5,
+            0,
+            id="a false choice is called true in place of the true one",
+        ),
     ],
 )
 def test_metrics_of_a_row_of_statements(answers, acc, pairwise, all_right, brier, bias):
+    """The first choice is true, so the best answers are 1, 0, 0 and 0.
+
+    The Brier score is the mean squared distance from these. The bias is the mean probability of
+    True less the share of true choices, which is 0.25.
+    """
     figures = row_metrics(DOC, answers, "statements")
+
     assert figures["unscored"] is None
     assert figures["chat_acc"] == figures["chat_acc_worst"] == figures["chat_acc_best"] == acc
     assert figures["pairwise_acc"] == pytest.approx(pairwise)
     assert figures["all_right"] == all_right
     assert figures["brier"] == pytest.approx(brier)
     assert figures["p_true_bias"] == pytest.approx(bias)
-    assert (
-        figures["pairwise_acc"].weight,
-        figures["brier"].weight,
-        figures["chat_acc"].cluster,
-    ) == (
-        3,
-        4,
-        "d",
-    )
+
+
+def test_metrics_weigh_by_pairs_and_choices_and_know_their_document():
+    """A row has three pairs of the true choice and a false one, and four choices."""
+    answers = answers_in_words("True", "False", "False", "False")
+
+    figures = row_metrics(DOC, answers, "statements")
+
+    assert figures["pairwise_acc"].weight == 3
+    assert figures["brier"].weight == 4
+    assert figures["chat_acc"].cluster == "d"
 
 
 def test_one_answer_that_cannot_be_read_leaves_the_row_unscored():
-    figures = row_metrics(DOC, answer_in_words("True", "False", "Hm", ""), "statements")
+    """An unclear answer counts neither for nor against the model.
+
+    The worst and the best case of the accuracy say how much that may hide.
+    """
+    figures = row_metrics(DOC, answers_in_words("True", "False", "Hm", ""), "statements")
+
     assert figures["unscored"] == "question 2: none of True, False alone"
     assert figures["unreadable"] == 0.5
-    assert (figures["chat_acc_worst"], figures["chat_acc_best"]) == (0, 1)
-    names = ("chat_acc", "pairwise_acc", "all_right", "auroc", "ece", "brier", "p_true_bias")
-    assert [figures[name] for name in names] == [None] * 7
-    scored = row_metrics(DOC, answer_in_words("True", "False", "False", "False"), "statements")
-    assert figures.keys() == scored.keys()
+    assert figures["chat_acc_worst"] == 0
+    assert figures["chat_acc_best"] == 1
+    for name in ("chat_acc", "pairwise_acc", "all_right", "auroc", "ece", "brier", "p_true_bias"):
+        assert figures[name] is None
+
+
+def test_unscored_rows_have_the_metrics_of_scored_rows():
+    """lm_eval would average a metric that some rows lack over the other rows."""
+    scored = row_metrics(DOC, answers_in_words("True", "False", "False", "False"), "statements")
+
+    unscored = row_metrics(DOC, answers_in_words("True", "False", "Hm", ""), "statements")
+
+    assert unscored.keys() == scored.keys()
 
 
 def test_a_row_that_is_broken_is_unscored_whatever_the_answers():
-    figures = row_metrics(
-        {**DOC, "gold": -1, "problem": "no gold"},
-        answer_in_words("True", "False", "False", "False"),
-        "statements",
-    )
-    assert (figures["unscored"], figures["chat_acc"], figures["unreadable"]) == ("no gold", None, 0)
+    broken_doc = {**DOC, "gold": -1, "problem": "no gold"}
+    answers = answers_in_words("True", "False", "False", "False")
+
+    figures = row_metrics(broken_doc, answers, "statements")
+
+    assert figures["unscored"] == "no gold"
+    assert figures["chat_acc"] is None
+    assert figures["unreadable"] == 0
 
 
 def test_a_model_that_always_says_one_letter_gains_nothing():
-    figures = row_metrics(DOC, answer_in_words("A", "A", "A", "A"), "letters")
-    assert (figures["chat_acc"], figures["pairwise_acc"], figures["prompt_acc"]) == (0, 0.5, 0.25)
+    """Each choice stands once at each letter, so a constant letter names each choice once."""
+    figures = row_metrics(DOC, answers_in_words("A", "A", "A", "A"), "letters")
+
+    assert figures["chat_acc"] == 0
+    assert figures["pairwise_acc"] == 0.5
+    assert figures["prompt_acc"] == 0.25
     assert [figures[f"position_{letter}"] for letter in "ABCD"] == [1, 0, 0, 0]
     assert list(figures["auroc"]) == [0.25] * 4
 
 
+CHOICES = ["w", "x", "y", "z"]
+
+
 @pytest.mark.parametrize("gold", range(4))
 def test_a_model_that_knows_the_truth_is_right_under_every_letter(gold):
-    choices = ["w", "x", "y", "z"]
-    prompts = PROTOCOLS["letters"].subjects("p", choices)
-    answers = answer_in_words(
-        *(
-            letter
-            for prompt in prompts
-            for letter, text in prompt["versions"]
-            if text == choices[gold]
-        )
-    )
-    figures = row_metrics({**DOC, "choices": choices, "gold": gold}, answers, "letters")
-    assert (
-        figures["chat_acc"],
-        figures["prompt_acc"],
-        figures["brier"],
-        figures["pairwise_acc"],
-    ) == (
-        1,
-        1,
-        0,
-        1,
-    )
+    true_letters = []
+    for prompt in PROTOCOLS["letters"].subjects("p", CHOICES):
+        letter_of = {text: letter for letter, text in prompt["versions"]}
+        true_letters.append(letter_of[CHOICES[gold]])
+    doc = {**DOC, "choices": CHOICES, "gold": gold}
+
+    figures = row_metrics(doc, answers_in_words(*true_letters), "letters")
+
+    assert figures["chat_acc"] == 1
+    assert figures["prompt_acc"] == 1
+    assert figures["brier"] == 0
+    assert figures["pairwise_acc"] == 1
     assert [figures[f"position_{letter}"] for letter in "ABCD"] == [0.25] * 4
-    assert {prompt["versions"][0][1] for prompt in prompts} == set(
-        choices
-    )  # each stands first once
+
+
+def test_each_choice_stands_first_in_one_prompt():
+    """Models tend to say A, so the letters must not favour any choice."""
+    prompts = PROTOCOLS["letters"].subjects("p", CHOICES)
+
+    first_choices = [prompt["versions"][0][1] for prompt in prompts]
+    assert sorted(first_choices) == CHOICES
+
+
+def letter_answers(probabilities):
+    """Return an answer to each prompt, from its probabilities of the four letters."""
+    return [WordAnswer(tuple(np.log(row).tolist())) for row in probabilities]
 
 
 def test_letters_by_probabilities_are_means_over_rotations():
-    draw = np.random.default_rng(0)
-    given = draw.dirichlet([1] * 4, size=4)
-    answers = [WordAnswer(tuple(np.log(row).tolist())) for row in given]
-    figures = row_metrics(DOC, answers, "letters")
-    expected = [
-        np.mean([given[first][(choice - first) % 4] for first in range(4)]) for choice in range(4)
-    ]
+    """The prompt of number ``first`` shows the choice of that number under the letter A."""
+    probabilities = np.random.default_rng(0).dirichlet([1] * 4, size=4)
+
+    figures = row_metrics(DOC, letter_answers(probabilities), "letters")
+
+    expected = []
+    for choice in range(4):
+        of_choice = [probabilities[first][(choice - first) % 4] for first in range(4)]
+        expected.append(np.mean(of_choice))
     assert figures["auroc"] == pytest.approx(expected)
+
+
+def test_an_unscored_row_of_letters_has_the_metrics_of_a_scored_one():
+    """lm_eval would average a metric that some rows lack over the other rows."""
+    answers = letter_answers(np.full((4, 4), 0.25))
+    scored = row_metrics(DOC, answers, "letters")
+
     unscored = row_metrics(DOC, [WordAnswer(None, "", "lost"), *answers[1:]], "letters")
-    assert unscored.keys() == figures.keys()
+
+    assert unscored.keys() == scored.keys()
     assert unscored["position_A"] is None
 
 
-@pytest.mark.parametrize("digits", [1, 8])
-def test_auroc_and_brier_are_those_of_scikit_learn(digits):
-    rows = made_rows(60, digits)
-    truth = [int(place == row.gold) for row in rows for place in range(4)]
-    chances = [chance for row in rows for chance in row]
-    assert metrics.auroc([*rows, None]) == pytest.approx(roc_auc_score(truth, chances))
-    scored = [
-        row_metrics(
-            {**DOC, "gold": 1, "doc_id": row.cluster},
-            [answer_by_probability(each) for each in row],
-            "statements",
-        )
-        for row in made_rows(60, 3)
-    ]
-    chances = [chance for row in made_rows(60, 3) for chance in row]
-    assert mean([each["brier"] for each in scored]) == pytest.approx(
-        brier_score_loss(truth, chances)
-    )
+@pytest.mark.parametrize(
+    "digits", [pytest.param(1, id="many ties"), pytest.param(8, id="hardly any ties")]
+)
+def test_auroc_is_that_of_scikit_learn(digits):
+    rows = random_rows(60, digits)
+
+    area = metrics.auroc([*rows, None])
+
+    truth = [0, 1, 0, 0] * 60
+    probabilities = list(chain.from_iterable(rows))
+    assert area == pytest.approx(roc_auc_score(truth, probabilities))
+
+
+def test_the_brier_score_is_that_of_scikit_learn():
+    rows = random_rows(60, digits=3)
+    scores = []
+    for row in rows:
+        doc = {**DOC, "gold": 1, "doc_id": row.cluster}
+        figures = row_metrics(doc, answers_by_probability(*row), "statements")
+        scores.append(figures["brier"])
+
+    brier = mean(scores)
+
+    truth = [0, 1, 0, 0] * 60
+    probabilities = list(chain.from_iterable(rows))
+    assert brier == pytest.approx(brier_score_loss(truth, probabilities))
+
+
+def bootstrap_areas(rows, num_draws):
+    """Return the AUROC of random draws of documents, each of which has three rows in a row."""
+    documents = [rows[start : start + 3] for start in range(0, len(rows), 3)]
+    random_numbers = random.Random(1)
+    areas = []
+    for _ in range(num_draws):
+        drawn_documents = random_numbers.choices(documents, k=len(documents))
+        drawn_rows = list(chain.from_iterable(drawn_documents))
+        areas.append(metrics.auroc(drawn_rows))
+    return areas
 
 
 def test_the_standard_error_of_auroc_is_that_of_a_bootstrap_over_documents():
-    rows = made_rows(240)
-    # Each document has three rows, one after another.
-    documents = [rows[start : start + 3] for start in range(0, 240, 3)]
-    random_numbers = random.Random(1)
-    areas = []
-    for _ in range(400):
-        sample = random_numbers.choices(documents, k=len(documents))
-        areas.append(metrics.auroc(list(chain.from_iterable(sample))))
+    """Rows of a document are alike, so another sample of the benchmark draws whole documents."""
+    rows = random_rows(240)
 
     stderr = metrics.auroc_stderr(rows)
 
+    areas = bootstrap_areas(rows, num_draws=400)
+    # The standard deviation of 400 draws is itself uncertain by 4%, and ours is an approximation.
     assert stderr == pytest.approx(np.std(areas), rel=0.15)
 
 
 def test_auroc_has_no_standard_error_within_one_document():
-    rows_of_one_document = made_rows(3)
+    """How much documents differ cannot be seen in one."""
+    rows_of_one_document = random_rows(3)
 
     assert math.isnan(metrics.auroc_stderr(rows_of_one_document))
 
@@ -224,7 +321,8 @@ def test_auroc_without_scored_rows_is_not_defined():
 
 
 def test_the_interval_of_auroc_is_wilsons_for_the_effective_trials():
-    rows = made_rows(240)
+    """So the interval stays between 0 and 1, even if the AUROC is near an end."""
+    rows = random_rows(240)
 
     low, high = metrics.auroc_interval(rows)
 
@@ -238,13 +336,20 @@ def test_the_interval_of_auroc_is_wilsons_for_the_effective_trials():
         )
 
 
+def aggregation_of(name):
+    """Return how the values of rows become a score of the benchmark."""
+    (score,) = [score for score in metrics.SCORES if score.name == name]
+    return score.aggregation
+
+
 def test_the_interval_of_auroc_states_the_number_of_documents():
-    (score,) = (each for each in metrics.SCORES if each.name == "auroc")
+    """Reports show it, so that readers know how much an interval is worth."""
+    aggregation = aggregation_of("auroc")
 
-    interval = score.aggregation.interval_of([None, *made_rows(60)])
+    interval = aggregation.interval_of([None, *random_rows(60)])
 
-    assert interval.ends == metrics.auroc_interval(made_rows(60))
-    assert interval.num_clusters == 20
+    assert interval.ends == metrics.auroc_interval(random_rows(60))
+    assert interval.num_clusters == 20  # documents of three rows
 
 
 @pytest.mark.parametrize("area", [0.6, 0.95])
@@ -269,66 +374,106 @@ def test_the_interval_of_auroc_contains_that_of_unlimited_rows(area):
 
 
 def test_an_auroc_of_one_leaves_the_uncertainty_of_few_documents():
+    """Rows that are all right show no spread, so only the number of documents counts."""
     rows = [ChoiceProbabilities([0.9, 0.1, 0.2, 0.3], 0, str(number // 2)) for number in range(20)]
 
-    assert metrics.auroc_interval(rows) == pytest.approx((10 / (10 + 1.96**2), 1), abs=1e-4)
+    interval = metrics.auroc_interval(rows)
+
+    # Wilson's interval of 10 successes in 10 trials: there are ten documents of two rows.
+    assert interval == pytest.approx((10 / (10 + 1.96**2), 1), abs=1e-4)
 
 
-def test_an_auroc_of_one_document_has_no_interval():
-    assert metrics.auroc_interval(made_rows(3)) is None
-    assert metrics.auroc_interval([None]) is None
+@pytest.mark.parametrize(
+    "rows",
+    [pytest.param(random_rows(3), id="one document"), pytest.param([None], id="no scored row")],
+)
+def test_an_auroc_of_fewer_than_two_documents_has_no_interval(rows):
+    assert metrics.auroc_interval(rows) is None
 
 
 def test_the_interval_of_the_calibration_error_is_clustered_by_document():
-    rows = made_rows(90)
-    (score,) = (each for each in metrics.SCORES if each.name == "ece")
+    """The four choices of a row share its document. The unscored row, None, is left out."""
+    rows = random_rows(90)
 
-    interval = score.aggregation.interval_of([rows[0], None, *rows[1:]])
+    interval = aggregation_of("ece").interval_of([rows[0], None, *rows[1:]])
 
-    probabilities = [probability for row in rows for probability in row]
-    documents = [row.cluster for row in rows for _ in row]
+    probabilities = list(chain.from_iterable(rows))
+    documents = np.repeat([row.cluster for row in rows], 4).tolist()
     assert interval.ends == calibration_interval(probabilities, [0, 1, 0, 0] * 90, documents)
-    assert interval.num_clusters == 30
-    assert score.aggregation.interval_of([None]).ends is None
+    assert interval.num_clusters == 30  # of three rows each
+
+
+def test_the_calibration_error_without_scored_rows_has_no_interval():
+    interval = aggregation_of("ece").interval_of([None])
+
+    assert interval.ends is None
 
 
 def test_the_calibration_error_is_that_of_its_definition():
-    rows = made_rows(90, 6)
-    chances = np.array([chance for row in rows for chance in row])
-    truth = np.array([place == row.gold for row in rows for place in range(4)])
-    bins = np.minimum((chances * 10).astype(int), 9)
-    expected = sum(
-        abs(chances[bins == each].mean() - truth[bins == each].mean()) * (bins == each).mean()
-        for each in set(bins.tolist())
-    )
-    (score,) = (each for each in metrics.SCORES if each.name == "ece")
-    assert score.aggregation([*rows, None]) == pytest.approx(expected)
-    assert 0 < score.aggregation.stderr(rows) < 0.1
-    assert math.isnan(score.aggregation.value([None]))
-    assert score.aggregation([ChoiceProbabilities([1, 0, 0, 0], 0, "d")]) == 0
-    assert score.aggregation([ChoiceProbabilities([0, 1, 1, 1], 0, "d")]) == 1
+    """Of ten bins, it weighs the gap between the mean probability and the share that is true."""
+    rows = random_rows(90, digits=6)
+
+    error = aggregation_of("ece")([*rows, None])
+
+    probabilities = np.array(list(chain.from_iterable(rows)))
+    truth = np.array([0, 1, 0, 0] * 90)
+    bin_numbers = np.minimum((probabilities * 10).astype(int), 9)
+    expected = 0.0
+    for number in range(10):
+        in_bin = bin_numbers == number
+        if in_bin.any():
+            gap = abs(probabilities[in_bin].mean() - truth[in_bin].mean())
+            expected += gap * in_bin.mean()
+    assert error == pytest.approx(expected)
+
+
+@pytest.mark.parametrize(
+    ("probabilities", "expected"),
+    [
+        pytest.param([1, 0, 0, 0], 0, id="sure and right"),
+        pytest.param([0, 1, 1, 1], 1, id="sure and wrong"),
+    ],
+)
+def test_the_calibration_error_is_between_0_and_1(probabilities, expected):
+    row = ChoiceProbabilities(probabilities, 0, "d")
+
+    assert aggregation_of("ece")([row]) == expected
+
+
+def test_the_calibration_error_has_a_standard_error():
+    stderr = aggregation_of("ece").stderr(random_rows(90))
+
+    assert 0 < stderr < 0.1
+
+
+def test_the_calibration_error_without_scored_rows_is_not_defined():
+    assert math.isnan(aggregation_of("ece").value([None]))
 
 
 def test_the_standard_error_of_accuracy_is_clustered_by_document():
-    outcomes = [
-        row_metrics(
-            {**DOC, "doc_id": str(n // 2)},
-            answer_in_words("True", *["False" if n % 3 else "True"] * 3),
-            "statements",
-        )
-        for n in range(8)
-    ]
-    values = [each["chat_acc"] for each in outcomes]
-    (score,) = (each for each in metrics.SCORES if each.name == "chat_acc")
-    assert score.aggregation.stderr(values) == pytest.approx(clustered_stderr(values))
-    assert len({value.cluster for value in values}) == 4
+    """Rows of one document share its difficulty, so they tell less than independent rows."""
+    values = []
+    for number in range(8):
+        # Every third row calls all choices true, which is wrong. Two rows share a document.
+        word_for_false_choices = "True" if number % 3 == 0 else "False"
+        answers = answers_in_words("True", *[word_for_false_choices] * 3)
+        doc = {**DOC, "doc_id": str(number // 2)}
+        values.append(row_metrics(doc, answers, "statements")["chat_acc"])
+
+    stderr = aggregation_of("chat_acc").stderr(values)
+
+    assert stderr == pytest.approx(clustered_stderr(values))
+    assert [value.cluster for value in values] == ["0", "0", "1", "1", "2", "2", "3", "3"]
 
 
 @pytest.mark.parametrize("rest", [-1000.0, None])
 def test_a_word_that_is_next_to_impossible_leaves_the_probability_to_the_other(rest):
     """The exponential of a difference of a thousand would be infinite."""
-    assert word_probabilities(WordAnswer((-1.0, rest)), ("True", "False")) == [1.0, 0.0]
+    answer = WordAnswer((-1.0, rest))
+
+    assert word_probabilities(answer, ("True", "False")) == [1.0, 0.0]
 
 
 def test_an_auroc_of_two_documents_has_an_interval():
-    assert metrics.auroc_interval(made_rows(6)) is not None
+    """Two is the least number of documents that shows how much they differ."""
+    assert metrics.auroc_interval(random_rows(6)) is not None
