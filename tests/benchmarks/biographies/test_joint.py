@@ -1,5 +1,6 @@
 """The joint method: one question takes a response apart, and one verifies its facts by page."""
 
+import copy
 import json
 from dataclasses import replace
 from pathlib import Path
@@ -50,6 +51,11 @@ REED_REPLY = {
 }
 
 
+def copy_of_reply():
+    """Return a copy of `REED_REPLY` that a test may change."""
+    return copy.deepcopy(REED_REPLY)
+
+
 class ScriptedJudge(PromptingJudge):
     """A judge that gives the replies of a script, and knows which facts each page supports.
 
@@ -75,27 +81,30 @@ class ScriptedJudge(PromptingJudge):
         return "claims" in subject and self._supported is not None
 
     def _verify(self, subject):
-        """Return the verdicts on all claims of a question about one page or several."""
+        """Return the verdicts on all claims of a question about one page or several.
+
+        The pages that a claim belongs to decide about it, or all pages if it belongs to none.
+        ``page`` is another page that supports the claim.
+        """
         pages = subject.get("pages") or [{"title": subject["entity"]}]
         verdicts = []
         for number, claim in enumerate(subject["claims"], 1):
-            supporting = [
-                page
-                for page, content in enumerate(pages, 1)
-                if (claim, content["title"]) in self._supported
-            ]
-            own = [
-                page for page, content in enumerate(pages, 1) if number in content.get("facts", ())
-            ]
-            decides = set(own or supporting) & set(supporting)
-            others = [page for page in supporting if page not in own]
+            own_pages = set()
+            supporting_pages = set()
+            for page, content in enumerate(pages, 1):
+                if number in content.get("facts", ()):
+                    own_pages.add(page)
+                if (claim, content["title"]) in self._supported:
+                    supporting_pages.add(page)
+
+            deciding_pages = own_pages or supporting_pages
             verdict = {
                 "number": number,
                 "reason": "as scripted",
-                "verdict": "supported" if decides else "not_found",
+                "verdict": "supported" if deciding_pages & supporting_pages else "not_found",
             }
             if "pages" in subject:
-                verdict["page"] = next(iter(others), None)
+                verdict["page"] = min(supporting_pages - own_pages, default=None)
             verdicts.append(verdict)
         return {"verdicts": verdicts}
 
@@ -106,7 +115,17 @@ def judge_text(judge, text=REED, method=JOINT):
     return judged
 
 
+def prompts_about_pages(judge):
+    """Return the prompts that asked the judge which facts the pages support."""
+    return [prompt for name, prompt in judge.calls if name == PAGES_PROMPT]
+
+
 def test_a_reply_gives_facts_groups_and_links():
+    """One reply decides what took a question for each step before.
+
+    The four facts stand in the sentences 0, 0, 1 and 2. The first two are about the judge, whose
+    page is the first, and the others are about the cyclist of the second page.
+    """
     judged = judge_text(ScriptedJudge([REED_REPLY]))
 
     assert [fact.sentence for fact in judged.facts] == [0, 0, 1, 2]
@@ -114,6 +133,7 @@ def test_a_reply_gives_facts_groups_and_links():
     assert judged.links == (0, 1)
 
 
+# The judge's page supports the last fact, which the response says of the cyclist.
 SUPPORTED = {
     ("Tomas Reed was a judge.", JUDGE),
     ("Tomas Reed was in Eastmark.", JUDGE),
@@ -123,46 +143,53 @@ SUPPORTED = {
 
 
 def test_one_question_shows_each_page_with_the_facts_of_its_own_individual():
+    """All pages stand in one question, which costs less than a question per page."""
     judge = ScriptedJudge([REED_REPLY], SUPPORTED)
 
     judge_text(judge)
 
-    (prompt,) = [prompt for name, prompt in judge.calls if name == PAGES_PROMPT]
+    (prompt,) = prompts_about_pages(judge)
     first_page, second_page = prompt.split("Page 1: ")[1].split("Page 2: ")
     assert "2. Tomas Reed was in Eastmark." in first_page
     assert "4. He was born in Sill." in second_page
 
 
 def test_a_fact_that_another_page_supports_counts_for_factscore_alone():
+    """D-FActScore asks whether a fact is true of the individual that it is said of."""
     judge = ScriptedJudge([REED_REPLY], SUPPORTED)
 
     judged = judge_text(judge)
 
     scores = score_biography(judged)
     assert judged.matrix[0][1] == NOT_ASKED
+    # The birth in Sill is true of the judge, so some page supports each of the four facts.
     assert scores["factscore"] == 1
+    # It is not true of the cyclist, whom the response means.
     assert scores["d_factscore"] == 0.75
 
 
 def test_facts_of_no_page_are_asked_against_all_pages_in_the_same_question():
-    reply = json.loads(json.dumps(REED_REPLY))
+    """The judge could not say which page is about the cyclist, so any page may support him."""
+    reply = copy_of_reply()
     reply["individuals"][1]["page"] = None
     judge = ScriptedJudge([reply], SUPPORTED)
 
     judged = judge_text(judge)
 
-    first, _ = [prompt for name, prompt in judge.calls if name == PAGES_PROMPT]
+    first, _second = prompts_about_pages(judge)
     assert "4. He was born in Sill." in first.split("Facts of no page:")[1]
     assert judged.matrix[3][0].outcome == "supported"
 
 
 def test_pages_are_asked_one_by_one_if_they_do_not_fit_into_a_question(monkeypatch):
+    """Splitting must not change the scores, which are those of one question."""
     monkeypatch.setattr(matrix, "MAX_WORDS_OF_PAGES", 5)
     judge = ScriptedJudge([REED_REPLY], SUPPORTED)
 
     judged = judge_text(judge)
 
-    prompts = [prompt for name, prompt in judge.calls if name == PAGES_PROMPT]
+    prompts = prompts_about_pages(judge)
+    # One for each page and its own facts, and one for the fact that the second did not support.
     assert [prompt.count("\nPage ") for prompt in prompts] == [1, 1, 1]
     assert "Facts of no page:\n1. He was born in Sill." in prompts[2]
     assert score_biography(judged)["d_factscore"] == 0.75
@@ -170,7 +197,8 @@ def test_pages_are_asked_one_by_one_if_they_do_not_fit_into_a_question(monkeypat
 
 
 def test_a_fact_of_two_individuals_is_judged_by_the_pages_of_both():
-    reply = json.loads(json.dumps(REED_REPLY))
+    """The response says of the cyclist, too, that he was a judge. Only the first page says so."""
+    reply = copy_of_reply()
     reply["facts"][3]["fact"] = reply["facts"][0]["fact"]
     supported = {("Tomas Reed was a judge.", JUDGE)}
 
@@ -180,9 +208,12 @@ def test_a_fact_of_two_individuals_is_judged_by_the_pages_of_both():
 
 
 def test_facts_that_a_reply_leaves_out_are_asked_singly():
-    verdict = {"number": 1, "reason": "", "verdict": "supported", "page": None}
-    single = {"reason": "", "verdict": "supported", "probability": None}
-    replies = [REED_REPLY, {"verdicts": [verdict]}, {"verdicts": []}, single, single, single]
+    """A judge may forget facts in a long list. The three without a verdict are asked again."""
+    verdict_on_fact_1 = {"number": 1, "reason": "", "verdict": "supported", "page": None}
+    reply_about_pages = {"verdicts": [verdict_on_fact_1]}
+    empty_second_reply = {"verdicts": []}
+    reply_about_one_fact = {"reason": "", "verdict": "supported", "probability": None}
+    replies = [REED_REPLY, reply_about_pages, empty_second_reply, *[reply_about_one_fact] * 3]
     judge = ScriptedJudge(replies, supported=None)
 
     judged = judge_text(judge)
@@ -195,40 +226,62 @@ def test_facts_that_a_reply_leaves_out_are_asked_singly():
     ("prompt", "reply_type"), [("verify", FactReply), ("verify_pages", FactsOfPages)]
 )
 def test_the_schema_of_a_reply_offers_the_verdicts_of_the_prompt(prompt, reply_type):
+    """A judge that is told one list of words and held to another could not answer."""
     template = (PROMPTS / f"{prompt}.jinja").read_text(encoding="utf-8")
-    offered = template.split('"verdict": ')[1].split(", ")[0].rstrip("}").split(" or ")
 
     schema = schema_to_send(json_schema_of(reply_type))
 
     fields = schema["$defs"]["NumberedFactOfPages"] if "$defs" in schema else schema
-    assert fields["properties"]["verdict"]["enum"] == [word.strip('"') for word in offered]
+    quoted_verdicts = [f'"{verdict}"' for verdict in fields["properties"]["verdict"]["enum"]]
+    assert f'"verdict": {" or ".join(quoted_verdicts)}' in template
 
 
 @pytest.mark.parametrize(
     ("verdict", "page", "problem"),
     [
-        pytest.param("not_found", 3, "fact 1 is not_found, with page 3 of 2", id="unknown"),
-        pytest.param("not_found", 1, "fact 1 is not_found, with page 1 of 2, its own", id="own"),
-        pytest.param("supported", 3, "", id="not needed"),
-        pytest.param("contradicted", None, "", id="none"),
+        pytest.param(
+            "not_found", 3, "fact 1 is not_found, with page 3 of 2", id="there are only two pages"
+        ),
+        pytest.param(
+            "not_found",
+            1,
+            "fact 1 is not_found, with page 1 of 2, its own",
+            id="its own page cannot support what it does not tell",
+        ),
+        pytest.param(
+            "supported", 3, "", id="another page does not matter if its own supports the fact"
+        ),
+        pytest.param("contradicted", None, "", id="no page supports the fact"),
     ],
 )
-def test_a_reply_names_another_page_or_none(verdict, page, problem):
-    reply = {"verdicts": [{"number": 1, "reason": "", "verdict": verdict, "page": page}]}
-    pages = [{"facts": [1]}, {"facts": []}]
-    subject = {"claims": ["He sang."], "pages": pages, "facts_of_no_page": []}
+def test_a_fact_its_own_page_lacks_may_be_supported_by_another_page_only(verdict, page, problem):
+    """``page`` names a page that supports a fact which is not supported by its own page.
 
-    assert problem_with_pages(FactsOfPages.model_validate(reply), subject) == problem
+    The only fact belongs to the first of two pages. An empty problem is a reply that is accepted.
+    """
+    reply = FactsOfPages.model_validate(
+        {"verdicts": [{"number": 1, "reason": "", "verdict": verdict, "page": page}]}
+    )
+    subject = {
+        "claims": ["He sang."],
+        "pages": [{"facts": [1]}, {"facts": []}],
+        "facts_of_no_page": [],
+    }
+
+    assert problem_with_pages(reply, subject) == problem
 
 
 def test_a_page_that_most_samples_do_not_need_gets_no_verdict_from_the_others():
-    fact = {"number": 1, "reason": ""}
-    reply = {**REED_REPLY, "individuals": REED_REPLY["individuals"][:1]}
-    reply["facts"] = REED_REPLY["facts"][:1]
+    """One of three samples alone must not decide about a page that two did not look at."""
+    reply = copy_of_reply()
+    reply["individuals"] = reply["individuals"][:1]
+    reply["facts"] = reply["facts"][:1]
+    supported = {"number": 1, "reason": "", "verdict": "supported", "page": None}
+    not_found = {"number": 1, "reason": "", "verdict": "not_found", "page": 2}
     samples = [
-        {"verdicts": [{**fact, "verdict": "supported", "page": None}]},
-        {"verdicts": [{**fact, "verdict": "supported", "page": None}]},
-        {"verdicts": [{**fact, "verdict": "not_found", "page": 2}]},
+        {"verdicts": [supported]},
+        {"verdicts": [supported]},
+        {"verdicts": [not_found]},
     ]
     judge = ScriptedJudge([reply, *samples], supported=None)
     judge.config = replace(judge.config, samples=3)
@@ -240,6 +293,7 @@ def test_a_page_that_most_samples_do_not_need_gets_no_verdict_from_the_others():
 
 
 def test_questions_follow_the_context_of_the_model():
+    """Half of a question's words are too many for a context of 4,096 tokens, so it is split."""
     paragraph = " ".join(["Ada wrote a poem."] * (MAX_WORDS_PER_QUESTION // 8))
     text = make_generation("Ada", "\n\n".join([paragraph] * 2), ["Ada"])
     part = {**REED_REPLY, "individuals": REED_REPLY["individuals"][:1], "facts": []}
@@ -252,30 +306,39 @@ def test_questions_follow_the_context_of_the_model():
 
 
 def test_links_of_a_record_follow_from_the_pages_that_the_judge_named():
+    """Whoever publishes a run could otherwise change the links to get a better score."""
     doc = generation_to_doc(REED)
     (record,) = JOINT.judge(ScriptedJudge([REED_REPLY], SUPPORTED), [doc], [[REED.output]])
+    changed_record = {**record, "links": [0, 0]}
     row = {"doc": doc, "responses": [REED.output]}
 
-    assert JOINT.record_problem({**row, "verdict": record}) is None
-    assert "links" in JOINT.record_problem({**row, "verdict": {**record, "links": [0, 0]}})
+    problem = JOINT.record_problem({**row, "verdict": record})
+    problem_of_changed_record = JOINT.record_problem({**row, "verdict": changed_record})
+
+    assert problem is None
+    assert "links" in problem_of_changed_record
 
 
 def test_an_individual_without_a_page_is_linked_by_support():
-    reply = json.loads(json.dumps(REED_REPLY))
-    reply["individuals"][1]["page"] = None
-    judge = ScriptedJudge([reply], {("He was born in Sill.", CYCLIST)})
-
-    assert judge_text(judge).links == (0, 1)
-
-
-def test_facts_of_an_individual_linked_by_support_are_asked_about_that_page():
-    reply = json.loads(json.dumps(REED_REPLY))
+    """The second page supports one of the cyclist's facts, so the page is about him."""
+    reply = copy_of_reply()
     reply["individuals"][1]["page"] = None
     judge = ScriptedJudge([reply], {("He was born in Sill.", CYCLIST)})
 
     judged = judge_text(judge)
 
-    _, second = [prompt for name, prompt in judge.calls if name == PAGES_PROMPT]
+    assert judged.links == (0, 1)
+
+
+def test_facts_of_an_individual_linked_by_support_are_asked_about_that_page():
+    """Once the page is known, his facts are judged by it like those of any other individual."""
+    reply = copy_of_reply()
+    reply["individuals"][1]["page"] = None
+    judge = ScriptedJudge([reply], {("He was born in Sill.", CYCLIST)})
+
+    judged = judge_text(judge)
+
+    _first, second = prompts_about_pages(judge)
     assert "Facts of no page:" not in second
     assert all(judged.matrix[fact][1] != NOT_ASKED for fact in judged.groups[1])
 
@@ -289,35 +352,49 @@ def test_facts_of_an_individual_linked_by_support_are_asked_about_that_page():
     ],
 )
 def test_an_impossible_fact_makes_the_response_unscored(changes, problem):
-    reply = json.loads(json.dumps(REED_REPLY))
+    """What the judge made up cannot be scored. The response has three sentences and two people."""
+    reply = copy_of_reply()
     reply["facts"][0].update(changes)
 
-    assert problem in judge_text(ScriptedJudge([reply])).problem
+    judged = judge_text(ScriptedJudge([reply]))
+
+    assert problem in judged.problem
 
 
 def test_a_page_that_does_not_exist_makes_the_response_unscored():
-    reply = json.loads(json.dumps(REED_REPLY))
+    """What the judge made up cannot be scored. The response has two pages."""
+    reply = copy_of_reply()
     reply["individuals"][0]["page"] = 3
 
-    assert "page 3 of 2" in judge_text(ScriptedJudge([reply])).problem
+    judged = judge_text(ScriptedJudge([reply]))
+
+    assert "page 3 of 2" in judged.problem
 
 
 def test_a_long_response_is_split_before_paragraphs():
-    paragraph = " ".join(["Ada wrote a poem."] * (MAX_WORDS_PER_QUESTION // 8))
+    """Sentences of a paragraph explain each other, so they stay in one question."""
+    # A sentence has four words, so each paragraph has half of the words of a question.
+    num_sentences = MAX_WORDS_PER_QUESTION // 8
+    paragraph = " ".join(["Ada wrote a poem."] * num_sentences)
 
     parts = split_into_parts("\n\n".join([paragraph] * 3))
 
-    num_sentences = MAX_WORDS_PER_QUESTION // 8
     assert [len(part) for part in parts] == [2 * num_sentences, num_sentences]
 
 
 def test_later_parts_show_the_individuals_that_were_found_before():
+    """The second part says only "He", and means a person whom the first part names."""
     paragraph = " ".join(["Tomas Reed was a judge."] * (MAX_WORDS_PER_QUESTION // 5))
     text = make_generation("Tomas Reed", f"{paragraph}\n\nHe was born in Sill.", [JUDGE])
-    first = {**REED_REPLY, "individuals": REED_REPLY["individuals"][:1]}
-    first["facts"] = REED_REPLY["facts"][:1]
-    fact = {"sentence": MAX_WORDS_PER_QUESTION // 5 + 1, "fact": "He was born in Sill."}
-    second = {"reason": "", "individuals": [], "facts": [{**fact, "individual": 1}]}
+    first = copy_of_reply()
+    first["individuals"] = first["individuals"][:1]
+    first["facts"] = first["facts"][:1]
+    fact = {
+        "sentence": MAX_WORDS_PER_QUESTION // 5 + 1,  # the one after the paragraph
+        "fact": "He was born in Sill.",
+        "individual": 1,
+    }
+    second = {"reason": "", "individuals": [], "facts": [fact]}
     judge = ScriptedJudge([first, second])
 
     judged = judge_text(judge, text)
@@ -327,6 +404,7 @@ def test_later_parts_show_the_individuals_that_were_found_before():
 
 
 def test_the_instructions_of_all_responses_are_the_same():
+    """Servers cache the beginning of a prompt, so the name must not stand before the rules."""
     other_text = make_generation("Ada Lind", "Ada Lind sang.", ["Ada Lind"])
     judge = ScriptedJudge([REED_REPLY, {}])
 
@@ -337,6 +415,7 @@ def test_the_instructions_of_all_responses_are_the_same():
 
 
 def test_the_lexical_judge_takes_the_same_steps(tmp_path):
+    """It compares words, so it makes one fact of each sentence and needs no server."""
     with Judge.open(load_judge_config("lexical"), tmp_path / "answers.sqlite") as judge:
         judged = judge_text(judge)
 
@@ -345,6 +424,7 @@ def test_the_lexical_judge_takes_the_same_steps(tmp_path):
 
 
 def test_a_long_answer_about_one_subject_is_only_split_into_facts():
+    """The benchmark of long answers has no individuals to tell apart."""
     method = LongForm(method="joint")
     reply = {"facts": [{"sentence": 1, "fact": "Sill is a town."}]}
     text = make_generation("", "Sill is a town.", ["Sill"])
@@ -357,12 +437,14 @@ def test_a_long_answer_about_one_subject_is_only_split_into_facts():
 
 
 def test_the_joint_method_refuses_another_linking():
+    """In the joint method the judge links individuals itself, so a linking would be ignored."""
     with pytest.raises(ConfigError, match="linking=greedy"):
         AmbigBio(method="joint", linking="hungarian")
 
 
 @pytest.mark.parametrize("name", ["_individuals", "_pages", "_support"])
 def test_the_docs_state_the_rules_in_the_words_of_the_prompt(name):
+    """Who labels by hand reads the rules in the docs, and has to apply those of the judge."""
     template = (PROMPTS / f"{name}.jinja").read_text(encoding="utf-8")
     docs = " ".join((DOCS / "biographies.md").read_text(encoding="utf-8").split())
 
@@ -373,6 +455,7 @@ def test_the_docs_state_the_rules_in_the_words_of_the_prompt(name):
 
 
 def test_facts_are_put_in_the_order_of_their_sentences():
+    """The viewer shows facts below their sentences, and the reply has them from last to first."""
     reply = {**REED_REPLY, "facts": REED_REPLY["facts"][::-1]}
 
     judged = judge_text(ScriptedJudge([reply]))
@@ -381,6 +464,7 @@ def test_facts_are_put_in_the_order_of_their_sentences():
 
 
 def test_without_responses_nothing_is_asked():
+    """The script has no reply, so any question would fail."""
     assert JOINT.judge_texts(ScriptedJudge([]), []) == []
 
 
@@ -397,10 +481,12 @@ WORDS = "Reed " * (MAX_WORDS_PER_QUESTION - 1)
     ],
 )
 def test_a_response_is_split_into_parts_that_hold_sentences(output, parts):
+    """Each part is the range of its sentences. ``WORDS`` fill a question but for one word."""
     assert split_into_parts(output) == parts
 
 
 def test_a_response_of_which_one_part_cannot_be_read_is_unscored():
+    """A score of half a response would look like that of a whole one."""
     output = f"Reed won. {WORDS}won.\n\n{WORDS}sang."
     first_reply = {**REED_REPLY, "facts": REED_REPLY["facts"][:1]}
 

@@ -24,6 +24,7 @@ OUTPUT = (
     "She wrote two books about her journeys, which were read by many young people in Norway [2]."
 )
 TOLERANCE = 1.5
+"""An estimate may be wrong by this factor. It is a guess of how many facts a text has."""
 
 
 class RecordingPrompts(Prompts):
@@ -52,7 +53,11 @@ def split_words(text, words_per_fact):
 
 @pytest.fixture(params=[5, 9], ids=["many facts", "few facts"])
 def judge(request, tmp_path, monkeypatch):
-    """A judge behind a server, which answers as the offline judge but finds other facts."""
+    """Return a function that opens a judge whose server finds a fact in every 5 or 9 words.
+
+    In all other questions the server answers as the offline judge. The function's argument is the
+    judge's setting ``verify``: "fact" for a question per fact, or "page" for one per page.
+    """
     monkeypatch.setenv("OPENAI_API_KEY", "key-of-nobody")
     offline = LexicalBackend(load_judge_config(LEXICAL))
     prompts = RecordingPrompts()
@@ -103,29 +108,32 @@ def responses():
 @pytest.mark.parametrize("method", ["stepwise", "joint"])
 @pytest.mark.parametrize("verify", ["fact", "page"])
 def test_requests_and_tokens_are_foreseen(judge, responses, method, verify):
+    """A user decides by the dry run whether they can pay for the real one."""
     docs, outputs = responses
+    benchmark = AmbigBio(method=method)
     with judge(verify) as opened:
-        plans = AmbigBio(method=method).plan_questions(opened, docs, outputs)
-        num_requests = sum(plan.to_send for _, plan in plans)
-        num_tokens = sum(plan.estimate.prompt_tokens for _, plan in plans)
-
-        AmbigBio(method=method).judge(opened, docs, outputs)
-
+        plans = benchmark.plan_questions(opened, docs, outputs)
+        benchmark.judge(opened, docs, outputs)
         usage = opened.usage
-    assert 1 / TOLERANCE < num_requests / usage.calls < TOLERANCE
-    assert 1 / TOLERANCE < num_tokens / usage.prompt_tokens < TOLERANCE
+
+    planned_requests = sum(plan.to_send for _, plan in plans)
+    planned_tokens = sum(plan.estimate.prompt_tokens for _, plan in plans)
+    assert usage.calls / TOLERANCE < planned_requests < usage.calls * TOLERANCE
+    assert usage.prompt_tokens / TOLERANCE < planned_tokens < usage.prompt_tokens * TOLERANCE
 
 
 @pytest.mark.parametrize("method", ["stepwise", "joint"])
 @pytest.mark.parametrize("verify", ["fact", "page"])
 def test_nothing_is_foreseen_when_everything_is_stored(judge, responses, method, verify):
+    """Answers in the store cost nothing, so a second run of the same responses is free."""
     docs, outputs = responses
+    benchmark = AmbigBio(method=method)
     with judge(verify) as opened:
-        AmbigBio(method=method).judge(opened, docs, outputs)
-
-        plans = AmbigBio(method=method).plan_questions(opened, docs, outputs)
-
+        benchmark.judge(opened, docs, outputs)
         num_calls = opened.usage.calls
+
+        plans = benchmark.plan_questions(opened, docs, outputs)
+
     assert sum(plan.to_send for _, plan in plans) == 0
     assert sum(plan.estimate_with_retries.calls for _, plan in plans) == 0
     assert sum(plan.stored for _, plan in plans) == num_calls
