@@ -89,10 +89,6 @@ class Tagger(Protocol):
         """Find the tokens and the entities of a text."""
         ...
 
-    def find_names(self, text: str) -> tuple[Entity, ...]:
-        """Find only the names of a text, which is faster."""
-        ...
-
 
 def find_times_and_quantities(text: str) -> list[Entity]:
     """Find the dates, times, durations and quantities of a text, in order.

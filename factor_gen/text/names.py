@@ -30,10 +30,6 @@ _MOST_WORDS = 12  # of a name
 
 ORGANISATION_WORDS = read_first_column(DATA / "organisations.txt")
 """Words that an organisation's name contains, or that name one by themselves."""
-ORGANISATIONS = frozenset(
-    row[0] for row in read_rows(DATA / "organisations.txt") if row[1:] == ("alone",)
-)
-"""Words that name an organisation by themselves."""
 FIRST_NAMES = {row[0]: row[1] for row in read_rows(DATA / "first_names.tsv")}
 """``f`` or ``m`` by first name."""
 NATIONALITIES = {row[0]: "".join(row[1:]) for row in read_rows(DATA / "nationalities.tsv")}

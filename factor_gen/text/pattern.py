@@ -13,7 +13,6 @@ from typing import Any
 from factor_gen.text.analysis import (
     SHORT_MONTHS,
     Analysis,
-    Entity,
     Token,
     drop_overlaps,
     find_times_and_quantities,
@@ -68,10 +67,6 @@ class PatternTagger:
         # The names come first, so that they win where they overlap a quantity.
         entities = drop_overlaps([*names, *find_times_and_quantities(text)])
         return Analysis(text, tuple(_tag(tokens)), tuple(entities))
-
-    def find_names(self, text: str) -> tuple[Entity, ...]:
-        """Find only the names and nationalities of a text."""
-        return tuple(find_proper_names(text, tokenise(text)))
 
 
 def tokenise(text: str) -> list[Token]:

@@ -91,14 +91,6 @@ class SpacyTagger:
             )
         return Analysis(text, tuple(tokens), tuple(_find_entities(document, text)))
 
-    def find_names(self, text: str) -> tuple[Entity, ...]:
-        """Find only the names and nationalities of a text."""
-        return tuple(
-            entity
-            for entity in self.analyse(text).entities
-            if entity.kind in _NAMES_AND_NATIONALITIES
-        )
-
 
 def _find_entities(document: "Doc", text: str) -> list[Entity]:
     """Find the names, dates and quantities of a text, in order. No two of them overlap.

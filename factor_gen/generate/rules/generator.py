@@ -25,7 +25,6 @@ from factor_gen.generate.rules.edits import (
     describe_replacements,
 )
 from factor_gen.generate.rules.listed import LANGUAGES, edit_by_word_lists
-from factor_gen.generate.rules.names import replace_names
 from factor_gen.generate.rules.negation import remove_negations
 from factor_gen.generate.rules.numbers import change_quantities
 from factor_gen.generate.rules.sentence import EXTRA_VALUES, TaggedSentence, tag_sentence
@@ -44,7 +43,6 @@ OPERATORS: Mapping[str, Operator] = {
     "antonym": partial(replace_listed_words, "antonym"),
     "negation removed": remove_negations,
     "number": change_quantities,
-    "name": replace_names,
     "noun": partial(replace_listed_words, "noun"),
     "date": change_dates,
 }

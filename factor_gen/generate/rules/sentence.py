@@ -1,4 +1,4 @@
-"""The sentence that the operators edit, with its tokens, its names and the names before it.
+"""The sentence that the operators edit, with its tokens and its names.
 
 `tag_sentence` analyses a completion; each operator gets the `TaggedSentence` that it returns.
 """
@@ -15,14 +15,11 @@ from factor_gen.generate.rules.collocations import Collocations
 from factor_gen.generate.rules.conditions import TABLES
 from factor_gen.generate.rules.words import DATA, word_frequency
 from factor_gen.text import Entity, Tagger, Token
-from factor_gen.text.analysis import NAME, NAMES, NATIONALITY, ORGANISATION, PERSON, PLACE
+from factor_gen.text.analysis import NAMES, NATIONALITY
 from factor_gen.text.conditions import TokenContext, shape
 from factor_gen.text.lists import read_first_column
 
-NAME_SEARCH_LENGTH = 20_000
-"""The characters before the completion that are searched for names. The time is linear in it."""
 _PREFIX_END_LENGTH = 3_000  # characters
-NEWS_AGENCIES = read_first_column(DATA / "agencies.txt")
 EXTRA_VALUES = 2
 """How many more values than usual a number or date is changed to if little else can be edited."""
 
@@ -55,16 +52,6 @@ class Span(NamedTuple):
     end: int
 
 
-class PrefixName(NamedTuple):
-    """A name in the prefix, the text before the completion."""
-
-    text: str
-    kind: str
-    """The kind of a name, such as ``person``."""
-    has_article: bool
-    """Whether ``the`` stands before it."""
-
-
 @dataclass(frozen=True, eq=False)
 class TaggedSentence:
     """A completion with its analysis, and what the operators may make of it.
@@ -77,8 +64,6 @@ class TaggedSentence:
     tokens: tuple[Token, ...]
     entities: tuple[Entity, ...]
     """The names, dates and quantities of the completion, in order."""
-    prefix_names: tuple[PrefixName, ...]
-    """The names in the prefix, in order."""
     prefix_end: str = ""
     """The last characters of the prefix, with whose numbers and dates an edit must agree."""
     collocations: Collocations = field(default_factory=Collocations)
@@ -270,68 +255,19 @@ def overlaps_any(spans: Iterable[Span], span: Span) -> bool:
 def tag_sentence(
     tagger: Tagger, prefix: str, completion: str, collocations: Collocations | None = None
 ) -> TaggedSentence:
-    """Analyse a completion, and find the names in the prefix before it.
-
-    A name whose kind is unclear in one of the texts gets the kind that it has elsewhere in them.
+    """Analyse a completion.
 
     Args:
-        tagger: The tagger for both texts.
-        prefix: The text before the completion. Names are searched in its end.
+        tagger: The tagger of the completion.
+        prefix: The text before the completion.
         completion: The sentence that is to be edited.
         collocations: The collocations of the corpus; None allows every substitute.
     """
     analysis = tagger.analyse(completion)
-    # The search is limited, because its time grows with the prefix.
-    prefix_end = prefix[-NAME_SEARCH_LENGTH:]
-    names = [name for name in tagger.find_names(prefix_end) if _is_usable(name)]
-    # "Hollis" alone has no clear kind, but "Mary Hollis" is a person.
-    kinds = _kinds_of_names([*names, *analysis.entities])
-
-    prefix_names = []
-    for name in names:
-        # "The Hague" may only replace a name that has an article too.
-        text_before = prefix_end[name.start - len(_ARTICLE) : name.start]
-        has_article = text_before.lower() == _ARTICLE
-        prefix_names.append(PrefixName(name.text, _kind_of(name, kinds), has_article))
-    entities = [entity._replace(kind=_kind_of(entity, kinds)) for entity in analysis.entities]
     return TaggedSentence(
         text=analysis.text,
         tokens=analysis.tokens,
-        entities=tuple(entities),
-        prefix_names=tuple(prefix_names),
+        entities=analysis.entities,
         prefix_end=prefix[-_PREFIX_END_LENGTH:],
         collocations=collocations or Collocations(),
     )
-
-
-def _is_usable(name: Entity) -> bool:
-    """Whether a name of the prefix may replace others: it is on one line, and no news agency."""
-    # A name with a line break runs from a heading into the text.
-    return name.kind in NAMES and "\n" not in name.text and name.text not in NEWS_AGENCIES
-
-
-def _kinds_of_names(entities: Iterable[Entity]) -> Mapping[str, str]:
-    """Collect the kinds of the names that are clearly of a person, place or organisation.
-
-    Returns:
-        The first kind of each name, and of each surname: after *Mary Hollis*, *Hollis* is a person.
-    """
-    kinds: dict[str, str] = {}
-    for entity in entities:
-        # "Hollis" alone has no clear kind, and gets that of "Mary Hollis".
-        if entity.kind == PERSON and " " in entity.text:
-            surname = entity.text.split()[-1]
-            kinds.setdefault(surname, PERSON)
-        if entity.kind in (PERSON, PLACE, ORGANISATION):
-            kinds.setdefault(entity.text, entity.kind)
-    return kinds
-
-
-def _kind_of(entity: Entity, known_kinds: Mapping[str, str]) -> str:
-    """Return the kind of an entity; that of a name of unclear kind is looked up.
-
-    Args:
-        entity: A name, date or quantity.
-        known_kinds: The kinds of the names of the document, by name.
-    """
-    return known_kinds.get(entity.text, NAME) if entity.kind == NAME else entity.kind

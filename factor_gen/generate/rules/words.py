@@ -11,7 +11,6 @@ from typing import NamedTuple
 
 from factor_gen.text import lists as text_lists
 from factor_gen.text.lists import read_first_column, read_rows, read_word_lists
-from factor_gen.text.names import FIRST_NAMES, ORGANISATION_WORDS, ORGANISATIONS
 from lm_factuality.ground.packages import need
 
 DATA = Path(__file__).parent / "data"
@@ -20,9 +19,6 @@ WORDS: Mapping[str, frozenset[str]] = {
     **text_lists.WORDS,
     **{name: frozenset(words) for name, words in LISTS.items()},
     "set phrases": read_first_column(DATA / "set_phrases.txt"),
-    "first names": frozenset(FIRST_NAMES),
-    "organisations": ORGANISATIONS,
-    "common organisations": ORGANISATION_WORDS - ORGANISATIONS,
 }
 """The words of each list by its name, those of `factor_gen.text.lists` included."""
 

@@ -287,7 +287,7 @@ def test_about_half_of_published_sentences_get_enough_contradictions_for_a_row(
 ) -> None:
     num_enough = sum(len(example.candidates) >= 3 for example in generated_news)
 
-    assert num_enough >= 0.49 * len(generated_news)
+    assert num_enough >= 0.47 * len(generated_news)
 
 
 def test_a_third_of_published_sentences_get_a_row_of_two_error_types(
@@ -298,7 +298,7 @@ def test_a_third_of_published_sentences_get_a_row_of_two_error_types(
         types = {candidate.type for candidate in example.candidates}
         num_enough += len(example.candidates) >= 3 and len(types) >= 2
 
-    assert num_enough >= 0.35 * len(generated_news)
+    assert num_enough >= 0.33 * len(generated_news)
 
 
 def test_the_contradictions_of_published_sentences_are_sound_and_small_edits(

@@ -203,6 +203,9 @@ def test_a_new_year_comes_after_the_same_years_of_the_text_as_the_old_one() -> N
         pytest.param("It works in 32 bit mode then.", "32 bit", id="a width in bits"),
         pytest.param("It is told in [Drake, 91].", "91", id="a citation"),
         pytest.param("It is 6 ft or 183 cm tall.", "6 ft", id="the same in another unit"),
+        pytest.param("She met 20-year-old Ada there.", "20", id="an age"),
+        pytest.param("It was the worst storm in seven decades.", "seven", id="since when"),
+        pytest.param("It has 28 - 5 = 23 boats left.", "= 23", id="a result"),
     ],
 )
 def test_a_number_stays_if_another_would_be_absurd(text: str, kept: str) -> None:

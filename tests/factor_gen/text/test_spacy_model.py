@@ -56,12 +56,6 @@ def test_the_entities_are_those_of_the_pipeline_and_the_dates_that_it_missed(
     ]
 
 
-def test_the_names_of_a_text_have_no_dates_among_them(tagger: Tagger) -> None:
-    names = tagger.find_names("He sailed to Lower Tarn in 1921.")
-
-    assert [name.text for name in names] == ["Lower Tarn"]
-
-
 def test_the_error_of_a_missing_model_says_how_to_get_it() -> None:
     with pytest.raises(ConfigError, match="python -m spacy download en_core_web_none"):
         SpacyTagger("en_core_web_none").analyse("Any text.")
