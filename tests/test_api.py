@@ -195,6 +195,7 @@ def results_with_unscored_rows(model, sample_rows):
 
 
 def test_rows_without_a_score_have_a_reason(results_with_unscored_rows):
+    """The fixture leaves the second and the third row without one of their choices."""
     reasons = [row["unscored"] for row in results_with_unscored_rows.rows()]
 
     assert reasons == [

@@ -5,7 +5,6 @@ from __future__ import annotations
 import csv
 import json
 import random
-import re
 from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
@@ -278,7 +277,7 @@ def edit_german(sentence: str, operator: str = "", num_seeds: int = 5) -> set[st
 
 
 @pytest.mark.parametrize(
-    ("sentence", "pattern"),
+    ("sentence", "edited_sentence"),
     [
         (
             "Der Prüfbericht wurde im Mai von der Stadt bestätigt.",
@@ -291,24 +290,31 @@ def edit_german(sentence: str, operator: str = "", num_seeds: int = 5) -> set[st
             "Vorher endet das Programm, weil es keinen Platz gibt.",
         ),
         ("Es gibt keinen Platz für alle.", "Es gibt einen Platz für alle."),
-        pytest.param(
-            "Das dauert 30 Minuten.",
-            r"Das dauert (?!30)[1-4]\d Minuten.",
-            id="a number of two digits, not the old one",
-        ),
-        pytest.param(
-            "Er baute es im Jahr 1990.",
-            r"Er baute es im Jahr 19(?!90)(8[6-9]|9[0-4]).",
-            id="a year at most four years away",
-        ),
     ],
 )
-def test_german_edits_keep_endings_capitals_and_the_size_of_numbers(
-    sentence: str, pattern: str
-) -> None:
+def test_german_edits_keep_endings_and_capitals(sentence: str, edited_sentence: str) -> None:
+    """A wrong ending would give the false sentence away by its grammar."""
     edited_sentences = edit_german(sentence, num_seeds=20)
 
-    assert any(re.fullmatch(pattern, edited) for edited in edited_sentences), edited_sentences
+    assert edited_sentence in edited_sentences
+
+
+def test_a_german_year_is_moved_by_at_most_four_years() -> None:
+    """A year far away would be known as false without any knowledge of the text."""
+    edited_sentences = edit_german("Er baute es im Jahr 1990.", num_seeds=20)
+
+    assert edited_sentences
+    other_years = [1986, 1987, 1988, 1989, 1991, 1992, 1993, 1994]
+    assert edited_sentences <= {f"Er baute es im Jahr {year}." for year in other_years}
+
+
+def test_a_german_number_is_replaced_by_another_of_its_size() -> None:
+    """Three thousand minutes would be known as false without any knowledge of the text."""
+    edited_sentences = edit_german("Das dauert 30 Minuten.", num_seeds=20)
+
+    assert edited_sentences
+    assert "Das dauert 30 Minuten." not in edited_sentences
+    assert edited_sentences <= {f"Das dauert {minutes} Minuten." for minutes in range(10, 50)}
 
 
 @pytest.mark.parametrize(

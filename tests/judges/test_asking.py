@@ -65,7 +65,9 @@ def test_identical_requests_are_sent_once_and_answered_in_order(store):
     """Of the five requests two are the same, and nobody pays for one twice."""
     backend = Echo()
 
-    assert answer_texts(backend, store, REPEATING_REQUESTS) == REPEATING_TEXTS
+    texts = answer_texts(backend, store, REPEATING_REQUESTS)
+
+    assert texts == REPEATING_TEXTS
     assert sorted(backend.sent) == ["a", "a", "b", "b"]
 
 
@@ -126,8 +128,11 @@ def test_a_subject_is_part_of_the_key_where_the_backend_reads_it(store):
     backend = SubjectReader()
     later_backend = SubjectReader()
 
-    assert answer_texts(backend, store, requests) == ["a", "b", "a"]
-    assert answer_texts(later_backend, store, requests) == ["a", "b", "a"]
+    texts = answer_texts(backend, store, requests)
+    later_texts = answer_texts(later_backend, store, requests)
+
+    assert texts == ["a", "b", "a"]
+    assert later_texts == ["a", "b", "a"]
     assert len(backend.sent) == 2  # the claims a and b
     assert later_backend.sent == []
 

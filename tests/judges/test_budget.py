@@ -98,16 +98,21 @@ def test_requests_are_spread_evenly(clock):
     """At 60 requests a minute, one second lies between two of them."""
     rate = RateLimiter(60)
 
-    assert [rate.reserve() for _ in range(3)] == [0, 1, 2]
+    waits = [rate.reserve(), rate.reserve(), rate.reserve()]
     clock[0] += 1.5
-    assert rate.reserve() == 1.5
+    later_wait = rate.reserve()
+
+    assert waits == [0, 1, 2]
+    assert later_wait == 1.5  # three seconds after the first request
 
 
 def test_tokens_take_time_by_their_number(clock):
     """At 120 tokens a minute, 4 tokens take two seconds and 6 take three."""
     rate = RateLimiter(120)
 
-    assert [rate.reserve(4), rate.reserve(6), rate.reserve()] == [0, 2, 5]
+    waits = [rate.reserve(4), rate.reserve(6), rate.reserve()]
+
+    assert waits == [0, 2, 5]
 
 
 def test_unused_time_is_not_saved_up(clock):
@@ -116,13 +121,17 @@ def test_unused_time_is_not_saved_up(clock):
     rate.reserve()
     clock[0] += 100
 
-    assert [rate.reserve(), rate.reserve()] == [0, 1]
+    waits = [rate.reserve(), rate.reserve()]
+
+    assert waits == [0, 1]
 
 
 def test_a_rate_without_a_limit_never_waits(clock):
     rate = RateLimiter(None)
 
-    assert [rate.reserve(1000), rate.reserve(1000)] == [0, 0]
+    waits = [rate.reserve(1000), rate.reserve(1000)]
+
+    assert waits == [0, 0]
 
 
 def test_released_tokens_leave_their_time_to_others(clock):
@@ -241,9 +250,12 @@ def test_a_call_waits_for_its_request_and_then_for_its_tokens(clock):
     judge_budget = make_budget(requests_per_minute=60, tokens_per_minute=6000)
     expected_tokens = judge_budget.estimate([REQUEST]).prompt_tokens + 100
 
-    assert call(judge_budget) == [0, 0]
-    # The server has counted nothing, so all expected tokens are taken for used.
-    assert call(judge_budget) == pytest.approx([1, expected_tokens / 100])
+    # The server counts nothing, so that all expected tokens are taken for used.
+    first_pauses = call(judge_budget)
+    second_pauses = call(judge_budget)
+
+    assert first_pauses == [0, 0]
+    assert second_pauses == pytest.approx([1, expected_tokens / 100])
 
 
 def test_tokens_that_were_not_used_leave_their_time_to_others(clock):
@@ -252,4 +264,6 @@ def test_tokens_that_were_not_used_leave_their_time_to_others(clock):
 
     call(judge_budget, Answer("So", prompt_tokens=20, completion_tokens=30))
 
-    assert call(judge_budget) == pytest.approx([0, 0.5])
+    pauses = call(judge_budget)
+
+    assert pauses == pytest.approx([0, 0.5])

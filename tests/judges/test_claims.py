@@ -130,7 +130,10 @@ def test_a_claim_that_the_reply_leaves_out_is_unscored(judge):
     ],
 )
 def test_a_claim_without_evidence_or_words_costs_no_call(judge, unasked_question, verdict):
-    assert judge_claims(judge, [unasked_question]) == [verdict]
+    """There is nothing to read, or nothing to check, so the judge would have to guess."""
+    verdicts = judge_claims(judge, [unasked_question])
+
+    assert verdicts == [verdict]
     assert judge.usage.calls == 0
 
 

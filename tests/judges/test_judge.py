@@ -32,6 +32,7 @@ def open_judge(server, config, tmp_path: Path):
 
 
 def ask_subjects(judge: Judge):
+    """Ask a judge about `SUBJECTS`, and return the samples of each."""
     return judge.ask(PROMPT_NAME, SUBJECTS, "asking")
 
 
@@ -39,9 +40,11 @@ def test_every_subject_gets_its_own_samples(open_judge):
     with open_judge() as judge:
         a_samples, b_samples, _ = ask_subjects(judge)
 
-    assert [len(a_samples), len(b_samples)] == [2, 2]
-    assert a_samples[0] != a_samples[1]
-    assert all(answer.text.startswith("Is this true: b?") for answer in b_samples)
+    first_a, second_a = a_samples
+    assert first_a != second_a
+    assert len(b_samples) == 2
+    for answer in b_samples:
+        assert answer.text.startswith("Is this true: b?")
 
 
 def test_a_repeated_subject_is_asked_once(open_judge):
@@ -101,8 +104,10 @@ def test_the_system_text_and_the_limit_of_tokens_are_sent(server, open_judge):
 def test_a_judge_is_named_by_its_config_and_its_server(server, open_judge):
     """Results show the name; stored answers go by the server and the model."""
     with open_judge() as judge:
-        assert judge.name == "test"
-        assert judge.identity == f"openai:127.0.0.1:{server.port}/v1:chat:small-judge"
+        name, identity = judge.name, judge.identity
+
+    assert name == "test"
+    assert identity == f"openai:127.0.0.1:{server.port}/v1:chat:small-judge"
 
 
 def test_a_subject_that_lacks_a_variable_is_refused_before_anything_is_sent(server, open_judge):

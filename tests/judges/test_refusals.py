@@ -8,7 +8,7 @@ from judges.answers import Decoding, Request
 from judges.backends.refusals import refused_option, without_options
 from judges.judge import Judge
 from judges.verify import Pair, verify
-from tests.judges.server import Act
+from tests.judges.server import Act, JudgeServer
 
 SCHEMA = '{"type": "object"}'
 BODY = {
@@ -83,19 +83,16 @@ def test_a_request_is_never_sent_without_a_limit_of_tokens():
     assert refused_option(400, message, body, {"max_tokens"}) == ""
 
 
-def refuse(*options: str):
-    """Return a script of a server that refuses options, one at a time."""
+def refuse(server: JudgeServer, *options: str) -> None:
+    """Let the server refuse options, one at a time, and support every claim without them."""
 
-    def script(server):
-        def reply(prompt: str, attempt: int) -> Act:
-            for option in options:
-                if option in server.bodies[-1]:
-                    return Act(status=400, text=f"Unsupported parameter: '{option}'")
-            return Act(text='{"reason": "so", "verdict": "supported", "probability": null}')
+    def reply(prompt: str, attempt: int) -> Act:
+        for option in options:
+            if option in server.bodies[-1]:
+                return Act(status=400, text=f"Unsupported parameter: '{option}'")
+        return Act(text='{"reason": "so", "verdict": "supported", "probability": null}')
 
-        return reply
-
-    return script
+    server.script = reply
 
 
 ALL_OPTIONS = ("response_format", "seed", "logprobs", "max_tokens", "temperature")
@@ -104,7 +101,7 @@ ALL_OPTIONS = ("response_format", "seed", "logprobs", "max_tokens", "temperature
 @pytest.mark.parametrize("option", ALL_OPTIONS)
 def test_a_judge_asks_again_without_a_refused_option_once_per_run(server, ask_server, option):
     """The first of 20 requests is refused and sent again; the others are sent without the option."""
-    server.script = refuse(option)(server)
+    refuse(server, option)
     decoding = Decoding(temperature=0.5, seed=3, top_logprobs=2)
     requests = [Request(f"p{number}", decoding, schema=SCHEMA) for number in range(20)]
 
@@ -117,7 +114,7 @@ def test_a_judge_asks_again_without_a_refused_option_once_per_run(server, ask_se
 
 def test_a_judge_leaves_out_all_options_that_are_refused(server, ask_server):
     """Five options are refused one after another, so that the sixth call succeeds."""
-    server.script = refuse(*ALL_OPTIONS)(server)
+    refuse(server, *ALL_OPTIONS)
     decoding = Decoding(temperature=0.5, seed=3, top_logprobs=2)
 
     (answer,) = ask_server([Request("p", decoding, schema=SCHEMA)])
@@ -146,16 +143,19 @@ def test_an_option_that_was_not_the_cause_is_sent_again(server, ask_server):
 
 def test_the_usage_of_a_judge_names_refused_options_also_in_a_later_run(server, config, tmp_path):
     """Readers of results must know that verdicts were not held to the schema."""
-    server.script = refuse("response_format")(server)
+    refuse(server, "response_format")
     pairs = [Pair("The mill is old.", ("The mill was built in 1402.",))]
 
-    for _ in range(2):
-        with Judge.open(config(), store=tmp_path / "answers.sqlite") as judge:
-            (verification,) = verify(judge, pairs)
-            assert verification.verdict == "supported"
-            assert judge.usage.refused_options == ("response_format",)
+    with Judge.open(config(), store=tmp_path / "answers.sqlite") as judge:
+        verifications = verify(judge, pairs)
+    with Judge.open(config(), store=tmp_path / "answers.sqlite") as later_judge:
+        later_verifications = verify(later_judge, pairs)
 
-    assert len(server.bodies) == 2
+    assert [verification.verdict for verification in verifications] == ["supported"]
+    assert later_verifications == verifications
+    assert judge.usage.refused_options == ("response_format",)
+    assert later_judge.usage.refused_options == ("response_format",)
+    assert len(server.bodies) == 2  # the refused request, and the one without the option
 
 
 @pytest.mark.parametrize(

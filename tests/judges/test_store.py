@@ -100,7 +100,9 @@ def test_an_error_is_returned_but_not_kept(store):
     """The fault may have passed by the next run."""
     error = Answer(None, error="no")
 
-    assert store.put("k", error) == error
+    returned = store.put("k", error)
+
+    assert returned == error
     assert store.get_many(["k"]) == {}
 
 
@@ -125,9 +127,13 @@ def test_a_claimed_key_cannot_be_claimed_again(two_stores):
     """A claim says that someone is asking this now, so that nobody pays for it twice."""
     first, second = two_stores
 
-    assert first.claim(["a", "b"]) == {"a", "b"}
-    assert first.claim(["a"]) == set()  # as another thread of the same process would
-    assert second.claim(["a", "b", "c"]) == {"c"}
+    claimed = first.claim(["a", "b"])
+    claimed_by_another_thread = first.claim(["a"])
+    claimed_by_another_process = second.claim(["a", "b", "c"])
+
+    assert claimed == {"a", "b"}
+    assert claimed_by_another_thread == set()
+    assert claimed_by_another_process == {"c"}
 
 
 def test_a_released_key_can_be_claimed(two_stores):
