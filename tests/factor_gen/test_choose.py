@@ -82,6 +82,7 @@ RARE_TYPES = [
 
 @pytest.mark.parametrize("pick", ["balanced", "random"])
 def test_rare_types_are_chosen_although_others_are_far_more_common(pick: str) -> None:
+    """A benchmark of one type of error would measure little; 203 candidates have three rare ones."""
     documents = [
         make_example([*COMMON_TYPES, *RARE_TYPES], f"document {number}") for number in range(20)
     ]
@@ -95,6 +96,7 @@ def test_rare_types_are_chosen_although_others_are_far_more_common(pick: str) ->
 
 @pytest.mark.parametrize("pick", ["balanced", "random"])
 def test_a_row_of_five_contradictions_has_all_five_types(pick: str) -> None:
+    """There are five error types, and each has a candidate."""
     document = make_example([*COMMON_TYPES, *RARE_TYPES])
 
     [row] = choose_all_rows([document], pick=pick, contradictions=5)
@@ -104,6 +106,7 @@ def test_a_row_of_five_contradictions_has_all_five_types(pick: str) -> None:
 
 @pytest.mark.parametrize("pick", ["balanced", "random"])
 def test_a_row_of_many_contradictions_has_no_text_twice(pick: str) -> None:
+    """A choice given twice could win twice."""
     document = make_example([*COMMON_TYPES, *RARE_TYPES])
 
     # More than the 24 candidates that the choice compares by default.
@@ -136,6 +139,7 @@ def test_the_contradictions_of_a_row_edit_different_words(pick: str, seed: int) 
 
 @pytest.mark.parametrize("pick", ["balanced", "random"])
 def test_two_contradictions_edit_the_same_word_if_nothing_else_is_left(pick: str) -> None:
+    """A row with two edits of "Monday" is better than no row."""
     candidates = [FRIDAY, TUESDAY, EIGHT]
 
     [row] = choose_all_rows([make_example(candidates, completion=BOAT_SENTENCE)], pick=pick)
@@ -144,6 +148,7 @@ def test_two_contradictions_edit_the_same_word_if_nothing_else_is_left(pick: str
 
 
 def test_rejected_and_repeated_candidates_do_not_count() -> None:
+    """ "One." and "One. " differ only in a space, and "Three." is not fluent: two are left."""
     candidates = [
         make_candidate("One."),
         make_candidate("One. "),
@@ -158,6 +163,7 @@ def test_rejected_and_repeated_candidates_do_not_count() -> None:
 
 
 def test_the_reason_names_the_stage_that_rejected_the_most_contradictions() -> None:
+    """The user learns which filter to relax."""
     candidates = [
         make_candidate("One.", rejected="contradiction: not contradictory"),
         make_candidate("Two.", rejected="filter: not fluent"),
@@ -172,6 +178,7 @@ def test_the_reason_names_the_stage_that_rejected_the_most_contradictions() -> N
 
 
 def test_a_document_with_contradictions_of_too_few_types_gives_no_row() -> None:
+    """The user asked for two types by ``min_types``."""
     [outcome] = choose([make_example(OF_ONE_TYPE)], min_types=2)
 
     assert isinstance(outcome, Example)
@@ -179,6 +186,7 @@ def test_a_document_with_contradictions_of_too_few_types_gives_no_row() -> None:
 
 
 def test_the_desired_shares_of_types_are_reached_over_the_rows() -> None:
+    """Eight rows of three contradictions are 24: two thirds and one third of them."""
     candidates = [
         make_candidate(f"{error_type} {number}.", error_type)
         for error_type in ("entity", "predicate", "link")
@@ -266,6 +274,7 @@ def mean_word_excess(rows: Sequence[ChosenRow]) -> float:
 
 
 def test_the_surface_of_a_balanced_choice_gives_less_away_than_that_of_a_random_one() -> None:
+    """A model could win a row by its length or its numbers, without knowing anything."""
     examples = make_biased_examples(300)
 
     balanced = choose_all_rows(examples, pick="balanced")
@@ -277,6 +286,7 @@ def test_the_surface_of_a_balanced_choice_gives_less_away_than_that_of_a_random_
 
 
 def test_the_words_of_a_balanced_choice_give_less_away_than_those_of_a_random_one() -> None:
+    """A word such as "never" must not mean "false"."""
     examples = make_biased_examples(300)
 
     balanced = choose_all_rows(examples, pick="balanced")
@@ -311,6 +321,7 @@ def test_the_true_completion_is_always_the_most_central_choice_by_default(pick: 
 
 @pytest.mark.parametrize("pick", ["balanced", "random"])
 def test_the_most_central_choice_can_be_hidden(pick: str) -> None:
+    """Else picking the choice most like the others wins every row."""
     rows = choose_all_rows(make_biased_examples(200), pick=pick, hide_most_central=True)
 
     # By chance it is one choice of four, in 50 rows with a standard deviation of 6.
@@ -321,6 +332,7 @@ def test_the_most_central_choice_can_be_hidden(pick: str) -> None:
 def test_rows_that_hide_the_most_central_choice_keep_their_types_and_distinct_texts(
     pick: str,
 ) -> None:
+    """Hiding must not spoil what rows have to be."""
     rows = choose_all_rows(make_biased_examples(200), pick=pick, hide_most_central=True)
 
     for row in rows:
@@ -338,6 +350,7 @@ HOUSE_EDITS = [
 
 
 def test_only_edits_that_lie_apart_are_combined() -> None:
+    """Two edits of neighbouring words together may make no sense."""
     compounds = combine_edits(HOUSE_SENTENCE, HOUSE_EDITS)
 
     assert compounds.keys() == {CandidatePair(0, 1), CandidatePair(1, 0)}
@@ -345,6 +358,7 @@ def test_only_edits_that_lie_apart_are_combined() -> None:
 
 
 def test_a_row_has_no_compounds_if_some_edits_cannot_be_combined() -> None:
+    """One plain edit among compounds would stand out."""
     document = make_example(HOUSE_EDITS, completion=HOUSE_SENTENCE)
 
     [row] = choose_all_rows([document], hide_most_central=True)

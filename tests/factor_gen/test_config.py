@@ -55,6 +55,7 @@ def test_two_lines_are_a_whole_build(write: WriteYaml, tmp_path: Path) -> None:
 
 
 def test_the_defaults_are_the_values_of_the_paper(write: WriteYaml) -> None:
+    """A build without further settings is as the FACTOR paper describes one."""
     settings = load_build(write(SHORT))
 
     assert settings.select == SelectSettings(min_words=10)
@@ -112,6 +113,7 @@ LLM = "corpus: texts/*.txt\ngenerate: {generator: llm, judge: a-server}\n"
 def test_the_check_of_contradictions_fits_the_generator_unless_it_is_named(
     write: WriteYaml, text: str, check: object
 ) -> None:
+    """Rules check what rules wrote without cost; what a model wrote, a model checks."""
     assert load_build(write(text)).contradiction_check == check
 
 
@@ -129,6 +131,7 @@ corpus: {path: in_base.txt, license: MIT}
 
 
 def test_a_key_of_the_file_replaces_that_of_its_include(including_config: Path) -> None:
+    """The file that includes another one has the last word."""
     settings = load_build(including_config)
 
     assert settings.seed == 8
@@ -136,6 +139,7 @@ def test_a_key_of_the_file_replaces_that_of_its_include(including_config: Path) 
 
 
 def test_the_other_keys_are_those_of_the_include(including_config: Path) -> None:
+    """A user repeats only what differs."""
     settings = load_build(including_config)
 
     assert settings.generate.generator == "rules"
@@ -146,6 +150,7 @@ def test_the_other_keys_are_those_of_the_include(including_config: Path) -> None
 def test_another_kind_of_check_does_not_inherit_the_keys_of_the_included_one(
     write: WriteYaml,
 ) -> None:
+    """A threshold of an NLI model means nothing to no check."""
     write("contradiction: {kind: nli, model: m, threshold: 0.6}\n", "base.yaml")
 
     settings = load_build(
@@ -171,6 +176,7 @@ def test_another_kind_of_check_does_not_inherit_the_keys_of_the_included_one(
 def test_few_sentences_are_tried_if_a_model_is_asked_about_each(
     write: WriteYaml, stages: str, draws: int, per_type: int
 ) -> None:
+    """Rules cost nothing, and each question to a model costs money and time."""
     settings = load_build(write(f"corpus: a.txt\nfilter: none\n{stages}\n"))
 
     assert settings.select.draws == draws
@@ -178,10 +184,12 @@ def test_few_sentences_are_tried_if_a_model_is_asked_about_each(
 
 
 def test_a_path_starts_from_the_file_that_has_it(including_config: Path) -> None:
+    """The include lies in ``bases``, and so does its corpus."""
     assert load_build(including_config).corpus.path == "bases/in_base.txt"
 
 
 def test_an_include_that_leads_back_is_refused(write: WriteYaml) -> None:
+    """Reading it would never end."""
     write("include: my_news.yaml", "base.yaml")
 
     with pytest.raises(ConfigError, match=r"base\.yaml: include leads back to my_news\.yaml"):
@@ -313,6 +321,7 @@ def test_an_error_names_the_file_the_key_and_what_is_expected(
 
 
 def test_an_error_names_all_problems_at_once(write: WriteYaml) -> None:
+    """A user mends the file once and not three times."""
     text = "corpus: a\ngenerate: rules\nseed: x\nselect: {min_words: 0}\nchose: {}\n"
 
     with pytest.raises(ConfigError) as caught:
@@ -336,6 +345,7 @@ filter: {{fluency: {{model: {tmp_path}/models/tiny}}}}
 def test_described_settings_have_no_folder_of_this_machine(
     config_with_absolute_paths: Path, tmp_path: Path
 ) -> None:
+    """They are published in the manifest of the benchmark."""
     described = describe_settings(load_build(config_with_absolute_paths))
 
     assert str(tmp_path) not in json.dumps(described)
@@ -349,6 +359,7 @@ def test_described_settings_have_no_folder_of_this_machine(
 def test_described_settings_lack_those_that_do_not_change_the_benchmark(
     config_with_absolute_paths: Path,
 ) -> None:
+    """Two builds with other numbers of workers have the same manifest."""
     described = describe_settings(load_build(config_with_absolute_paths))
 
     assert "engine" not in described
@@ -358,6 +369,7 @@ def test_described_settings_lack_those_that_do_not_change_the_benchmark(
 def test_every_existing_path_of_an_include_starts_from_the_include(
     write: WriteYaml, tmp_path: Path
 ) -> None:
+    """A name such as "gpt" is a path only if it exists, and a name on the Hub if not."""
     for name in ("nli", "gpt", "spacy", "data"):
         (tmp_path / "bases" / name).mkdir(parents=True)
     base = """
@@ -382,6 +394,7 @@ generate: {generator: llm, judge: judges/mine.yaml}
 def test_names_and_absolute_paths_of_an_include_stay_unchanged(
     write: WriteYaml, corpus_path: str
 ) -> None:
+    """Nothing of these names exists beside the include."""
     base = f"""
 corpus: {corpus_path}
 filter: {{fluency: {{model: ~/gpt}}}}

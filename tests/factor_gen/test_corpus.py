@@ -92,6 +92,7 @@ def write_table(path: Path) -> None:
 
 @pytest.mark.parametrize("name", ["a.jsonl", "a.jsonl.gz", "A.JSONL.GZ", "a.csv", "a.parquet"])
 def test_tables_of_every_format_give_the_same_documents(tmp_path: Path, name: str) -> None:
+    """A user's corpus comes in any of these, packed or not, with endings in capitals or not."""
     write_table(tmp_path / name)
 
     documents = read_files(tmp_path, name)
@@ -111,18 +112,21 @@ def saved_dataset(tmp_path: Path) -> BuildSettings:
 def test_a_folder_of_the_datasets_library_is_read_as_a_dataset(
     saved_dataset: BuildSettings,
 ) -> None:
+    """Its rows have no ids, so they are numbered from 1."""
     documents = read_corpus(saved_dataset)
 
     assert texts_by_id(documents) == {"1": TEXTS[0], "2": TEXTS[1], "3": TEXTS[2]}
 
 
 def test_the_files_of_a_saved_dataset_are_described(saved_dataset: BuildSettings) -> None:
+    """The description shows in a later build whether the corpus has changed."""
     assert "dataset_dict.json" in names_of_files(describe_corpus(saved_dataset, {}))
 
 
 def test_a_split_that_a_dataset_lacks_is_refused_with_those_that_it_has(
     saved_dataset: BuildSettings,
 ) -> None:
+    """The user sees the names to choose from."""
     settings = replace(saved_dataset, corpus=CorpusSettings(dataset="saved", split="dev"))
 
     with pytest.raises(DataError, match="no split 'dev'; found train, test"):
@@ -149,18 +153,21 @@ def hub_dataset(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> BuildSetting
 def test_a_dataset_of_the_hub_is_described_by_its_newest_commit(
     hub_dataset: BuildSettings,
 ) -> None:
+    """A branch moves, and only the commit tells later which texts were read."""
     record = describe_corpus(hub_dataset, {})
 
     assert record == {"dataset": "some/news", "revision": None, "commit": FIRST_COMMIT}
 
 
 def test_a_build_goes_on_with_the_commit_that_it_began_with(hub_dataset: BuildSettings) -> None:
+    """Half of a benchmark from other texts would be no benchmark."""
     first_record = describe_corpus(hub_dataset, {})
 
     assert describe_corpus(hub_dataset, first_record) == first_record
 
 
 def test_a_new_build_takes_the_new_commit_of_a_dataset(hub_dataset: BuildSettings) -> None:
+    """A build without an earlier description is a new one."""
     describe_corpus(hub_dataset, {})
 
     assert describe_corpus(hub_dataset, {})["commit"] == SECOND_COMMIT
@@ -169,6 +176,7 @@ def test_a_new_build_takes_the_new_commit_of_a_dataset(hub_dataset: BuildSetting
 def test_a_dataset_of_the_hub_is_read_at_the_given_commit(
     hub_dataset: BuildSettings, monkeypatch: pytest.MonkeyPatch
 ) -> None:
+    """It is streamed, because corpora may be larger than the disk."""
     calls = []
 
     def load_dataset(*arguments: str, **options: Any) -> list[dict[str, str]]:
@@ -188,6 +196,7 @@ def test_a_dataset_of_the_hub_is_read_at_the_given_commit(
 def test_a_dataset_that_the_hub_does_not_give_is_named(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
+    """The machine is offline here, which is the most common cause."""
     monkeypatch.setattr(huggingface_hub.constants, "HF_HUB_OFFLINE", True)
 
     with pytest.raises(DataError, match="the Hub does not answer for 'nobody/nothing'"):
@@ -205,6 +214,7 @@ def text_files(tmp_path: Path) -> Path:
 
 @pytest.mark.parametrize("path", ["texts/*.txt", "**/*.txt"])
 def test_text_files_are_documents_in_the_order_of_their_paths(text_files: Path, path: str) -> None:
+    """The order of a folder's files differs between machines, and a benchmark must not."""
     documents = read_files(text_files, path)
 
     assert [Path(document.doc_id).name for document in documents] == ["a.txt", "b.txt"]
@@ -213,6 +223,7 @@ def test_text_files_are_documents_in_the_order_of_their_paths(text_files: Path, 
 
 @pytest.mark.parametrize("path", ["texts/*.txt", "**/*.txt"])
 def test_text_files_are_described_in_the_order_of_their_paths(text_files: Path, path: str) -> None:
+    """The same corpus must have the same description on another machine."""
     record = describe_corpus(settings_of(text_files, path), {})
 
     assert [Path(name).name for name in names_of_files(record)] == ["a.txt", "b.txt"]
@@ -228,6 +239,7 @@ def mixed_folder(text_files: Path) -> Path:
 
 
 def test_all_files_of_a_folder_are_read_without_markup(mixed_folder: Path) -> None:
+    """A contradiction in Markdown would be edited within its marks."""
     documents = read_files(mixed_folder, "texts")
 
     assert texts_by_id([document for document in documents if not document.unused]) == {
@@ -241,6 +253,7 @@ def test_all_files_of_a_folder_are_read_without_markup(mixed_folder: Path) -> No
 def test_a_file_of_a_folder_that_cannot_be_read_is_unused_with_the_reason(
     mixed_folder: Path,
 ) -> None:
+    """One picture must not stop a build from thousands of texts."""
     documents = list(split_into_sentences(read_files(mixed_folder, "texts")))
 
     unused = {document.doc_id: document.unused for document in documents if document.unused}
@@ -249,6 +262,7 @@ def test_a_file_of_a_folder_that_cannot_be_read_is_unused_with_the_reason(
 
 
 def test_markdown_files_of_a_pattern_are_read_without_markup(mixed_folder: Path) -> None:
+    """A pattern and a folder read the same files in the same way."""
     documents = read_files(mixed_folder, "texts/**/*.md")
 
     assert texts_by_id(documents) == {
@@ -267,6 +281,7 @@ def test_a_page_is_read_as_in_a_folder(tmp_path: Path, path: str) -> None:
 
 
 def test_a_page_that_cannot_be_read_is_unused_with_the_reason(tmp_path: Path) -> None:
+    """The user finds the reason among the unused documents."""
     (tmp_path / "scan.pdf").write_bytes(b"no PDF")
 
     (document,) = read_files(tmp_path, "scan.pdf")
@@ -276,6 +291,7 @@ def test_a_page_that_cannot_be_read_is_unused_with_the_reason(tmp_path: Path) ->
 
 
 def test_all_files_of_a_folder_are_described(mixed_folder: Path) -> None:
+    """The picture is described as well, because it may be readable after a change."""
     record = describe_corpus(settings_of(mixed_folder, "texts"), {})
 
     assert names_of_files(record) == ["a.txt", "b.txt", "c.md", "d/guide.md", "picture.png"]
@@ -284,6 +300,7 @@ def test_all_files_of_a_folder_are_described(mixed_folder: Path) -> None:
 def test_the_description_of_an_absolute_path_has_no_folder_of_this_machine(
     text_files: Path,
 ) -> None:
+    """Descriptions are published with the benchmark."""
     record = describe_corpus(settings_of(text_files, f"{text_files}/texts/*.txt"), {})
 
     assert names_of_files(record) == ["a.txt", "b.txt"]
@@ -298,12 +315,14 @@ def two_tables(tmp_path: Path) -> Path:
 
 
 def test_a_row_without_an_id_gets_its_number(two_tables: Path) -> None:
+    """The blank line between the rows is no row."""
     documents = read_files(two_tables, "a.jsonl")
 
     assert [document.doc_id for document in documents] == ["1", "5"]
 
 
 def test_the_numbers_of_rows_in_several_files_have_the_name_of_the_file(two_tables: Path) -> None:
+    """Number 1 alone would name a row of each file."""
     documents = read_files(two_tables, "*.jsonl")
 
     assert [document.doc_id for document in documents] == ["a.jsonl:1", "5", "b.jsonl:1", "5"]
@@ -349,6 +368,7 @@ def test_an_error_names_the_file_and_the_line_that_cannot_be_read(
 
 @pytest.mark.parametrize("path", ["none.txt", "*.txt", "."])
 def test_a_path_that_no_file_fits_is_refused(tmp_path: Path, path: str) -> None:
+    """A misspelt path must not give an empty benchmark."""
     with pytest.raises(DataError, match="no file fits .*; paths start from"):
         read_files(tmp_path, path)
 
@@ -361,6 +381,7 @@ def test_halves_of_surrogate_pairs_are_replaced(tmp_path: Path) -> None:
 
 
 def test_a_document_with_the_id_of_another_is_unused() -> None:
+    """Two rows of one id could not be told apart in results."""
     [first, second] = split_into_sentences([Example("a", "one"), Example("a", "three")])
 
     assert first.unused == ""
@@ -368,6 +389,7 @@ def test_a_document_with_the_id_of_another_is_unused() -> None:
 
 
 def test_a_document_with_the_text_of_another_is_unused() -> None:
+    """The same row would count twice in scores."""
     [first, second] = split_into_sentences([Example("a", "one"), Example("c", "one")])
 
     assert first.unused == ""
@@ -390,12 +412,14 @@ def one_table(tmp_path: Path) -> BuildSettings:
 
 
 def test_the_description_of_an_unchanged_file_stays_the_same(one_table: BuildSettings) -> None:
+    """A build that goes on takes the documents that it has read."""
     first_record = describe_corpus(one_table, {})
 
     assert describe_corpus(one_table, first_record) == first_record
 
 
 def test_the_description_of_a_changed_file_changes(one_table: BuildSettings) -> None:
+    """A build that goes on has to read the documents again."""
     first_record = describe_corpus(one_table, {})
     (one_table.folder / "a.jsonl").write_text('{"text": "yz"}\n')
 
@@ -428,6 +452,7 @@ def test_a_file_that_cannot_be_described_is_named(
 def test_brackets_in_the_name_of_an_existing_folder_are_no_pattern(
     tmp_path: Path, start: str, path: str, is_absolute: bool
 ) -> None:
+    """ "[2024]" as a pattern would mean one of these digits, and find nothing."""
     (tmp_path / "[2024] news").mkdir()
     for name in ("a", "b"):
         (tmp_path / "[2024] news" / f"{name}.txt").write_text(name)
@@ -447,6 +472,7 @@ def misnamed_files(tmp_path: Path) -> BuildSettings:
 
 
 def test_the_id_of_a_file_has_no_bytes_that_are_not_valid(misnamed_files: BuildSettings) -> None:
+    """The id is written to files in UTF-8."""
     documents = read_corpus(misnamed_files)
 
     assert texts_by_id(documents) == {"caf\ufffd.txt": "coffee", "tea.txt": "tea"}
@@ -455,6 +481,7 @@ def test_the_id_of_a_file_has_no_bytes_that_are_not_valid(misnamed_files: BuildS
 def test_the_description_of_a_file_has_no_bytes_that_are_not_valid(
     misnamed_files: BuildSettings,
 ) -> None:
+    """The manifest is written in UTF-8."""
     expected_names = ["caf\ufffd.txt", "tea.txt"]
 
     assert names_of_files(describe_corpus(misnamed_files, {})) == expected_names

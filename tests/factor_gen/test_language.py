@@ -59,6 +59,7 @@ def test_the_language_of_a_sentence_is_identified(language: str) -> None:
 
 @pytest.mark.parametrize("language", TEXTS)
 def test_the_language_of_a_long_text_is_that_of_its_middle(language: str) -> None:
+    """Texts begin and end with menus, tables and code."""
     text = "... " * 500 + TEXTS[language] * 5 + "... " * 500
 
     assert identify_language(text) == language
@@ -70,6 +71,7 @@ def make_documents(language: str, count: int) -> list[Example]:
 
 
 def test_a_corpus_in_another_language_is_refused_with_the_setting_to_write() -> None:
+    """English rules make nonsense of German sentences."""
     documents = [*make_documents("de", 9), *make_documents("en", 1)]
     problem = "9 of the first 10 documents are in 'de', expected 'en'; name it: .*language: de"
 
@@ -97,6 +99,7 @@ def test_a_corpus_in_a_language_without_rules_is_refused_with_the_advice_to_ask_
 def test_a_corpus_that_may_be_in_the_language_passes_unchanged(
     documents: list[Example], language: str
 ) -> None:
+    """Short and mixed texts are often misjudged, so only a clear case is refused."""
     assert list(check_language(documents, language)) == documents
 
 
@@ -120,6 +123,7 @@ MIXED_TEXT = f"Kapitel 1. {TEXTS['en']}\n{TEXTS['de']}\n{TEXTS['fr']}\n"
 
 @pytest.mark.parametrize("seed", range(5))
 def test_the_selected_sentence_is_in_the_language_of_the_corpus(seed: int) -> None:
+    """Texts quote other languages, in which the rules cannot edit."""
     assert select(MIXED_TEXT, "de", seed).completion == TEXTS["de"]
 
 
@@ -153,6 +157,7 @@ def test_a_document_without_a_sentence_in_the_language_says_so() -> None:
 def test_sentences_end_by_the_rules_of_the_language(
     language: str, text: str, sentences: Sequence[str]
 ) -> None:
+    """A sentence cut in its middle would make a senseless completion."""
     assert [text[start:end] for start, end in sentence_spans(text, language)] == sentences
 
 
@@ -200,6 +205,7 @@ def test_a_sentence_with_the_marks_of_its_language_is_selected(
 def test_a_malformed_sentence_of_another_language_is_not_selected(
     language: str, sentence: str, reason: str
 ) -> None:
+    """Chinese has no spaces, so its signs count as words."""
     assert select(f"x\n{sentence}", language, position="last").unused == f"select: {reason}"
 
 
@@ -228,6 +234,7 @@ def test_a_malformed_sentence_of_another_language_is_not_selected(
 def test_a_word_list_finds_all_that_can_be_edited(
     language: str, sentence: str, operators: set[str]
 ) -> None:
+    """The expected operators are those whose words stand in the sentence."""
     edits = list(edit_by_word_lists(sentence, language, random.Random(1)))
 
     assert {edit.operator for edit in edits} == {f"{language}/{name}" for name in operators}
@@ -257,6 +264,7 @@ def test_a_word_list_finds_all_that_can_be_edited(
 def test_a_word_list_leaves_a_sentence_alone_that_it_might_not_make_false(
     language: str, sentence: str
 ) -> None:
+    """A contradiction that is true as well would punish models that know the truth."""
     assert list(edit_by_word_lists(sentence, language, random.Random(1))) == []
 
 
@@ -346,6 +354,7 @@ def test_a_german_number_is_replaced_by_another_of_its_size() -> None:
     ],
 )
 def test_a_german_denial_stands_before_the_participle(sentence: str, denial: str) -> None:
+    """Anywhere else it would be bad German, which gives the false sentence away."""
     assert edit_german(sentence, "negation added") == {denial}
 
 
@@ -365,6 +374,7 @@ def test_no_german_denial_is_made_without_a_known_participle_to_deny(sentence: s
 
 @pytest.mark.parametrize("language", LISTED_LANGUAGES)
 def test_every_rule_of_a_word_list_has_a_known_error_type(language: str) -> None:
+    """The list is a table that people edit, and a misspelt type would be counted apart."""
     assert {rule.error_type for rule in language_rules(language)} <= set(ERROR_TYPES)
 
 
@@ -434,6 +444,7 @@ def write_config(folder: Path, **settings: Any) -> Path:
 def test_a_setting_that_a_language_does_not_support_is_refused(
     tmp_path: Path, settings: dict[str, Any], message: str
 ) -> None:
+    """The build would fail only after hours, or make nonsense."""
     with pytest.raises(ConfigError, match=message):
         load_build(write_config(tmp_path, **settings))
 
@@ -459,6 +470,7 @@ def german_build(tmp_path_factory: pytest.TempPathFactory) -> Path:
 
 
 def test_the_dataset_card_says_the_language_of_a_build(german_build: Path) -> None:
+    """The Hub finds data sets by their language."""
     card = (german_build / "README.md").read_text("utf-8")
 
     front_matter = yaml.safe_load(card.split("---")[1])
@@ -466,10 +478,12 @@ def test_the_dataset_card_says_the_language_of_a_build(german_build: Path) -> No
 
 
 def test_the_task_says_the_language_of_a_build(german_build: Path) -> None:
+    """Results show the language of the task."""
     assert 'language: "de"' in (german_build / "mill.yaml").read_text("utf-8")
 
 
 def test_the_manifest_says_the_language_of_a_build(german_build: Path) -> None:
+    """A later build from the manifest needs it."""
     manifest = json.loads((german_build / "manifest.json").read_text("utf-8"))
 
     assert manifest["settings"]["corpus"]["language"] == "de"
@@ -485,6 +499,7 @@ def test_the_rows_of_a_german_build_are_made_by_the_german_rules(german_build: P
 
 
 def test_every_word_list_is_of_a_language_with_rules() -> None:
+    """A list without its entry in the table of languages would never be used."""
     assert {path.stem for path in LANGUAGES.glob("*.tsv")} == set(LISTED_LANGUAGES)
 
 

@@ -35,12 +35,14 @@ def test_a_build_counts_its_documents_and_rows(settings: BuildSettings, tmp_path
 def test_a_build_of_few_documents_warns_at_its_start(
     settings: BuildSettings, tmp_path: Path, caplog: pytest.LogCaptureFixture
 ) -> None:
+    """A user learns this before a build of hours, and not after it."""
     build(settings, tmp_path / "out", opener=open_tiny)
 
     assert "the corpus has 8 documents, and a document gives at most one row" in caplog.text
 
 
 def test_rows_are_sentences_of_the_corpus(settings: BuildSettings, tmp_path: Path) -> None:
+    """The true completion must be a sentence that somebody wrote."""
     built = build(settings, tmp_path / "out", opener=open_tiny)
 
     with built.files["csv"].open(encoding="utf-8", newline="") as file:
@@ -74,6 +76,7 @@ ARABIC_TEXT = (
 
 
 def test_documents_that_give_no_row_are_counted_by_reason(tmp_path: Path) -> None:
+    """Four of the six documents are unusable, each for another reason."""
     config = write_corpus(tmp_path, documents=2)
     append_document(tmp_path, "d1", "x")
     append_document(tmp_path, "same", town(0))
@@ -111,6 +114,7 @@ def built_out(settings: BuildSettings, tmp_path: Path) -> Path:
 
 
 def test_a_second_build_makes_no_shard_again(settings: BuildSettings, built_out: Path) -> None:
+    """A build that was stopped goes on where it was."""
     first_times = read_shard_times(built_out)
 
     build(settings, built_out, opener=open_tiny)
@@ -121,6 +125,7 @@ def test_a_second_build_makes_no_shard_again(settings: BuildSettings, built_out:
 def test_a_changed_setting_of_a_stage_runs_the_stages_again_but_reads_no_document(
     settings: BuildSettings, built_out: Path
 ) -> None:
+    """Reading a large corpus takes hours and does not depend on that setting."""
     first_times = read_shard_times(built_out)
     changed_settings = replace(settings, select=SelectSettings(min_words=11))
 
@@ -134,6 +139,7 @@ def test_a_changed_setting_of_a_stage_runs_the_stages_again_but_reads_no_documen
 def test_a_changed_corpus_is_read_again(
     settings: BuildSettings, built_out: Path, tmp_path: Path
 ) -> None:
+    """Old shards would give a benchmark of texts that are no longer there."""
     first_times = read_shard_times(built_out)
     append_document(tmp_path, "new", town(99))
 
@@ -146,6 +152,7 @@ def test_a_changed_corpus_is_read_again(
 
 
 def test_a_restarted_build_makes_all_shards_again(settings: BuildSettings, built_out: Path) -> None:
+    """A user asks for it by ``--restart``."""
     first_times = read_shard_times(built_out)
 
     build(settings, built_out, restart=True, opener=open_tiny)
@@ -158,6 +165,7 @@ def test_a_restarted_build_makes_all_shards_again(settings: BuildSettings, built
 def test_another_seed_runs_the_stages_again_if_sentences_are_drawn_at_random(
     settings: BuildSettings, built_out: Path
 ) -> None:
+    """ "facts" draws by lot among sentences with as many facts."""
     first_times = read_shard_times(built_out)
     assert settings.select.position == "facts"
 
@@ -171,6 +179,7 @@ def test_another_seed_runs_the_stages_again_if_sentences_are_drawn_at_random(
 def test_another_seed_makes_no_shard_again_if_the_first_sentence_is_drawn(
     settings: BuildSettings, tmp_path: Path
 ) -> None:
+    """Nothing is drawn by lot then, so the seed changes no shard."""
     first_sentence = replace(settings, select=SelectSettings(position="first"))
     out = tmp_path / "out"
     build(first_sentence, out, opener=open_tiny)
@@ -184,6 +193,7 @@ def test_another_seed_makes_no_shard_again_if_the_first_sentence_is_drawn(
 def test_the_size_of_shards_does_not_change_the_benchmark(
     settings: BuildSettings, tmp_path: Path
 ) -> None:
+    """It only decides how much work is lost if a build is stopped."""
     one_per_shard = build(replace(settings, shard=1), tmp_path / "small", opener=open_tiny)
     all_in_one_shard = build(replace(settings, shard=100), tmp_path / "large", opener=open_tiny)
 
@@ -195,6 +205,7 @@ def test_the_size_of_shards_does_not_change_the_benchmark(
 def test_a_second_build_in_one_folder_is_refused_while_the_first_runs(
     settings: BuildSettings, tmp_path: Path
 ) -> None:
+    """Both would write the same files."""
     out = tmp_path / "out"
     out.mkdir()
 
@@ -236,6 +247,7 @@ def test_a_build_does_not_replace_its_own_yaml(config: Path, tmp_path: Path) -> 
 
 
 def test_a_build_does_not_replace_a_file_of_the_user(config: Path, tmp_path: Path) -> None:
+    """A benchmark has a README.md too, but this one is the user's."""
     (tmp_path / "README.md").write_text("of my project")
 
     with pytest.raises(DataError, match=r"README\.md: is there already"):
@@ -249,6 +261,7 @@ def test_a_build_does_not_replace_a_file_of_the_user(config: Path, tmp_path: Pat
 def test_a_build_in_the_folder_of_its_corpus_changes_no_file_there(
     config: Path, tmp_path: Path
 ) -> None:
+    """Users often build where their corpus is."""
     settings = replace(load_build(config), name="towns")
     files_before = contents(tmp_path)
 
@@ -263,6 +276,7 @@ def test_a_build_in_the_folder_of_its_corpus_changes_no_file_there(
 def test_a_build_does_not_replace_a_benchmark_that_it_reads_as_its_corpus(
     built_out: Path, tmp_path: Path
 ) -> None:
+    """The build would destroy what it reads."""
     config = tmp_path / "corpus.yaml"
     config.write_text(
         "corpus: {path: out/corpus.csv, text: full_prefix}\ngenerate: rules\nfilter: none\n"

@@ -74,6 +74,7 @@ def check_completion(completion: str) -> None:
 
 
 def test_the_prefix_is_all_text_before_the_sentence_with_its_white_space() -> None:
+    """Prefix and completion together must be the text of the document, as a model read it."""
     example = select(f"{FIRST}\n\n {GOOD} And so on.")
 
     assert example.prefix == f"{FIRST}\n\n "
@@ -92,6 +93,7 @@ def test_the_prefix_is_all_text_before_the_sentence_with_its_white_space() -> No
     ],
 )
 def test_a_sentence_of_running_text_is_selected(sentence: str) -> None:
+    """Quotes, brackets, names and figures are common in news."""
     assert select(f"{FIRST} {sentence}").completion == sentence
 
 
@@ -175,6 +177,7 @@ def test_a_sentence_of_running_text_is_selected(sentence: str) -> None:
 def test_the_reason_says_why_the_best_sentence_was_not_selected(
     sentence: str, reason: str, following: str
 ) -> None:
+    """The user learns which setting or which text is to blame."""
     assert select(f"Osk\n{sentence}{following}").unused == f"select: {reason}"
 
 
@@ -193,16 +196,19 @@ def test_a_sentence_that_the_document_repeats_is_not_selected(text: str) -> None
 
 @pytest.mark.parametrize("white_space", ["", " \n"])
 def test_a_sentence_without_text_before_it_is_not_selected(white_space: str) -> None:
+    """FACTOR's rows ask a model to continue a text."""
     assert select(f"{white_space}{GOOD}").unused == "select: no text before the sentence"
 
 
 def test_the_numbers_of_words_are_settings() -> None:
+    """Of the three sentences only the one of four words fits."""
     example = select(f"{FIRST} It was very deep. {GOOD}", min_words=4, max_words=5)
 
     assert example.completion == "It was very deep."
 
 
 def test_the_reason_names_the_least_number_of_words() -> None:
+    """The number is a setting, which the user may lower."""
     example = select(f"{FIRST} {GOOD}", min_words=20)
 
     assert example.unused == "select: no sentence of 20 words or more"
@@ -219,10 +225,12 @@ NINE_LIGHTS = "\n".join(light_sentence(number) for number in range(1, 10))
 
 @pytest.mark.parametrize(("position", "number"), [("first", 2), ("last", 9)])
 def test_the_first_or_the_last_sentence_can_be_selected(position: str, number: int) -> None:
+    """The first sentence has no text before it, so the second is selected."""
     assert select(NINE_LIGHTS, position=position).completion == light_sentence(number)
 
 
 def test_a_sentence_with_numbers_and_names_is_selected_first() -> None:
+    """It has something to edit for more rules."""
     plain = "The keeper of the light said that it was built a long time ago."
     document = "\n".join([FIRST, *[f"{plain[:-1]}, on {place}." for place in "abc"]])
     factual = "The keeper Ada Tarn said that it was built in Vale in 1903."
@@ -233,6 +241,7 @@ def test_a_sentence_with_numbers_and_names_is_selected_first() -> None:
 
 
 def test_every_sentence_is_selected_about_equally_often() -> None:
+    """A benchmark of first sentences would test only how texts begin."""
     times_selected: Counter[str] = Counter()
 
     for seed in range(2):
@@ -245,10 +254,12 @@ def test_every_sentence_is_selected_about_equally_often() -> None:
 
 
 def test_the_same_seed_selects_the_same_sentence() -> None:
+    """Others must be able to build the same benchmark."""
     assert select(NINE_LIGHTS, seed=1) == select(NINE_LIGHTS, seed=1)
 
 
 def test_another_seed_selects_other_sentences() -> None:
+    """A user can draw a second benchmark from the same corpus."""
     doc_ids = [f"d{number}" for number in range(20)]
 
     by_first_seed = [select(NINE_LIGHTS, 1, doc_id) for doc_id in doc_ids]
@@ -280,6 +291,7 @@ def draw_six_times(position: str) -> list[Example]:
 
 @pytest.mark.parametrize("position", ["random", "first", "last"])
 def test_each_draw_selects_another_sentence_of_the_document(position: str) -> None:
+    """A further draw is made because the earlier sentence gave no row."""
     draws = draw_six_times(position)
 
     assert [example.draw.number for example in draws] == [1, 2, 3, 4, 5, 6]
@@ -290,6 +302,7 @@ def test_each_draw_selects_another_sentence_of_the_document(position: str) -> No
 
 @pytest.mark.parametrize("position", ["random", "first", "last"])
 def test_a_draw_says_that_no_other_sentence_is_left(position: str) -> None:
+    """Five of the six sentences can be selected, so the sixth draw fails."""
     draws = draw_six_times(position)
 
     assert draws[5].unused == "select: no other sentence"
@@ -320,6 +333,7 @@ def overlapping_documents() -> list[Example]:
 
 
 def test_sentences_of_earlier_documents_are_marked(overlapping_documents: list[Example]) -> None:
+    """News repeats itself, and a sentence must not be the answer of two rows."""
     repeated = []
     for document in overlapping_documents:
         repeated.append([sentence.is_repeated for sentence in document.sentences])
@@ -342,6 +356,7 @@ def test_a_sentence_of_several_documents_is_selected_in_the_first_only(
 def test_a_setting_lets_several_documents_use_the_same_sentence(
     overlapping_documents: list[Example],
 ) -> None:
+    """A small corpus would otherwise give few rows."""
     stage = SelectStage(SelectSettings(position="first", once=False), 0)
 
     first, second, _ = stage.run(overlapping_documents)
@@ -366,6 +381,7 @@ def test_a_setting_lets_several_documents_use_the_same_sentence(
     ],
 )
 def test_half_sentences_and_code_are_not_selected(text: str, reason: str) -> None:
+    """Neither can be made false by a rule for sentences."""
     assert select(text).unused == f"select: {reason}"
 
 
@@ -385,6 +401,7 @@ def news_rows(shared: Path) -> list[dict[str, str]]:
 
 
 def test_most_of_the_published_completions_can_be_selected(news_rows: list[dict[str, str]]) -> None:
+    """The authors selected these sentences, so our rules must not refuse them."""
     num_selected = 0
     for row in news_rows:
         example = select(f"{FIRST}\n{row['completion'].strip()}", position="last")
@@ -396,6 +413,7 @@ def test_most_of_the_published_completions_can_be_selected(news_rows: list[dict[
 def test_most_of_the_published_completions_begin_where_we_begin_a_sentence(
     news_rows: list[dict[str, str]],
 ) -> None:
+    """Our sentences then begin where the authors' do."""
     num_found = 0
     for row in news_rows:
         spans = sentence_spans(row["full_prefix"] + row["completion"])
@@ -427,6 +445,7 @@ If the time grew with the square of the length, a megabyte would take minutes.
     ],
 )
 def test_a_line_of_a_megabyte_takes_seconds_at_most(piece: str) -> None:
+    """Such lines are in real corpora, and one must not stop a build for hours."""
     text = "x " + piece * (1_000_000 // len(piece))
 
     start = time.process_time()

@@ -50,6 +50,7 @@ SETTINGS = BuildSettings("x", Path(), CorpusSettings("x.txt"), select=SelectSett
 
 
 def test_a_written_shard_is_read_back_and_replaces_a_half_written_one(tmp_path: Path) -> None:
+    """A build that was killed leaves half a file behind."""
     folder = ShardFolder(tmp_path)
     half_written(folder.shard_path(3)).write_text("half")
 
@@ -68,6 +69,7 @@ def shards(tmp_path: Path) -> ShardFolder:
 
 
 def test_a_shard_that_is_cut_off_is_refused_with_its_line(shards: ShardFolder) -> None:
+    """A full disk cuts files; the documents behind the cut must not vanish silently."""
     text = shards.shard_path(0).read_text(encoding="utf-8")
     shards.shard_path(0).write_text(text[:-5])
 
@@ -76,6 +78,7 @@ def test_a_shard_that_is_cut_off_is_refused_with_its_line(shards: ShardFolder) -
 
 
 def test_a_shard_without_its_last_line_is_refused(shards: ShardFolder) -> None:
+    """The last line counts the examples, so that a file without it may lack some."""
     text = shards.shard_path(0).read_text(encoding="utf-8")
     shards.shard_path(0).write_text(text.removesuffix("2 examples\n"))
 
@@ -84,6 +87,7 @@ def test_a_shard_without_its_last_line_is_refused(shards: ShardFolder) -> None:
 
 
 def test_a_shard_without_its_first_line_is_refused(shards: ShardFolder) -> None:
+    """One example is left, and the last line counts two."""
     text = shards.shard_path(0).read_text(encoding="utf-8")
     _, other_lines = text.split("\n", 1)
     shards.shard_path(0).write_text(other_lines)
@@ -94,6 +98,7 @@ def test_a_shard_without_its_first_line_is_refused(shards: ShardFolder) -> None:
 
 @pytest.mark.parametrize("line", ["[]", '{"doc": 1}'])
 def test_a_line_that_is_no_example_is_refused(shards: ShardFolder, line: str) -> None:
+    """Someone may have edited the file."""
     text = shards.shard_path(0).read_text(encoding="utf-8")
     shards.shard_path(0).write_text(f"{line}\n{text}")
 
@@ -119,6 +124,7 @@ def planned_shards(tmp_path: Path) -> ShardFolder:
 
 
 def test_shards_with_the_same_settings_stay(planned_shards: ShardFolder, tmp_path: Path) -> None:
+    """They are what an interrupted build has done already."""
     prepare_shard_folder(tmp_path / "shards", PLAN)
 
     assert planned_shards.shard_path(0).is_file()
@@ -127,6 +133,7 @@ def test_shards_with_the_same_settings_stay(planned_shards: ShardFolder, tmp_pat
 def test_shards_with_other_settings_are_removed_with_a_warning(
     planned_shards: ShardFolder, tmp_path: Path, caplog: pytest.LogCaptureFixture
 ) -> None:
+    """The user sees which setting costs the work again."""
     with caplog.at_level(logging.WARNING):
         prepare_shard_folder(tmp_path / "shards", {**PLAN, "select.min_words": 12})
 
@@ -137,6 +144,7 @@ def test_shards_with_other_settings_are_removed_with_a_warning(
 def test_shards_whose_settings_cannot_be_read_are_removed(
     planned_shards: ShardFolder, tmp_path: Path
 ) -> None:
+    """Nobody can tell what they were made with."""
     (tmp_path / "shards" / "settings.json").write_text("{")
 
     prepare_shard_folder(tmp_path / "shards", PLAN)
@@ -228,6 +236,7 @@ def test_two_types_are_sufficient_if_a_row_can_have_them(
 
 
 def test_draws_are_ranked_by_what_they_lack() -> None:
+    """A draw given up by a filter lacks most, and three edits of one type lack a second type."""
     worst_first = [
         example_with("eep").drop("filter", "some reason"),
         example_with("eee"),
@@ -282,6 +291,7 @@ def numbered_draws(number: int, examples: Mapping[str, Example]) -> list[Example
 
 
 def test_the_best_draw_of_each_document_is_kept_with_the_counts_of_all() -> None:
+    """A later draw may be worse, but its work is counted."""
     shard = RunningShard(0, [Example(doc_id, "A text.") for doc_id in "abcd"], SETTINGS)
 
     first = {
@@ -342,6 +352,7 @@ def meagre_settings(tmp_path: Path) -> BuildSettings:
 def test_a_build_draws_until_every_document_gives_a_row(
     meagre_settings: BuildSettings, tmp_path: Path
 ) -> None:
+    """Documents without a row in the first draw get a second one."""
     one_draw = replace(meagre_settings, select=SelectSettings(draws=1))
 
     built_once = build(one_draw, tmp_path / "once", opener=open_meagre)

@@ -7,7 +7,6 @@ import re
 
 import pytest
 
-from lm_factuality.benchmarks.felm.benchmark import TABLE4
 from lm_factuality.ground.errors import DataError
 from lm_factuality.report.build import build_report, choose_runs
 from tests.conftest import run_command
@@ -42,17 +41,6 @@ def pages_of(out):
     """Return the names of a report's pages, as its navigation lists them."""
     navigation = read(out, "index.html").partition("</nav>")[0].partition("<nav")[2]
     return tuple(re.findall(r'href="([^"]+)"', navigation))
-
-
-def cells_of(model):
-    """Return the cells of a model of FELM's table 4, by domain, level, mode and unit."""
-    columns = [(column["mode"], column["unit"]) for column in TABLE4["columns"]]
-    cells = {}
-    for row in model["rows"]:
-        for (mode, unit), cell in zip(columns, row["cells"], strict=True):
-            if cell is not None:
-                cells[row["domain"], row["level"], mode, unit] = tuple(cell)
-    return cells
 
 
 def test_a_report_of_one_benchmark_has_no_other_pages(runs, out):

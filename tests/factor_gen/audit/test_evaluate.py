@@ -54,6 +54,7 @@ def evaluate(
 
 @pytest.mark.parametrize("num_right", [10, 18, 20, 24, 30])
 def test_the_test_for_chance_is_the_sign_test_for_two_choices_without_ties(num_right: int) -> None:
+    """SciPy's exact test is the reference for this special case."""
     rows = [factor_row(f"a {number}", "b", doc_id=str(number)) for number in range(40)]
     values = [[1.0, 0.5]] * num_right + [[0.0, 0.5]] * (40 - num_right)
 
@@ -84,6 +85,7 @@ def test_rows_with_two_choices_have_one_pair_each() -> None:
 def test_a_row_is_won_by_its_share_of_pairs_in_which_ties_are_halves(
     values: Sequence[float], share: float
 ) -> None:
+    """Each of the three contradictions makes a pair with the true completion."""
     assert win_rate(values, gold=0) == share
 
 
@@ -97,6 +99,7 @@ def test_the_shares_of_rows_and_pairs_are_means_over_rows() -> None:
 
 @pytest.mark.parametrize(("measure", "share_if_wrong"), [("rows_won", 0.0), ("pairs_won", 2 / 3)])
 def test_the_interval_is_clustered_by_document(measure: str, share_if_wrong: float) -> None:
+    """Rows of one document are alike, and an interval that ignored it would be too narrow."""
     rows = make_rows(40, rows_per_document=3)
     shares = [1.0] * 17 + [share_if_wrong] * 23
 
@@ -109,6 +112,7 @@ def test_the_interval_is_clustered_by_document(measure: str, share_if_wrong: flo
 
 @pytest.mark.parametrize("num_documents", [1, 9])
 def test_fewer_than_ten_documents_are_too_few_for_a_test(num_documents: int) -> None:
+    """Even a perfect baseline may be luck with so few."""
     rows = make_rows(20 * num_documents, rows_per_document=20)
 
     baseline = evaluate([RIGHT] * len(rows), rows)
@@ -137,6 +141,7 @@ def test_an_interval_needs_two_documents(num_documents: int, has_interval: bool)
 
 
 def test_documents_with_the_same_text_count_as_one() -> None:
+    """Copies under other names are no new evidence."""
     rows = [factor_row("a b", "a c", "a d", "a e", doc_id=str(number)) for number in range(40)]
 
     baseline = evaluate([RIGHT] * 40, rows)
@@ -160,6 +165,7 @@ def learned_baseline() -> BlindBaseline:
 def test_a_learned_baseline_is_tested_by_its_forward_scores(
     learned_baseline: BlindBaseline,
 ) -> None:
+    """Folds that learn from each other are not independent, so a test of them would be too sure."""
     assert learned_baseline.p_value > 0.99
 
 
@@ -179,6 +185,7 @@ def test_the_share_of_rows_of_a_learned_baseline_is_that_of_all_its_scores(
     ],
 )
 def test_a_small_difference_is_called_a_slight_leak(pairs_won: float, description: str) -> None:
+    """With many rows even a harmless difference is significant."""
     share = EstimatedShare(pairs_won, 0.503, 0.571)
     baseline = BlindBaseline(
         "test", SURFACE, 736, share, share, p_value=0.0001, corrected_p_value=0.002
@@ -188,12 +195,14 @@ def test_a_small_difference_is_called_a_slight_leak(pairs_won: float, descriptio
 
 
 def test_a_tie_of_two_choices_wins_half_a_row() -> None:
+    """A rule that cannot decide would guess between the two."""
     baseline = evaluate([[1.0, 1.0, 0.0, 0.0]] * 40)
 
     assert baseline.rows_won.value == 0.5
 
 
 def test_a_baseline_that_scores_all_choices_alike_is_at_chance() -> None:
+    """It would guess among four."""
     baseline = evaluate([[1.0, 1.0, 1.0, 1.0]] * 40)
 
     assert baseline.rows_won.value == 0.25
@@ -202,6 +211,7 @@ def test_a_baseline_that_scores_all_choices_alike_is_at_chance() -> None:
 
 
 def test_rows_without_scores_do_not_count() -> None:
+    """A missing score is neither a win nor a loss."""
     baseline = evaluate([RIGHT] * 20 + [None] * 20)
 
     assert baseline.rows == 20

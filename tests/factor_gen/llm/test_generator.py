@@ -115,6 +115,7 @@ def edits_by_type(example: Example) -> list[tuple[str, str]]:
 
 
 def test_contradictions_of_every_type_are_made(open_generator: OpenGenerator) -> None:
+    """The model's plan has no circumstance error, and two edits that cannot be used."""
     [example] = open_generator().run([EXAMPLE])
 
     assert edits_by_type(example) == [
@@ -126,6 +127,7 @@ def test_contradictions_of_every_type_are_made(open_generator: OpenGenerator) ->
 
 
 def test_what_cannot_be_used_in_the_answers_is_counted(open_generator: OpenGenerator) -> None:
+    """A user sees how much of the paid answers was lost, and why."""
     [example] = open_generator().run([EXAMPLE])
 
     assert example.lost == {
@@ -138,6 +140,7 @@ def test_what_cannot_be_used_in_the_answers_is_counted(open_generator: OpenGener
 def test_one_question_asks_for_all_error_types_of_a_sentence(
     open_generator: OpenGenerator, server: JudgeServer
 ) -> None:
+    """A question for each type would send the text five times."""
     open_generator().run([EXAMPLE])
 
     assert sent_prompt(server).endswith(f"Make 5, up to 4 of a kind: {', '.join(ERROR_TYPES)}")
@@ -158,6 +161,7 @@ def test_all_questions_begin_with_the_same_instructions(
 def test_an_answer_without_json_is_asked_for_once_more(
     open_generator: OpenGenerator, server: JudgeServer
 ) -> None:
+    """One more try saves a sentence, and more tries would cost without end."""
     server.script = lambda prompt, attempt: Act(text="I cannot change this event.")
 
     [example] = open_generator().run([EXAMPLE])
@@ -169,6 +173,8 @@ def test_an_answer_without_json_is_asked_for_once_more(
 def test_requests_and_tokens_are_counted_with_those_of_a_second_try(
     open_generator: OpenGenerator, server: JudgeServer
 ) -> None:
+    """The first, unusable answer was paid for as well."""
+
     def answer_at_second_try(prompt: str, attempt: int) -> Act:
         """Answer without JSON until the prompt says that this cannot be used."""
         return Act(text=ANSWER if "cannot be used" in prompt else "No.")
@@ -186,6 +192,7 @@ def test_requests_and_tokens_are_counted_with_those_of_a_second_try(
 def test_a_request_has_the_json_schema_and_room_for_the_answer(
     open_generator: OpenGenerator, server: JudgeServer
 ) -> None:
+    """The judge's own limit of 64 tokens would cut every answer off."""
     open_generator(judge={"decoding": {"max_tokens": 64}}).run([EXAMPLE])
 
     [body] = server.bodies
@@ -205,6 +212,7 @@ def sent_prompt(server: JudgeServer) -> str:
 def test_a_prompt_has_the_last_words_before_the_sentence(
     open_generator: OpenGenerator, server: JudgeServer
 ) -> None:
+    """They say who "she" is, and the whole text would cost too much."""
     example = Example("a", LONG_PREFIX, COMPLETION, (ENTITY,))
 
     open_generator(context=10).run([example])
@@ -218,6 +226,7 @@ def test_a_prompt_has_the_last_words_before_the_sentence(
 def test_an_example_without_a_usable_contradiction_is_dropped(
     open_generator: OpenGenerator,
 ) -> None:
+    """The server makes no contradiction of a sentence about the choir."""
     choir = Example("a", PREFIX, "The choir has eighteen members.", (LINK, CIRCUMSTANCE))
 
     [example] = open_generator().run([choir])
@@ -271,6 +280,7 @@ def fail_about_the_choir(status: int, text: str) -> Callable[[str, int], Act]:
 def test_a_failed_request_stops_the_stage(
     open_generator: OpenGenerator, server: JudgeServer
 ) -> None:
+    """A server that is down would leave most sentences without contradictions."""
     server.script = fail_about_the_choir(503, "overloaded")
     problem = r"1 of 2 requests failed, the first because: HTTP 503.*; what was answered is kept"
 
@@ -281,6 +291,7 @@ def test_a_failed_request_stops_the_stage(
 def test_only_failed_requests_are_sent_again(
     open_generator: OpenGenerator, server: JudgeServer
 ) -> None:
+    """What was answered is paid for and kept."""
     server.script = fail_about_the_choir(503, "overloaded")
     with pytest.raises(BackendDownError):
         open_generator().run(TWO_EXAMPLES)
@@ -300,6 +311,7 @@ def test_only_failed_requests_are_sent_again(
 def test_an_example_is_dropped_if_the_server_refuses_its_only_request(
     open_generator: OpenGenerator, server: JudgeServer
 ) -> None:
+    """Some servers refuse texts about violence, and the others can go on."""
     server.script = fail_about_the_choir(400, "violent")
 
     [first, second] = open_generator().run(TWO_EXAMPLES)
@@ -323,6 +335,7 @@ def test_a_server_that_refuses_most_requests_stops_the_stage(
 def test_the_fingerprint_has_no_key(
     open_generator: OpenGenerator, monkeypatch: pytest.MonkeyPatch
 ) -> None:
+    """It is written into the manifest, which is published."""
     monkeypatch.setenv("MY_KEY", "k-secret-123")
 
     fingerprint = open_generator(judge={"api_key_env": "MY_KEY"}).fingerprint
@@ -333,6 +346,7 @@ def test_the_fingerprint_has_no_key(
 def test_the_number_of_parallel_requests_does_not_change_the_fingerprint(
     open_generator: OpenGenerator,
 ) -> None:
+    """The pace changes no answer, so the shards stay valid."""
     fingerprint = open_generator().fingerprint
 
     assert open_generator(judge={"concurrency": 3}).fingerprint == fingerprint
@@ -350,6 +364,7 @@ def test_the_number_of_parallel_requests_does_not_change_the_fingerprint(
 def test_a_setting_that_changes_the_answers_changes_the_fingerprint(
     open_generator: OpenGenerator, changes: Mapping[str, Any]
 ) -> None:
+    """Shards of other settings must be made again."""
     fingerprint = open_generator().fingerprint
 
     assert open_generator(**changes).fingerprint != fingerprint

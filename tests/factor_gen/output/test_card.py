@@ -75,6 +75,7 @@ def read_table_rows(card: str) -> list[list[str]]:
 
 
 def test_the_front_matter_tells_the_hub_what_the_dataset_is(card: str) -> None:
+    """The Hub lists data sets by these fields."""
     front_matter = read_front_matter(card)
 
     assert front_matter["license"] == "mit"
@@ -89,6 +90,7 @@ def test_the_front_matter_names_the_file_that_the_hub_shows(card: str) -> None:
 
 
 def test_a_licence_that_the_hub_does_not_know_is_named(make_card: MakeCard) -> None:
+    """The Hub refuses an unknown licence, but takes "other" with a name."""
     corpus = CorpusSettings(path="x.txt", license="Terms of the harbour: 'ask first'")
 
     front_matter = read_front_matter(make_card(corpus=corpus))
@@ -115,14 +117,17 @@ def test_a_licence_that_the_hub_does_not_know_is_named(make_card: MakeCard) -> N
 def test_the_tables_count_what_became_of_documents_and_contradictions(
     card: str, row: list[str]
 ) -> None:
+    """Readers judge a benchmark by what was left out."""
     assert row in read_table_rows(card)
 
 
 def test_the_card_compares_the_edit_distance_with_the_papers_table_2(card: str) -> None:
+    """Readers see whether the edits are as small as those of the authors."""
     assert "1.3 ± 0.5. Beside table 2: Wiki 2.3 ± 1.4, News 2.1 ± 1.4, Expert 4.0 ± 3.1." in card
 
 
 def test_the_card_says_how_many_documents_gave_a_row(card: str) -> None:
+    """Three of four documents gave a row, and all three have two types or more."""
     expected = (
         "Of the 4 documents in which a sentence was found, 75.0% gave a row, 75.0% one of two or"
         " more types."
@@ -145,6 +150,7 @@ FLUENCY_FILTER_OFF = "**The fluency filter was off**"
 def test_the_card_says_that_a_filter_was_off(
     make_card: MakeCard, settings: dict[str, Any], is_check_off: bool, is_fluency_off: bool
 ) -> None:
+    """Without a check some "contradictions" may be true, which readers have to know."""
     card = make_card(**settings)
 
     assert (NOTHING_CHECKED in card) is is_check_off
@@ -168,6 +174,7 @@ def test_the_card_says_which_kind_of_check_there_was(
 
 
 def test_the_card_says_which_model_filtered_at_which_threshold(make_card: MakeCard) -> None:
+    """Another model or threshold would have kept other rows."""
     filters = FilterSettings(FluencySettings("tiny", context=0))
 
     card = make_card(filter=filters, contradiction=NliSettings(threshold=0.7))
@@ -207,6 +214,7 @@ NOT_FILTERED_AS_A_WHOLE = "**No filter saw such a sentence as a whole**"
 
 
 def test_the_card_says_that_contradictions_may_have_two_edits(make_card: MakeCard) -> None:
+    """Readers would otherwise look for a mistake in the rows."""
     assert TWO_EDITS in make_card(choose=HIDDEN)
 
 
@@ -215,6 +223,7 @@ def test_the_card_says_nothing_of_two_edits_if_there_are_none(card: str) -> None
 
 
 def test_the_card_says_that_no_filter_saw_two_edits_together(make_card: MakeCard) -> None:
+    """Each edit was filtered alone, and both together may read badly."""
     card = make_card(choose=HIDDEN, filter=FilterSettings())
 
     assert NOT_FILTERED_AS_A_WHOLE in card
@@ -236,16 +245,19 @@ def test_the_card_shows_what_blind_baselines_win(
 
 
 def test_the_card_of_few_documents_has_one_line_in_place_of_the_baselines(card: str) -> None:
+    """Three rows tell nothing about leaks."""
     assert card.count("too few documents to tell") == 1
     assert "most words" not in card
 
 
 def test_the_card_does_not_depend_on_the_engine(make_card: MakeCard, card: str) -> None:
+    """The same benchmark must have the same card, however it was computed."""
     assert make_card(engine="ray", workers=3) == card
     assert "workers" not in card
 
 
 def test_text_that_cannot_be_written_as_utf_8_is_replaced(make_card: MakeCard) -> None:
+    """The card is a file in UTF-8."""
     card = make_card(corpus=CorpusSettings(path="x", source="half \ud800"))
 
     assert "half \ufffd" in card

@@ -56,6 +56,7 @@ def test_the_same_outcomes_give_the_same_bytes(
     outcomes: list[DocumentOutcome],
     provenance: Provenance,
 ) -> None:
+    """Others can build the benchmark again and compare its checksum."""
     second_folder = tmp_path_factory.mktemp("second")
 
     write_benchmark(make_settings(), iter(outcomes), second_folder, provenance)
@@ -69,6 +70,7 @@ def test_the_engine_changes_no_bytes(
     outcomes: list[DocumentOutcome],
     provenance: Provenance,
 ) -> None:
+    """A build on a cluster must give what a build on a laptop gives."""
     second_folder = tmp_path_factory.mktemp("second")
 
     write_benchmark(make_settings(engine="local", workers=1), outcomes, second_folder, provenance)
@@ -92,6 +94,7 @@ def test_a_written_benchmark_says_how_many_rows_it_has(
 
 
 def test_a_row_has_the_columns_of_the_authors(folder: Path) -> None:
+    """Programs for the authors' files read ours as well; "turncated_prefixes" is their spelling."""
     columns = set(read_csv(folder)[0])
 
     assert columns > {
@@ -104,6 +107,7 @@ def test_a_row_has_the_columns_of_the_authors(folder: Path) -> None:
 
 
 def test_a_row_says_how_each_contradiction_was_made(folder: Path) -> None:
+    """A user who doubts a row can find its rule and its scores."""
     row = read_csv(folder)[0]
 
     assert row["contradiction_0_type"] == "entity"
@@ -124,6 +128,7 @@ def test_the_parquet_file_has_the_columns_of_the_csv_file(folder: Path) -> None:
 
 
 def test_scores_are_numbers_or_null_in_the_parquet_file(folder: Path) -> None:
+    """A column of texts could be neither sorted nor averaged."""
     table = pyarrow.parquet.read_table(folder / "harbours.parquet")
 
     assert str(table.schema.field("contradiction_0_nli").type) == "double"
@@ -131,6 +136,7 @@ def test_scores_are_numbers_or_null_in_the_parquet_file(folder: Path) -> None:
 
 
 def test_documents_without_a_row_are_listed_with_their_reason(folder: Path) -> None:
+    """Users see which texts their benchmark leaves out."""
     lines = (folder / "unused.jsonl").read_text(encoding="utf-8").splitlines()
 
     unused = [json.loads(line) for line in lines]
@@ -152,6 +158,7 @@ def manifest(folder: Path) -> dict[str, Any]:
 def test_the_manifest_has_the_size_and_the_sum_of_every_other_file(
     manifest: dict[str, Any], folder: Path
 ) -> None:
+    """Anyone can check that a copy is complete."""
     assert {entry["name"] for entry in manifest["files"]} == set(FILES) - {"manifest.json"}
     for entry in manifest["files"]:
         file_bytes = (folder / entry["name"]).read_bytes()
@@ -169,6 +176,7 @@ def test_the_manifest_counts_documents_and_rows(manifest: dict[str, Any]) -> Non
 
 
 def test_the_manifest_counts_documents_without_a_row_by_reason(manifest: dict[str, Any]) -> None:
+    """A frequent reason points to a setting that is too strict."""
     [repeated, short, *_] = manifest["counts"]["unused"]
 
     assert repeated == {"stage": "read", "reason": "repeated id", "documents": 1}
@@ -176,6 +184,7 @@ def test_the_manifest_counts_documents_without_a_row_by_reason(manifest: dict[st
 
 
 def test_the_manifest_counts_rejected_and_lost_contradictions(manifest: dict[str, Any]) -> None:
+    """A filter rejected three, and three edits changed nothing."""
     assert manifest["counts"]["rejected"] == {"filter: not fluent": 3}
     assert manifest["counts"]["lost"] == {"no change": 3}
 
@@ -214,6 +223,7 @@ def test_the_manifest_has_an_audit_of_the_rows(manifest: dict[str, Any]) -> None
 
 
 def test_the_manifest_has_all_that_decides_the_rows(manifest: dict[str, Any]) -> None:
+    """With these settings and versions others get the same rows."""
     packages = {"factor_gen", "sentencex", "torch", "scikit-learn", "rapidfuzz"}
 
     assert manifest["settings"]["select"]["min_words"] == 10
@@ -222,6 +232,7 @@ def test_the_manifest_has_all_that_decides_the_rows(manifest: dict[str, Any]) ->
 
 
 def test_the_manifest_has_no_folder_of_this_machine(manifest: dict[str, Any], folder: Path) -> None:
+    """The manifest is published."""
     assert str(folder) not in json.dumps(manifest)
 
 
@@ -234,6 +245,7 @@ def fail_after(outcomes: Sequence[DocumentOutcome]) -> Iterator[DocumentOutcome]
 def test_a_failure_leaves_no_files(
     tmp_path: Path, outcomes: list[DocumentOutcome], provenance: Provenance
 ) -> None:
+    """Half a benchmark must not be taken for a whole one."""
     with pytest.raises(RuntimeError, match="the stage broke"):
         write_benchmark(make_settings(), fail_after(outcomes[:3]), tmp_path, provenance)
 
@@ -243,6 +255,7 @@ def test_a_failure_leaves_no_files(
 def test_a_failure_keeps_the_files_of_an_earlier_build(
     folder: Path, outcomes: list[DocumentOutcome], provenance: Provenance
 ) -> None:
+    """The earlier benchmark is whole and may be in use."""
     earlier_files = contents(folder)
 
     with pytest.raises(RuntimeError, match="the stage broke"):
@@ -252,6 +265,7 @@ def test_a_failure_keeps_the_files_of_an_earlier_build(
 
 
 def test_a_build_without_rows_fails_and_says_why(tmp_path: Path, provenance: Provenance) -> None:
+    """An empty benchmark would give a model no score and no reason."""
     unused = [Example("a").drop("select", "empty"), Example("b").drop("select", "empty")]
 
     with pytest.raises(DataError, match=r"none of the 2 documents gave one \(2 x select: empty\)"):
@@ -309,6 +323,7 @@ TEXT = st.text(st.characters(codec=None), max_size=40)
 def test_any_text_is_read_back_unchanged_but_for_surrogates(
     texts: list[tuple[str, str, str, str]],
 ) -> None:
+    """A changed space or line break would change the scores of models."""
     chosen_rows = [row_with_texts(number, *row_texts) for number, row_texts in enumerate(texts)]
 
     with tempfile.TemporaryDirectory() as folder:
@@ -344,6 +359,7 @@ def test_a_row_group_of_the_parquet_file_has_a_thousand_rows(
 
 
 def test_the_cut_prefix_is_the_end_of_the_whole_prefix() -> None:
+    """The authors' column holds the last words; the five first are cut here."""
     words = [f"w{number}" for number in range(CUT_WORDS + 5)]
 
     record = make_record(make_row(prefix=" ".join(words) + "\n"))
@@ -369,6 +385,7 @@ def test_the_last_words_are_the_end_of_the_text(text: str, count: int, end: str)
 
 @pytest.mark.parametrize("name", FILES)
 def test_a_file_that_no_build_wrote_is_not_replaced(tmp_path: Path, name: str) -> None:
+    """It is the user's."""
     (tmp_path / name).write_text("mine", encoding="utf-8")
     problem = rf"{name}: is there already, no build wrote it.*choose another --out"
 
@@ -388,6 +405,7 @@ def test_a_build_may_replace_its_own_benchmark(folder: Path) -> None:
 
 
 def test_a_build_does_not_replace_another_benchmark(folder: Path) -> None:
+    """Two YAML files may name the same folder by mistake."""
     problem = "holds another benchmark, harbours; choose another --out"
 
     with pytest.raises(DataError, match=problem):

@@ -109,6 +109,7 @@ def check_candidates(text: str, candidates: Iterable[Candidate]) -> None:
 
 
 def test_a_sentence_gets_contradictions_of_several_types_and_operators() -> None:
+    """A benchmark of one kind of error would measure little."""
     example = generate(BOAT_SENTENCE)
 
     types = {candidate.type for candidate in example.candidates}
@@ -117,6 +118,7 @@ def test_a_sentence_gets_contradictions_of_several_types_and_operators() -> None
 
 
 def test_the_contradictions_of_a_sentence_are_distinct_and_sound() -> None:
+    """Two equal choices in a row would make its score senseless."""
     example = generate(BOAT_SENTENCE)
 
     assert len(set(texts_of(example))) == len(example.candidates)
@@ -124,6 +126,7 @@ def test_the_contradictions_of_a_sentence_are_distinct_and_sound() -> None:
 
 
 def test_more_contradictions_are_offered_if_a_filter_follows() -> None:
+    """The filter rejects many, and three have to be left."""
     unfiltered = generate(BOAT_SENTENCE, per_type=30)
     filtered = generate(BOAT_SENTENCE, per_type=30, filtered=True)
 
@@ -131,6 +134,7 @@ def test_more_contradictions_are_offered_if_a_filter_follows() -> None:
 
 
 def test_a_question_has_no_contradiction() -> None:
+    """A question says nothing that could be false."""
     text = "After she sold the boats, can the bank in Norway buy 36 boats?"
 
     assert generate(text).unused == "generate: no contradiction"
@@ -154,17 +158,20 @@ def test_an_edit_that_may_be_true_beside_the_sentence_is_counted_but_not_made() 
     ],
 )
 def test_words_in_an_identifier_stay(text: str, identifier: str) -> None:
+    """ "small.txt" names a file, and "large.txt" would name another one and deny nothing."""
     for edited in texts_of(generate(text)):
         assert identifier in edited
 
 
 def test_a_value_is_replaced_several_times_if_there_are_too_few_contradictions() -> None:
+    """The year is all that can be edited here."""
     example = generate("The mill burned in 1921.", per_type=9)
 
     assert generators_of(example) == ["rules/date"] * 4
 
 
 def test_a_value_is_replaced_less_often_if_there_are_other_contradictions() -> None:
+    """A row should not ask for one number three times."""
     generators = generators_of(generate(BOAT_SENTENCE, per_type=9))
 
     assert generators.count("rules/number") == 2
@@ -172,10 +179,12 @@ def test_a_value_is_replaced_less_often_if_there_are_other_contradictions() -> N
 
 
 def test_the_same_seed_makes_the_same_contradictions() -> None:
+    """Others must be able to build the same benchmark."""
     assert generate(BOAT_SENTENCE) == generate(BOAT_SENTENCE)
 
 
 def test_another_seed_makes_other_contradictions() -> None:
+    """Each seed draws other numbers and names."""
     assert generate(BOAT_SENTENCE, seed=1).candidates != generate(BOAT_SENTENCE).candidates
 
 
@@ -208,6 +217,7 @@ def test_the_fingerprint_is_the_same_for_the_same_settings() -> None:
 def test_a_setting_that_changes_the_contradictions_changes_the_fingerprint(
     changes: dict[str, int],
 ) -> None:
+    """Shards of other settings must be made again."""
     assert open_generator(**changes).fingerprint != open_generator().fingerprint
 
 
@@ -239,6 +249,7 @@ FRAGMENTS = st.sampled_from(
     prefix=st.text(max_size=100) | st.just(PREFIX),
 )
 def test_the_contradictions_of_any_text_are_sound(text: str, prefix: str) -> None:
+    """Corpora hold markup, emoji, and control characters."""
     check_candidates(text, generate(text, prefix).candidates)
 
 
@@ -258,6 +269,7 @@ MAX_SECONDS = 20
     ],
 )
 def test_a_long_text_takes_seconds_at_most(text: str) -> None:
+    """One document of a corpus must not stop a build for hours."""
     start = time.process_time()
     generate(text, prefix=text)
     seconds = time.process_time() - start
@@ -285,6 +297,7 @@ def generated_news(news_examples: list[Example]) -> list[Example]:
 def test_about_half_of_published_sentences_get_enough_contradictions_for_a_row(
     generated_news: list[Example],
 ) -> None:
+    """Three contradictions make a row, and a change of the rules must not lose rows."""
     num_enough = sum(len(example.candidates) >= 3 for example in generated_news)
 
     assert num_enough >= 0.47 * len(generated_news)
@@ -293,6 +306,7 @@ def test_about_half_of_published_sentences_get_enough_contradictions_for_a_row(
 def test_a_third_of_published_sentences_get_a_row_of_two_error_types(
     generated_news: list[Example],
 ) -> None:
+    """Most rows should not ask for one kind of error only."""
     num_enough = 0
     for example in generated_news:
         types = {candidate.type for candidate in example.candidates}
