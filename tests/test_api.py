@@ -66,6 +66,7 @@ def task_results(model):
 
 
 def test_importing_the_api_imports_no_slow_package():
+    """``import lm_factuality.api`` in a notebook must not take ten seconds."""
     code = "import sys, lm_factuality.api; print(*{name.partition('.')[0] for name in sys.modules})"
 
     process = subprocess.run(
@@ -76,12 +77,14 @@ def test_importing_the_api_imports_no_slow_package():
 
 
 def test_every_exported_name_exists_once():
+    """``from lm_factuality.api import *`` fails for a name that does not exist."""
     for name in api.__all__:
         assert getattr(api, name) is not None
     assert len(set(api.__all__)) == len(api.__all__)
 
 
 def test_other_names_of_the_suite_are_no_part_of_the_api():
+    """The suite may change whatever is not in the API."""
     with pytest.raises(AttributeError, match="no attribute 'judge'"):
         api.judge  # noqa: B018
 
@@ -89,6 +92,7 @@ def test_other_names_of_the_suite_are_no_part_of_the_api():
 def test_rows_in_memory_have_the_values_of_the_same_rows_in_a_task(
     model, sample_rows, task_results
 ):
+    """Both ways to score a row must agree to the last digit."""
     results = api.score_rows(model, sample_rows[:12], join="authors")
 
     metrics = (
@@ -108,6 +112,7 @@ def test_rows_in_memory_have_the_values_of_the_same_rows_in_a_task(
 def test_rows_in_memory_have_the_scores_of_the_same_rows_in_a_task(
     model, sample_rows, task_results
 ):
+    """Only the name of the task differs."""
     results = api.score_rows(model, sample_rows[:12], join="authors")
 
     scores = [{**score, "task": "sample_factor"} for score in results.scores()]
@@ -115,6 +120,7 @@ def test_rows_in_memory_have_the_scores_of_the_same_rows_in_a_task(
 
 
 def test_the_headline_comes_first_and_has_an_interval(task_results):
+    """A score without an interval says little on 12 rows."""
     headline = task_results.scores()[0]
 
     assert headline["score"] == "factor_acc"
@@ -124,6 +130,7 @@ def test_the_headline_comes_first_and_has_an_interval(task_results):
 
 
 def test_a_notebook_shows_a_small_table_of_the_headlines(task_results):
+    """A wide table of all scores would fill the screen; the limits are in characters."""
     html = task_results._repr_html_()
 
     assert html.startswith("<table")
@@ -135,6 +142,7 @@ def test_a_notebook_shows_a_small_table_of_the_headlines(task_results):
 
 @pytest.mark.parametrize("name", ["scores", "rows"])
 def test_rows_become_a_data_frame_and_are_shown_in_short(task_results, name):
+    """Rows hold long texts, of which a screen shows the beginning; the limits are in characters."""
     rows = getattr(task_results, name)()
 
     assert rows.to_pandas().to_dict("list").keys() == rows[0].keys()
@@ -144,6 +152,7 @@ def test_rows_become_a_data_frame_and_are_shown_in_short(task_results, name):
 
 
 def test_counts_and_bounds_are_fields_of_a_score_and_no_scores(task_results):
+    """ "unscored" as a score of its own would be read as a result."""
     names = {score["score"] for score in task_results.scores()}
 
     assert {"acc", "bits_per_byte", "pairwise_acc"} <= names
@@ -163,6 +172,7 @@ def run_on_files(tmp_path):
 
 
 def test_files_of_a_run_are_read_as_its_results(run_on_files, tmp_path):
+    """A user may read results a week later and go on as if they were new."""
     assert api.read_results(tmp_path / "out") == run_on_files
 
 
@@ -206,6 +216,7 @@ def test_rows_without_a_score_have_a_reason(results_with_unscored_rows):
 
 
 def test_rows_without_a_score_are_counted_by_their_reason(results_with_unscored_rows):
+    """A user sees the common cause and not each row."""
     assert results_with_unscored_rows.unscored() == [
         {
             "model": LARGER,
@@ -218,6 +229,7 @@ def test_rows_without_a_score_are_counted_by_their_reason(results_with_unscored_
 
 
 def test_a_score_has_the_bounds_that_unscored_rows_leave_possible(results_with_unscored_rows):
+    """Two of three rows could be right or wrong, so the bounds are two thirds apart."""
     score = results_with_unscored_rows.scores()[0]
 
     assert score["unscored"] == 2
@@ -244,16 +256,19 @@ def test_an_unknown_kind_of_model_is_refused():
 
 
 def test_no_rows_are_refused(model):
+    """A mean of nothing would be NaN."""
     with pytest.raises(api.DataError, match="rows"):
         api.score_rows(model, [])
 
 
 def test_rows_without_a_contradiction_are_refused(model):
+    """There is nothing to compare the completion with."""
     with pytest.raises(api.ConfigError, match="contradiction_0"):
         api.score_rows(model, [{"prefix": "a", "completion": "b"}])
 
 
 def test_a_credential_among_the_arguments_of_a_model_is_refused():
+    """lm_eval writes these arguments to the results file."""
     with pytest.raises(api.ConfigError, match="api_key"):
         api.run(["sample_factor"], model_args={"api_key": "sk-0123456789abcdefghij"})
 
@@ -284,6 +299,7 @@ def own_yaml(sample_rows, factor_yaml, write_rows, tmp_path, monkeypatch):
 
 
 def test_a_task_of_the_user_is_evaluated_by_its_path(model, own_yaml):
+    """The data is found beside the YAML, wherever Python was started."""
     results = api.evaluate(model, [str(own_yaml)])
 
     assert results.scores()[0]["rows"] == 3
@@ -296,6 +312,7 @@ def test_a_task_of_the_user_is_evaluated_by_its_name(model, own_yaml):
 
 
 def test_a_judged_task_is_evaluated_in_memory(model, tmp_path):
+    """The offline judge needs neither a key nor a server."""
     results = api.evaluate(
         model,
         ["sample_felm_gen"],
@@ -383,6 +400,8 @@ def call_twice_in_an_event_loop(call):
 
 
 def test_evaluate_works_in_a_notebook(server, client_arguments):
+    """lm_eval's client starts an event loop, which fails where one runs already."""
+
     def evaluate():
         model = api.open_model("local-chat-completions", **client_arguments)
         results = api.evaluate(model, ["sample_felm"], limit=2, apply_chat_template=True)
@@ -394,6 +413,8 @@ def test_evaluate_works_in_a_notebook(server, client_arguments):
 
 
 def test_run_works_in_a_notebook(server, client_arguments, tmp_path):
+    """``run`` starts lm_eval in another way than ``evaluate``, and needs the same care."""
+
     def run():
         results = api.run(
             ["sample_felm"],
@@ -409,6 +430,7 @@ def test_run_works_in_a_notebook(server, client_arguments, tmp_path):
 
 
 def test_verify_works_in_a_notebook(server, tmp_path):
+    """Judges send their requests without an event loop of the user."""
     config = api.JudgeConfig(
         name="served", backend="openai", model="small-judge", base_url=server.base_url
     )

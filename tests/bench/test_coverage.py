@@ -41,6 +41,7 @@ def replicate_around(half_width, hidden=0.0):
 
 
 def test_intervals_of_a_known_variance_contain_the_truth_in_95_percent():
+    """1.96 standard deviations on both sides hold 95% of a normal distribution."""
     cell = measure({"rows": "1"}, 0.0, replicate_around(1.96), 2000)
 
     assert cell.coverage == pytest.approx(0.95, abs=0.015)
@@ -49,10 +50,12 @@ def test_intervals_of_a_known_variance_contain_the_truth_in_95_percent():
 
 
 def test_intervals_of_no_width_never_contain_the_truth():
+    """The truth is 0, and no draw is exactly 0."""
     assert measure({"rows": "1"}, 0.0, replicate_around(0), 50).coverage == 0
 
 
 def test_the_coverage_is_that_of_the_intervals_that_are_shown():
+    """Four of five intervals are hidden; the others are so wide that all contain the truth."""
     cell = measure({"rows": "1"}, 0.0, replicate_around(9, hidden=0.8), 400)
 
     assert cell.coverage == 1
@@ -60,6 +63,7 @@ def test_the_coverage_is_that_of_the_intervals_that_are_shown():
 
 
 def test_there_is_no_coverage_if_almost_no_interval_is_shown():
+    """Four of 400 intervals say nothing about coverage."""
     cell = measure({"rows": "1"}, 0.0, replicate_around(1, hidden=0.99), 400)
 
     assert math.isnan(cell.coverage)
@@ -91,6 +95,8 @@ def test_cells_outside_of_93_to_98_percent_are_marked(coverage, text):
 
 
 def test_a_cell_has_the_width_as_a_ratio_to_that_of_the_baseline():
+    """Intervals from -1 to 1 have a width of 2, and the baseline's is 4."""
+
     def replicate_with_baseline(generator):
         return Replication(generator.standard_normal(), Interval(-1, 1), baseline_width=4)
 
@@ -115,6 +121,7 @@ def test_a_table_over_judges_has_the_lowest_and_the_highest_coverage():
 
 
 def test_the_worst_cell_comes_first():
+    """Readers look for where intervals fail; 0.95 is as it should be and is left out."""
     cells = {family.name: [] for family in FAMILIES}
     cells["mean"] = [Cell({"documents": "5"}, 0.99, 1.0), Cell({"documents": "10"}, 0.95, 1.0)]
     cells["f1"] = [Cell({"responses": "10"}, 0.8, 1.0)]
@@ -125,6 +132,7 @@ def test_the_worst_cell_comes_first():
 
 
 def test_clusters_have_the_mean_size_that_is_asked_for():
+    """The simulation says something only about the data that it names."""
     sizes = draw_sizes(np.random.default_rng(1), 20_000, mean=10)
 
     assert sizes.mean() == pytest.approx(10, rel=0.03)
@@ -132,6 +140,7 @@ def test_clusters_have_the_mean_size_that_is_asked_for():
 
 
 def test_counts_have_the_shares_that_are_asked_for():
+    """Three in ten units are errors, of which the judge finds seven; false alarms are 5%."""
     counts = draw_counts(np.random.default_rng(1), 20_000, errors=0.3, sensitivity=0.7)
 
     tp, fp, fn, tn = counts.sum(axis=0)
@@ -143,6 +152,7 @@ def test_counts_have_the_shares_that_are_asked_for():
 
 @pytest.mark.parametrize(("logit_factor", "error"), [(1, 0), (1.2, 0.024), (2, 0.075)])
 def test_probabilities_have_the_calibration_error_that_the_page_names(logit_factor, error):
+    """A factor of 1 leaves the probabilities right; larger ones make them too sure."""
     rows_of_documents = np.ones(100_000, int)
 
     probabilities = draw_probabilities(np.random.default_rng(2), rows_of_documents, logit_factor)
@@ -180,6 +190,7 @@ def test_intervals_of_corrected_shares_contain_the_truth(study):
 
 @pytest.mark.parametrize("share_of_wrong", [0.03, 0.3, 0.98])
 def test_a_judge_near_chance_does_not_widen_intervals(share_of_wrong):
+    """Labels alone give an interval, and a useless judge must not make it wider by more than 2%."""
     study = Study(Judge(0.4, 0.4), share_of_wrong, 20, by_verdict=False)
 
     cell = measure({}, share_of_wrong, partial(replicate, study=study), 200)
@@ -188,6 +199,7 @@ def test_a_judge_near_chance_does_not_widen_intervals(share_of_wrong):
 
 
 def test_a_good_judge_narrows_intervals():
+    """With 95% right verdicts, 50 labels do the work of many more."""
     study = Study(Judge(0.05, 0.05), 0.3, 50, by_verdict=False)
 
     cell = measure({}, study.share_of_wrong, partial(replicate, study=study), 50)
@@ -202,6 +214,9 @@ def test_a_good_judge_narrows_intervals():
 def test_half_of_the_labels_are_of_rows_that_the_judge_calls_wrong(
     num_called_wrong, num_labels, labelled_of_these
 ):
+    """If there are fewer such rows than half of the labels, all are labelled, and the rest are
+    others.
+    """
     judged = np.arange(NUM_ROWS) < num_called_wrong
     study = Study(Judge(0.2, 0.2), 0.3, num_labels, by_verdict=True)
 
@@ -231,6 +246,7 @@ def cell_of_replications(replications):
 
 @pytest.mark.parametrize(("asked", "measured"), [(30, "20"), (10, "10")])
 def test_a_slow_family_has_fewer_replications(asked, measured):
+    """``make coverage`` must end within hours; this family makes 20 at most."""
     family = Family("slow", "Slow", cell_of_replications, most_replications=20)
 
     [(_, [cell])] = measure_families([family], replications=asked)
@@ -239,6 +255,7 @@ def test_a_slow_family_has_fewer_replications(asked, measured):
 
 
 def test_the_command_replaces_the_tables_that_it_measures(tmp_path, capsys):
+    """With 20 replications the numbers differ from those of the page, in this table only."""
     page = tmp_path / "coverage.md"
     page.write_text(PAGE.read_text(encoding="utf-8"), encoding="utf-8")
 
@@ -254,4 +271,5 @@ def test_the_command_replaces_the_tables_that_it_measures(tmp_path, capsys):
 
 @pytest.mark.parametrize("name", [*(family.name for family in FAMILIES), "summary", "worst"])
 def test_the_page_has_a_place_for_every_table(name):
+    """A table without its mark would not be written."""
     assert f"\n<!-- coverage: {name} -->\n\n| " in PAGE.read_text(encoding="utf-8")

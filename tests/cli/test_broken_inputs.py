@@ -130,6 +130,7 @@ def validate(tmp_path, capsys):
     ],
 )
 def test_a_broken_yaml_is_refused_with_the_key(write_rows, tmp_path, validate, yaml, messages):
+    """lm_eval takes a misspelt key without a word and evaluates something else."""
     write_rows([ROW])
     (tmp_path / "t.yaml").write_text(yaml, encoding="utf-8")
 
@@ -196,6 +197,7 @@ def test_a_yaml_that_is_not_utf_8_is_refused(tmp_path, validate):
     ],
 )
 def test_a_broken_template_is_refused(write_rows, tmp_path, validate, templates, message):
+    """lm_eval takes a word that is no column as the prompt itself."""
     write_rows([ROW])
     (tmp_path / "t.yaml").write_text(YAML_OF_JSONL + templates, encoding="utf-8")
 
@@ -294,6 +296,7 @@ def renamed(row, column, name):
     ],
 )
 def test_a_broken_row_is_refused_with_its_line(write_rows, tmp_path, validate, yaml, rows, message):
+    """Such a row would be scored as if it were sound."""
     write_rows(rows)
     (tmp_path / "t.yaml").write_text(yaml, encoding="utf-8")
 
@@ -330,6 +333,7 @@ def test_a_broken_row_is_refused_with_its_line(write_rows, tmp_path, validate, y
     ],
 )
 def test_a_broken_csv_file_is_refused(tmp_path, validate, content, messages):
+    """A shifted cell would make a choice of a prefix."""
     (tmp_path / "rows.csv").write_bytes(content)
     (tmp_path / "t.yaml").write_text(YAML_OF_CSV, encoding="utf-8")
 
@@ -390,6 +394,7 @@ def write_parquet(path, rows):
 def test_sound_input_passes_with_the_requests_of_its_first_row(
     tmp_path, capsys, name, write, target
 ):
+    """The user sees what the model will read; two rows of four choices make eight requests."""
     data_path = tmp_path / name
     write(data_path, [ROW, OTHER_ROW])
     yaml_path = tmp_path / "t.yaml"
@@ -412,6 +417,7 @@ def test_a_task_is_validated_by_its_name(capsys):
 
 
 def test_an_unknown_task_does_not_stop_the_validation_of_the_next(capsys):
+    """A user mends all mistakes at once."""
     status = main(["validate", "sample_facto", "sample_factor"])
 
     output = capsys.readouterr().out
@@ -421,6 +427,7 @@ def test_an_unknown_task_does_not_stop_the_validation_of_the_next(capsys):
 
 
 def test_the_tasks_of_a_group_are_validated(write_rows, tmp_path, capsys):
+    """Users write groups of their own, and each task may have a mistake."""
     write_rows([ROW])
     for name in ("one", "two"):
         yaml = YAML_OF_JSONL.replace("task: t", f"task: {name}")
@@ -495,6 +502,7 @@ def test_white_space_behind_a_template_is_part_of_the_text(
     ],
 )
 def test_a_yaml_may_name_its_columns_or_use_templates(write_rows, tmp_path, validate, keys):
+    """Users of lm_eval know templates; columns need no knowledge of Jinja."""
     write_rows([STORM_ROW])
     (tmp_path / "t.yaml").write_text(YAML_OF_JSONL + keys, encoding="utf-8")
 
@@ -563,6 +571,7 @@ YAML_OF_TEXTS = TEXTS_YAML + "dataset_path: texts.jsonl\n"
     ],
 )
 def test_broken_input_of_a_perplexity_task_is_refused(tmp_path, validate, yaml, texts, messages):
+    """A perplexity of wrong texts looks like any other number."""
     (tmp_path / "t.yaml").write_text(yaml, encoding="utf-8")
     (tmp_path / "texts.jsonl").write_text(texts, encoding="utf-8")
 
@@ -574,6 +583,7 @@ def test_broken_input_of_a_perplexity_task_is_refused(tmp_path, validate, yaml, 
 
 
 def test_a_sound_perplexity_task_passes_with_the_end_of_its_first_text(tmp_path, validate):
+    """The text is long, so its last words are shown behind "..."."""
     (tmp_path / "t.yaml").write_text(YAML_OF_TEXTS, encoding="utf-8")
     texts = to_jsonl({"text": "word " * 100, "doc_id": 1})
     (tmp_path / "texts.jsonl").write_text(texts, encoding="utf-8")

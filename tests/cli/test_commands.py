@@ -45,6 +45,7 @@ def list_commands(group, words=()):
 
 @pytest.mark.parametrize("command", list_commands(get_command(app)))
 def test_help_shows_how_a_command_is_typed(command, capsys):
+    """Users copy examples more than they read options."""
     assert main([*command.split(), "--help"]) == 0
 
     output = capsys.readouterr().out
@@ -63,6 +64,7 @@ def test_help_shows_how_a_command_is_typed(command, capsys):
     ],
 )
 def test_a_command_line_that_cannot_be_read_is_refused_with_a_suggestion(words, message, capsys):
+    """2 is the exit code of wrong usage in most programs."""
     assert main(words.split()) == 2
 
     assert message in capsys.readouterr().err
@@ -77,6 +79,7 @@ def test_a_command_line_that_cannot_be_read_is_refused_with_a_suggestion(words, 
     ],
 )
 def test_path_prints_a_folder_of_the_suite(what, file, capsys):
+    """Users copy files from there, wherever pip installed them."""
     assert main(["path", what]) == 0
 
     assert (Path(capsys.readouterr().out.strip()) / file).is_file()
@@ -131,6 +134,7 @@ print({SLOW_MODULES} & sys.modules.keys())
     ],
 )
 def test_run_suggests_an_option_for_a_misspelt_one(misspelt, suggestion, capsys):
+    """lm_eval's own message lists a hundred options."""
     with pytest.raises(SystemExit) as exit_error:
         main(["run", *misspelt.split(), "hf"])
 
@@ -139,6 +143,7 @@ def test_run_suggests_an_option_for_a_misspelt_one(misspelt, suggestion, capsys)
 
 
 def test_run_has_every_option_of_lm_eval(capsys):
+    """A user of lm_eval changes only the name of the program."""
     with pytest.raises(SystemExit):
         main(["run", "--help"])
 
@@ -146,6 +151,7 @@ def test_run_has_every_option_of_lm_eval(capsys):
 
 
 def test_ls_names_the_tasks_and_their_folder(capsys):
+    """A user finds the YAML of a task to copy it."""
     assert main(["ls"]) == 0
 
     output = capsys.readouterr().out
@@ -182,6 +188,7 @@ def results_folder(task_folder, tmp_path) -> Path:
 
 
 def test_run_finds_tasks_of_the_suite_and_of_the_user(results_folder):
+    """lm_eval takes only one folder of tasks besides its own."""
     (path,) = results_folder.rglob("results_*.json")
 
     content = json.loads(path.read_text(encoding="utf-8"))
@@ -189,6 +196,7 @@ def test_run_finds_tasks_of_the_suite_and_of_the_user(results_folder):
 
 
 def test_compare_reads_the_results_of_run(results_folder, capsys):
+    """The two commands follow each other in practice."""
     assert main(["compare", str(results_folder)]) == 0
 
     output = capsys.readouterr().out
@@ -239,6 +247,7 @@ def test_compare_reads_the_results_of_run(results_folder, capsys):
     ],
 )
 def test_run_refuses_what_cannot_work_with_a_sentence(arguments, message, capsys):
+    """The mistake is reported before a model is loaded, and without a traceback."""
     assert main(["run", *arguments]) == 1
 
     last_line = capsys.readouterr().err.rstrip().splitlines()[-1]
@@ -247,6 +256,7 @@ def test_run_refuses_what_cannot_work_with_a_sentence(arguments, message, capsys
 
 
 def test_configs_of_the_suite_are_found_from_any_folder(tmp_path, monkeypatch, capsys):
+    """The pages name such paths, and an installed suite has no such folder here."""
     monkeypatch.chdir(tmp_path)
     write_results(tmp_path, {"news_factor": factor_task([True] * 10)}, "gpt2")
     figures = "configs/reproduce/factor_figures.yaml"

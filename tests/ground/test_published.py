@@ -81,6 +81,7 @@ def cached_names(source: Source) -> list[str]:
 
 
 def test_a_blob_id_is_the_one_that_git_computes(tmp_path):
+    """Users can check a file with Git alone."""
     path = tmp_path / "file"
     path.write_bytes(CONTENT)
 
@@ -99,6 +100,7 @@ def test_a_file_is_downloaded(source, server):
 
 
 def test_a_file_is_downloaded_once(source, server):
+    """Files of many megabytes are not downloaded for every run."""
     fetch(source)
 
     assert locate(source).is_published
@@ -106,6 +108,7 @@ def test_a_file_is_downloaded_once(source, server):
 
 
 def test_an_interrupted_download_leaves_no_file(source, server):
+    """Half a file would give a score on half of the rows."""
     server.break_at = HALF
 
     with pytest.raises(DataError, match="cannot be downloaded"):
@@ -126,6 +129,7 @@ def test_an_interrupted_download_is_made_again(source, server):
 
 
 def test_another_content_is_refused_and_not_kept(source, server, upstream_file):
+    """Scores on changed data are not comparable with the paper's."""
     upstream_file.write_bytes(b"something else")
 
     with pytest.raises(DataError, match=f"is not git blob {source.blob}; nothing was kept"):
@@ -135,6 +139,7 @@ def test_another_content_is_refused_and_not_kept(source, server, upstream_file):
 
 
 def test_a_damaged_file_in_the_cache_is_refused_with_the_command_that_replaces_it(source, server):
+    """A disk may lose a block after the download."""
     fetch(source).write_bytes(b"damaged")
 
     with pytest.raises(DataError, match="lm-factuality data fetch rows"):
@@ -161,6 +166,7 @@ def assert_both_ways_out_are_named(source: Source) -> None:
     ],
 )
 def test_a_download_without_a_network_says_what_to_do(source, server, monkeypatch, variable, value):
+    """The user fetches it elsewhere, or names a folder that has it."""
     monkeypatch.setenv(variable, value)
 
     assert_both_ways_out_are_named(source)
@@ -182,6 +188,7 @@ def data_folder(tmp_path) -> Path:
 
 
 def test_a_file_of_the_user_replaces_the_download(source, server, data_folder):
+    """Many machines for evaluations have no network."""
     assert locate(source, data_folder).is_published
     assert server.requested_paths == []
 
@@ -189,6 +196,7 @@ def test_a_file_of_the_user_replaces_the_download(source, server, data_folder):
 def test_a_file_of_the_user_with_another_content_is_taken_with_a_warning(
     source, server, data_folder, monkeypatch, caplog
 ):
+    """The user may have changed the rows on purpose, but readers of results must know it."""
     (data_folder / "rows.csv").write_bytes(CONTENT[:100])
     monkeypatch.setenv("LM_FACTUALITY_DATA", str(data_folder))
 
@@ -201,6 +209,7 @@ def test_a_file_of_the_user_with_another_content_is_taken_with_a_warning(
 
 
 def test_a_file_in_a_subfolder_replaces_the_download(source, server, data_folder):
+    """A clone of the authors' repository has its files in folders."""
     located_file = locate(source, data_folder.parent)
 
     assert located_file.path == data_folder / "rows.csv"
@@ -208,6 +217,7 @@ def test_a_file_in_a_subfolder_replaces_the_download(source, server, data_folder
 
 
 def test_of_several_files_in_subfolders_the_published_one_is_taken(source, data_folder):
+    """Only one of the two has the published content."""
     other_folder = data_folder.parent / "another"
     other_folder.mkdir()
     (other_folder / "rows.csv").write_bytes(CONTENT[:100])
@@ -216,6 +226,7 @@ def test_of_several_files_in_subfolders_the_published_one_is_taken(source, data_
 
 
 def test_several_files_in_subfolders_that_all_differ_are_refused(source, tmp_path):
+    """To take either would be a guess."""
     for name in ("one", "two"):
         folder = tmp_path / "mine" / name
         folder.mkdir(parents=True)
@@ -226,6 +237,7 @@ def test_several_files_in_subfolders_that_all_differ_are_refused(source, tmp_pat
 
 
 def test_a_data_folder_without_the_file_is_refused(source, server, tmp_path):
+    """The user named a folder so that nothing is downloaded."""
     with pytest.raises(DataError, match="the data folder must hold rows.csv"):
         locate(source, tmp_path / "mine")
 
@@ -237,6 +249,7 @@ def reference_blobs(shared) -> dict:
 
 
 def test_published_files_have_the_commits_and_blobs_of_the_reference(reference_blobs):
+    """A mistake in a hash would refuse the true file."""
     checked_names = set()
     for source in all_sources().values():
         if source.repository in reference_blobs:
@@ -279,6 +292,7 @@ def test_verify_accepts_a_file_that_was_fetched(registered_source, capsys):
 
 
 def test_verify_reports_a_damaged_file(registered_source, capsys):
+    """Exit code 1 lets a script stop before a run of hours."""
     assert main(["data", "fetch", "rows"]) == 0
     cached_path(registered_source).write_bytes(b"damaged")
 

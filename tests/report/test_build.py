@@ -44,6 +44,7 @@ def pages_of(out):
 
 
 def test_a_report_of_one_benchmark_has_no_other_pages(runs, out):
+    """An empty page would look like missing results."""
     write_results(runs, {"my_factor": factor_task(RIGHT)})
 
     build_report([runs], out)
@@ -53,6 +54,7 @@ def test_a_report_of_one_benchmark_has_no_other_pages(runs, out):
 
 
 def test_a_report_that_is_built_again_has_pages_for_new_results(runs, out):
+    """Users build the report after every run."""
     write_results(runs, {"my_factor": factor_task(RIGHT)})
     build_report([runs], out)
     new_tasks = {"my_felm": felm_task(["Answer: 2", "Answer: 1"]), "my_bio": ambigbio_task()}
@@ -67,6 +69,7 @@ def test_a_report_that_is_built_again_has_pages_for_new_results(runs, out):
 
 
 def test_scores_have_an_interval_bounds_and_the_count_of_unscored_rows(runs, out):
+    """Six of eight scored rows are right; with the two unscored ones it is 6 or 8 of 10."""
     write_results(runs, {"my_factor": factor_task([*RIGHT, None, None])})
 
     build_report([runs], out)
@@ -126,6 +129,7 @@ def grouping_certificate(prompt_hashes):
     ],
 )
 def test_the_certificate_of_the_judge_is_shown_beside_its_scores(certificate, shown, runs, out):
+    """A score by a judge is worth what the judge's agreement with people is."""
     tasks = {"my_bio": judged_by_strict(certificate), "my_factor": factor_task(RIGHT)}
     write_results(runs, tasks)
 
@@ -141,6 +145,7 @@ def test_the_certificate_of_the_judge_is_shown_beside_its_scores(certificate, sh
 
 
 def test_a_score_without_stderr_gets_its_interval_from_the_samples(runs, out):
+    """lm_eval computes no standard error for some scores."""
     path = write_results(runs, {"my_factor": factor_task(RIGHT)})
     (entry,) = choose_runs([path]).entries
     assert "factor_mean_logprob" not in entry.result.stderrs
@@ -152,6 +157,7 @@ def test_a_score_without_stderr_gets_its_interval_from_the_samples(runs, out):
 
 
 def test_the_newest_run_of_a_model_counts_and_the_report_says_so(runs, out):
+    """The old run had one of two rows right, and the new one both."""
     old_task = factor_task([False, True])
     new_task = factor_task([True, True])
     write_results(runs, {"my_factor": old_task}, date="2025-01-02T03-04-05.000001")
@@ -167,6 +173,7 @@ def test_the_newest_run_of_a_model_counts_and_the_report_says_so(runs, out):
 
 
 def test_a_run_with_a_json_schema_does_not_replace_one_without(runs, out):
+    """Held to a schema, a model gives other answers, so these are two results."""
     plain_task = felm_task(["Answer: 2"])
     schema_task = felm_task(["Answer: 2"])
     schema_task["metadata"]["answers"] = "schema"
@@ -180,6 +187,7 @@ def test_a_run_with_a_json_schema_does_not_replace_one_without(runs, out):
 
 
 def test_a_run_without_samples_is_named_with_the_option_that_keeps_them(runs, out):
+    """The page of samples is missing, and the user learns why."""
     write_results(runs, {"my_factor": factor_task(RIGHT)}, with_samples=False)
 
     build_report([runs], out)
@@ -192,6 +200,7 @@ def test_a_run_without_samples_is_named_with_the_option_that_keeps_them(runs, ou
 
 
 def test_settings_in_which_runs_differ_are_marked(runs, out):
+    """A difference in scores may come from them; the protocol is the same and unmarked."""
     tasks = {"my_factor": factor_task(RIGHT)}
     write_results(runs / "a", tasks)
     write_results(runs / "b", tasks, "org/other", model_dtype="torch.float16")
@@ -205,6 +214,7 @@ def test_settings_in_which_runs_differ_are_marked(runs, out):
 
 
 def test_a_run_with_a_limit_is_called_partial(runs, out):
+    """A score on the first rows is not comparable with one on all."""
     write_results(runs, {"my_factor": factor_task(RIGHT)}, limit=8)
 
     build_report([runs], out)
@@ -249,6 +259,7 @@ def test_p_values_are_corrected_for_all_pairs(accuracy_of_pairs):
 
 
 def test_detectable_differences_follow_from_the_interval(accuracy_of_pairs):
+    """The usual formula for a power of 80% at the 5% level is the reference."""
     z_interval = 1.959964  # 95%, two-sided
     z_power = 0.841621  # 80%
     for comparison in accuracy_of_pairs.values():
@@ -267,6 +278,7 @@ def felm_tables(runs, out):
 
 
 def test_a_felm_run_is_shown_in_table_4_of_the_paper(felm_tables):
+    """The counts of the rows are in the comments; the fourth answer is unscored."""
     own_table, _ = felm_tables
 
     text = text_of(own_table)
@@ -304,12 +316,14 @@ def chunked_report(runs, out, monkeypatch):
 
 
 def test_texts_of_rows_are_stored_once_and_in_chunks(chunked_report):
+    """Two models answer the same four rows: three are in the first file and one in the second."""
     assert len(data_of(chunked_report, "t0.docs")) == 4
     assert len(data_of(chunked_report, "t0.docs.0")) == 3
     assert len(data_of(chunked_report, "t0.docs.1")) == 1
 
 
 def test_rows_have_outcomes_and_margins(chunked_report):
+    """The filters of the page read both from here."""
     rows_of_other = data_of(chunked_report, "t0.m0")
     rows_of_small = data_of(chunked_report, "t0.m1")
 
@@ -320,6 +334,7 @@ def test_rows_have_outcomes_and_margins(chunked_report):
 
 
 def test_details_of_rows_are_stored_in_chunks(chunked_report):
+    """A browser loads a file of rows only when a reader opens one of them."""
     last_row = data_of(chunked_report, "t0.m0.1")["3"]
 
     assert last_row["sums"][0] == -5.0
@@ -328,6 +343,7 @@ def test_details_of_rows_are_stored_in_chunks(chunked_report):
 
 
 def test_a_folder_without_a_report_is_not_overwritten(runs, out):
+    """``--out`` may name the wrong folder."""
     write_results(runs, {"my_factor": factor_task(RIGHT)})
     out.mkdir()
     (out / "thesis.txt").write_text("years of work", encoding="utf-8")
@@ -349,6 +365,7 @@ def test_a_file_is_not_overwritten(runs, out):
 
 
 def test_a_report_that_fails_leaves_the_one_before(runs, out):
+    """A new report replaces the old one only when it is whole."""
     write_results(runs, {"my_factor": factor_task(RIGHT)})
     build_report([runs], out)
     former_page = read(out, "index.html")
@@ -411,6 +428,7 @@ def test_hostile_texts_never_become_markup_in_scripts(hostile_report):
 
 
 def test_the_command_prints_what_it_built(runs, out, capsys):
+    """The user sees at once whether all runs were found."""
     write_results(runs, {"my_factor": factor_task(RIGHT)}, with_samples=False)
 
     assert run_command("report", str(runs), "--out", str(out)) == 0

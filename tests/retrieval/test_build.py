@@ -66,12 +66,14 @@ def interrupted_source(small_batches, write_tsv, tmp_path):
 
 @pytest.mark.usefixtures("interrupted_source")
 def test_an_interrupted_build_makes_no_index(tmp_path):
+    """Half an index would find half of the passages without a word."""
     assert not (tmp_path / "index").exists()
 
 
 def test_a_resumed_build_indexes_only_what_was_not_committed(
     interrupted_source, indexed_ids, tmp_path
 ):
+    """Wikipedia takes hours to index."""
     build_index(interrupted_source, tmp_path / "index")
 
     assert indexed_ids == ["20", "21", "22", "23", "24"]  # two batches of ten were committed
@@ -87,6 +89,7 @@ def test_a_resumed_build_reads_no_source_again(interrupted_source, tmp_path, mon
 
 
 def test_an_index_of_a_resumed_build_finds_all_passages(interrupted_source, tmp_path):
+    """Every text has the word "boat"."""
     index = build_index(interrupted_source, tmp_path / "index")
 
     (hits,) = index.retrieve(["boat"], 30)
@@ -94,6 +97,7 @@ def test_an_index_of_a_resumed_build_finds_all_passages(interrupted_source, tmp_
 
 
 def test_a_resumed_build_leaves_nothing_but_the_index(interrupted_source, tmp_path):
+    """The files of the interrupted build are large."""
     build_index(interrupted_source, tmp_path / "index")
 
     names = sorted(path.name for path in (tmp_path / "index").iterdir())
@@ -104,6 +108,8 @@ def test_a_resumed_build_leaves_nothing_but_the_index(interrupted_source, tmp_pa
 def test_a_build_with_other_settings_takes_nothing_from_an_interrupted_one(
     write_tsv, tmp_path, monkeypatch
 ):
+    """Vectors or passages of another source would be found as if they were of this one."""
+
     def interrupt(*_arguments):
         raise Interruption
 
@@ -129,6 +135,7 @@ def test_a_build_with_other_settings_takes_nothing_from_an_interrupted_one(
     ],
 )
 def test_a_build_of_a_broken_source_leaves_nothing(texts, message, write_tsv, tmp_path):
+    """A second try must not be told that the index exists."""
     source = write_tsv(texts)
 
     with pytest.raises(DataError, match=message):
@@ -152,6 +159,7 @@ def small_index(write_tsv, tmp_path):
 
 @pytest.mark.usefixtures("small_index")
 def test_an_index_is_not_replaced_unasked(write_tsv, tmp_path):
+    """An index may have taken hours."""
     with pytest.raises(ConfigError, match="index exists; give another folder, or --overwrite"):
         build_index(write_tsv(TEXTS), tmp_path / "index")
 
@@ -177,6 +185,7 @@ def test_a_folder_that_is_no_index_is_never_replaced(write_tsv, tmp_path):
 
 
 def test_two_builds_do_not_share_a_folder(write_tsv, tmp_path):
+    """Both would write the same files."""
     (tmp_path / "index.partial").mkdir()
     source = write_tsv(TEXTS)
 
@@ -194,6 +203,7 @@ def two_sources(write_tsv):
 
 
 def test_texts_of_all_sources_are_split_into_passages(two_sources, tmp_path):
+    """An id names its text and the number of the passage in it."""
     index = build_index(two_sources, tmp_path / "index", max_words=2)
 
     passages = [(passage.id, passage.text) for passage in index.passages.iterate_from(0)]
@@ -206,6 +216,7 @@ def test_texts_of_all_sources_are_split_into_passages(two_sources, tmp_path):
 
 
 def test_the_manifest_names_all_sources_and_the_words_of_a_passage(two_sources, tmp_path):
+    """Readers of results can build the same index."""
     manifest = build_index(two_sources, tmp_path / "index", max_words=2).manifest
 
     assert manifest.parameters["words"] == 2
@@ -224,6 +235,7 @@ def manifest_content(encyclopedia):
 
 
 def test_the_manifest_describes_the_index(manifest_content):
+    """The values of k1 and b are BM25's usual defaults; the encyclopedia has 220 pages."""
     assert manifest_content["kind"] == "bm25"
     assert manifest_content["num_passages"] == 220
     assert manifest_content["parameters"] == {
@@ -237,6 +249,7 @@ def test_the_manifest_describes_the_index(manifest_content):
 
 
 def test_the_manifest_lists_all_files_but_itself(manifest_content, encyclopedia):
+    """The check for missing and changed files goes by this list."""
     paths = {
         path.relative_to(encyclopedia).as_posix()
         for path in encyclopedia.rglob("*")
@@ -249,6 +262,7 @@ def test_the_manifest_lists_all_files_but_itself(manifest_content, encyclopedia)
 
 
 def test_the_manifest_describes_the_source(manifest_content, encyclopedia):
+    """The checksum tells whether another machine has the same texts."""
     (source,) = manifest_content["sources"]
 
     assert source["path"].endswith("encyclopedia.jsonl")
@@ -298,6 +312,7 @@ def test_a_missing_index_is_refused_with_the_command_to_build_one(tmp_path):
     "content", [pytest.param(b"{", id="no JSON"), pytest.param(b"\xff", id="not UTF-8")]
 )
 def test_an_unreadable_manifest_is_named(copied_index, content):
+    """The message says which command makes a new index."""
     (copied_index / "manifest.json").write_bytes(content)
 
     error = read_error(copied_index)
@@ -328,6 +343,7 @@ def test_an_unreadable_manifest_is_named(copied_index, content):
     ],
 )
 def test_a_manifest_that_does_not_fit_is_refused(copied_index, changes, message):
+    """Files of another index would give wrong passages."""
     edit_manifest(copied_index, **changes)
 
     assert message in read_error(copied_index)
@@ -347,6 +363,7 @@ def test_an_index_with_a_manifest_of_another_form_has_to_be_built_again(copied_i
 
 
 def test_a_missing_file_of_an_index_is_named(copied_index):
+    """A copy of a folder may have failed half-way."""
     (copied_index / "tantivy" / "meta.json").unlink()
 
     error = read_error(copied_index)
@@ -356,6 +373,7 @@ def test_a_missing_file_of_an_index_is_named(copied_index):
 
 
 def test_a_file_of_an_index_that_was_cut_is_named(copied_index):
+    """The sizes are compared whenever an index is opened, which takes no time."""
     (path,) = copied_index.glob("tantivy/*.idx")
     path.write_bytes(path.read_bytes()[:1000])
 
@@ -401,6 +419,7 @@ def test_checksums_are_not_compared_unasked(altered_index):
 
 
 def test_checksums_are_compared_if_asked(altered_index):
+    """The changed byte lies where opening the index does not look."""
     manifest = read_manifest(altered_index)
 
     with pytest.raises(DataError, match="altered since it was built"):

@@ -40,6 +40,7 @@ def test_pages_are_those_of_the_source(knowledge):
 
 
 def test_an_unknown_title_has_no_page(knowledge):
+    """None tells "no such page" from a page without text."""
     assert knowledge.passages("Nobody at all") is None
 
 
@@ -55,6 +56,7 @@ def test_the_manifest_describes_the_source_and_its_rows(knowledge):
 
 @pytest.mark.usefixtures("knowledge")
 def test_a_build_leaves_a_single_file(tmp_path):
+    """A user copies and shares one file."""
     assert [path.name for path in (tmp_path / "new").iterdir()] == ["knowledge.db"]
 
 
@@ -73,6 +75,7 @@ def test_rows_of_one_title_are_passages_of_one_page(tmp_path, write_rows, monkey
 
 
 def test_a_long_page_is_split_into_passages_of_256_words():
+    """FActScore's passages have 256 words; 600 are two of these and 88 more."""
     words = [f"w{number}" for number in range(600)]
 
     passages = split_page("\n".join(words))
@@ -82,6 +85,7 @@ def test_a_long_page_is_split_into_passages_of_256_words():
 
 
 def test_a_page_of_factscore_is_split_where_it_says():
+    """Its files mark the ends of passages, and sentences by ``<s>``."""
     assert split_page(SEPARATOR.join(["a b", "", " <s>c</s> "])) == ["a b", "c"]
 
 
@@ -126,6 +130,7 @@ def test_a_file_of_factscore_is_a_knowledge_source(factscore_db):
 
 
 def test_a_file_of_factscore_is_not_changed(factscore_db):
+    """It is the user's, and has 20 GB."""
     checksum = sha256_of_file(factscore_db)
 
     Knowledge(factscore_db).passages("Ada Lind")
@@ -167,6 +172,7 @@ def test_a_title_is_found_in_another_spelling(factscore_db, title):
     ],
 )
 def test_another_title_is_not_found(factscore_db, title):
+    """A page about someone else would be taken as evidence."""
     assert Knowledge(factscore_db).passages(title) is None
 
 
@@ -185,6 +191,7 @@ def new_source(write_rows):
 
 
 def test_a_knowledge_source_is_not_overwritten_unasked(old_knowledge, new_source):
+    """It may have taken hours to make."""
     with pytest.raises(ConfigError, match="exists; give another name, or --overwrite"):
         build_knowledge(new_source, old_knowledge)
 
@@ -208,6 +215,7 @@ def test_a_build_that_fails_keeps_the_old_knowledge_source(old_knowledge, write_
 
 
 def test_a_build_without_pages_leaves_nothing(tmp_path, write_rows):
+    """An empty file would be taken for knowledge that says nothing."""
     with pytest.raises(DataError, match="no pages|no passages|no rows"):
         build_knowledge(write_rows([], "empty.jsonl"), tmp_path / "empty.db")
 
@@ -269,6 +277,7 @@ def test_a_database_with_another_table_is_refused(tmp_path):
 
 @pytest.mark.parametrize(("content", "type_name"), [(None, "NoneType"), (b"boat", "bytes")])
 def test_a_page_that_is_no_text_is_refused(content, type_name, tmp_path):
+    """It must not be read as the text "None"."""
     path = tmp_path / "knowledge.db"
     execute(path, "CREATE TABLE documents(title PRIMARY KEY, text)")
     execute(path, INSERT_PAGE, ("a", content))

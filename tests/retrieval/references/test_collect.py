@@ -103,6 +103,7 @@ HTML_IN_LATIN_1 = (
     ],
 )
 def test_the_text_of_a_document_is_read(fetch_route, route, text):
+    """Servers send pages packed, without a type, or under a wrong one."""
     reference = fetch_route(route)
 
     assert reference.error is None
@@ -119,6 +120,7 @@ def test_the_text_of_a_document_is_read(fetch_route, route, text):
     ],
 )
 def test_a_redirect_is_followed(site, fetch_route, address, path):
+    """Many cited pages have moved."""
     site.routes[path] = page()
 
     reference = fetch_route(redirect(address))
@@ -145,17 +147,20 @@ def test_a_reference_describes_the_document(site, moved_reference):
 
 
 def test_a_reference_has_the_time_of_the_fetch(moved_reference):
+    """Pages change, so a verdict holds for that time."""
     age = abs(datetime.now(timezone.utc) - datetime.fromisoformat(moved_reference.fetched_at))
 
     assert age < timedelta(minutes=1)
 
 
 def test_a_reference_is_kept_in_the_cache(site, moved_reference, cache):
+    """A second run must not ask for the page again."""
     assert cache.get(site.url("/x")) == moved_reference
 
 
 @pytest.mark.usefixtures("moved_reference")
 def test_requests_say_who_sends_them_and_nothing_private(site):
+    """Owners of sites can see who asks, and block it."""
     _path, _time, headers = site.log[-1]
 
     assert headers["User-Agent"] == "lm-factuality/test"
@@ -164,6 +169,7 @@ def test_requests_say_who_sends_them_and_nothing_private(site):
 
 
 def test_pages_of_a_pdf_beyond_the_limit_are_left_out_with_a_note(fetch_route):
+    """The limit of these tests is three pages; books have hundreds."""
     pdf = make_pdf("one", "two", "three", "four")
 
     reference = fetch_route(page(pdf, Content_Type="application/pdf"))
@@ -303,6 +309,7 @@ NOT_HTTP = "no whole answer in HTTP"
     ],
 )
 def test_a_link_without_a_readable_document_is_dead(site, fetch_route, cache, route, kind, error):
+    """Dead links count in the score of citations, with the kind of failure, and are kept."""
     start = time.monotonic()
     reference = fetch_route(route)
     seconds = time.monotonic() - start
@@ -315,6 +322,7 @@ def test_a_link_without_a_readable_document_is_dead(site, fetch_route, cache, ro
 
 
 def test_a_link_with_too_many_redirects_is_dead(site, fetch_route):
+    """Each redirect may lead to a new one, without end."""
     for number in range(9):
         site.routes[f"/{number}"] = redirect(f"/{number + 1}")
 
@@ -344,6 +352,7 @@ def test_a_private_address_is_not_asked_without_permission(site, network, fetch_
 
 
 def test_a_refused_connection_makes_a_link_dead(site, network, fetch):
+    """No answer came, so there is no status of HTTP."""
     with socket.create_server(("127.0.0.1", 0)) as server:
         closed_port = server.getsockname()[1]
     address, _port = site.endpoint
@@ -387,6 +396,7 @@ def test_a_second_run_sends_no_requests(site, urls, fetch):
 
 
 def test_a_second_run_says_that_references_are_from_the_cache(urls, fetch, cache, network):
+    """The user sees how many pages were really asked for."""
     fetch(*urls)
 
     fetched = list(fetch_references(urls, cache, network, 0))
@@ -395,6 +405,7 @@ def test_a_second_run_says_that_references_are_from_the_cache(urls, fetch, cache
 
 
 def test_only_dead_links_are_tried_again_if_asked_for(site, urls, fetch):
+    """A server may have been down for an hour."""
     fetch(*urls)
     site.routes["/gone"] = page()
 
@@ -429,6 +440,7 @@ def interrupted_urls(site, cache, patient_network):
 
 
 def test_an_interrupted_run_keeps_what_it_has_fetched(interrupted_urls, cache):
+    """A few more than five may have been under way."""
     num_kept = sum(cache.get(url) is not None for url in interrupted_urls)
 
     assert 5 <= num_kept < NUM_PAGES
@@ -437,6 +449,7 @@ def test_an_interrupted_run_keeps_what_it_has_fetched(interrupted_urls, cache):
 def test_an_interrupted_run_is_continued_without_asking_twice(
     site, interrupted_urls, cache, patient_network
 ):
+    """Each page is asked for once in both runs together."""
     fetched = list(fetch_references(interrupted_urls, cache, patient_network, 0))
 
     num_requests = [site.asked(f"/{number}") for number in range(NUM_PAGES)]
@@ -449,6 +462,7 @@ def test_an_interrupted_run_is_continued_without_asking_twice(
 def test_a_half_written_file_of_an_interrupted_run_is_removed(
     interrupted_urls, cache, patient_network
 ):
+    """It would gather with every interruption."""
     part = half_written(cache.folder / "dead.json")
     part.write_text("{", encoding="utf-8")
 
@@ -481,6 +495,7 @@ def cache_file(site, cache):
     ["{", "[]", "{}", pytest.param('{"format": 1, "url": "another"}', id="another address")],
 )
 def test_a_damaged_file_of_the_cache_is_named(site, cache_file, fetch, content):
+    """A user can delete this one file and keep the others."""
     cache_file.write_text(content, encoding="utf-8")
 
     with pytest.raises(DataError, match=f"{re.escape(str(cache_file))}: not a reference"):
@@ -488,6 +503,7 @@ def test_a_damaged_file_of_the_cache_is_named(site, cache_file, fetch, content):
 
 
 def test_a_file_of_the_cache_in_a_later_format_is_named(site, cache_file, fetch):
+    """A later version of the suite may have other fields."""
     content = json.dumps({"format": 2, "url": site.url("/x")})
     cache_file.write_text(content, encoding="utf-8")
 
@@ -515,6 +531,7 @@ def site_with_robots(site):
 
 
 def test_a_page_that_robots_may_not_read_is_not_asked_for(site_with_robots, fetch):
+    """The suite keeps to what owners of sites ask of programs."""
     (reference,) = fetch(site_with_robots.url("/private/x"))
 
     assert reference.kind == "robots"
@@ -529,6 +546,7 @@ def test_a_page_that_robots_may_read_is_fetched(site_with_robots, fetch, path):
 
 
 def test_the_rules_for_robots_are_asked_for_once(site_with_robots, fetch):
+    """They hold for all pages of a site."""
     fetch(site_with_robots.url("/open"), site_with_robots.url("/private/x"))
 
     assert site_with_robots.asked("/robots.txt") == 1
@@ -579,6 +597,7 @@ def test_a_page_is_fetched_from_a_site_without_rules_for_robots(site, fetch_rout
 def test_a_page_is_not_asked_for_if_the_rules_for_robots_cannot_be_read_or_forbid_it(
     site, fetch_route, robots, outcome
 ):
+    """In doubt the suite does not ask (RFC 9309)."""
     site.routes["/robots.txt"] = robots
     site.routes["/moved"] = page(b"User-agent: *\nDisallow: /x")
 
