@@ -97,18 +97,7 @@ def whole_folder(out: Path, marker_file: str) -> Iterator[Path]:
     temporary = _temporary_path(out)
     backup = out.with_name(f".{out.name}.earlier")
     new_parents = [parent for parent in out.parents if not parent.exists()]
-    try:
-        out.parent.mkdir(parents=True, exist_ok=True)
-        _remove_leftovers(out.parent)
-        if backup.exists() and not out.exists():
-            # A process was killed between the two renames of _replace_folder.
-            backup.replace(out)
-        shutil.rmtree(temporary, ignore_errors=True)
-        shutil.rmtree(backup, ignore_errors=True)
-        temporary.mkdir(mode=0o700)
-    except OSError as error:
-        raise DataError(f"{out}: cannot be written: {error}; choose another folder") from error
-
+    _make_temporary_folder(temporary, out, backup)
     try:
         yield temporary
         # Nobody else could read the unfinished folder. The complete one is for all users.
@@ -160,12 +149,39 @@ def _check_replaceable(out: Path, marker_file: str) -> None:
     Raises:
         DataError: The folder has other content, or is a file.
     """
-    is_replaceable = out.is_dir() and ((out / marker_file).is_file() or not any(out.iterdir()))
-    if out.exists() and not is_replaceable:
+    if not out.exists():
+        return
+    has_marker = (out / marker_file).is_file()
+    is_empty_folder = out.is_dir() and not any(out.iterdir())
+    if not has_marker and not is_empty_folder:
         raise DataError(
             f"{out}: exists already and has no {marker_file}, so it was not made by this command;"
             " it is left as it is, choose another --out"
         )
+
+
+def _make_temporary_folder(temporary: Path, out: Path, backup: Path) -> None:
+    """Make the empty folder that `whole_folder` yields, and clean up after killed processes.
+
+    Args:
+        temporary: The folder to make, which only this user can read.
+        out: The folder that it will replace.
+        backup: The name that `_replace_folder` gives to an earlier ``out``.
+
+    Raises:
+        DataError: The folder cannot be made.
+    """
+    try:
+        out.parent.mkdir(parents=True, exist_ok=True)
+        _remove_leftovers(out.parent)
+        if backup.exists() and not out.exists():
+            # A process was killed between the two renames of `_replace_folder`.
+            backup.replace(out)
+        shutil.rmtree(temporary, ignore_errors=True)
+        shutil.rmtree(backup, ignore_errors=True)
+        temporary.mkdir(mode=0o700)
+    except OSError as error:
+        raise DataError(f"{out}: cannot be written: {error}; choose another folder") from error
 
 
 def _replace_folder(temporary: Path, out: Path, backup: Path) -> None:

@@ -220,19 +220,11 @@ def scatter(
         The plot, with a table of one row per point.
     """
     groups = sorted({point.group for point in points})
-    legend = _lay_out_legend(groups) if len(groups) > 1 else []
+    legend = _lay_out_legend(groups)
     top = _height_of(legend) + _EDGE
+    # Positions count from the top of the drawing, so 0% stands at the larger one.
     y_axis = _Axis(0, 100, top + _SCATTER_HEIGHT, top)
     x_axis = _x_axis_around(points, by_size)
-    format_tick: Callable[[float], str] = size_label if by_size else "{:.6g}".format
-
-    series = []
-    for number, group in enumerate(groups):
-        members = [point for point in points if point.group == group]
-        members.sort(key=lambda point: point.x.value)
-        # Models of unknown families have nothing in common that a line could show.
-        has_line = by_size and not group.startswith(OTHER)
-        series.append(_place_series(number, members, x_axis, y_axis, has_line))
 
     texts = []
     reference_line = ""
@@ -249,11 +241,11 @@ def scatter(
         x_label,
         x_axis,
         y_axis,
-        format_tick=format_tick,
+        format_tick=size_label if by_size else "{:.6g}".format,
         y_label=y_label,
         y_grid=y_axis.ticks(),
         legend=legend,
-        series=series,
+        series=_place_groups(groups, points, x_axis, y_axis, by_size),
         texts=texts,
         references=reference_line,
     )
@@ -264,6 +256,32 @@ def scatter(
     ]
     columns = ("Model", x_label.capitalize(), y_label.capitalize(), "95% interval")
     return Plot(drawing, title, columns, rows)
+
+
+def _place_groups(
+    groups: Sequence[str],
+    points: Sequence[Point],
+    x_axis: _Axis,
+    y_axis: _Axis,
+    by_size: bool,
+) -> list[_Series]:
+    """Place the points of a scatter plot, as one series per group.
+
+    Args:
+        groups: The names of the groups, in the order of the legend.
+        points: The points of all groups.
+        x_axis: The axis of the points' x values.
+        y_axis: The axis of the points' y values.
+        by_size: Whether a line joins the points of a group in the order of their x values.
+    """
+    series = []
+    for number, group in enumerate(groups):
+        members = [point for point in points if point.group == group]
+        members.sort(key=lambda point: point.x.value)
+        # Models of unknown families have nothing in common that a line could show.
+        has_line = by_size and not group.startswith(OTHER)
+        series.append(_place_series(number, members, x_axis, y_axis, has_line))
+    return series
 
 
 def dots(
@@ -293,15 +311,14 @@ def dots(
 
     drawn_rows = rows[:MOST_ROWS]
     baselines = [_baselines_of(dot_by_series.values()) for _, dot_by_series in drawn_rows]
-    names = [*series, BASELINE] if any(baselines) else list(series)
-    legend = _lay_out_legend(names) if len(names) > 1 else []
-    top = _height_of(legend)
-    row_height = 15 + 7 * len(series)
+    legend = _lay_out_legend([*series, BASELINE] if any(baselines) else series)
     labels = [_short_label(label) for label, _ in drawn_rows]
     longest = max((len(label) for label in labels), default=0)
     x_axis = _Axis(0, 100, longest * _LETTER + _EDGE, _WIDTH - _EDGE)
-    # The rows stand at 0, 1, 2, ..., and the first one on top.
+    # The rows stand at 0, 1, 2, ..., and the first one on top. Without rows, there is room for one.
     num_rows = max(len(drawn_rows), 1)
+    top = _height_of(legend)
+    row_height = 15 + 7 * len(series)
     y_axis = _Axis(-0.5, num_rows - 0.5, top, top + num_rows * row_height)
 
     texts = []
@@ -309,9 +326,9 @@ def dots(
     for number, label in enumerate(labels):
         # The mark of a score of 0 would otherwise cover the end of a label.
         texts.append(_Text(x_axis.start - 8, y_axis.position(number) + _CENTRED, label, "end"))
+        upper = y_axis.position(number - 0.45)
+        lower = y_axis.position(number + 0.45)
         for baseline in baselines[number]:
-            upper = y_axis.position(number - 0.45)
-            lower = y_axis.position(number + 0.45)
             baseline_lines += f"M{x_axis.position(baseline):.1f} {upper:.1f}V{lower:.1f}"
     drawing = _draw(
         title,
@@ -450,8 +467,11 @@ def _lay_out_legend(names: Sequence[str]) -> list[_LegendEntry]:
     """Place the names of series in as many columns as there is room for, at most three.
 
     Args:
-        names: The names of the series in their order, and `BASELINE` if the plot shows it.
+        names: The names of the series in their order, and `BASELINE` if the plot shows it. A plot
+            with fewer than two names needs no legend.
     """
+    if len(names) < 2:
+        return []
     labels = [_short_label(name) for name in names]
     column_width = 24 + _LETTER * max(len(label) for label in labels)
     num_columns = max(1, min(3, len(names), int(_WIDTH / column_width)))

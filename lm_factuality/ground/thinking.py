@@ -10,7 +10,7 @@ from collections.abc import Callable, Collection, Iterable, Iterator, Mapping
 from contextlib import contextmanager, suppress
 from dataclasses import dataclass
 from functools import partial
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, NamedTuple
 
 from lm_factuality.ground.packages import load_yaml, replaced
 
@@ -116,47 +116,74 @@ def read_output(written: str) -> Output:
     """
     spans: list[tuple[int, int]] = []
     start = 0  # where the present piece of the answer begins
-    # The format of the present thought, as the name of its group: "0" for <think>. Empty while
-    # the text belongs to the answer.
-    open_format = ""
+    open_thought: _Mark | None = None  # the opening mark of the thought that is being read
     has_thought = False
 
-    for mark in _MARKS.finditer(written):
-        # The name of the group that matched is "opens_0", "closes_0" or "between".
-        kind, _, format_number = str(mark.lastgroup).partition("_")
-        is_closing = kind == "closes"
-
-        if open_format:
+    for mark in _marks_in(written):
+        if open_thought is not None:
             # Other marks within a thought belong to it, such as <think> in a quotation.
-            if not is_closing or format_number != open_format:
+            if not mark.closes(open_thought):
                 continue
-        elif is_closing:
+        elif mark.kind == "closes":
             # A closing mark that is a plain sentence ends nothing without its opening mark.
-            if not _THOUGHTS[int(format_number)].get("alone", True):
+            if not mark.may_be_alone:
                 continue
             # The thought began in the prompt, so all text before this mark belongs to it.
             spans.clear()
         else:
-            # The mark ends a piece of the answer. A mark between messages opens no thought: its
-            # format is empty, and another piece begins after it.
-            spans.append((start, mark.start()))
-            start = mark.end()
-            open_format = format_number
+            # Each other mark ends a piece of the answer. Only an opening mark begins a thought:
+            # after a mark between two messages, the next piece begins.
+            spans.append((start, mark.start))
+            start = mark.end
+            open_thought = mark if mark.kind == "opens" else None
             continue
 
         # The thought ends here. Some models mark their answer too, for example with <answer>.
-        answer_mark = _ANSWER_OPENS.match(written, mark.end())
-        start = answer_mark.end() if answer_mark else mark.end()
-        open_format = ""
+        answer_mark = _ANSWER_OPENS.match(written, mark.end)
+        start = answer_mark.end() if answer_mark else mark.end
+        open_thought = None
         has_thought = True
 
     # The text after the last thought is the last piece, without a mark such as </answer>.
-    if not open_format:
+    if open_thought is None:
         closing = _ANSWER_CLOSES.search(written, start) if has_thought else None
         spans.append((start, closing.start() if closing else len(written)))
 
     filled_spans = tuple((begin, end) for begin, end in spans if begin < end)
-    return Output(written, filled_spans, is_unfinished=bool(open_format))
+    return Output(written, filled_spans, is_unfinished=open_thought is not None)
+
+
+class _Mark(NamedTuple):
+    """A mark of a thought, or between two messages, in a text."""
+
+    kind: str
+    """``opens``, ``closes`` or ``between``."""
+
+    format_number: str
+    """The place of its format in ``thinking.yaml``, such as ``0``. Empty for ``between``."""
+
+    start: int
+    """The offset in the text at which it begins."""
+
+    end: int
+    """The offset after it."""
+
+    def closes(self, opening: "_Mark") -> bool:
+        """Tell whether the mark ends the thought that another mark began."""
+        return self.kind == "closes" and self.format_number == opening.format_number
+
+    @property
+    def may_be_alone(self) -> bool:
+        """Whether this closing mark ends a thought whose opening mark is missing."""
+        return bool(_THOUGHTS[int(self.format_number)].get("alone", True))
+
+
+def _marks_in(text: str) -> Iterator[_Mark]:
+    """Yield the marks in a text, in order."""
+    for match in _MARKS.finditer(text):
+        # The name of the group that matched is "opens_0", "closes_0" or "between".
+        kind, _, format_number = str(match.lastgroup).partition("_")
+        yield _Mark(kind, format_number, match.start(), match.end())
 
 
 def without_thinking(written: str) -> str | None:
@@ -188,17 +215,15 @@ def trailing_opening_mark(prompt: str) -> str:
     ``<think>``.
     """
     prompt_end = prompt.rstrip()[-_LONGEST_OPENING:]
-    for mark in _MARKS.finditer(prompt_end):
-        # The name of the group that matched is the kind of the mark, such as "opens_0".
-        is_opening = str(mark.lastgroup).startswith("opens")
-        if is_opening and mark.end() == len(prompt_end):
-            return mark[0]
+    for mark in _marks_in(prompt_end):
+        if mark.kind == "opens" and mark.end == len(prompt_end):
+            return prompt_end[mark.start :]
     return ""
 
 
 def marks_thoughts(text: str) -> bool:
     """Tell whether a chat template or a token contains a mark of a thought."""
-    return any(mark.lastgroup != "between" for mark in _MARKS.finditer(text))
+    return any(mark.kind != "between" for mark in _marks_in(text))
 
 
 def plain_answer(written: str) -> str | None:
