@@ -244,18 +244,21 @@ def plain_text(raw: str, offsets: Sequence[int]) -> PlainText:
     # Each character that stays has its offset at the same place in the other list.
     characters: list[str] = []
     kept_offsets = array("l")
+
+    def keep(start: int, end: int) -> None:
+        """Keep a part of the block as it is."""
+        characters.extend(raw[start:end])
+        kept_offsets.extend(offsets[start:end])
+
     position = 0  # in `raw`, after the last markup
     for markup in _MARKUP.finditer(raw):
-        characters.extend(raw[position : markup.start()])
-        kept_offsets.extend(offsets[position : markup.start()])
+        keep(position, markup.start())
         position = markup.end()
 
         kind = markup.lastgroup
         if kind in ("code", "escaped"):
             # The text within these marks stays.
-            start, end = markup.span(kind)
-            characters.extend(raw[start:end])
-            kept_offsets.extend(offsets[start:end])
+            keep(*markup.span(kind))
         elif kind == "entity":
             replacement = html.unescape(markup[0])
             characters.extend(replacement)
@@ -263,8 +266,7 @@ def plain_text(raw: str, offsets: Sequence[int]) -> PlainText:
         elif kind == "space" and characters and characters[-1] != " ":
             characters.append(" ")
             kept_offsets.append(offsets[markup.start()])
-    characters.extend(raw[position:])
-    kept_offsets.extend(offsets[position:])
+    keep(position, len(raw))
 
     text = "".join(characters).rstrip()
     return PlainText(text, kept_offsets[: len(text)])

@@ -160,12 +160,12 @@ def _check_files(names: list[str] | None, find: Callable[["Source"], Path]) -> N
         except DataError as error:
             problems.append(str(error))
             continue
-        if blob == source.blob:
-            echo(f"{source.name}: {path}: git blob {blob}, as published")
-            if source.note:
-                echo(f"  {source.note}")
-        else:
+        if blob != source.blob:
             problems.append(f"{source.name}: {path} has git blob {blob}, expected {source.blob}")
+            continue
+        echo(f"{source.name}: {path}: git blob {blob}, as published")
+        if source.note:
+            echo(f"  {source.note}")
     if problems:
         raise DataError("\n".join(problems))
 

@@ -179,21 +179,20 @@ def judge(
     from judges.judge import Judge
     from lm_factuality.harness.generation import require_capabilities
 
-    files = samples or generations
-    # Exactly one of the two options has to be used.
-    if not files or (samples and generations):
+    if bool(samples) == bool(generations):
         raise typer.BadParameter("give either --samples or --generations")
-
     if out is None and not dry_run:
         raise typer.BadParameter("give --out, the folder to write to, or --dry-run")
 
+    files = samples or generations or []
+    are_alce_files = bool(generations)
     config = read_judge(judge, max_cost)
     with (
-        _open_method(task, metadata, knowledge, search, bool(generations)) as method,
+        _open_method(task, metadata, knowledge, search, are_alce_files) as method,
         Judge.open(config, store) as opened_judge,
     ):
         require_capabilities(config, method)
-        docs, responses = _read_responses(files, method, columns or (), bool(generations))
+        docs, responses = _read_responses(files, method, columns or (), are_alce_files)
         if dry_run:
             print_plans(task, config, method.plan_questions(opened_judge, docs, responses))
             return

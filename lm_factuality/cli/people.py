@@ -178,22 +178,19 @@ def correct(
     sheet_tasks = {source.task for source in read_key(key).sources}
     # A correction of a correction would count the labels twice.
     files = read_results_files(results, with_corrected=False)
-    corrections = []
-    for file in files:
-        for result in file.tasks:
-            if result.task not in sheet_tasks:
-                continue
-            try:
-                corrections.append((file, result, correct_scores(result, key, labels)))
-            except NotCorrectedError as error:
-                echo(f"lm-factuality people correct: {error}", err=True)
-                raise Exit(_NOTHING_TO_CORRECT) from error
-    if not corrections:
+    runs = [(file, result) for file in files for result in file.tasks if result.task in sheet_tasks]
+    if not runs:
         raise ConfigError(
             f"RESULTS: no results of {', '.join(sorted(sheet_tasks))}, which the sheet is of; give"
             " the results that the sheet was drawn from"
         )
-    for file, result, correction in corrections:
+    # No file is written if one of the corrections is not possible.
+    try:
+        corrections = [correct_scores(result, key, labels) for _, result in runs]
+    except NotCorrectedError as error:
+        echo(f"lm-factuality people correct: {error}", err=True)
+        raise Exit(_NOTHING_TO_CORRECT) from error
+    for (file, result), correction in zip(runs, corrections, strict=True):
         _print_correction(result, correction)
         path = write_correction(correction, file.path)
         echo(f"Wrote {path}. It is read together with the results.")

@@ -98,11 +98,7 @@ def verify_file(
         verdicts = verify_pairs(judge, pairs)
         errors = judge.usage.errors
 
-    output_lines = []
-    for line, verdict in zip(lines, verdicts, strict=True):
-        content = {**line.content, **asdict(verdict)}
-        output_lines.append(json.dumps(content, ensure_ascii=False))
-    write_lines(out, output_lines)
+    _write_verdicts(out, lines, verdicts)
     _print_summary(verdicts, out, config.name)
     # Some verdicts are better than none: only a judge that gave none is an error.
     if errors and all(verdict.verdict == UNSCORED for verdict in verdicts):
@@ -141,6 +137,17 @@ def _parse_line(content: dict[str, Any]) -> _ParsedLine:
     # A lone surrogate such as "\ud83d" cannot be written: this line fails before the judge is paid.
     json.dumps(content, ensure_ascii=False).encode()
     return _ParsedLine(content, Pair(line.claim, tuple(map(str, line.passages))))
+
+
+def _write_verdicts(
+    out: Path, lines: Sequence[_ParsedLine], verdicts: Sequence[Verification]
+) -> None:
+    """Write each line of the input file again, with the keys of its verdict added."""
+    output_lines = []
+    for line, verdict in zip(lines, verdicts, strict=True):
+        content = {**line.content, **asdict(verdict)}
+        output_lines.append(json.dumps(content, ensure_ascii=False))
+    write_lines(out, output_lines)
 
 
 def _verify_by_logprobs(judge: Judge, pairs: Sequence[Pair]) -> list[Verification]:

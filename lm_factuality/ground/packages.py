@@ -82,23 +82,29 @@ def _missing_requirements(extra: str) -> Iterator[str]:
     except PackageNotFoundError:
         # A source tree that was never installed declares nothing.
         return
-    for line in declared:
-        requirement = Requirement(line)
+    for requirement in map(Requirement, declared):
         marker = requirement.marker
-        # This package is installed with every extra, so it is no part of one.
-        if marker is None or marker.evaluate({"extra": ""}):
+        # A package without a marker such as 'extra == "dense"' is part of no extra.
+        if marker is None or not marker.evaluate({"extra": extra}):
             continue
-        if not marker.evaluate({"extra": extra}):
+        is_needed_without_extra = marker.evaluate({"extra": ""})
+        if is_needed_without_extra:
             continue
         # An extra may name other extras, as in "lm-factuality[generate]".
         if requirement.name == "lm-factuality":
-            for name in requirement.extras:
-                yield from _missing_requirements(name)
-            continue
-        try:
-            distribution(requirement.name)
-        except PackageNotFoundError:
+            for other_extra in requirement.extras:
+                yield from _missing_requirements(other_extra)
+        elif not _is_installed(requirement.name):
             yield requirement.name
+
+
+def _is_installed(package: str) -> bool:
+    """Tell whether a package of this name is installed, in any version."""
+    try:
+        distribution(package)
+    except PackageNotFoundError:
+        return False
+    return True
 
 
 def first_line(error: BaseException) -> str:

@@ -126,10 +126,12 @@ class _Axis:
         """Return the round values that have a line of the grid."""
         if self.is_logarithmic:
             return self._logarithmic_ticks()
-        # The step is 1, 2 or 5 times a power of ten, and as small as the number of ticks allows.
+        # The step is 1, 2 or 5 times a power of ten, and as small as the number of ticks allows. On
+        # an axis from 0 to 100, it is at least 14.3, so it is 20.
         smallest_step = (self.high - self.low) / _MOST_TICKS
         power = 10.0 ** math.floor(math.log10(smallest_step))
-        step = min(power * factor for factor in (1, 2, 5, 10) if power * factor >= smallest_step)
+        round_steps = (power, 2 * power, 5 * power, 10 * power)
+        step = next(step for step in round_steps if step >= smallest_step)
         first = math.ceil(self.low / step)
         last = math.floor(self.high / step)
         return [number * step for number in range(first, last + 1)]
@@ -441,7 +443,7 @@ def _add_labels(texts: list[_Text], points: Sequence[Point], x_axis: _Axis, y_ax
     """Add the label of each point to the texts of a plot, unless it would cover anything.
 
     Args:
-        texts: The texts of the plot.
+        texts: The texts of the plot, to which the labels are added.
         points: The points, of which the first have precedence.
         x_axis: The axis of the points' x values.
         y_axis: The axis of the points' y values.
@@ -452,15 +454,17 @@ def _add_labels(texts: list[_Text], points: Sequence[Point], x_axis: _Axis, y_ax
     # The marker of a point takes the room of a letter.
     markers = [_Text(x - _LETTER / 2, y + _CENTRED, "o", "start") for x, y in positions]
     for point, (x, y) in zip(points, positions, strict=True):
-        label = _short_label(point.label)
         for distance in (_ABOVE, _BELOW):
-            text = _Text(x + _LABEL_GAP, y + distance, label, "start")
-            # A label that would reach beyond the drawing stands to the left of its point.
-            if text.right > _WIDTH:
-                text = _Text(x - _LABEL_GAP, y + distance, label, "end")
+            text = _label_beside(x, y + distance, _short_label(point.label))
             if not any(text.overlaps(placed) for placed in texts + markers):
                 texts.append(text)
                 break
+
+
+def _label_beside(x: float, y: float, label: str) -> _Text:
+    """Place a label to the right of a point or, at the edge of the drawing, to its left."""
+    text = _Text(x + _LABEL_GAP, y, label, "start")
+    return text if text.right <= _WIDTH else _Text(x - _LABEL_GAP, y, label, "end")
 
 
 def _lay_out_legend(names: Sequence[str]) -> list[_LegendEntry]:

@@ -106,5 +106,5 @@ def _in_base64(key: str) -> list[str]:
         end = start + 8 * len(key_bytes)
         part = encoded[ceil(start / 6) : end // 6]
         # Addresses have - and _ in place of + and /.
-        parts += {part, part.replace("+", "-").replace("/", "_")}
+        parts += [part, part.replace("+", "-").replace("/", "_")]
     return parts

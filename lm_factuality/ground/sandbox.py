@@ -22,10 +22,30 @@ _FILTERS = "capitalize default d first float int last length lower string title 
 _TESTS = "defined none number string undefined"
 # What a template is made of: texts, columns, their members and parts, conditions, and lists.
 _PARTS = (
-    *(nodes.Template, nodes.Output, nodes.TemplateData, nodes.If),
-    *(nodes.Name, nodes.Const, nodes.List, nodes.Tuple, nodes.Getattr, nodes.Getitem, nodes.Slice),
-    *(nodes.CondExpr, nodes.Compare, nodes.Operand, nodes.And, nodes.Or, nodes.Not, nodes.Test),
-    *(nodes.Add, nodes.Sub, nodes.Neg, nodes.Concat, nodes.Filter, nodes.Keyword),
+    nodes.Template,
+    nodes.Output,
+    nodes.TemplateData,
+    nodes.If,
+    nodes.Name,
+    nodes.Const,
+    nodes.List,
+    nodes.Tuple,
+    nodes.Getattr,
+    nodes.Getitem,
+    nodes.Slice,
+    nodes.CondExpr,
+    nodes.Compare,
+    nodes.Operand,
+    nodes.And,
+    nodes.Or,
+    nodes.Not,
+    nodes.Test,
+    nodes.Add,
+    nodes.Sub,
+    nodes.Neg,
+    nodes.Concat,
+    nodes.Filter,
+    nodes.Keyword,
 )
 
 

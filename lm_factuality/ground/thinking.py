@@ -331,32 +331,41 @@ def thoughts_kept(model: "LM") -> Iterator[Callable[[str], str]]:
     if end_mark is not None:
         # Without this attribute, lm_eval cuts nothing off.
         attributes["think_end_token"] = None
-
     # Most models have no special tokens for thoughts, and decode as before.
     has_marks = any(token == end_mark or marks_thoughts(token) for token in special_tokens.values())
     if has_marks and hasattr(model, "tok_decode"):
-        # Special tokens that are no marks, such as the end of the text, are still dropped.
-        dropped = {
-            number
-            for number, token in special_tokens.items()
-            if token != end_mark and not _PART_OF_MARK.fullmatch(token)
-        }
-        attributes["tok_decode"] = partial(_decode_with_marks, model.tok_decode, dropped)
-
+        dropped_tokens = _tokens_without_marks(special_tokens, end_mark)
+        attributes["tok_decode"] = partial(_decode_with_marks, model.tok_decode, dropped_tokens)
     # This client of chat servers ignores the fields for thoughts. It is recognised by the name of
     # its class, since importing the class needs packages of an extra.
     if any(base.__name__ == "LocalChatCompletion" for base in type(model).__mro__):
         attributes["parse_generations"] = partial(_parse_with_thoughts, model.parse_generations)
 
-    def restore_marks(text: str) -> str:
-        """Write the end of each thought as ``</think>``, which `read_output` knows."""
-        # A mark that `read_output` takes for a piece of an answer is one that it does not know.
-        if end_mark and read_output(end_mark).spans:
-            return text.replace(end_mark, _CLOSES)
-        return text
-
     with replaced(model, **attributes):
-        yield restore_marks
+        yield partial(_restore_end_mark, end_mark)
+
+
+def _restore_end_mark(end_mark: str | None, text: str) -> str:
+    """Write the end of each thought as ``</think>``, if `read_output` does not know its mark."""
+    # A mark that `read_output` takes for a piece of an answer is one that it does not know.
+    if end_mark and read_output(end_mark).spans:
+        return text.replace(end_mark, _CLOSES)
+    return text
+
+
+def _tokens_without_marks(special_tokens: Mapping[int, str], end_mark: str | None) -> set[int]:
+    """Return the numbers of the special tokens that are no marks, such as the end of the text.
+
+    Args:
+        special_tokens: The special tokens of a tokenizer by their numbers.
+        end_mark: The text of the model's ``think_end_token``, which is a mark.
+    """
+    numbers = set()
+    for number, token in special_tokens.items():
+        is_mark = token == end_mark or _PART_OF_MARK.fullmatch(token) is not None
+        if not is_mark:
+            numbers.add(number)
+    return numbers
 
 
 def _think_end_mark(model: "LM", special_tokens: Mapping[int, str]) -> str | None:
@@ -387,7 +396,7 @@ def _decode_with_marks(
 
     Args:
         decode: The model's ``tok_decode``.
-        dropped: The numbers of the special tokens that are no marks, such as the end of the text.
+        dropped: The numbers of the special tokens to leave out.
         tokens: The tokens.
         skip_special_tokens: Whether to leave out the tokens in ``dropped``.
     """
