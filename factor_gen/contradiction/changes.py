@@ -36,36 +36,56 @@ def find_changes(sentence: str, edited: str) -> list[TextChange]:
     """
     old_tokens = list(_TOKEN.finditer(sentence))
     new_tokens = list(_TOKEN.finditer(edited))
-    old_words = [_ignore_case(token.group()) for token in old_tokens]
-    new_words = [_ignore_case(token.group()) for token in new_tokens]
-
+    differences = _find_differences(
+        [_ignore_case(token.group()) for token in old_tokens],
+        [_ignore_case(token.group()) for token in new_tokens],
+    )
     changes = []
-    for old_start, old_end, new_start, new_end in _changed_spans(old_words, new_words):
-        start, end = _span_of_tokens(old_tokens, old_start, old_end, len(sentence))
-        edited_start, edited_end = _span_of_tokens(new_tokens, new_start, new_end, len(edited))
-        new = edited[edited_start:edited_end]
-        changes.append(TextChange(sentence[:start], sentence[start:end], new, sentence[end:]))
+    for difference in differences:
+        old = _characters_of(old_tokens, difference.old_words, len(sentence))
+        new = _characters_of(new_tokens, difference.new_words, len(edited))
+        changes.append(
+            TextChange(
+                before=sentence[: old.start],
+                old=sentence[old],
+                new=edited[new],
+                after=sentence[old.stop :],
+            )
+        )
     return changes
 
 
-def _changed_spans(old: list[str], new: list[str]) -> list[tuple[int, int, int, int]]:
-    """Return the start and end of each change in the old words, and in the new ones.
+class _Difference(NamedTuple):
+    """The words of a text that differ from those in another one, as ranges of their indexes."""
 
-    Texts that are much longer than a sentence have one change: all but the words with which both
-    begin and end. Comparing them in full would take quadratic time.
+    old_words: range
+    new_words: range
+
+
+def _find_differences(old: list[str], new: list[str]) -> list[_Difference]:
+    """Find the words that differ between two texts.
+
+    Example:
+        ``["a", "year"]`` and ``["a", "long", "month"]`` differ in the words ``range(1, 2)`` of the
+        first and ``range(1, 3)`` of the second.
     """
     if old == new:
         return []
+    # To compare long texts in full would take quadratic time. They differ in all words but those
+    # with which both begin and end.
     if len(old) + len(new) > _MOST_COMPARED:
         num_first = _num_equal(old, new)
         num_last = _num_equal(old[num_first:][::-1], new[num_first:][::-1])
-        return [(num_first, len(old) - num_last, num_first, len(new) - num_last)]
+        old_words = range(num_first, len(old) - num_last)
+        new_words = range(num_first, len(new) - num_last)
+        return [_Difference(old_words, new_words)]
+
+    differences = []
     matcher = SequenceMatcher(None, old, new, autojunk=False)
-    return [
-        (old_start, old_end, new_start, new_end)
-        for kind, old_start, old_end, new_start, new_end in matcher.get_opcodes()
-        if kind != "equal"
-    ]
+    for kind, old_start, old_end, new_start, new_end in matcher.get_opcodes():
+        if kind != "equal":
+            differences.append(_Difference(range(old_start, old_end), range(new_start, new_end)))
+    return differences
 
 
 def _num_equal(first: list[str], second: list[str]) -> int:
@@ -79,11 +99,17 @@ def _ignore_case(word: str) -> str:
     return word if word.isupper() else word.lower()
 
 
-def _span_of_tokens(
-    tokens: list[re.Match[str]], start: int, end: int, text_length: int
-) -> tuple[int, int]:
-    """Return where some tokens begin and end in their text; an empty span if there are none."""
-    if start < end:
-        return tokens[start].start(), tokens[end - 1].end()
-    position = tokens[start].start() if start < len(tokens) else text_length
-    return position, position
+def _characters_of(tokens: list[re.Match[str]], words: range, text_length: int) -> slice:
+    """Return the characters of some words of a text.
+
+    Args:
+        tokens: All words of the text.
+        words: The indexes of the words in question. If the range is empty, it is the place of an
+            insertion, and no characters are returned, at the start of the word that follows.
+        text_length: The number of characters of the text.
+    """
+    if words:
+        return slice(tokens[words[0]].start(), tokens[words[-1]].end())
+    is_at_end = words.start == len(tokens)
+    position = text_length if is_at_end else tokens[words.start].start()
+    return slice(position, position)

@@ -78,9 +78,10 @@ class ValueRange(NamedTuple):
         """
         least = max(self.least, second.least)
         most = min(self.most, second.most)
-        # The end of a range counts only if the other quantity is exactly this value.
-        is_one_exact = self.is_exact or second.is_exact
-        return least < most or (least == most and is_one_exact)
+        # The two ranges touch in one value. It counts only if a quantity is exactly this value.
+        if least == most:
+            return self.is_exact or second.is_exact
+        return least < most
 
 
 def _read_comparators() -> list[Comparator]:
@@ -154,12 +155,12 @@ def _quantities_overlap(change: TextChange) -> bool:
         Whether the ranges before and after the edit differ and have a value in common. False if the
         edit changes no quantity.
     """
+    changes_number = _QUANTITY.search(f"{change.old} {change.new}")
     changes_comparator = any(
         comparator.side == "before" and comparator.pattern.search(change.old)
         for comparator in _COMPARATORS
     )
-    changes_number = _QUANTITY.search(f"{change.old} {change.new}")
-    if not changes_comparator and not changes_number:
+    if not changes_number and not changes_comparator:
         return False
 
     old_range = _value_range(change.before, change.old + change.after)
@@ -167,7 +168,9 @@ def _quantities_overlap(change: TextChange) -> bool:
     if old_range is None or new_range is None:
         return False
     # With equal ranges, other words differ, as in "5 cats" and "5 dogs".
-    return old_range != new_range and old_range.overlaps(new_range)
+    if old_range == new_range:
+        return False
+    return old_range.overlaps(new_range)
 
 
 def _value_range(before: str, after: str) -> ValueRange | None:
@@ -239,18 +242,18 @@ def _dates_agree(change: TextChange) -> bool:
         Whether the dates are equal in each part that both state. Dates such as *Monday* and *1985*,
         which have no part in common, agree too. False if one of the texts is no date.
     """
-    # If only the year is left of "May 1985", the change is that of "May" into nothing. The whole
-    # dates have to be compared.
-    before = _DATE_BEFORE.search(change.before)
-    after = _DATE_AFTER.search(change.after)
-    start, end = before.group() if before else "", after.group() if after else ""
-    # "May 1985" and "the 1980s" have the decade in common.
-    old_parts = _parts_of_date(start + change.old + end)
-    new_parts = _parts_of_date(start + change.new + end)
-    if old_parts == new_parts:
+    # If "May 1985" becomes "1985", only "May" is changed. The words around it belong to both dates.
+    match_before = _DATE_BEFORE.search(change.before)
+    match_after = _DATE_AFTER.search(change.after)
+    before = match_before.group() if match_before else ""
+    after = match_after.group() if match_after else ""
+    old_parts = _parts_of_date(before + change.old + after)
+    new_parts = _parts_of_date(before + change.new + after)
+
+    are_dates = bool(old_parts and new_parts)
+    if not are_dates or old_parts == new_parts:
         return False
-    if not old_parts or not new_parts:
-        return False
+    # "May 1985" and "the 1980s" have the decade and the century in common.
     common_parts = old_parts.keys() & new_parts.keys()
     return all(old_parts[part] == new_parts[part] for part in common_parts)
 

@@ -98,17 +98,22 @@ def why_not_exclusive(sentence: str, edited: str) -> str | None:
     Returns:
         The reason; None if the words exclude each other.
     """
-    changes = find_changes(sentence, edited)
-    num_denials = sum(_is_denial(change) for change in changes)
-    exclusive = [change for change in changes if not veto_of_change(change) and _excludes(change)]
+    num_denials = 0
+    num_exclusive = 0
+    for change in find_changes(sentence, edited):
+        if _is_denial(change):
+            num_denials += 1
+        if veto_of_change(change) is None and _excludes(change):
+            num_exclusive += 1
     # "Did not fall" in the place of "rose" says nothing new.
-    if num_denials and len(exclusive) > num_denials:
+    if num_denials and num_exclusive > num_denials:
         return DENIED_TWICE
-    return None if exclusive else NOT_EXCLUSIVE
+    return None if num_exclusive else NOT_EXCLUSIVE
 
 
 def _is_denial(change: TextChange) -> bool:
-    """Whether a change adds or removes a negation."""
+    """Whether a change adds or removes a negation, as from *sold* to *did not sell*."""
+    # Two negations make none.
     return _count_negations(change.old) % 2 != _count_negations(change.new) % 2
 
 
@@ -173,10 +178,19 @@ def _content_words(text: str) -> set[str]:
 
 
 def _are_different_numbers(old: str, new: str) -> bool:
-    """Return whether two numbers surely differ. A word and a figure, as "five" and "5", may not."""
-    old_figures, new_figures = (re.sub(r"[^\d.]", "", number).strip(".") for number in (old, new))
+    """Return whether two different texts surely are different numbers.
+
+    Example:
+        *5* and *$6* are, and so are *five* and *six*. *5* and *5.0* are not, and neither are *five*
+        and *5*.
+    """
+    old_figures = _figures_of(old)
+    new_figures = _figures_of(new)
+    if not old_figures and not new_figures:
+        return True
+    # A word and figures may be the same number.
     if not old_figures or not new_figures:
-        return old_figures == new_figures
+        return False
     try:
         return float(old_figures) != float(new_figures)
     except ValueError:
@@ -184,9 +198,19 @@ def _are_different_numbers(old: str, new: str) -> bool:
         return old_figures != new_figures
 
 
+def _figures_of(number: str) -> str:
+    """Return the digits and points of a number: ``1200.5`` for *$1,200.5*; empty for *five*."""
+    return re.sub(r"[^\d.]", "", number).strip(".")
+
+
 @lru_cache(maxsize=50_000)
 def _relation_of_words(old: str, new: str) -> Relation:
-    """Tell how two words of a sentence relate, one of which stands in the place of the other."""
+    """Tell whether a thing can be what two words say, e.g. whether a ship can be a vessel.
+
+    Example:
+        *five* and *six* exclude each other. *Ship* and *vessel* are ``unknown``, because one may
+        be the other, and so are words of which we know nothing.
+    """
     if old == new:
         return "equal"
     if _NUMBER.fullmatch(old) and _NUMBER.fullmatch(new):
@@ -197,11 +221,14 @@ def _relation_of_words(old: str, new: str) -> Relation:
     if wordnet is None:
         return "unknown"
 
+    # Words such as "saw" have several base forms. The weaker signs count only if no pair of base
+    # forms has a stronger one.
     pairs = list(_pairs_of_base_forms(old, new))
     if any(wordnet.are_opposites(*pair) for pair in pairs):
         return "excludes"
     if any(wordnet.may_hold_together(*pair) for pair in pairs):
         return "unknown"
+    # A lion is no tiger, although both are big cats.
     for old_base, new_base, part_of_speech in pairs:
         if part_of_speech == NOUN and wordnet.are_siblings(old_base, new_base):
             return "excludes"
@@ -236,9 +263,10 @@ def _exclusive_words() -> Mapping[str, set[str]]:
     """Collect the words and phrases of our lists that exclude each other.
 
     Returns:
-        For each word or phrase, those that it excludes.
+        For each word or phrase, those that it excludes, such as all other months for ``may``.
     """
     exclusive: dict[str, set[str]] = defaultdict(set)
+    # The words of a line exclude each other.
     lines = [
         *read_rows(DATA / "classes.tsv"),
         *read_rows(DATA / "opposites.tsv"),
@@ -248,6 +276,7 @@ def _exclusive_words() -> Mapping[str, set[str]]:
     for line in lines:
         for word, second_word in permutations(line, 2):
             exclusive[word.lower()].add(second_word.lower())
+    # The rules for English replace words by others that exclude them, such as "rose" by "fell".
     for operator in INFLECTION_TAGS:
         for entries in entries_by_first_word(operator).values():
             for entry in entries:
@@ -265,21 +294,31 @@ def _is_name(text: str, before: str) -> bool:
         before: The text before them. A word that starts the sentence has a capital in any case.
     """
     words = [word for word in text.split() if word.lower() not in _DETERMINERS | WORDS["joints"]]
-    if not words or not all(word[0].isupper() for word in words):
+    has_capitals = bool(words) and all(word[0].isupper() for word in words)
+    if not has_capitals:
         return False
     starts_sentence = not re.search(r"\w", before)
-    return not starts_sentence or any(
-        word in places() or not is_common(word.lower()) for word in words
-    )
+    if not starts_sentence:
+        return True
+    # Ordinary words, such as "The house", are no name.
+    return any(word in places() or not is_common(word.lower()) for word in words)
 
 
 def _are_different_names(old: str, new: str) -> bool:
-    """Whether two names are of the same kind, and cannot stand for the same thing."""
-    # Two months are on a line of our lists. Other dates that look like names are never exclusive.
+    """Whether two names cannot stand for the same thing, and may be of the same kind.
+
+    Example:
+        *Oslo* and *Rome* are different. *Oslo* and *Edwin* are not, because the first is a place
+        and the second a person, and neither are *UN* and *United Nations*.
+    """
+    # Dates that exclude each other are on a line of our lists. All others may hold together, as
+    # "Monday" and "May".
     if any(word.lower() in _date_names() for word in (*old.split(), *new.split())):
         return False
-    kinds = {_kind_of_name(old), _kind_of_name(new)} - {""}
-    return len(kinds) < 2 and not may_be_same(old, new)
+    old_kind = _kind_of_name(old)
+    new_kind = _kind_of_name(new)
+    are_of_two_kinds = old_kind and new_kind and old_kind != new_kind
+    return not are_of_two_kinds and not may_be_same(old, new)
 
 
 @cache

@@ -93,11 +93,12 @@ def _continent_by_country() -> Mapping[str, str]:
 
 
 def _regions_of_cities() -> Iterator[tuple[str, str]]:
-    """Find the country of each city, and the state of each city of the United States.
+    """Yield each city with its country, and each city of the United States also with its state.
 
-    Yields:
-        The name of a city and of one place in which it lies. Of the cities of a name, the largest
-        is meant: *Paris* is not in Texas.
+    Of the cities of a name, the largest is meant: *Paris* is not in Texas.
+
+    Example:
+        ``("Houston", "United States")`` and ``("Houston", "Texas")``.
     """
     countries_by_code = {
         country["iso"]: country["name"] for country in geonames().get_countries().values()

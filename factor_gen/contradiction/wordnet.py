@@ -63,27 +63,37 @@ class WordNet:
         return [Synset(part_of_speech, int(offset)) for offset in offsets]
 
     def are_opposites(self, word: str, second_word: str, part_of_speech: str) -> bool:
-        """Whether words of one's meaning are opposites of words of the other's, or similar to them.
+        """Whether two words are opposites, or one is similar to an opposite of the other.
 
-        *Huge* is similar to *large*, the opposite of *small*.
+        Example:
+            *small* and *large*, and *small* and *huge*, because *huge* is similar to *large*.
         """
-        opposites = self._targets(self.senses(word, part_of_speech), (_ANTONYM,))
-        near_word = self._targets(self.senses(word, part_of_speech), (_SIMILAR,))
-        opposites |= self._targets(opposites, (_SIMILAR,)) | self._targets(near_word, (_ANTONYM,))
+        senses = self.senses(word, part_of_speech)
+        direct_opposites = self._targets(senses, (_ANTONYM,))
+        similar_to_opposites = self._targets(direct_opposites, (_SIMILAR,))
+        similar_senses = self._targets(senses, (_SIMILAR,))
+        opposites_of_similar = self._targets(similar_senses, (_ANTONYM,))
+
+        opposites = direct_opposites | similar_to_opposites | opposites_of_similar
         return not opposites.isdisjoint(self.senses(second_word, part_of_speech))
 
     def may_hold_together(self, word: str, second_word: str, part_of_speech: str) -> bool:
-        """Whether two words share a sense, or one is wider than the other or a part of it."""
-        senses = self.senses(word, part_of_speech)
-        second_senses = self.senses(second_word, part_of_speech)
-        if set(senses) & set(second_senses):
+        """Whether two words may be true of the same thing.
+
+        Example:
+            *ship* and *vessel*, which is wider, *wheel* and *car*, of which it is a part, and the
+            similar words *large* and *huge*.
+        """
+        senses = set(self.senses(word, part_of_speech))
+        second_senses = set(self.senses(second_word, part_of_speech))
+        if senses & second_senses:
             return True
-        if self._wider_synsets(senses) & set(second_senses):
+        if self._wider_synsets(senses) & second_senses:
             return True
-        if self._wider_synsets(second_senses) & set(senses):
+        if self._wider_synsets(second_senses) & senses:
             return True
-        relations = (*_PARTS_AND_WHOLES, _SIMILAR)
-        return bool(self._targets(senses, relations) & set(second_senses))
+        parts_wholes_and_similar = self._targets(senses, (*_PARTS_AND_WHOLES, _SIMILAR))
+        return not parts_wholes_and_similar.isdisjoint(second_senses)
 
     def are_siblings(self, word: str, second_word: str) -> bool:
         """Whether two nouns are kinds of the same thing, as *lion* and *tiger* are of big cat."""
@@ -93,9 +103,10 @@ class WordNet:
         return not kinds.isdisjoint(second_kinds)
 
     def _wider_synsets(self, synsets: Iterable[Synset]) -> set[Synset]:
-        """Return all synsets that are wider than one of some synsets, however far up."""
+        """Return all synsets that are wider than some synsets: *canine* and *animal* for *dog*."""
         wider: set[Synset] = set()
         newest = set(synsets)
+        # Each round goes one step further, until it finds no new synsets.
         while newest:
             newest = self._targets(newest, _WIDER) - wider
             wider |= newest
@@ -112,20 +123,25 @@ class WordNet:
         return targets
 
     def _read_pointers(self, synset: Synset) -> list[Pointer]:
-        """Read the relations of a synset.
+        """Read the relations of a synset to others.
 
-        Its line has the offset, two codes, the number of words in hexadecimal digits, each word
-        with a code, the number of pointers, and for each of them four fields: the relation, the
-        offset, the part of speech, and the numbers of both words.
+        Example:
+            The line ``02084071 05 n 02 dog 0 hound 1 001 @ 02083346 n 0000 | ...`` has two words,
+            and one pointer, ``@``, to a wider synset. The number of words is hexadecimal.
         """
         data = self._data[synset.part_of_speech]
-        line = data[synset.offset : data.index(b"\n", synset.offset)].decode("utf-8")
-        fields = line.split()
-        end_of_words = 4 + 2 * int(fields[3], 16)
-        start = end_of_words + 1
+        line_end = data.index(b"\n", synset.offset)
+        fields = data[synset.offset : line_end].decode("utf-8").split()
+        # Each word has two fields. After them comes the number of pointers.
+        num_words = int(fields[3], 16)
+        end_of_words = 4 + 2 * num_words
+        num_pointers = int(fields[end_of_words])
+
         pointers = []
-        for position in range(start, start + 4 * int(fields[end_of_words]), 4):
-            symbol, offset, letter, _ = fields[position : position + 4]
+        for number in range(num_pointers):
+            # Each pointer has four fields. The last tells which of the words are related.
+            start = end_of_words + 1 + 4 * number
+            symbol, offset, letter, _ = fields[start : start + 4]
             pointers.append(Pointer(symbol, Synset(_FILE_OF_LETTER[letter], int(offset))))
         return pointers
 

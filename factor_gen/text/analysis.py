@@ -111,18 +111,20 @@ def find_times_and_quantities(text: str) -> list[Entity]:
 def _compile_patterns() -> Sequence[tuple[str, re.Pattern[str]]]:
     """Compile the regular expressions of ``times.tsv``, and return each with its kind of entity.
 
-    The placeholder ``<day names>`` in an expression stands for any word of the list ``day names``.
-    A line that has the name ``<year>`` is no kind of entity: its expression is what the placeholder
-    ``<year>`` stands for in later lines.
+    The lines may use placeholders. ``<day names>`` stands for any word of the list ``day names``,
+    and ``<year>`` for the expression of the line ``<year>``, which is no kind of entity itself.
+
+    Example:
+        ``date  on <day names>`` becomes ``("date", re.compile("on (?:Monday|Tuesday|...)"))``.
     """
-    by_placeholder = {f"<{name}>": f"(?:{'|'.join(words)})" for name, words in LISTS.items()}
+    expression_of = {f"<{name}>": f"(?:{'|'.join(words)})" for name, words in LISTS.items()}
     patterns = []
     for name, expression in read_rows(DATA / "times.tsv"):
-        expanded = _PLACEHOLDER.sub(lambda match: by_placeholder[match.group()], expression)
+        expanded = _PLACEHOLDER.sub(lambda match: expression_of[match.group()], expression)
         if _PLACEHOLDER.fullmatch(name):
-            by_placeholder[name] = f"(?:{expanded})"
-        else:
-            patterns.append((name, re.compile(expanded)))
+            expression_of[name] = f"(?:{expanded})"
+            continue
+        patterns.append((name, re.compile(expanded)))
     return patterns
 
 

@@ -96,13 +96,15 @@ def _find_fenced_lines(lines: Sequence[str]) -> set[int]:
     for index, line in enumerate(lines):
         match = _FENCE.match(line)
         fence = match[1] if match else ""
-        if open_fence or fence:
-            fenced.add(index)
-
         if not open_fence:
             open_fence = fence
+            if fence:
+                fenced.add(index)
+            continue
+
+        fenced.add(index)
         # Only a fence of the same kind closes the open one. The other kind is text.
-        elif fence == open_fence:
+        if fence == open_fence:
             open_fence = ""
     return fenced
 
@@ -120,27 +122,31 @@ def _find_code_blocks(lines: Sequence[str]) -> set[int]:
         The indexes of the lines of these blocks.
     """
     code_lines: set[int] = set()
-    # The last line before the block. After "::", it stays the same for several blocks.
+    # The last line of text before the block.
     introduction = ""
     for block in _blocks(lines):
         extra_indent = _indent(lines[block.start]) - _indent(introduction)
         is_announced = introduction.endswith("::") and extra_indent > 0
+        if is_announced:
+            code_lines.update(block)
+            # The same line may announce the next block as well.
+            continue
 
         num_code_like = sum(_looks_like_code(lines[index]) for index in block)
         # Of an indented block, which often is code, a quarter of the lines is enough.
         least_share = 1 / 4 if extra_indent >= _DEEPER_INDENT else 1 / 2
-        if is_announced or num_code_like > least_share * len(block):
+        if num_code_like > least_share * len(block):
             code_lines.update(block)
-        if not is_announced:
-            introduction = lines[block.stop - 1].rstrip()
+        introduction = lines[block.stop - 1].rstrip()
     return code_lines
 
 
 def _looks_like_code(line: str) -> bool:
     """Tell whether a line begins or ends as code does, such as ``$ ls``, or is full of symbols."""
     line = _CITATION.sub("", line)
-    symbols = _SYMBOLS.findall(line)
-    return bool(_CODE_LINE.match(line)) or len(symbols) > _CODE_SYMBOLS * len(line)
+    if _CODE_LINE.match(line):
+        return True
+    return len(_SYMBOLS.findall(line)) > _CODE_SYMBOLS * len(line)
 
 
 def _blocks(lines: Sequence[str]) -> Iterator[range]:
@@ -196,18 +202,21 @@ def _wrapping_width(lines: Sequence[str]) -> int:
 
     It is the 90th percentile of the lengths of the lines that run on into the next line.
     """
-    lengths = sorted(
-        len(line)
-        for line, next_line in pairwise(lines)
-        if len(line) <= _WIDEST and _runs_on(line, next_line)
-    )
-    return lengths[len(lengths) * 9 // 10] if lengths else 0
+    lengths = []
+    for line, next_line in pairwise(lines):
+        if len(line) <= _WIDEST and _runs_on(line, next_line):
+            lengths.append(len(line))
+    if not lengths:
+        return 0
+    return sorted(lengths)[len(lengths) * 9 // 10]
 
 
 def _runs_on(line: str, next_line: str) -> bool:
     """Tell whether a sentence of a line continues in lower case on the next line."""
-    starts_small = next_line.lstrip(" (\"'“‘`")[:1].islower()
-    return starts_small and not _SENTENCE_END.search(line) and len(line.split()) >= _LEAST_WORDS
+    has_enough_words = len(line.split()) >= _LEAST_WORDS
+    if not has_enough_words or _SENTENCE_END.search(line):
+        return False
+    return next_line.lstrip(" (\"'“‘`")[:1].islower()
 
 
 def _find_continuation_lines(lines: Sequence[str], width: int) -> set[int]:
@@ -280,9 +289,12 @@ def _is_indented(previous_line: str, line: str, next_line: str) -> bool:
 
 def _is_verse(lines: Sequence[str]) -> bool:
     """Tell whether a paragraph is verse or an unmarked list, by the capitals of its lines."""
-    # Wrapped prose begins few lines with a capital.
-    capitals = sum(line.lstrip()[0].isupper() for line in lines[1:])
-    return len(lines) > 3 and capitals > _VERSE_CAPITALS * (len(lines) - 1)
+    if len(lines) <= 3:
+        return False
+    # The first line of any paragraph begins with a capital, but few other lines of wrapped prose.
+    later_lines = lines[1:]
+    num_capitalised = sum(line.lstrip()[0].isupper() for line in later_lines)
+    return num_capitalised > _VERSE_CAPITALS * len(later_lines)
 
 
 def _has_continuation_indent(lines: Sequence[str], position: int) -> bool:

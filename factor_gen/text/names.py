@@ -98,7 +98,8 @@ def _find_run_end(tokenised: TokenisedText, start: int) -> int:
             end = index + 1
             continue
 
-        # A run has no two joints in a row. After a joint, "end" is still the position before it.
+        # The run goes on after one joint, but not after two in a row. A joint that no word of the
+        # name follows is not in the run, so "end" stays before it.
         follows_joint = end < index
         if follows_joint or not _is_joint(words, index):
             break
@@ -159,20 +160,22 @@ def _names_in_run(tokenised: TokenisedText, start: int, end: int) -> list[Entity
     has_title = False
     for index in range(start, end):
         words = tokenised.words[index:end]
-        # In "French Foreign Ministry", "French" is a part of the name.
-        is_organisation = len(words) > 1 and not ORGANISATION_WORDS.isdisjoint(words)
         kind = _kind_of_word_before_name(words)
         is_title = words[0] in WORDS["titles"]
         is_first = index == start and _starts_sentence(tokenised, start)
         is_opener = is_first and _is_sentence_opener(words)
         is_before_name = kind or is_title or is_opener
+        # In "French Foreign Ministry", "French" is a part of the name.
+        is_organisation = len(words) > 1 and not ORGANISATION_WORDS.isdisjoint(words)
         if is_organisation or not is_before_name:
-            return [*entities, _name_entity(tokenised, index, end, has_title)]
+            entities.append(_name_entity(tokenised, index, end, has_title))
+            break
 
         if kind:
             token = tokenised.tokens[index]
             entities.append(Entity(token.text, token.start, token.end, kind))
-        has_title |= is_title
+        if is_title:
+            has_title = True
     return entities
 
 

@@ -78,12 +78,13 @@ def tokenise(text: str) -> list[Token]:
     tokens = []
     for match in _TOKEN.finditer(text):
         start, end = match.span()
-        # "Don't" is cut before "n't". Most words have no such ending and are one token.
         ending = _CONTRACTED_ENDING.search(match.group())
-        cut = start + ending.start() if ending else end
-        tokens.append(Token(text[start:cut], start, cut))
-        if ending:
-            tokens.append(Token(text[cut:end], cut, end))
+        if ending is None:
+            tokens.append(Token(text[start:end], start, end))
+            continue
+        # "Don't" is cut before "n't".
+        cut = start + ending.start()
+        tokens += [Token(text[start:cut], start, cut), Token(text[cut:end], cut, end)]
     return tokens
 
 
@@ -105,11 +106,9 @@ def _tag(tokens: Sequence[Token]) -> list[Token]:
     for table in ("by word and governor", "first verb"):
         for index in range(len(tags)):
             token_in_sentence = TokenContext(sentence, _TABLES, index, index + 1)
-            corrected_tag = token_in_sentence.first_result(table)
-            if corrected_tag:
-                # This also changes the sentence, whose column of tags is this list. Later tokens
-                # are thus corrected by what the tables know about earlier ones.
-                tags[index] = corrected_tag
+            # The sentence has this very list of tags, so that later tokens are corrected with the
+            # corrected tags of earlier ones.
+            tags[index] = token_in_sentence.first_result(table) or tags[index]
     return [token._replace(tag=tag) for token, tag in zip(tokens, tags, strict=True)]
 
 
