@@ -90,34 +90,39 @@ def candidates_of_reply(
         reason = REFUSED if reply.answer.error else f"llm: {reply.problem}"
         return ReplyCandidates((), {reason: 1})
 
+    # How many contradictions are lost, i.e. cannot be used, by reason.
     lost: Counter[str] = Counter()
     candidates: dict[str, Candidate] = {}
     num_by_type: Counter[str] = Counter()
     for contradiction in reply.value.contradictions:
         error_type = contradiction.type.strip().lower()
         num_by_type[error_type] += 1
+        if error_type not in example.types:
+            lost["llm: an error type that was not asked for"] += 1
+            continue
+        if num_by_type[error_type] > most_per_type:
+            lost["llm: more than were asked for"] += 1
+            continue
         try:
-            if error_type not in example.types:
-                raise EditError("an error type that was not asked for")
-            if num_by_type[error_type] > most_per_type:
-                raise EditError("more than were asked for")
             text = apply_edits(example.completion, contradiction.edits)
         except EditError as error:
             lost[f"llm: {error}"] += 1
             continue
-
         if text in candidates:
             lost[REPEATED] += 1
             continue
-        plan = "; ".join(
-            f"{edit.old.strip()} -> {edit.new.strip()}" for edit in contradiction.edits
-        )
+        plan = _describe_edits(contradiction.edits)
         candidates[text] = Candidate(text, error_type, edit=plan, generator="llm")
 
     for error_type in example.types:
         if not num_by_type[error_type]:
             lost[f"llm: no {error_type} error to be made"] += 1
     return ReplyCandidates(tuple(candidates.values()), dict(lost))
+
+
+def _describe_edits(edits: Sequence[Edit]) -> str:
+    """Write edits as a benchmark records them, such as ``he -> she; his -> her``."""
+    return "; ".join(f"{edit.old.strip()} -> {edit.new.strip()}" for edit in edits)
 
 
 def apply_edits(sentence: str, edits: Sequence[Edit]) -> str:
@@ -177,36 +182,51 @@ def _locate_edit(sentence: str, edit: Edit) -> _Replacement:
     Raises:
         EditError: The words do not occur exactly once, or the new ones cannot stand there.
     """
-    words = edit.old.translate(_PLAIN_CHARACTERS).split()
+    old_words = edit.old.translate(_PLAIN_CHARACTERS).split()
     new = " ".join(edit.new.split())
     # Without old words, the place of an insertion is unknown, and deletions leave two spaces.
-    if not words or not new:
+    if not old_words or not new:
         raise EditError("an edit without words")
     if _STRAY_CHARACTERS.search(new):
         raise EditError("stray characters")
 
+    start, end = _find_words(sentence, old_words)
+    # A quote may stand before the first word of the sentence.
+    starts_sentence = not re.search(r"\w", sentence[:start])
+    # The model may have written "she" for "She", and the new words likewise.
+    lost_capital = edit.old.lstrip()[0].islower()
+    if sentence[start].isupper() and (starts_sentence or lost_capital):
+        new = new[0].upper() + new[1:]
+    has_typographic_apostrophes = "\u2019" in sentence and "'" not in sentence
+    if has_typographic_apostrophes:
+        new = new.replace("'", "\u2019")
+    return _Replacement(start, end, new)
+
+
+def _find_words(sentence: str, words: Sequence[str]) -> tuple[int, int]:
+    """Return where some words start and end in a sentence, which has them once.
+
+    Args:
+        sentence: The sentence.
+        words: The words, with straight quotes and plain hyphens. The first word may lack its
+            capital letter.
+
+    Raises:
+        EditError: The sentence does not have the words, or has them twice.
+    """
     # "he" is not found in "the", but a sign of a script without spaces is found anywhere.
     pattern = rf"(?<!{_LETTER})" if re.match(_LETTER, words[0]) else ""
     pattern += r"\s+".join(map(re.escape, words))
     if re.search(rf"{_LETTER}\Z", words[-1]):
         pattern += rf"(?!{_LETTER})"
+
     text = sentence.translate(_PLAIN_CHARACTERS)
-    # The model may have written the first word without its capital letter.
     matches = list(re.finditer(pattern, text)) or list(re.finditer(pattern, text, re.IGNORECASE))
     if not matches:
         raise EditError("words that are not in the sentence")
     if len(matches) > 1:
         raise EditError("words that the sentence has twice")
-
-    start, end = matches[0].span()
-    # A quote may stand before the first word of the sentence.
-    starts_sentence = not re.search(r"\w", sentence[:start])
-    lost_capital = edit.old.lstrip()[0].islower()
-    if sentence[start].isupper() and (starts_sentence or lost_capital):
-        new = new[0].upper() + new[1:]
-    if "\u2019" in sentence and "'" not in sentence:
-        new = new.replace("'", "\u2019")
-    return _Replacement(start, end, new)
+    return matches[0].span()
 
 
 def _check_edited_sentence(

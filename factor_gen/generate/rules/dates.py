@@ -96,19 +96,24 @@ def _change_number(
         if match is None:
             continue
         span = _span_in_sentence(date, match.span())
-        context = sentence.context_of_characters(*span, part=[part.name])
         # Table "no year" of conditions.yaml: the year of a citation, as in "Adams (1972)".
-        if context.matches("no year"):
-            return
-
-        old = match.group()
-        for number in _draw_earlier_and_later(sentence, part, _digits_of(old), rng):
-            # "10,500 BC" has a comma, and "19th century" an ending.
-            digits = f"{number:,}" if "," in old else str(number)
-            suffix = ordinal_suffix(number) if old[-1].isalpha() else ""
-            yield [Replacement(*span, digits + suffix)]
+        if not sentence.context_of_characters(*span, part=[part.name]).matches("no year"):
+            old = match.group()
+            for number in _draw_earlier_and_later(sentence, part, _digits_of(old), rng):
+                yield [Replacement(*span, _write_like(old, number))]
         # The decade of "the 1980s" is not changed as a year again.
         return
+
+
+def _write_like(old: str, number: int) -> str:
+    """Write a number in the form of another one.
+
+    Example:
+        2,000 becomes ``2,000`` like ``10,500``, and 21 becomes ``21st`` like ``19th``.
+    """
+    digits = f"{number:,}" if "," in old else str(number)
+    suffix = ordinal_suffix(number) if old[-1].isalpha() else ""
+    return digits + suffix
 
 
 def _draw_earlier_and_later(
@@ -133,6 +138,7 @@ def _draw_earlier_and_later(
     for numbers in rng.sample([earlier, later], 2):
         if numbers:
             drawn.append(rng.choice(numbers))
+    # Further numbers are drawn if little else of the sentence can be edited.
     remaining = [number for number in possible if number not in drawn]
     return drawn + sample_up_to(rng, remaining, sentence.extra_values)
 
@@ -199,7 +205,7 @@ def _change_calendar_word(
         match = re.fullmatch(rf"{_BEFORE_CALENDAR_WORD}({any_word})s?", date_text)
         if match is None:
             continue
-        # "On Wednesday" before the sentence may not go with another day in it.
+        # If the text before has such a word too, the new one may be at odds with it.
         if re.search(rf"\b(?:{any_word})\b", sentence.prefix_end):
             continue
         span = _span_in_sentence(date, match.span(1))
@@ -244,12 +250,11 @@ def _change_month_and_day(
     if day is None:
         return
 
+    day_span = _span_in_sentence(date, day.span())
     new_days = _possible_days(sentence, month.group(), day[1])
     for index, new_day in enumerate(sample_up_to(rng, new_days, _USUAL_VALUES)):
         # "3rd" becomes "5th", and "3" becomes "5".
-        suffix = ordinal_suffix(new_day) if day[2] else ""
-        day_span = _span_in_sentence(date, day.span())
-        replacements = [Replacement(*day_span, f"{new_day}{suffix}")]
+        replacements = [Replacement(*day_span, _write_like(day.group(), new_day))]
         months_with_day = [name for name in new_months if _last_day(name) >= new_day]
         # The first edit of the day changes the month as well, and the second keeps it.
         if index == 0 and months_with_day:

@@ -160,14 +160,14 @@ def _comparable_amounts(sentence: TaggedSentence, entity: Entity) -> list[float]
         The values of all other quantities of its kind. A percentage has 100 too, because *60%* of
         something would be absurd as *110%*.
     """
-    amounts: list[float] = [_LARGEST_PERCENT] if entity.kind == PERCENT else []
-    kinds = [entity.kind]
     # Money is often written as a number: "$5 more than the 20 of last year".
-    if entity.kind in (NUMBER, MONEY):
-        kinds = [NUMBER, MONEY]
+    kinds = [NUMBER, MONEY] if entity.kind in (NUMBER, MONEY) else [entity.kind]
+    amounts: list[float] = [_LARGEST_PERCENT] if entity.kind == PERCENT else []
     for quantity in sentence.entities:
+        if quantity is entity or quantity.kind not in kinds:
+            continue
         value = _value_of(quantity.text)
-        if quantity.kind in kinds and quantity is not entity and value is not None:
+        if value is not None:
             amounts.append(value)
     return amounts
 
@@ -247,17 +247,25 @@ def nearby_number(
     grouping = "," if "," in whole else ""
     for _ in range(_TRIES):
         new_value = _draw_value(digits, fraction, is_larger, rng)
+        if new_value < least or new_value == value:
+            continue
         # As many decimals as in the old number, and commas if it has them.
         new_number = f"{new_value:{grouping}.{len(fraction)}f}"
-        if new_value < least or not _have_same_shape(new_number, number):
-            continue
-        # All amounts that are larger than the old number are larger than the new one too.
-        is_in_order = all(
-            (new_value > amount) == (value > amount) and new_value != amount for amount in amounts
-        )
-        if is_in_order and new_value != value:
+        if _have_same_shape(new_number, number) and _is_in_order(value, new_value, amounts):
             return new_number
     return None
+
+
+def _is_in_order(value: float, new_value: float, amounts: Sequence[float]) -> bool:
+    """Whether the same amounts are smaller, and the same larger, than two values.
+
+    Example:
+        Beside the amount 10, the value 5 may become 7, but neither 10 nor 12.
+    """
+    for amount in amounts:
+        if new_value == amount or (new_value > amount) != (value > amount):
+            return False
+    return True
 
 
 def _have_same_shape(number: str, second_number: str) -> bool:
@@ -322,8 +330,8 @@ def _round_like(value: float, digits: str) -> float:
         To hundreds for the digits ``300``, to fifties for ``350``, and to units for ``36``.
     """
     leading_digits = digits.rstrip("0")
-    # 100 if the number ends in two zeros.
-    step = 10 ** (len(digits) - len(leading_digits))
+    num_zeros = len(digits) - len(leading_digits)
+    step = 10**num_zeros
     # A single 5, as in 500, says nothing about fifties.
     if leading_digits.endswith("5") and len(leading_digits) > 1:
         step *= 5

@@ -53,48 +53,48 @@ def replace_listed_words(
         entry = replaceable.entry
         new_texts = [substitute.text for substitute in replaceable.substitutes]
         drawn_texts = sentence.draw_substitutes(rng, entry.word.text, new_texts)
-        allowed_texts = []
-        for text in drawn_texts:
-            # Verbs and nouns have senses that the corpus may lack.
-            is_in_corpus = sentence.collocations.allows(
+        # A substitute may have a sense in which the corpus does not use it.
+        allowed_texts = [
+            text
+            for text in drawn_texts
+            if sentence.collocations.allows(
                 sentence.text, *replaceable.span, text, must_be_in_slot=operator == NOUN
             )
-            if is_in_corpus:
-                allowed_texts.append(text)
+        ]
         for text in allowed_texts[:_MOST_SUBSTITUTES]:
             yield make_edit(operator, entry.error_type, Replacement(*replaceable.span, text))
 
 
 def _replaceable_words(operator: str, sentence: TaggedSentence) -> Iterator[ReplaceableWord]:
-    """Find the words of a sentence that an operator may replace, in order.
+    """Find the words and phrases of a sentence that an operator may replace, in order.
+
+    If one phrase begins with another, as *set up* with *set*, only the longer one is found.
 
     Args:
         operator: The name of the operator. It uses the lines of the list that begin with it.
         sentence: The sentence to edit.
 
     Yields:
-        The words with their substitutes. If one phrase begins with another, as *set up* with
-        *set*, only the longer one is found.
+        The words with their substitutes. A word with two meanings in the list is found twice.
     """
     entries = entries_by_first_word(operator)
     words = sentence.lowercase_words
-    end_of_last_found = 0
+    # The end of the last phrase that was found. No other one starts within it.
+    phrase_end = 0
     for start, first_word in enumerate(words):
-        # In "set up", the word "up" is not replaced again.
-        if start < end_of_last_found:
+        if start < phrase_end:
             continue
         # The longest entries come first: "set up" before "set".
         for entry in entries.get(first_word, ()):
             end = start + len(entry.words)
-            # Where "set up" was found, "set" is not. An entry of equal length is another meaning
-            # of the same words, and is found too.
-            if end < end_of_last_found or words[start:end] != entry.words:
+            is_shorter_phrase = end < phrase_end
+            if is_shorter_phrase or words[start:end] != entry.words:
                 continue
             if not sentence.are_tokens_editable(start, end):
                 continue
             substitutes = _fitting_substitutes(operator, sentence, start, entry)
             if substitutes:
-                end_of_last_found = end
+                phrase_end = end
                 yield ReplaceableWord(sentence.span_of_tokens(start, end), entry, substitutes)
 
 
@@ -114,6 +114,7 @@ def _fitting_substitutes(
         ``conditions.yaml`` say that the word is not to be replaced.
     """
     substitutes = _absent_substitutes(sentence, start, entry)
+    # The tables ask for the four features that are given here by name.
     context = sentence.context_of_tokens(
         start,
         start + len(entry.words),
