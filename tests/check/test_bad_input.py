@@ -112,8 +112,9 @@ def test_answers_that_cannot_be_used_end_with_one_line_and_code_2(
     content,
     problem,
 ):
-    assert main(["check", write(name, content), "--knowledge", str(documents)]) == 2
+    exit_code = main(["check", write(name, content), "--knowledge", str(documents)])
 
+    assert exit_code == 2
     assert problem in error_line(capsys)
 
 
@@ -129,8 +130,9 @@ def test_knowledge_without_a_readable_file_ends_with_one_line_and_code_2(
     for name in names:
         (folder / name).write_bytes(BINARY)
 
-    assert main(["check", write("a.txt", TRUE), "--knowledge", str(folder)]) == 2
+    exit_code = main(["check", write("a.txt", TRUE), "--knowledge", str(folder)])
 
+    assert exit_code == 2
     assert problem in error_line(capsys)
 
 
@@ -156,8 +158,9 @@ def test_a_judge_or_service_that_cannot_be_used_ends_with_one_line_and_code_2(
 ):
     options = [option, write("option.yaml", content)]
 
-    assert main(["check", write("a.txt", TRUE), "--knowledge", str(documents), *options]) == 2
+    exit_code = main(["check", write("a.txt", TRUE), "--knowledge", str(documents), *options])
 
+    assert exit_code == 2
     assert problem in error_line(capsys)
 
 
@@ -166,8 +169,9 @@ def test_answers_that_may_not_be_read_end_with_code_2(write, documents, capsys):
     path = write("a.txt", TRUE)
     Path(path).chmod(0)
 
-    assert main(["check", path, "--knowledge", str(documents)]) == 2
+    exit_code = main(["check", path, "--knowledge", str(documents)])
 
+    assert exit_code == 2
     assert "cannot be" in error_line(capsys)
 
 
@@ -180,9 +184,10 @@ def test_rows_that_cannot_be_read_are_in_the_figures(
     answers = write("a.csv", f"question,answer\n{ROW}{ROW}When?,{TRUE},more\nOnly\n")
     out = tmp_path / "out"
 
-    assert main(["check", answers, "--knowledge", str(documents), "--out", str(out)]) == 0
+    exit_code = main(["check", answers, "--knowledge", str(documents), "--out", str(out)])
 
     screen = capsys.readouterr().out
+    assert exit_code == 0
     assert "2 claims of 4 answers" in screen
     assert summary_of(out)["unread_answers"] == 2
     with (out / "answers.csv").open(encoding="utf-8", newline="") as file:
@@ -194,7 +199,9 @@ def test_rows_that_cannot_be_read_are_in_the_figures(
 def test_the_exit_code_is_2_if_most_rows_cannot_be_read(write, documents):
     answers = write("a.csv", f"question,answer\n{ROW}Only\nOne\n")
 
-    assert main(["check", answers, "--knowledge", str(documents)]) == 2
+    exit_code = main(["check", answers, "--knowledge", str(documents)])
+
+    assert exit_code == 2
 
 
 @pytest.mark.slow
@@ -202,8 +209,9 @@ def test_an_answer_of_a_megabyte_is_checked(write, documents, tmp_path):
     answers = write("a.txt", f"{TRUE} " * (2**20 // len(TRUE)))
     out = tmp_path / "out"
 
-    assert main(["check", answers, "--knowledge", str(documents), "--out", str(out)]) == 0
+    exit_code = main(["check", answers, "--knowledge", str(documents), "--out", str(out)])
 
+    assert exit_code == 0
     assert summary_of(out)["claims"]["supported"] > 20_000
 
 
@@ -267,7 +275,9 @@ def test_requests_that_a_judge_fails_leave_their_claims_unscored_and_are_asked_a
     }
     judge_server.script = reply
     judge_server.bodies.clear()
-    assert main(command) == 0
+    exit_code = main(command)
+
+    assert exit_code == 0
     assert len(judge_server.bodies) == 1
 
 
@@ -307,8 +317,9 @@ def test_files_of_an_earlier_check_stay_whole_if_writing_fails(
 
     monkeypatch.setattr(page, "write_page", fail)
 
-    assert main(["check", write("b.txt", UNKNOWN), *command]) == 2
+    exit_code = main(["check", write("b.txt", UNKNOWN), *command])
 
+    assert exit_code == 2
     assert {path.name: path.read_bytes() for path in out.iterdir()} == earlier
 
 
@@ -322,7 +333,8 @@ def test_a_folder_that_cannot_be_written_is_found_before_the_judge_is_asked(
     command = ["check", write("a.txt", TRUE), "--knowledge", str(documents)]
     command += ["--judge", write("gpt.yaml", judge), "--out", write("taken", "a file")]
 
-    assert main(command) == 2
+    exit_code = main(command)
 
+    assert exit_code == 2
     assert "taken" in error_line(capsys)
     assert judge_server.bodies == []

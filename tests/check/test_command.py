@@ -47,9 +47,10 @@ def test_claims_are_supported_contradicted_or_not_found(check, tmp_path):
     """The mill was built in 1402 by the documents, which say nothing about a queen."""
     out = tmp_path / "out"
 
-    assert check(TRUE, WRONG_YEAR, UNKNOWN, options=["--out", str(out)]) == 0
+    exit_code = check(TRUE, WRONG_YEAR, UNKNOWN, options=["--out", str(out)])
 
     verdicts = {claim["claim"]: claim["verdict"] for claim in read_claims(out)}
+    assert exit_code == 0
     assert verdicts == {TRUE: "supported", WRONG_YEAR: "contradicted", UNKNOWN: "not_found"}
 
 
@@ -139,8 +140,9 @@ def test_knowledge_that_is_missing_is_an_error_with_exit_code_2(check, capsys, t
     """Code 1 means too few supported claims, so an error has another one."""
     options = ["--knowledge", str(tmp_path / "nowhere")]
 
-    assert check(TRUE, options=options) == 2
+    exit_code = check(TRUE, options=options)
 
+    assert exit_code == 2
     assert "nowhere" in capsys.readouterr().err
 
 
@@ -149,8 +151,9 @@ def test_answers_without_evidence_are_an_error(tmp_path, capsys):
     path = tmp_path / "answers.txt"
     path.write_text(TRUE, encoding="utf-8")
 
-    assert main(["check", str(path)]) == 2
+    exit_code = main(["check", str(path)])
 
+    assert exit_code == 2
     assert "--knowledge docs/" in capsys.readouterr().err
 
 
@@ -192,8 +195,9 @@ def test_corrections_that_people_saved_count(check, tmp_path, capsys):
     corrections.write_text(json.dumps({**correction, "verdict": "supported"}))
 
     options = ["--corrections", str(corrections), "--fail-under", "100", "--out", str(out)]
-    assert check(TRUE, WRONG_YEAR, options=options) == 0
+    exit_code = check(TRUE, WRONG_YEAR, options=options)
 
+    assert exit_code == 0
     assert "1 verdict corrected or confirmed; as judged, 50.0% supported" in capsys.readouterr().out
     corrected = read_claims(out)[1]
     assert (corrected["verdict"], corrected["judged"]) == ("supported", "contradicted")
@@ -204,8 +208,9 @@ def test_damaged_corrections_are_an_error(check, tmp_path, capsys):
     corrections = tmp_path / "corrections.jsonl"
     corrections.write_text('{"answer": "a0"}')
 
-    assert check(TRUE, options=["--corrections", str(corrections)]) == 2
+    exit_code = check(TRUE, options=["--corrections", str(corrections)])
 
+    assert exit_code == 2
     assert "no correction is used" in capsys.readouterr().err
 
 
@@ -213,9 +218,10 @@ def test_without_answers_it_checks_the_example(capsys, tmp_path, monkeypatch):
     """The first command that a new user types shows what a check is, and what to type next."""
     monkeypatch.setenv("LM_FACTUALITY_HOME", str(tmp_path))
 
-    assert main(["check", "--store", str(tmp_path / "store.sqlite")]) == 0
+    exit_code = main(["check", "--store", str(tmp_path / "store.sqlite")])
 
     screen = capsys.readouterr().out
+    assert exit_code == 0
     assert "6 answers" in screen
     assert "contradicted: A book can be kept for six weeks." in screen
     assert "1 refusal" in screen
@@ -225,8 +231,9 @@ def test_without_answers_it_checks_the_example(capsys, tmp_path, monkeypatch):
 @pytest.mark.parametrize("option", ["--knowledge", "--search", "--against", "--corrections"])
 def test_the_example_is_not_checked_against_other_documents(capsys, tmp_path, option):
     """The user has forgotten the answers, and a check of the example would mislead."""
-    assert main(["check", option, str(tmp_path)]) == 2
+    exit_code = main(["check", option, str(tmp_path)])
 
+    assert exit_code == 2
     assert "name the answers" in capsys.readouterr().err
 
 

@@ -82,14 +82,16 @@ def test_a_table_is_printed_with_the_numbers_of_responses_and_sentences(cite, ca
 def test_an_inference_model_that_cannot_be_loaded_is_named(generations_path, tmp_path, capsys):
     paths = ["--generations", str(generations_path), "--out", str(tmp_path / "out")]
 
-    assert main(["cite", *paths, "--nli", "gone/model"]) == 1
+    exit_code = main(["cite", *paths, "--nli", "gone/model"])
 
+    assert exit_code == 1
     assert "the inference model 'gone/model' cannot be loaded" in capsys.readouterr().err
 
 
 def test_a_missing_file_of_generations_is_named(tmp_path, capsys):
     paths = ["--generations", "gone.json", "--out", str(tmp_path / "out")]
 
-    assert main(["cite", *paths, "--nli", "lexical"]) == 1
+    exit_code = main(["cite", *paths, "--nli", "lexical"])
 
+    assert exit_code == 1
     assert "gone.json: no such file" in capsys.readouterr().err

@@ -46,9 +46,10 @@ def list_commands(group, words=()):
 @pytest.mark.parametrize("command", list_commands(get_command(app)))
 def test_help_shows_how_a_command_is_typed(command, capsys):
     """Users copy examples more than they read options."""
-    assert main([*command.split(), "--help"]) == 0
+    exit_code = main([*command.split(), "--help"])
 
     output = capsys.readouterr().out
+    assert exit_code == 0
     assert f"Usage: lm-factuality {command} [OPTIONS]" in output
     assert re.search(rf"Examples?:\n    lm-factuality {command}", output)
 
@@ -65,8 +66,9 @@ def test_help_shows_how_a_command_is_typed(command, capsys):
 )
 def test_a_command_line_that_cannot_be_read_is_refused_with_a_suggestion(words, message, capsys):
     """2 is the exit code of wrong usage in most programs."""
-    assert main(words.split()) == 2
+    exit_code = main(words.split())
 
+    assert exit_code == 2
     assert message in capsys.readouterr().err
 
 
@@ -80,8 +82,9 @@ def test_a_command_line_that_cannot_be_read_is_refused_with_a_suggestion(words, 
 )
 def test_path_prints_a_folder_of_the_suite(what, file, capsys):
     """Users copy files from there, wherever pip installed them."""
-    assert main(["path", what]) == 0
+    exit_code = main(["path", what])
 
+    assert exit_code == 0
     assert (Path(capsys.readouterr().out.strip()) / file).is_file()
 
 
@@ -91,8 +94,9 @@ def test_an_option_takes_several_values(tmp_path, capsys):
     key_path, _labels_path = write_labelled_sheet(tmp_path, tmp_path)
     labels = ["--labels", str(tmp_path / "a.csv"), str(tmp_path / "b.csv")]
 
-    assert main(["people", "correct", str(tmp_path), *labels, "--key", str(key_path)]) == 1
+    exit_code = main(["people", "correct", str(tmp_path), *labels, "--key", str(key_path)])
 
+    assert exit_code == 1
     # The command got as far as to read the files.
     assert "a.csv: no such file" in capsys.readouterr().err
 
@@ -152,9 +156,10 @@ def test_run_has_every_option_of_lm_eval(capsys):
 
 def test_ls_names_the_tasks_and_their_folder(capsys):
     """A user finds the YAML of a task to copy it."""
-    assert main(["ls"]) == 0
+    exit_code = main(["ls"])
 
     output = capsys.readouterr().out
+    assert exit_code == 0
     assert "expert_factor_clean" in output
     assert str(TASKS) in output.replace("\n", "")  # a long path is wrapped
 
@@ -197,9 +202,10 @@ def test_run_finds_tasks_of_the_suite_and_of_the_user(results_folder):
 
 def test_compare_reads_the_results_of_run(results_folder, capsys):
     """The two commands follow each other in practice."""
-    assert main(["compare", str(results_folder)]) == 0
+    exit_code = main(["compare", str(results_folder)])
 
     output = capsys.readouterr().out
+    assert exit_code == 0
     assert "factor_acc is absent" in output  # the baseline has no tokens
     assert "--limit 3" in output
 
@@ -248,9 +254,10 @@ def test_compare_reads_the_results_of_run(results_folder, capsys):
 )
 def test_run_refuses_what_cannot_work_with_a_sentence(arguments, message, capsys):
     """The mistake is reported before a model is loaded, and without a traceback."""
-    assert main(["run", *arguments]) == 1
+    exit_code = main(["run", *arguments])
 
     last_line = capsys.readouterr().err.rstrip().splitlines()[-1]
+    assert exit_code == 1
     assert last_line.startswith("lm-factuality: ")
     assert message in last_line
 
@@ -261,8 +268,9 @@ def test_configs_of_the_suite_are_found_from_any_folder(tmp_path, monkeypatch, c
     write_results(tmp_path, {"news_factor": factor_task([True] * 10)}, "gpt2")
     figures = "configs/reproduce/factor_figures.yaml"
 
-    assert main(["compare", str(tmp_path), "--with", figures]) == 0
+    exit_code = main(["compare", str(tmp_path), "--with", figures])
 
+    assert exit_code == 0
     assert "published" in capsys.readouterr().out
 
 
@@ -278,6 +286,7 @@ def test_a_run_whose_results_lm_eval_failed_to_save_is_no_success(
         *("--output_path", str(tmp_path / "out")),
     ]
 
-    assert main(["run", *arguments]) == 1
+    exit_code = main(["run", *arguments])
 
+    assert exit_code == 1
     assert "lm_eval saved no results" in capsys.readouterr().err

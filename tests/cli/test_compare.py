@@ -107,6 +107,7 @@ def test_models_with_different_windows_are_warned_of(compare_with_changed):
 
 
 def test_nothing_to_compare_is_an_error(capsys):
-    assert main(["compare"]) == 1
+    exit_code = main(["compare"])
 
+    assert exit_code == 1
     assert "give results of lm_eval, or published figures" in capsys.readouterr().err

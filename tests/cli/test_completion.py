@@ -78,12 +78,14 @@ def test_bash_completes_options_of_factor_gen():
 
 
 def test_gen_shows_the_help_of_factor_gen(capsys):
-    assert main(["gen", "audit", "--help"]) == 0
+    exit_code = main(["gen", "audit", "--help"])
 
+    assert exit_code == 0
     assert "Usage: lm-factuality gen audit" in capsys.readouterr().out
 
 
 def test_gen_shows_the_errors_of_factor_gen(capsys):
-    assert main(["gen", "audit", "no_such_factor"]) == 1
+    exit_code = main(["gen", "audit", "no_such_factor"])
 
+    assert exit_code == 1
     assert "no_such_factor" in capsys.readouterr().err

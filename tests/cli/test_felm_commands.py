@@ -88,24 +88,28 @@ TWO_OUTPUTS = """\
 
 
 def test_score_counts_rows_without_a_readable_output(score_outputs, tmp_path, capsys):
-    assert score_outputs(TWO_OUTPUTS) == 0
+    exit_code = score_outputs(TWO_OUTPUTS)
 
     unscored = json.loads((tmp_path / "metrics.json").read_text())["unscored"]
+    assert exit_code == 0
     assert unscored["responses"] == 11  # of 12 rows
     assert unscored["reasons"] == {"no output for this row": 10, "id 0; the last is 3": 1}
     assert "unscored: 11 responses" in capsys.readouterr().out
 
 
 def test_score_can_follow_the_protocol_of_the_authors_code(score_outputs):
-    assert score_outputs(TWO_OUTPUTS, "--protocol", "code") == 0
+    exit_code = score_outputs(TWO_OUTPUTS, "--protocol", "code")
+
+    assert exit_code == 0
 
 
 def test_score_refuses_broken_outputs(score_outputs, tmp_path, capsys):
     outputs = '{"index": "99", "domain": "wk", "output": "1"}\nnot json\n'
 
-    assert score_outputs(outputs) == 1
+    exit_code = score_outputs(outputs)
 
     error = capsys.readouterr().err
+    assert exit_code == 1
     assert "outputs.jsonl:1: no row has the index '99'" in error
     assert "outputs.jsonl:2:" in error
     assert not (tmp_path / "metrics.json").exists()
@@ -129,8 +133,9 @@ def extract_claims(data_dir, tmp_path):
 def test_a_dry_run_extracts_no_claims(judge_yaml_and_server, extract_claims, tmp_path):
     judge_yaml, server = judge_yaml_and_server
 
-    assert extract_claims(judge_yaml, "--dry-run") == 0
+    exit_code = extract_claims(judge_yaml, "--dry-run")
 
+    assert exit_code == 0
     assert not (tmp_path / "claims.jsonl").exists()
     assert not server.attempts
 
@@ -138,9 +143,10 @@ def test_a_dry_run_extracts_no_claims(judge_yaml_and_server, extract_claims, tmp
 def test_rows_without_claims_are_counted(judge_yaml_and_server, extract_claims, tmp_path, capsys):
     judge_yaml, _ = judge_yaml_and_server
 
-    assert extract_claims(judge_yaml) == 0
+    exit_code = extract_claims(judge_yaml)
 
     records = [json.loads(line) for line in (tmp_path / "claims.jsonl").read_text().splitlines()]
+    assert exit_code == 0
     assert len(records) == 12
     # The server gives no claims for the row of the Priswick Observatory.
     assert sum(record["problem"] is not None for record in records) == 1
@@ -154,16 +160,18 @@ def test_claims_are_asked_for_once(judge_yaml_and_server, extract_claims, tmp_pa
     attempts = dict(server.attempts)
     claims = (tmp_path / "claims.jsonl").read_text()
 
-    assert extract_claims(judge_yaml) == 0
+    exit_code = extract_claims(judge_yaml)
 
+    assert exit_code == 0
     assert server.attempts == attempts
     assert (tmp_path / "claims.jsonl").read_text() == claims
 
 
 def test_claims_can_be_extracted_by_rules(extract_claims, tmp_path):
-    assert extract_claims("rules") == 0
+    exit_code = extract_claims("rules")
 
     lines = (tmp_path / "claims.jsonl").read_text().splitlines()
+    assert exit_code == 0
     assert {json.loads(line)["source"] for line in lines} == {"rules"}
 
 
@@ -181,8 +189,9 @@ def test_a_dry_run_of_certify_asks_nobody(judge_yaml_and_server, data_dir, capsy
     """It only tells the cost."""
     judge_yaml, server = judge_yaml_and_server
 
-    assert main(["certify", "--judge", judge_yaml, "--data-dir", str(data_dir), "--dry-run"]) == 0
+    exit_code = main(["certify", "--judge", judge_yaml, "--data-dir", str(data_dir), "--dry-run"])
 
+    assert exit_code == 0
     assert not server.attempts
     assert "Total: 12 requests (0 more are stored)" in capsys.readouterr().out
 

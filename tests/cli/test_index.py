@@ -21,8 +21,9 @@ def index(tmp_path):
 def test_build_tells_the_folder_and_the_number_of_passages(tmp_path, capsys):
     folder = tmp_path / "index"
 
-    assert main(["index", "build", ENCYCLOPEDIA, "--out", str(folder)]) == 0
+    exit_code = main(["index", "build", ENCYCLOPEDIA, "--out", str(folder)])
 
+    assert exit_code == 0
     assert f"{folder}: 220 passages, index " in capsys.readouterr().out
 
 
@@ -37,8 +38,9 @@ def test_build_tells_the_folder_and_the_number_of_passages(tmp_path, capsys):
     ],
 )
 def test_info_describes_an_index(index, capsys, text):
-    assert main(["index", "info", str(index), "--verify"]) == 0
+    exit_code = main(["index", "info", str(index), "--verify"])
 
+    assert exit_code == 0
     assert text in capsys.readouterr().out
 
 
@@ -47,8 +49,9 @@ def test_verify_finds_a_file_that_was_altered(index, capsys):
     path = index / "passages.sqlite"
     path.write_bytes(b"x" * path.stat().st_size)
 
-    assert main(["index", "info", str(index), "--verify"]) == 1
+    exit_code = main(["index", "info", str(index), "--verify"])
 
+    assert exit_code == 1
     assert "passages.sqlite: altered since it was built" in capsys.readouterr().err
 
 
@@ -65,15 +68,17 @@ def index_with_options(tmp_path):
 
 
 def test_info_names_the_options_of_an_index(index_with_options, capsys):
-    assert main(["index", "info", index_with_options]) == 0
+    exit_code = main(["index", "info", index_with_options])
 
+    assert exit_code == 0
     assert "k1 1.2, b 0.75, stemmer none, words 20" in capsys.readouterr().out
 
 
 def test_query_shows_the_fields_that_the_options_name(index_with_options, capsys):
-    assert main(["index", "query", index_with_options, "Lianelle Dickess", "-k", "1"]) == 0
+    exit_code = main(["index", "query", index_with_options, "Lianelle Dickess", "-k", "1"])
 
     (line,) = [line for line in capsys.readouterr().out.splitlines() if "Dickess#" in line]
+    assert exit_code == 0
     assert "person" in line
 
 
@@ -188,4 +193,6 @@ def test_an_index_whose_build_was_interrupted_is_refused(build_arguments, tmp_pa
 def test_an_interrupted_build_can_be_resumed(build_arguments):
     build_with_interruption(build_arguments)
 
-    assert main(build_arguments) == 0
+    exit_code = main(build_arguments)
+
+    assert exit_code == 0

@@ -86,9 +86,10 @@ def read_metrics(folder: Path) -> dict:
 
 
 def test_metrics_are_written(judge_samples, tmp_path):
-    assert judge_samples() == 0
+    exit_code = judge_samples()
 
     metrics = read_metrics(tmp_path / "judged")
+    assert exit_code == 0
     assert metrics["wrong_segments"] == {"knowledge": 1, "reasoning": 1}
     assert metrics["unscored"] == {}
     assert metrics["no_answer"] == {"empty": 1}
@@ -97,18 +98,20 @@ def test_metrics_are_written(judge_samples, tmp_path):
 
 
 def test_the_verdicts_on_each_row_are_written(judge_samples, tmp_path):
-    assert judge_samples() == 0
+    exit_code = judge_samples()
 
     lines = (tmp_path / "judged" / "verdicts.jsonl").read_text(encoding="utf-8").splitlines()
     verdicts = [json.loads(line) for line in lines]
+    assert exit_code == 0
     assert [verdict["index"] for verdict in verdicts] == [row[0] for row in ROWS]
     assert verdicts[0]["errors"] == ["knowledge", None]  # by segment of the response
 
 
 def test_a_table_is_printed(judge_samples, tmp_path, capsys):
-    assert judge_samples() == 0
+    exit_code = judge_samples()
 
     printed = capsys.readouterr().out
+    assert exit_code == 0
     assert "33.3" in printed  # 2 of 6 segments are wrong, in percent
     assert (
         "marking segments (behind all scores): not certified; run lm-factuality certify --judge"
@@ -118,8 +121,9 @@ def test_a_table_is_printed(judge_samples, tmp_path, capsys):
 
 
 def test_a_dry_run_sends_nothing(judge_samples, server, tmp_path, capsys):
-    assert judge_samples("--dry-run") == 0
+    exit_code = judge_samples("--dry-run")
 
+    assert exit_code == 0
     assert not server.bodies
     assert not (tmp_path / "judged").exists()
     assert "Nothing was sent" in capsys.readouterr().out
@@ -147,9 +151,10 @@ def test_the_highest_cost_of_a_dry_run_is_enough(judge_samples, capsys):
 
 
 def test_the_lexical_judge_needs_no_server(judge_samples, tmp_path, capsys):
-    assert judge_samples(judge="lexical") == 0
+    exit_code = judge_samples(judge="lexical")
 
     metrics = read_metrics(tmp_path / "judged")
+    assert exit_code == 0
     assert metrics["unscored"] == {"no evidence": 2}
     assert metrics["no_answer"] == {"empty": 1}
     assert "Unscored: no evidence 2." in capsys.readouterr().out
@@ -163,21 +168,24 @@ def test_bad_samples_are_refused_before_anything_is_asked(
     lines = [sound_line, "{}", sound_line, "no"]
     samples_path.write_text("\n".join(lines) + "\n", encoding="utf-8")
 
-    assert judge_samples() == 1
+    exit_code = judge_samples()
 
+    assert exit_code == 1
     assert f"{samples_path}:2: " in capsys.readouterr().err
     assert not server.bodies
 
 
 def test_an_unknown_judge_is_refused(judge_samples, capsys):
-    assert judge_samples(judge="lexicl") == 1
+    exit_code = judge_samples(judge="lexicl")
 
+    assert exit_code == 1
     assert "did you mean lexical" in capsys.readouterr().err
 
 
 def test_an_unknown_benchmark_is_refused(samples_path, tmp_path, capsys):
     options = ["--samples", str(samples_path), "--judge", "lexical", "--out", str(tmp_path)]
 
-    assert main(["judge", "felm", *options]) == 2
+    exit_code = main(["judge", "felm", *options])
 
+    assert exit_code == 2
     assert "did you mean felm_gen" in capsys.readouterr().err

@@ -126,8 +126,9 @@ def test_evidence_that_cannot_be_used_is_an_error(
     path = write_answers(tmp_path)
     monkeypatch.chdir(tmp_path)
 
-    assert judge_answers(path, *COLUMNS, *options) == 1
+    exit_code = judge_answers(path, *COLUMNS, *options)
 
+    assert exit_code == 1
     assert message in capsys.readouterr().err
 
 
@@ -135,7 +136,9 @@ def test_an_index_is_asked_for(judge_answers, tmp_path, capsys):
     path = tmp_path / "ada.txt"
     path.write_text("Grayport is a harbour town.", encoding="utf-8")
 
-    assert judge_answers(path) == 1
+    exit_code = judge_answers(path)
+
+    assert exit_code == 1
     assert "name documents or an index: --knowledge DIR" in capsys.readouterr().err
 
 
@@ -143,7 +146,9 @@ def test_unclear_columns_are_listed_with_the_option_to_write(judge_answers, tmp_
     path = tmp_path / "answers.csv"
     path.write_text(FILES["answers.csv"].replace("reply", "antwort"), encoding="utf-8")
 
-    assert judge_answers(path) == 1
+    exit_code = judge_answers(path)
+
     error = capsys.readouterr().err
+    assert exit_code == 1
     assert "Columns: ask, antwort" in error
     assert "--columns answer=NAME" in error

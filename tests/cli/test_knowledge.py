@@ -21,8 +21,9 @@ def knowledge(tmp_path):
 def test_build_tells_the_file_and_the_number_of_pages(tmp_path, capsys):
     path = tmp_path / "knowledge.db"
 
-    assert main(["knowledge", "build", ENCYCLOPEDIA, "--out", str(path)]) == 0
+    exit_code = main(["knowledge", "build", ENCYCLOPEDIA, "--out", str(path)])
 
+    assert exit_code == 0
     assert f"{path}: 220 pages of 220 rows, knowledge " in capsys.readouterr().out
 
 
@@ -30,36 +31,41 @@ def test_build_tells_the_file_and_the_number_of_pages(tmp_path, capsys):
     "text", ["pages 220", "encyclopedia.jsonl: 167,124 bytes, SHA-256", "by lm-factuality"]
 )
 def test_info_describes_a_knowledge_source(knowledge, capsys, text):
-    assert main(["knowledge", "info", str(knowledge)]) == 0
+    exit_code = main(["knowledge", "info", str(knowledge)])
 
     output = " ".join(capsys.readouterr().out.split())  # without the columns of the table
+    assert exit_code == 0
     assert text in output
 
 
 def test_info_shows_the_page_of_a_title(knowledge, capsys):
     title = "Lianelle_Dickess (painter)"
 
-    assert main(["knowledge", "info", str(knowledge), "--title", title]) == 0
+    exit_code = main(["knowledge", "info", str(knowledge), "--title", title])
 
+    assert exit_code == 0
     assert "Lianelle Dickess" in capsys.readouterr().out
 
 
 def test_an_unknown_title_is_refused(knowledge, capsys):
-    assert main(["knowledge", "info", str(knowledge), "--title", "Nobody"]) == 1
+    exit_code = main(["knowledge", "info", str(knowledge), "--title", "Nobody"])
 
     message = "no page is called 'Nobody', nor with other spaces, underscores"
+    assert exit_code == 1
     assert message in capsys.readouterr().err
 
 
 def test_info_of_a_missing_file_is_refused(tmp_path, capsys):
-    assert main(["knowledge", "info", str(tmp_path / "gone.db")]) == 1
+    exit_code = main(["knowledge", "info", str(tmp_path / "gone.db")])
 
+    assert exit_code == 1
     assert "gone.db: no such file; make it with" in capsys.readouterr().err
 
 
 def test_a_file_is_not_overwritten_unasked(knowledge, capsys):
-    assert main(["knowledge", "build", ENCYCLOPEDIA, "--out", str(knowledge)]) == 1
+    exit_code = main(["knowledge", "build", ENCYCLOPEDIA, "--out", str(knowledge)])
 
+    assert exit_code == 1
     assert "exists; give another name, or --overwrite" in capsys.readouterr().err
 
 
@@ -81,8 +87,9 @@ def test_a_file_is_not_overwritten_unasked(knowledge, capsys):
 def test_a_build_that_cannot_work_is_refused(tmp_path, capsys, source, options, message):
     out = str(tmp_path / "new.db")
 
-    assert main(["knowledge", "build", source, "--out", out, *options]) == 1
+    exit_code = main(["knowledge", "build", source, "--out", out, *options])
 
+    assert exit_code == 1
     assert message in capsys.readouterr().err
 
 
@@ -109,21 +116,25 @@ def test_a_folder_of_documents_becomes_pages_and_unread_files_are_named(
     assert f"{documents / 'logo.png'}: ends in '.png', expected Markdown" in output
     assert main(["knowledge", "info", str(path), "--title", "Setting up"]) == 0
     assert "Turn the key." in capsys.readouterr().out
-    assert main(["knowledge", "info", str(path)]) == 0
+    exit_code = main(["knowledge", "info", str(path)])
+
+    assert exit_code == 0
     assert "1 read, 1 not" in capsys.readouterr().out
 
 
 def test_a_folder_in_which_nothing_can_be_read_is_refused(documents, tmp_path, capsys):
     (documents / "setup.md").unlink()
 
-    assert main(["knowledge", "build", str(documents), "--out", str(tmp_path / "k.db")]) == 1
+    exit_code = main(["knowledge", "build", str(documents), "--out", str(tmp_path / "k.db")])
 
     message = capsys.readouterr().err
+    assert exit_code == 1
     assert "none of 1 files can be read" in message
     assert "logo.png: ends in '.png'" in message
 
 
 def test_an_index_of_a_folder_of_documents_counts_unread_files(documents, tmp_path, capsys):
-    assert main(["index", "build", str(documents), "--out", str(tmp_path / "index")]) == 0
+    exit_code = main(["index", "build", str(documents), "--out", str(tmp_path / "index")])
 
+    assert exit_code == 0
     assert "1 documents read, 1 could not be read" in capsys.readouterr().out

@@ -32,8 +32,9 @@ def board(tmp_path):
 
 
 def test_init_names_the_files_that_it_writes(tmp_path, capsys):
-    assert run_command("leaderboard", "init", str(tmp_path / "board")) == 0
+    exit_code = run_command("leaderboard", "init", str(tmp_path / "board"))
 
+    assert exit_code == 0
     assert str(tmp_path / "board" / "README.md") in capsys.readouterr().out
 
 

@@ -110,7 +110,8 @@ def test_an_option_that_cannot_be_used_is_refused(
     paths = ["--names", str(names_path), "--index", str(index), "--out", str(out)]
 
     # The last value of an option counts.
-    assert main(["retrieve", *paths, option, value]) == 1
+    exit_code = main(["retrieve", *paths, option, value])
 
+    assert exit_code == 1
     assert message in capsys.readouterr().err
     assert not out.exists()

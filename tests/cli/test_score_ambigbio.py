@@ -59,7 +59,8 @@ def test_a_table_is_printed_with_what_grouping_lost(score_decisions, capsys, pro
 def test_a_missing_file_of_decisions_is_refused(tmp_path, capsys):
     out = tmp_path / "metrics.json"
 
-    assert main(["score", "ambigbio", "--decisions", "gone.json", "--out", str(out)]) == 1
+    exit_code = main(["score", "ambigbio", "--decisions", "gone.json", "--out", str(out)])
 
+    assert exit_code == 1
     assert "gone.json: no such file" in capsys.readouterr().err
     assert not out.exists()

@@ -46,8 +46,9 @@ def table(tmp_path: Path) -> Path:
 
 
 def test_the_audit_prints_its_conclusion(table: Path, capsys: pytest.CaptureFixture[str]) -> None:
-    assert main(["audit", str(table)]) == 0
+    exit_code = main(["audit", str(table)])
 
+    assert exit_code == 0
     assert "gives true completions away: most words" in capsys.readouterr().out
 
 
@@ -63,14 +64,18 @@ def test_the_audit_writes_everything_as_json(table: Path, tmp_path: Path) -> Non
 
 
 def test_a_strict_audit_fails_if_something_gives_answers_away(table: Path) -> None:
-    assert main(["audit", str(table), "--strict"]) == 1
+    exit_code = main(["audit", str(table), "--strict"])
+
+    assert exit_code == 1
 
 
 def test_a_strict_audit_passes_if_nothing_gives_answers_away(table: Path, tmp_path: Path) -> None:
     sound = tmp_path / "sound.csv"
     sound.write_text(table.read_text(encoding="utf-8").replace(" .", "."), encoding="utf-8")
 
-    assert main(["audit", str(sound), "--strict"]) == 0
+    exit_code = main(["audit", str(sound), "--strict"])
+
+    assert exit_code == 0
 
 
 @pytest.fixture
@@ -122,8 +127,9 @@ def test_a_verbose_audit_prints_the_error_types_of_the_file(
 def test_a_target_that_cannot_be_audited_is_refused(
     target: str, message: str, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    assert main(["audit", target]) == 1
+    exit_code = main(["audit", target])
 
+    assert exit_code == 1
     assert message in capsys.readouterr().err
 
 
@@ -144,24 +150,29 @@ def task_with_a_loop(table: Path) -> Path:
 def test_a_task_that_may_run_code_is_refused_with_the_option_that_allows_it(
     task_with_a_loop: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    assert main(["audit", str(task_with_a_loop)]) == 1
+    exit_code = main(["audit", str(task_with_a_loop)])
 
+    assert exit_code == 1
     assert "add --run-code" in capsys.readouterr().err
 
 
 def test_a_task_that_may_run_code_is_audited_with_the_option(task_with_a_loop: Path) -> None:
-    assert main(["audit", str(task_with_a_loop), "--sample", "20", "--run-code"]) == 0
+    exit_code = main(["audit", str(task_with_a_loop), "--sample", "20", "--run-code"])
+
+    assert exit_code == 0
 
 
 def test_a_folder_is_refused(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
-    assert main(["audit", str(tmp_path)]) == 1
+    exit_code = main(["audit", str(tmp_path)])
 
+    assert exit_code == 1
     assert "is not a task, group, YAML or data file" in capsys.readouterr().err
 
 
 def test_error_types_need_a_judge(table: Path, capsys: pytest.CaptureFixture[str]) -> None:
-    assert main(["audit", str(table), "--types"]) == 1
+    exit_code = main(["audit", str(table), "--types"])
 
+    assert exit_code == 1
     assert "--types asks a judge: name it by --judge" in capsys.readouterr().err
 
 

@@ -148,12 +148,16 @@ def test_answers_of_another_sheet_are_refused(sheet, capsys):
 
     arguments = ["read", "secret_build", "--out", str(sheet), "--labels", str(labels)]
 
-    assert main(arguments) == 1
+    exit_code = main(arguments)
+
+    assert exit_code == 1
     assert f"sheet '000000000000', expected {sheet_id(sheet)}" in capsys.readouterr().err
 
 
 def test_a_benchmark_beside_itself_is_refused(tmp_path, capsys):
     build = str(write_benchmark(tmp_path / "ours.csv", "llm"))
 
-    assert main(["read", build, "--beside", build]) == 1
+    exit_code = main(["read", build, "--beside", build])
+
+    assert exit_code == 1
     assert "names a benchmark twice" in capsys.readouterr().err

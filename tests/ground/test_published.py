@@ -278,16 +278,18 @@ def registered_source(source, server, monkeypatch) -> Source:
 
 
 def test_verify_reports_a_file_that_was_not_fetched(registered_source, capsys):
-    assert main(["data", "verify", "rows"]) == 1
+    exit_code = main(["data", "verify", "rows"])
 
+    assert exit_code == 1
     assert "rows: not fetched" in capsys.readouterr().err
 
 
 def test_verify_accepts_a_file_that_was_fetched(registered_source, capsys):
     assert main(["data", "fetch", "rows"]) == 0
 
-    assert main(["data", "verify", "rows"]) == 0
+    exit_code = main(["data", "verify", "rows"])
 
+    assert exit_code == 0
     assert registered_source.blob in capsys.readouterr().out
 
 
@@ -296,18 +298,21 @@ def test_verify_reports_a_damaged_file(registered_source, capsys):
     assert main(["data", "fetch", "rows"]) == 0
     cached_path(registered_source).write_bytes(b"damaged")
 
-    assert main(["data", "verify", "rows"]) == 1
+    exit_code = main(["data", "verify", "rows"])
 
+    assert exit_code == 1
     assert f"expected {registered_source.blob}" in capsys.readouterr().err
 
 
 def test_ls_lists_the_number_of_rows_of_each_file(registered_source, capsys):
-    assert main(["data", "ls"]) == 0
+    exit_code = main(["data", "ls"])
 
+    assert exit_code == 0
     assert "2994" in capsys.readouterr().out  # of Wiki-FACTOR
 
 
 def test_an_unknown_name_of_a_file_is_refused_with_the_nearest(registered_source, capsys):
-    assert main(["data", "fetch", "row"]) == 1
+    exit_code = main(["data", "fetch", "row"])
 
+    assert exit_code == 1
     assert "did you mean rows?" in capsys.readouterr().err

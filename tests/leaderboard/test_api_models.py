@@ -107,4 +107,6 @@ def test_samples_of_a_model_behind_a_server_are_read_by_every_command(
         *("--judge", "lexical"),
         *("--out", str(tmp_path / "judged")),
     ]
-    assert main(["judge", "ambigbio", *options]) == 0
+    exit_code = main(["judge", "ambigbio", *options])
+
+    assert exit_code == 0

@@ -200,7 +200,9 @@ def test_the_command_packs_a_submission_that_the_check_accepts(
     assert leaderboard("pack", sample_run, *options) == 0
     assert "every score follows from its samples" in capsys.readouterr().out
 
-    assert leaderboard("check", out) == 0
+    exit_code = leaderboard("check", out)
+
+    assert exit_code == 0
     assert capsys.readouterr().out.endswith(
         ": accepted; certificate.json follows from its answers\n"
     )
@@ -212,8 +214,9 @@ def test_the_command_refuses_changed_samples(honest, tmp_path, capsys):
     (samples_path,) = folder.rglob("samples_sample_factor_2*.jsonl")
     samples_path.write_bytes(samples_path.read_bytes() + b"\n")
 
-    assert leaderboard("check", folder) == 1
+    exit_code = leaderboard("check", folder)
 
+    assert exit_code == 1
     assert "SAMPLES_CHANGED" in capsys.readouterr().out
 
 
@@ -289,9 +292,10 @@ def test_control_characters_in_names_are_printed_as_text(honest, tmp_path, capsy
     folder = shutil.copytree(honest, tmp_path / "\x1b[2Jevil")
     (folder / "\x1b]0;x\x07\n::error::y").write_text("")
 
-    assert leaderboard("check", tmp_path) == 1
+    exit_code = leaderboard("check", tmp_path)
 
     output = capsys.readouterr().out
+    assert exit_code == 1
     assert all(line.isprintable() for line in output.splitlines())
     assert r"\x1b[2Jevil: FILE_EXTRA \x1b]0;x\x07\n::error::y: is not listed" in output
 
@@ -310,9 +314,10 @@ def test_a_submission_that_breaks_the_check_does_not_hide_the_others(
     shutil.copytree(honest, tmp_path / "broken")
     shutil.copytree(honest, tmp_path / "honest")
 
-    assert leaderboard("check", tmp_path) == 1
+    exit_code = leaderboard("check", tmp_path)
 
     output = capsys.readouterr().out
+    assert exit_code == 1
     assert "RESULTS_INVALID results: not as lm_eval writes it: OverflowError" in output
     assert f"{tmp_path / 'honest'}: accepted" in output
 
@@ -322,8 +327,9 @@ def test_an_empty_folder_in_a_submission_is_refused(honest, tmp_path, capsys):
     shutil.copytree(honest, tmp_path / "one")
     (tmp_path / "one" / "empty").mkdir()
 
-    assert leaderboard("check", tmp_path) == 1
+    exit_code = leaderboard("check", tmp_path)
 
+    assert exit_code == 1
     assert "one: FILE_EXTRA empty: is not listed" in capsys.readouterr().out
 
 
@@ -331,8 +337,9 @@ def test_a_link_to_a_submission_is_refused(honest, tmp_path, capsys):
     """One submission would appear under two names."""
     (tmp_path / "two").symlink_to(honest)
 
-    assert leaderboard("check", tmp_path) == 1
+    exit_code = leaderboard("check", tmp_path)
 
+    assert exit_code == 1
     assert "two: PATH_ESCAPES two: is a link" in capsys.readouterr().out
 
 
@@ -355,21 +362,24 @@ def custom_submission(custom_rules, sample_run, options, out):
 def test_the_command_packs_by_custom_rules(custom_rules, sample_run, certificate, out, capsys):
     options = ["--model", MODEL, "--certificate", certificate, "--out", out]
 
-    assert leaderboard("pack", sample_run, *options, "--rules", custom_rules) == 0
+    exit_code = leaderboard("pack", sample_run, *options, "--rules", custom_rules)
 
+    assert exit_code == 0
     assert f"by the rules in {custom_rules}" in capsys.readouterr().out
 
 
 def test_the_command_checks_by_custom_rules(custom_rules, custom_submission, capsys):
-    assert leaderboard("check", custom_submission, "--rules", custom_rules) == 0
+    exit_code = leaderboard("check", custom_submission, "--rules", custom_rules)
 
+    assert exit_code == 0
     assert f": accepted, by the rules in {custom_rules}" in capsys.readouterr().out
 
 
 def test_a_submission_by_custom_rules_is_refused_without_them(custom_submission, capsys):
     """The suite's own board knows no leaderboard called "tiny"."""
-    assert leaderboard("check", custom_submission) == 1
+    exit_code = leaderboard("check", custom_submission)
 
+    assert exit_code == 1
     assert "LEADERBOARD_UNKNOWN" in capsys.readouterr().out
 
 

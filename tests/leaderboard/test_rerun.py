@@ -28,9 +28,10 @@ def submission(honest, tmp_path):
 
 
 def test_an_honest_submission_gives_the_same_outputs(submission, capsys):
-    assert main(["leaderboard", "rerun", str(submission), "--rows", "3", "--seed", "7"]) == 0
+    exit_code = main(["leaderboard", "rerun", str(submission), "--rows", "3", "--seed", "7"])
 
     output = " ".join(capsys.readouterr().out.split())
+    assert exit_code == 0
     assert "sample_factor 3 3 same log-probabilities, within 0.1%" in output
     assert "sample_felm_gen 3 3 same texts" in output
 
@@ -78,8 +79,9 @@ def test_invented_log_probabilities_differ(submission, capsys):
     reseal(submission)
     options = ["--rows", "2", "--model_args", f"pretrained={CHECKPOINT}"]
 
-    assert main(["leaderboard", "rerun", str(submission), *options]) == 1
+    exit_code = main(["leaderboard", "rerun", str(submission), *options])
 
+    assert exit_code == 1
     assert "sample_factor 2 0 differs" in " ".join(capsys.readouterr().out.split())
     assert "sample_factor differs (0 of 2)" in describe_rerun(submission, digest_of(submission))
 
@@ -101,14 +103,17 @@ def test_a_rerun_by_custom_rules_takes_the_run_config_beside_them(submission, cu
     shutil.copy(CONFIGS / "sample.yaml", custom_rules.parent)
     options = ["--rows", "1", "--rules", str(custom_rules)]
 
-    assert main(["leaderboard", "rerun", str(submission), *options]) == 0
+    exit_code = main(["leaderboard", "rerun", str(submission), *options])
+
+    assert exit_code == 0
 
 
 def test_a_rerun_by_rules_without_the_leaderboard_is_refused(submission, custom_rules, capsys):
     (custom_rules / "sample.yaml").unlink()
 
-    assert main(["leaderboard", "rerun", str(submission), "--rules", str(custom_rules)]) == 1
+    exit_code = main(["leaderboard", "rerun", str(submission), "--rules", str(custom_rules)])
 
+    assert exit_code == 1
     assert "no leaderboard is called 'sample'" in capsys.readouterr().err
 
 

@@ -431,8 +431,9 @@ def test_the_command_prints_what_it_built(runs, out, capsys):
     """The user sees at once whether all runs were found."""
     write_results(runs, {"my_factor": factor_task(RIGHT)}, with_samples=False)
 
-    assert run_command("report", str(runs), "--out", str(out)) == 0
+    exit_code = run_command("report", str(runs), "--out", str(out))
 
     output = capsys.readouterr().out
+    assert exit_code == 0
     assert "1 model, 1 task in " in output
     assert "1 run without samples" in output

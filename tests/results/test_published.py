@@ -116,9 +116,10 @@ def test_published_means_and_correlations_are_of_scores_of_biographies(people_fi
 
 
 def test_published_scores_are_printed(capsys):
-    assert main(["compare", "--with", str(FOLDER / "ambigbio_figures.yaml")]) == 0
+    exit_code = main(["compare", "--with", str(FOLDER / "ambigbio_figures.yaml")])
 
     output = " ".join(capsys.readouterr().out.split())
+    assert exit_code == 0
     assert "Published scores" in output
     assert "ambigbio lmsys/vicuna-7b-v1.5-16k factscore 90.0 table 4" in output
     assert "ambigbio allenai/tulu-2-dpo-13b citation_recall 69.32 table 7" in output

@@ -73,8 +73,10 @@ def test_the_table_is_readable(monkeypatch, tmp_path, capsys, scores, judged):
     monkeypatch.setattr(f"{module}.run_checkpoints", lambda output: list(scores.values()))
     monkeypatch.setattr(f"{module}.judge_sample", lambda output: judged[1])
     monkeypatch.setenv("COLUMNS", "80")
-    assert main(["quickstart", "--output", str(tmp_path)]) == 0
+    exit_code = main(["quickstart", "--output", str(tmp_path)])
+
     output = capsys.readouterr().out
+    assert exit_code == 0
     assert re.search(r"larger +[\d,]+ +\d\d\.\d% +\d\d\.\d% - \d\d\.\d% +26\.1% +\d{3} +0", output)
     assert "lm-factuality run --model hf --model_args pretrained=gpt2 --tasks factor" in output
 

@@ -77,15 +77,19 @@ def test_its_task_is_validated(installed, tmp_path, capsys):
         .replace("dataset_path: ", "dataset_path: gone_")
     )
     (tmp_path / "capitals.yaml").write_text(broken, encoding="utf-8")
-    assert command("validate", "--run-code", tmp_path / "capitals.yaml") == 1
+    exit_code = command("validate", "--run-code", tmp_path / "capitals.yaml")
+
+    assert exit_code == 1
     assert "gone_capitals.jsonl: no such file; expected a table" in capsys.readouterr().out
 
 
 def test_it_is_reported(runs):
-    assert command("report", runs / "runs", "--out", runs / "report") == 0
+    exit_code = command("report", runs / "runs", "--out", runs / "report")
+
     pages = {
         path.name: path.read_text(encoding="utf-8") for path in (runs / "report").glob("*.html")
     }
+    assert exit_code == 0
     assert "8.3" in pages["index.html"]
     assert any("Capitals" in text for text in pages.values())
 
@@ -101,8 +105,10 @@ def test_a_judged_one_is_run_judged_again_and_reported(installed, tmp_path, caps
     again = ["--samples", samples, "--judge", "lexical", "--out", tmp_path / "judged"]
     assert command("judge", "rivers", *again) == 0
     assert "Accuracy" in capsys.readouterr().out
-    assert command("report", tmp_path, "--out", tmp_path / "report") == 0
+    exit_code = command("report", tmp_path, "--out", tmp_path / "report")
+
     page = (tmp_path / "report" / "rivers.html").read_text(encoding="utf-8")
+    assert exit_code == 0
     assert "Does the model know on which rivers cities lie?" in page
 
 
@@ -123,20 +129,19 @@ def test_it_has_a_leaderboard(runs):
     submissions = runs / "submissions"
     assert pack(runs, submissions) == 0
     assert command("leaderboard", "check", submissions, *RULES) == 0
-    assert (
-        command(
-            "leaderboard",
-            "build",
-            submissions,
-            "--out",
-            runs / "site",
-            *RULES,
-        )
-        == 0
+    exit_code = command(
+        "leaderboard",
+        "build",
+        submissions,
+        "--out",
+        runs / "site",
+        *RULES,
     )
+
     board = json.loads((runs / "site" / "leaderboard.json").read_text(encoding="utf-8"))
     (table,) = board["leaderboards"]
     (model,) = table["models"]
+    assert exit_code == 0
     assert (table["name"], model["model"], model["scores"][0]["metric"]) == (
         "capitals",
         "example/checkpoint",

@@ -272,9 +272,10 @@ def test_check_asks_the_second_judge_where_the_first_is_unsure(
     (tmp_path / "answer.txt").write_text(CLAIMS[0], encoding="utf-8")
     command = ["check", str(tmp_path / "answer.txt"), "--knowledge", str(tmp_path / "document.txt")]
 
-    assert main([*command, "--judge", str(cascade), "--out", str(tmp_path / "out")]) == 0
+    exit_code = main([*command, "--judge", str(cascade), "--out", str(tmp_path / "out")])
 
     claim = json.loads((tmp_path / "out" / "claims.jsonl").read_text(encoding="utf-8"))
+    assert exit_code == 0
     assert claim["verdict"] == verdict
     assert claim["reason"].startswith(f"{judge_name}: ")
 
