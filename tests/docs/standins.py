@@ -48,6 +48,7 @@ IN_PAGE = {
         ("--include_path FOLDER", "--include_path ."),
         ("compare results --with", "compare results/reproduce --with"),
     ),
+    "docs/factor_gen.md": (("--beside news_factor.csv", "--beside {data}/news_factor.csv"),),
     "docs/felm.md": (
         (
             "score felm --outputs FILE",
@@ -103,6 +104,7 @@ NOT_RUN = (
         "loads its questions from the Hub",
     ),
     ("docs/factor_gen.md", "pip install", "changes the environment"),
+    ("docs/factor_gen.md", "factor-gen read my_factor --labels", "needs the labels of people"),
     (
         "docs/factor_gen.md",
         "factor-gen audit expert_factor --judge",
@@ -120,6 +122,11 @@ NOT_RUN = (
         "docs/judges.md",
         "lm-factuality certify --judge my_judge.yaml --setting biographies_grouping",
         "the groups are not here",
+    ),
+    (
+        "docs/judges.md",
+        "lm-factuality certify --judge my_judge.yaml --setting biographies_verification --rows 40 --adjudicated",
+        "needs the corrections of a person",
     ),
     ("docs/known.md", "make real", "runs a real model for an hour"),
     ("docs/known.md", "python -m bench.real.known", "audits whole files with a real model"),
