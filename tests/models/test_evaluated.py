@@ -92,7 +92,9 @@ def retrieve_for_row(
 
 
 def test_another_passage_of_the_rows_article_is_not_retrieved(tmp_path):
+    """It may state the answer in other words than the row."""
     index = make_index(tmp_path, PASSAGES)
+    # Without exclusion, the passage that states the answer would be the best one.
     (best_hits,) = index.retrieve([ANSWER], 1)
     assert ids_of(best_hits) == ["7"]
 
@@ -104,6 +106,7 @@ def test_another_passage_of_the_rows_article_is_not_retrieved(tmp_path):
 
 
 def test_a_passage_whose_id_is_the_rows_by_chance_is_retrieved(tmp_path):
+    """An index and a benchmark number their texts independently, unless the user says otherwise."""
     index = make_index(tmp_path, PASSAGES)
 
     result = retrieve_for_row(index, "a keeper of Rismar was often a sailor")
@@ -112,6 +115,7 @@ def test_a_passage_whose_id_is_the_rows_by_chance_is_retrieved(tmp_path):
 
 
 def test_a_passage_with_the_rows_id_is_excluded_if_ids_are_compared(tmp_path):
+    """The user says by ``id:doc_id`` that ids of the index are those of the rows' documents."""
     index = make_index(tmp_path, PASSAGES)
     query = "a keeper of Rismar was often a sailor"
 
@@ -122,6 +126,7 @@ def test_a_passage_with_the_rows_id_is_excluded_if_ids_are_compared(tmp_path):
 
 
 def test_parts_of_a_text_that_the_index_has_split_are_one_article(tmp_path):
+    """Parts have numbered ids, so an article is recognised even without a title."""
     passages = [
         {"id": "a", "text": f"{OPENING}. {ANSWER} then."},
         {"id": "b", "text": f"Of others it is said: {ANSWER.lower()} too."},
@@ -142,18 +147,21 @@ def index_without_titles(tmp_path) -> Index:
 
 
 def test_without_titles_other_passages_of_the_article_are_retrieved(index_without_titles):
+    """Nothing tells that they belong to the article."""
     result = retrieve_for_row(index_without_titles, ANSWER)
 
     assert result.ids == ["7"]
 
 
 def test_without_titles_a_passage_with_the_rows_words_is_excluded(index_without_titles):
+    """Shared words are evidence enough for the passage itself."""
     result = retrieve_for_row(index_without_titles, OPENING)
 
     assert result.excluded == {"1": "overlap"}
 
 
 def test_a_title_in_the_row_bans_the_article(tmp_path):
+    """Titles are compared without regard to letter case and spaces."""
     index = make_index(tmp_path, PASSAGES)
 
     result = retrieve_for_row(index, ANSWER, rules="title", page="steithstead  LIGHTHOUSE")
@@ -163,6 +171,7 @@ def test_a_title_in_the_row_bans_the_article(tmp_path):
 
 
 def test_the_rule_on_titles_bans_nothing_if_the_row_has_no_title(tmp_path):
+    """The rule compares titles only, and not the words of the row."""
     index = make_index(tmp_path, PASSAGES)
 
     result = retrieve_for_row(index, ANSWER, rules="title")
@@ -191,6 +200,7 @@ def late_search(tmp_path) -> Search:
 
 
 def test_an_article_that_is_recognised_late_is_taken_back_from_earlier_queries(late_search):
+    """All queries are answered together, so the order of queries does not matter."""
     answer_query = Query(ANSWER, ROW_ID)
     opening_query = Query(OPENING, ROW_ID)
 
@@ -202,12 +212,14 @@ def test_an_article_that_is_recognised_late_is_taken_back_from_earlier_queries(l
 
 
 def test_an_article_is_banned_for_its_own_row_only(late_search):
+    """For another row the article is a legitimate source."""
     opening_query = Query(OPENING, ROW_ID)
     query_of_other_row = Query(ANSWER, OTHER_ROW_ID)
 
     results = late_search.retrieve([opening_query, query_of_other_row], k=1)
 
     assert ids_of(results[query_of_other_row].hits) == ["7"]
+    # The number is that of the passage by which the article was recognised.
     assert late_search.banned == {
         ROW_ID: {"title steithstead lighthouse": 0},
         OTHER_ROW_ID: {},
@@ -215,6 +227,7 @@ def test_an_article_is_banned_for_its_own_row_only(late_search):
 
 
 def test_every_sequence_of_13_words_is_whole_in_a_piece_to_search_for():
+    """A passage that shares 13 words would be missed if no query had all of them."""
     words = [f"w{number}" for number in range(300)]
 
     document = Exclusion().collect_features([], [" ".join(words)])
@@ -222,7 +235,7 @@ def test_every_sequence_of_13_words_is_whole_in_a_piece_to_search_for():
     pieces = [f"{piece} " for piece in document.pieces]
     for start in range(300 - 12):
         sequence = " ".join(words[start : start + 13]) + " "
-        assert any(sequence in piece for piece in pieces), sequence
+        assert any(sequence in piece for piece in pieces), f"no piece has {sequence}"
 
 
 def test_a_short_text_is_one_piece():
@@ -232,6 +245,7 @@ def test_a_short_text_is_one_piece():
 
 
 def test_a_text_is_not_searched_for_if_words_are_not_compared():
+    """Searching for a long text takes time, and nothing would use the result."""
     exclusion = Exclusion.parse("title", overlap=13)
 
     document = exclusion.collect_features([], ["some text"])
@@ -308,6 +322,7 @@ metadata: {{version: 1.0, documents_of: rows.jsonl, window: 1024}}
 def test_passage_and_text_fit_the_window_of_the_task(
     evaluate, folder_with_long_row, long_model, input_lengths, task, insertion
 ):
+    """Scores with and without retrieval are comparable only if the model sees equally much."""
     ralm = HFRALM(
         pretrained=long_model,
         device="cpu",
@@ -329,6 +344,7 @@ def test_passage_and_text_fit_the_window_of_the_task(
 
 
 def test_a_window_without_room_for_text_is_refused(long_model, tmp_path):
+    """A model that sees passages only would be scored on guesses."""
     make_index(tmp_path, PASSAGES)
     ralm = HFRALM(index=str(tmp_path / "index"), **{**OPTIONS, "pretrained": long_model})
     request = Instance("scored", {}, ("A", " b"), 0)
@@ -350,7 +366,8 @@ COMPLETIONS = {
 def run_folder(tmp_path, monkeypatch, write_rows, factor_yaml) -> Path:
     """Return the output folder of a run with retrieval on two rows.
 
-    The document of the first row is in the index, and that of the second one is not.
+    The document of the first row is in the index, the article "Steithstead Lighthouse". The
+    document of the second row is not.
     """
     from lm_eval.tasks import TaskManager
 
@@ -391,15 +408,19 @@ def read_retrieved(run_folder: Path) -> list[dict]:
 
 
 def test_results_count_the_rows_whose_article_was_excluded(run_folder):
+    """The counts show whether retrieval could have copied the answers of a benchmark."""
     results_file = only_file(run_folder, "results_*.json")
 
-    config = json.loads(results_file.read_text(encoding="utf-8"))["config"]
+    results = json.loads(results_file.read_text(encoding="utf-8"))
 
-    expected = {"rows": 2, "article_found": 1, "excluded": 1}
-    assert config["ralm"]["retrieved"] == {"my_factor": expected}
+    # Only the first of the two rows has its article in the index.
+    assert results["config"]["ralm"]["retrieved"] == {
+        "my_factor": {"rows": 2, "article_found": 1, "excluded": 1}
+    }
 
 
 def test_retrieved_passages_are_saved_next_to_the_samples(run_folder):
+    """Whoever reads a sample can look up what the model was shown."""
     path = only_file(run_folder, "retrieved_my_factor_*.jsonl")
 
     samples_path = path.with_name(path.name.replace("retrieved_", "samples_"))
@@ -408,6 +429,7 @@ def test_retrieved_passages_are_saved_next_to_the_samples(run_folder):
 
 
 def test_the_record_of_a_row_names_its_article(run_folder):
+    """Nothing was banned for the second row, as its document is not in the index."""
     first, second = read_retrieved(run_folder)
 
     # The number is that of the passage by which the article was recognised.
@@ -415,16 +437,29 @@ def test_the_record_of_a_row_names_its_article(run_folder):
     assert second["articles"] == {}
 
 
-def test_the_record_of_a_row_says_what_was_excluded_and_why(run_folder):
+def test_the_record_of_a_row_says_why_passages_were_excluded(run_folder):
     record, _ = read_retrieved(run_folder)
+
     reasons = set()
-    shown_passages = set()
     for query in record["queries"]:
         reasons.update(query["excluded"].values())
-        shown_passages.update(query["shown"])
-
+    # The first passage has the words of the row, and the second one is of the same article.
     assert reasons == {"overlap", "article"}
-    assert not {0, 1} & {int(number) for number in shown_passages}  # the passages of the article
+
+
+def test_passages_of_the_rows_article_are_not_shown(run_folder):
+    record, _ = read_retrieved(run_folder)
+
+    shown_passages = set()
+    for query in record["queries"]:
+        shown_passages.update(int(number) for number in query["shown"])
+    assert shown_passages.isdisjoint({0, 1})  # the numbers of the article's passages
+
+
+def test_the_record_of_a_row_has_the_text_of_excluded_passages(run_folder):
+    """A reader can then judge whether the exclusion was right, without the index."""
+    record, _ = read_retrieved(run_folder)
+
     assert record["passages"]["1"] == {
         "id": "7",
         "title": "Steithstead Lighthouse",
@@ -433,11 +468,11 @@ def test_the_record_of_a_row_says_what_was_excluded_and_why(run_folder):
 
 
 def test_the_record_of_a_row_has_the_text_that_each_query_was_made_for(run_folder):
+    """Each query predicts some tokens of a completion, and together they predict all of it."""
     record, _ = read_retrieved(run_folder)
-    predicted_texts = ["", "", "", ""]  # of the four completions
 
+    predicted_texts = ["", "", "", ""]  # of the four completions
     for query in record["queries"]:
         for choice, text in query["predicts"]:
             predicted_texts[choice] += text
-
     assert [text.strip() for text in predicted_texts] == list(COMPLETIONS.values())

@@ -83,16 +83,30 @@ def points():
 
 def test_tau_is_kendalls_with_lower_perplexity_as_better(points):
     """Perplexities get a minus sign, so that higher values are better on both sides."""
-    pairs = [(-point.perplexity("token").value, point.accuracy.value) for point in points]
+    tau, num_models = kendall_tau(points, "token")
 
-    assert kendall_tau(points, "token") == (pytest.approx(tau_by_definition(pairs)), 12)
+    pairs = [(-point.perplexity("token").value, point.accuracy.value) for point in points]
+    assert tau == pytest.approx(tau_by_definition(pairs))
+    assert num_models == 12
+
+
+def test_tau_is_one_if_lower_perplexities_go_with_higher_accuracies():
+    models = [
+        make_model("worst", 40.0, token=11.0),
+        make_model("middle", 43.0, token=9.0),
+        make_model("best", 46.0, token=7.0),
+    ]
+
+    assert kendall_tau(models, "token") == (pytest.approx(1.0), 3)
 
 
 def test_tau_is_undefined_if_all_perplexities_are_equal(points):
+    """Equal values have no order that accuracy could agree with."""
     assert kendall_tau(points, "byte") == (None, 12)
 
 
 def test_tau_of_one_model_is_undefined(points):
+    """One model has no other one to be ranked with."""
     assert kendall_tau(points[:1], "token") == (None, 1)
 
 
@@ -131,6 +145,7 @@ def test_every_pair_that_disagrees_is_found():
         ]
     )
 
+    # Model four has no perplexity per byte, and the lowest one per token.
     assert list_models(pairs) == [("one", "two"), ("four", "two")]
 
 
@@ -211,6 +226,7 @@ def read_points(folder):
 
 
 def test_a_measured_pair_may_disagree_by_both_units(tmp_path):
+    """The perplexity per byte that these files have grows with the one per token."""
     write_results_of(tmp_path / "a", "one", ONE, 8.0, model_num_parameters=5e8)
     write_results_of(tmp_path / "b", "two", TWO, 9.0)
 
@@ -260,6 +276,7 @@ def test_an_accuracy_gap_needs_the_samples_of_the_same_rows(text, replacement, t
 
 
 def test_unscored_rows_are_in_no_accuracy_gap(tmp_path):
+    """Of the other nine rows, model two is right on two more."""
     write_results_of(tmp_path / "a", "one", [None, *ONE[1:]], 8.0)
     write_results_of(tmp_path / "b", "two", [None, *TWO[1:]], 8.0)
     one, two = read_points(tmp_path)
@@ -304,6 +321,7 @@ def gains(tmp_path):
 
 
 def test_gains_pair_each_model_with_itself_without_retrieval(gains):
+    """A gain over another model would mix the model's skill with the retrieval's."""
     assert [(gain.without_retrieval.model, gain.with_retrieval.model) for gain in gains] == [
         ("org/m-125m", "org/m-125m (hf-ralm)"),
         ("org/n-1b", "org/n-1b (hf-ralm)"),
@@ -314,20 +332,25 @@ def test_gains_are_differences_with_corrected_p_values(gains):
     differences = [gain.difference for gain in gains]
 
     assert [gain.difference for gain in differences] == pytest.approx([0.2, 0.4])
+    # The models differ in two and in three documents: 2 / 2**2 and 2 / 2**3.
     assert [gain.p_value for gain in differences] == [0.5, 0.25]
+    # By Holm, the smaller one is multiplied by the number of models, two.
     assert [gain.adjusted_p_value for gain in differences] == [0.5, 0.5]
 
 
 def test_the_newest_result_counts_and_the_older_is_named(tmp_path):
+    """A repeated run usually mends something, and the user should know that one is left out."""
     write_results_of(tmp_path, "one", ONE, 8.0)
     write_results_of(tmp_path, "one", TWO, 7.0, date="2026-01-02T00-00-00.0")
 
     (point,), notes = models_on_corpora(read_runs([tmp_path])[0])
 
-    assert point.accuracy.value == 0.6
+    assert point.accuracy.value == 0.6  # that of TWO
     assert point.perplexity("token").value == 7.0
-    assert len(notes) == 2
-    assert all("results_2026-01-01T00-00-00.0.json is older" in note for note in notes)
+    # One note is on the accuracy, and one on the perplexity.
+    first_note, second_note = notes
+    assert "results_2026-01-01T00-00-00.0.json is older" in first_note
+    assert "results_2026-01-01T00-00-00.0.json is older" in second_note
 
 
 def test_backends_that_only_score_are_one_model_of_which_the_newest_counts(tmp_path):
@@ -356,6 +379,7 @@ def test_other_backends_and_revisions_are_models_of_their_own(tmp_path):
 
 
 def test_a_perplexity_without_an_accuracy_is_named(tmp_path):
+    """Nothing is left out silently: a table of pairs cannot show a perplexity alone."""
     path = write_results_of(tmp_path, "one", ONE, 8.0)
     content = json.loads(path.read_text(encoding="utf-8"))
     del content["results"]["x_factor"]
@@ -389,6 +413,7 @@ def test_a_perplexity_without_an_accuracy_is_named(tmp_path):
     ],
 )
 def test_the_family_and_the_size_of_a_model_are_read_from_its_name(name, model_family, size):
+    """The family is the colour of a model in plots, and the size the place on their axis."""
     assert family(name) == model_family
     assert size_in_name(name) == size
 
@@ -405,4 +430,5 @@ def test_the_family_and_the_size_of_a_model_are_read_from_its_name(name, model_f
     ],
 )
 def test_a_size_is_labelled_as_models_are_called_by_it(size, label):
+    """Names of models state sizes such as 125M, and labels in plots should look the same."""
     assert size_label(size) == label
