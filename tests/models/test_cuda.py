@@ -31,6 +31,7 @@ LARGER = str(TASKS / "sample" / "models" / "larger")
 
 @pytest.mark.parametrize("name", ARCHITECTURES)
 def test_every_architecture_has_the_scores_of_the_cpu(name, checkpoint):
+    """Kernels of the GPU round in another way, by less than 0.001 per token."""
     requests = make_requests(60)
     _, hf_on_cpu = load_tree_and_hf(build_model(name), checkpoint)
     expected = logprobs_of(hf_on_cpu._loglikelihood_tokens(requests, True))
@@ -51,6 +52,7 @@ def test_every_architecture_has_the_scores_of_the_cpu(name, checkpoint):
     [pytest.param(5, 2, id="tiny passes"), pytest.param(200, 100, id="small passes")],
 )
 def test_small_passes_have_the_scores_of_the_cpu(name, max_tokens, max_targets, checkpoint):
+    """Positions of a later pass still have to see those of the earlier ones."""
     requests = make_requests(60)
     _, hf_on_cpu = load_tree_and_hf(build_model(name), checkpoint)
     expected = logprobs_of(hf_on_cpu._loglikelihood_tokens(requests, True))
@@ -91,6 +93,7 @@ def limit_gpu_memory():
 
 
 def test_a_pass_that_is_out_of_memory_is_halved_and_the_scores_stay(caplog, limit_gpu_memory):
+    """On the CPU this is tested with a made-up error. Here PyTorch raises it."""
     tree = HFTree(pretrained=LARGER, device="cuda", dtype="float32", batch_size="auto")
     requests = make_long_requests(4000)
     expected = logprobs_of(tree._loglikelihood_tokens(requests, True))
@@ -104,6 +107,7 @@ def test_a_pass_that_is_out_of_memory_is_halved_and_the_scores_stay(caplog, limi
 
 
 def test_the_fluency_filter_has_the_scores_of_the_cpu():
+    """Which contradictions are kept must not depend on the machine."""
     tokenizer = AutoTokenizer.from_pretrained(LARGER)
     texts = []
     for _, context, continuation in make_long_requests(40):

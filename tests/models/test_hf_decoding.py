@@ -132,6 +132,7 @@ def make_dola(
     ],
 )
 def test_dola_with_shared_positions_has_the_scores_of_its_definition(settings, checkpoint):
+    """The reference in ``decoding_reference.py`` computes one position after the other."""
     model = build_model("llama")
     lm = make_dola(model, checkpoint, settings)
     requests = make_requests(25)
@@ -144,6 +145,7 @@ def test_dola_with_shared_positions_has_the_scores_of_its_definition(settings, c
 
 
 def test_early_layers_have_the_soft_cap_of_the_models_logits(checkpoint):
+    """Without it, the logits of early layers would be larger than those of the last one."""
     model = build_model("gemma2-softcap")
     settings = DolaSettings(layers=[0, 1], relative_top=0)
     lm = make_dola(model, checkpoint, settings)
@@ -162,6 +164,7 @@ def test_early_layers_have_the_soft_cap_of_the_models_logits(checkpoint):
 
 
 def test_models_whose_positions_cannot_be_shared_are_refused(checkpoint):
+    """Scores need the hidden states of early layers, which only the shared passes record."""
     lm = make_dola(build_model("gpt-neo-local"), checkpoint, DolaSettings(layers=[0, 1]))
 
     with pytest.raises(ConfigError, match="GPTNeoForCausalLM cannot share positions"):
@@ -169,6 +172,7 @@ def test_models_whose_positions_cannot_be_shared_are_refused(checkpoint):
 
 
 def test_the_final_norm_can_be_applied_to_early_layers(checkpoint):
+    """With the option ``norm``, states of early layers are normalised like those of the last one."""
     model = build_model("llama")
     settings = DolaSettings(layers=[1, 2])
     lm = make_dola(model, checkpoint, settings, norm=True)
@@ -215,6 +219,7 @@ def dola_logprob(real_dola):
 
 
 def test_layers_are_read_from_the_command_line(real_dola):
+    """The option was ``layers="0+1"``, since commas separate the options of lm_eval."""
     assert real_dola.method.layers == [0, 1]
 
 
@@ -235,6 +240,7 @@ TEXTS = pytest.mark.parametrize(
 def test_requests_of_lm_eval_have_the_scores_of_dola(
     real_dola, dola_logprob, context, continuation
 ):
+    """Tasks of lm_eval ask for log-likelihoods in another way than those of the suite."""
     request = Instance("loglikelihood", {}, (context, continuation), 0)
 
     ((logprob, _),) = real_dola.loglikelihood([request], True)
@@ -246,6 +252,7 @@ def test_requests_of_lm_eval_have_the_scores_of_dola(
 def test_requests_of_the_suite_have_the_scores_of_dola(
     real_dola, dola_logprob, context, continuation
 ):
+    """FACTOR's tasks ask for scores within a window, here of 1,024 tokens."""
     request = Instance("scored_loglikelihood", {}, (context, continuation, 1024), 0)
 
     (answer,) = scored_loglikelihood(real_dola, [request], True)
@@ -254,6 +261,7 @@ def test_requests_of_the_suite_have_the_scores_of_dola(
 
 
 def test_several_requests_of_the_suite_at_once_have_the_scores_of_dola(real_dola, dola_logprob):
+    """Requests of one batch share positions and must not see each other."""
     texts = [
         ("The library opened in 1870. ", "Its first keeper was a sailor."),
         ("The library opened in 1870.", " It closed."),
@@ -268,6 +276,7 @@ def test_several_requests_of_the_suite_at_once_have_the_scores_of_dola(real_dola
 
 
 def test_whole_texts_have_the_scores_of_dola(real_dola, dola_logprob):
+    """Perplexity tasks score texts without any context."""
     request = Instance("loglikelihood_rolling", {}, ("A keeper.",), 0)
 
     (logprob,) = real_dola.loglikelihood_rolling([request], True)
@@ -295,6 +304,7 @@ def test_layers_that_hardly_overlap_with_the_last_one_are_told_apart_in_float32(
 
 
 def test_the_divergence_is_that_of_jensen_and_shannon_less_log_2():
+    """Less log 2, numbers near 0 keep their digits, which the next layer is chosen by."""
     torch.manual_seed(0)
     first = (torch.randn(200, 500, dtype=torch.float64) * 12).log_softmax(-1)
     second = (torch.randn(200, 500, dtype=torch.float64) * 12).log_softmax(-1)
@@ -338,6 +348,7 @@ def generate_by_scores(
 
 @pytest.mark.parametrize("relative_top", [0.1, 0])
 def test_generation_takes_the_best_tokens_by_dola(real_dola, relative_top):
+    """Generation and scoring must use the same scores, or benchmarks of both kinds disagree."""
     settings = DolaSettings(layers=[LAST_EARLY_LAYER], relative_top=relative_top)
     model = real_dola.model
 
@@ -360,14 +371,21 @@ def test_generation_takes_the_best_tokens_by_dola(real_dola, relative_top):
 
 
 def test_generation_with_dola_differs_from_plain_generation():
+    """Otherwise the test above would pass for a model that ignores its early layers."""
     dola = HFDoLa(**OPTIONS, batch_size=3, layers=LAST_EARLY_LAYER, relative_top=0)
     hf = HFLM(**OPTIONS, batch_size=3)
 
-    assert generate(dola, num_tokens=6) != generate(hf, num_tokens=6)
+    dola_texts = generate(dola, num_tokens=6)
+    plain_texts = generate(hf, num_tokens=6)
+
+    assert dola_texts != plain_texts
 
 
 def test_results_record_the_options_of_dola(real_dola):
-    assert real_dola.get_model_info()["decoding"] == {
+    """Scores by DoLa depend on each of them, so a result without them cannot be repeated."""
+    decoding = real_dola.get_model_info()["decoding"]
+
+    assert decoding == {
         "method": "DoLa",
         "layers": [0, 1],
         "early_exit_layer": None,
@@ -391,6 +409,7 @@ def test_results_record_the_options_of_dola(real_dola):
     ids=str,
 )
 def test_cached_answers_are_not_reused_with_another_option(real_dola, changed_option):
+    """lm_eval's cache knows only the model, whose scores depend on these options."""
     options = {"layers": "0+1", **changed_option}
 
     lm = HFDoLa(**OPTIONS, **options)
@@ -415,11 +434,13 @@ def test_cached_answers_are_not_reused_with_another_option(real_dola, changed_op
     ],
 )
 def test_early_layers_are_chosen(layers, num_layers, has_tied_embeddings, expected):
+    """``low`` is every second layer of the lower half, and ``high`` of the upper half."""
     assert choose_layers(layers, num_layers, has_tied_embeddings) == expected
 
 
 @pytest.mark.parametrize("layers", ["low", "4", -1, [0, 2], "middle", []])
 def test_layers_that_a_model_of_two_layers_does_not_have_are_refused(layers):
+    """A layer that is missing must not silently be left out."""
     message = r"expected low, high or numbers such as 0\+2\+4, from 0 \(the embedding\) to 1"
     with pytest.raises(ConfigError, match=message):
         choose_layers(layers, 2, True)
@@ -482,6 +503,7 @@ def test_a_wrong_option_of_contrastive_decoding_is_refused(options, message):
 
 
 def test_dola_refuses_an_encoder_decoder(tmp_path, checkpoint):
+    """The tokens of its requests cannot be shared, which this method needs."""
     t5 = save_t5(tmp_path / "t5", AutoTokenizer.from_pretrained(checkpoint))
 
     with pytest.raises(ConfigError, match=r"hf-dola: .*T5.* is not a decoder"):
@@ -546,6 +568,7 @@ def contrastive_answers(
     ],
 )
 def test_contrastive_decoding_has_the_scores_of_its_definition(options):
+    """The reference in ``decoding_reference.py`` computes each request by itself."""
     lm = HFContrastive(**OPTIONS, amateur=SMALLER, batch_size=2, max_length=64, **options)
     amateur = AutoModelForCausalLM.from_pretrained(SMALLER)
     requests = make_requests(30, lm.vocab_size, longest=64, seed=3)
@@ -558,6 +581,7 @@ def test_contrastive_decoding_has_the_scores_of_its_definition(options):
 
 
 def test_results_record_the_options_of_contrastive_decoding():
+    """Scores depend on each of them, so a result without them cannot be repeated."""
     lm = HFContrastive(**OPTIONS, amateur=SMALLER, alpha=0.3, beta=2)
 
     decoding = lm.get_model_info()["decoding"]
@@ -568,6 +592,7 @@ def test_results_record_the_options_of_contrastive_decoding():
 
 
 def test_results_record_the_defaults_of_contrastive_decoding():
+    """Defaults may change in a later release, so results have to state them."""
     lm = HFContrastive(**OPTIONS, amateur=SMALLER)
 
     decoding = lm.get_model_info()["decoding"]
@@ -599,7 +624,11 @@ def save_random_gpt2(folder: Path, vocab_size: int, num_positions: int) -> None:
 
 
 def assert_generates_by_contrast(amateur_folder: str) -> None:
-    """Check that the larger checkpoint generates by its contrast to an amateur."""
+    """Check that the larger checkpoint generates by its contrast to an amateur.
+
+    Args:
+        amateur_folder: The checkpoint of the amateur. Logits beyond the vocabulary do not count.
+    """
     lm = HFContrastive(**OPTIONS, amateur=amateur_folder, batch_size=2, max_length=128)
     amateur = AutoModelForCausalLM.from_pretrained(amateur_folder)
 
@@ -619,14 +648,17 @@ def assert_generates_by_contrast(amateur_folder: str) -> None:
 
 
 def test_generation_takes_the_best_tokens_by_contrast():
+    """Generation and scoring must use the same scores, or benchmarks of both kinds disagree."""
     assert_generates_by_contrast(SMALLER)
 
 
 def test_an_amateur_can_have_a_padded_vocabulary(padded_model):
+    """Logits of padding belong to no token and must not be compared."""
     assert_generates_by_contrast(padded_model)
 
 
 def test_an_expert_can_have_a_padded_vocabulary(padded_model):
+    """The amateur has no logits for the padding of the expert."""
     lm = HFContrastive(
         pretrained=padded_model, amateur=LARGER, device="cpu", dtype="float32", max_length=128
     )
@@ -637,6 +669,7 @@ def test_an_expert_can_have_a_padded_vocabulary(padded_model):
 
 
 def test_an_amateur_with_another_vocabulary_is_refused(tmp_path):
+    """The two models' scores of a token can be compared only if both mean the same token."""
     tokenizer = AutoTokenizer.from_pretrained(LARGER)
     tokenizer.add_tokens(["<another>"])
     amateur = save_gpt2(tmp_path / "another", tokenizer)
@@ -646,6 +679,7 @@ def test_an_amateur_with_another_vocabulary_is_refused(tmp_path):
 
 
 def test_an_amateur_that_sees_fewer_tokens_is_refused(tmp_path):
+    """It would fail at the first long text, in the middle of a run."""
     tokenizer = AutoTokenizer.from_pretrained(LARGER)
     save_random_gpt2(tmp_path, vocab_size=len(tokenizer) - 1, num_positions=32)
 

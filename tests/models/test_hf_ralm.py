@@ -37,6 +37,7 @@ def ralm(index) -> HFRALM:
 
 
 def test_a_continuation_is_predicted_some_tokens_at_a_time():
+    """Passages are retrieved anew after every ``stride`` tokens, by what stands before."""
     long_request = (None, [1, 2], [3, 4, 5, 6, 7])
     short_request = (None, [9], [8])
 
@@ -66,6 +67,7 @@ def test_a_continuation_is_predicted_some_tokens_at_a_time():
     ],
 )
 def test_by_the_paper_a_passage_is_put_before_the_text(before, document, expected):
+    """The passage is shown in addition to the text, which is cut only if the window is full."""
     window = Window(0, before, targets=[70, 71])
 
     context = insert_passages(window, document, "paper", 10, 0)
@@ -88,6 +90,7 @@ def test_by_the_paper_a_passage_is_put_before_the_text(before, document, expecte
     ],
 )
 def test_by_the_code_a_passage_overwrites_the_beginning_of_the_text(before, document, expected):
+    """The authors' code keeps the length of the input, so the passage replaces as many tokens."""
     window = Window(0, before, targets=[70, 71])
 
     context = insert_passages(window, document, "code", 10, 0)
@@ -128,6 +131,7 @@ def rule_for(rules: str, passage: Passage, is_split: bool = True) -> str:
     ],
 )
 def test_a_passage_of_the_evaluated_document_is_recognised(rules, passage, rule):
+    """A model that is shown the answer's own document would only have to copy."""
     assert rule_for(rules, passage) == rule
 
 
@@ -145,14 +149,17 @@ def test_a_passage_of_the_evaluated_document_is_recognised(rules, passage, rule)
     ],
 )
 def test_a_passage_that_no_rule_matches_is_not_excluded(rules, passage):
+    """Retrieval loses its use if it excludes more than the row's document."""
     assert rule_for(rules, passage) == ""
 
 
 def test_a_number_sign_is_a_part_of_an_id_if_the_index_has_not_split_its_texts():
+    """Only an index that splits texts numbers their parts after such a sign."""
     assert rule_for("id:doc_id", Passage("7#4", "", "text"), is_split=False) == ""
 
 
 def test_a_row_without_the_key_of_its_id_is_refused():
+    """Without the id, the row's own document could be retrieved unnoticed."""
     exclusion = Exclusion.parse("id:page", overlap=13)
 
     with pytest.raises(DataError, match="no key 'page'; name the key"):
@@ -180,11 +187,13 @@ def test_a_row_without_the_key_of_its_id_is_refused():
     ],
 )
 def test_a_wrong_option_is_refused(index, options, message):
+    """A wrong option ends the run before any time is spent."""
     with pytest.raises(ConfigError, match=message):
         HFRALM(**{"index": index, **OPTIONS, **options})
 
 
 def test_a_folder_without_an_index_is_refused(tmp_path):
+    """The message names the folder, since the user may have mistyped it."""
     with pytest.raises(DataError, match=str(tmp_path)):
         HFRALM(index=str(tmp_path), **OPTIONS)
 
@@ -210,11 +219,13 @@ def make_requests(num_articles: int) -> list[Instance]:
 
 @pytest.mark.parametrize("insertion", ["paper", "code"])
 def test_scores_are_those_of_each_window_by_itself(index, insertion):
+    """Windows share positions for speed, which must not change a score."""
     ralm = HFRALM(index=index, insertion=insertion, **OPTIONS)
     hf = HFLM(**OPTIONS, logits_cache=False)
     requests = make_requests(num_articles=6)
     encoded_requests = [(None, *ralm._encode_pair(*request.args)) for request in requests]
     windows = cut_windows(encoded_requests, ralm.options.retrieval_stride)
+    # Otherwise neither the windows nor the passages would be tested.
     assert len(windows) > 2 * len(requests)
     contexts = ralm.augment_windows(windows, requests, [None] * len(requests))
     assert contexts != [window.before for window in windows]
@@ -229,20 +240,26 @@ def test_scores_are_those_of_each_window_by_itself(index, insertion):
 
 
 def test_retrieval_raises_the_accuracy_of_a_model_that_reads(ralm, evaluate):
+    """The reader was trained to use passages, so they have to reach it in the right place."""
     plain = evaluate(HFTree(**OPTIONS), ["sample_factor"], log_samples=False)
 
     output = evaluate(ralm, ["sample_factor"], log_samples=False)
 
     plain_accuracy = plain["results"]["sample_factor"]["factor_acc,none"]
     accuracy = output["results"]["sample_factor"]["factor_acc,none"]
+    # Smaller differences could be chance.
     assert accuracy >= plain_accuracy + 0.03
 
 
 def test_results_record_the_index(ralm):
-    assert ralm.get_model_info()["ralm"]["index"] == ralm._index.identity
+    """The same model retrieves other passages from another index, with other scores."""
+    model_info = ralm.get_model_info()
+
+    assert model_info["ralm"]["index"] == ralm._index.identity
 
 
 def test_retrieval_lowers_the_perplexity(ralm, evaluate):
+    """The reader was trained to use passages, so they have to reach it in the right place."""
     task = "sample_factor_perplexity"
     plain = evaluate(HFTree(**OPTIONS), [task], limit=3, log_samples=False)
 
@@ -253,6 +270,7 @@ def test_retrieval_lowers_the_perplexity(ralm, evaluate):
 
 
 def test_whole_texts_are_scored(ralm):
+    """Perplexity tasks score texts without any context."""
     text = "A keeper of the library."
     request = Instance("loglikelihood_rolling", {}, (text,), 0, ("task", 0, 1))
 
@@ -262,6 +280,7 @@ def test_whole_texts_are_scored(ralm):
 
 
 def test_a_model_without_the_prefix_scores_the_continuation_alone(checkpoint):
+    """``hf-prefix-free`` shows how much of FACTOR can be solved without the text."""
     options = {**OPTIONS, "pretrained": str(checkpoint)}
     alone = Instance("loglikelihood", {}, ("", " It closed."), 0)
     expected = HFTree(**options).loglikelihood([alone], disable_tqdm=True)

@@ -36,6 +36,7 @@ from tests.tiny_models import save_t5
 
 @pytest.mark.parametrize("name", ARCHITECTURES)
 def test_every_architecture_has_the_scores_of_hf(name, checkpoint):
+    """Users may replace ``hf`` by ``hf-tree`` only if no score changes."""
     tree, hf = load_tree_and_hf(build_model(name), checkpoint)
     requests = make_requests(60)
     expected = hf._loglikelihood_tokens(requests, True)
@@ -48,6 +49,10 @@ def test_every_architecture_has_the_scores_of_hf(name, checkpoint):
 
 @pytest.mark.parametrize("name", ARCHITECTURES)
 def test_small_passes_change_no_score(name, checkpoint):
+    """A GPU with little memory computes a text in several passes.
+
+    Positions must still see all before.
+    """
     tree, hf = load_tree_and_hf(build_model(name), checkpoint)
     requests = make_requests(60)
     expected = hf._loglikelihood_tokens(requests, True)
@@ -80,6 +85,7 @@ def batch_sizes(monkeypatch) -> list[int]:
     "name", ["gpt2", "llama", "mistral-sliding", "gemma2-softcap", "gpt-oss-sinks", "llama4-chunks"]
 )
 def test_branches_that_attend_in_one_batch_have_the_scores_of_hf(name, checkpoint, batch_sizes):
+    """Branches of unequal length are padded, and padding must not be seen."""
     tree, hf = load_tree_and_hf(build_model(name), checkpoint, batch_size=40)
     requests = make_requests(60)
     expected = logprobs_of(hf._loglikelihood_tokens(requests, True))
@@ -96,17 +102,20 @@ def test_branches_that_attend_in_one_batch_have_the_scores_of_hf(name, checkpoin
 
 @pytest.mark.parametrize("name", UNSHARED)
 def test_models_that_cannot_share_positions_are_scored_like_hf(name, checkpoint):
+    """Nobody can tell their attention which positions to see, so ``hf`` scores them."""
     tree, hf = load_tree_and_hf(build_model(name), checkpoint)
     requests = make_requests(8)
+    expected = hf._loglikelihood_tokens(requests, True)
 
     answers = tree._loglikelihood_tokens(requests, True)
 
     assert tree.engine is None
-    assert_same_answers(answers, hf._loglikelihood_tokens(requests, True), requests)
+    assert_same_answers(answers, expected, requests)
 
 
 @pytest.mark.parametrize("name", UNSHARED)
 def test_models_that_cannot_share_positions_are_warned_of_once(name, checkpoint, caplog):
+    """The user should know why scoring is slow, but not for each batch."""
     tree, _ = load_tree_and_hf(build_model(name), checkpoint)
     requests = make_requests(8)
 
@@ -119,6 +128,7 @@ def test_models_that_cannot_share_positions_are_warned_of_once(name, checkpoint,
 
 
 def test_an_encoder_decoder_is_scored_like_hf(tmp_path, checkpoint):
+    """Its decoder has no shared beginning, so ``hf-tree`` leaves it to ``hf``."""
     folder = save_t5(tmp_path, AutoTokenizer.from_pretrained(checkpoint))
     options = {"pretrained": str(folder), "device": "cpu", "batch_size": 1}
     requests = [Instance("loglikelihood", {}, ("A keeper", " of the library."), 0)]
@@ -146,6 +156,7 @@ def test_an_engine_is_not_used_if_its_scores_differ_from_the_models(monkeypatch)
 
 
 def test_generation_after_scoring_uses_the_models_own_attention(checkpoint):
+    """The engine replaces the model's attention, and has to put it back."""
     tree, hf = load_tree_and_hf(build_model("llama"), checkpoint)
     request = Instance("generate_until", {}, ("ab", {"until": ["zzz"], "max_gen_toks": 5}), 0)
     expected = hf.generate_until([request], disable_tqdm=True)
@@ -175,6 +186,7 @@ def real_hf(options_of_real_model) -> HFLM:
 
 
 def test_a_real_model_has_the_scores_of_hf_on_many_requests(real_tree, real_hf):
+    """Models with random weights may hide errors that trained ones show."""
     longest = real_hf.max_length + 40  # so some requests are longer than the model can see
     requests = make_requests(500, real_hf.vocab_size, longest, seed=1)
     lengths = [len(context) + len(continuation) for _, context, continuation in requests]
@@ -200,6 +212,7 @@ def test_a_real_model_has_the_scores_of_hf_on_many_requests(real_tree, real_hf):
     ],
 )
 def test_texts_have_the_scores_of_hf(real_tree, real_hf, context, continuation):
+    """Where context and continuation meet, tokens depend on the spaces of both."""
     requests = [Instance("loglikelihood", {}, (context, continuation), 0)]
     (expected_logprob, expected_greedy), *_ = real_hf.loglikelihood(requests, disable_tqdm=True)
 
@@ -210,6 +223,7 @@ def test_texts_have_the_scores_of_hf(real_tree, real_hf, context, continuation):
 
 
 def test_whole_texts_have_the_scores_of_hf(real_tree, real_hf):
+    """Perplexity tasks score texts without any context."""
     texts = ["A keeper.", "word " * 1500]  # the second needs several windows
     requests = [Instance("loglikelihood_rolling", {}, (text,), 0) for text in texts]
     expected = real_hf.loglikelihood_rolling(requests, True)
@@ -220,6 +234,7 @@ def test_whole_texts_have_the_scores_of_hf(real_tree, real_hf):
 
 
 def test_half_precision_is_near_full_precision(real_hf, options_of_real_model):
+    """Large models run in bfloat16, which has about three digits."""
     options = {**options_of_real_model, "dtype": "bfloat16", "batch_size": "auto"}
     tree = HFTree(**options)
     requests = make_requests(40, real_hf.vocab_size, longest=100)
@@ -248,17 +263,19 @@ def fail_forward_passes(model, error: Exception, most_tokens: int = 0) -> None:
 
 
 def test_a_pass_that_is_out_of_memory_is_halved_until_it_fits(caplog):
+    """Nobody can foresee how much memory a pass needs, and a run must not end for it."""
     model = build_model("gpt2")
     trie = build_trie_of_requests(make_requests(30))
     with torch.inference_mode():
         expected = score_trie(trie, PackedEngine(model), PassBudget(1000, 1000))
         memory_error = torch.OutOfMemoryError("CUDA out of memory. Tried to allocate 20.00 MiB")
+        # Passes of more than 12 tokens do not fit.
         fail_forward_passes(model, memory_error, most_tokens=12)
         budget = PassBudget(tokens=100, targets=100)
 
         scores = score_trie(trie, PackedEngine(model), budget)
 
-    assert budget.tokens == 12  # 100, 50, 25, 12
+    assert budget.tokens == 12  # by halves: 100, 50, 25, 12
     assert "out of memory; going on with 12 tokens" in caplog.text
     assert scores.logprobs == pytest.approx(expected.logprobs, abs=1e-4)
 
@@ -271,6 +288,7 @@ def test_a_pass_that_is_out_of_memory_is_halved_until_it_fits(caplog):
     ],
 )
 def test_errors_that_smaller_passes_cannot_mend_are_raised(message):
+    """Halving for ever would hide the error."""
     model = build_model("gpt2")
     fail_forward_passes(model, RuntimeError(message))
     trie = build_trie([[1, 2, 3]], num_targets=[1])
@@ -280,6 +298,7 @@ def test_errors_that_smaller_passes_cannot_mend_are_raised(message):
 
 
 def test_every_distinct_beginning_is_computed_once(real_tree):
+    """This is what makes ``hf-tree`` fast: the choices of a row share their prefix."""
     requests = make_requests(50, real_tree.vocab_size, longest=60)
     beginnings = set()
     for _, context, continuation in requests:
@@ -346,6 +365,7 @@ def logprobs_of_choices(output: dict) -> list[float]:
 def test_a_multiple_choice_task_of_lm_eval_has_the_scores_of_hf(
     evaluate, multiple_choice_folder, real_tree, real_hf
 ):
+    """``hf-tree`` is of use for tasks of others, too."""
     expected = evaluate(real_hf, ["endings"], multiple_choice_folder)
 
     output = evaluate(real_tree, ["endings"], multiple_choice_folder)
@@ -357,6 +377,7 @@ def test_a_multiple_choice_task_of_lm_eval_has_the_scores_of_hf(
 def test_cached_responses_give_the_same_results(
     evaluate, multiple_choice_folder, real_tree, tmp_path
 ):
+    """lm_eval's ``--use_cache`` stores answers by request, so their order has to be right."""
     cache = str(tmp_path / "cache")
     output = evaluate(real_tree, ["endings"], multiple_choice_folder, use_cache=cache)
 
@@ -369,6 +390,7 @@ def test_cached_responses_give_the_same_results(
 
 
 def test_answers_are_counted_while_a_group_is_scored(checkpoint, monkeypatch):
+    """The progress bar would otherwise stand still until all requests are answered."""
     tree, _ = load_tree_and_hf(build_model("gpt2"), checkpoint)
     requests = make_requests(60)
     counts = []

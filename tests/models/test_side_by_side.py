@@ -88,6 +88,7 @@ def threads_of_engine(monkeypatch) -> set[int]:
     ],
 )
 def test_several_threads_give_the_scores_of_one(common_length, num_targets, threads_of_engine):
+    """Branches are computed at the same time, and must not see each other's positions."""
     model = build_model("llama")
     trie = make_trie(common_length, num_targets=num_targets)
     expected = score(trie, PackedEngine(model), PassBudget(10_000, 10_000))
@@ -115,6 +116,7 @@ def test_several_threads_give_the_scores_of_one(common_length, num_targets, thre
 def test_work_that_is_not_worth_sharing_is_done_in_the_calling_thread(
     trie, max_tokens, threads_of_engine
 ):
+    """Starting threads takes longer than they save."""
     engine = PackedEngine(build_model("llama"))
 
     score_in_threads(trie, engine, PassBudget(max_tokens, max_tokens), score, cores=NUM_CORES)
@@ -123,6 +125,7 @@ def test_work_that_is_not_worth_sharing_is_done_in_the_calling_thread(
 
 
 def test_the_model_has_its_own_attention_after_scoring():
+    """Each thread's engine replaces the attention of the one model that they share."""
     model = build_model("llama")
     attention = model.config._attn_implementation
     trie = make_trie(common_length=0)
@@ -133,6 +136,7 @@ def test_the_model_has_its_own_attention_after_scoring():
 
 
 def test_the_model_has_its_own_attention_after_an_error():
+    """``hf-tree`` falls back to the model itself, which must then work as before."""
     model = build_model("llama")
     attention = model.config._attn_implementation
     trie = make_trie(common_length=0)
@@ -149,6 +153,7 @@ def test_the_model_has_its_own_attention_after_an_error():
 
 
 def test_hf_tree_scores_in_as_many_threads_as_pytorch_may_use(checkpoint, threads_of_engine):
+    """Users limit the cores by PyTorch's number of threads, as for any other model."""
     tree = HFTree(pretrained=str(checkpoint), device="cpu", dtype="float32", batch_size=8)
     assert tree.engine is not None
     generator = random.Random(0)

@@ -72,6 +72,7 @@ def inputs_of(trie: TokenTrie) -> list[tuple[int, ...]]:
 
 @pytest.mark.parametrize("seed", range(2))
 def test_every_distinct_beginning_has_one_position(seed):
+    """Each position is one computation, which is done once for all requests that begin alike."""
     requests = make_requests(seed)
     beginnings = set()
     for request in requests:
@@ -86,6 +87,7 @@ def test_every_distinct_beginning_has_one_position(seed):
 
 @pytest.mark.parametrize("seed", range(2))
 def test_the_targets_of_a_request_follow_their_contexts(seed):
+    """A token is scored at the position of the token before it."""
     requests = make_requests(seed)
 
     trie = build_trie_of(requests)
@@ -100,6 +102,7 @@ def test_the_targets_of_a_request_follow_their_contexts(seed):
 
 @pytest.mark.parametrize("seed", range(2))
 def test_targets_are_in_the_order_of_positions_and_none_occurs_twice(seed):
+    """A pass covers a range of positions, so its targets have to be a range, too."""
     trie = build_trie_of(make_requests(seed))
 
     positions = trie.target_positions.tolist()
@@ -108,6 +111,7 @@ def test_targets_are_in_the_order_of_positions_and_none_occurs_twice(seed):
 
 
 def test_nothing_to_score_gives_an_empty_trie():
+    """A task may have all answers in lm_eval's cache."""
     assert len(build_trie([], [])) == 0
 
 
@@ -121,6 +125,7 @@ def test_nothing_to_score_gives_an_empty_trie():
     ],
 )
 def test_the_common_length_counts_the_tokens_before_the_first_branch(sequences, common_length):
+    """Each group of branches repeats the common tokens, which is worth it only if these are few."""
     trie = build_trie(sequences, [1] * len(sequences))
 
     assert trie.common_length == common_length
@@ -153,6 +158,7 @@ PASS_SIZES = pytest.mark.parametrize(
 @PASS_SIZES
 @pytest.mark.parametrize("seed", range(2))
 def test_passes_are_no_larger_than_allowed(seed, max_tokens, max_targets):
+    """A larger pass could exceed the memory of the GPU."""
     trie = build_trie_of(make_requests(seed))
 
     for pass_range in cut_into_passes(trie, max_tokens, max_targets):
@@ -165,6 +171,7 @@ def test_passes_are_no_larger_than_allowed(seed, max_tokens, max_targets):
 @PASS_SIZES
 @pytest.mark.parametrize("seed", range(2))
 def test_a_pass_knows_the_ancestors_of_its_first_position(seed, max_tokens, max_targets):
+    """Their keys and values come from earlier passes."""
     trie = build_trie_of(make_requests(seed))
     paths = paths_of(trie)
 
@@ -206,11 +213,13 @@ def attention_of_batches(batches: Sequence[Batch], numbers: Sequence[int]) -> li
 def test_every_position_attends_to_its_ancestors_and_itself(
     seed, max_tokens, max_targets, max_keys
 ):
+    """A position that saw another branch would read a text that its request does not have."""
     trie = build_trie_of(make_requests(seed))
     paths = paths_of(trie)
     computed_positions = []
 
     for pass_range in cut_into_passes(trie, max_tokens, max_targets):
+        # Other positions of the pass are hidden, as they belong to other branches.
         blocks = split_into_query_blocks(trie, pass_range)
         batches, rows = batch_query_blocks(blocks, max_keys)
 
@@ -226,6 +235,7 @@ def test_every_position_attends_to_its_ancestors_and_itself(
 
 
 def test_a_pass_ends_between_trees_if_the_next_tree_fits_a_pass():
+    """A tree that is cut needs the keys and values of its earlier part to be kept."""
     # Three inputs of three tokens each have nothing in common.
     trie = build_trie([[1, 1, 1, 9], [2, 2, 2, 9], [3, 3, 3, 9]], [1, 1, 1])
 
