@@ -32,6 +32,7 @@ def run_metadata(evaluate, tmp_path, monkeypatch):
 
 
 def test_without_a_knowledge_source_the_documents_of_the_rows_are_named(run_metadata):
+    """Facts are then checked by the documents that the model was shown."""
     metadata = run_metadata()
 
     assert metadata["knowledge"] == "documents"

@@ -53,6 +53,7 @@ def responses_of(output: dict) -> list[str]:
 
 
 def test_every_question_gets_the_same_answer(evaluate, write_task):
+    """Its score is what a model gains without knowing anything."""
     output = evaluate("constant-answer", [TASK], write_task(until=["STOP"]), {"answer": "Yes"})
 
     assert responses_of(output) == ["Yes", "Yes"]
@@ -75,6 +76,7 @@ def test_every_question_gets_the_same_answer(evaluate, write_task):
 def test_escapes_are_replaced_and_the_answer_ends_at_a_stop_string(
     evaluate, write_task, answer, until, response
 ):
+    """A command line cannot hold line breaks, and models stop where a task says."""
     output = evaluate("constant-answer", [TASK], write_task(until), {"answer": answer})
 
     assert responses_of(output) == [response, response]
@@ -89,16 +91,19 @@ def test_escapes_are_replaced_and_the_answer_ends_at_a_stop_string(
     ],
 )
 def test_an_answer_that_is_no_text_is_refused(arguments, message):
+    """lm_eval reads ``answer=True`` as a bool and ``1.5`` as a float, so the text is lost."""
     with pytest.raises(ConfigError, match=message):
         ConstantAnswer(**arguments)
 
 
 def test_a_task_that_compares_choices_is_refused(evaluate):
+    """The message names the baseline for such tasks."""
     with pytest.raises(ConfigError, match="for choices there is surface-baseline"):
         evaluate("constant-answer", ["sample_factor"], model_args={"answer": "Yes"}, limit=1)
 
 
 def test_a_perplexity_task_is_refused(evaluate):
+    """A constant answer has no log-likelihoods."""
     task = "sample_factor_perplexity"
 
     with pytest.raises(ModelError, match="leave out the perplexity tasks"):
@@ -106,6 +111,7 @@ def test_a_perplexity_task_is_refused(evaluate):
 
 
 def test_the_command_line_knows_the_model(write_task, tmp_path):
+    """lm_eval has no plug-in hook for models, so the suite registers its own before a run."""
     include_path = write_task(until=["STOP"])
 
     exit_code = main(

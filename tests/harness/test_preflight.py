@@ -109,6 +109,13 @@ def chat_words(url: str, model: str = "m", task: str = "sample_felm") -> list[st
     return [*words, "--tasks", task, "--model_args", arguments]
 
 
+def completion_words(url: str) -> list[str]:
+    """Return the words of a run on a chat server without the option for its template."""
+    words = chat_words(url)
+    words.remove("--apply_chat_template")
+    return words
+
+
 @pytest.mark.parametrize(
     ("words", "message"),
     [
@@ -123,7 +130,7 @@ def chat_words(url: str, model: str = "m", task: str = "sample_felm") -> list[st
             chat_words(f"http://127.0.0.1:9{CHAT}"), "no server answers here", id="no server"
         ),
         pytest.param(
-            [word for word in chat_words("http://h/v1/x") if word != "--apply_chat_template"],
+            completion_words("http://h/v1/x"),
             "add --apply_chat_template",
             id="no chat template",
         ),
@@ -154,6 +161,10 @@ def chat_words(url: str, model: str = "m", task: str = "sample_felm") -> list[st
     ],
 )
 def test_a_run_that_cannot_work_ends_with_one_line(words, message):
+    """A traceback would hide what the user has to do.
+
+    The server, task or model is at fault here.
+    """
     completed = run_command(*words)
 
     assert completed.returncode == 1
@@ -169,6 +180,7 @@ def test_a_run_that_cannot_work_ends_with_one_line(words, message):
     ],
 )
 def test_a_key_that_a_server_refuses_is_named_in_one_line(key, message):
+    """The name of the variable is printed, and never the key."""
     with serving(key=KEY) as server:
         completed = run_command(*chat_words(server.url + CHAT), key=key)
 
@@ -179,6 +191,7 @@ def test_a_key_that_a_server_refuses_is_named_in_one_line(key, message):
 
 @pytest.mark.parametrize("name", ["UNSET_KEY_OF_TEST", "not-a-name-1234567890abcdef"])
 def test_a_variable_without_a_key_is_refused_before_anything_is_sent(name):
+    """Some users paste the key in place of the name of its variable, so it is not printed."""
     with serving() as server:
         arguments = {"base_url": server.url + CHAT, "model": "m", "api_key_env": name}
         with pytest.raises(ConfigError, match="environment variable") as refusal:
@@ -196,6 +209,7 @@ def test_a_variable_without_a_key_is_refused_before_anything_is_sent(name):
     ],
 )
 def test_a_wrong_path_and_a_wrong_model_are_told_apart(path, model, message):
+    """Servers answer both with status 404."""
     with serving() as server:
         arguments = {"base_url": server.url + path, "model": model}
         with pytest.raises(preflight.ModelError, match=message):
@@ -203,6 +217,7 @@ def test_a_wrong_path_and_a_wrong_model_are_told_apart(path, model, message):
 
 
 def test_a_server_that_fails_is_quoted():
+    """Only the server knows what is wrong with it."""
     with serving(status=lambda: 500) as server:
         arguments = {"base_url": server.url + CHAT, "model": "m"}
         with pytest.raises(preflight.ModelError, match="HTTP 500: try later; see the server's log"):
@@ -210,6 +225,7 @@ def test_a_server_that_fails_is_quoted():
 
 
 def test_a_server_costs_one_token_and_less_than_three_seconds(monkeypatch):
+    """The check asks a question before each run, so it must be cheap."""
     monkeypatch.setenv("MY_TEST_KEY", KEY)
     with serving(key=KEY) as server:
         arguments = {"base_url": server.url + CHAT, "model": "m", "api_key_env": "MY_TEST_KEY"}
@@ -217,21 +233,25 @@ def test_a_server_costs_one_token_and_less_than_three_seconds(monkeypatch):
         preflight.check_server("local-chat-completions", arguments, needs_scores=False)
         seconds = time.monotonic() - start
 
-    assert [body["max_tokens"] for body in server.bodies] == [1]
+    (body,) = server.bodies
+    assert body["max_tokens"] == 1
     assert seconds < 3
 
 
 @pytest.mark.parametrize("variable", [None, "none"])
 def test_a_key_that_is_not_to_be_sent_is_not_sent(variable, monkeypatch):
+    """A server of one's own must not get the key for OpenAI."""
     monkeypatch.setenv("OPENAI_API_KEY", KEY)
     with serving(key=KEY) as server:
         arguments = {"base_url": server.url + CHAT, "model": "m", "api_key_env": variable}
+        # The server refuses the request, as it has no key.
         with pytest.raises(preflight.ModelError, match="HTTP 401"):
             preflight.check_server("local-chat-completions", arguments, needs_scores=False)
 
 
 @pytest.mark.parametrize("concurrency", [1, 8])
 def test_a_run_waits_for_a_server_that_is_busy_for_ten_seconds(concurrency):
+    """Providers answer with status 429 if requests come too fast, and later all is well."""
     request_times: list[float] = []
 
     def status() -> int:
@@ -252,6 +272,7 @@ def test_a_run_waits_for_a_server_that_is_busy_for_ten_seconds(concurrency):
 
 @pytest.mark.parametrize("concurrency", [1, 8])
 def test_a_server_that_dies_during_a_run_ends_it_without_a_traceback(concurrency):
+    """The first request is that of the check before the run, and all later ones fail."""
     num_requests: list[int] = []
 
     def status() -> int:
@@ -269,6 +290,7 @@ def test_a_server_that_dies_during_a_run_ends_it_without_a_traceback(concurrency
 
 
 def test_ctrl_c_ends_a_run_with_the_command_that_continues_it(tmp_path):
+    """Answers cost time and money, so the next run must not ask for them again."""
     interrupted = threading.Event()
 
     def status() -> int:
@@ -303,6 +325,7 @@ def test_ctrl_c_ends_a_run_with_the_command_that_continues_it(tmp_path):
 
 
 def test_a_disk_without_room_for_results_is_named(tmp_path, monkeypatch):
+    """A run would otherwise end when it writes, after hours."""
     monkeypatch.setattr(preflight, "_LEAST_FREE_BYTES", 10**18)
 
     with pytest.raises(DataError, match="free some space, or choose another folder"):
@@ -310,6 +333,7 @@ def test_a_disk_without_room_for_results_is_named(tmp_path, monkeypatch):
 
 
 def test_a_file_on_a_full_disk_is_one_line(tmp_path):
+    """Writing to ``/dev/full`` fails as on a full disk."""
     script = "import sys; from lm_factuality.ground.errors import run_with_exit_code as run\n"
     script += "def write():\n with open('/dev/full', 'w') as file: file.write('x' * 99999)\n"
     script += "sys.exit(run('lm-factuality', write))"
@@ -324,6 +348,7 @@ def test_a_file_on_a_full_disk_is_one_line(tmp_path):
 
 
 def test_a_dry_run_sends_nothing_and_comes_close_to_what_is_sent():
+    """A user decides by the dry run whether they can pay for the real one."""
     tasks = "sample_felm,sample_factor_chat"
     with serving() as server:
         words = chat_words(server.url + CHAT, task=tasks)
@@ -334,17 +359,24 @@ def test_a_dry_run_sends_nothing_and_comes_close_to_what_is_sent():
         sent = server.bodies[1:]
 
     assert num_before == 0
-    total = next(line.split() for line in planned.stdout.splitlines() if "all tasks" in line)
-    num_requests, num_tokens = (int(cell.replace(",", "")) for cell in total[3:5])
-    # Without log-probabilities, a server is asked the first four questions twice at the most.
+    (total,) = [line for line in planned.stdout.splitlines() if "all tasks" in line]
+    # The columns after the name and the number of rows: requests, and tokens of prompts.
+    _all, _tasks, _rows, requests_cell, tokens_cell, *_ = total.split()
+    num_requests = int(requests_cell.replace(",", ""))
+    num_tokens = int(tokens_cell.replace(",", ""))
+    # Without log-probabilities, a server is asked the first four questions of each of the two
+    # tasks twice at the most.
     assert num_requests <= len(sent) <= num_requests + 8
-    sent_bytes = sum(
-        len(message["content"].encode()) for body in sent for message in body["messages"]
-    )
+    sent_bytes = 0
+    for body in sent:
+        for message in body["messages"]:
+            sent_bytes += len(message["content"].encode())
+    # The estimate takes 3.5 bytes for a token.
     assert num_tokens == pytest.approx(sent_bytes / 3.5, rel=0.25)
 
 
 def test_a_cache_named_in_a_config_file_knows_the_model(tmp_path):
+    """lm_eval's cache does not know the model, and would give the first answers again."""
     config = {"model": "constant-answer", "tasks": ["sample_felm"], "limit": 2, "batch_size": 1}
     config |= {"use_cache": str(tmp_path / "kept"), "output_path": str(tmp_path / "results")}
     for answer in ("ALL_CORRECT", "1"):
@@ -352,12 +384,14 @@ def test_a_cache_named_in_a_config_file_knows_the_model(tmp_path):
         (tmp_path / "run.yaml").write_text(json.dumps(config))
         run_command("--config", str(tmp_path / "run.yaml"), "--log_samples")
 
+    # The names of files end in their date, so the second run's file is the last one.
     newest = max((tmp_path / "results").rglob("samples_*.jsonl"), key=lambda path: path.name)
     answers = [json.loads(line)["resps"] for line in newest.read_text().splitlines()]
-    assert answers == [[["1"]]] * 2
+    assert answers == [[["1"]], [["1"]]]
 
 
 def test_a_dry_run_loads_no_model():
+    """Counting requests needs only the tokenizer and the data."""
     checkpoint = TASKS / "sample" / "models" / "smaller"
     words = [
         "--model",
@@ -383,4 +417,5 @@ def test_a_dry_run_loads_no_model():
     ],
 )
 def test_progress_states_a_rate_and_the_remaining_time(num_answered, line):
+    """A rate of 0 has no remaining time."""
     assert describe_progress(num_answered, 90, 60.0) == line

@@ -72,9 +72,9 @@ def mean_logprob_by_transformers(folder, prefix: str, completion: str) -> tuple[
         logprobs = model(torch.tensor([tokens])).logits[0].log_softmax(-1)
     # The logits at a position predict the token at the next position.
     completion_positions = range(len(tokens) - num_tokens, len(tokens))
-    total = sum(
-        logprobs[position - 1, tokens[position]].item() for position in completion_positions
-    )
+    total = 0.0
+    for position in completion_positions:
+        total += logprobs[position - 1, tokens[position]].item()
     return total / num_tokens, num_tokens
 
 
@@ -88,6 +88,7 @@ def assert_equal_logprobs(samples, expected_samples):
 
 @pytest.mark.parametrize("save", [save_gpt2, save_opt])
 def test_causal_models_get_the_scores_of_transformers(save, tokenizer, task, evaluate, tmp_path):
+    """GPT-2 has no start token before a text and OPT has one, and both must be counted right."""
     folder = save(tmp_path / "model", tokenizer)
 
     output = evaluate("hf", ["t"], task(join="authors"), hf_arguments(folder), batch_size=3)
@@ -104,6 +105,7 @@ def test_causal_models_get_the_scores_of_transformers(save, tokenizer, task, eva
 
 
 def test_an_encoder_decoder_model_is_scored(tokenizer, task, evaluate, tmp_path):
+    """Its encoder reads the prefix, and its decoder scores the completion alone."""
     folder = save_t5(tmp_path / "model", tokenizer)
 
     output = evaluate("hf", ["t"], task(ROWS[:2]), hf_arguments(folder, backend="seq2seq"))
@@ -114,6 +116,7 @@ def test_an_encoder_decoder_model_is_scored(tokenizer, task, evaluate, tmp_path)
 
 
 def test_a_model_that_returns_nan_is_unscored(tokenizer, task, evaluate, tmp_path):
+    """The FACTOR authors' script takes the first of four NaN scores, which is the true choice."""
     folder = save_gpt2(tmp_path / "model", tokenizer, value=math.nan)
 
     results = evaluate("hf", ["t"], task(), hf_arguments(folder))["results"]["t"]
@@ -150,12 +153,15 @@ def samples_with_window(tokenizer, task, evaluate, tmp_path):
 
 
 def test_a_prefix_that_is_longer_than_the_model_reads_is_truncated(samples_with_window):
+    """Results count such rows, since the model did not see all that the question is about."""
     samples = samples_with_window()
 
+    # Only the first prefix has more than the model's 256 tokens.
     assert [bool(sample["truncated"]) for sample in samples] == [True, False]
 
 
 def test_a_prefix_that_is_longer_than_the_window_loses_its_beginning(samples_with_window):
+    """What stands next to the completion says most about it."""
     long_sample, short_sample = samples_with_window(window=40)
 
     assert long_sample["truncated"]
@@ -165,6 +171,7 @@ def test_a_prefix_that_is_longer_than_the_window_loses_its_beginning(samples_wit
 
 
 def test_without_a_window_the_limit_of_the_model_holds(samples_with_window):
+    """The text "null" is what a command line can say for no window."""
     samples = samples_with_window(command_line_metadata={"window": "null"})
 
     *_, window = samples[0]["arguments"][0]
@@ -173,6 +180,7 @@ def test_without_a_window_the_limit_of_the_model_holds(samples_with_window):
 
 
 def test_a_completion_that_is_longer_than_the_window_is_unscored(samples_with_window):
+    """Cutting a completion would compare parts of sentences."""
     sample, _ = samples_with_window(window=5)
 
     assert "more than a window of 5 has room for" in sample["unscored"]
@@ -180,6 +188,7 @@ def test_a_completion_that_is_longer_than_the_window_is_unscored(samples_with_wi
 
 
 def test_without_a_tokenizer_factor_acc_is_absent_with_a_warning(task, evaluate, caplog):
+    """FACTOR's accuracy compares means per token, so it needs the number of tokens."""
     with caplog.at_level(logging.WARNING):
         output = evaluate("surface-baseline", ["t"], task(), {"rule": "random"})
 
@@ -209,6 +218,7 @@ def scored_requests(monkeypatch):
 def test_each_model_has_its_own_cached_answers(
     scored_requests, tokenizer, task, evaluate, tmp_path
 ):
+    """lm_eval's cache does not know the model, and would give the first one's answers to all."""
     first_model = save_gpt2(tmp_path / "first", tokenizer, 0)
     second_model = save_gpt2(tmp_path / "second", tokenizer, 1)
     cache = str(tmp_path / "cache" / "answers")
@@ -261,6 +271,7 @@ def client_arguments(server, folder, **arguments):
 def test_a_server_gives_the_scores_of_the_model_that_it_serves(
     serve, gpt2_folder, task, evaluate, num_concurrent
 ):
+    """The same checkpoint must get the same scores, however it is run."""
     include = task(ROWS[:4])
     arguments = client_arguments(serve(), gpt2_folder, num_concurrent=num_concurrent)
 
@@ -277,6 +288,7 @@ def test_a_server_gives_the_scores_of_the_model_that_it_serves(
 def test_a_request_that_always_fails_leaves_only_its_row_unscored(
     serve, gpt2_folder, task, evaluate, tokenizer
 ):
+    """lm_eval itself ends the run, and all answers so far are lost."""
     prefix_tokens = tokenizer("Answer:")["input_ids"]
     completion_tokens = tokenizer(" south.")["input_ids"]
 
@@ -300,6 +312,7 @@ def test_a_request_that_always_fails_leaves_only_its_row_unscored(
 
 @pytest.mark.parametrize("status", [500, 401])
 def test_a_server_that_always_fails_ends_the_run(serve, gpt2_folder, task, evaluate, status):
+    """Waiting for thousands of failures would waste hours."""
     server = serve(fails=lambda prompt: True, status=status)
 
     with pytest.raises(ModelError, match="8 requests in a row failed"):
@@ -309,6 +322,7 @@ def test_a_server_that_always_fails_ends_the_run(serve, gpt2_folder, task, evalu
 def test_a_server_that_refuses_all_requests_leaves_all_rows_unscored(
     serve, gpt2_folder, task, evaluate
 ):
+    """The results then say so for each row."""
     # Status 400 says that the request is wrong, so the server still works.
     server = serve(fails=lambda prompt: True, status=400)
 
@@ -318,6 +332,7 @@ def test_a_server_that_refuses_all_requests_leaves_all_rows_unscored(
 
 
 def test_a_client_without_a_tokenizer_is_refused(serve, gpt2_folder, task, evaluate):
+    """Without it, nobody knows where the prefix ends."""
     arguments = client_arguments(serve(), gpt2_folder, tokenizer=None, tokenizer_backend="none")
 
     message = "pass tokenizer=PATH_OR_NAME and tokenizer_backend=huggingface"
@@ -326,6 +341,7 @@ def test_a_client_without_a_tokenizer_is_refused(serve, gpt2_folder, task, evalu
 
 
 def test_a_chat_server_is_refused(serve, gpt2_folder, task, evaluate):
+    """Chat servers give no log-probabilities of a text that they are sent."""
     arguments = client_arguments(serve(), gpt2_folder)
 
     with pytest.raises(ConfigError, match="or use --model local-completions"):
@@ -341,6 +357,7 @@ def opt_folder(tokenizer, tmp_path):
 def test_a_start_token_that_the_client_leaves_out_gives_a_warning(
     serve, opt_folder, task, evaluate, caplog
 ):
+    """A model that was trained with a start token scores worse without it."""
     arguments = client_arguments(serve(opt_folder), opt_folder)
 
     with caplog.at_level(logging.WARNING):
@@ -352,6 +369,7 @@ def test_a_start_token_that_the_client_leaves_out_gives_a_warning(
 def test_with_add_bos_token_a_server_gives_the_scores_of_its_model(
     serve, opt_folder, task, evaluate
 ):
+    """It is the option that the warning recommends."""
     include = task(ROWS[:4])
     arguments = client_arguments(serve(opt_folder), opt_folder, add_bos_token=True)
 
@@ -372,13 +390,17 @@ def test_with_add_bos_token_a_server_gives_the_scores_of_its_model(
 def test_log_probabilities_rounded_to_half_precision_give_a_warning(
     model, softmax, is_rounded, task, evaluate, checkpoint, caplog
 ):
+    """bfloat16 has two to three digits, so different choices could get equal scores."""
     arguments = {**hf_arguments(checkpoint), "dtype": "bfloat16", **softmax}
 
     with caplog.at_level(logging.WARNING):
         output = evaluate(model, ["t"], include=task(), model_args=arguments)
 
     assert ("add softmax_dtype=float32" in caplog.text) == is_rounded
-    logprobs = torch.tensor(
-        [float(response[0][0]) for sample in output["samples"]["t"] for response in sample["resps"]]
-    )
-    assert torch.equal(logprobs.bfloat16().float(), logprobs) == is_rounded
+    logprobs = []
+    for sample in output["samples"]["t"]:
+        for response in sample["resps"]:
+            logprobs.append(float(response[0][0]))
+    exact = torch.tensor(logprobs)
+    are_half_precision = torch.equal(exact.bfloat16().float(), exact)
+    assert are_half_precision == is_rounded

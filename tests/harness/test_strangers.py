@@ -91,6 +91,7 @@ def is_imported(folder: Path) -> bool:
     ],
 )
 def test_validate_reports_named_code_and_does_not_import_it(content, write_yaml, folder, capsys):
+    """Looking at a file from the internet must not run what its author wrote."""
     exit_code = main(["validate", write_yaml(content)])
 
     printed = capsys.readouterr().out
@@ -101,12 +102,14 @@ def test_validate_reports_named_code_and_does_not_import_it(content, write_yaml,
 
 
 def test_validate_imports_named_code_if_the_user_allows_it(write_yaml, folder):
+    """Without this, the tests above would pass if the module could never be imported."""
     main(["validate", "--run-code", write_yaml(TASK_WITH_STRANGE_PROMPT)])
 
     assert is_imported(folder)
 
 
 def test_run_logs_which_code_it_imports(write_yaml, caplog):
+    """A run needs the code of a task, and the log shows afterwards what it was."""
     path = write_yaml(TASK_WITH_STRANGE_PROMPT)
 
     # The run fails at its data, after the import.
@@ -133,6 +136,7 @@ LOOP = "{% for a in l %}{% for b in l %}x{% endfor %}{% endfor %}"
 )
 @pytest.mark.parametrize("key", ["doc_to_text", "doc_to_choice", "doc_to_target"])
 def test_validate_refuses_a_template_that_is_a_program(template, key, write_yaml, capsys):
+    """Each of these templates would fill the memory or run for hours."""
     templates = {"doc_to_text": "l", "doc_to_choice": ["l"], "doc_to_target": 0, key: [template]}
     yaml_path = write_yaml(FACTOR_TASK + yaml.safe_dump(templates))
 
@@ -146,6 +150,7 @@ def test_validate_refuses_a_template_that_is_a_program(template, key, write_yaml
 
 
 def test_validate_takes_a_template_with_loops_if_the_user_allows_it(write_yaml, folder, capsys):
+    """Honest tasks of lm_eval have such templates, too."""
     (folder / "rows.csv").write_text("a,b\nOne two,Three\n", encoding="utf-8")
     template = "{% for word in a.split() %}{{ word }}-{% endfor %}"
     templates = {"doc_to_text": template, "doc_to_choice": ["a", "b"]}
@@ -168,6 +173,7 @@ def test_validate_takes_a_template_with_loops_if_the_user_allows_it(write_yaml, 
     ],
 )
 def test_validate_refuses_malformed_yaml_without_a_traceback(content, write_yaml, capsys):
+    """A file may be made to break whatever reads it."""
     exit_code = main(["validate", write_yaml(content)])
 
     assert exit_code == 1
@@ -175,6 +181,7 @@ def test_validate_refuses_malformed_yaml_without_a_traceback(content, write_yaml
 
 
 def test_a_long_prompt_is_not_taken_for_the_name_of_a_file(write_yaml, capsys):
+    """The prompt has a full stop in it, as names of files have."""
     # File systems raise an error for names of this length.
     prompt = "word " * 100 + ". {{ prefix }}"
     content = FACTOR_TASK + f"doc_to_text: '{prompt}'\ndoc_to_choice: choices\n"

@@ -46,6 +46,7 @@ def data_dir(tmp_path) -> Path:
 
 
 def test_clusters_are_documents_not_rows(tmp_path, evaluate, factor_yaml, write_rows):
+    """Rows of one document share its difficulty, so the standard error is that of documents."""
     # The baseline that picks the shortest choice has the first six rows right.
     true_is_shortest = {"completion": "It fell.", "contradiction_0": "It fell down."}
     false_is_shortest = {"completion": "It fell down.", "contradiction_0": "It fell."}
@@ -63,6 +64,7 @@ def test_clusters_are_documents_not_rows(tmp_path, evaluate, factor_yaml, write_
 
     by_document = []
     by_row = []
+    # Taken as independent rows, these would seem to tell more than they do.
     for number, sample in enumerate(output["samples"]["my_factor"]):
         by_document.append(Outcome(sample["acc"], sample["doc"]["doc_id"]))
         by_row.append(Outcome(sample["acc"], str(number)))
@@ -72,11 +74,12 @@ def test_clusters_are_documents_not_rows(tmp_path, evaluate, factor_yaml, write_
 
 
 def test_results_name_the_data_and_the_version_of_the_suite(evaluate):
+    """Two results are comparable only if both are the same."""
     output = evaluate("surface-baseline", ["sample_factor"], model_args={"rule": "random"}, limit=1)
 
     metadata = output["configs"]["sample_factor"]["metadata"]
     assert metadata["data"]["file"] == "sample_factor.csv"
-    assert len(metadata["data"]["git_blob"]) == 40
+    assert len(metadata["data"]["git_blob"]) == 40  # hexadecimal digits of a SHA-1
     assert metadata["suite_version"]
 
 
@@ -91,12 +94,16 @@ def group_output(evaluate, checkpoint, data_dir):
 
 
 def test_the_score_of_the_group_is_the_unweighted_mean_of_its_corpora(group_output):
+    """The corpora have 4, 6 and 8 rows, but each counts for a third."""
     scores = [group_output["results"][f"{name}_factor"]["factor_acc,none"] for name in CORPORA]
 
-    assert group_output["groups"]["factor"]["factor_acc,none"] == pytest.approx(sum(scores) / 3)
+    group_score = group_output["groups"]["factor"]["factor_acc,none"]
+
+    assert group_score == pytest.approx(sum(scores) / 3)
 
 
 def test_the_group_runs_the_files_of_the_data_folder(group_output):
+    """Users may keep the published files anywhere, since the suite does not ship them."""
     row_counts = [group_output["n-samples"][f"{name}_factor"]["effective"] for name in CORPORA]
     metadata = group_output["configs"]["wiki_factor"]["metadata"]
 
@@ -108,6 +115,7 @@ def test_the_group_runs_the_files_of_the_data_folder(group_output):
 def test_a_caution_is_logged_once_and_by_the_first_process(
     evaluate, data_dir, caplog, monkeypatch, rank, expected_count
 ):
+    """The caution is that the spacing of Expert-FACTOR gives the answers away."""
     begin_run(EvaluationRun())
     monkeypatch.setenv("RANK", rank)
 
@@ -129,6 +137,7 @@ def test_a_caution_is_logged_once_and_by_the_first_process(
 def test_rows_that_cannot_be_scored_are_counted_beside_the_score(
     evaluate, checkpoint, write_rows, factor_yaml, tmp_path, caplog
 ):
+    """Counting such rows as wrong, or leaving them out in silence, would change the accuracy."""
     rows = [
         example_row(doc_id=str(number), turncated_prefixes=f"Part {number}. ")
         for number in range(4)
@@ -156,6 +165,7 @@ def test_rows_that_cannot_be_scored_are_counted_beside_the_score(
 
 
 def test_a_broken_file_is_refused(evaluate, checkpoint, factor_yaml, tmp_path):
+    """A run on the readable rows alone would look like one on all rows."""
     (tmp_path / "rows.jsonl").write_text("{}\n[1]\n{]\n", encoding="utf-8")
     factor_yaml(dataset_path="rows.jsonl")
 
@@ -164,6 +174,7 @@ def test_a_broken_file_is_refused(evaluate, checkpoint, factor_yaml, tmp_path):
 
 
 def test_an_unknown_metric_is_refused(evaluate, checkpoint, factor_yaml, tmp_path):
+    """lm_eval would print an empty table and end with exit code 0."""
     factor_yaml(dataset_path="rows.jsonl", metric_list=[{"metric": "factor_accuracy"}])
 
     with pytest.raises(
@@ -175,6 +186,7 @@ def test_an_unknown_metric_is_refused(evaluate, checkpoint, factor_yaml, tmp_pat
 def test_keys_in_the_arguments_of_a_model_do_not_reach_the_results(
     evaluate, write_rows, factor_yaml, tmp_path
 ):
+    """lm_eval writes the arguments of models to the results, which people publish."""
     write_rows([example_row()])
     factor_yaml(dataset_path="rows.jsonl")
     model_arguments = {"rule": "random", "api_key": "sk-secret"}
@@ -187,6 +199,7 @@ def test_keys_in_the_arguments_of_a_model_do_not_reach_the_results(
 def test_the_request_cache_of_lm_eval_is_not_used(
     evaluate, write_rows, factor_yaml, tmp_path, monkeypatch
 ):
+    """The rows of a file may change between two runs, while the name of the task stays."""
     # The cache goes by the name of a task, and would give the requests of the first rows again.
     monkeypatch.setenv("LM_HARNESS_CACHE_PATH", str(tmp_path / "requests"))
     factor_yaml(dataset_path="rows.jsonl")
@@ -206,6 +219,7 @@ def test_the_request_cache_of_lm_eval_is_not_used(
 def test_a_corpus_with_other_columns_is_a_yaml_of_eight_lines(
     evaluate, checkpoint, tmp_path, write_rows
 ):
+    """A user can score models on a table of their own without any code."""
     row = {
         "context": "It rained. ",
         "right": "The match was called off.",
@@ -234,6 +248,7 @@ metadata:
 def test_a_relative_path_in_a_yaml_is_not_looked_up_in_the_working_folder(
     tmp_path, write_rows, factor_yaml, monkeypatch, evaluate
 ):
+    """A file of the same name there could hold other data."""
     # lm_eval loads a YAML that is named by its path without saying in which folder it is.
     from lm_eval.tasks._yaml_loader import load_yaml
 
@@ -271,9 +286,11 @@ def evaluate_six_rows(write_rows, factor_yaml, tmp_path):
 
 @pytest.mark.parametrize("model_class", [HFLM, HFTree])
 def test_two_processes_give_the_results_of_one(model_class, checkpoint, evaluate_six_rows):
+    """Means of processes, rather than of rows, would be wrong if one has fewer scored rows."""
     arguments = {"pretrained": str(checkpoint), "dtype": "float32", "device": "cpu"}
     expected = evaluate_six_rows(model_class(**arguments))["results"]["my_factor"]
     # Each process scores every other row, and the first one gathers the scores of the second.
+    # Only the first one, of rank 0, returns results.
     model = one_of_two(model_class)(**arguments)
 
     output_of_second = evaluate_six_rows(model.start(1))
@@ -289,6 +306,7 @@ def test_two_processes_give_the_results_of_one(model_class, checkpoint, evaluate
 
 
 def test_samples_do_not_depend_on_the_folder_of_the_data(evaluate, factor_yaml, tmp_path):
+    """Leaderboards compare the hashes of rows from different machines."""
     samples = []
     for folder_name in ("first", "second"):
         path = tmp_path / folder_name / "rows.jsonl"
@@ -321,6 +339,7 @@ def hub_repository(tmp_path) -> str:
 def test_a_dataset_on_the_hub_is_loaded_by_datasets(
     evaluate, hub_repository, factor_yaml, tmp_path, settings, row_count
 ):
+    """A corpus need not be a file on this machine."""
     factor_yaml(dataset_path=hub_repository, **settings)
 
     output = evaluate("surface-baseline", ["my_factor"], tmp_path, {"rule": "random"})
@@ -329,6 +348,7 @@ def test_a_dataset_on_the_hub_is_loaded_by_datasets(
 
 
 def test_an_unknown_split_of_a_dataset_is_refused(evaluate, hub_repository, factor_yaml, tmp_path):
+    """The message lists the splits that there are."""
     factor_yaml(dataset_path=hub_repository, test_split="dev")
 
     with pytest.raises(DataError, match="test_split: found 'dev', expected one of test"):
@@ -336,9 +356,11 @@ def test_an_unknown_split_of_a_dataset_is_refused(evaluate, hub_repository, fact
 
 
 def test_validate_reports_missing_rows_of_a_published_file(data_dir, monkeypatch, capsys, caplog):
+    """An accuracy on part of the rows cannot be compared with published ones."""
     monkeypatch.setenv("LM_FACTUALITY_DATA", str(data_dir))
 
-    assert main(["validate", "news_factor"]) == 1
+    exit_code = main(["validate", "news_factor"])
 
+    assert exit_code == 1
     assert "news_factor: 6 rows, the published file has 1036" in capsys.readouterr().out
     assert "news_factor: the data is not the published file" in caplog.text

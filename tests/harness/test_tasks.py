@@ -68,7 +68,10 @@ def error_of_run(capsys, monkeypatch):
     ],
 )
 def test_an_unknown_task_is_refused(error_of_run, task, message):
-    assert message in error_of_run("--tasks", task)
+    """Loading a model takes minutes, so a typing error should end the run before."""
+    error = error_of_run("--tasks", task)
+
+    assert message in error
 
 
 @pytest.mark.parametrize(
@@ -103,10 +106,14 @@ def test_an_unknown_task_is_refused(error_of_run, task, message):
     ],
 )
 def test_a_wrong_setting_is_refused(error_of_run, task, setting, message):
-    assert message in error_of_run("--tasks", task, "--metadata", setting)
+    """lm_eval takes any setting, so a misspelt one would silently leave the default."""
+    error = error_of_run("--tasks", task, "--metadata", setting)
+
+    assert message in error
 
 
 def test_a_misspelt_model_class_is_refused(error_of_run):
+    """The message names the class that is spelt most alike."""
     message = error_of_run("--tasks", "sample_factor", model="hff")
 
     assert "--model hff: no such model class; did you mean hf?" in message
@@ -120,6 +127,7 @@ def test_a_misspelt_model_class_is_refused(error_of_run):
     ],
 )
 def test_a_misspelt_key_of_the_models_arguments_is_refused(error_of_run, model, key, option):
+    """Many models take any key, so a misspelt one would silently leave the default."""
     message = error_of_run(
         "--tasks", "sample_factor", "--model_args", f"{key}=x", model=model, pretrained=None
     )
@@ -128,25 +136,29 @@ def test_a_misspelt_key_of_the_models_arguments_is_refused(error_of_run, model, 
 
 
 def test_an_argument_that_transformers_takes_is_accepted():
+    """``hf`` passes unknown keys on, so the check must know what transformers takes."""
     check_model("hf", {"pretrained": CHECKPOINT, "attn_implementation": "eager"}, "")
 
 
 def test_a_table_of_rows_is_run_as_validate_takes_it(write_rows, monkeypatch, capsys):
     monkeypatch.setattr(sys, "argv", list(sys.argv))
+    """A user need not write a YAML to score a model on a table of their own."""
     rows = write_rows([example_row()], "my_rows.jsonl")
-    assert main(["validate", str(rows)]) == 0
 
-    exit_code = main(
+    exit_code_of_validate = main(["validate", str(rows)])
+    exit_code_of_run = main(
         ["run", "--model", "surface-baseline", "--model_args", "rule=random", "--tasks", str(rows)]
     )
 
-    assert exit_code == 0
+    assert exit_code_of_validate == 0
+    assert exit_code_of_run == 0
     assert "my_rows" in capsys.readouterr().out
 
 
 def test_the_warning_about_rows_of_a_table_names_a_command_that_lists_them(
     write_rows, monkeypatch, capsys, caplog
 ):
+    """The second row has an empty contradiction, which leaves it unscored."""
     monkeypatch.setattr(sys, "argv", list(sys.argv))
     rows = write_rows([example_row(), example_row(contradiction_1="")], "my_rows.jsonl")
 
@@ -167,6 +179,7 @@ def test_the_warning_about_rows_of_a_table_names_a_command_that_lists_them(
 
 
 def test_a_run_blames_the_table_for_a_misspelt_column(write_rows, monkeypatch, capsys):
+    """The user wrote the table, and has no YAML to look at."""
     monkeypatch.setattr(sys, "argv", list(sys.argv))
     row = example_row()
     row["compleation"] = row.pop("completion")
@@ -181,18 +194,21 @@ def test_a_run_blames_the_table_for_a_misspelt_column(write_rows, monkeypatch, c
 
 
 def test_a_run_that_saves_nothing_names_the_checkpoint(write_rows, monkeypatch, capsys):
+    """The printed table is then all that remains of the run."""
     monkeypatch.setattr(sys, "argv", list(sys.argv))
     rows = write_rows([example_row()], "my_rows.jsonl")
 
     model_args = f"pretrained={CHECKPOINT},dtype=float32"
     main(["run", "--model", "hf-tree", "--model_args", model_args, "--tasks", str(rows)])
 
-    assert re.search(r"my_rows +larger +", capsys.readouterr().out)
+    table_row = next(line for line in capsys.readouterr().out.splitlines() if "my_rows" in line)
+    assert table_row.split()[:2] == ["my_rows", "larger"]
 
 
 def test_a_table_with_the_name_of_a_task_of_the_suite_is_refused(
     error_of_run, write_rows, tmp_path
 ):
+    """Two tasks of one name would overwrite each other's results."""
     rows = write_rows([example_row()], "news_factor.jsonl")
 
     message = error_of_run("--tasks", str(rows))
@@ -201,12 +217,14 @@ def test_a_table_with_the_name_of_a_task_of_the_suite_is_refused(
 
 
 def test_an_include_path_that_does_not_exist_is_refused(error_of_run):
+    """Otherwise the error would be that a task in this folder is unknown."""
     message = error_of_run("--tasks", "sample_factor", "--include_path", "no_such_folder")
 
     assert "--include_path no_such_folder: no such folder" in message
 
 
 def test_outside_a_checkout_a_run_calls_no_git(tmp_path, monkeypatch):
+    """lm_eval asks git for the state of the code, and git would print an error there."""
     monkeypatch.setattr(sys, "argv", list(sys.argv))
     monkeypatch.chdir(tmp_path)
     commands = []
@@ -219,12 +237,14 @@ def test_outside_a_checkout_a_run_calls_no_git(tmp_path, monkeypatch):
 
 
 def test_validate_builds_a_task_with_the_judge_that_is_named(tmp_path):
+    """A run would end after the generations if its judge did not exist."""
     (report,) = check_targets(["sample_felm_gen"], {"judge": "no-such-judge"})
 
     assert "no judge is called 'no-such-judge'" in report.problems[0]
 
 
 def test_a_model_class_without_a_checkpoint_is_refused(error_of_run):
+    """The class alone does not say which weights to load."""
     message = error_of_run("--tasks", "sample_factor", pretrained=None)
 
     assert "--model hf: which one?" in message
@@ -242,6 +262,7 @@ def test_a_model_class_without_a_checkpoint_is_refused(error_of_run):
 def test_a_checkpoint_that_does_not_exist_is_refused(
     error_of_run, tmp_path, monkeypatch, pretrained, message
 ):
+    """The Hub's own error has many lines, and does not know folders with similar names."""
     monkeypatch.chdir(tmp_path)
     (tmp_path / "larger").mkdir()
     (tmp_path / "checkpoints").mkdir()
@@ -260,6 +281,7 @@ def model_classes() -> None:
 
 @pytest.mark.usefixtures("model_classes")
 def test_a_folder_in_the_format_of_mistral_is_a_checkpoint(tmp_path):
+    """vLLM loads such folders, which have no ``config.json``."""
     (tmp_path / "params.json").write_text("{}", encoding="utf-8")
 
     check_model("vllm", {"pretrained": str(tmp_path)}, device="")
@@ -307,6 +329,7 @@ def test_a_checkpoint_that_may_exist_is_accepted(model, arguments, tmp_path, mon
     ],
 )
 def test_a_gpu_that_does_not_exist_is_refused(monkeypatch, num_gpus, device, message):
+    """lm_eval would take another device without a word."""
     monkeypatch.setattr(torch.cuda, "device_count", lambda: num_gpus)
 
     with pytest.raises(ModelError, match=message):
@@ -316,6 +339,7 @@ def test_a_gpu_that_does_not_exist_is_refused(monkeypatch, num_gpus, device, mes
 @pytest.mark.usefixtures("model_classes")
 @pytest.mark.parametrize("device", ["cuda", "cuda:1"])
 def test_a_gpu_that_exists_is_accepted(monkeypatch, device):
+    """Without this, a check that refuses every GPU would pass."""
     monkeypatch.setattr(torch.cuda, "device_count", lambda: 2)
 
     check_model("hf", {"pretrained": CHECKPOINT}, device)
@@ -342,6 +366,7 @@ task: [sample_factor_perplexity]
 
 
 def test_the_tasks_of_groups_within_a_group_are_found(tmp_path):
+    """A group may name tasks and groups, change tasks, or write them out."""
     (tmp_path / "mine.yaml").write_text(group_yaml("sample_factor"), encoding="utf-8")
     (tmp_path / "named_group.yaml").write_text(NAMED_GROUP_YAML, encoding="utf-8")
 
@@ -351,6 +376,7 @@ def test_the_tasks_of_groups_within_a_group_are_found(tmp_path):
 
 
 def test_a_misspelt_task_of_a_group_within_a_group_is_refused(error_of_run, tmp_path):
+    """lm_eval would find the error after it has loaded the model."""
     (tmp_path / "mine.yaml").write_text(group_yaml("sample_facto"), encoding="utf-8")
     (tmp_path / "named_group.yaml").write_text(NAMED_GROUP_YAML, encoding="utf-8")
 
@@ -360,6 +386,7 @@ def test_a_misspelt_task_of_a_group_within_a_group_is_refused(error_of_run, tmp_
 
 
 def test_the_error_of_a_gpu_out_of_memory_says_what_to_do(error_of_run, monkeypatch):
+    """PyTorch's message states sizes, but not which options of a run change them."""
     memory_error = "CUDA out of memory. Tried to allocate 2.25 GiB."
 
     def run_out_of_memory(*arguments, **options):
@@ -445,6 +472,7 @@ dataset_path: {TASKS}/sample/sample_ambigbio.json
 def test_a_misspelt_key_of_a_yaml_is_reported_by_validate_and_run(
     error_of_run, write_ambigbio_yaml, line, message
 ):
+    """lm_eval takes any key, so a misspelt one would silently leave the default."""
     path = write_ambigbio_yaml(line)
 
     (report,) = check_targets([path])
@@ -455,6 +483,7 @@ def test_a_misspelt_key_of_a_yaml_is_reported_by_validate_and_run(
 
 
 def test_a_note_in_the_metadata_is_no_mistake(write_ambigbio_yaml):
+    """Users may keep remarks of their own there. Only names like a setting's are suspicious."""
     path = write_ambigbio_yaml("metadata: {my_note: of no matter}")
 
     (report,) = check_targets([path])
