@@ -31,7 +31,7 @@ from lm_factuality.leaderboard.evidence import (
     Evidence,
     SampleEvidence,
     TaskEvidence,
-    count_scorable_items,
+    count_items,
     format_doc_id,
     has_template,
     read_evidence,
@@ -157,7 +157,7 @@ def find_submissions(folder: Path) -> list[Path]:
     return sorted(submissions)
 
 
-def tasks_are_complete(evidence: Evidence) -> Iterator[Refusal]:
+def refuse_missing_tasks(evidence: Evidence) -> Iterator[Refusal]:
     """Refuse a submission that lacks a task of its leaderboard, or the samples of one.
 
     Args:
@@ -176,7 +176,7 @@ def tasks_are_complete(evidence: Evidence) -> Iterator[Refusal]:
             yield Refusal("FILE_MISSING", task_name, problem)
 
 
-def tasks_are_of_the_leaderboard(evidence: Evidence) -> Iterator[Refusal]:
+def refuse_extra_tasks(evidence: Evidence) -> Iterator[Refusal]:
     """Refuse tasks that are not of the leaderboard, or that are in two results files.
 
     Args:
@@ -203,7 +203,7 @@ def _run_advice(rules: Rules) -> str:
     return f"run: lm-factuality run --config configs/leaderboard/{rules.name}.yaml"
 
 
-def runs_are_of_one_model(evidence: Evidence) -> Iterator[Refusal]:
+def refuse_different_models(evidence: Evidence) -> Iterator[Refusal]:
     """Refuse runs that are not all of the model that the submission names.
 
     Args:
@@ -248,7 +248,7 @@ def _check_model(file: ResultsFile, submitted: SubmittedModel) -> Iterator[Refus
         yield from refuse("the model", short_name(file.model), short_name(submitted.name))
 
 
-def settings_are_the_rules(evidence: Evidence) -> Iterator[Refusal]:
+def refuse_different_settings(evidence: Evidence) -> Iterator[Refusal]:
     """Refuse versions, backends, adapters, prompts, decoding or judges that the rules do not allow.
 
     Args:
@@ -296,7 +296,7 @@ def _check_run(file: ResultsFile, rules: Rules) -> Iterator[Refusal]:
         yield from _refuse_unexpected("LM_EVAL_UNKNOWN", run_name, "lm_eval", version, versions)
 
 
-def data_is_as_published(evidence: Evidence) -> Iterator[Refusal]:
+def refuse_different_data(evidence: Evidence) -> Iterator[Refusal]:
     """Refuse runs on a part of the data, or on documents that are not the published ones.
 
     Args:
@@ -324,42 +324,47 @@ def data_is_as_published(evidence: Evidence) -> Iterator[Refusal]:
             yield from _check_documents(task_evidence, samples)
 
 
-def scores_follow_from_samples(evidence: Evidence) -> Iterator[Refusal]:
-    """Refuse scores that cannot be recomputed from the samples of the same run.
+def refuse_changed_scores(evidence: Evidence) -> Iterator[Refusal]:
+    """Refuse scores and a judge's certificate that do not follow from the packed files.
 
     Args:
-        evidence: The parsed submission, with the scores recomputed from its samples.
+        evidence: The parsed submission, with everything computed again.
 
     Yields:
-        One refusal for each task with a missing headline score, changed samples, changed scores,
-        or corrected scores that do not follow from the packed labels, and one for a certificate
-        that does not follow from the packed answers of the judge.
+        At most one refusal for each problem of a task, and one for the certificate.
     """
-    for task_name, task_evidence in evidence.tasks.items():
-        # The headline is the score that ranks the models. Some tasks rank none.
-        headline = task_evidence.rules.headline
-        if headline and not math.isfinite(task_evidence.task.metrics.get(headline, math.nan)):
-            problem = f"{headline}, by which the leaderboard ranks, is missing or no number"
-            yield Refusal("RESULTS_INVALID", task_name, f"{problem}; run the task again")
-
-        # Missing samples are refused by the check of the files.
-        if task_evidence.samples is not None:
-            yield from _check_samples(task_evidence, task_evidence.samples)
-        if task_evidence.correction_problem:
-            yield Refusal("CORRECTION_CHANGED", task_name, task_evidence.correction_problem)
-    if evidence.recomputation.problem:
-        name = str(evidence.submission.certificate)
-        yield Refusal("CERTIFICATE_CHANGED", name, evidence.recomputation.problem)
+    for task_evidence in evidence.tasks.values():
+        yield from _check_scores(task_evidence)
+    certificate_problem = evidence.recomputation.problem
+    if certificate_problem:
+        file_name = str(evidence.submission.certificate)
+        yield Refusal("CERTIFICATE_CHANGED", file_name, certificate_problem)
 
 
-def numbers_are_possible(evidence: Evidence) -> Iterator[Refusal]:
-    """Refuse numbers that no run can give: NaN, infinity, shares above 1, and dates to come.
+def _check_scores(evidence: TaskEvidence) -> Iterator[Refusal]:
+    """Refuse scores of a task that are missing, or that do not follow from samples or labels."""
+    task_name = evidence.rules.task
+    # The headline is the score that ranks the models. Some tasks rank none.
+    headline = evidence.rules.headline
+    if headline and not math.isfinite(evidence.task.metrics.get(headline, math.nan)):
+        problem = f"{headline}, by which the leaderboard ranks, is missing or no number"
+        yield Refusal("RESULTS_INVALID", task_name, f"{problem}; run the task again")
+
+    # `refuse_missing_tasks` has refused a task without samples.
+    if evidence.samples is not None:
+        yield from _check_samples(evidence, evidence.samples)
+    if evidence.correction_problem:
+        yield Refusal("CORRECTION_CHANGED", task_name, evidence.correction_problem)
+
+
+def refuse_impossible_numbers(evidence: Evidence) -> Iterator[Refusal]:
+    """Refuse numbers that no run can give: NaN, infinity, shares above 1, and future dates.
 
     Args:
         evidence: The parsed submission.
 
     Yields:
-        One refusal for each score or date that cannot be.
+        One refusal for each impossible score or date.
     """
     tomorrow = time.time() + _SECONDS_A_DAY
     for file in evidence.files:
@@ -372,13 +377,13 @@ def numbers_are_possible(evidence: Evidence) -> Iterator[Refusal]:
         declared_scores = benchmark.scoring.scores if benchmark else ()
         for name, value in task.metrics.items():
             ranges = [score.value_range for score in declared_scores if score.covers(name)]
-            problem = _problem_with_value(value, ranges)
+            problem = _describe_impossible_value(value, ranges)
             if problem:
                 yield Refusal("RESULTS_INVALID", task_name, f"{name} is {value}, {problem}")
 
 
-def _problem_with_value(value: float, ranges: Sequence[ScoreRange | None]) -> str:
-    """Return why a score cannot have a value, or "" if it can.
+def _describe_impossible_value(value: float, ranges: Sequence[ScoreRange | None]) -> str:
+    """Say why a score cannot have a value, such as ``not within 0 and 1``; empty if it can.
 
     Args:
         value: The value in a results file.
@@ -395,7 +400,7 @@ def _problem_with_value(value: float, ranges: Sequence[ScoreRange | None]) -> st
     return ""
 
 
-def unscored_rows_cannot_win(evidence: Evidence) -> Iterator[Refusal]:
+def refuse_too_many_unscored(evidence: Evidence) -> Iterator[Refusal]:
     """Refuse tasks with more unscored responses than the rules allow.
 
     A response is unscored if the judge gave no verdict on it. Up to the limit, the ranking counts
@@ -411,27 +416,27 @@ def unscored_rows_cannot_win(evidence: Evidence) -> Iterator[Refusal]:
     for task_name, task_evidence in evidence.tasks.items():
         task = task_evidence.task
         # A results file that somebody edited can hold anything as a number.
-        unscored = number_of(task.metrics.get("unscored"))
-        item_count = count_scorable_items(task)
-        if unscored is None:
+        num_unscored = number_of(task.metrics.get("unscored"))
+        num_responses = count_items(task)
+        if num_unscored is None:
             problem = "does not say how many responses are unscored"
             yield Refusal("RESULTS_INVALID", task_name, f"{problem}; run the task again")
-        elif unscored > max_share * item_count:
-            count = f"{int(unscored)} of {item_count} responses are unscored"
+        elif num_unscored > max_share * num_responses:
+            excess = f"{int(num_unscored)} of {num_responses} responses are unscored"
             yield Refusal(
-                "UNSCORED_TOO_MANY", task_name, f"{count}, at most {max_share:.1%} may be"
+                "UNSCORED_TOO_MANY", task_name, f"{excess}, at most {max_share:.1%} may be"
             )
 
 
 CHECKS = (
-    tasks_are_complete,
-    tasks_are_of_the_leaderboard,
-    runs_are_of_one_model,
-    settings_are_the_rules,
-    data_is_as_published,
-    scores_follow_from_samples,
-    numbers_are_possible,
-    unscored_rows_cannot_win,
+    refuse_missing_tasks,
+    refuse_extra_tasks,
+    refuse_different_models,
+    refuse_different_settings,
+    refuse_different_data,
+    refuse_changed_scores,
+    refuse_impossible_numbers,
+    refuse_too_many_unscored,
 )
 """All checks, in the order in which their refusals are listed."""
 

@@ -415,20 +415,21 @@ def thinking_tokens_of(task: TaskResult) -> int:
     return tokens
 
 
-def count_scorable_items(task: TaskResult) -> int:
-    """Count the items of a task that can be unscored.
+def count_items(task: TaskResult) -> int:
+    """Count the items of a task, each of which is either scored or unscored.
 
-    Returns:
-        The number of documents. For a benchmark that scores each generation by itself, it is
-        multiplied by the number of generations per document.
+    For most benchmarks, an item is a document. For those that score each generation by itself, it
+    is a generation: 100 documents with 3 generations each are 300 items.
     """
     benchmark = find_benchmark(task.kind)
-    # Most benchmarks give a document one score, whatever the number of its generations.
     if benchmark is None or benchmark.scoring.unscored_unit == "rows":
         return task.effective
     # lm_eval generates once if the task does not say how often.
     repeats = task.config.get("repeats") or 1
-    return task.effective * repeats if isinstance(repeats, int) else task.effective
+    # A stranger's file can hold something else than a number. The rules then refuse it.
+    if not isinstance(repeats, int):
+        return task.effective
+    return task.effective * repeats
 
 
 def format_doc_id(doc_id: int) -> str:

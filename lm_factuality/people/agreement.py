@@ -313,28 +313,16 @@ def _cells_of_group(
     for first, second in pairs:
         yield from _cells_of_pair((*row, first, second), items, calls_right)
     yield from _shares_of_answers(row, items)
-    yield from _cells_of_left_out(row, items, key, len(people))
 
-
-def _cells_of_left_out(
-    row: tuple[str, str], items: Sequence[AnsweredItem], key: Key, num_people: int
-) -> Iterator[AgreementCell]:
-    """Yield the numbers of answers and items that no measure counts, one cell for each reason.
-
-    Args:
-        row: The question and the name of the group.
-        items: The answered items of this question and group.
-        key: The key of the sheet.
-        num_people: The number of annotators.
-    """
-    question, group = row
-    asked = [item for item in key.items if item.question == question and item.repeat_of is None]
+    asked_items = [
+        item for item in key.items if item.question == question and item.repeat_of is None
+    ]
     # If no item has a verdict, no judge was asked, and a missing verdict is no unscored item.
-    was_judged = any(item.judge for item in asked)
-    counts = _count_left_out(items, num_people, was_judged)
-    # Groups are made of answered items, so only the group of all items can miss some.
+    was_judged = any(item.judge for item in asked_items)
+    counts = _count_left_out(items, len(people), was_judged)
+    # Groups consist of answered items, so only the group of all items can miss some.
     if group == ALL:
-        counts["no answer"] = len(asked) - len(items)
+        counts["no answer"] = len(asked_items) - len(items)
     for reason in LEFT_OUT:
         if counts[reason]:
             yield count_cell("left out", row, reason, counts[reason])
@@ -538,7 +526,7 @@ def _shares_of_answers(
 def _count_left_out(
     items: Sequence[AnsweredItem], num_people: int, was_judged: bool
 ) -> Counter[str]:
-    """Count what the measures of agreement leave out, by the reason.
+    """Count the answers and items that no measure of agreement counts, by the reason.
 
     Args:
         items: The answered items.
@@ -546,7 +534,7 @@ def _count_left_out(
         was_judged: Whether a judge was asked about these items.
 
     Returns:
-        The numbers by reason, which is one of `LEFT_OUT`. Example: ``{"skipped": 2}``.
+        The counts by reasons of `LEFT_OUT`, such as ``{"skipped": 2, "one answer": 1}``.
     """
     left_out: Counter[str] = Counter()
     for answered in items:

@@ -93,13 +93,11 @@ def correct_scores(result: TaskResult, key_file: Path, label_files: Sequence[Pat
     """
     key = read_key(key_file)
     run = label_samples(result, key, read_labels(label_files, key))
-    files = ", ".join(map(str, label_files))
+    label_names = ", ".join(map(str, label_files))
     if not any(sample.is_asked and sample.people for sample in run.samples):
         reasons = [f"{count} {reason}" for reason, count in run.left_out.items()]
-        raise NotCorrectedError(
-            f"{files}: decide no sample of {result.task}:"
-            f" {'; '.join(reasons) or 'none of its samples was drawn'}"
-        )
+        problem = "; ".join(reasons) or "none of its samples was drawn"
+        raise NotCorrectedError(f"{label_names}: decide no sample of {result.task}: {problem}")
 
     scores: dict[str, Corrected] = {}
     problems: dict[str, str] = {}
@@ -111,15 +109,16 @@ def correct_scores(result: TaskResult, key_file: Path, label_files: Sequence[Pat
             problems[name] = str(error)
     if not scores:
         reasons = [f"{name}: {reason}" for name, reason in problems.items()]
+        problem = "; ".join(reasons) or "none of its scores depends on what people were asked"
         raise NotCorrectedError(
-            f"{files}: no score of {result.task} can be corrected:"
-            f" {'; '.join(reasons) or 'none of its scores depends on what people were asked'}"
+            f"{label_names}: no score of {result.task} can be corrected: {problem}"
         )
-    # label_samples() has refused a task without samples, so the empty path is never read.
+    # label_samples() has refused a task without samples.
+    assert result.samples is not None
     return Correction(
         suite_version=__version__,
         task=result.task,
-        samples=sha256_of(result.samples or Path()),
+        samples=sha256_of(result.samples),
         key=sha256_of(key_file),
         labels=tuple(map(sha256_of, label_files)),
         scores=scores,

@@ -10,10 +10,11 @@ import math
 from collections.abc import Mapping, Sequence
 from dataclasses import replace
 from pathlib import Path
-from typing import Any, Literal, NamedTuple
+from typing import Annotated, Any, Literal, NamedTuple
 
 from pydantic import (
     BaseModel,
+    BeforeValidator,
     ConfigDict,
     Field,
     FiniteFloat,
@@ -212,6 +213,9 @@ def date_of(file: ResultsFile) -> str:
 
 _JsonObject = dict[str, Any]
 
+_EMPTY_IF_NULL = BeforeValidator(lambda content: {} if content is None else content)
+"""Reads null in a results file as an empty object."""
+
 
 class _StatedInterval(BaseModel):
     """The interval of a score in a results file."""
@@ -234,7 +238,7 @@ class _StatedInterval(BaseModel):
 
 
 class _ResultsContent(BaseModel):
-    """The parts of a results file that are checked. Null stands for an empty object."""
+    """The parts of a results file that are checked."""
 
     results: dict[str, _JsonObject]
     """The metrics of each task, by the task's name."""
@@ -242,16 +246,18 @@ class _ResultsContent(BaseModel):
     configs: dict[str, _JsonObject]
     """The config of each task, by the task's name."""
 
-    config: _JsonObject | None = None
+    config: Annotated[_JsonObject, _EMPTY_IF_NULL] = {}
     """The options of the run."""
 
-    versions: _JsonObject | None = None
+    versions: Annotated[_JsonObject, _EMPTY_IF_NULL] = {}
     """The version of each task, by the task's name."""
 
-    intervals: dict[str, dict[str, _StatedInterval]] | None = None
+    intervals: Annotated[dict[str, dict[str, _StatedInterval]], _EMPTY_IF_NULL] = {}
     """The 95% interval of each score of each task, by the names of both."""
 
-    counts: dict[str, dict[str, NonNegativeFloat]] | None = Field(None, alias="n-samples")
+    counts: Annotated[dict[str, dict[str, NonNegativeFloat]], _EMPTY_IF_NULL] = Field(
+        {}, alias="n-samples"
+    )
     """The number of documents that each task has (``original``) and has run (``effective``)."""
 
 
@@ -276,7 +282,7 @@ def to_results_file(path: Path, content: Mapping[str, Any]) -> ResultsFile:
         ValueError: lm_eval does not write such a file.
     """
     checked = to_model(_ResultsContent, content)
-    config = checked.config or {}
+    config = checked.config
     # A group of tasks has results, but no config.
     names = [name for name in checked.results if name in checked.configs]
     tasks = tuple(_to_task_result(path, checked, name) for name in names)
@@ -353,32 +359,30 @@ def _changing_arguments(config: Mapping[str, Any]) -> list[str]:
     return words
 
 
-def _to_task_result(path: Path, content: _ResultsContent, name: str) -> TaskResult:
+def _to_task_result(path: Path, file: _ResultsContent, name: str) -> TaskResult:
     """Convert the results of one task to this package's form, with its metadata and samples.
 
     Args:
         path: The path of the results file, beside which the samples are.
-        content: The content of the results file.
+        file: The content of the results file.
         name: The name of the task.
 
     Raises:
         ValueError: The metadata of a task of this package have a wrong type.
     """
-    results = content.results[name]
-    config = content.configs[name]
-    metadata = to_model(_JsonObject, config.get("metadata") or {})
+    results = file.results[name]
+    task_config = file.configs[name]
+    metadata = to_model(_JsonObject, task_config.get("metadata") or {})
     # Only tasks of this package describe their data and judge.
     if "suite_version" in metadata:
         to_model(SuiteMetadata, metadata)
     # The number of documents, such as {"original": 2994, "effective": 10} after a run with
     # --limit 10. A file that lacks it may have the number that was run as "sample_len".
-    counts = (content.counts or {}).get(name, {})
+    counts = file.counts.get(name, {})
     num_run = int(counts.get("effective", number_of(results.get("sample_len")) or 0))
-    # If the file has no table of versions, the task's own metadata tell its version.
-    version = (content.versions or {}).get(name, metadata.get("version"))
     intervals = {}
-    for score_name, interval in (content.intervals or {}).get(name, {}).items():
-        intervals[score_name] = ClusterInterval(interval.low, interval.high, interval.num_clusters)
+    for score_name, stated in file.intervals.get(name, {}).items():
+        intervals[score_name] = ClusterInterval(stated.low, stated.high, stated.num_clusters)
     metrics = _split_metrics(results)
     return TaskResult(
         task=name,
@@ -389,10 +393,11 @@ def _to_task_result(path: Path, content: _ResultsContent, name: str) -> TaskResu
         num_samples=int(counts.get("original", num_run)),
         effective=num_run,
         metadata=metadata,
-        config=config,
-        version=str(version),
+        config=task_config,
+        # If the file has no table of versions, the task's own metadata tell its version.
+        version=str(file.versions.get(name, metadata.get("version"))),
         samples=sibling_of_results(path, f"samples_{name}", ".jsonl"),
-        limit=number_of((content.config or {}).get("limit")),
+        limit=number_of(file.config.get("limit")),
     )
 
 

@@ -304,24 +304,24 @@ def render_pages(
     for path, table in zip(paths, board.tables, strict=False):
         # A site with one leaderboard has the title that the user chose.
         table_title = table.rules.title if len(board.tables) > 1 else title
-        yield render_page(path, "table.html", table_title, **_table_values(table))
+        yield render_page(path, "table.html", table_title, **_table_variables(table))
     refused = {"refused": board.refused, "most": _MAX_SHOWN_PROBLEMS}
     yield render_page("refused.html", "refused.html", "Refused", **refused)
     for entries in board.models:
         newest = entries[0]
-        values = _model_values(board, entries)
-        values["report"] = (reports or {}).get(newest.slug)
-        yield render_page(f"models/{newest.slug}.html", "model.html", newest.model, **values)
+        variables = _model_variables(board, entries)
+        variables["report"] = (reports or {}).get(newest.slug)
+        yield render_page(f"models/{newest.slug}.html", "model.html", newest.model, **variables)
 
 
-def _render_page(path: str, template: str, title: str, **values: Any) -> tuple[str, str]:
+def _render_page(path: str, template: str, title: str, **variables: Any) -> tuple[str, str]:
     """Render one page of the site.
 
     Args:
         path: The path of the page in the site's folder, such as ``models/gpt2.html``.
         template: The file name of the template in this package.
         title: The title of the page.
-        **values: The other variables of the template.
+        **variables: The other variables of the template.
 
     Returns:
         The path, and the HTML of the page.
@@ -335,21 +335,13 @@ def _render_page(path: str, template: str, title: str, **values: Any) -> tuple[s
         version=__version__,
         styles=["assets/leaderboard.css"],
         scripts=[],
-        **values,
+        **variables,
     )
     return path, html
 
 
-def _table_values(table: LeaderboardTable) -> dict[str, Any]:
-    """Return the variables of the template of a leaderboard's page.
-
-    Args:
-        table: The leaderboard.
-
-    Returns:
-        The table, the metric and the judges of each task, the rule of the ranks, and the names that
-        models are shown by.
-    """
+def _table_variables(table: LeaderboardTable) -> dict[str, Any]:
+    """Return the variables of ``table.html``, by their names in this template."""
     metrics = {}
     judges = {}
     for task in table.tasks:
@@ -370,16 +362,18 @@ def _table_values(table: LeaderboardTable) -> dict[str, Any]:
     }
 
 
-def _model_values(board: Board, entries: Sequence[LeaderboardEntry]) -> dict[str, Any]:
-    """Return the variables of the template of a model's page: its entries and rows of tables.
+def _model_variables(board: Board, entries: Sequence[LeaderboardEntry]) -> dict[str, Any]:
+    """Return the variables of ``model.html``, which shows one model on all leaderboards.
 
     Args:
         board: What the site shows.
         entries: All accepted entries of the model, the newest first.
     """
-    # A row of a table is the newest of the model's entries on that leaderboard.
     folders = {entry.folder for entry in entries}
-    rows = []
+    tables_with_rows = []
     for table in board.tables:
-        rows += [(table, row) for row in table.rows if row.folder in folders]
-    return {"entries": entries, "rows": rows, "metric_of": displayed_score}
+        for row in table.rows:
+            # Each row of a table shows one entry.
+            if row.folder in folders:
+                tables_with_rows.append((table, row))
+    return {"entries": entries, "rows": tables_with_rows, "displayed_score": displayed_score}

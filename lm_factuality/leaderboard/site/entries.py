@@ -26,7 +26,7 @@ from lm_factuality.leaderboard.documents import hash_text
 from lm_factuality.leaderboard.evidence import (
     Evidence,
     TaskEvidence,
-    count_scorable_items,
+    count_items,
 )
 from lm_factuality.leaderboard.submission import Submission
 from lm_factuality.results.read import date_of
@@ -326,7 +326,7 @@ def _headline_score(
         higher=is_higher_better,
         judge=printable(str(judge["name"])) if judge else None,
         steps=tuple(steps),
-        items=count_scorable_items(task),
+        items=count_items(task),
         score_if_unscored_wrong=_score_if_unscored_are_wrong(figure, is_higher_better),
         answers=answers_hash,
     )
