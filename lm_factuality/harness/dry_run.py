@@ -87,7 +87,7 @@ def plan_run(tasks: Mapping[str, SuiteTask], config: LmEvalPart, prices: Prices 
     # Nothing is sent, so a server cannot be asked for its tokenizer.
     tokenizer = arguments.get("tokenizer") or arguments.get("pretrained")
     counter = TokenCounter(str(tokenizer) if tokenizer else None)
-    speed = _speed_of(config)
+    speed = _estimate_speed(config)
     request_counter = _RequestCounter(config.model, counter)
     plans = []
     for name, task in tasks.items():
@@ -299,20 +299,29 @@ class _Speed:
         )
 
 
-def _speed_of(config: LmEvalPart) -> _Speed:
+def _estimate_speed(config: LmEvalPart) -> _Speed:
     """Estimate the speed of the model of a run, without loading or asking it."""
-    arguments = config.model_args
     if preflight.is_client(config.model):
-        concurrency = max(1, int(arguments.get("num_concurrent") or 1))
-        return _Speed(
-            f"{ASSUMED_SPEED} (assumed), {concurrency} at once",
-            per_request=SECONDS_PER_REQUEST / concurrency,
-            per_answer_token=1 / TOKENS_PER_SECOND / concurrency,
-        )
-    num_parameters = _num_parameters(str(arguments.get("pretrained") or ""))
+        return _assume_speed_of_server(config.model_args)
+    return _measure_speed_of_local_model(config)
+
+
+def _assume_speed_of_server(model_args: Mapping[str, Any]) -> _Speed:
+    """Return the speed of a usual server, which answers several requests at the same time."""
+    concurrency = max(1, int(model_args.get("num_concurrent") or 1))
+    return _Speed(
+        f"{ASSUMED_SPEED} (assumed), {concurrency} at once",
+        per_request=SECONDS_PER_REQUEST / concurrency,
+        per_answer_token=1 / TOKENS_PER_SECOND / concurrency,
+    )
+
+
+def _measure_speed_of_local_model(config: LmEvalPart) -> _Speed:
+    """Estimate the speed of a checkpoint by its size and by matrix products on this machine."""
+    num_parameters = _num_parameters(str(config.model_args.get("pretrained") or ""))
     if not num_parameters:
         return _Speed("unknown, because the checkpoint is not on this machine as .safetensors")
-    device = str(arguments.get("device") or config.device or "")
+    device = str(config.model_args.get("device") or config.device or "")
     # ``auto`` and ``auto:4`` stand for a size that lm_eval finds by trials. One text is assumed.
     batch_size = str(config.batch_size or 1)
     num_texts = int(batch_size) if batch_size.isdecimal() else 1

@@ -295,9 +295,9 @@ class Keeper:
         self._unkept_numbers = count()
         # How many samples of each request the run has asked for, by the hash of the request.
         self._num_samples: Counter[str] = Counter()
-        # The keys of the answers that a client has yet to receive, by the hash of the request. Only
-        # samples of one request have a hash in common.
-        self._expected: dict[str, deque[str]] = defaultdict(deque)
+        # The keys for the next answers of a client, by the hash of the request. Only a request of
+        # which several samples are asked for has more than one key.
+        self._awaited_keys: dict[str, deque[str]] = defaultdict(deque)
 
     def restore_refused_options(self) -> None:
         """Tell the client which options its server has refused in an interrupted run.
@@ -435,8 +435,9 @@ class Keeper:
     ) -> dict[str, Any]:
         """Ask requests to a server, and store each answer as soon as it arrives.
 
-        While ``ask`` runs, lm_eval's client calls `add_partial` with each new answer. That method
-        gets no key, so it takes one from ``_expected``, where this method puts the keys before.
+        1. This method notes the keys of the missing answers.
+        2. ``ask`` has lm_eval's client send the requests.
+        3. The client calls `add_partial` with each answer, which stores it under a noted key.
 
         Args:
             keys: The key of each request.
@@ -450,26 +451,28 @@ class Keeper:
             return {}
         missing_keys = [keys[index] for index in missing]
         for key in missing_keys:
-            request_hash = key.partition(_SAMPLE)[0]
-            self._expected[request_hash].append(key)
+            request_hash, _, _ = key.partition(_SAMPLE)
+            self._awaited_keys[request_hash].append(key)
         answers = ask(missing)
-        self._expected.clear()
+        # A key is left over if the client has not announced its answer.
+        self._awaited_keys.clear()
         return dict(zip(missing_keys, answers, strict=True))
 
     def add_partial(self, method: str, request: Sequence[Any], answer: object) -> None:
-        """Keep an answer that a client has just received. lm_eval's clients call this.
+        """Store an answer that a client has just received. lm_eval's clients call this.
 
         Args:
             method: The kind of request.
             request: Its arguments.
             answer: The answer.
         """
-        expected_keys = self._expected.get(self._hash(method, request))
+        awaited_keys = self._awaited_keys.get(self._hash(method, request))
         # Models that are asked in batches call this as well, but their answers are stored later.
-        if not expected_keys:
+        if not awaited_keys:
             return
-        # Of several samples of one request, any may get the first of their keys.
-        texts = {expected_keys.popleft(): _to_json(answer)}
+        # Samples of one request are interchangeable, so the first to arrive gets the first key.
+        key = awaited_keys.popleft()
+        texts = {key: _to_json(answer)}
         refused = getattr(self._lm, "refused_options", None)
         if refused:
             texts[self._refused_key] = json.dumps(sorted(refused))
@@ -593,9 +596,10 @@ class Keeper:
             _, context, continuation = requests[indices[0]]
             return -len(context) - len(continuation), [*context, *continuation]
 
-        units = sorted(indices_by_input.values(), key=longest_first)
-        longest = [requests[indices[0]] for indices in units[:1]]
-        return self._cut_into_batches([units], longest)
+        # The requests of each distinct input, by their indices.
+        inputs = sorted(indices_by_input.values(), key=longest_first)
+        longest = [requests[indices[0]] for indices in inputs[:1]]
+        return self._cut_into_batches([inputs], longest)
 
     def _text_batches(self, requests: Sequence[Sequence[Any]]) -> Batches:
         """Divide requests in text into batches with the same options, the longest first.
@@ -604,12 +608,15 @@ class Keeper:
             requests: The arguments of each request: a text, and options such as ``{"until":
                 ["."]}``.
         """
-        units_by_options: dict[str, list[list[int]]] = defaultdict(list)
-        for index, request in enumerate(requests):
-            units_by_options[repr(request[1:])].append([index])
-        for units in units_by_options.values():
-            units.sort(key=lambda unit: -len(str(requests[unit[0]][0])))
-        return self._cut_into_batches(list(units_by_options.values()))
+        indices_by_options: dict[str, list[int]] = defaultdict(list)
+        for index, (_, *options) in enumerate(requests):
+            indices_by_options[repr(options)].append(index)
+        groups = []
+        for indices in indices_by_options.values():
+            indices.sort(key=lambda index: -len(str(requests[index][0])))
+            # The model computes each request by itself.
+            groups.append([[index] for index in indices])
+        return self._cut_into_batches(groups)
 
     def _cut_into_batches(
         self, groups: Sequence[Sequence[list[int]]], longest: Sequence[TokenRequest] | None = None
@@ -617,13 +624,13 @@ class Keeper:
         """Cut groups of requests into batches of the model's batch size.
 
         Args:
-            groups: Requests that may be in one batch, by their indices. Requests that the model
-                computes as one are in a list together, and count as one.
+            groups: For each group, the inputs of the model that may be in one batch. An input is
+                the list of the indices of its requests.
             longest: The longest request in a list, to try out. None for requests in text.
 
         Returns:
-            The batches. With the batch size 2, ``[[[0], [1, 3], [2]], [[4]]]`` gives
-            ``[[0, 1, 3], [2], [4]]``.
+            The batches. With the batch size 2, the group of the inputs ``[0]``, ``[1, 3]`` and
+            ``[2]`` gives the batches ``[0, 1, 3]`` and ``[2]``.
         """
         if not any(groups):
             return Batches([])
@@ -637,9 +644,9 @@ class Keeper:
             size = found_size or _LOCAL_BATCH
 
         batches = []
-        for units in groups:
-            for start in range(0, len(units), size):
-                batches.append(list(chain.from_iterable(units[start : start + size])))
+        for inputs in groups:
+            for start in range(0, len(inputs), size):
+                batches.append(list(chain.from_iterable(inputs[start : start + size])))
         return Batches(batches, found_size)
 
 

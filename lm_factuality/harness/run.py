@@ -105,7 +105,7 @@ def run(
         reported_stage(f"loading --model {options['model']}", current.is_evaluating),
         explained_failures(options["model"], str(options["model_args"].get("base_url") or "")),
         _with_suite_clients(),
-        _answers_kept_until_the_end(current),
+        _stop_keeping_answers_afterwards(current),
     ):
         # lm_eval sets `func` to the function that carries out its command ``run``.
         parsed.func(parsed)
@@ -506,20 +506,22 @@ def is_for_readers(key: str, value: object, task: "Task | None") -> bool:
 
 
 @contextmanager
-def _answers_kept_until_the_end(current: EvaluationRun) -> Iterator[None]:
-    """Keep the model's answers within a ``with`` block, also if it fails, and not after it.
+def _stop_keeping_answers_afterwards(current: EvaluationRun) -> Iterator[None]:
+    """Let the run keep no more answers of models after a ``with`` block, also if it fails.
+
+    This process may then evaluate other models, whose answers are not to be kept.
 
     Raises:
-        KeyboardInterrupt: The user pressed Ctrl-C. Its text names the file with the answers.
+        KeyboardInterrupt: The user pressed Ctrl-C. The text names the file with the answers.
     """
+    answers = current.answers
     try:
         yield
     except KeyboardInterrupt as interrupt:
-        if current.answers is None:
+        if answers is None:
             raise
-        raise KeyboardInterrupt(f"answers are kept in {current.answers.path}") from interrupt
+        raise KeyboardInterrupt(f"answers are kept in {answers.path}") from interrupt
     finally:
-        # This process may evaluate other models, without keeping their answers.
         current.answers = None
 
 

@@ -6,9 +6,10 @@ Each benchmark subclasses `SuiteTask`; lm_eval makes the tasks and calls their m
 import abc
 import contextlib
 import logging
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from copy import deepcopy
 from dataclasses import dataclass, replace
+from functools import partial
 from typing import Any, ClassVar, NamedTuple
 
 import datasets
@@ -300,23 +301,27 @@ class SuiteTask(ConfigurableTask):  # type: ignore[misc]
         return {}
 
     def aggregation(self) -> dict[str, Aggregation]:
-        """Return the aggregation of each metric, which computes one number from the rows' values.
-
-        Returns:
-            The aggregations by metric. That of ``unscored`` counts the unscored rows, and also
-            stores their reasons in ``self.unscored``, for the end of the run.
-        """
+        """Return for each metric how one number is computed from the values of all rows."""
         aggregations: dict[str, Aggregation] = self.declared.aggregation_by_metric(self.families())
-        count_unscored = aggregations.get(UNSCORED)
-        if count_unscored is None:
-            return aggregations
+        if UNSCORED in aggregations:
+            count_unscored = aggregations[UNSCORED]
+            remember_and_count = partial(self._remember_and_count_unscored, count_unscored.value)
+            aggregations[UNSCORED] = replace(count_unscored, value=remember_and_count)
+        return aggregations
 
-        def store_and_count_unscored(row_values: Sequence[Any]) -> float:
-            # lm_eval passes the values of all rows after the last one has been scored.
-            self.unscored = self.why_unscored(row_values)
-            return count_unscored.value(row_values)
+    def _remember_and_count_unscored(
+        self, count_unscored: Callable[[Sequence[Any]], float], row_values: Sequence[Any]
+    ) -> float:
+        """Set ``self.unscored`` to the reasons of the unscored rows, and return their number.
 
-        return {**aggregations, UNSCORED: replace(count_unscored, value=store_and_count_unscored)}
+        Only here does lm_eval give the task the values of all rows together.
+
+        Args:
+            count_unscored: The benchmark's own function that counts unscored rows.
+            row_values: The ``unscored`` metric of each row: the reason, or None.
+        """
+        self.unscored = self.why_unscored(row_values)
+        return count_unscored(row_values)
 
     def why_unscored(self, values: Sequence[Any]) -> Sequence[str]:
         """Return the reasons of the unscored rows.

@@ -48,35 +48,39 @@ class TextArguments(NamedTuple):
 
 
 def answers_until(lm: LM, requests: Sequence[Instance]) -> list[str]:
-    """Generate texts, with tokens to think for models that think before they answer.
+    """Have a model write texts, and cut each answer, but not the thoughts before it.
 
-    For example, ``Yes. Or no.`` is cut to ``Yes`` at the stop string ``.``, but
-    ``<think>I see. So</think>Yes. Or no.`` to ``<think>I see. So</think>Yes``.
+    For example, the stop string ``.`` cuts ``<think>I see. So</think>Yes. Or no.`` to
+    ``<think>I see. So</think>Yes``.
 
     Args:
         lm: Any model of lm_eval.
         requests: The requests. The arguments of each are `TextArguments`.
 
     Returns:
-        The texts in the order of the requests, thoughts included, up to where the answer ends.
+        The texts in the order of the requests, with the thoughts.
 
     Raises:
         ModelError: Thoughts and answer together do not fit into the model's window, or the model
             takes no JSON schema, which the requests ask for.
     """
-    all_arguments = [TextArguments(*request.args) for request in requests]
-    if any(RESPONSE_FORMAT in arguments.generation for arguments in all_arguments):
+    arguments_by_request = [TextArguments(*request.args) for request in requests]
+    if any(RESPONSE_FORMAT in arguments.generation for arguments in arguments_by_request):
         check_takes_schema(lm)
     generate_requests = [_as_generate_until(lm, request) for request in requests]
+    # lm_eval removes thoughts from texts. Within this block it leaves them in.
     with thoughts_kept(lm) as restore_thought_marks:
         texts = _generate(lm, generate_requests)
 
-    answers = []
-    for text, (prompt, generation, num_thinking) in zip(texts, all_arguments, strict=True):
-        # A chat template may open the thoughts at the end of the prompt.
-        response = trailing_opening_mark(str(prompt)) + restore_thought_marks(text)
-        answers.append(cut_answer_at_limits(lm, response, generation, num_thinking))
-    return answers
+    responses = []
+    for text, arguments in zip(texts, arguments_by_request, strict=True):
+        # A chat template may end the prompt with "<think>", which then belongs to the response.
+        opening_mark = trailing_opening_mark(str(arguments.prompt))
+        response = opening_mark + restore_thought_marks(text)
+        responses.append(
+            cut_answer_at_limits(lm, response, arguments.generation, arguments.thinking_tokens)
+        )
+    return responses
 
 
 def _generate(lm: LM, requests: list[Instance]) -> list[str]:

@@ -243,23 +243,26 @@ class HFTree(HFLM):  # type: ignore[misc]
             return None
         sequences = [[*context, *continuation] for _, context, continuation in requests]
         max_tokens = _PASSES_PER_BATCH * self._max_tokens(max(map(len, sequences)))
+        # Sorted by their tokens, requests that begin alike follow each other.
+        sorted_indices = sorted(range(len(requests)), key=lambda index: sequences[index])
 
         batches: list[list[int]] = [[]]
-        num_tokens = 0
-        previous: list[int] = []
-        for index in sorted(range(len(requests)), key=sequences.__getitem__):
+        num_tokens = 0  # that the model computes for the last batch
+        previous_sequence: list[int] = []
+        for index in sorted_indices:
             sequence = sequences[index]
             # Requests of one document begin alike, and comparing a few tokens is fast.
-            shares_document = sequence[:_TOKENS_OF_DOCUMENT] == previous[:_TOKENS_OF_DOCUMENT]
-            if num_tokens >= max_tokens and not shares_document:
+            document_start = sequence[:_TOKENS_OF_DOCUMENT]
+            is_same_document = document_start == previous_sequence[:_TOKENS_OF_DOCUMENT]
+            if num_tokens >= max_tokens and not is_same_document:
                 batches.append([])
                 num_tokens = 0
             batches[-1].append(index)
-            # The tokens of a context that the previous request has too are computed once.
+            # A context that the previous request has too is not computed again.
             _, context, continuation = requests[index]
-            is_same_context = previous[: len(context)] == context
+            is_same_context = previous_sequence[: len(context)] == context
             num_tokens += len(continuation) if is_same_context else len(sequence)
-            previous = sequence
+            previous_sequence = sequence
         return batches
 
     def _join_and_truncate(self, requests: Sequence[TokenRequest]) -> list[list[int]]:

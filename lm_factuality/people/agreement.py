@@ -4,7 +4,7 @@ The command `lm-factuality people agree` prints these measures as tables, togeth
 figures of the same kind.
 """
 
-from collections import Counter, defaultdict
+from collections import defaultdict
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from itertools import combinations
@@ -177,6 +177,16 @@ class AnsweredItem:
     """The number of skipped answers."""
 
 
+class ItemGroup(NamedTuple):
+    """A group of items, by the two texts with which its rows in tables begin."""
+
+    question: str
+    """The question that all its items ask, such as ``fluent``."""
+
+    name: str
+    """`ALL`, or what the items have in common, such as the domain ``math``."""
+
+
 class ItemAnswers(NamedTuple):
     """The answers to one item that are compared with each other."""
 
@@ -222,11 +232,12 @@ def agreement_of(key: Key, labels: Labels, by: str = "") -> list[AgreementCell]:
     for question in key.questions:
         items = items_by_question[question]
         if items:
-            cells += _cells_of_group((question, ALL), items, key, labels.people)
+            cells += _cells_of_group(ItemGroup(question, ALL), items, key, labels.people)
         # A question that is grouped by its own answers would agree with itself.
         if by and by != question:
-            for group, group_items in _group_items(items, by, key, labels).items():
-                cells += _cells_of_group((question, group), group_items, key, labels.people)
+            for name, group_items in _group_items(items, by, key, labels).items():
+                group = ItemGroup(question, name)
+                cells += _cells_of_group(group, group_items, key, labels.people)
     return cells
 
 
@@ -279,12 +290,13 @@ def _group_items(
     groups: dict[str, list[AnsweredItem]] = defaultdict(list)
     for answered in items:
         if by in key.questions:
-            group = _majority_answer_to(by, answered.item, labels)
+            name = _majority_answer_to(by, answered.item, labels)
         else:
-            group = answered.item.strata.get(by) or "none"
-        groups[group].append(answered)
+            name = answered.item.strata.get(by) or "none"
+        groups[name].append(answered)
     # False sorts before True.
-    return dict(sorted(groups.items(), key=lambda group: (group[0] == UNDECIDED, group[0])))
+    names = sorted(groups, key=lambda name: (name == UNDECIDED, name))
+    return {name: groups[name] for name in names}
 
 
 def _majority_answer_to(question: str, item: SheetItem, labels: Labels) -> str:
@@ -295,47 +307,36 @@ def _majority_answer_to(question: str, item: SheetItem, labels: Labels) -> str:
 
 
 def _cells_of_group(
-    row: tuple[str, str], items: Sequence[AnsweredItem], key: Key, people: Sequence[str]
+    group: ItemGroup, items: Sequence[AnsweredItem], key: Key, people: Sequence[str]
 ) -> Iterator[AgreementCell]:
     """Measure how far people and the judge agree on a group of items, for all four tables.
 
     Args:
-        row: The question and the name of the group, such as ``("fluent", "math")``.
-        items: The answered items of this question and group.
+        group: The group.
+        items: Its answered items.
         key: The key of the sheet.
         people: The names of all annotators.
     """
-    question, group = row
-    yield from _cells_of_people(row, items, people)
+    yield from _cells_of_people(group, items, people)
     # Groups can be too small to compare single people.
-    pairs = _pairs_to_compare(people) if group == ALL else [(MAJORITY, JUDGE)]
-    calls_right = _judging_options(key.benchmark, question)
+    pairs = _pairs_to_compare(people) if group.name == ALL else [(MAJORITY, JUDGE)]
+    calls_right = _judging_options(key.benchmark, group.question)
     for first, second in pairs:
-        yield from _cells_of_pair((*row, first, second), items, calls_right)
-    yield from _shares_of_answers(row, items)
-
-    asked_items = [
-        item for item in key.items if item.question == question and item.repeat_of is None
-    ]
-    # If no item has a verdict, no judge was asked, and a missing verdict is no unscored item.
-    was_judged = any(item.judge for item in asked_items)
-    counts = _count_left_out(items, len(people), was_judged)
-    # Groups consist of answered items, so only the group of all items can miss some.
-    if group == ALL:
-        counts["no answer"] = len(asked_items) - len(items)
-    for reason in LEFT_OUT:
-        if counts[reason]:
-            yield count_cell("left out", row, reason, counts[reason])
+        yield from _cells_of_pair(group, first, second, items, calls_right)
+    yield from _shares_of_answers(group, items)
+    for reason, number in _count_left_out(group, items, key, len(people)).items():
+        if number:
+            yield count_cell("left out", group, reason, number)
 
 
 def _cells_of_people(
-    row: tuple[str, str], items: Sequence[AnsweredItem], people: Sequence[str]
+    group: ItemGroup, items: Sequence[AnsweredItem], people: Sequence[str]
 ) -> list[AgreementCell]:
     """Measure how far people agree with each other.
 
     Args:
-        row: The question and the group of the items.
-        items: The items of this question and group.
+        group: The group of the items.
+        items: The answered items of the group.
         people: The names of all annotators.
 
     Returns:
@@ -360,12 +361,12 @@ def _cells_of_people(
     kappa = _measure_coefficient(complete_items, fleiss_kappa)
     alpha = _measure_coefficient(comparable_items, krippendorff_alpha)
     return [
-        count_cell("people", row, "items", num_answered),
-        count_cell("people", row, "people", len(respondents)),
-        AgreementCell("people", row, AGREEMENT, _measure_agreement(comparable_items)),
+        count_cell("people", group, "items", num_answered),
+        count_cell("people", group, "people", len(respondents)),
+        AgreementCell("people", group, AGREEMENT, _measure_agreement(comparable_items)),
         # Coefficients are printed as they are, such as 0.62, and shares in percent.
-        AgreementCell("people", row, "Fleiss' kappa", kappa, times=1, digits=2),
-        AgreementCell("people", row, "Krippendorff's alpha", alpha, times=1, digits=2),
+        AgreementCell("people", group, "Fleiss' kappa", kappa, times=1, digits=2),
+        AgreementCell("people", group, "Krippendorff's alpha", alpha, times=1, digits=2),
     ]
 
 
@@ -409,20 +410,25 @@ def _judging_options(kind: str, question_name: str) -> dict[str, bool]:
 
 
 def _cells_of_pair(
-    row: tuple[str, str, str, str], items: Sequence[AnsweredItem], calls_right: Mapping[str, bool]
+    group: ItemGroup,
+    first: str,
+    second: str,
+    items: Sequence[AnsweredItem],
+    calls_right: Mapping[str, bool],
 ) -> Iterator[AgreementCell]:
     """Measure how far two people, or people and the judge, agree.
 
     Args:
-        row: The question, the group of items, and the names of the two that are compared.
-        items: The items of this question and group.
+        group: The group of the items.
+        first: The name of a person, or `MAJORITY`.
+        second: The name of another person, or `JUDGE`.
+        items: The answered items of the group.
         calls_right: Whether an answer calls the text right, such as ``{"true": True}``.
 
     Yields:
         The number of items, the share of equal answers and Cohen's kappa, and for the judge its
         sensitivity, specificity and balanced accuracy. Nothing if no item has both answers.
     """
-    _, _, first, second = row
     pairs = []
     for answered in items:
         answers = answered.answers
@@ -431,6 +437,7 @@ def _cells_of_pair(
     if not pairs:
         return
 
+    row = (*group, first, second)
     kappa = _measure_coefficient(pairs, cohen_kappa)
     yield count_cell("pairs", row, "items", len(pairs))
     yield AgreementCell("pairs", row, AGREEMENT, _measure_agreement(pairs))
@@ -496,14 +503,12 @@ def _measure_balanced_accuracy(
     return measure_of(balanced_accuracy, interval, len(wrong_texts) + len(right_texts))
 
 
-def _shares_of_answers(
-    row: tuple[str, str], items: Sequence[AnsweredItem]
-) -> Iterator[AgreementCell]:
+def _shares_of_answers(group: ItemGroup, items: Sequence[AnsweredItem]) -> Iterator[AgreementCell]:
     """Measure the share of items with each majority answer.
 
     Args:
-        row: The question and the group of the items.
-        items: The items. Those without a majority answer are left out.
+        group: The group of the items.
+        items: The answered items of the group. Those without a majority answer are left out.
 
     Yields:
         The share of each answer that is the majority answer of some item.
@@ -520,23 +525,32 @@ def _shares_of_answers(
         share = _measure_mean(outcomes)
         # Answers that are the majority of no item get no cell, since there can be many.
         if share.value:
-            yield AgreementCell("answers", (*row, option), "share, %", share)
+            yield AgreementCell("answers", (*group, option), "share, %", share)
 
 
 def _count_left_out(
-    items: Sequence[AnsweredItem], num_people: int, was_judged: bool
-) -> Counter[str]:
+    group: ItemGroup, items: Sequence[AnsweredItem], key: Key, num_people: int
+) -> dict[str, int]:
     """Count the answers and items that no measure of agreement counts, by the reason.
 
     Args:
-        items: The answered items.
+        group: The group of the items.
+        items: The answered items of the group.
+        key: The key of the sheet, with all items and the judge's verdicts.
         num_people: The number of annotators.
-        was_judged: Whether a judge was asked about these items.
 
     Returns:
-        The counts by reasons of `LEFT_OUT`, such as ``{"skipped": 2, "one answer": 1}``.
+        A number for each reason of `LEFT_OUT`, such as ``{"skipped": 2, "one answer": 0, ...}``.
     """
-    left_out: Counter[str] = Counter()
+    asked_items = [
+        item for item in key.items if item.question == group.question and item.repeat_of is None
+    ]
+    # If no item has a verdict, no judge was asked, and a missing verdict is no unscored item.
+    was_judged = any(item.judge for item in asked_items)
+    left_out = dict.fromkeys(LEFT_OUT, 0)
+    # Groups consist of answered items, so only the group of all items can miss some.
+    if group.name == ALL:
+        left_out["no answer"] = len(asked_items) - len(items)
     for answered in items:
         num_answers = len(answered.first_answers)
         has_majority = MAJORITY in answered.answers

@@ -233,16 +233,14 @@ class _ReplacedAttention:
         self._lock = Lock()
         # How many threads run a pass.
         self._num_passes = 0
-        # Parts of a model, such as its decoder, may have configs of their own. The modules without
-        # a config that names an attention are left out.
-        configs: list[Any] = [getattr(module, "config", None) for module in model.modules()]
-        # The name of the attention is in this attribute. transformers' property for it would also
-        # set it in the configs of all parts, which may differ.
-        self._original_names = [
-            (config, config._attn_implementation_internal)
-            for config in configs
-            if hasattr(config, "_attn_implementation_internal")
-        ]
+        # A model of text and images, for example, has a config for each of the two parts, which
+        # may name different attentions, such as "sdpa" and "eager".
+        self._original_names: list[tuple[Any, str | None]] = []
+        for module in model.modules():
+            config: Any = getattr(module, "config", None)
+            # Most modules have no config.
+            if hasattr(config, "_attn_implementation_internal"):
+                self._original_names.append((config, config._attn_implementation_internal))
 
     def __enter__(self) -> None:
         """Replace the model's attention if this is the first pass to begin."""
@@ -256,7 +254,7 @@ class _ReplacedAttention:
         with self._lock:
             self._num_passes -= 1
             if self._num_passes == 0:
-                # The public setter would give all parts of the model the same attention.
+                # transformers' public setter would give all parts of the model the same attention.
                 for config, name in self._original_names:
                     config._attn_implementation_internal = name
 

@@ -216,7 +216,7 @@ def _depends_on_longest_input(config: PretrainedConfig) -> bool:
 
 
 def _trial_sequences(vocab_size: int, max_length: int) -> list[list[int]]:
-    """Draw seven random token sequences, some with a common beginning and some without.
+    """Draw seven random token sequences, most of which begin like the first one.
 
     Args:
         vocab_size: Token ids are drawn from 0 to below this number.
@@ -225,25 +225,23 @@ def _trial_sequences(vocab_size: int, max_length: int) -> list[list[int]]:
     Returns:
         The token ids of each sequence. They are the same in every run.
     """
-    # Four quarters are the longest sequence, of up to 24 tokens or what the model can read.
+    # The longest sequence has four quarters. Short sequences make the test fast.
     quarter = max(2, min(6, (max_length - 1) // 4))
-    # How many tokens a sequence shares with the first one, and its length. The sequences branch
-    # at different depths, end at a branch or beyond it, and have other roots.
+    # For each sequence, the number of tokens that it shares with the longest, and its length.
     shapes = (
-        (0, 4 * quarter),
-        (3 * quarter, 3 * quarter + 2),
-        (3 * quarter, 3 * quarter),
-        (2 * quarter, 3 * quarter + 1),
-        (2 * quarter, 3 * quarter),
-        (0, quarter),
+        (0, 4 * quarter),  # the longest
+        (3 * quarter, 3 * quarter + 2),  # leaves it after three quarters
+        (3 * quarter, 3 * quarter),  # ends within it
+        (2 * quarter, 3 * quarter + 1),  # leaves it after two quarters
+        (2 * quarter, 3 * quarter),  # leaves it at the same point
+        (0, quarter),  # shares nothing
         (0, 3 * quarter),
     )
-    tokens = np.random.default_rng(0).integers(0, vocab_size, (len(shapes), 4 * quarter))
+    random_tokens = np.random.default_rng(0).integers(0, vocab_size, (len(shapes), 4 * quarter))
+    longest = random_tokens[0].tolist()
     sequences = []
-    for row, (num_shared, length) in zip(tokens, shapes, strict=True):
-        # The first sequence stays as it is, because it shares nothing with itself.
-        row[:num_shared] = tokens[0, :num_shared]
-        sequences.append(row[:length].tolist())
+    for tokens, (num_shared, length) in zip(random_tokens.tolist(), shapes, strict=True):
+        sequences.append([*longest[:num_shared], *tokens[num_shared:length]])
     return sequences
 
 

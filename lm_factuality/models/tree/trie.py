@@ -163,6 +163,10 @@ class _TrieBuilder:
 
     For example, the input [5, 6, 7] gets the positions [0, 1, 2]. The input [5, 8] after it shares
     position 0 and gets the positions [0, 3].
+
+    Attributes:
+        tokens: For each input, the tokens of the positions that it added.
+        depths: For each input, the depths of these positions.
     """
 
     def __init__(self, max_positions: int) -> None:
@@ -171,17 +175,13 @@ class _TrieBuilder:
         Args:
             max_positions: How many positions there are if no inputs share any.
         """
-        # One array per input. The first one is empty, so that there is something to concatenate
-        # even without inputs.
-        self.tokens = [_EMPTY]
-        """The tokens of the positions that each input added."""
-        self.depths = [_EMPTY]
-        """The depths of these positions."""
         self._num_positions = 0
-        # The number after the last descendant of each position, as soon as it gets no more of them.
+        # Both lists begin with an empty array, because NumPy cannot concatenate an empty list.
+        self.tokens = [_EMPTY]
+        self.depths = [_EMPTY]
+        # The end of a position's subtree is set when no later input can add a descendant to it.
         self._subtree_ends = np.empty(max_positions, dtype=np.int64)
         self._previous_tokens = _EMPTY
-        # The position of each token of the previous input.
         self._previous_path = _EMPTY
 
     def add(self, tokens: Ints) -> Ints:
@@ -197,8 +197,8 @@ class _TrieBuilder:
         """
         overlap = min(len(self._previous_tokens), len(tokens))
         num_shared = _first_true(self._previous_tokens[:overlap] != tokens[:overlap])
-        # Inputs are sorted, so no later one continues the rest of the previous path. Its positions
-        # get no more descendants.
+        # Inputs are sorted, so no later one shares the rest of the previous path. The subtrees of
+        # its positions are complete.
         self._subtree_ends[self._previous_path[num_shared:]] = self._num_positions
 
         # The tokens that are not shared get new positions.
@@ -214,7 +214,7 @@ class _TrieBuilder:
 
     def finish(self) -> Ints:
         """Return the end of each position's subtree, after all inputs were added."""
-        # No input follows, so the whole last path gets no more descendants.
+        # No input follows, so the subtrees of the last path are complete.
         self._subtree_ends[self._previous_path] = self._num_positions
         return self._subtree_ends[: self._num_positions]
 
