@@ -117,10 +117,11 @@ class SelectStage:
         return [example if example.unused else self._select(example) for example in examples]
 
     def _select(self, example: Example) -> Example:
-        """Draw the first suitable sentence of a document, after those that were tried before.
+        """Select the first suitable sentence of a document that was not tried before.
 
         Args:
-            example: A document. Its draw says how many sentences were tried before.
+            example: A document with its whole text as its prefix. Each draw is an attempt to make
+                a row of it. ``draw.tried`` counts the sentences that earlier draws looked at.
 
         Returns:
             The example with the sentence as its completion and the text before it as its prefix. If
@@ -278,11 +279,16 @@ def _count_words(text: str) -> float:
     Example:
         "Das ist gut." counts as 3, and "这很好。" as 2.
     """
-    # `spaced` separates the characters of such scripts: the second example has one word in the
-    # first list and three in the second. In other scripts both lists are the same, so that each
-    # word is counted twice.
-    words = [*text.split(), *spaced(text).split()]
-    return sum(any(map(str.isalnum, word)) for word in words) / 2
+    # `spaced` separates the characters of such scripts: the second example has one word without it,
+    # and three with it. In other scripts it changes nothing.
+    num_unspaced = _count_with_letters(text.split())
+    num_spaced = _count_with_letters(spaced(text).split())
+    return (num_unspaced + num_spaced) / 2
+
+
+def _count_with_letters(words: Sequence[str]) -> int:
+    """Count the words that have a letter or a digit, unlike ``-``."""
+    return sum(any(map(str.isalnum, word)) for word in words)
 
 
 def _is_short_enough(sentence: _SentenceInDocument) -> bool:
@@ -295,11 +301,15 @@ def _is_short_enough(sentence: _SentenceInDocument) -> bool:
 
 def _is_running_text(sentence: _SentenceInDocument) -> bool:
     """Tell whether more than half of the characters are letters, and few of these capitals."""
-    # Tables and lists of numbers have few letters, and headings may be all capitals.
     num_letters = sum(map(str.isalpha, sentence.text))
-    num_capitals = sum(map(str.isupper, sentence.text))
     num_characters = sum(not character.isspace() for character in sentence.text)
-    return 2 * num_letters > num_characters and 2 * num_capitals < num_letters
+    # Lines of tables, for instance, are mostly digits.
+    has_few_letters = 2 * num_letters <= num_characters
+    if has_few_letters:
+        return False
+    # Headings may be all capitals.
+    num_capitals = sum(map(str.isupper, sentence.text))
+    return 2 * num_capitals < num_letters
 
 
 def _is_no_headline(sentence: _SentenceInDocument) -> bool:
@@ -308,12 +318,14 @@ def _is_no_headline(sentence: _SentenceInDocument) -> bool:
     Example:
         "Storm Leaves Thousands Without Power Near Coast." is a headline.
     """
-    words = re.findall(r"[^\W\d_]+", sentence.text)
+    words: list[str] = re.findall(r"[^\W\d_]+", sentence.text)
     # The first word of every sentence is capitalised.
     long_words = [word for word in words[1:] if len(word) >= _MIN_HEADLINE_WORD_LENGTH]
+    # Fewer than four long words may all be names.
+    if len(long_words) < 4:
+        return True
     num_capitalised = sum(word[0].isupper() for word in long_words)
-    # Among fewer than four long words, all may be names.
-    return len(long_words) < 4 or num_capitalised < 0.9 * len(long_words)
+    return num_capitalised < 0.9 * len(long_words)
 
 
 def _has_no_control_characters(sentence: _SentenceInDocument) -> bool:

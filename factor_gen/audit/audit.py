@@ -78,7 +78,9 @@ def _drop_repeated_rows(rows: Sequence[Row]) -> list[Row]:
 
 def draw_rows(rows: Sequence[Row], size: int, seed: str) -> list[Row]:
     """Draw ``size`` rows at random, or all if there are no more, and keep their order."""
-    indexes = random.Random(seed).sample(range(len(rows)), min(size, len(rows)))
+    if size >= len(rows):
+        return list(rows)
+    indexes = random.Random(seed).sample(range(len(rows)), size)
     # Sorting restores the order of the rows.
     return [rows[index] for index in sorted(indexes)]
 
@@ -154,6 +156,7 @@ def _count_error_types(rows: Sequence[Row]) -> dict[str, int]:
     """Count the contradictions of each error type that the file states, most frequent first."""
     counts: Counter[str] = Counter()
     for row in rows:
-        # The true completion has an empty type.
-        counts.update(filter(None, (name.strip().lower() for name in row.error_types)))
+        counts.update(error_type.strip().lower() for error_type in row.error_types)
+    # The true completions have an empty type.
+    del counts[""]
     return dict(counts.most_common())

@@ -67,7 +67,7 @@ def surface_scores(rows: Sequence[Row]) -> Iterator[ChoiceScores]:
 
 
 def _negate(values_of_rows: Sequence[Sequence[float]]) -> list[list[float]]:
-    """Negate all scores, so that the least becomes the greatest."""
+    """Negate the scores of all rows, so that the choice with the least gets the greatest."""
     negated = []
     for values in values_of_rows:
         negated.append([-value for value in values])
@@ -219,7 +219,10 @@ def _split_by_row(scores: Floats, sizes: Sequence[int]) -> list[list[float] | No
         The scores of each row; None for a row whose choices were not scored.
     """
     scores_of_rows: list[list[float] | None] = []
-    for row_scores in np.split(scores, np.cumsum(sizes)[:-1]):
+    # Where the choices of each row end, except for the last row.
+    row_ends = np.cumsum(sizes)[:-1]
+    for row_scores in np.split(scores, row_ends):
         # All choices of a row are in one fold, so that all scores are NaN or none is.
-        scores_of_rows.append(None if np.isnan(row_scores).any() else row_scores.tolist())
+        is_scored = not np.isnan(row_scores).any()
+        scores_of_rows.append(row_scores.tolist() if is_scored else None)
     return scores_of_rows

@@ -8,6 +8,7 @@ from __future__ import annotations
 from collections import defaultdict
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import replace
+from itertools import chain
 from typing import NamedTuple
 
 from factor_gen.audit.read import find_table, read_benchmark, read_generators
@@ -48,6 +49,7 @@ def draw_blind_sheet(targets: Sequence[str], rows: int, seed: int, run_code: boo
     """
     if len(set(targets)) < len(targets):
         raise ConfigError("--beside: names a benchmark twice; expected other ones than BUILD")
+    # A unit of a sheet is a row with all its contradictions.
     units: list[Unit] = []
     sources = []
     num_rows = rows
@@ -56,6 +58,7 @@ def draw_blind_sheet(targets: Sequence[str], rows: int, seed: int, run_code: boo
         num_rows = min(num_rows, len(units_of_target))
         units += units_of_target
         path = find_table(target)
+        # A benchmark that is no local file has no hash.
         sources.append(SheetSource(target, sha256_of(path) if path.is_file() else ""))
 
     questions = tuple(load_questions(__package__).values())
@@ -130,15 +133,14 @@ def tabulate_reading(key: Key, labels: Labels) -> Iterator[ComparisonTable]:
         bad.
     """
     readings = list(_readings(key, labels))
-    options: dict[str, None] = {}
-    for item in key.items:
-        options |= dict.fromkeys(item.options)
-    # Every verdict but one is a reason why a contradiction is bad.
-    reasons = [verdict for verdict in options if verdict != GOOD]
+    verdicts = chain.from_iterable(item.options for item in key.items)
+    # Every verdict but "good" is a reason why a contradiction is bad. A dict keeps their order.
+    reasons = [verdict for verdict in dict.fromkeys(verdicts) if verdict != GOOD]
 
     lines = []
     for (source, label), members in sorted(_group_readings(readings).items()):
         lines.append([source, label, *_share_cells(members, reasons)])
+    # A heading that starts with "#" marks a column of numbers.
     columns = ["source", "contradictions", "#read", "#bad", "#95% interval"]
     columns += [f"#{reason}" for reason in reasons]
     num_unread = len(key.items) - len(readings)

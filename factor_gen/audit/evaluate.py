@@ -205,13 +205,14 @@ def _correct_p_values(scores: Sequence[ChoiceScores], p_values: Sequence[float])
     Returns:
         The p-values. Those of baselines that do not count or were not tested are not corrected.
     """
-    counted = []
+    counted_indexes = []
     for index, baseline in enumerate(scores):
         if baseline.family != COMPARES and not math.isnan(p_values[index]):
-            counted.append(index)
+            counted_indexes.append(index)
+    counted_p_values = holm([p_values[index] for index in counted_indexes])
 
     corrected = list(p_values)
-    for index, p_value in zip(counted, holm([p_values[index] for index in counted]), strict=True):
+    for index, p_value in zip(counted_indexes, counted_p_values, strict=True):
         corrected[index] = p_value
     return corrected
 
@@ -222,12 +223,12 @@ def assign_folds(rows: Sequence[Row], seed: int) -> list[int]:
     All rows of documents that share a text get the same fold. With fewer than five groups of such
     documents, there are fewer folds.
     """
-    groups = document_groups(rows)
-    names = list(dict.fromkeys(groups))
-    random.Random(f"{seed}/audit/folds").shuffle(names)
+    group_of_row = document_groups(rows)
+    groups = list(dict.fromkeys(group_of_row))
+    random.Random(f"{seed}/audit/folds").shuffle(groups)
     # Dealing out the shuffled groups gives folds with equal numbers of them.
-    fold_of_group = {name: index % _FOLDS for index, name in enumerate(names)}
-    return [fold_of_group[name] for name in groups]
+    fold_of_group = {group: index % _FOLDS for index, group in enumerate(groups)}
+    return [fold_of_group[group] for group in group_of_row]
 
 
 def document_groups(rows: Sequence[Row]) -> list[str]:
@@ -248,16 +249,18 @@ def document_groups(rows: Sequence[Row]) -> list[str]:
         documents_by_prefix[row.prefix.strip()].add(row.doc_id)
     num_documents = len({row.doc_id for row in rows})
 
-    # Each document is merged into one group with its texts, and so with all documents that have one
-    # of these texts. The words before an id or a text keep those of different kinds apart.
+    # A document is merged with its own texts, and so with all documents that have one of them. The
+    # words before an id or a text keep those of different kinds apart.
     groups = DisjointSet(f"document {row.doc_id}" for row in rows)
     for row in rows:
-        texts = [f"completion {row.choices[row.gold].strip()}"]
+        document = f"document {row.doc_id}"
+        completion = f"completion {row.choices[row.gold].strip()}"
+        groups.add(completion)
+        groups.merge(completion, document)
+
         prefix = row.prefix.strip()
         is_instruction = len(documents_by_prefix[prefix]) > num_documents / 2
         if prefix and not is_instruction:
-            texts.append(f"prefix {prefix}")
-        for text in texts:
-            groups.add(text)
-            groups.merge(text, f"document {row.doc_id}")
+            groups.add(f"prefix {prefix}")
+            groups.merge(f"prefix {prefix}", document)
     return [groups[f"document {row.doc_id}"] for row in rows]

@@ -27,6 +27,7 @@ def flag_rows(rows: Iterable[Row]) -> Iterator[Flag]:
 
     Rows that cannot be scored are flagged too.
     """
+    # The content of the rows before.
     earlier_keys = set()
     for index, row in enumerate(rows):
         for reason in find_reasons(row):

@@ -61,6 +61,7 @@ def read_generators(target: str, run_code: bool = False) -> list[dict[int, str]]
         for column, cell in record.values.items():
             match = re.fullmatch(r"contradiction_(\d+)_generator", column)
             if match and cell:
+                # The true completion is choice 0, and contradiction 0 is choice 1.
                 generators_of_row[int(match[1]) + 1] = str(cell)
         generators.append(generators_of_row)
     return generators
@@ -69,7 +70,9 @@ def read_generators(target: str, run_code: bool = False) -> list[dict[int, str]]
 def find_table(target: str) -> Path:
     """Return the table in the folder of a build, or the path that a user typed if it is none."""
     path = Path(target)
-    return min(path.glob("*.csv"), default=path) if path.is_dir() else path
+    if not path.is_dir():
+        return path
+    return min(path.glob("*.csv"), default=path)
 
 
 def _task_config(target: str, run_code: bool) -> Mapping[str, Any]:

@@ -4,6 +4,7 @@ One question covers several candidates of a sentence. It shows only their change
 each sentence is that of the completion.
 """
 
+from collections import defaultdict
 from collections.abc import Mapping, Sequence
 from dataclasses import replace
 from itertools import zip_longest
@@ -152,15 +153,14 @@ class JudgeCheck(AskingStage):
             At most as many candidates as the settings allow. The error types take turns, so that
             each of them is among the first.
         """
-        candidates = open_candidates(example)
-        by_type = [
-            [candidate for candidate in candidates if candidate.type == error_type]
-            for error_type in dict.fromkeys(candidate.type for candidate in candidates)
-        ]
-        chosen = []
-        # A type without further candidates contributes None to a turn.
-        for turn in zip_longest(*by_type):
-            chosen += [candidate for candidate in turn if candidate is not None]
+        by_type: dict[str, list[Candidate]] = defaultdict(list)
+        for candidate in open_candidates(example):
+            by_type[candidate.type].append(candidate)
+        chosen: list[Candidate] = []
+        # The first turn has the first candidate of each type. A type without further candidates
+        # contributes None, which is left out.
+        for turn in zip_longest(*by_type.values()):
+            chosen += filter(None, turn)
         return chosen[: self._settings.candidates]
 
     def _template_variables(

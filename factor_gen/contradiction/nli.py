@@ -59,14 +59,22 @@ class NliCheck:
             context = last_words(example.prefix, self._settings.context)
             for candidate in open_candidates(example):
                 pairs.append(ContradictionPair(context, example.completion, candidate.text))
-        probabilities = iter(self._model.contradiction_probabilities(pairs) if pairs else [])
+        # The first question loads the model, which takes long.
+        if not pairs:
+            return list(examples)
 
+        # The probabilities of all candidates, in the order of the pairs.
+        probabilities = self._model.contradiction_probabilities(pairs)
         checked_examples = []
+        start = 0
         for example in examples:
+            candidates = open_candidates(example)
+            end = start + len(candidates)
             checked = {}
-            for candidate in open_candidates(example):
-                checked[candidate] = self._check_score(candidate, next(probabilities))
+            for candidate, probability in zip(candidates, probabilities[start:end], strict=True):
+                checked[candidate] = self._check_score(candidate, probability)
             checked_examples.append(with_checked(example, checked))
+            start = end
         return checked_examples
 
     def _check_score(self, candidate: Candidate, probability: float) -> Candidate:
@@ -210,10 +218,10 @@ class NliModel:
         for position, side in enumerate(sides):
             # Separators have no side and stay, and so do the tokens after the context.
             is_context = side is not None and token_ends[position] <= context_length
-            if is_context and num_cut_by_side[side] < num_to_cut:
-                num_cut_by_side[side] += 1
-            else:
+            if not is_context or num_cut_by_side[side] == num_to_cut:
                 kept.append(position)
+                continue
+            num_cut_by_side[side] += 1
         return kept
 
     def pad_batch(

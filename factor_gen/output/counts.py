@@ -38,25 +38,27 @@ class BuiltBenchmark:
         self._prices = prices or {}
         # Documents that gave no row, by stage and reason.
         self.unused: Counter[Refusal] = Counter()
-        # Documents by how many sentences were drawn from them.
+        # Documents by the number of their draws. In each draw, one sentence of a document goes
+        # through the stages. The document keeps the best of these sentences.
         self._documents_by_num_draws: Counter[int] = Counter()
         # What each stage asked a model.
         self.model_use: dict[str, ModelUse] = {}
 
         # Outputs of the generator that could not be used, by reason.
         self.lost: Counter[str] = Counter()
-        # Contradictions of the sentences that were kept, by error type and generator.
+        # Contradictions of the sentences that documents keep, by error type and generator.
         self._generated: Counter[tuple[str, str]] = Counter()
-        # Those that a stage rejected, by stage and reason.
+        # Those of them that a stage rejected, by stage and reason.
         self.rejected: Counter[Refusal] = Counter()
-        # Contradictions of all sentences that were tried, by what rejected them. The refusal is
-        # empty for those that nothing rejected.
+        # Contradictions of the sentences of all draws, by stage and reason of their rejection. Both
+        # are empty for those that no stage rejected.
         self.tried: Counter[Refusal] = Counter()
 
         # Contradictions in rows, by error type.
         self.chosen: Counter[str] = Counter()
-        # Rows by how many error types their contradictions have, and by the draw they come from.
+        # Rows by how many error types their contradictions have.
         self._rows_by_num_types: Counter[int] = Counter()
+        # Rows by the number of the draw whose sentence they have.
         self._rows_by_draw: Counter[int] = Counter()
 
     @property
@@ -95,6 +97,7 @@ class BuiltBenchmark:
             self.tried[refusal] += 1
             if candidate.rejected:
                 self.rejected[refusal] += 1
+        # The contradictions of sentences that the document does not keep.
         for rejection, count in example.discarded.items():
             self.tried[Refusal.parse(rejection)] += count
 
@@ -194,13 +197,15 @@ class BuiltBenchmark:
             documents, and is that of the row in 11 of them.
         """
         counts = []
-        # No sentence could be drawn from some documents. All others took part in the first draw.
-        num_documents = self.documents - self._documents_by_num_draws[0]
         last_draw = max(self._documents_by_num_draws, default=0)
         for draw in range(1, last_draw + 1):
+            # A document with three draws took part in the first, the second and the third.
+            num_documents = sum(
+                count
+                for num_draws, count in self._documents_by_num_draws.items()
+                if num_draws >= draw
+            )
             counts.append(
                 {"draw": draw, "documents": num_documents, "rows": self._rows_by_draw[draw]}
             )
-            # A document with two draws takes no part in the third.
-            num_documents -= self._documents_by_num_draws[draw]
         return counts

@@ -46,7 +46,8 @@ def refuse_to_overwrite(settings: BuildSettings, out: Path, inputs: Iterable[Pat
     # If the folder has the manifest of a benchmark, a build wrote its other files too.
     manifest = read_json_object(out / MANIFEST)
     earlier_name = manifest.get("name") if manifest.get("format") == FORMAT else None
-    if earlier_name not in (None, settings.name):
+    has_manifest = earlier_name is not None
+    if has_manifest and earlier_name != settings.name:
         raise DataError(f"{out}: holds another benchmark, {earlier_name}; choose another --out")
 
     real_inputs = {path.resolve() for path in inputs}
@@ -59,7 +60,8 @@ def refuse_to_overwrite(settings: BuildSettings, out: Path, inputs: Iterable[Pat
                 " or name"
             )
         # A broken link does not "exist", but would be replaced too.
-        if earlier_name is None and (path.is_symlink() or path.exists()):
+        is_taken = path.is_symlink() or path.exists()
+        if is_taken and not has_manifest:
             raise DataError(
                 f"{path}: is there already, no build wrote it, and this one would write over it;"
                 " choose another --out or name"

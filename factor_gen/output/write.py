@@ -229,9 +229,9 @@ def _write_rows(
 
 def _column_names(num_contradictions: int) -> list[str]:
     """Return the columns of a benchmark whose rows have so many contradictions, in order."""
-    # All rows have the same columns, so that those of a made-up row without texts are enough.
-    nothing = Candidate(text="", type="", edit="", generator="")
-    empty_row = ChosenRow(Example(""), (nothing,) * num_contradictions)
+    # All rows have the same columns, such as this row without texts.
+    empty_candidate = Candidate(text="", type="", edit="", generator="")
+    empty_row = ChosenRow(Example(doc_id=""), (empty_candidate,) * num_contradictions)
     return list(make_row(empty_row))
 
 

@@ -93,7 +93,7 @@ class LLMGenerator(AskingStage):
         """Return the examples with candidates, i.e. the contradictions in the model's replies.
 
         Args:
-            examples: The examples of a shard. Unused ones are returned as they are.
+            examples: Documents with their completions. Unused ones are returned as they are.
 
         Returns:
             One example for each of ``examples``, in the same order. Contradictions that cannot be
@@ -157,12 +157,13 @@ class LLMGenerator(AskingStage):
         """Return an example with the candidates of all its replies.
 
         Args:
-            example: An example that is in use.
+            example: A document that no stage has given up so far.
             replies: The replies about it, one for each sample.
 
         Returns:
             A copy of the example, which is dropped if no candidate could be read.
         """
+        # How many contradictions of the model could not be used, by reason.
         lost: Counter[str] = Counter(example.lost)
         candidates: dict[str, Candidate] = {}
         for reply in replies:

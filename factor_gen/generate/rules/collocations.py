@@ -21,7 +21,6 @@ _WORD = re.compile(r"[^\W\d_]+(?:[-'’][^\W\d_]+)*|\d+|[^\w\s]|_+")
 # The endings of rejecting, rejected, rejects, boxes, and of "e" and "y", which other forms lack.
 _ENDING = re.compile(r"(?:(?<=\w\w\w)(?:ing|ed|es|(?<!s)s|e)|(?<=\w\w\w)y)$")
 _LONGEST_DISTANCE = 4  # words between two content words that are companions
-_TOO_FAR = -_LONGEST_DISTANCE - 1  # a position before which no word has a companion
 _BREAKS = frozenset(".;:!?()[]")
 _MOST_COMPANIONS = 400  # kept for each word: the first that the corpus has
 _NEAR = 80  # characters on either side of an edit
@@ -74,14 +73,16 @@ class Collocations:
         before = _split_words(text[:start][-_NEAR:])[-_LONGEST_DISTANCE:]
         after = _split_words(text[end : end + _NEAR])[:_LONGEST_DISTANCE]
         new_words = _split_words(substitute)
-        if must_be_in_slot:
-            # The substitute between its two new neighbours, such as "the ship sank".
-            slot = [*before[-1:], *new_words, *after[:1]]
-            if _hash_companion(" ".join(slot)) not in self._companions_of(stem(substitute)):
-                return False
+
+        # The substitute between its two new neighbours, such as "the ship sank".
+        slot = " ".join([*before[-1:], *new_words, *after[:1]])
+        has_slot = _hash_companion(slot) in self._companions_of(stem(substitute))
+        if must_be_in_slot and not has_slot:
+            return False
         if self._has_companion(before, new_words, after):
             return True
-        return self._are_used_alike(_split_words(text[start:end]), new_words)
+        old_words = _split_words(text[start:end])
+        return self._are_used_alike(old_words, new_words)
 
     def _has_companion(
         self, before: Sequence[str], new_words: Sequence[str], after: Sequence[str]
@@ -182,18 +183,19 @@ def _collocations(words: Sequence[str]) -> Iterator[Collocation]:
         Each content word with one companion: *mill* with ``old _``, ``_ burn`` and ``old mill
         burned``, in which ``_`` stands for *mill*.
     """
-    previous_position = _TOO_FAR
+    # The position of the content word before, as in the same sentence.
+    previous_position: int | None = None
     previous_stem = ""
     for position, word in enumerate(words):
         # Words on two sides of a full stop are no companions.
         if word in _BREAKS:
-            previous_position = _TOO_FAR
+            previous_position = None
         # Marks and function words such as "the" have no stem, and no companions.
         word_stem = stem(word)
         if not word_stem:
             continue
 
-        if position - previous_position <= _LONGEST_DISTANCE:
+        if previous_position is not None and position - previous_position <= _LONGEST_DISTANCE:
             yield Collocation(previous_position, previous_stem, f"_ {word_stem}")
             yield Collocation(position, word_stem, f"{previous_stem} _")
         previous_position = position

@@ -9,7 +9,7 @@ from random import Random
 from typing import NamedTuple
 
 from factor_gen.generate.rules.edits import Replacement, SentenceEdit, make_edit, sample_up_to
-from factor_gen.generate.rules.numbers import ordinal_suffix
+from factor_gen.generate.rules.numbers import keeps_order, ordinal_suffix
 from factor_gen.generate.rules.sentence import Span, TaggedSentence
 from factor_gen.records import CIRCUMSTANCE
 from factor_gen.text.analysis import DATE, DAYS, MONTHS, SHORT_MONTHS, TIME, Entity
@@ -165,10 +165,8 @@ def _possible_numbers(text: str, part: DatePart, value: int) -> list[int]:
     possible = []
     for step in part.steps:
         number = value + step * years_per_step
-        if number in used_numbers or not part.least <= number <= part.most:
-            continue
-        # The new number is before and after the same numbers as the old one.
-        if all((number < used) == (value < used) for used in used_numbers):
+        is_in_range = part.least <= number <= part.most
+        if is_in_range and keeps_order(value, number, used_numbers):
             possible.append(number)
     return possible
 

@@ -120,20 +120,19 @@ class RulesGenerator:
         """Return the examples with their candidates; those without any become unused.
 
         Args:
-            examples: The examples of a shard. Unused ones are returned as they are.
+            examples: Documents with their completions. Unused ones are returned as they are.
         """
         return [
             example if example.unused else self._add_candidates(example) for example in examples
         ]
 
     def _add_candidates(self, example: Example) -> Example:
-        """Return an example with its candidates and the number of lost edits by reason.
+        """Return a document with its candidates, or marked as unused if there are none.
+
+        Its ``lost`` has the number of edits that were left out, by reason.
 
         Args:
-            example: An example that is in use.
-
-        Returns:
-            The new example; an unused one if it has no candidates.
+            example: A document that no stage has given up so far.
         """
         seed = f"{self._seed}/rules/{example.doc_id}"
         if self._language == ENGLISH:
@@ -152,7 +151,7 @@ class RulesGenerator:
         No edit is left out, because there is no tagger that could tell what contradicts.
 
         Args:
-            example: The example with the completion.
+            example: The document with its completion.
             seed: The seed of the document.
         """
         rng = Random(seed)
@@ -164,19 +163,13 @@ class RulesGenerator:
         """Make the edits of an English completion that contradict it.
 
         Args:
-            example: The example with the completion.
+            example: The document with its completion.
             seed: The seed of the document.
         """
         sentence = tag_sentence(
             self._tagger, example.prefix, example.completion, self._collocations
         )
-        # A question asserts nothing, and neither does a line of names, such as that of a copyright.
-        is_question = sentence.text.rstrip("\"'”’)] ").endswith("?")
-        has_statement = any(
-            token.text.islower() and len(token.text) > _MAX_LETTERS_BETWEEN_NAMES
-            for token in sentence.tokens
-        )
-        if is_question or not has_statement:
+        if not _is_statement(sentence):
             return SentenceEdits([], lost=Counter())
 
         with_all_edits = replace(sentence, offers_all_edits=True)
@@ -191,6 +184,19 @@ class RulesGenerator:
             if _are_enough_for_row(result.edits):
                 break
         return result
+
+
+def _is_statement(sentence: TaggedSentence) -> bool:
+    """Whether a sentence asserts something, unlike a question or a line of names.
+
+    Example:
+        *Copyright by Lund and Berg* is a line of names: only short words are in lower case.
+    """
+    is_question = sentence.text.rstrip("\"'”’)] ").endswith("?")
+    if is_question:
+        return False
+    lower_words = [token.text for token in sentence.tokens if token.text.islower()]
+    return any(len(word) > _MAX_LETTERS_BETWEEN_NAMES for word in lower_words)
 
 
 def _contradicting_edits(
@@ -253,7 +259,7 @@ def _choose_candidates(
     """Choose candidates of each error type, from as many different operators as possible.
 
     Args:
-        example: The example with the completion.
+        example: The document with its completion.
         edits: The edits to choose from.
         most_per_type: How many candidates of a type are chosen at most.
         seed: The seed of the document.
@@ -265,13 +271,14 @@ def _choose_candidates(
     for error_type in example.types:
         edits_of_type = [edit for edit in edits if edit.error_type == error_type]
         ordered_edits = _alternate_operators(edits_of_type, f"{seed}/{error_type}")
-        num_before = len(chosen)
+        num_of_type = 0
         for candidate in _candidates_of_edits(example.completion, ordered_edits):
-            num_of_type = len(chosen) - num_before
             if num_of_type == most_per_type:
                 break
             # Two operators may make the same text, of which the first is kept.
-            chosen.setdefault(candidate.text, candidate)
+            if candidate.text not in chosen:
+                chosen[candidate.text] = candidate
+                num_of_type += 1
     return tuple(chosen.values())
 
 

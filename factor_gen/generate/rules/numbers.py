@@ -4,7 +4,7 @@ A new number has as many digits and decimals as the old one and is as round.
 """
 
 import re
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from random import Random
 
 from factor_gen.generate.rules.edits import Replacement, SentenceEdit, make_edit, sample_up_to
@@ -251,13 +251,13 @@ def nearby_number(
             continue
         # As many decimals as in the old number, and commas if it has them.
         new_number = f"{new_value:{grouping}.{len(fraction)}f}"
-        if _have_same_shape(new_number, number) and _is_in_order(value, new_value, amounts):
+        if _have_same_shape(new_number, number) and keeps_order(value, new_value, amounts):
             return new_number
     return None
 
 
-def _is_in_order(value: float, new_value: float, amounts: Sequence[float]) -> bool:
-    """Whether the same amounts are smaller, and the same larger, than two values.
+def keeps_order(value: float, new_value: float, amounts: Iterable[float]) -> bool:
+    """Whether a new value is larger and smaller than the same amounts as the old one.
 
     Example:
         Beside the amount 10, the value 5 may become 7, but neither 10 nor 12.

@@ -42,7 +42,6 @@ _FIXED_PHRASE = re.compile(
     rf"(?<![\w-])(?:{'|'.join(map(re.escape, _FIXED_PHRASES))})(?![\w-])", re.IGNORECASE
 )
 _MOST_TITLE_WORDS = 8
-_ARTICLE = "the "
 
 
 class Span(NamedTuple):
