@@ -361,14 +361,16 @@ def check(
         answer_file = answers_of_rows(answers, columns or {})
     config = judge if isinstance(judge, JudgeConfig) else load_judge_config(str(judge))
     # Damaged corrections are found before the judge costs anything.
-    people = [line for path in corrections for line in read_corrections(Path(path))]
+    people_corrections = []
+    for path in corrections:
+        people_corrections += read_corrections(Path(path))
     finished = run_check(
         answer_file,
         None if knowledge is None else Path(knowledge),
         None if search is None else Path(search),
         config,
     )
-    return Check(apply_corrections(finished.result, people), finished.about)
+    return Check(apply_corrections(finished.result, people_corrections), finished.about)
 
 
 def read_results(*paths: str | Path) -> Results:

@@ -302,10 +302,11 @@ class _Splitter:
         """
         sentences = _sentences(block.plain.text)
         last_text = sentences[-1].text
+        introduces_next = last_text.endswith(":")
         has_title = len(sentences) > 1 and _begins_with_title(block, sentences[0].text)
         if has_title:
             self._introduce(block, sentences.pop(0).text)
-        if last_text.endswith(":"):
+        if introduces_next:
             sentences.pop()
 
         introduction = self._introductions[block.depth]
@@ -322,7 +323,7 @@ class _Splitter:
             # Only the first sentence may have a label, or call the title "it".
             place = _Place(introduction, is_in_list)
 
-        if last_text.endswith(":"):
+        if introduces_next:
             self._introduce(block, _LEAD.sub("", last_text), ends_in_colon=True)
         elif not is_in_list and _SENTENCE_END.search(last_text):
             # The introduction was about the paragraph that ends here.
@@ -347,9 +348,9 @@ def _is_title_of_item(block: Block, next_block: Block) -> bool:
     Example:
         ``Parts`` is a title in ``- Parts`` with a list of parts below it.
     """
-    has_others_below = next_block.depth > block.depth or (
-        next_block.depth == block.depth and not next_block.opens_item
-    )
+    has_list_below = next_block.depth > block.depth
+    has_text_below = next_block.depth == block.depth and not next_block.opens_item
+    has_others_below = has_list_below or has_text_below
     return block.opens_item and has_others_below and _is_phrase(block.plain.text)
 
 

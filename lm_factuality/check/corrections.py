@@ -77,16 +77,20 @@ def read_corrections(path: Path) -> list[Correction]:
         except ValueError as error:
             problems.append(f"{record.location}: {error}")
             continue
-        place = (correction.answer, correction.start, correction.end, correction.claim)
-        person_and_claim = (correction.person, *place)
-        if person_and_claim in locations:
+        person_and_claim = (
+            correction.person,
+            correction.answer,
+            correction.start,
+            correction.end,
+            correction.claim,
+        )
+        earlier_location = locations.setdefault(person_and_claim, record.location)
+        if earlier_location != record.location:
             problems.append(
                 f"{record.location}: {correction.person!r} corrects this claim again, as in"
-                f" {locations[person_and_claim]}; expected one correction of a claim from each"
-                " person"
+                f" {earlier_location}; expected one correction of a claim from each person"
             )
             continue
-        locations[person_and_claim] = record.location
         corrections.append(correction)
     refuse(problems, "problems", _ADVICE)
     return corrections
@@ -128,17 +132,23 @@ def apply_corrections(result: CheckResult, corrections: Iterable[Correction]) ->
         claims = []
         for claim in answer.claims:
             same_text = corrections_by_claim.get((answer.id, claim.text), ())
-            matching = _corrections_of_claim(claim, answer, same_text)
-            claims.append(_correct(claim, matching))
-            if len({correction.verdict for correction in matching}) > 1:
-                problems.append(
-                    f"answer {answer.id!r}: {_people(matching)} disagree about"
-                    f" {short(claim.text)}, which keeps the judge's verdict"
-                )
+            corrections_of_claim = _without_repetitions(same_text, claim, answer)
+            claims.append(_correct(claim, corrections_of_claim))
+            problems += _disagreement(claim, corrections_of_claim)
         answers.append(replace(answer, claims=tuple(claims)))
 
     problems += _unmatched_corrections(answers, corrections_by_claim)
     return replace(result, answers=tuple(answers), problems=tuple(problems))
+
+
+def _disagreement(claim: CheckedClaim, corrections: Sequence[Correction]) -> Iterator[str]:
+    """Yield a sentence if people give different verdicts on a claim."""
+    verdicts = {correction.verdict for correction in corrections}
+    if len(verdicts) > 1:
+        yield (
+            f"answer {claim.answer!r}: {_people(corrections)} disagree about {short(claim.text)},"
+            " which keeps the judge's verdict"
+        )
 
 
 def _unmatched_corrections(
@@ -160,27 +170,22 @@ def _unmatched_corrections(
             )
 
 
-def _corrections_of_claim(
-    claim: CheckedClaim, answer: CheckedAnswer, corrections: Sequence[Correction]
+def _without_repetitions(
+    corrections: Sequence[Correction], claim: CheckedClaim, answer: CheckedAnswer
 ) -> list[Correction]:
     """Leave out the corrections that are meant for a repetition of the claim elsewhere.
 
     Args:
+        corrections: The corrections of claims of this answer with the same text.
         claim: The claim.
         answer: The answer that it is from, which may repeat it.
-        corrections: The corrections of claims of this answer with the same text.
     """
     # Most claims have no corrections, so the answer need not be searched for repetitions.
     if not corrections:
         return []
-    starts_of_repetitions = {
-        other.start
-        for other in answer.claims
-        if other.text == claim.text and other.start != claim.start
-    }
-    return [
-        correction for correction in corrections if correction.start not in starts_of_repetitions
-    ]
+    starts = {repetition.start for repetition in answer.claims if repetition.text == claim.text}
+    starts_elsewhere = starts - {claim.start}
+    return [correction for correction in corrections if correction.start not in starts_elsewhere]
 
 
 def _correct(claim: CheckedClaim, corrections: Sequence[Correction]) -> CheckedClaim:

@@ -243,23 +243,23 @@ def _is_within_character(text: str, position: int) -> bool:
     return is_mark or is_joined or code_point in _SKIN_TONES
 
 
-class Mark(NamedTuple):
-    """A part of the deciding passage that the page marks, in the offsets of JavaScript."""
+class Span(NamedTuple):
+    """A part of a text."""
 
     start: int
-    """Where it begins, in UTF-16 code units."""
+    """The offset at which it begins."""
 
     end: int
-    """Where it ends."""
+    """The offset after its last character."""
 
 
 class Marks(NamedTuple):
-    """What the page marks in the passage that decides a claim."""
+    """What the page marks in the passage that decides a claim, in the offsets of JavaScript."""
 
-    sentence: Mark | None
+    sentence: Span | None
     """The sentence that decides. None without one."""
 
-    words: list[Mark]
+    words: list[Span]
     """The words that decide, in order and without overlaps."""
 
 
@@ -275,25 +275,15 @@ def find_marks(claim: CheckedClaim) -> Marks | None:
     sentence = deciding_sentence(claim.text, passage, claim.deciding_words)
     sentence_span = None
     if sentence is not None and sentence.start >= 0:
-        sentence_span = _Span(sentence.start, sentence.start + len(sentence.sentence))
+        sentence_span = Span(sentence.start, sentence.start + len(sentence.sentence))
     word_spans = _find_words(passage, claim.deciding_words, sentence_span)
     return Marks(
-        sentence=None if sentence_span is None else _to_mark(passage, sentence_span),
-        words=[_to_mark(passage, span) for span in word_spans],
+        sentence=None if sentence_span is None else _in_javascript(passage, sentence_span),
+        words=[_in_javascript(passage, span) for span in word_spans],
     )
 
 
-class _Span(NamedTuple):
-    """A part of a text, in characters of Python."""
-
-    start: int
-    """Where it begins."""
-
-    end: int
-    """Where it ends."""
-
-
-def _find_words(passage: str, phrases: Iterable[str], sentence: _Span | None) -> list[_Span]:
+def _find_words(passage: str, phrases: Iterable[str], sentence: Span | None) -> list[Span]:
     """Find phrases in a passage, first in its deciding sentence and then anywhere.
 
     Args:
@@ -315,29 +305,29 @@ def _find_words(passage: str, phrases: Iterable[str], sentence: _Span | None) ->
             match = pattern.search(passage, sentence.start, sentence.end)
         match = match or pattern.search(passage)
         if match is not None:
-            spans.append(_Span(*match.span()))
+            spans.append(Span(*match.span()))
     return _join_overlapping(spans)
 
 
-def _join_overlapping(spans: Iterable[_Span]) -> list[_Span]:
+def _join_overlapping(spans: Iterable[Span]) -> list[Span]:
     """Sort spans, and join those that overlap or touch.
 
     Example:
         5 to 9, 0 to 3 and 2 to 4 → 0 to 4, 5 to 9
     """
-    joined: list[_Span] = []
+    joined: list[Span] = []
     for span in sorted(spans):
         if not joined or span.start > joined[-1].end:
             joined.append(span)
             continue
         last = joined[-1]
-        joined[-1] = _Span(last.start, max(last.end, span.end))
+        joined[-1] = Span(last.start, max(last.end, span.end))
     return joined
 
 
-def _to_mark(text: str, span: _Span) -> Mark:
+def _in_javascript(text: str, span: Span) -> Span:
     """Return a part of a text in the offsets of JavaScript, where an emoji has two units."""
-    return Mark(_utf16_length(text[: span.start]), _utf16_length(text[: span.end]))
+    return Span(_utf16_length(text[: span.start]), _utf16_length(text[: span.end]))
 
 
 def _utf16_length(text: str) -> int:

@@ -112,8 +112,10 @@ def build(
     if kind == "bm25" and model is not None:
         raise ConfigError("--model is not for --kind bm25; leave it out")
 
-    parameters: BM25Parameters | DenseParameters = BM25Parameters(stemmer or "english")
-    if kind == "dense":
+    parameters: BM25Parameters | DenseParameters
+    if kind == "bm25":
+        parameters = BM25Parameters(stemmer or "english")
+    else:
         parameters = DenseParameters(model) if model else DenseParameters()
     columns = parse_columns(fields) if fields else None
     built = build_index(

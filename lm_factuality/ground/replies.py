@@ -23,6 +23,7 @@ REPLACEMENT_CHARACTER = "\N{REPLACEMENT CHARACTER}"
 # They change the order in which the rest of a line is shown.
 _DIRECTION_MARKS = re.compile("[\u061c\u200e\u200f\u202a-\u202e\u2066-\u2069]")
 _SHORTEST_KEY = 8  # characters; a shorter key would be found in ordinary words
+_WHITE_SPACE = r"\s*"  # that may stand between any two characters of a key
 _INSTEAD = "***"
 
 
@@ -49,11 +50,12 @@ class KeyMask:
     def __init__(self, key: str = "") -> None:
         """Prepare the search for a key. One of fewer than 8 characters is not searched for."""
         self._pattern: re.Pattern[str] | None = None
-        if len(key) >= _SHORTEST_KEY:
-            # Each spelling is a list of patterns, one per character.
-            spellings = [[_spellings_of(character) for character in key]]
-            spellings += [list(map(re.escape, encoded)) for encoded in _in_base64(key)]
-            self._pattern = re.compile("|".join(r"\s*".join(spelling) for spelling in spellings))
+        if len(key) < _SHORTEST_KEY:
+            return
+        patterns = [_WHITE_SPACE.join(map(_spellings_of, key))]
+        for encoded in _in_base64(key):
+            patterns.append(_WHITE_SPACE.join(map(re.escape, encoded)))
+        self._pattern = re.compile("|".join(patterns))
 
     def text(self, text: str) -> str:
         """Return a text that can be stored, without marks of direction and without the key."""

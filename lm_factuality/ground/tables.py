@@ -288,16 +288,18 @@ def parquet_rows(
     row_number = 0
     try:
         with pyarrow.parquet.ParquetFile(path, memory_map=True) as table:
-            # A file may have several columns of one name.
-            columns = list(dict.fromkeys(table.schema_arrow.names))
-            if required and set(required) <= set(columns):
-                columns = [name for name in columns if name in (*required, *optional)]
-            groups = map(table.metadata.row_group, range(table.num_row_groups))
-            size = sum(group.total_byte_size for group in groups)
+            size = 0
+            for number in range(table.num_row_groups):
+                size += table.metadata.row_group(number).total_byte_size
             limit = unpacked_limit(path)
             if size > limit:
                 yield f"{path}: unpacks to {size:,} bytes, expected at most {limit:,}; split it"
                 return
+
+            # A file may have several columns of one name.
+            columns = list(dict.fromkeys(table.schema_arrow.names))
+            if required and set(required) <= set(columns):
+                columns = [name for name in columns if name in (*required, *optional)]
             for values in _unpacked_rows(table, columns):
                 row_number += 1
                 yield TableRow(f"{path}, row {row_number}", values)
