@@ -425,11 +425,11 @@ def _rows_in(content: object) -> list[Any] | None:
     # The list in a chat log holds the messages of one conversation.
     if _MESSAGES in content:
         return [content]
-    lists = []
+    lists_of_objects = []
     for value in content.values():
         if isinstance(value, list) and value and isinstance(value[0], dict):
-            lists.append(value)
-    return lists[0] if len(lists) == 1 else [content]
+            lists_of_objects.append(value)
+    return lists_of_objects[0] if len(lists_of_objects) == 1 else [content]
 
 
 _TABLE_READERS: Mapping[str, Reader] = {
@@ -525,17 +525,17 @@ def _find_columns(
         columns_by_name.setdefault(_normalized(column), column)
 
     problems = []
-    columns = {}
+    column_of_role = {}
     for role in USUAL_COLUMNS:
         candidates = _candidates(role, columns_by_name, named)
-        if candidates:
-            columns[role] = candidates[0]
         problem = _problem_of_role(role, candidates, named, all_columns)
         if problem:
             problems.append(problem)
+        elif candidates:
+            column_of_role[role] = candidates[0]
     if problems:
         raise DataError(_unclear_columns(rows[0], name, all_columns, problems))
-    return columns
+    return column_of_role
 
 
 def _problem_of_role(

@@ -60,17 +60,18 @@ class FigureRow(NamedTuple):
 
 def figure_rows(result: CheckResult) -> list[FigureRow]:
     """Return the figures of a check: a row for each verdict, and one for answers not read."""
-    rows = []
-    for verdict in VERDICTS:
+    supported = FigureRow(
+        "supported",
+        f"{result.count('supported'):,}",
+        format_number(result.share_supported),
+        format_interval(result.interval),
+    )
+    rows = [supported]
+    for verdict in VERDICTS[1:]:
         count = result.count(verdict)
-        share = ""
-        interval = ""
-        if verdict == "supported":
-            share = format_number(result.share_supported)
-            interval = format_interval(result.interval)
-        elif verdict != "unscored" and result.num_scored:
-            share = format_number(count / result.num_scored)
-        rows.append(FigureRow(verdict.replace("_", " "), f"{count:,}", share, interval))
+        is_share_defined = verdict != "unscored" and result.num_scored > 0
+        share = format_number(count / result.num_scored) if is_share_defined else ""
+        rows.append(FigureRow(verdict.replace("_", " "), f"{count:,}", share))
     if result.unread_answers:
         rows.append(FigureRow("answers not read", f"{len(result.unread_answers):,}"))
     return rows
@@ -119,12 +120,10 @@ def _answers_table(result: CheckResult) -> str:
     """
     rows: list[list[object]] = []
     for answer in result.answers:
-        counts = answer.counts()
-        numbers = [counts[verdict] for verdict in VERDICTS]
-        rows.append(
-            [answer.id, answer.question, answer.is_refusal, len(answer.claims), *numbers, ""]
-        )
+        num_by_verdict = answer.counts()
+        numbers = [len(answer.claims), *(num_by_verdict[verdict] for verdict in VERDICTS)]
+        rows.append([answer.id, answer.question, answer.is_refusal, *numbers, ""])
     for problem in result.unread_answers:
-        numbers = [0 for _ in VERDICTS]
-        rows.append([problem.location, "", False, 0, *numbers, problem.reason])
+        numbers = [0] * (1 + len(VERDICTS))
+        rows.append([problem.location, "", False, *numbers, problem.reason])
     return csv_text(["answer", "question", "refusal", "claims", *VERDICTS, "problem"], rows)

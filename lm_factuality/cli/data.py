@@ -251,23 +251,23 @@ def fetch_references(
     # A folder that cannot be written should be reported before hours of fetching.
     if report:
         check_writable(report.parent, "the report")
-    settings = {"user_agent": user_agent, "delay": delay}
-    request_settings = read_settings(RequestSettings, settings, "fetch-references")
+    options = {"user_agent": user_agent, "delay": delay}
+    request_settings = read_settings(RequestSettings, options, "fetch-references")
     private_addresses = frozenset(map(parse_endpoint, allow_address or ()))
     network = Network(user_agent=request_settings.user_agent, allowed=private_addresses)
 
     source = locate(FELM, data_dir).path
     links = _read_links(source)
-    texts = ReferenceCache(cache)
-    fetched = fetch_references(
-        links.urls, texts, network, request_settings.delay, retry_dead=retry_dead
+    text_cache = ReferenceCache(cache)
+    fetching = fetch_references(
+        links.urls, text_cache, network, request_settings.delay, retry_dead=retry_dead
     )
-    # Pages are fetched one by one while the progress bar takes their outcomes.
-    outcomes = tuple(tqdm(fetched, "references", len(links.urls), unit="link"))
+    # Each page is fetched when the progress bar asks for its outcome.
+    outcomes = tuple(tqdm(fetching, "references", len(links.urls), unit="link"))
     summary = FetchReport(outcomes, links.not_links)
     if report:
         summary.write(report)
-    _print_fetch_report(summary, source, texts.folder, report)
+    _print_fetch_report(summary, source, text_cache.folder, report)
     if all(reference.kind in UNREACHED_KINDS for reference, _ in outcomes):
         raise DataError(
             "no server was reached: check the links and the network, then run the same command with"

@@ -57,10 +57,10 @@ def compare(
     for table in compare_runs(runs, published, scores):
         if table.columns:
             print_table(*table)
-        else:
-            # A comparison that is not possible has only notes, which say why.
-            for note in table.notes:
-                echo(note)
+            continue
+        # A comparison that is not possible has only notes, which say why.
+        for note in table.notes:
+            echo(note)
     for note in left_out:
         echo(printable(note))
 

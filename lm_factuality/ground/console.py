@@ -50,10 +50,11 @@ def print_table(
         table.add_row(*(row[index] for index in filled_columns))
 
     console = Console(markup=False, highlight=False)
-    width = Measurement.get(console, console.options.update(max_width=_WIDEST), table)
-    # A terminal gets the narrowest table, in which texts are folded, and a file the widest one. A
-    # table wider than the terminal is better than one with cut numbers.
-    console.width = max(console.width, width.minimum if console.is_terminal else width.maximum)
+    widths = Measurement.get(console, console.options.update(max_width=_WIDEST), table)
+    # In the narrowest table, texts are folded. A file gets the widest one.
+    needed_width = widths.minimum if console.is_terminal else widths.maximum
+    # A table wider than the terminal is better than one with cut numbers.
+    console.width = max(console.width, needed_width)
     console.print(table)
     for note in notes:
         console.print(printable(note), style="dim", soft_wrap=True)

@@ -85,9 +85,10 @@ def is_secret(name: str, value: object) -> bool:
         name: The name of an argument, an option, a key or an environment variable.
         value: Its value. None, an empty text and booleans are no credentials.
     """
+    if value in (None, "", True, False):
+        return False
     name_end = name[-_LONGEST_NAME:]
-    has_secret_name = _SECRET.fullmatch(name_end) and not _HARMLESS.fullmatch(name_end)
-    return bool(has_secret_name) and value not in (None, "", True, False)
+    return bool(_SECRET.fullmatch(name_end)) and not _HARMLESS.fullmatch(name_end)
 
 
 def without_secrets(arguments: Mapping[str, Any]) -> dict[str, Any]:
@@ -233,13 +234,13 @@ def refuse_secrets(arguments: Sequence[str]) -> None:
             with suppress(ValueError, RecursionError):
                 value = json.loads(argument)
 
-        problems = [f"{setting.key} {setting.problem}" for setting in secrets_within(value)]
+        # A word that is not JSON has no key.
+        problems = [f"{setting.key} {setting.problem}".strip() for setting in secrets_within(value)]
         problems += [match.description for match in secrets_in_assignments(argument)]
         # The first problem is enough to refuse the command.
         if problems:
-            # A word that is not JSON has no key, so its problem begins with a space.
             raise ConfigError(
-                f"{option}: {problems[0].strip()}, which logs and results would repeat; {INSTEAD}"
+                f"{option}: {problems[0]}, which logs and results would repeat; {INSTEAD}"
             )
 
 

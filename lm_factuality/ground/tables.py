@@ -124,14 +124,13 @@ def bounded_rows(path: Path, rows: Iterable[TableRow | str]) -> Iterator[TableRo
 
 def _memory_of(value: object) -> int:
     """Return about how many bytes a value takes, with all that is in it."""
-    members: Iterable[object] = ()
     if isinstance(value, str | bytes):
         return _OBJECT_MEMORY + len(value)
     if isinstance(value, Mapping):
-        members = value.values()
-    elif isinstance(value, list):
-        members = value
-    return _OBJECT_MEMORY + sum(map(_memory_of, members))
+        return _OBJECT_MEMORY + sum(map(_memory_of, value.values()))
+    if isinstance(value, list):
+        return _OBJECT_MEMORY + sum(map(_memory_of, value))
+    return _OBJECT_MEMORY
 
 
 def csv_rows(path: Path, delimiter: str = ",") -> Iterator[TableRow | str]:
@@ -161,16 +160,15 @@ def csv_rows(path: Path, delimiter: str = ",") -> Iterator[TableRow | str]:
             if not cells:
                 # The line is empty.
                 continue
-            if not header:
+            is_header = not header
+            if is_header:
                 header = cells
                 problem = _repeated_columns(header) or utf8_problem("".join(header))
-                if problem:
-                    yield f"{location}: {problem}"
-                continue
-            problem = _problem_of_row(cells, len(header), delimiter, has_line_break)
+            else:
+                problem = _problem_of_row(cells, len(header), delimiter, has_line_break)
             if problem:
                 yield f"{location}: {problem}"
-            else:
+            elif not is_header:
                 yield TableRow(location, dict(zip(header, cells, strict=True)))
     except csv.Error as error:
         yield (
