@@ -138,6 +138,7 @@ def commands_of(page: Path) -> Iterator[list[str]]:
 
 @every_page
 def test_links_lead_to_files_and_headings(page):
+    """A heading that was renamed breaks links of other pages."""
     for link in LINK_TARGET.findall(read(page)):
         path, _, anchor = link.partition("#")
         target = (page.parent / path).resolve() if path else page
@@ -147,6 +148,7 @@ def test_links_lead_to_files_and_headings(page):
 
 @every_page
 def test_paths_of_the_repository_exist(page):
+    """Readers copy paths, and a file that was moved leaves its old path behind."""
     text = read(page).replace(PATH_WITH_VARIABLE, "")
 
     for path in PATH.findall(text):
@@ -158,6 +160,7 @@ def test_paths_of_the_repository_exist(page):
 
 @every_page
 def test_commands_and_their_options_exist(page):
+    """Readers copy commands, and options change their names."""
     for words in commands_of(page):
         program, subcommand, *_ = words
         if subcommand == "run" and program != "factor-gen":
@@ -174,6 +177,7 @@ def test_commands_and_their_options_exist(page):
 
 @every_page
 def test_options_named_alone_are_options_of_some_command(page):
+    """A page may name an option in a sentence, without its command."""
     known_options = set(options_of_run())
     for program in PROGRAMS.values():
         known_options |= all_options_of(program)
@@ -185,6 +189,7 @@ def test_options_named_alone_are_options_of_some_command(page):
 
 @every_page
 def test_targets_of_make_exist(page):
+    """Contributors copy these commands."""
     makefile = read(REPOSITORY / "Makefile")
 
     for line in code_of(read(page)):
@@ -202,6 +207,7 @@ def test_modules_that_python_runs_exist(page):
 
 
 def test_every_command_is_documented():
+    """A command that no page names is not found."""
     documented_commands = {words[1] for page in PAGES for words in commands_of(page)}
 
     commands = set(PROGRAMS["lm-factuality"].commands)
@@ -210,6 +216,7 @@ def test_every_command_is_documented():
 
 
 def test_every_extra_of_the_package_is_documented():
+    """A user needs the name of an extra to install it."""
     documented_extras = set()
     for page in PAGES:
         for names in re.findall(r"lm-factuality\[([a-z,]+)\]", read(page)):
@@ -219,6 +226,7 @@ def test_every_extra_of_the_package_is_documented():
 
 
 def test_every_environment_variable_of_the_suite_is_documented():
+    """Variables that were removed must leave the pages as well."""
     documented_variables = set()
     for page in PAGES:
         documented_variables.update(VARIABLE.findall(read(page)))
@@ -231,6 +239,7 @@ def test_every_environment_variable_of_the_suite_is_documented():
 
 
 def test_the_readme_is_short():
+    """A visitor decides by this page, and reads no more than it."""
     assert len(read(REPOSITORY / "README.md").splitlines()) <= 150
 
 
@@ -244,6 +253,7 @@ every_task_folder = pytest.mark.parametrize(
 @every_task_folder
 @pytest.mark.parametrize("heading", ["### Paper", "### Tasks", "### Data and licence"])
 def test_the_readme_of_a_folder_of_tasks_has_the_headings_of_lm_eval(folder, heading):
+    """lm_eval asks these of tasks that are contributed to it."""
     assert f"\n{heading}\n" in read(folder / "README.md")
 
 

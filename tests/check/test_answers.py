@@ -89,6 +89,7 @@ def test_a_table_with_tabs_is_read(tmp_path):
 
 @pytest.mark.parametrize("column", ["Answer", " ANSWER ", "completion", "Reply", "text"])
 def test_the_usual_names_of_columns_are_found(tmp_path, column):
+    """Most files need no ``--columns``."""
     path = write(tmp_path, "a.jsonl", json_lines([{column: "Ada sang.", "Answer ID": 7}]))
 
     (answer,) = read_answers(path).answers
@@ -97,6 +98,7 @@ def test_the_usual_names_of_columns_are_found(tmp_path, column):
 
 
 def test_named_columns_replace_the_usual_names(tmp_path):
+    """The column "answer" holds the reference here, and "reply" the model's answer."""
     path = write(tmp_path, "a.csv", "answer,reply,ask,nr\ngold,Ada sang.,Who?,x1\n")
 
     (answer,) = read_answers(path, {"answer": "reply", "question": "ask", "id": "nr"}).answers
@@ -105,6 +107,7 @@ def test_named_columns_replace_the_usual_names(tmp_path):
 
 
 def test_one_error_lists_all_problems_with_columns(tmp_path):
+    """The user sees the columns and a row, and can write the option at once."""
     path = write(tmp_path, "a.csv", "frage,antwort\nWer?,Ada sang.\n")
 
     with pytest.raises(DataError) as error:
@@ -120,6 +123,7 @@ def test_one_error_lists_all_problems_with_columns(tmp_path):
 
 
 def test_two_columns_that_may_be_the_answer_are_an_error(tmp_path):
+    """To check the wrong one would waste money and mislead."""
     path = write(tmp_path, "a.csv", "question,answer,response\nWho?,Ada,Ada sang.\n")
 
     with pytest.raises(DataError, match="several columns may have the answers: answer, response"):
@@ -144,6 +148,7 @@ def test_a_column_without_its_role_is_refused():
 
 
 def test_repeated_ids_are_numbered(tmp_path):
+    """Corrections and results name an answer by its id; "a#2" is taken already."""
     rows = [{"id": name, "answer": "Ada sang."} for name in ("a", "a", "a#2", "a")]
     path = write(tmp_path, "a.jsonl", json_lines(rows))
 
@@ -153,6 +158,7 @@ def test_repeated_ids_are_numbered(tmp_path):
 
 
 def test_rows_that_cannot_be_used_are_problems_with_their_reason(tmp_path):
+    """One broken row must not stop a check of thousands."""
     path = tmp_path / "a.csv"
     long_answer = b"a" * (MAX_ANSWER_BYTES + 1)
     path.write_bytes(b"id,answer\n1,ok\n2\n3,\n4,caf\xe9\n5," + long_answer + b"\n")
@@ -169,6 +175,7 @@ def test_rows_that_cannot_be_used_are_problems_with_their_reason(tmp_path):
 
 
 def test_a_row_with_too_few_cells_names_the_sign_between_them(tmp_path):
+    """The sign is guessed, and a wrong guess would show here."""
     path = write(tmp_path, "a.csv", "id;answer\n1;ok\n2\n")
 
     (problem,) = read_answers(path).problems
@@ -211,6 +218,7 @@ def test_a_value_that_is_no_text_is_a_problem(tmp_path, value, reason):
     ],
 )
 def test_a_file_that_cannot_be_used_is_an_error(tmp_path, name, content, message):
+    """An empty check would look like answers without errors."""
     path = tmp_path / name
     path.write_bytes(content)
 
@@ -230,6 +238,7 @@ def test_a_text_file_is_one_answer(tmp_path):
 
 
 def test_a_folder_of_text_files_has_an_answer_in_each(tmp_path):
+    """Hidden files are of programs, and no answers."""
     write(tmp_path, "b.txt", "Bo sang.")
     write(tmp_path, "sub/a.md", "Ada sang.")
     write(tmp_path, ".hidden.md", "No.")
@@ -257,6 +266,7 @@ def test_a_folder_without_text_is_an_error(tmp_path):
 
 @pytest.mark.parametrize("name", ["chat.jsonl", "chat.json", "messages.json"])
 def test_the_last_turn_of_the_assistant_is_the_answer(tmp_path, name):
+    """Users save whole chats, in several forms; the question is the turn before."""
     content = MESSAGES if name == "messages.json" else {"id": "c1", "messages": MESSAGES}
     path = write(tmp_path, name, json.dumps(content))
 
@@ -295,6 +305,7 @@ SAMPLES = [
 
 
 def test_samples_of_lm_eval_have_the_answer_as_the_model_wrote_it(tmp_path):
+    """Filters of a task shorten answers to a number; thoughts are left out."""
     write(tmp_path, "m/samples_qa_2026-01-31T10-00-00.5.jsonl", json_lines(SAMPLES))
 
     answers = read_answers(tmp_path).answers
@@ -306,6 +317,7 @@ def test_samples_of_lm_eval_have_the_answer_as_the_model_wrote_it(tmp_path):
 
 
 def test_each_response_of_a_sample_is_an_answer(tmp_path):
+    """A task may ask the model several times, and its filters repeat rows."""
     repeated = sample(0, {"question": "Who?"}, "Ada sang.")
     repeated["resps"] = [["Ada sang.", "Bo sang."]]
     path = write(tmp_path, "samples_qa.jsonl", json_lines([repeated, {**repeated, "filter": "b"}]))
@@ -340,6 +352,7 @@ def test_a_folder_may_hold_tables(tmp_path):
 
 
 def test_a_task_that_scores_continuations_is_a_problem_beside_others(tmp_path):
+    """Its "responses" are log-probabilities and no answers."""
     scored = sample(0, {"question": "Who?"}, "-1.0")
     scored["arguments"] = {"gen_args_0": {"arg_0": "Who?", "arg_1": " Ada"}}
     write(tmp_path, "samples_choice_2026-01-31T10-00-00.5.jsonl", json_lines([scored]))
@@ -352,6 +365,7 @@ def test_a_task_that_scores_continuations_is_a_problem_beside_others(tmp_path):
 
 
 def test_samples_of_two_runs_are_an_error(tmp_path):
+    """Which run the user means is unknown."""
     for day in ("30", "31"):
         name = f"samples_qa_2026-01-{day}T10-00-00.5.jsonl"
         write(tmp_path, name, json_lines(SAMPLES))
@@ -361,6 +375,7 @@ def test_samples_of_two_runs_are_an_error(tmp_path):
 
 
 def test_results_without_samples_are_an_error(tmp_path):
+    """The answers were not kept, and the message says how to keep them."""
     write(tmp_path, "m/results_2026-01-31T10-00-00.5.json", "{}")
 
     with pytest.raises(DataError, match="run lm_eval again with --log_samples"):
@@ -394,6 +409,7 @@ def test_samples_files_are_told_from_other_files(tmp_path, name, content, is_sam
     ],
 )
 def test_standard_input_is_read_by_its_beginning(monkeypatch, content, num_answers):
+    """There is no name whose ending tells the format."""
     stream = SimpleNamespace(buffer=io.BytesIO(content.encode()))
     monkeypatch.setattr("sys.stdin", stream)
 

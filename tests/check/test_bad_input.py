@@ -181,6 +181,7 @@ def test_rows_that_cannot_be_read_are_in_the_figures(
     tmp_path,
     capsys,
 ):
+    """The user must not take two checked answers for all four."""
     answers = write("a.csv", f"question,answer\n{ROW}{ROW}When?,{TRUE},more\nOnly\n")
     out = tmp_path / "out"
 
@@ -197,6 +198,7 @@ def test_rows_that_cannot_be_read_are_in_the_figures(
 
 
 def test_the_exit_code_is_2_if_most_rows_cannot_be_read(write, documents):
+    """Two of three rows are broken, so the file is probably not what the user meant."""
     answers = write("a.csv", f"question,answer\n{ROW}Only\nOne\n")
 
     exit_code = main(["check", answers, "--knowledge", str(documents)])
@@ -221,6 +223,7 @@ def test_searches_that_fail_leave_their_claims_unscored_and_are_sent_again(
     tmp_path,
     capsys,
 ):
+    """ "Not found" would be wrong, because nobody has looked."""
     claims = [f"The mill number {number} was built in {1400 + number}." for number in range(60)]
 
     def fail_half(ask: Ask) -> Answer:
@@ -253,6 +256,7 @@ def test_requests_that_a_judge_fails_leave_their_claims_unscored_and_are_asked_a
     tmp_path,
     judge_server,
 ):
+    """The other claims keep their verdicts, which are in the store."""
     reply = judge_server.script
     judge_server.script = lambda prompt, attempt: (
         Act(status=400, text="no") if f"1. {FERRY}" in prompt else reply(prompt, attempt)
@@ -287,6 +291,7 @@ def test_the_screen_shows_calls_tokens_cost_and_seconds(
     judge_server,
     capsys,
 ):
+    """10 tokens at 0.001 USD and 5 at 0.002 USD are 0.02 USD."""
     judge = {"backend": "openai", "model": "small-judge", "base_url": judge_server.base_url}
     judge["prices"] = {"prompt": 1000, "completion": 2000}
     command = ["check", write("a.txt", TRUE), "--knowledge", str(documents)]
@@ -305,6 +310,7 @@ def test_files_of_an_earlier_check_stay_whole_if_writing_fails(
     tmp_path,
     monkeypatch,
 ):
+    """Half of a new check beside half of an old one could not be told apart."""
     out = tmp_path / "out"
     command = ["--knowledge", str(documents), "--out", str(out)]
     main(["check", write("a.txt", TRUE), *command])
@@ -329,6 +335,7 @@ def test_a_folder_that_cannot_be_written_is_found_before_the_judge_is_asked(
     judge_server,
     capsys,
 ):
+    """The answers of the judge are paid for."""
     judge = {"backend": "openai", "model": "small-judge", "base_url": judge_server.base_url}
     command = ["check", write("a.txt", TRUE), "--knowledge", str(documents)]
     command += ["--judge", write("gpt.yaml", judge), "--out", write("taken", "a file")]

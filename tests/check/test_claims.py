@@ -156,10 +156,12 @@ def test_an_answer_has_these_claims(answer, claims):
     ],
 )
 def test_an_item_that_is_no_sentence_gets_what_introduces_it(answer, claims):
+    """ "Oslo" alone cannot be checked, and "The largest cities are Oslo" can."""
     assert texts(answer) == claims
 
 
 def test_a_cell_of_a_table_gets_the_names_of_its_row_and_column():
+    """A cell means nothing without both; empty cells state nothing."""
     answer = (
         "| Country | Capital | In the EU | Note |\n|---|---|---|---|\n"
         "| **Norway** | Oslo | ❌ | – |\n| Sweden | Stockholm | ✅ | |\n"
@@ -185,6 +187,7 @@ def test_a_cell_of_a_table_gets_the_names_of_its_row_and_column():
     ],
 )
 def test_a_cell_of_a_table_gets_what_the_text_above_says_of_the_table(text_above, claims):
+    """ "Capital: Oslo" may depend on what the table is about."""
     table = "| Country | Capital |\n|---|---|\n| Norway | Oslo |\n| Sweden | Stockholm |"
 
     assert texts(f"{text_above}\n\n{table}")[: len(claims)] == claims
@@ -197,6 +200,7 @@ def test_what_introduces_a_table_ends_with_it():
 
 
 def test_a_year_in_a_table_gets_the_name_of_its_column():
+    """ "1969" alone could be a number of anything."""
     assert texts("| Year | Event |\n|--|--|\n| 1969 | Moon landing |") == [
         "Year 1969, Event: Moon landing."
     ]
@@ -221,6 +225,7 @@ def test_a_year_in_a_table_gets_the_name_of_its_column():
     ],
 )
 def test_a_sentence_that_states_nothing_is_no_claim(sentence):
+    """Politeness, offers and refusals would lower the share of supported claims."""
     assert texts(f"{sentence}\n\nAda was a singer.") == ["Ada was a singer."]
     assert texts(sentence) == []
 
@@ -232,6 +237,7 @@ def test_an_advice_to_the_reader_of_the_claim_is_removed(words):
 
 @pytest.mark.parametrize("path", ANSWERS, ids=lambda path: path.stem)
 def test_a_claim_knows_its_place_in_a_long_answer(path):
+    """The page marks the claim there, so the place must hold its words."""
     answer = path.read_text(encoding="utf-8")
     claims = split_answer(answer)
 
@@ -277,6 +283,7 @@ PIECES = (
 
 @pytest.mark.parametrize("piece", PIECES)
 def test_an_answer_is_split_in_time_in_proportion_to_its_length(piece):
+    """A hostile answer must not hang a check."""
     assert is_linear(split_answer, Repetition(piece), scale=3)
 
 
@@ -290,6 +297,7 @@ def test_an_answer_of_one_megabyte_is_split():
 
 
 def test_a_bold_title_that_begins_an_item_is_no_claim():
+    """It names what the item is about."""
     claims = split_answer("1. **Final selection.** Three completions are kept.")
 
     assert [claim.text for claim in claims] == ["Three completions are kept."]

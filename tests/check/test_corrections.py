@@ -43,12 +43,14 @@ def refusal_of(path):
 
 
 def test_a_correction_is_read_as_it_was_written(tmp_path):
+    """Quotation marks and line breaks in a note are what CSV files break at."""
     path = write_csv(tmp_path / "corrections.csv", {})
 
     assert read_corrections(path) == [CORRECTION]
 
 
 def test_a_file_as_the_page_saves_it_is_read(tmp_path):
+    """The page of a check saves JSON Lines."""
     path = tmp_path / "corrections.jsonl"
     path.write_text(json.dumps(vars(CORRECTION)) + "\n", encoding="utf-8")
 
@@ -65,6 +67,7 @@ def test_a_note_may_be_missing(tmp_path):
 
 
 def test_two_people_may_correct_one_claim(tmp_path):
+    """Only if they agree does the correction count."""
     path = write_csv(tmp_path / "corrections.csv", {}, {"person": "Ben"})
 
     assert [correction.person for correction in read_corrections(path)] == ["Ana", "Ben"]
@@ -96,6 +99,7 @@ def test_a_wrong_cell_is_refused_with_its_line(tmp_path, change, problem):
 
 
 def test_all_problems_are_listed_at_once(tmp_path):
+    """A person mends the file once."""
     path = write_csv(tmp_path / "corrections.csv", {"verdict": "wrong"}, {"start": "x"})
 
     message = refusal_of(path)
@@ -106,6 +110,7 @@ def test_all_problems_are_listed_at_once(tmp_path):
 
 
 def test_a_person_corrects_a_claim_once(tmp_path):
+    """Which of two corrections should count is unknown."""
     path = write_csv(tmp_path / "corrections.csv", {"note": ""}, {"note": ""})
 
     message = refusal_of(path)
@@ -129,6 +134,7 @@ def claim_of_text(result, text):
 
 
 def test_a_corrected_verdict_counts_and_the_judges_is_kept():
+    """Two of four claims were supported, and now three are."""
     result = apply_corrections(bridge_result(), [WRONG_YEAR])
 
     claim = claim_of_text(result, WRONG_YEAR.claim)
@@ -140,6 +146,7 @@ def test_a_corrected_verdict_counts_and_the_judges_is_kept():
 
 @pytest.mark.parametrize("change", [{"answer": "lost"}, {"claim": "Nobody says this."}])
 def test_a_correction_of_no_claim_is_named(change):
+    """It may be of an older answer, and must not vanish silently."""
     result = apply_corrections(bridge_result(), [replace(WRONG_YEAR, **change)])
 
     assert result.num_corrected == 0
@@ -154,6 +161,7 @@ def test_people_who_agree_correct_a_claim_together():
 
 
 def test_the_judges_verdict_stays_where_people_disagree():
+    """No rule prefers one person to another."""
     disagreeing = replace(WRONG_YEAR, person="Ben", verdict="not_found")
 
     result = apply_corrections(bridge_result(), [WRONG_YEAR, disagreeing])
@@ -163,6 +171,7 @@ def test_the_judges_verdict_stays_where_people_disagree():
 
 
 def test_a_text_that_stands_twice_is_corrected_at_its_place():
+    """The text alone does not tell which of the two is meant."""
     answer = answer_of("twice", ("It opened.", "not_found"), ("It opened.", "not_found"))
     second = replace(WRONG_YEAR, answer="twice", claim="It opened.", start=11)
 
@@ -172,6 +181,7 @@ def test_a_text_that_stands_twice_is_corrected_at_its_place():
 
 
 def test_an_answer_that_moved_keeps_its_correction():
+    """A later answer may begin with another sentence, and the claim is the same."""
     result = apply_corrections(bridge_result(), [replace(WRONG_YEAR, start=400, end=429)])
 
     assert claim_of_text(result, WRONG_YEAR.claim).verdict == "supported"

@@ -32,6 +32,7 @@ class TwoPassages:
 def test_a_shared_passage_has_a_score_only_for_the_claim_that_it_was_found_for(
     judge_server, tmp_path
 ):
+    """Claims of an answer share passages, but a score belongs to one query."""
     config = JudgeConfig("small", backend="openai", model="small", base_url=judge_server.base_url)
     answers = answers_of_rows([" ".join(CLAIMS)])
 

@@ -42,6 +42,7 @@ def utf16_slice(text, start, end):
 
 
 def test_the_headline_gives_the_share_with_its_interval_first():
+    """It is what a reader looks for; two of four scored claims are supported."""
     headline = headline_of(page_of(bridge_result()))
 
     assert headline[0].startswith("Supported 50.0% 95% interval ")
@@ -68,6 +69,7 @@ def test_the_headline_stands_before_everything_else():
 
 
 def test_without_scored_claims_there_is_no_share():
+    """0 of 0 is not 0%."""
     headline = headline_of(page_of(CheckResult((answer_of("a", ("One.", "unscored")),))))
 
     assert headline[0] == "Supported – 0 of 0 scored claims"
@@ -80,6 +82,7 @@ def test_a_check_without_answers_has_a_page():
 
 
 def test_what_could_not_be_read_is_listed():
+    """Claims may be "not found" only for that reason."""
     assert "docs/scan.pdf: has no text" in page_of(bridge_result())
 
 
@@ -95,6 +98,7 @@ def test_an_answer_is_cut_where_claims_begin_and_end():
 
 
 def test_claims_that_overlap_share_a_piece():
+    """Facts of one sentence stand in the same words."""
     claims = [claim_of("a", "abcd", 0, "supported"), claim_of("a", "cdef", 2, "supported")]
 
     pieces = cut_at_claims("abcdef", claims)
@@ -112,6 +116,7 @@ def test_claims_that_repeat_share_all_their_words():
     ("start", "end"), [(0, 0), (3, 1), (90, 99), (-5, 0)], ids=["empty", "back", "behind", "before"]
 )
 def test_a_claim_without_a_place_is_in_no_piece(start, end):
+    """The page lists it below the answer instead."""
     claim = claim_of("a", "A claim.", start, "supported", end=end)
 
     assert cut_at_claims("One.", [claim]) == [Piece("One.", ())]
@@ -121,6 +126,7 @@ def test_a_claim_without_a_place_is_in_no_piece(start, end):
     "text", ["a👨‍👩‍👧b", "e\u0301e\u0301", "👍🏽👍🏽", "❤\ufe0f", "क्षि", "سَلَام"]
 )
 def test_no_piece_begins_within_a_character(text):
+    """A family emoji is several code points, and half of it shows another picture."""
     claims = [claim_of("a", "?", 0, "supported", end=end) for end in range(len(text) + 1)]
 
     pieces = cut_at_claims(text, claims)
@@ -134,6 +140,7 @@ def test_no_piece_begins_within_a_character(text):
 
 @pytest.mark.parametrize("text", [HOSTILE, "\ud83d half", "line\r\nline\x00", "אבג 123 abc", ""])
 def test_pieces_together_are_the_answer(text):
+    """No word of an answer may be lost or doubled on the page."""
     claims = [claim_of("a", "?", start, "supported", end=start + 7) for start in range(50)]
 
     pieces = cut_at_claims(text, claims)
@@ -145,6 +152,7 @@ def test_pieces_together_are_the_answer(text):
 
 
 def test_the_deciding_words_and_their_sentence_are_marked():
+    """A reader sees at once what contradicts the claim."""
     claim = bridge_result().answers[1].claims[0]
 
     marks = find_marks(claim)
@@ -154,6 +162,7 @@ def test_the_deciding_words_and_their_sentence_are_marked():
 
 
 def test_words_of_the_deciding_sentence_are_marked_rather_than_the_same_words_elsewhere():
+    """The first "1871" is of another event."""
     evidence = Evidence("d", "", "In 1871 it rained. The bridge was opened in 1871 by a mayor.")
     claim = claim_of("a", "The bridge was opened in 1872 by a mayor.", 0, "contradicted")
     claim = replace(claim, evidence=(evidence,), deciding=0, deciding_words=("1871", "mayor"))
@@ -164,6 +173,7 @@ def test_words_of_the_deciding_sentence_are_marked_rather_than_the_same_words_el
 
 
 def test_a_number_is_not_marked_within_another_number():
+    """The "18" of "1870" decides nothing."""
     evidence = Evidence("d", "", "In 1870 there were 18 arches.")
     claim = claim_of("a", "There were 19 arches.", 0, "contradicted")
     claim = replace(claim, evidence=(evidence,), deciding=0, deciding_words=("18",))
@@ -189,6 +199,7 @@ def test_nothing_is_marked_where_no_passage_decides():
 
 
 def test_each_passage_is_on_the_page_once():
+    """Many claims share a passage, and the page would grow with each."""
     content = content_of(page_of(bridge_result()))
 
     assert content["passages"] == [list(vars(BRIDGE).values()), list(vars(FERRY).values())]
@@ -196,6 +207,7 @@ def test_each_passage_is_on_the_page_once():
 
 
 def test_numbers_that_json_does_not_have_are_left_out():
+    """A browser refuses a page with NaN in its data."""
     answer = answer_of("a", ("One.", "supported"), probability=math.nan, scores=(math.inf, 1.0))
 
     (claim,) = content_of(page_of(CheckResult((answer,))))["answers"][0]["claims"]
@@ -205,6 +217,7 @@ def test_numbers_that_json_does_not_have_are_left_out():
 
 
 def test_hostile_texts_are_no_markup():
+    """Answers come from models, and documents from anywhere."""
     answer = answer_of(HOSTILE, (HOSTILE, "contradicted"), question=HOSTILE, reason=HOSTILE)
     page = page_of(CheckResult((answer,), (HOSTILE,)), title=HOSTILE, note=HOSTILE)
 
@@ -214,6 +227,7 @@ def test_hostile_texts_are_no_markup():
 
 
 def test_the_policy_allows_nothing_but_the_page_itself():
+    """Even a mistake in escaping then runs no script."""
     page = page_of(bridge_result())
 
     policy = re.search(r'Content-Security-Policy" content="([^"]+)"', page)[1]
@@ -223,6 +237,7 @@ def test_the_policy_allows_nothing_but_the_page_itself():
 
 
 def test_half_of_a_surrogate_pair_can_be_written(tmp_path):
+    """Models sometimes write half a pair, and a file in UTF-8 cannot hold it."""
     path = tmp_path / "index.html"
     answer = CheckedAnswer("a", "half \ud83d", "half \ud83d", ())
 
@@ -232,6 +247,7 @@ def test_half_of_a_surrogate_pair_can_be_written(tmp_path):
 
 
 def test_the_pages_of_two_checks_keep_their_corrections_apart():
+    """The browser stores corrections by this mark, which the answers decide and not the title."""
     first = content_of(page_of(bridge_result()))
     second = content_of(page_of(bridge_result(answer_of("more", ("One.", "supported")))))
 

@@ -20,6 +20,7 @@ def test_a_short_text_is_one_passage():
 
 
 def test_a_long_text_is_cut_at_ends_of_sentences_and_repeats_one():
+    """Seven sentences of 20 words: a passage holds four, and one stands in both."""
     sentences = [sentence(number) for number in range(7)]
 
     passages = cut_into_passages(" ".join(sentences))
@@ -28,6 +29,7 @@ def test_a_long_text_is_cut_at_ends_of_sentences_and_repeats_one():
 
 
 def test_every_sentence_stands_beside_the_one_before_it():
+    """ "It" in a sentence is known only by the sentence before it."""
     sentences = [sentence(number, num_words=7 * number % 50 + 2) for number in range(1, 60)]
 
     passages = cut_into_passages(" ".join(sentences))
@@ -38,6 +40,7 @@ def test_every_sentence_stands_beside_the_one_before_it():
 
 
 def test_a_table_row_within_a_text_is_a_passage_of_its_own():
+    """Rows of a table do not explain each other."""
     text = "Prices follow.\n\nitem: Rope\nprice: 3\n\nitem: Sail\nprice: 40\n\nThey may change."
 
     passages = cut_into_passages(text)
@@ -51,6 +54,7 @@ def test_a_table_row_within_a_text_is_a_passage_of_its_own():
 
 
 def test_a_document_that_is_a_row_is_one_passage():
+    """The name in its first cell belongs to all other cells."""
     row = f"name: Ada\nnote: {sentence(1, 60)}\n\n{sentence(2, 60)}"
 
     assert cut_into_passages(row, is_row=True) == [row]
@@ -82,11 +86,13 @@ def test_a_row_with_a_long_text_is_cut():
     ],
 )
 def test_only_lines_broken_within_a_sentence_are_joined(block, lines):
+    """Text files break lines at a width, but headings and lists mean theirs."""
     assert unwrap_lines(block) == lines
 
 
 @pytest.mark.parametrize("text", ["word " * 5000, "x" * 5000, "\u6f22" * 5000])
 def test_a_text_without_ends_of_sentences_is_cut(text):
+    """A judge cannot read a passage of any length."""
     passages = cut_into_passages(text)
 
     assert max(map(len, passages)) <= 1300
@@ -97,6 +103,7 @@ def test_a_text_without_ends_of_sentences_is_cut(text):
     "text", ["x" * 5_000_000, "a. " * 500_000, "a: b\n" * 500_000, "\n \n" * 500_000]
 )
 def test_a_huge_text_takes_little_time(text):
+    """People index whole folders, and one file must not stop them."""
     start = time.process_time()
 
     cut_into_passages(text)

@@ -51,6 +51,7 @@ def run_build(config: Path, out: Path, *options: str) -> int:
 def test_a_build_prints_what_became_of_the_documents(
     tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
+    """The empty sixth document gives no row, and the user sees why."""
     config = write_corpus(tmp_path, documents=5)
     with (tmp_path / "corpus.jsonl").open("a") as file:
         file.write('{"text": ""}\n')
@@ -67,6 +68,7 @@ def test_a_build_prints_what_became_of_the_documents(
 def test_a_build_prints_the_commands_to_go_on_with(
     tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
+    """The next steps are to audit the benchmark and to run a model on it."""
     config = write_corpus(tmp_path, documents=5)
     out = tmp_path / "out"
 
@@ -128,6 +130,7 @@ def config_with_writer(tmp_path: Path) -> Path:
 def test_a_dry_run_prints_questions_and_cost_and_sends_nothing(
     config_with_writer: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
+    """The server does not exist, so a request would fail."""
     arguments = ["build", str(config_with_writer), "--dry-run"]
 
     exit_code = run_command_line(app, "factor-gen", arguments)
@@ -145,6 +148,7 @@ def test_a_dry_run_prints_questions_and_cost_and_sends_nothing(
 def test_the_prices_of_an_option_replace_those_of_the_judge(
     config_with_writer: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
+    """A user tries other prices without a change of the YAML."""
     arguments = ["build", str(config_with_writer), "--dry-run", "--prices", "0,0"]
 
     run_command_line(app, "factor-gen", arguments)
@@ -166,6 +170,7 @@ def test_a_dry_run_of_a_build_that_asks_no_model_says_so(
 def test_a_build_without_a_folder_is_refused(
     config_with_writer: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
+    """Only a dry run needs none."""
     exit_code = run_command_line(app, "factor-gen", ["build", str(config_with_writer)])
 
     assert exit_code == 2
@@ -206,6 +211,7 @@ def strict_build(
 def test_a_build_prints_which_stage_rejected_how_many_contradictions(
     strict_build: list[list[str]],
 ) -> None:
+    """Each of the three documents loses one, and keeps three for its row."""
     assert ["filter", "too", "bold", "3"] in strict_build
     assert ["in", "the", "rows", "of", "the", "benchmark", "9"] in strict_build
 
@@ -226,6 +232,8 @@ def test_a_build_prints_the_contradictions_of_sentences_that_were_not_kept(
     open_build_with: Callable[[OpenStage], None],
     capsys: pytest.CaptureFixture[str],
 ) -> None:
+    """The user sees the work that was thrown away: four of each first sentence."""
+
     def open_stage(settings: BuildSettings, name: str) -> Stage:
         is_filter = name == "filter"
         return WastefulDrawsStage(name, settings.seed) if is_filter else open_tiny(settings, name)
@@ -248,6 +256,7 @@ def test_a_build_prints_the_share_of_each_error_type(strict_build: list[list[str
 def test_a_build_prints_and_writes_what_was_asked_of_models(
     strict_build: list[list[str]], tmp_path: Path
 ) -> None:
+    """Three requests of 900 and 100 tokens each; the cost is unknown without prices."""
     manifest = json.loads((tmp_path / "out" / "manifest.json").read_text())
 
     assert ["filter", "3", "2,700", "300", "1,000", "-"] in strict_build

@@ -70,6 +70,7 @@ def test_two_processes_write_the_same_files_as_one(tmp_path: Path) -> None:
 
 
 def test_a_build_makes_missing_shards_again_with_the_same_bytes(tmp_path: Path) -> None:
+    """A shard must not depend on the others."""
     settings = replace(write_articles(tmp_path, documents=40), workers=1)
     out = tmp_path / "out"
     build(settings, out)
@@ -136,10 +137,12 @@ def test_ray_writes_the_same_files_with_the_filter_of_a_model(
 
 
 def test_stages_without_models_share_their_workers(settings: BuildSettings) -> None:
+    """Each hand-over between processes takes time."""
     assert group_stages(settings) == [(False, [*STAGES])]
 
 
 def test_stages_with_models_have_workers_of_their_own(settings: BuildSettings) -> None:
+    """Models need a GPU, and are loaded once for each worker."""
     with_models = replace(
         settings, filter=FilterSettings(), generate=GenerateSettings("llm", "lexical")
     )
@@ -189,6 +192,7 @@ def failed_out(request: pytest.FixtureRequest, settings: BuildSettings, tmp_path
 
 
 def test_a_failed_build_keeps_its_finished_shards_and_no_benchmark(failed_out: Path) -> None:
+    """The third shard failed: the second, number 1, is kept."""
     assert (failed_out / "stages/shards/part-00001.jsonl").is_file()
     assert not (failed_out / "stages/shards/part-00002.jsonl").exists()
     assert not (failed_out / "corpus.csv").exists()
@@ -205,6 +209,7 @@ def test_a_failed_build_that_goes_on_writes_the_same_files(
 def test_an_error_names_the_documents_at_which_a_process_died(
     settings: BuildSettings, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
+    """A process that runs out of memory leaves no error of its own."""
     monkeypatch.setenv(TROUBLE, f"select die d9 {tmp_path}")
     problem = r"shard \d \(documents 'd\d+' to 'd\d+'\): a process .* died"
 
@@ -228,6 +233,7 @@ def test_a_killed_build_that_goes_on_writes_the_same_files(
     place: str,
     has_csv: bool,
 ) -> None:
+    """A machine may be lost at any moment of a long build."""
     out = tmp_path / "out"
     build_until(stage, place, settings.folder / "corpus.yaml", out, tmp_path)
     assert (out / "corpus.csv").exists() is has_csv

@@ -28,6 +28,7 @@ def submission(honest, tmp_path):
 
 
 def test_an_honest_submission_gives_the_same_outputs(submission, capsys):
+    """Three rows of each task are drawn by the seed; machines differ in the last digits."""
     exit_code = main(["leaderboard", "rerun", str(submission), "--rows", "3", "--seed", "7"])
 
     output = " ".join(capsys.readouterr().out.split())
@@ -37,6 +38,7 @@ def test_an_honest_submission_gives_the_same_outputs(submission, capsys):
 
 
 def test_a_rerun_is_written_beside_the_submission(submission):
+    """A file within the submission would change it."""
     digest = digest_of(submission)
 
     rerun(submission, 3, seed=7)
@@ -48,6 +50,7 @@ def test_a_rerun_is_written_beside_the_submission(submission):
 
 
 def test_the_site_shows_a_rerun(submission, tmp_path):
+    """Readers see which submissions somebody has repeated."""
     rerun(submission, 3, seed=7)
 
     build_site(submission.parent, tmp_path / "site")
@@ -61,6 +64,7 @@ def test_the_site_shows_a_rerun(submission, tmp_path):
 
 
 def test_a_rerun_does_not_count_for_a_changed_submission(submission):
+    """It says nothing about what was changed since."""
     rerun(submission, 3, seed=7)
     (submission / "notes.txt").write_text("x", encoding="utf-8")
 
@@ -93,6 +97,7 @@ def custom_rules(tmp_path):
 
 
 def test_a_rerun_by_custom_rules_needs_the_run_config_beside_them(submission, custom_rules):
+    """The run config says how the model is to be run."""
     with pytest.raises(
         ConfigError, match="sample.yaml: no such file; expected the leaderboard's run config"
     ):
@@ -123,6 +128,7 @@ def test_a_rerun_of_no_rows_is_refused(submission):
 
 
 def test_a_submission_that_is_not_accepted_is_not_run(submission):
+    """Running a model costs hours, and its result would not be shown."""
     (submission / "more.txt").write_text("x", encoding="utf-8")
 
     with pytest.raises(ConfigError, match="FILE_EXTRA"):
@@ -132,6 +138,7 @@ def test_a_submission_that_is_not_accepted_is_not_run(submission):
 
 
 def test_a_broken_file_of_a_rerun_is_ignored(submission):
+    """It must not take the submission off the board."""
     submission.with_name(f"own{RERUN_SUFFIX}").write_text('{"submission": 1}', encoding="utf-8")
 
     assert describe_rerun(submission, "1") == ""
@@ -152,4 +159,5 @@ def test_a_broken_file_of_a_rerun_is_ignored(submission):
     ],
 )
 def test_outputs_are_the_same_within_a_share(output, other_output, share, is_same):
+    """Numbers of tokens and texts have to be equal; only log-probabilities may differ."""
     assert _is_same_output(output, other_output, share) is is_same

@@ -43,6 +43,7 @@ def random_comparisons(tmp_path):
 
 
 def test_every_pair_of_models_is_compared(random_comparisons):
+    """Three models make three pairs, each on the 80 rows that both scored."""
     comparisons, notes = random_comparisons
 
     assert list(comparisons) == [
@@ -55,6 +56,7 @@ def test_every_pair_of_models_is_compared(random_comparisons):
 
 
 def test_p_values_are_corrected_for_all_pairs(random_comparisons):
+    """With many pairs some differ by chance alone."""
     comparisons, _ = random_comparisons
 
     p_values = [float(comparison["#p"]) for comparison in comparisons.values()]
@@ -74,6 +76,7 @@ def clear_comparisons(tmp_path):
 
 
 def test_the_better_model_is_named_only_if_the_difference_is_significant(clear_comparisons):
+    """ "a" and "c" differ in one row of 40, which may be luck."""
     better = {
         (model_a, model_b): comparison["better"]
         for (_, model_a, model_b), comparison in clear_comparisons.items()
@@ -87,6 +90,7 @@ def test_the_better_model_is_named_only_if_the_difference_is_significant(clear_c
 
 
 def test_no_model_is_better_in_a_score_without_a_direction():
+    """More words are neither better nor worse."""
     significant = PairedDifference(
         score_a=12.0,
         score_b=9.0,
@@ -118,6 +122,7 @@ def four_models(tmp_path):
 
 
 def test_many_models_are_compared_by_the_headline_and_other_scores_are_named(four_models):
+    """Six pairs with all scores would fill the screen."""
     comparisons, notes = compare_pairs(four_models)
 
     other_scores = "acc, acc_bytes, margin, factor_acc_vs_entity, factor_acc_vs_predicate"
@@ -132,6 +137,7 @@ def test_many_models_are_compared_by_chosen_scores(four_models):
 
 
 def test_scores_of_pooled_counts_are_compared(tmp_path):
+    """F1 is no mean over rows, so its difference needs a test of its own."""
     write_results(tmp_path / "a", {"t": felm_task(["Answer: 2"] * 30)}, "org/a")
     write_results(tmp_path / "b", {"t": felm_task(["Answer: 1,2", "Answer: 1"] * 15)}, "org/b")
 
@@ -143,6 +149,7 @@ def test_scores_of_pooled_counts_are_compared(tmp_path):
 
 
 def test_margins_are_compared_only_within_one_tokenizer(tmp_path):
+    """A margin is per token, and the third model has other tokens."""
     num_tokens = (10.0, 10.0, 12.0)  # by which tokenizers are told apart
     for number in range(3):
         margin = 0.1 * number
@@ -162,6 +169,7 @@ def test_margins_are_compared_only_within_one_tokenizer(tmp_path):
 
 
 def test_a_run_without_samples_is_named(tmp_path):
+    """The test goes by rows, and the user learns how to keep them."""
     write_results(tmp_path / "a", {"t": factor_task(MOSTLY_RIGHT)}, "org/a")
     write_results(tmp_path / "b", {"t": factor_task(MOSTLY_WRONG)}, "org/b", with_samples=False)
 
@@ -175,6 +183,7 @@ def test_a_run_without_samples_is_named(tmp_path):
 
 
 def test_samples_of_an_older_run_are_not_read(tmp_path):
+    """Only the newest run of a model counts, so a damaged older one does no harm."""
     old_task = {"t": factor_task(MOSTLY_WRONG)}
     new_task = {"t": factor_task(MOSTLY_RIGHT)}
     old_date = "2026-01-01T00-00-00.000001"
@@ -211,6 +220,7 @@ def test_a_score_that_no_rows_have_is_refused(tmp_path, score, message):
 
 
 def test_samples_of_another_task_are_refused(tmp_path):
+    """A test on rows of another task would mean nothing."""
     write_results(tmp_path, {"t": factor_task(MOSTLY_RIGHT)}, "org/a")
     (samples_path,) = tmp_path.glob("samples_t_*.jsonl")
     samples_path.write_text('{"doc_id": 3, "doc": {}}\n', encoding="utf-8")

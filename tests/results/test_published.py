@@ -40,7 +40,7 @@ def published_scores(name):
 
 
 def test_tables_4_and_12_of_felm_agree_on_all_domains():
-    """Both tables were typed by hand, and a typing error would show here."""
+    """Scores of ChatGPT stand in both tables, so that a typing error in one of them shows here."""
     scores = published_scores("felm")
     (chatgpt,) = (model for model in TABLE4["models"] if model["model"] == "ChatGPT")
 
@@ -59,6 +59,7 @@ def test_tables_4_and_12_of_felm_agree_on_all_domains():
 
 
 def test_published_scores_of_felm_are_percentages_of_metrics_that_it_has():
+    """A figure under a misspelt metric would never be compared with a run."""
     scores = published_scores("felm")
 
     # 3 models with 8 methods (all six domains for two methods, four for the others), and table 12.
@@ -79,6 +80,7 @@ def test_published_scores_of_felm_are_percentages_of_metrics_that_it_has():
 def test_table_4_of_d_factscore_follows_from_the_released_decisions(
     shared, model, file, task, demonstrations
 ):
+    """The authors released each decision, so their table can be computed again."""
     decisions = shared / "data" / "ambigbio" / "decisions" / f"{file}__{demonstrations}.json.gz"
 
     scores = score_decisions(read_decisions(decisions))
@@ -100,6 +102,7 @@ def people_figures():
 
 
 def test_published_answers_of_people_are_answers_to_questions_of_the_benchmarks(people_figures):
+    """A misspelt answer would never be compared with people's labels."""
     options = {
         question.name: {option.value for option in question.options}
         for benchmark in all_benchmarks()
@@ -121,6 +124,7 @@ def test_published_shares_of_error_types_add_up_to_100_percent(people_figures):
 
 
 def test_published_means_and_correlations_are_of_scores_of_biographies(people_figures):
+    """A misspelt score would never be compared with a run."""
     labels = {score.label for score in find_benchmark("ambigbio").table_scores}
 
     assert {*people_figures["means"], *people_figures["correlations"]} <= labels

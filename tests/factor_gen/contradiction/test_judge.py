@@ -90,6 +90,7 @@ def reasons_of(example: Example) -> list[str]:
 
 
 def test_candidates_that_may_both_be_true_are_rejected(open_stage: OpenStage) -> None:
+    """A vessel may be a ship, so the "false" sentence could be true."""
     [example] = open_stage().run([make_example(VESSEL, DUNWICK)])
 
     assert reasons_of(example) == ["not contradictory", ""]
@@ -98,6 +99,7 @@ def test_candidates_that_may_both_be_true_are_rejected(open_stage: OpenStage) ->
 def test_candidates_that_nobody_would_write_are_rejected(
     open_stage: OpenStage, server: JudgeServer
 ) -> None:
+    """An odd sentence is known as false without knowledge."""
     server.script = lambda prompt, attempt: Act(text=write_answer("excludes", "odd"))
 
     [example] = open_stage().run([make_example(DUNWICK, BOUGHT)])
@@ -108,6 +110,7 @@ def test_candidates_that_nobody_would_write_are_rejected(
 def test_nothing_is_asked_about_fewer_candidates_than_a_row_has(
     open_stage: OpenStage, server: JudgeServer
 ) -> None:
+    """The document gives no row anyway, and a question costs money."""
     [example] = open_stage(row_size=3).run([make_example(VESSEL, DUNWICK)])
 
     assert reasons_of(example) == ["", ""]
@@ -117,6 +120,7 @@ def test_nothing_is_asked_about_fewer_candidates_than_a_row_has(
 def test_one_question_shows_all_changes_of_a_sentence(
     open_stage: OpenStage, server: JudgeServer
 ) -> None:
+    """The sentence is sent once, with what each candidate changes in it."""
     open_stage().run([make_example(VESSEL, DUNWICK)])
 
     [prompt] = server.attempts
@@ -129,6 +133,7 @@ def test_one_question_shows_all_changes_of_a_sentence(
 def test_the_instructions_come_first_and_are_always_the_same(
     open_stage: OpenStage, server: JudgeServer
 ) -> None:
+    """Servers compute, and bill, an equal beginning only once."""
     open_stage().run([make_example(VESSEL), make_example(DUNWICK, BOUGHT, doc_id="b")])
 
     first, second = server.attempts
@@ -136,6 +141,7 @@ def test_the_instructions_come_first_and_are_always_the_same(
 
 
 def test_types_take_turns_until_enough_candidates_are_asked_about(open_stage: OpenStage) -> None:
+    """Two of three are asked about: one of each type."""
     [example] = open_stage(candidates=2).run([make_example(DUNWICK, VESSEL, BOUGHT)])
 
     assert reasons_of(example) == ["", "not checked, as others of the sentence were", ""]
@@ -144,6 +150,7 @@ def test_types_take_turns_until_enough_candidates_are_asked_about(open_stage: Op
 def test_nothing_is_asked_about_what_rules_find_compatible(
     open_stage: OpenStage, server: JudgeServer
 ) -> None:
+    """1903 is in the 20th century, so both sentences may be true."""
     example = make_example(COMPLETION.replace("1903", "the 20th century"))
 
     [checked] = open_stage().run([example])
@@ -155,6 +162,7 @@ def test_nothing_is_asked_about_what_rules_find_compatible(
 def test_candidates_are_rejected_if_the_reply_does_not_name_each_of_them(
     open_stage: OpenStage, server: JudgeServer
 ) -> None:
+    """The reply has one verdict for two changes, and it is unknown for which."""
     server.script = lambda prompt, attempt: Act(text=write_answer("excludes"))
 
     [example] = open_stage().run([make_example(VESSEL, DUNWICK)])
@@ -163,6 +171,7 @@ def test_candidates_are_rejected_if_the_reply_does_not_name_each_of_them(
 
 
 def test_a_failed_request_stops_the_shard(open_stage: OpenStage, server: JudgeServer) -> None:
+    """An unchecked contradiction must not slip into the benchmark."""
     server.script = lambda prompt, attempt: Act(status=503)
 
     with pytest.raises(BackendDownError):
@@ -170,6 +179,7 @@ def test_a_failed_request_stops_the_shard(open_stage: OpenStage, server: JudgeSe
 
 
 def test_the_fingerprint_has_the_judge_and_the_prompt(open_stage: OpenStage) -> None:
+    """Shards that another judge checked must be made again."""
     fingerprint = open_stage().fingerprint
 
     assert fingerprint["kind"] == "judge"

@@ -88,12 +88,14 @@ def test_examples_keep_their_order_and_unused_ones_pass_unchanged(filtered: list
 
 
 def test_the_scores_are_recorded(filtered: list[Example], fluency_scores: list[float]) -> None:
+    """The expected scores are computed by the model alone, outside of the stage."""
     recorded = [candidate.fluency for candidate in candidates_of(filtered)]
 
     assert recorded == pytest.approx(fluency_scores, abs=1e-4)
 
 
 def test_scrambled_words_are_not_fluent(fluency: FluencySettings) -> None:
+    """A model would know such a sentence as false by its grammar."""
     [example] = FilterStage(FilterSettings(fluency)).run([ACADEMY])
 
     autumn, scrambled, _ = example.candidates
@@ -110,6 +112,7 @@ def fluency_in_context(checkpoint: Path) -> FilterStage:
 def test_the_context_changes_the_fluency(
     fluency_in_context: FilterStage, fluency: FluencySettings
 ) -> None:
+    """The words before a sentence make its own words more or less likely."""
     [alone] = FilterStage(FilterSettings(fluency)).run([ACADEMY])
     [in_context] = fluency_in_context.run([ACADEMY])
 
@@ -120,6 +123,7 @@ def test_the_context_changes_the_fluency(
 def test_the_context_of_a_document_without_a_prefix_changes_nothing(
     fluency_in_context: FilterStage, fluency: FluencySettings
 ) -> None:
+    """There are no words before the sentence."""
     [alone] = FilterStage(FilterSettings(fluency)).run([WITHOUT_PREFIX])
     [in_context] = fluency_in_context.run([WITHOUT_PREFIX])
 
@@ -128,6 +132,7 @@ def test_the_context_of_a_document_without_a_prefix_changes_nothing(
 
 
 def test_a_doubled_word_is_not_fluent_however_wide_the_limits_are(checkpoint: Path) -> None:
+    """No limit lets "the the" through, because it gives the sentence away."""
     example = make_example(make_candidate(COMPLETION.replace("the great", "the the great")))
     fluency = FluencySettings(str(checkpoint), drop=99, form=99)
 
@@ -158,6 +163,7 @@ def test_a_contradiction_at_the_limit_is_not_fluent(
     ],
 )
 def test_a_contradiction_that_cannot_be_scored_is_rejected(checkpoint: Path, text: str) -> None:
+    """What nobody has checked is not let through."""
     stage = FilterStage(FilterSettings(FluencySettings(str(checkpoint), drop=99.0)))
 
     [example] = stage.run([make_example(make_candidate(text))])
@@ -190,12 +196,14 @@ def test_the_fingerprint_has_the_settings_and_the_type_of_numbers(checkpoint: Pa
 
 
 def test_a_copy_of_a_checkpoint_has_the_same_fingerprint(checkpoint: Path, tmp_path: Path) -> None:
+    """A build goes on after its model was moved."""
     copy = shutil.copytree(checkpoint, tmp_path / checkpoint.name)
 
     assert fingerprint_with(copy) == fingerprint_with(checkpoint)
 
 
 def test_a_changed_weight_changes_the_fingerprint(checkpoint: Path, tmp_path: Path) -> None:
+    """Another model would have filtered otherwise."""
     copy = shutil.copytree(checkpoint, tmp_path / checkpoint.name)
     weights = bytearray((copy / "model.safetensors").read_bytes())
     weights[-1] ^= 1

@@ -28,6 +28,7 @@ def test_rows_are_ordered_by_rank_and_then_by_score():
 
 
 def test_the_higher_interval_wins_the_rank():
+    """0.80 ± 0.02 and 0.75 ± 0.02 do not overlap."""
     entries = [make_entry("a/one", make_score(0.8)), make_entry("a/two", make_score(0.75))]
 
     (table,) = to_board(entries).tables
@@ -46,6 +47,7 @@ def test_unscored_rows_win_no_rank():
 
 
 def test_revisions_precisions_and_backends_have_rows_of_their_own():
+    """They are different models to a reader who wants to use one."""
     entries = [
         make_entry("a/one", make_score(0.8)),
         make_entry("a/one", make_score(0.8), revision="f" * 40),
@@ -59,6 +61,7 @@ def test_revisions_precisions_and_backends_have_rows_of_their_own():
 
 
 def test_only_the_newest_submission_of_a_model_is_ranked():
+    """A model must not take two places of the table."""
     old = make_entry("a/one", make_score(0.9), folder="old", date="2026-01-01T00:00:00+00:00")
     new = make_entry("a/one", make_score(0.8), folder="new", date="2026-02-01T00:00:00+00:00")
 
@@ -88,6 +91,7 @@ def test_each_leaderboard_has_a_table_in_the_order_of_the_benchmarks():
 
 
 def test_tasks_stand_in_the_order_of_the_rules():
+    """The entry has its tasks in the other order."""
     entry = make_entry("a/full", make_score(0.5, task="expert_factor"), make_score(0.5))
 
     (table,) = to_board([entry]).tables
@@ -96,6 +100,7 @@ def test_tasks_stand_in_the_order_of_the_rules():
 
 
 def test_a_model_without_the_first_task_comes_last():
+    """Models are ranked by the first task, and 0.9 is of another one."""
     without_first_task = make_entry("a/part", make_score(0.9, task="expert_factor"))
     complete = make_entry("a/full", make_score(0.5, task="expert_factor"), make_score(0.5))
 
@@ -114,6 +119,7 @@ def test_a_model_without_a_later_task_keeps_its_place_in_the_first():
 
 
 def test_models_with_the_same_answers_are_named_in_order():
+    """Equal answers mean copied ones, or one model under two names."""
     score = replace(make_score(0.5), answers="0a1b")
     names = [f"a/{letter}" for letter in "gfedcb"]
     entries = [make_entry(name, score) for name in [*names, "a/a"]]
@@ -126,6 +132,8 @@ def test_models_with_the_same_answers_are_named_in_order():
 
 
 def test_a_low_error_rate_is_better_than_a_high_one():
+    """For most scores it is the other way round."""
+
     def entry_with_error_rate(model: str, rate: float):
         score = make_score(
             rate, task="felm_gen", kind="felm_gen", metric="segment_error_rate", higher=False
@@ -174,6 +182,7 @@ def test_the_json_holds_each_score_with_its_rank():
 
 
 def test_the_json_holds_the_rule_of_the_ranks():
+    """Programs that read the JSON do not see the page."""
     content = json_of_board(make_entry("a/one", make_score(0.8)))
 
     assert "95% interval" in content["rank_rule"]

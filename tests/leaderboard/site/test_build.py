@@ -67,6 +67,7 @@ def only_model(site: Path) -> dict[str, Any]:
 
 
 def test_the_honest_submission_is_shown_with_the_scores_of_its_results(site, honest):
+    """These are the headlines of the three tasks."""
     model = only_model(site)
 
     (results_path,) = honest.glob("results_*.json")
@@ -119,6 +120,7 @@ def test_steps_without_a_certificate_are_shown_as_such(judge_steps):
 
 
 def test_pages_say_how_many_steps_are_certified_and_how_to_certify_others(site):
+    """A participant can mend it with the command on the page."""
     (model_page,) = (site / "models").glob("*.html")
 
     advice = "not certified; run lm-factuality certify --judge lexical --setting"
@@ -127,6 +129,7 @@ def test_pages_say_how_many_steps_are_certified_and_how_to_certify_others(site):
 
 
 def test_a_certificate_without_the_judge_s_answers_is_shown_as_claimed(one_submission, tmp_path):
+    """Nobody can compute it again, so it is not shown as certified."""
     answers = one_submission / "one" / "certificate.answers.jsonl"
     answers.unlink()
     path = one_submission / "one" / SUBMISSION_FILE
@@ -146,6 +149,7 @@ def test_a_certificate_without_the_judge_s_answers_is_shown_as_claimed(one_submi
 
 
 def test_refused_submissions_are_listed_with_their_codes(site):
+    """A participant sees why the own submission is not on the board."""
     codes_by_folder = {}
     for refused in read_board(site)["refused"]:
         codes_by_folder[refused["folder"]] = [problem["code"] for problem in refused["problems"]]
@@ -161,6 +165,7 @@ def test_every_link_of_the_site_leads_to_a_file(site):
 
 
 def test_a_model_s_page_links_to_the_report_of_its_samples(one_submission, tmp_path):
+    """Readers can look at single answers of the model."""
     site = tmp_path / "site"
 
     build_site(one_submission, site, reports=True)
@@ -171,6 +176,7 @@ def test_a_model_s_page_links_to_the_report_of_its_samples(one_submission, tmp_p
 
 
 def test_a_folder_with_files_of_the_user_is_left_as_it_is(submissions, tmp_path):
+    """``--out`` may name the wrong folder."""
     (tmp_path / "diary.txt").write_text("dear diary")
 
     with pytest.raises(DataError, match=BOARD_FILE):
@@ -225,6 +231,7 @@ def test_a_submission_below_a_stray_submission_file_is_on_the_board(
 
 
 def test_a_folder_whose_name_cannot_be_shown_is_refused(honest, tmp_path):
+    """Such names could change a terminal, a log or a page."""
     folder = tmp_path / "submissions"
     # No UTF-8; control characters that would change a terminal and a log of GitHub; and a sound name.
     for name in (b"\xff", b"\x1b[2Jevil\n::error::x", b"good"):
@@ -238,6 +245,8 @@ def test_a_folder_whose_name_cannot_be_shown_is_refused(honest, tmp_path):
 
 
 def test_a_report_that_fails_does_not_stop_the_site(one_submission, tmp_path, monkeypatch):
+    """One broken row of one participant must not stop the board of all."""
+
     def fail(*arguments: Any) -> None:
         raise OverflowError
 
@@ -274,6 +283,7 @@ def other_rules(tmp_path, monkeypatch) -> Path:
 def test_rules_in_the_working_folder_are_not_taken_by_themselves(
     other_rules, one_submission, tmp_path
 ):
+    """A repository of submissions could otherwise bring its own, weaker rules."""
     board = build_site(one_submission, tmp_path / "site")
 
     assert len(board.models) == 1

@@ -57,6 +57,7 @@ RANK_CELL = r'<td class="number" data-value="(\d*)">([^<]+)</td>\s+<th scope="ro
 
 
 def test_a_score_is_shown_with_its_interval_rank_and_unscored_rows():
+    """A bare number would hide how sure it is."""
     score = make_score(0.8123, unscored=3, score_if_unscored_wrong=0.79)
 
     page = render(make_entry("a/one", score))["index.html"]
@@ -69,6 +70,7 @@ def test_a_score_is_shown_with_its_interval_rank_and_unscored_rows():
 
 
 def test_a_score_without_an_interval_has_no_rank():
+    """Nobody can tell whether it is better than another."""
     score = make_score(0.8, low=None, high=None)
 
     page = render(make_entry("a/one", score))["index.html"]
@@ -102,6 +104,7 @@ def judged_entry():
 
 
 def test_the_page_of_a_model_shows_settings_rank_and_files(judged_entry):
+    """Readers can find and compare the files by their hashes."""
     better_entry = make_entry("a/two", make_score(0.9))
 
     page = render(judged_entry, better_entry)[f"models/{judged_entry.slug}.html"]
@@ -126,6 +129,7 @@ def test_the_page_of_a_model_links_to_its_report_and_back(judged_entry):
 
 
 def test_a_score_of_the_offline_judge_says_so_on_both_pages(judged_entry):
+    """Word overlap is a weaker judge than a model."""
     pages = render(judged_entry)
 
     note = "Judged by word overlap, not by a model"
@@ -149,6 +153,7 @@ def test_a_site_of_refused_submissions_says_that_none_is_accepted():
 
 
 def test_only_twenty_reasons_are_shown_and_the_others_counted():
+    """A broken submission may have thousands."""
     reasons = [("ROWS_MISSING", f"row {number}") for number in range(25)]
 
     page = render(refuse("x", *reasons))["refused.html"]
@@ -160,6 +165,7 @@ def test_only_twenty_reasons_are_shown_and_the_others_counted():
 
 @pytest.mark.parametrize("field", ["revision", "dtype", "backend", "folder"])
 def test_markup_in_a_submission_is_shown_as_text(field):
+    """Whoever sends a submission chooses these texts."""
     hostile_entry = make_entry(
         "a/one",
         make_score(0.8, judge=HOSTILE),
@@ -176,18 +182,21 @@ def test_markup_in_a_submission_is_shown_as_text(field):
 
 
 def test_the_path_of_a_model_s_page_has_only_safe_letters():
+    """A name must not write a page outside of the site."""
     entry = make_entry("a/one", folder="../../etc/passwd <x>")
 
     assert re.fullmatch(r"[A-Za-z0-9-]+", entry.slug)
 
 
 def test_pages_load_nothing_from_other_sites():
+    """Other sites would learn who reads the board."""
     for page in render(make_entry("a/one", make_score(0.8))).values():
         assert not re.findall(r"""(?:src|href)="(?:https?:)?//""", page)
         assert "Content-Security-Policy" in page
 
 
 def test_a_score_of_too_few_documents_is_not_shown():
+    """An interval from four documents is not to be trusted; five are the least."""
     entry = make_entry("a/one", make_score(0.8, num_clusters=4))
 
     pages = render(entry)

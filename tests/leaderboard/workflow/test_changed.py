@@ -65,12 +65,14 @@ def test_a_newer_submission_of_the_same_model_is_checked(repository):
 
 
 def test_a_changed_file_of_an_old_submission_is_refused(repository):
+    """The scores of others must not change after they were accepted."""
     write(repository, "submissions/a__one/factor/2026/samples.jsonl", "changed")
 
     assert_pull_request(repository, problems=["SUBMISSION_CHANGED"])
 
 
 def test_a_new_submission_inside_an_old_one_is_refused(repository):
+    """It would be a file more of the old one, whose list does not have it."""
     write(repository, "submissions/a__one/factor/2026/new/submission.json")
 
     assert_pull_request(repository, problems=["SUBMISSION_CHANGED"])
@@ -84,6 +86,7 @@ def test_a_removed_submission_is_refused(repository):
 
 
 def test_a_submission_without_a_folder_of_its_own_is_refused(repository):
+    """All other submissions would be part of it."""
     write(repository, "submissions/submission.json")
 
     assert_pull_request(repository, problems=["FILE_EXTRA"])
@@ -105,12 +108,14 @@ def test_a_pull_request_with_a_submission_may_change_nothing_else(repository, na
 
 
 def test_a_pull_request_without_a_submission_may_change_other_files(repository):
+    """The owners of the board change its pages in this way."""
     write(repository, "README.md", "changed")
 
     assert_pull_request(repository)
 
 
 def test_later_commits_on_main_are_no_changes_of_the_pull_request(repository):
+    """A pull request may be older than the newest submission."""
     git(repository, "checkout", "-q", "main")
     write(repository, "submissions/late/submission.json")
     commit_all(repository, "late")
@@ -122,6 +127,7 @@ def test_later_commits_on_main_are_no_changes_of_the_pull_request(repository):
 
 
 def test_an_unknown_base_commit_is_refused_with_advice(repository):
+    """GitHub's checkout has only the last commit unless all are asked for."""
     with pytest.raises(ConfigError, match="all commits"):
         changed_submissions(repository / "submissions", "0" * 40)
 

@@ -57,12 +57,14 @@ def test_pull_requests_are_checked(workflow):
 
 
 def test_pull_requests_of_strangers_have_no_rights_and_no_secrets(workflow):
+    """Anyone can open one, with any content."""
     assert workflow["permissions"] == {"contents": "read"}
     assert "permissions" not in workflow["jobs"]["check"]
     assert "secrets." not in yaml.safe_dump(workflow)
 
 
 def test_only_main_is_published(workflow):
+    """A pull request must not change the site before it is accepted."""
     publish = workflow["jobs"]["publish"]
 
     assert "github.ref == 'refs/heads/main'" in publish["if"]
@@ -97,11 +99,13 @@ def test_a_checkout_leaves_no_credentials_behind(workflow):
 
 
 def test_every_job_ends_within_an_hour(workflow):
+    """A hostile submission must not use up the owner's minutes."""
     for job in workflow["jobs"].values():
         assert job["timeout-minutes"] <= 60
 
 
 def test_the_commands_of_the_workflow_exist_with_their_options(workflow):
+    """A renamed option would break the boards of others."""
     commands = []
     for job in workflow["jobs"].values():
         for line in shell_commands(job).splitlines():
@@ -114,6 +118,7 @@ def test_the_commands_of_the_workflow_exist_with_their_options(workflow):
 
 
 def test_the_repository_uses_this_version_of_the_suite(workflow, repository):
+    """A later version may check otherwise."""
     requirement = f"lm-factuality=={__version__}"
 
     assert workflow["env"]["SUITE"] == requirement
@@ -121,6 +126,7 @@ def test_the_repository_uses_this_version_of_the_suite(workflow, repository):
 
 
 def test_init_overwrites_no_file(repository):
+    """The folder may already be the user's repository."""
     (repository / "README.md").write_text("mine")
 
     with pytest.raises(ConfigError, match=r"README\.md"):
