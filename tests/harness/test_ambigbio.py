@@ -133,8 +133,9 @@ def test_saved_samples_have_the_scores_of_the_run(run, tmp_path):
     judged = tmp_path / "judged"
 
     options = ["--samples", str(samples), "--judge", "lexical", "--out", str(judged)]
-    assert main(["judge", "ambigbio", *options]) == 0
+    exit_code = main(["judge", "ambigbio", *options])
 
+    assert exit_code == 0
     judged_metrics = json.loads((judged / "metrics.json").read_text(encoding="utf-8"))
     for name in (
         "factscore",

@@ -245,8 +245,9 @@ def test_prompts_without_a_page_are_unscored(run, write_task):
 def test_validate_names_a_row_without_a_title(write_task, capsys):
     rows = [{"name": "Sill", "titles": "Sill"}, {"name": "Ull", "titles": None}]
 
-    assert main(["validate", write_task(rows=rows)]) == 1
+    exit_code = main(["validate", write_task(rows=rows)])
 
+    assert exit_code == 1
     assert "prompts.jsonl:2: no title" in capsys.readouterr().out
 
 

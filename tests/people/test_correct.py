@@ -96,11 +96,13 @@ def corrected_rate(results):
 
 
 def test_labels_on_all_samples_give_the_rate_by_people(tmp_path, capsys):
+    """If people have labelled all answers, the judge has nothing to add."""
     results = write_run(tmp_path)
     key, labels = write_labelled_sheet(results, tmp_path, rows=ROWS)
 
-    assert correct(results, key, labels) == 0
+    exit_code = correct(results, key, labels)
 
+    assert exit_code == 0
     rate = corrected_rate(results)
     # One error in each answer, also in those that the judge has no verdict on.
     assert rate.value == pytest.approx(ROWS / NUM_SEGMENTS)
@@ -153,6 +155,7 @@ def units_of(samples, key):
 
 
 def test_labels_on_some_samples_give_the_estimate_of_the_estimator(partly_corrected, tmp_path):
+    """The command has to count errors, weights and strata as the estimator expects them."""
     results, key = partly_corrected
     (samples_path,) = tmp_path.glob("samples_*")
     samples = [json.loads(line) for line in samples_path.read_text().splitlines()]
@@ -166,6 +169,7 @@ def test_labels_on_some_samples_give_the_estimate_of_the_estimator(partly_correc
 
 
 def test_the_interval_contains_the_rate_by_people(partly_corrected):
+    """The true rate is known here, because the labels follow a rule."""
     results, _ = partly_corrected
 
     rate = corrected_rate(results)
@@ -182,26 +186,31 @@ def corrected_results(tmp_path):
 
 
 def test_compare_prints_the_corrected_score(corrected_results, capsys):
+    """A corrected score that only its file holds would be overlooked."""
     capsys.readouterr()  # what the correction printed
 
-    assert main(["compare", str(corrected_results)]) == 0
+    exit_code = main(["compare", str(corrected_results)])
 
+    assert exit_code == 0
     output = capsys.readouterr().out
     assert f"{100 * corrected_rate(corrected_results).value:.1f} [" in output
     assert "by people's answers on" in output
 
 
 def test_runs_of_a_report_have_the_corrected_score(corrected_results):
+    """Tables and plots of a report take their numbers from there."""
     (entry,) = choose_runs([corrected_results]).entries
 
     assert entry.figure(entry.headline).corrected == corrected_rate(corrected_results)
 
 
 def test_report_shows_the_corrected_score(corrected_results, tmp_path):
+    """A reader sees beside the judge's score how far people's labels move it."""
     out = tmp_path / "report"
 
-    assert main(["report", str(corrected_results), "--out", str(out)]) == 0
+    exit_code = main(["report", str(corrected_results), "--out", str(out)])
 
+    assert exit_code == 0
     value = f"{100 * corrected_rate(corrected_results).value:.1f}"
     assert f"corrected <b>{value}</b>" in (out / "felm.html").read_text()
 
@@ -213,6 +222,7 @@ def change_samples(folder):
 
 
 def test_a_correction_of_changed_samples_is_not_read(tmp_path):
+    """It belongs to other texts, and its file says to which by a hash."""
     results = write_run(tmp_path)
     correct(results, *write_labelled_sheet(results, tmp_path))
     change_samples(tmp_path)
@@ -225,21 +235,26 @@ def test_a_correction_of_changed_samples_is_not_read(tmp_path):
 
 
 def test_a_sheet_of_changed_samples_is_refused(tmp_path):
+    """People have labelled other texts."""
     results = write_run(tmp_path)
     key, labels = write_labelled_sheet(results, tmp_path)
     correct(results, key, labels)
     change_samples(tmp_path)
 
-    assert correct(results, key, labels) == 1
+    exit_code = correct(results, key, labels)
+
+    assert exit_code == 1
 
 
 def test_a_sheet_of_another_run_is_refused(tmp_path, capsys):
+    """The labels say nothing of that run's answers."""
     results = write_run(tmp_path / "run")
     other_results = write_run(tmp_path / "other", rows=90)
     key, labels = write_labelled_sheet(results, tmp_path)
 
-    assert correct(other_results, key, labels) == 1
+    exit_code = correct(other_results, key, labels)
 
+    assert exit_code == 1
     error = capsys.readouterr().err
     (samples_path,) = (tmp_path / "run").glob("samples_*")
     assert "was not drawn from these samples" in error
@@ -248,11 +263,13 @@ def test_a_sheet_of_another_run_is_refused(tmp_path, capsys):
 
 
 def test_labels_that_only_skip_are_refused(tmp_path, capsys):
+    """A correction by no labels would be the judge's score under another name."""
     results = write_run(tmp_path)
     key, labels = write_labelled_sheet(results, tmp_path, answer=lambda item: "skip")
 
-    assert correct(results, key, labels) == 2
+    exit_code = correct(results, key, labels)
 
+    assert exit_code == 2
     assert (
         "decide no sample of gen: 60 drawn, but people do not decide all of their items"
         in capsys.readouterr().err
@@ -260,32 +277,38 @@ def test_labels_that_only_skip_are_refused(tmp_path, capsys):
 
 
 def test_labels_that_correct_no_score_write_nothing(tmp_path, capsys):
+    """Five labels are too few for an estimate."""
     results = write_run(tmp_path)
     key, labels = write_labelled_sheet(results, tmp_path, rows=5)
 
-    assert correct(results, key, labels) == 2
+    exit_code = correct(results, key, labels)
 
+    assert exit_code == 2
     assert "no score of gen can be corrected" in capsys.readouterr().err
     assert not list(tmp_path.glob("corrected_*"))
 
 
 def test_results_without_the_task_of_the_sheet_are_refused(tmp_path, capsys):
+    """The user may have given the wrong folder."""
     results = write_run(tmp_path / "gen")
     key, labels = write_labelled_sheet(results, tmp_path)
     other_results = write_results(tmp_path / "other", {"other": felm_gen_task()})
 
-    assert correct(other_results, key, labels) == 1
+    exit_code = correct(other_results, key, labels)
 
+    assert exit_code == 1
     assert "RESULTS: no results of gen, which the sheet is of" in capsys.readouterr().err
 
 
 def test_all_models_of_a_sheet_are_corrected(tmp_path):
+    """People do not see which model wrote a text, so a sheet mixes all."""
     first = write_run(tmp_path / "first")
     second = write_run(tmp_path / "second", 80, "org/other-1b", "2026-01-02T03-04-05.000002")
     key, labels = write_labelled_sheet(tmp_path, tmp_path, rows=100, answer=lambda item: "factual")
 
-    assert correct(tmp_path, key, labels) == 0
+    exit_code = correct(tmp_path, key, labels)
 
+    assert exit_code == 0
     # The judge says 0.2, and people find no error.
     assert corrected_rate(first).value < 0.1
     assert corrected_rate(second).value < 0.1

@@ -37,11 +37,11 @@ def write_csv(path, rows, columns=COLUMNS):
 
 def by_item(majority_answers):
     """Return the answers of ``Labels.majority_answers`` by unit and item in one key."""
-    return {
-        (unit, item): answer
-        for unit, answers_by_item in majority_answers.items()
-        for item, answer in answers_by_item.items()
-    }
+    answer_by_item = {}
+    for unit, answers_of_unit in majority_answers.items():
+        for item, answer in answers_of_unit.items():
+            answer_by_item[unit, item] = answer
+    return answer_by_item
 
 
 def test_answers_are_read_by_unit_and_item(labels_path, sheet):
@@ -73,18 +73,13 @@ def test_answers_are_read_by_unit_and_item(labels_path, sheet):
 def test_the_majority_of_those_who_did_not_skip_decides(
     labels_path, sheet, answers_by_person, majority
 ):
-    label = next(
-        label
-        for label, item in zip(answers(sheet.key), sheet.key.items, strict=True)
-        if item.repeat_of is None
-    )
-    write_csv(
-        labels_path,
-        [
-            {**label, "person": person, "answer": answer}
-            for person, answer in answers_by_person.items()
-        ],
-    )
+    """Who skips an item has no opinion, and a tie has no winner."""
+    # The first item of a sheet repeats no other one.
+    label = answers(sheet.key)[0]
+    labels_of_people = []
+    for person, answer in answers_by_person.items():
+        labels_of_people.append({**label, "person": person, "answer": answer})
+    write_csv(labels_path, labels_of_people)
 
     labels = read_labels([labels_path], sheet.key)
 
@@ -92,6 +87,7 @@ def test_the_majority_of_those_who_did_not_skip_decides(
 
 
 def test_answers_may_be_in_capitals_as_spreadsheets_write_them(labels_path, sheet):
+    """Some spreadsheets correct the case of words as one types."""
     write_csv(labels_path, [{**answers(sheet.key)[0], "answer": "FACTUAL"}])
 
     labels = read_labels([labels_path], sheet.key)
@@ -100,6 +96,7 @@ def test_answers_may_be_in_capitals_as_spreadsheets_write_them(labels_path, shee
 
 
 def test_the_first_answer_to_a_repeated_item_counts(labels_path, sheet):
+    """The second answer only shows how sure the person is."""
     repeat = next(item for item in sheet.key.items if item.repeat_of is not None)
     label_by_number = {label["number"]: label for label in answers(sheet.key)}
     first_label = {**label_by_number[repeat.repeat_of], "answer": "factual"}
@@ -129,6 +126,7 @@ def test_the_first_answer_to_a_repeated_item_counts(labels_path, sheet):
     ],
 )
 def test_a_wrong_cell_is_refused_with_its_line(labels_path, sheet, cell, message):
+    """The first label stands in line 2, below the names of the columns."""
     first_label, *more_labels = answers(sheet.key)
     write_csv(labels_path, [{**first_label, **cell}, *more_labels])
 
@@ -137,6 +135,7 @@ def test_a_wrong_cell_is_refused_with_its_line(labels_path, sheet, cell, message
 
 
 def test_all_problems_of_all_files_are_reported_at_once(tmp_path, sheet):
+    """Who corrects one cell after another would run the command as often."""
     first_label, second_label, _, fourth_label, *_ = answers(sheet.key)
     a_path = tmp_path / "a.csv"
     b_path = tmp_path / "b.csv"
@@ -180,6 +179,7 @@ def test_all_problems_of_all_files_are_reported_at_once(tmp_path, sheet):
     ],
 )
 def test_a_table_without_labels_is_refused(labels_path, sheet, text, message):
+    """Spreadsheets may write other separators, or lose columns."""
     labels_path.write_text(text, encoding="utf-8")
 
     with pytest.raises(DataError, match=message):
@@ -187,6 +187,7 @@ def test_a_table_without_labels_is_refused(labels_path, sheet, text, message):
 
 
 def test_the_csv_file_of_the_sheet_can_be_filled_in(tmp_path, labels_path, sheet):
+    """A person may prefer a spreadsheet to the page."""
     _, table_path, *_ = write_sheet(sheet, tmp_path / "sheet.html")
     with table_path.open(encoding="utf-8", newline="") as file:
         rows = list(csv.DictReader(file))
@@ -201,6 +202,7 @@ def test_the_csv_file_of_the_sheet_can_be_filled_in(tmp_path, labels_path, sheet
 
 
 def test_the_csv_file_of_the_sheet_is_refused_as_long_as_it_is_empty(tmp_path, sheet):
+    """An empty cell must not count as an answer."""
     _, table_path, *_ = write_sheet(sheet, tmp_path / "sheet.html")
 
     with pytest.raises(DataError, match=":2: answer is ''"):
@@ -235,6 +237,7 @@ def test_a_key_is_read_as_it_was_written(key_path, sheet):
     ],
 )
 def test_a_changed_key_is_refused(key_path, change, message):
+    """The key holds the judge's verdicts, and whoever changes them changes the agreement."""
     content = json.loads(key_path.read_text(encoding="utf-8"))
     change(content)
     key_path.write_text(json.dumps(content), encoding="utf-8")
@@ -244,6 +247,7 @@ def test_a_changed_key_is_refused(key_path, change, message):
 
 
 def test_a_key_that_is_not_json_is_refused(key_path):
+    """The user may have given another file."""
     key_path.write_text("sheet", encoding="utf-8")
 
     with pytest.raises(DataError, match="not the key of a sheet"):
@@ -251,6 +255,7 @@ def test_a_key_that_is_not_json_is_refused(key_path):
 
 
 def test_a_key_with_a_repetition_of_no_earlier_item_is_refused(key_path, sheet):
+    """Its second answers could not be compared with any first ones."""
     first_item, *more_items = sheet.key.items
     repetition = replace(first_item, repeat_of=len(sheet.key.items) + 1)
     key = replace(sheet.key, items=(repetition, *more_items)).with_sheet_id()
@@ -261,7 +266,10 @@ def test_a_key_with_a_repetition_of_no_earlier_item_is_refused(key_path, sheet):
 
 
 def test_lines_of_a_terminal_name_items_by_their_id(tmp_path, sheet):
+    """The person is named by the file, as programs write one file per person."""
     path = tmp_path / "Di.jsonl"
     path.write_text(f'{{"id": "{sheet.key.sheet}-1", "verdict": "factual", "reason": "seen"}}\n')
 
-    assert read_labels([path], sheet.key).answers == {1: {"Di": "factual"}}
+    labels = read_labels([path], sheet.key)
+
+    assert labels.answers == {1: {"Di": "factual"}}

@@ -128,6 +128,7 @@ def download(browser, tmp_path, suffix):
 
 
 def test_the_page_asks_for_a_name_first(visit, page):
+    """Labels without a name could not be compared with those of others."""
     browser = visit(page)
 
     start_as(browser, " ")
@@ -136,6 +137,7 @@ def test_the_page_asks_for_a_name_first(visit, page):
 
 
 def test_all_items_are_answered_by_keyboard_and_exported(visit, page, key, tmp_path):
+    """Labelling hundreds of items with a mouse takes much longer."""
     browser = visit(page)
     start_as(browser, 'Ana "A", b')
 
@@ -156,6 +158,7 @@ def test_all_items_are_answered_by_keyboard_and_exported(visit, page, key, tmp_p
 
 
 def test_answers_are_shown_when_going_back_and_can_be_undone(visit, page):
+    """A slip of a finger must not become a label."""
     browser = visit(page)
     start_as(browser, "Ana")
 
@@ -176,6 +179,7 @@ def test_answers_are_shown_when_going_back_and_can_be_undone(visit, page):
 
 
 def test_items_can_be_passed_over_and_notes_are_exported(visit, page, key, tmp_path):
+    """The note has quotes, a line break and a formula, which CSV files may break on."""
     note = 'an "odd", 5\n=1'
     browser = visit(page)
     start_as(browser, "Ana")
@@ -197,6 +201,7 @@ def test_items_can_be_passed_over_and_notes_are_exported(visit, page, key, tmp_p
 
 
 def test_a_reload_keeps_answers(visit, page):
+    """A browser may close at any time, and labels cost hours."""
     browser = visit(page)
     start_as(browser, "Ana")
     press(browser, "1", "2")
@@ -209,6 +214,7 @@ def test_a_reload_keeps_answers(visit, page):
 
 
 def test_answers_of_two_people_are_kept_apart(visit, page):
+    """Two people may use one computer."""
     browser = visit(page)
     start_as(browser, "Ana")
     press(browser, "1", "2", "m")
@@ -247,6 +253,7 @@ def started(visit, runs, task, screen, tmp_path):
 
 
 def test_items_are_legible_and_fit_the_screen(started, screen):
+    """People label on phones, too. ``CONTRAST`` lists texts that are hard to read."""
     width, _ = screen
 
     for _ in range(3):
@@ -256,6 +263,7 @@ def test_items_are_legible_and_fit_the_screen(started, screen):
 
 
 def test_hostile_texts_are_shown_as_text(started, task):
+    """Models may write HTML, which must not run on the page."""
     for _ in range(3):
         press(started, Keys.ARROW_RIGHT)
 
@@ -267,9 +275,11 @@ def test_hostile_texts_are_shown_as_text(started, task):
 
 
 def test_the_page_asks_nothing_of_the_network(started):
+    """Texts may be confidential, and a page must work without a network."""
     for _ in range(3):
         press(started, Keys.ARROW_RIGHT)
 
+    # The browser logs a request that fails as a severe error.
     assert [entry for entry in started.get_log("browser") if entry["level"] == "SEVERE"] == []
     urls = requested_urls(started)
     assert urls

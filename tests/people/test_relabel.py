@@ -79,6 +79,7 @@ def assert_judge_answers_change_nothing(task, sample):
 
 @pytest.mark.parametrize("name", ["gen", "felm", "bio"])
 def test_the_judge_s_verdicts_are_possible_answers(runs, name):
+    """People and judge can agree only if both choose from the same options."""
     pool = read_pool([runs], name)
 
     questions = {question.name: question for question in pool.questions}
@@ -90,6 +91,7 @@ def test_the_judge_s_verdicts_are_possible_answers(runs, name):
 
 @pytest.mark.parametrize("name", ["gen", "felm", "bio"])
 def test_ids_of_items_begin_with_their_question_and_are_unique_in_a_unit(runs, name):
+    """Answers are found by these ids."""
     for unit in read_pool([runs], name).units:
         assert len({item.id for item in unit.items}) == len(unit.items)
         for item in unit.items:
@@ -103,11 +105,13 @@ def segment_errors(*errors):
 
 @given(segment_errors("knowledge", "reasoning", "fooled", "untyped"))
 def test_the_judge_s_answers_about_segments_change_nothing(errors):
+    """People's scores can be compared with the judge's only if both are computed alike."""
     assert_judge_answers_change_nothing(task_of("felm_gen"), felm_gen_sample(0, errors))
 
 
 @given(segment_errors("reasoning"))
 def test_the_judge_s_answers_about_segments_of_math_change_nothing(errors):
+    """An error in mathematics is one of reasoning, whatever type is said."""
     assert_judge_answers_change_nothing(task_of("felm_gen"), felm_gen_sample(0, errors, "math"))
 
 
@@ -116,6 +120,7 @@ def test_the_judge_s_answers_about_segments_of_math_change_nothing(errors):
 )
 @given(errors=segment_errors("knowledge", "reasoning", "fooled", "untyped"))
 def test_opposite_answers_about_segments_swap_errors(domain, error_metric, errors):
+    """Each segment that the judge found right is now the one with an error."""
     sample = felm_gen_sample(0, errors, domain)
     opposite = {
         f"segment:{place}": "factual" if error else "knowledge"
@@ -131,12 +136,14 @@ def test_opposite_answers_about_segments_swap_errors(domain, error_metric, error
 
 
 def test_a_sample_without_a_verdict_needs_answers_to_all_items():
+    """Half of its segments would give an error rate of other segments."""
     sample = felm_gen_sample(0, None)
 
     assert relabel(task_of("felm_gen"), sample, {"segment:0": "factual"}) is None
 
 
 def test_people_decide_a_sample_without_a_verdict():
+    """The second of two segments has an error."""
     sample = felm_gen_sample(0, None)
 
     relabelled = relabel(
@@ -148,6 +155,7 @@ def test_people_decide_a_sample_without_a_verdict():
 
 
 def test_a_refusal_has_no_items_and_stays_as_it_is():
+    """A refusal is counted by rules, which need no judge."""
     task = task_of("felm_gen")
     refusal = refusal_sample(1)
 
@@ -201,11 +209,13 @@ sentence_marks = st.lists(
 
 @given(sentence_marks)
 def test_the_judge_s_marks_of_generations_change_nothing(marks):
+    """Marks of the judge give the same accuracy if people set them."""
     assert_judge_answers_change_nothing(task_of("factor_generation"), generation_sample(marks))
 
 
 @given(sentence_marks)
 def test_generations_that_people_mark_false_have_no_accuracy(marks):
+    """None of the sentences is true: 0 of as many as there are."""
     task = task_of("factor_generation")
     answers = {f"mark:{place}": "false" for place in range(len(marks))}
 
@@ -287,6 +297,7 @@ def response_sample(task, response, method):
 @given(data=st.data())
 @settings(max_examples=60, deadline=None)
 def test_the_judge_s_answers_about_biographies_change_nothing(protocol, linking, data):
+    """Grouping, linking and verdicts are all repeated from the answers."""
     task = task_of("ambigbio", protocol=protocol, linking=linking)
     biography = data.draw(judged_responses(protocol, linking))
 
@@ -302,6 +313,7 @@ def test_the_judge_s_answers_about_biographies_change_nothing(protocol, linking,
 def test_a_biography_that_people_support_in_one_group_has_the_highest_score(
     protocol, linking, data
 ):
+    """Every fact is supported, so all are true of one person."""
     task = task_of("ambigbio", protocol=protocol, linking=linking)
     biography = data.draw(judged_responses(protocol, linking))
     sample = response_sample(task, biography, method_from_metadata(task.metadata))
@@ -325,6 +337,7 @@ def long_answer_sample(data, task):
 @given(st.data())
 @settings(max_examples=40, deadline=None)
 def test_the_judge_s_answers_about_long_answers_change_nothing(data):
+    """A long answer has verdicts alone, without groups and links."""
     task = task_of("longform", k=[2])
 
     assert_judge_answers_change_nothing(task, long_answer_sample(data, task))
@@ -333,6 +346,7 @@ def test_the_judge_s_answers_about_long_answers_change_nothing(data):
 @given(st.data())
 @settings(max_examples=40, deadline=None)
 def test_a_long_answer_without_support_by_people_scores_zero(data):
+    """No fact is supported, so precision and recall are 0."""
     task = task_of("longform", k=[2])
     sample = long_answer_sample(data, task)
     items = items_of(task, sample)
@@ -375,6 +389,7 @@ MERGED_ANSWERS = {
 
 
 def test_the_judge_s_answers_are_groups_links_and_verdicts(merged_biography):
+    """The second link is "absent", since there is only one group."""
     assert judge_answers(task_of("ambigbio"), merged_biography) == MERGED_ANSWERS
 
 
@@ -391,12 +406,14 @@ def test_the_judge_s_answers_are_groups_links_and_verdicts(merged_biography):
     ],
 )
 def test_d_factscore_follows_from_groups_and_links(merged_biography, changes, d_factscore):
+    """The two facts are true of the baker and of the sailor. A score of 1 needs two people."""
     relabelled = relabel(task_of("ambigbio"), merged_biography, {**MERGED_ANSWERS, **changes})
 
     assert relabelled["d_factscore"] == d_factscore
 
 
 def test_people_can_be_asked_about_every_judged_benchmark():
+    """Without labels by people nobody can say how good a judge is."""
     judged = {benchmark.kind for benchmark in all_benchmarks() if benchmark.judging}
     asked = {benchmark.kind for benchmark in all_benchmarks() if benchmark.people}
 
@@ -427,6 +444,7 @@ def sample_results(checkpoint, tmp_path_factory):
 @pytest.mark.slow
 @pytest.mark.parametrize("name", SAMPLE_TASKS)
 def test_relabelling_a_real_run_as_the_judge_changes_no_score(sample_results, name):
+    """A real run has refusals and unscored rows that made-up samples may lack."""
     task = sample_results.task(name)
     relabelled = []
     num_answers = 0

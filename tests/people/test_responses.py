@@ -15,10 +15,8 @@ MODELS = ("a", "b")
 
 def compare(responses):
     """Return the measures by table, row and column."""
-    return {
-        (cell.table, cell.row, cell.column): cell.measure
-        for cell in compare_responses(responses, SHOWN_SCORES)
-    }
+    cells = compare_responses(responses, SHOWN_SCORES)
+    return {(cell.table, cell.row, cell.column): cell.measure for cell in cells}
 
 
 @pytest.fixture(scope="module")
@@ -37,6 +35,7 @@ def random_responses():
 @pytest.mark.parametrize("score", SHOWN_SCORES, ids=lambda score: score.name)
 @pytest.mark.parametrize("model", [*MODELS, OVERALL])
 def test_correlations_are_those_of_numpy(random_responses, model, score):
+    """Pearson's correlation is what papers report between people and judges."""
     chosen = [response for response in random_responses if model in (response.model, OVERALL)]
     people_scores = [response.people_scores[score.name] for response in chosen]
     judge_scores = [response.judge_scores[score.name] for response in chosen]
@@ -51,6 +50,7 @@ def test_correlations_are_those_of_numpy(random_responses, model, score):
 @pytest.mark.parametrize("score", SHOWN_SCORES, ids=lambda score: score.name)
 @pytest.mark.parametrize("model", MODELS)
 def test_means_are_those_of_numpy(random_responses, model, score):
+    """People and judge have scored the same responses, so the means can be compared."""
     chosen = [response for response in random_responses if response.model == model]
     people_scores = [response.people_scores[score.name] for response in chosen]
     judge_scores = [response.judge_scores[score.name] for response in chosen]
@@ -64,10 +64,14 @@ def test_means_are_those_of_numpy(random_responses, model, score):
 
 
 def test_responses_of_a_model_are_counted(random_responses):
-    assert compare(random_responses)["means", ("a", "judge"), "responses"].value == 30
+    """A correlation of few responses means little."""
+    measures = compare(random_responses)
+
+    assert measures["means", ("a", "judge"), "responses"].value == 30
 
 
 def test_only_scores_that_both_people_and_judge_gave_count():
+    """A mean over other responses could differ for that reason alone."""
     scored_by_both = Response("m", {"factscore": 1.0}, {"factscore": 0.5, "d_factscore": 0.5})
     scored_by_judge = Response("m", {}, {"factscore": 0.0})
 
@@ -85,6 +89,7 @@ def test_only_scores_that_both_people_and_judge_gave_count():
     ],
 )
 def test_correlation_is_not_always_defined(pairs):
+    """Two points lie on a line whatever they are, and a constant has no variance."""
     correlation = correlate(pairs)
 
     assert correlation.value is None
@@ -92,6 +97,7 @@ def test_correlation_is_not_always_defined(pairs):
 
 
 def test_correlation_of_three_pairs_has_no_interval():
+    """Fisher's interval divides by the square root of the number of pairs less three."""
     correlation = correlate([(0, 0), (1, 1), (2, 2)])
 
     assert correlation.value == pytest.approx(1.0)
@@ -99,6 +105,7 @@ def test_correlation_of_three_pairs_has_no_interval():
 
 
 def test_correlation_of_four_pairs_has_an_interval():
+    """Four is the least number for which Fisher's interval is defined."""
     correlation = correlate([(0, 3), (1, 2), (2, 1), (3, 0)])
 
     assert correlation.value == pytest.approx(-1.0)

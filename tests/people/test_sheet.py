@@ -27,26 +27,37 @@ def pool(runs):
 
 
 def test_answers_of_all_models_are_read_except_refusals(pool):
+    """A refusal has no sentence that people could judge."""
     assert len(pool.units) == NUM_UNITS
     assert [source.model for source in pool.sources] == list(MODELS)
 
 
 def test_items_of_a_unit_come_together_and_in_order(pool):
+    """Who has read an answer should judge all of its sentences before the next one."""
     key = make_sheet(pool, 8, seed=1).key
 
-    drawn_units = list(dict.fromkeys(item.unit_key for item in key.items))
-    items_by_unit = {
-        (unit.source, unit.key): [item.id for item in unit.items] for unit in pool.units
-    }
-    assert len(drawn_units) == 8
-    assert {source for source, _ in drawn_units} == {0, 1}, "both models are on the sheet"
-    assert [(item.unit_key, item.item) for item in key.items] == [
-        (unit, item) for unit in drawn_units for item in items_by_unit[unit]
-    ]
+    items_by_unit = {}
+    for unit in pool.units:
+        items_by_unit[unit.source, unit.key] = [item.id for item in unit.items]
+    expected_items = []
+    # The drawn units, in the order in which they first appear.
+    for unit_key in dict.fromkeys(item.unit_key for item in key.items):
+        for item_id in items_by_unit[unit_key]:
+            expected_items.append((unit_key, item_id))
+    assert [(item.unit_key, item.item) for item in key.items] == expected_items
     assert [item.number for item in key.items] == list(range(1, len(key.items) + 1))
 
 
+def test_a_sheet_mixes_answers_of_all_models(pool):
+    key = make_sheet(pool, 8, seed=1).key
+
+    drawn_units = {item.unit_key for item in key.items}
+    assert len(drawn_units) == 8
+    assert {source for source, _ in drawn_units} == {0, 1}
+
+
 def test_items_have_the_probability_and_weight_of_their_unit(pool):
+    """8 of 24 answers are drawn, so each stands for three."""
     key = make_sheet(pool, 8, seed=1).key
 
     assert {item.probability for item in key.items} == {8 / NUM_UNITS}
@@ -54,12 +65,15 @@ def test_items_have_the_probability_and_weight_of_their_unit(pool):
 
 
 def test_a_sheet_is_reproducible_with_its_seed(pool):
+    """Others can check that nobody chose the answers by hand."""
     key = make_sheet(pool, 8, repeat=0.2, seed=1).key
+    same_key = make_sheet(pool, 8, repeat=0.2, seed=1).key
 
-    assert make_sheet(pool, 8, repeat=0.2, seed=1).key == key
+    assert same_key == key
 
 
 def test_another_seed_gives_another_sheet(pool):
+    """Otherwise the test above would pass for a sheet that ignores its seed."""
     key = make_sheet(pool, 8, repeat=0.2, seed=1).key
     other_key = make_sheet(pool, 8, repeat=0.2, seed=2).key
 
@@ -68,6 +82,7 @@ def test_another_seed_gives_another_sheet(pool):
 
 
 def test_strata_get_equal_shares_and_small_ones_are_drawn_whole(pool):
+    """Errors are rarer than right answers, and a sheet should show enough of both."""
     key = make_sheet(pool, 14, ("verdict",)).key
 
     sizes = {stratum.name: (stratum.units, stratum.drawn) for stratum in key.strata}
@@ -76,6 +91,7 @@ def test_strata_get_equal_shares_and_small_ones_are_drawn_whole(pool):
 
 
 def test_probabilities_and_weights_follow_from_the_strata(pool):
+    """The weights of all drawn answers add up to the 24 that they stand for."""
     key = make_sheet(pool, 14, ("verdict",)).key
 
     probabilities = {item.stratum: item.probability for item in key.items}
@@ -85,10 +101,14 @@ def test_probabilities_and_weights_follow_from_the_strata(pool):
 
 
 def test_strata_combine_several_groups(pool):
+    """A sheet by model and domain has a stratum for each pair of them."""
     key = make_sheet(pool, 12, ("model", "domain")).key
 
     assert {stratum.name for stratum in key.strata} == {
-        f"{model} | {domain}" for model in MODELS for domain in ("wk", "science")
+        "org/secret-7b | wk",
+        "org/secret-7b | science",
+        "org/hidden-1b | wk",
+        "org/hidden-1b | science",
     }
     for item in key.items:
         assert item.stratum == f"{item.strata['model']} | {item.strata['domain']}"
@@ -96,6 +116,7 @@ def test_strata_combine_several_groups(pool):
 
 @pytest.mark.parametrize("seed", range(20))
 def test_a_share_of_the_items_is_repeated_later(pool, seed):
+    """At least ten items lie between, so that people do not repeat an answer from memory."""
     key = make_sheet(pool, NUM_UNITS, repeat=0.25, seed=seed).key
 
     firsts = {item.number: item for item in key.items if item.repeat_of is None}
@@ -111,6 +132,7 @@ def test_a_share_of_the_items_is_repeated_later(pool, seed):
 
 
 def test_all_items_of_a_short_sheet_can_be_repeated(pool):
+    """A sheet of one answer has no room for ten items between the two showings."""
     items = make_sheet(pool, 1, repeat=1.0).key.items
 
     repeats = [item for item in items if item.repeat_of is not None]
@@ -132,6 +154,7 @@ def page_data(page):
 
 
 def test_annotators_cannot_see_judge_model_or_stratum(bio_sheet, runs, tmp_path):
+    """Whoever knows what the judge said, or which model wrote a text, is no longer independent."""
     page, table, lines, key = write_sheet(bio_sheet, tmp_path / "sheet.html")
 
     visible_text = page_data(page)
@@ -148,6 +171,7 @@ def test_annotators_cannot_see_judge_model_or_stratum(bio_sheet, runs, tmp_path)
 
 
 def test_the_page_has_four_fields_for_every_item(bio_sheet, tmp_path):
+    """A field that only some items have would tell what the judge says of them."""
     # A question, a text, what is beside it and options, whatever the judge says.
     page, *_ = write_sheet(bio_sheet, tmp_path / "sheet.html")
 
@@ -163,6 +187,7 @@ def test_the_page_has_four_fields_for_every_item(bio_sheet, tmp_path):
     "text", ["=1+1", "+1", "-2 degrees", "@cmd", "\tx", "\N{FULLWIDTH EQUALS SIGN}1"]
 )
 def test_a_text_that_looks_like_a_formula_is_quoted_in_the_csv_file(pool, tmp_path, text):
+    """A spreadsheet would run it, and models may write anything."""
     unit = pool.units[0]
     formula_unit = Unit(unit.key, unit.cluster, (Item("segment:0", "segment", text),), unit.strata)
     sheet = make_sheet(replace(pool, units=(formula_unit,)), 1)
@@ -199,6 +224,7 @@ def factor_data(request, write_rows, tmp_path):
 
 
 def test_people_are_asked_four_questions_about_each_contradiction(factor_data):
+    """These are the questions of the FACTOR paper's human evaluation."""
     key = make_sheet(read_pool([factor_data]), 2, ("error type",)).key
 
     assert key.questions == ("non_factual", "fluent", "self_consistent", "error_type")
@@ -208,6 +234,7 @@ def test_people_are_asked_four_questions_about_each_contradiction(factor_data):
 
 
 def test_error_types_of_the_data_take_the_place_of_a_judge(factor_data):
+    """The type "odd" is no option of the question, so there is nothing to compare with."""
     key = make_sheet(read_pool([factor_data]), 2).key
 
     error_types = {item.judge for item in key.items if item.question == "error_type"}
@@ -217,12 +244,14 @@ def test_error_types_of_the_data_take_the_place_of_a_judge(factor_data):
 
 
 def test_a_sheet_can_ask_only_some_questions(factor_data):
+    """Each question takes people's time."""
     key = make_sheet(read_pool([factor_data], questions=["fluent"]), 1).key
 
     assert {item.question for item in key.items} == {"fluent"}
 
 
 def test_only_the_latest_run_of_a_model_counts(tmp_path):
+    """A repeated run usually mends something in the earlier one."""
     old_task = felm_gen_task(rows=3)
     new_task = felm_gen_task(rows=6)
     write_results(tmp_path, {"gen": old_task}, MODELS[0], "2026-01-02T03-04-05.000001")
@@ -257,27 +286,32 @@ def test_only_the_latest_run_of_a_model_counts(tmp_path):
 def test_impossible_options_are_refused_and_nothing_is_written(
     runs, tmp_path, capsys, options, message
 ):
+    """A sheet that lacks what its author asked for would waste people's time."""
     rows = [] if "--rows" in options else ["--rows", "5"]
     out = ["--out", str(tmp_path / "sheet.html")]
 
-    assert main(["people", "sheet", str(runs), *options, *rows, *out]) == 1
+    exit_code = main(["people", "sheet", str(runs), *options, *rows, *out])
 
+    assert exit_code == 1
     assert message in capsys.readouterr().err
     assert list(tmp_path.iterdir()) == []
 
 
 @pytest.mark.parametrize("name", [".", "none.csv", "results_none.json"])
 def test_a_source_without_data_is_refused(tmp_path, name):
+    """The message says what was expected in its place."""
     with pytest.raises(DataError, match="expected"):
         read_pool([tmp_path / name])
 
 
 def test_a_data_file_beside_runs_is_refused(runs, tmp_path):
+    """A sheet is about runs or about data, since the questions differ."""
     with pytest.raises(DataError, match=r"rows\.csv: no results"):
         read_pool([runs, tmp_path / "rows.csv"])
 
 
 def test_a_table_of_no_benchmark_is_refused(tmp_path):
+    """Nobody knows what to ask about columns "a" and "b"."""
     table = tmp_path / "odd.csv"
     table.write_text("a,b\n1,2\n", encoding="utf-8")
 
@@ -293,8 +327,10 @@ def sheet_command(runs, tmp_path):
 
 
 def test_the_command_prints_what_was_drawn(sheet_command, tmp_path, capsys):
-    assert main(sheet_command) == 0
+    """The user can compare the number with what they meant to ask for."""
+    exit_code = main(sheet_command)
 
+    assert exit_code == 0
     output = capsys.readouterr().out
     key = read_key(tmp_path / "sheet.key.json")
     assert f"Sheet {key.sheet}: {len(key.items)} items (segment)" in output
@@ -302,21 +338,29 @@ def test_the_command_prints_what_was_drawn(sheet_command, tmp_path, capsys):
 
 
 def test_a_sheet_that_is_too_small_for_a_correction_gets_a_warning(sheet_command, capsys):
-    assert main(sheet_command) == 0
+    """People should not label a sheet of which no score can come."""
+    exit_code = main(sheet_command)
 
+    assert exit_code == 0
     assert "needs labels on at least 10 samples, and this sheet has 5" in capsys.readouterr().err
 
 
 def test_the_same_sheet_may_be_written_again(sheet_command):
-    assert main(sheet_command) == 0
-    assert main(sheet_command) == 0
+    """Its items are the same, so no label loses its key."""
+    main(sheet_command)
+
+    exit_code = main(sheet_command)
+
+    assert exit_code == 0
 
 
 def test_the_key_of_another_sheet_is_not_overwritten(sheet_command, tmp_path, capsys):
+    """Labels that people have given would be worthless without their key."""
     main(sheet_command)
     key = read_key(tmp_path / "sheet.key.json")
 
-    assert main([*sheet_command, "--seed", "1"]) == 1
+    exit_code = main([*sheet_command, "--seed", "1"])
 
+    assert exit_code == 1
     assert "choose another --out" in capsys.readouterr().err
     assert read_key(tmp_path / "sheet.key.json") == key

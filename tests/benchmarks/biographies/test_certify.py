@@ -457,8 +457,9 @@ def test_steps_with_other_settings_cannot_be_certified(metadata):
 )
 def test_an_option_that_means_nothing_is_refused(options, message, capsys):
     """Otherwise a user would believe that it had an effect."""
-    assert main(["certify", "--judge", "lexical", *options]) == 1
+    exit_code = main(["certify", "--judge", "lexical", *options])
 
+    assert exit_code == 1
     assert message in capsys.readouterr().err
 
 

@@ -88,7 +88,9 @@ def test_the_report_shows_scores_and_rows(finished, tmp_path):
 
 
 def test_comparison_takes_it(finished, capsys):
-    assert main(["compare", str(finished)]) == 0
+    exit_code = main(["compare", str(finished)])
+
+    assert exit_code == 0
     printed = " ".join(capsys.readouterr().out.split())
     assert "FACTOR for chat models" in printed
     assert printed.count("84 to 91%") == 1

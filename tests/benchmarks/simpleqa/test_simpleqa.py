@@ -165,8 +165,9 @@ def test_the_scores_of_a_run_follow_from_its_samples(results_folder):
 
 
 def test_a_report_shows_the_scores_of_a_run(results_folder, tmp_path):
-    assert main(["report", str(results_folder), "--out", str(tmp_path)]) == 0
+    exit_code = main(["report", str(results_folder), "--out", str(tmp_path)])
 
+    assert exit_code == 0
     page = (tmp_path / "simpleqa.html").read_text(encoding="utf-8")
     assert "Correct if attempted" in page
 
@@ -175,8 +176,9 @@ def test_a_sheet_asks_people_for_the_grades_of_a_run(results_folder, tmp_path):
     sheet_path = tmp_path / "sheet.html"
 
     arguments = [str(results_folder), "--rows", "4", "--out", str(sheet_path)]
-    assert main(["people", "sheet", *arguments]) == 0
+    exit_code = main(["people", "sheet", *arguments])
 
+    assert exit_code == 0
     assert "Which grade does the answer deserve" in sheet_path.read_text(encoding="utf-8")
 
 
