@@ -174,6 +174,7 @@ def test_a_packed_text_file_has_the_same_documents(tmp_path, genre, content, doc
 
 
 def test_a_commentary_in_sword_format_has_a_document_for_each_book(tmp_path):
+    """The format packs books one after another, and an index says where each begins."""
     first = "<title>Mills</title> <div sID='1' type=\"x-p\"/> Old. <table><row>no</row></table>"
     second = '<div type="x-p"/> Few <hi>now</hi>.'
     packed_first = zlib.compress(first.encode())
@@ -212,6 +213,7 @@ def test_genres_have_different_names_that_files_can_have():
 
 
 def test_there_are_enough_genres_of_each_use():
+    """Rules are tuned on some genres and tested on others, of which a few would say little."""
     assert count_genres("gate") >= 8
     assert count_genres("held out") == 10
     assert count_genres("last") == 9
@@ -232,6 +234,7 @@ def test_no_package_has_two_uses():
 
 @pytest.mark.parametrize("genre", GENRES, ids=lambda genre: genre.file_name)
 def test_a_genre_has_a_license_and_pinned_packages(genre):
+    """Figures can be repeated only on the same texts."""
     assert genre.license
     for package in genre.packages:
         assert package.version
@@ -279,6 +282,7 @@ def test_as_many_documents_as_asked_for_are_drawn_without_short_ones(drawing_fol
 
 
 def test_the_drawn_documents_do_not_depend_on_files_that_are_not_drawn(drawing_folder):
+    """A new release of a package may add files, and the draw should stay."""
     documents = draw_and_read(make_genre("text"), drawing_folder)
     (drawing_folder / "packages" / "mills" / "0.txt").unlink()
     (drawing_folder / "mills.jsonl").unlink()  # else the documents are not drawn again
@@ -305,6 +309,7 @@ def test_files_of_one_name_are_told_apart_by_their_folders(tmp_path):
 
 
 def test_dropped_text_does_not_count_as_words_of_a_document(tmp_path):
+    """90 words are left of the first file, and 70 of the second, which is below 80."""
     write_package_file(tmp_path, "enough.txt", "no word " * 90)
     write_package_file(tmp_path, "short.txt", "word " * 70 + "no " * 20)
 
@@ -347,6 +352,7 @@ def write_labels(path: Path, contradictions: list[Contradiction], num_bad: int) 
 
 
 def test_labels_that_are_not_filled_in_are_refused(tmp_path):
+    """An empty answer must count neither as good nor as bad."""
     labels = tmp_path / "labels.csv"
     labels.write_text("answer,note\n,0123456789ab one\n", encoding="utf-8")
 
@@ -355,6 +361,7 @@ def test_labels_that_are_not_filled_in_are_refused(tmp_path):
 
 
 def test_labels_are_counted_for_the_contradictions_of_a_build(tmp_path):
+    """Four of nine contradictions have a label, of which one is "bad"."""
     contradictions = make_contradictions(*[f"It is {number}." for number in range(9)])
     labels = write_labels(tmp_path / "labels.csv", contradictions[:4], num_bad=1)
     counts = {"documents": 9, "eligible": 8, "rows": 4, "several": 1}
@@ -378,6 +385,7 @@ def test_labels_are_counted_for_the_contradictions_of_a_build(tmp_path):
     ],
 )
 def test_the_blind_floor_is_the_accuracy_of_the_best_surface_statistic(texts, floor):
+    """It is what somebody wins who looks only at lengths and signs."""
     _, accuracy = blind_floor(make_contradictions(*texts))
 
     assert accuracy == pytest.approx(floor)

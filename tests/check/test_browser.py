@@ -119,6 +119,7 @@ def save_as(browser, person):
 
 
 def test_a_click_on_a_claim_shows_its_reason_and_evidence_beside_the_text(opened):
+    """A reader compares claim and passage without scrolling."""
     find(opened, CONTRADICTED).click()
 
     panel = text_of(opened, "#evidence")
@@ -129,6 +130,7 @@ def test_a_click_on_a_claim_shows_its_reason_and_evidence_beside_the_text(opened
 
 
 def test_the_deciding_words_are_marked_after_an_emoji(opened):
+    """JavaScript counts an emoji as two characters, and Python as one."""
     find(opened, CONTRADICTED).click()
 
     assert content_of(opened, "#evidence mark") == "1871"
@@ -158,6 +160,7 @@ def test_a_passage_that_was_found_for_another_claim_is_not_the_nearest(open_page
 
 
 def test_enter_leads_to_the_evidence_and_escape_back_to_the_claim(opened):
+    """The page can be used without a mouse."""
     opened.execute_script("document.querySelector('.claim.not_found[role]').focus()")
 
     press(opened, Keys.ENTER)
@@ -182,6 +185,7 @@ def test_the_keys_j_and_k_go_from_claim_to_claim(opened):
 
 
 def test_a_verdict_is_told_by_name_line_and_sign_besides_its_colour(opened):
+    """Some readers see no difference between red and green."""
     claim = find(opened, CONTRADICTED)
 
     sign = "return getComputedStyle(arguments[0], '::after').content"
@@ -192,6 +196,7 @@ def test_a_verdict_is_told_by_name_line_and_sign_besides_its_colour(opened):
 
 
 def test_every_claim_of_the_same_words_can_be_chosen(open_page):
+    """Two facts may stand in the same words of an answer."""
     answer = answer_of("twice", ("The bridge opened.", "supported"))
     again = claim_of("twice", "It was opened.", 0, "contradicted", end=18)
     browser = open_page(CheckResult((replace_claims(answer, *answer.claims, again),)))
@@ -233,6 +238,7 @@ def test_verdicts_are_filtered_by_keyboard(opened):
 
 
 def test_filters_add_up(opened):
+    """The second answer has a contradicted claim, and the third is a refusal."""
     find(opened, "[data-filter-by=contradicted]").click()
     find(opened, "[data-filter-by=refusal]").click()
 
@@ -259,6 +265,7 @@ def test_a_search_without_result_says_so(opened):
 
 
 def test_the_most_contradicted_answers_come_first_until_the_order_is_changed(opened):
+    """A reader looks for mistakes first."""
     assert shown_answers(opened) == [1, 0, 2]
 
     press(opened, "o")
@@ -270,6 +277,7 @@ def test_the_most_contradicted_answers_come_first_until_the_order_is_changed(ope
 
 
 def test_a_correction_is_saved_and_read_back(opened, tmp_path):
+    """What the page writes the command must read, with quotation marks and line breaks."""
     find(opened, CONTRADICTED).click()
     find(opened, "[data-verdict=not_found]").click()
     find(opened, "#note").send_keys('says "1871",\nnot more')
@@ -289,6 +297,7 @@ def test_a_correction_is_saved_and_read_back(opened, tmp_path):
 
 
 def test_offsets_of_a_correction_count_characters_as_python_does(open_page, tmp_path):
+    """JavaScript counts some characters twice, and the claim would be cut elsewhere."""
     answer = answer_of("emoji 👍🏽", ("👨‍👩‍👧 𝔄lpha.", "supported"), ("عام 1871.", "contradicted"))
     browser = open_page(CheckResult((answer,)))
     find(browser, CONTRADICTED).click()
@@ -313,6 +322,7 @@ def test_hostile_texts_are_saved_as_they_are(open_page, tmp_path):
 
 
 def test_a_name_is_asked_for(opened):
+    """Corrections of several people are told apart by it."""
     find(opened, CONTRADICTED).click()
     press(opened, "1")
 
@@ -334,6 +344,7 @@ def test_the_same_key_takes_a_correction_back(opened):
 
 
 def test_a_correction_counts_in_the_figures_at_once(opened):
+    """Two of four claims were supported, and now three are."""
     find(opened, CONTRADICTED).click()
 
     press(opened, "1")
@@ -366,6 +377,7 @@ def test_corrections_that_the_command_counted_are_shown_with_their_person(open_p
 
 
 def test_a_saved_file_can_be_loaded_and_names_what_belongs_to_no_claim(opened, tmp_path):
+    """People pass such files on, also to those who check a newer answer."""
     path = tmp_path / "saved.jsonl"
     unknown = replace(WRONG_YEAR, claim="Nobody says this.")
     path.write_text("\n".join(json.dumps(vars(line)) for line in (WRONG_YEAR, unknown)))
@@ -392,6 +404,7 @@ def test_a_file_of_something_else_is_not_loaded(opened, tmp_path):
 
 
 def test_a_reload_keeps_corrections(opened):
+    """A person's work must not be lost with a closed window."""
     find(opened, CONTRADICTED).click()
     press(opened, "4")
 

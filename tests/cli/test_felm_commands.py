@@ -88,6 +88,7 @@ TWO_OUTPUTS = """\
 
 
 def test_score_counts_rows_without_a_readable_output(score_outputs, tmp_path, capsys):
+    """Two of twelve rows have an output, of which one names a segment that does not exist."""
     exit_code = score_outputs(TWO_OUTPUTS)
 
     unscored = json.loads((tmp_path / "metrics.json").read_text())["unscored"]
@@ -104,6 +105,7 @@ def test_score_can_follow_the_protocol_of_the_authors_code(score_outputs):
 
 
 def test_score_refuses_broken_outputs(score_outputs, tmp_path, capsys):
+    """A score on the readable lines would look like one on all."""
     outputs = '{"index": "99", "domain": "wk", "output": "1"}\nnot json\n'
 
     exit_code = score_outputs(outputs)
@@ -131,6 +133,7 @@ def extract_claims(data_dir, tmp_path):
 
 
 def test_a_dry_run_extracts_no_claims(judge_yaml_and_server, extract_claims, tmp_path):
+    """It only tells the cost."""
     judge_yaml, server = judge_yaml_and_server
 
     exit_code = extract_claims(judge_yaml, "--dry-run")
@@ -141,6 +144,7 @@ def test_a_dry_run_extracts_no_claims(judge_yaml_and_server, extract_claims, tmp
 
 
 def test_rows_without_claims_are_counted(judge_yaml_and_server, extract_claims, tmp_path, capsys):
+    """They are unscored later, and the user learns it now."""
     judge_yaml, _ = judge_yaml_and_server
 
     exit_code = extract_claims(judge_yaml)
@@ -155,6 +159,7 @@ def test_rows_without_claims_are_counted(judge_yaml_and_server, extract_claims, 
 
 
 def test_claims_are_asked_for_once(judge_yaml_and_server, extract_claims, tmp_path):
+    """A repeated command must be free."""
     judge_yaml, server = judge_yaml_and_server
     assert extract_claims(judge_yaml) == 0
     attempts = dict(server.attempts)
@@ -168,6 +173,7 @@ def test_claims_are_asked_for_once(judge_yaml_and_server, extract_claims, tmp_pa
 
 
 def test_claims_can_be_extracted_by_rules(extract_claims, tmp_path):
+    """Rules need no model and cost nothing."""
     exit_code = extract_claims("rules")
 
     lines = (tmp_path / "claims.jsonl").read_text().splitlines()
@@ -197,6 +203,7 @@ def test_a_dry_run_of_certify_asks_nobody(judge_yaml_and_server, data_dir, capsy
 
 
 def test_a_certificate_says_how_good_a_judge_is(certificate, data_dir):
+    """The judge flags each first segment, so its hits are the wrong first segments."""
     rows = [json.loads(line) for line in (data_dir / "all.jsonl").read_text().splitlines()]
     num_wrong_first_segments = sum(not row["labels"][0] for row in rows)
 
@@ -272,6 +279,7 @@ def make_certificate(
     ],
 )
 def test_a_setting_that_changes_verdicts_needs_a_certificate_of_its_own(judge_config, changes):
+    """A certificate is of a judge with its settings."""
     other_config = dataclasses.replace(judge_config, **changes)
 
     assert read_identity(other_config) != read_identity(judge_config)
@@ -286,6 +294,7 @@ def test_a_prompt_of_the_users_own_needs_a_certificate_of_its_own(judge_config, 
 
 
 def test_certificates_of_a_judge_are_found_by_setting(judge_config):
+    """A judge may be good with documents and bad without."""
     first = make_certificate(judge_config, "segment_cot", "first")
     second = make_certificate(judge_config, "segment_doc", "second")
 

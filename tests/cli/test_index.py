@@ -38,6 +38,7 @@ def test_build_tells_the_folder_and_the_number_of_passages(tmp_path, capsys):
     ],
 )
 def test_info_describes_an_index(index, capsys, text):
+    """Whoever gets an index from others sees what it was made of."""
     exit_code = main(["index", "info", str(index), "--verify"])
 
     assert exit_code == 0
@@ -75,6 +76,7 @@ def test_info_names_the_options_of_an_index(index_with_options, capsys):
 
 
 def test_query_shows_the_fields_that_the_options_name(index_with_options, capsys):
+    """The id of a passage is the name here, and its title the kind of page."""
     exit_code = main(["index", "query", index_with_options, "Lianelle Dickess", "-k", "1"])
 
     (line,) = [line for line in capsys.readouterr().out.splitlines() if "Dickess#" in line]
@@ -115,6 +117,7 @@ def test_info_of_an_empty_folder_is_refused(tmp_path, read_error):
 
 
 def test_an_index_is_not_overwritten_unasked(index, read_error):
+    """An index may have taken hours."""
     error = read_error("build", ENCYCLOPEDIA, "--out", index)
 
     assert error.startswith("lm-factuality: ")
@@ -191,6 +194,7 @@ def test_an_index_whose_build_was_interrupted_is_refused(build_arguments, tmp_pa
 
 
 def test_an_interrupted_build_can_be_resumed(build_arguments):
+    """The user types the same command again."""
     build_with_interruption(build_arguments)
 
     exit_code = main(build_arguments)

@@ -104,6 +104,7 @@ def test_progress_is_shown(fetch, capsys):
 
 
 def test_the_report_names_dead_links_with_their_reasons(fetch_with_report, site):
+    """A reader may try other addresses of the same pages."""
     report = fetch_with_report()
 
     outcomes = {link["url"]: link["outcome"] for link in report["dead"]}
@@ -218,6 +219,7 @@ def test_dead_links_can_be_tried_again(fetch, site, capsys):
 def test_an_option_that_cannot_be_used_is_refused_before_any_request(
     fetch, site, tmp_path, monkeypatch, option, value, error_class, message
 ):
+    """Servers of others are not asked for nothing."""
     monkeypatch.chdir(tmp_path)
 
     with pytest.raises(error_class) as error:

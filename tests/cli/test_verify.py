@@ -68,6 +68,7 @@ def test_a_claim_with_the_words_of_its_passage_is_supported(records):
 
 
 def test_a_claim_with_another_number_is_not_supported_for_that_reason(records):
+    """All other words of the claim are in its passage."""
     agreeing, contradicted, *_ = records
 
     assert contradicted["verdict"] == "not_supported"
@@ -76,6 +77,7 @@ def test_a_claim_with_another_number_is_not_supported_for_that_reason(records):
 
 
 def test_a_claim_without_passages_is_unscored(records):
+    """It is not "not supported", because there was nothing to read."""
     without_passages = records[2]
 
     assert without_passages["verdict"] == "unscored"
@@ -104,6 +106,7 @@ def test_a_summary_is_printed(verify_pairs, capsys):
 
 
 def test_a_dry_run_writes_nothing(verify_pairs, capsys):
+    """It only tells what a run would ask."""
     assert verify_pairs(PAIRS, "--dry-run") is None
 
     printed = capsys.readouterr().out
@@ -196,6 +199,7 @@ def logprobs_judge(true_server, tmp_path):
 
 
 def test_the_probability_of_true_is_the_score(verify_pairs, logprobs_judge):
+    """It is computed from the log-probabilities -0.5 of "True" and -1 of "False"."""
     pair_with_passages = PAIRS[0]
     pair_without_passages = PAIRS[2]
 

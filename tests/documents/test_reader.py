@@ -41,6 +41,7 @@ def write(tmp_path):
 
 
 def test_folders_are_read_with_all_folders_in_them_sorted_by_path(write, tmp_path):
+    """The order of a folder differs between machines, and an index must not."""
     for name in ("b.txt", "a/z.txt", "a/b/c.txt", "c.md"):
         write(name, "Text.")
 
@@ -50,6 +51,7 @@ def test_folders_are_read_with_all_folders_in_them_sorted_by_path(write, tmp_pat
 
 
 def test_hidden_files_and_folders_are_skipped(write, tmp_path):
+    """They belong to programs such as Git."""
     for name in (".git/a.txt", ".b.txt", "c.txt"):
         write(name, "Text.")
 
@@ -57,6 +59,7 @@ def test_hidden_files_and_folders_are_skipped(write, tmp_path):
 
 
 def test_ids_of_several_paths_begin_at_their_common_folder(write, tmp_path):
+    """Both files are called "x.txt", and the folder tells them apart."""
     write("a/x.txt", "One.")
     write("b/x.txt", "Two.")
 
@@ -66,12 +69,14 @@ def test_ids_of_several_paths_begin_at_their_common_folder(write, tmp_path):
 
 
 def test_a_file_that_is_named_twice_is_read_once(write, tmp_path):
+    """Its passages would take two places among the evidence."""
     path = write("a.txt", "One.")
 
     assert len(list(read_documents([tmp_path, path]))) == 1
 
 
 def test_a_link_to_an_outer_folder_ends(write, tmp_path):
+    """Reading it would never end."""
     write("a/x.txt", "Text.")
     (tmp_path / "a" / "loop").symlink_to(tmp_path)
 
@@ -100,6 +105,7 @@ TITLES = [
 
 @pytest.mark.parametrize(("name", "content", "title"), TITLES)
 def test_a_title_comes_from_the_text_or_the_name_of_the_file(write, name, content, title):
+    """Evidence is shown with the title of its document."""
     (read_document,) = read(write(name, content))
 
     assert read_document.title == title
@@ -152,6 +158,7 @@ TEXTS = [
 
 @pytest.mark.parametrize(("name", "content", "text"), TEXTS)
 def test_a_text_has_no_markup(write, name, content, text):
+    """Marks within a sentence would keep it from being found and quoted."""
     (read_document,) = read(write(name, content))
 
     assert read_document.text == text
@@ -176,6 +183,7 @@ UNREADABLE = [
 
 @pytest.mark.parametrize(("name", "content", "reason"), UNREADABLE)
 def test_a_file_that_cannot_be_read_is_named_with_the_reason(write, name, content, reason):
+    """Claims about it would be "not found" without a visible cause."""
     assert reason in reason_of(write(name, content))
 
 
@@ -190,6 +198,7 @@ def test_a_link_to_a_missing_file_is_named(tmp_path):
 
 
 def test_a_large_text_is_not_read(write, monkeypatch):
+    """The limit is ten bytes here, and a file of gigabytes must not fill the memory."""
     monkeypatch.setattr(document.read_bytes, "__defaults__", (10,))
 
     assert "it has 11 bytes, expected at most 10" in reason_of(write("a.txt", "x" * 11))
@@ -205,6 +214,7 @@ def test_a_large_text_is_not_read(write, monkeypatch):
     ],
 )
 def test_a_missing_library_is_named_with_the_command(write, monkeypatch, name, module, package):
+    """These libraries are an extra that not everyone installs."""
     monkeypatch.setattr(document.importlib.util, "find_spec", lambda name: None)
 
     reason = reason_of(write(name, "x"))
@@ -238,6 +248,7 @@ def write_parquet(path: Path) -> None:
     ],
 )
 def test_each_row_of_a_table_keeps_the_header_beside_it(write, name, content):
+    """ "3" means nothing without "price"; all files have the same two rows."""
     path = write(name, content or "")
     if content is None:
         write_parquet(path)
@@ -262,6 +273,7 @@ def test_the_text_of_a_passage_needs_no_header(write):
 
 
 def test_a_bad_row_is_named_by_its_line_and_the_others_are_read(write):
+    """Rows are numbered with the bad ones, so that a user finds them."""
     path = write("a.csv", "name,price\nRope,3\nHook\n,\nPin,5\n")
 
     rope, hook, empty, pin = read(path)

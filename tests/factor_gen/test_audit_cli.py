@@ -53,6 +53,7 @@ def test_the_audit_prints_its_conclusion(table: Path, capsys: pytest.CaptureFixt
 
 
 def test_the_audit_writes_everything_as_json(table: Path, tmp_path: Path) -> None:
+    """40 rows have two contradictions of the one type and one of the other."""
     path = tmp_path / "all.json"
 
     main(["audit", str(table), "--json", str(path)])
@@ -64,6 +65,7 @@ def test_the_audit_writes_everything_as_json(table: Path, tmp_path: Path) -> Non
 
 
 def test_a_strict_audit_fails_if_something_gives_answers_away(table: Path) -> None:
+    """A script stops the publication of such a benchmark by the exit code."""
     exit_code = main(["audit", str(table), "--strict"])
 
     assert exit_code == 1
@@ -94,6 +96,7 @@ def task(table: Path, tmp_path: Path) -> Path:
 def test_the_yaml_of_a_task_can_be_audited_with_a_sample(
     task: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
+    """Users know their task by its YAML; a sample is quicker."""
     path = tmp_path / "all.json"
 
     exit_code = main(["audit", str(task), "--sample", "20", "--json", str(path), "--verbose"])
@@ -150,6 +153,7 @@ def task_with_a_loop(table: Path) -> Path:
 def test_a_task_that_may_run_code_is_refused_with_the_option_that_allows_it(
     task_with_a_loop: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
+    """Templates of strangers can do more than read columns."""
     exit_code = main(["audit", str(task_with_a_loop)])
 
     assert exit_code == 1
@@ -170,6 +174,7 @@ def test_a_folder_is_refused(tmp_path: Path, capsys: pytest.CaptureFixture[str])
 
 
 def test_error_types_need_a_judge(table: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    """The file states its writer's types, and the option asks for an independent opinion."""
     exit_code = main(["audit", str(table), "--types"])
 
     assert exit_code == 1
@@ -207,6 +212,7 @@ def test_a_verbose_audit_prints_how_many_rows_are_flagged(
 def test_lines_that_cannot_be_read_are_counted(
     table: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
+    """An audit of half of a file must say so."""
     with table.open("a", encoding="utf-8") as file:
         file.write("one,two\n")
 

@@ -84,6 +84,7 @@ def problems_of(content: Any) -> str:
     ],
 )
 def test_an_unknown_key_is_compared_with_the_keys_of_its_section(content, problem):
+    """The key is known elsewhere in the file, which does not help here."""
     assert problem in problems_of(content)
 
 
@@ -159,6 +160,7 @@ def test_a_value_that_does_not_fit_is_reported_with_what_is_expected(content, pr
 
 
 def test_a_value_that_fits_no_member_of_a_union_is_reported_for_each():
+    """The user may have meant either."""
     assert problems_of({"size": []}).splitlines() == [
         "a.yaml: size is []; expected a valid integer",
         "a.yaml: size is []; expected a valid string",
@@ -166,6 +168,7 @@ def test_a_value_that_fits_no_member_of_a_union_is_reported_for_each():
 
 
 def test_an_item_of_a_list_is_named_by_its_number():
+    """The second item has the number 1, because numbers begin at 0."""
     problem = problems_of({"windows": [{}, {"words": 0}]})
 
     assert problem == "a.yaml: windows[1].words is 0; expected greater than or equal to 1"
@@ -207,6 +210,7 @@ def test_content_that_is_no_mapping_is_reported():
     ],
 )
 def test_an_unknown_key_is_reported_with_the_nearest_and_all_known_keys(content, problem):
+    """A misspelt key would silently leave the default in force."""
     assert problems_of(content) == f"a.yaml: {problem}"
 
 
@@ -219,10 +223,12 @@ def test_a_check_that_says_what_it_expects_is_reported_with_the_content():
 
 
 def test_all_problems_are_reported_at_once():
+    """A user mends the file once and not four times."""
     content = {"window": {"words": 0, "share": 2}, "naem": 1, "name": 3}
 
     assert len(problems_of(content).splitlines()) == 4
 
 
 def test_a_long_value_is_shortened():
+    """An error is read on a screen; 10,000 characters would fill it."""
     assert len(problems_of({"window": "x" * 10_000})) < 500

@@ -50,17 +50,20 @@ every_thought = pytest.mark.parametrize(
 @every_format
 @every_thought
 def test_a_thought_before_the_answer_is_removed(opening, closing, thought):
+    """A thought quotes questions and wrong answers, which must not be scored."""
     assert without_thinking(f"{opening}{thought}{closing}\n\n{ANSWER}") == ANSWER
 
 
 @every_format
 @every_thought
 def test_a_thought_that_was_opened_in_the_prompt_is_removed(opening, closing, thought):
+    """Chat templates open the thought, so the output has only its end."""
     assert without_thinking(f"{thought}{closing}{ANSWER}") == ANSWER
 
 
 @every_format
 def test_a_thought_without_an_end_leaves_no_answer(opening, closing):
+    """The model ran out of tokens; the row is unscored with what it thought."""
     text = f"{opening}Let me see."
 
     assert without_thinking(text) is None
@@ -91,6 +94,7 @@ def test_an_opening_mark_alone_leaves_no_answer(opening):
     ],
 )
 def test_the_answer_is_all_text_outside_of_thoughts(text, answer):
+    """Models think again after they began to answer."""
     assert without_thinking(text) == answer
 
 
@@ -107,6 +111,7 @@ def test_the_answer_is_all_text_outside_of_thoughts(text, answer):
     ],
 )
 def test_marks_of_an_answer_after_a_thought_are_removed(text, answer):
+    """They are the model's format and no words of the answer."""
     assert without_thinking(text) == answer
 
 
@@ -165,6 +170,7 @@ def test_the_answer_of_gpt_oss_is_its_final_channel(text, answer):
     ],
 )
 def test_channels_are_found_if_the_tokenizer_left_out_their_marks(text, answer):
+    """Tokenizers drop special tokens, and the names of the channels stay as words."""
     assert without_thinking(text) == answer
 
 
@@ -181,6 +187,7 @@ def test_channels_are_found_if_the_tokenizer_left_out_their_marks(text, answer):
     ],
 )
 def test_thoughts_and_responses_that_are_announced_in_words_are_told_apart(text, answer):
+    """Some models have no marks, but write these sentences."""
     assert without_thinking(text) == answer
 
 
@@ -192,6 +199,7 @@ mixed_texts = st.lists(
 
 @given(mixed_texts)
 def test_pieces_of_an_answer_do_not_overlap(text):
+    """Overlaps would repeat words of the answer."""
     spans = read_output(text).spans
 
     for (_, end), (next_start, _) in pairwise(spans):
@@ -208,6 +216,7 @@ def test_a_finished_output_is_read_as_its_answer(text):
 
 @given(mixed_texts)
 def test_a_text_is_cut_off_after_a_number_of_characters_of_its_answer(text):
+    """A limit counts what is answered and not what is thought."""
     output = read_output(text)
 
     for length in range(len(output.text) + 1):
@@ -239,6 +248,7 @@ def test_a_text_is_not_cut_off_if_its_answer_is_shorter(text):
     ],
 )
 def test_the_mark_that_opens_a_thought_at_the_end_of_a_prompt_is_found(prompt, mark):
+    """It belongs to the output, although the template wrote it."""
     assert trailing_opening_mark(prompt) == mark
 
 
@@ -250,6 +260,7 @@ def test_the_mark_that_opens_a_thought_at_the_end_of_a_prompt_is_found(prompt, m
     ],
 )
 def test_a_chat_template_with_marks_of_thoughts_is_of_a_model_that_thinks(template):
+    """Such a model needs more tokens than its answer has."""
     assert marks_thoughts(template)
 
 

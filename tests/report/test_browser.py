@@ -132,6 +132,7 @@ def choose(browser, label, value):
 @on_all_screens
 @pytest.mark.parametrize("page", PAGES)
 def test_pages_fit_the_screen_and_are_legible(visit, page, width, scheme):
+    """On a phone a reader must not scroll sideways; 4.5 is the contrast that WCAG asks for."""
     browser = visit(page, width, scheme)
 
     assert browser.execute_script("return document.documentElement.scrollWidth") <= width
@@ -151,6 +152,7 @@ def test_pages_of_biographies_are_legible(visit, site, width, scheme):
 @on_all_screens
 @pytest.mark.parametrize("page", PAGES)
 def test_pages_have_no_errors_and_ask_nothing_of_the_network(visit, page, width, scheme):
+    """A report is a folder that is sent to others and opened offline."""
     browser = visit(page, width, scheme)
 
     assert [entry for entry in browser.get_log("browser") if entry["level"] == "SEVERE"] == []
@@ -161,6 +163,7 @@ def test_pages_have_no_errors_and_ask_nothing_of_the_network(visit, page, width,
 
 @pytest.mark.parametrize("page", PAGES)
 def test_a_hostile_title_is_shown_as_text(visit, page):
+    """As markup it would show an image or run a script."""
     browser = visit(page)
 
     assert browser.find_element("css selector", ".site").get_attribute("textContent") == HOSTILE
@@ -168,6 +171,7 @@ def test_a_hostile_title_is_shown_as_text(visit, page):
 
 
 def test_a_wide_table_is_marked_until_its_end_is_scrolled_to(visit):
+    """Otherwise a reader does not see that there is more to the right."""
     browser = visit("factor.html", width=375)
     find_frame = "const frame = document.querySelector('#factor-my_factor').closest('.scroll');"
     is_marked = f"{find_frame} return frame.classList.contains('wide')"
@@ -185,6 +189,7 @@ def test_a_table_that_fits_is_not_marked_as_wide(visit):
 
 
 def test_plots_are_labelled_by_their_title(visit):
+    """Screen readers read the label in place of the plot."""
     browser = visit("factor.html")
 
     # The headlines and the accuracy by size. The runs have no perplexity.
@@ -195,6 +200,7 @@ def test_plots_are_labelled_by_their_title(visit):
 
 
 def test_plots_have_their_numbers_in_a_table(visit):
+    """Not everyone can read a plot, and numbers can be copied."""
     browser = visit("factor.html")
 
     browser.find_element("css selector", ".plots .plot summary").click()
@@ -210,6 +216,7 @@ def test_ids_of_a_page_are_unique(visit):
 
 
 def test_samples_are_browsed_by_keyboard_in_pages_of_50(visit):
+    """Readers go through hundreds of rows."""
     browser = visit("samples.html#task=t1&model=m0")
     assert texts(browser, ".list output") == ["100 rows"]
     assert len(browser.find_elements("css selector", ".item")) == 50
@@ -227,6 +234,7 @@ def test_samples_are_browsed_by_keyboard_in_pages_of_50(visit):
 
 
 def test_a_reload_shows_the_same_sample(visit):
+    """The address holds the row, so that it can be sent to others."""
     browser = visit("samples.html#task=t1&model=m0&row=50")
     wait_for_text(browser, ".place", "my_factor #50 ")
 
@@ -251,6 +259,7 @@ def test_a_sample_shows_choices_scores_and_differences_as_text(visit):
 
 
 def test_samples_are_filtered_by_outcome(visit):
+    """Readers look at what a model got wrong: 30 of 100 rows."""
     browser = visit("samples.html#task=t1&model=m0")
 
     choose(browser, "Outcome", "wrong")
@@ -284,6 +293,7 @@ def test_an_unscored_sample_has_its_reason(visit):
 
 
 def test_two_models_can_be_swapped(visit):
+    """The difference then has the other sign."""
     browser = visit("compare.html#a=m0&b=m2")
     assert texts(browser, ".named") == ["A\norg/model-1b", "B\norg/model-7b"]
     wait_for_text(browser, f"{FACTOR_SECTION} tbody tr", "70.0 50.0 +20.0")
@@ -294,6 +304,7 @@ def test_two_models_can_be_swapped(visit):
 
 
 def test_a_comparison_links_to_rows_on_which_the_models_differ(visit):
+    """The first has every second row right, and the other the first 70 of 100."""
     browser = visit("compare.html#a=m2&b=m0")
     summary = browser.find_elements("css selector", f"{FACTOR_SECTION} summary")[0]
     assert summary.text == "Rows right: both 35, only A 15, only B 35, neither 15"
@@ -318,6 +329,7 @@ def test_a_comparison_is_sorted_by_keyboard(visit):
 
 
 def test_verdicts_on_sentences_are_not_told_by_colour_alone(visit):
+    """Some readers see no difference between red and green."""
     browser = visit("samples.html#task=t0&model=m0&row=0")
     wait_for(browser, ".judged .words-of-fact")
 

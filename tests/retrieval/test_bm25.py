@@ -128,6 +128,7 @@ def test_texts_in_memory_are_ranked_as_on_disk(index):
     ],
 )
 def test_a_word_is_found_among_what_looks_like_the_syntax_of_a_query(query, index):
+    """Claims hold quotation marks and brackets, which must not be read as commands."""
     (hits,) = index.retrieve([query], 3)
 
     assert len(hits) == 3  # which have the word "painter"
@@ -135,6 +136,7 @@ def test_a_word_is_found_among_what_looks_like_the_syntax_of_a_query(query, inde
 
 @pytest.mark.parametrize("query", ["[a TO", "\\", "*"])
 def test_what_looks_like_the_syntax_of_a_query_finds_nothing_by_itself(query, index):
+    """Such a query must not be an error either, because models write anything."""
     assert index.retrieve([query], 3) == [[]]
 
 
@@ -149,6 +151,7 @@ def test_what_looks_like_the_syntax_of_a_query_finds_nothing_by_itself(query, in
     ],
 )
 def test_a_query_without_a_known_word_finds_nothing(query, index):
+    """A passage that shares no word with a claim is no evidence."""
     assert index.retrieve([query], 3) == [[]]
 
 
@@ -158,6 +161,7 @@ def test_no_queries_have_no_hits(index):
 
 @pytest.mark.parametrize(("query", "numbers"), [("boat", [0, 1]), ("boat tree", [2, 0, 1])])
 def test_only_passages_with_a_word_of_the_query_are_found(query, numbers, write_tsv, tmp_path):
+    """ "tree" is in one passage and "boat" in two, so "tree" weighs more."""
     index = build_index(write_tsv(["red boat", "blue boat", "green tree"]), tmp_path / "index")
 
     (hits,) = index.retrieve([query], 10)
@@ -221,6 +225,7 @@ def test_excluded_passages_make_room_for_the_next_best(index, num_excluded):
 
 
 def test_the_last_passage_is_found_if_all_others_are_excluded(index):
+    """The search has to go on until enough passages are left."""
     (all_hits,) = index.retrieve(["painter prize"], len(index))
     last_hit = all_hits[-1]
 
@@ -236,5 +241,6 @@ def test_nothing_is_found_if_all_passages_are_excluded(index):
 
 
 def test_an_unknown_stemmer_is_refused():
+    """English stems of German words would find the wrong passages."""
     with pytest.raises(ConfigError, match="stemmer: found 'german', expected english or none"):
         BM25Parameters(stemmer="german")

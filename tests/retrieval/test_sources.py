@@ -94,6 +94,7 @@ def open_source(path):
 
 @pytest.mark.parametrize(("name", "write"), [*FILE_FORMATS, *FOLDER_FORMATS])
 def test_every_format_gives_the_same_passages(tmp_path, name, write):
+    """The same texts must give the same index, whatever file they come in."""
     write(tmp_path / name)
 
     source = open_source(tmp_path / name)
@@ -104,6 +105,7 @@ def test_every_format_gives_the_same_passages(tmp_path, name, write):
 
 @pytest.mark.parametrize(("name", "write"), FILE_FORMATS)
 def test_the_record_of_a_file_has_its_size_and_checksum(tmp_path, name, write):
+    """The manifest of an index names its source by these."""
     path = tmp_path / name
     write(path)
 
@@ -167,6 +169,7 @@ def write_source(tmp_path):
 
 
 def test_a_passage_without_an_id_and_a_title_has_its_line_and_no_title(write_source):
+    """A user can find the passage in the file by its line."""
     path = write_source("rows.jsonl", b'{"text": "One."}\n{"text": "Two.", "title": null}\n')
 
     assert read_passages(path) == [Passage("1", "", "One."), Passage("2", "", "Two.")]
@@ -179,6 +182,7 @@ def test_an_id_may_be_a_number(write_source):
 
 
 def test_a_byte_order_mark_and_blank_lines_are_no_rows(write_source):
+    """Editors on Windows write such a mark."""
     content = '\ufeff{"text": "One.", "id": 1}\n\n{"text": "Two.", "id": 5}\n'
     path = write_source("rows.jsonl", content.encode())
 
@@ -186,12 +190,14 @@ def test_a_byte_order_mark_and_blank_lines_are_no_rows(write_source):
 
 
 def test_columns_may_have_other_names(write_source):
+    """The column called "text" is not the text here."""
     path = write_source("rows.jsonl", b'{"body": "One.", "page": 3, "text": 1}\n')
 
     assert read_passages(path, fields="text=body, id=page") == [Passage("3", "", "One.")]
 
 
 def test_texts_are_split_into_words():
+    """The number behind "#" tells which part of the text a passage is."""
     passage = Passage("a", "T", "one two\nthree  four five")
 
     passages = list(split_passage(passage, 2))
@@ -315,6 +321,7 @@ def test_a_missing_source_is_named(tmp_path):
 def test_a_row_that_is_no_passage_is_refused_with_its_line(
     write_source, name, content, fields, message
 ):
+    """A shifted or empty row would be found as evidence."""
     path = write_source(name, content)
 
     with pytest.raises(DataError) as error:
@@ -345,6 +352,7 @@ def test_a_row_of_a_table_that_is_no_passage_is_refused_with_its_number(tmp_path
 
 
 def test_an_unknown_split_of_a_dataset_is_refused_with_the_known_ones(tmp_path):
+    """The user sees how to name one."""
     save_dataset_with_splits(tmp_path / "splits")
 
     with pytest.raises(DataError, match="no split 'test'; found train; name one: hub:.*::SPLIT"):
@@ -368,6 +376,7 @@ def test_a_dataset_that_the_hub_does_not_give_is_named():
     [("txt=a", "did you mean text"), ("text", "text names no column"), ("", "unknown key ''")],
 )
 def test_names_of_columns_that_cannot_be_understood_are_refused(fields, message):
+    """A misspelt role would leave the wrong column as the text."""
     with pytest.raises(ConfigError, match=message):
         parse_columns(fields)
 
@@ -386,6 +395,7 @@ def test_names_of_columns_that_cannot_be_understood_are_refused(fields, message)
     ],
 )
 def test_a_folder_holds_a_dataset_or_documents(tmp_path, names, is_dataset):
+    """Files of one kind, named after splits, are a data set; files of several kinds are documents."""
     for name in names:
         (tmp_path / name).parent.mkdir(exist_ok=True)
         (tmp_path / name).write_text("x")
@@ -401,12 +411,14 @@ def test_a_dataset_card_marks_a_dataset(tmp_path):
 
 
 def test_a_csv_file_with_texts_holds_passages(write_source):
+    """Other columns, such as the year, are no evidence by themselves."""
     path = write_source("rows.csv", b"id,title,text,year\n5,Mill,It burned.,1840\n")
 
     assert read_passages(path) == [Passage("5", "Mill", "It burned.")]
 
 
 def test_a_csv_file_without_texts_holds_documents(write_source):
+    """Each row becomes a text with the names of its columns."""
     path = write_source("rows.csv", b"name,price\nRope,3\n")
 
     assert read_passages(path) == [Passage("rows.csv#1", "Rope", "name: Rope\nprice: 3")]
