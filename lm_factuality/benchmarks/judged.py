@@ -34,7 +34,6 @@ from lm_factuality.benchmarks.declaration import (
     find_score,
     undeclared_score,
 )
-from lm_factuality.ground.console import format_counts
 from lm_factuality.ground.records import to_model
 from lm_factuality.harness.generation import (
     Doc,
@@ -380,9 +379,9 @@ def _format_score(score: Score, figure: Mapping[str, Any]) -> tuple[str, ...]:
 
 
 def _format_count(count: object) -> str:
-    """Format a number, a list or numbers by name: ``{"refusal": 2}`` gives ``2 refusal``."""
+    """Format a number, a list or numbers by name: ``{"refusal": 2}`` gives ``refusal 2``."""
     if isinstance(count, Mapping):
-        return format_counts(count)
+        return ", ".join(f"{name} {number}" for name, number in count.items())
     if isinstance(count, list):
         return "; ".join(map(str, count))
     return str(count)

@@ -624,18 +624,18 @@ def _chat_answer(
         location: The place of the row, such as ``chats.jsonl, row 3``.
         default_id: The id of a chat without an ``id``.
     """
-    answer = None
-    question = ""
-    last_question = ""
+    answer = ""
+    question = ""  # the user's message before the answer
+    user_message = ""
     for message in values[_MESSAGES]:
         text = _message_text(message["content"])
         if message["role"] == "user":
-            last_question = text
+            user_message = text
         # A message without text may call a tool.
         elif message["role"] == "assistant" and text:
             answer = text
-            question = last_question
-    if answer is None:
+            question = user_message
+    if not answer:
         return AnswerProblem(location, "the chat has no text of the assistant")
     chat_id = cell_text(values.get("id")) or default_id
     return _usable_or_problem(Answer(chat_id, question.strip(), answer, location))
@@ -788,7 +788,8 @@ def _sample_answers(
             continue
         # A task with several filters writes each sample once per filter. The first filter counts.
         first_sample = first_sample or sample
-        if sample.get("filter") != first_sample.get("filter"):
+        is_of_first_filter = sample.get("filter") == first_sample.get("filter")
+        if not is_of_first_filter:
             continue
         if not _is_generated(sample):
             raise DataError(f"{name}: the task scores continuations, expected generated answers")

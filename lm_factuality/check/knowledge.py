@@ -220,11 +220,7 @@ def _locked(folder: Path, source: Path) -> Iterator[None]:
     try:
         # The index holds texts that only their owner may be allowed to read.
         folder.parent.mkdir(mode=0o700, parents=True, exist_ok=True)
-        try:
-            lock.acquire(timeout=0)
-        except Timeout:
-            logger.warning("%s: waiting for another process, which is indexing it", source)
-            lock.acquire()
+        _acquire(lock, source)
     except OSError as error:
         raise DataError(
             f"{folder.parent}: indexes cannot be written here: {error}; set LM_FACTUALITY_HOME to"
@@ -234,6 +230,15 @@ def _locked(folder: Path, source: Path) -> Iterator[None]:
         yield
     finally:
         lock.release()
+
+
+def _acquire(lock: FileLock, source: Path) -> None:
+    """Acquire the lock of an index, with a note if another process has it first."""
+    try:
+        lock.acquire(timeout=0)
+    except Timeout:
+        logger.warning("%s: waiting for another process, which is indexing it", source)
+        lock.acquire()
 
 
 def _update_and_open(source: Path, folder: Path) -> CheckKnowledge:

@@ -195,21 +195,21 @@ def cut_at_claims(text: str, claims: Sequence[CheckedClaim]) -> list[Piece]:
         as a letter with a combining accent or an emoji of several parts.
     """
     # The indices of the claims that start or end at each position of the text.
-    starts: dict[int, list[int]] = defaultdict(list)
-    ends: dict[int, set[int]] = defaultdict(set)
+    starting_at: dict[int, list[int]] = defaultdict(list)
+    ending_at: dict[int, set[int]] = defaultdict(set)
     for index, claim in enumerate(claims):
         start = _character_boundary(text, claim.start)
         end = _character_boundary(text, claim.end)
         if start < end:
-            starts[start].append(index)
-            ends[end].add(index)
+            starting_at[start].append(index)
+            ending_at[end].add(index)
 
     pieces = []
     open_claims: list[int] = []  # the indices of the claims that cover the present piece
-    positions = sorted({0, *starts, *ends, len(text)})
-    for start, end in pairwise(positions):
-        open_claims = [index for index in open_claims if index not in ends[start]]
-        open_claims += starts[start]
+    cuts = sorted({0, *starting_at, *ending_at, len(text)})
+    for start, end in pairwise(cuts):
+        open_claims = [index for index in open_claims if index not in ending_at[start]]
+        open_claims += starting_at[start]
         pieces.append(Piece(text[start:end], tuple(open_claims)))
     return pieces
 

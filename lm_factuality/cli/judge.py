@@ -391,8 +391,8 @@ def _with_evidence(
     from lm_factuality.check.evidence import FactEvidence
     from lm_factuality.check.knowledge import CheckKnowledge
 
-    # Long form searches passages for each fact. Only with the setting "entities" (here: the kind of
-    # entity) does it look up whole pages instead.
+    # Long form searches passages for each fact. If its task names a kind of entities, it looks up
+    # pages by title instead.
     if isinstance(method, LongForm) and not method.kind:
         finder = FactEvidence(evidence, evidence.describe().get("identity"))
         return replace(method, finder=finder, knowledge=name)

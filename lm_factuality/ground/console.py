@@ -5,7 +5,7 @@ The commands of both programs call it.
 
 import math
 import os
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from typing import TYPE_CHECKING
 
 from lm_factuality.ground.errors import printable
@@ -120,11 +120,6 @@ def format_interval(bounds: Sequence[float | None] | None, format_spec: str = ".
     """
     texts = [format_number(bound, format_spec) for bound in bounds or ()]
     return "-" if not texts or "-" in texts else " - ".join(texts)
-
-
-def format_counts(counts: Mapping[str, int]) -> str:
-    """Format counts by name for a table, such as ``true 3, false 1``."""
-    return ", ".join(f"{name} {count}" for name, count in counts.items())
 
 
 def plural(count: int, word: str) -> str:
