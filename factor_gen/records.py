@@ -160,7 +160,10 @@ class Example:
     """The attempt that the completion comes from."""
 
     discarded: Mapping[str, int] = field(default_factory=dict)
-    """How many contradictions the draws had that were not kept, by their ``rejected``."""
+    """The number of contradictions of the draws that were not kept, by their ``rejected``.
+
+    That is the reason for which a stage rejected them, or an empty text if none did.
+    """
 
     model_use: Mapping[str, ModelUse] = field(default_factory=dict)
     """What was asked about the document and counted by a server, by the stage that asked."""

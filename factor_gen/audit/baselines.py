@@ -188,14 +188,8 @@ def _train_and_score(features: ChoiceFeatures, in_training: Bools, in_test: Bool
     from scipy.sparse import csr_matrix, hstack
     from sklearn.linear_model import LogisticRegression
 
-    # A length may be 200, while an n-gram is 0 or 1. All statistics get about the same scale, which
-    # is found without the test choices, so that nothing of them is learned.
-    mean = features.statistics[in_training].mean(axis=0)
-    deviation = features.statistics[in_training].std(axis=0)
-    # A statistic that is always the same has no deviation to divide by.
-    scaled = (features.statistics - mean) / np.where(deviation > 0, deviation, 1)
-    inputs = hstack([features.ngrams, csr_matrix(scaled)], format="csr")
-
+    statistics = _scale_statistics(features.statistics, in_training)
+    inputs = hstack([features.ngrams, csr_matrix(statistics)], format="csr")
     model = LogisticRegression(
         C=_INVERSE_REGULARISATION,
         solver="liblinear",
@@ -206,6 +200,22 @@ def _train_and_score(features: ChoiceFeatures, in_training: Bools, in_test: Bool
     )
     model.fit(inputs[in_training], features.is_true[in_training])
     return model.decision_function(inputs[in_test])  # type: ignore[no-any-return]
+
+
+def _scale_statistics(statistics: Floats, in_training: Bools) -> Floats:
+    """Bring all surface statistics to about the scale of the n-grams, which are 0 or 1.
+
+    Otherwise a length of 200 characters would count for much more than a word.
+
+    Args:
+        statistics: An array (choices, statistics).
+        in_training: For each choice, whether the classifier is trained on it. Only these choices
+            decide the scale, so that nothing is learned of the others.
+    """
+    mean = statistics[in_training].mean(axis=0)
+    deviation = statistics[in_training].std(axis=0)
+    # A statistic that is always the same has no deviation to divide by.
+    return (statistics - mean) / np.where(deviation > 0, deviation, 1)  # type: ignore[no-any-return]
 
 
 def _split_by_row(scores: Floats, sizes: Sequence[int]) -> list[list[float] | None]:

@@ -54,6 +54,7 @@ _NUMBER = re.compile(
 # They come and go with a denial: "did not sell" denies "sold".
 _AUXILIARIES = frozenset(read_word_lists(DATA)["auxiliaries"])
 _DETERMINERS = frozenset(["a", "an", "the"])
+_DATE_NAMES = frozenset(name.lower() for name in (*LISTS["month names"], *LISTS["day names"]))
 _UPOS = {NOUN: "NOUN", VERB: "VERB", ADJECTIVE: "ADJ", ADVERB: "ADV"}
 
 
@@ -134,7 +135,7 @@ def _excludes(change: TextChange) -> bool:
         *rose* and *fell* exclude each other, as well as *May 1985* and *May 1987*. *Ship* and
         *vessel* do not, because a vessel may be a ship.
     """
-    if _are_listed(change.old.lower(), change.new.lower()):
+    if _are_on_one_line(change.old.lower(), change.new.lower()):
         return True
     if _is_denial(change):
         # "Did not sell" excludes "sold", but not "bought".
@@ -215,7 +216,7 @@ def _relation_of_words(old: str, new: str) -> Relation:
         return "equal"
     if _NUMBER.fullmatch(old) and _NUMBER.fullmatch(new):
         return "excludes" if _are_different_numbers(old, new) else "unknown"
-    if _are_listed(old, new):
+    if _are_on_one_line(old, new):
         return "excludes"
     wordnet = find_wordnet()
     if wordnet is None:
@@ -253,8 +254,12 @@ def _base_forms(word: str, part_of_speech: str) -> tuple[str, ...]:
     return (*forms, word) if word not in forms else forms
 
 
-def _are_listed(old: str, new: str) -> bool:
-    """Whether words or phrases stand on the same line of our lists, in the same form."""
+def _are_on_one_line(old: str, new: str) -> bool:
+    """Whether two words stand on one line of our lists, whose words exclude each other.
+
+    Example:
+        *rose* and *fell*, or *Monday* and *Tuesday*, in lower case.
+    """
     return new in _exclusive_words().get(old, ())
 
 
@@ -313,18 +318,12 @@ def _are_different_names(old: str, new: str) -> bool:
     """
     # Dates that exclude each other are on a line of our lists. All others may hold together, as
     # "Monday" and "May".
-    if any(word.lower() in _date_names() for word in (*old.split(), *new.split())):
+    if any(word.lower() in _DATE_NAMES for word in (*old.split(), *new.split())):
         return False
     old_kind = _kind_of_name(old)
     new_kind = _kind_of_name(new)
     are_of_two_kinds = old_kind and new_kind and old_kind != new_kind
     return not are_of_two_kinds and not may_be_same(old, new)
-
-
-@cache
-def _date_names() -> frozenset[str]:
-    """Return the names of months and days in lower case."""
-    return frozenset(name.lower() for name in (*LISTS["month names"], *LISTS["day names"]))
 
 
 def _kind_of_name(name: str) -> str:

@@ -149,12 +149,21 @@ class BuiltBenchmark:
             # The keys of a JSON object are texts.
             "types_in_a_row": {str(num_types): count for num_types, count in rows_by_num_types},
             "draws": self._count_by_draw(),
-            "model_use": {
-                stage: {**self.model_use[stage]._asdict(), "usd": self.cost(stage)}
-                for stage in ALL_STAGES
-                if stage in self.model_use
-            },
+            "model_use": self._describe_model_use(),
         }
+
+    def _describe_model_use(self) -> dict[str, dict[str, Any]]:
+        """Return what each stage that asked a model asked it, and paid for it.
+
+        Example:
+            ``{"generate": {"requests": 90, "prompt_tokens": 40000, ..., "usd": 0.25}}``
+        """
+        use_by_stage = {}
+        for stage in ALL_STAGES:
+            if stage in self.model_use:
+                use = self.model_use[stage]._asdict()
+                use_by_stage[stage] = {**use, "usd": self.cost(stage)}
+        return use_by_stage
 
     def _count_unused(self) -> list[dict[str, Any]]:
         """Count the documents without a row by the stage that gave them up, and by its reason.

@@ -198,10 +198,8 @@ class Tables:
 
         words: set[str] = set()
         for word in expected:
-            if word.startswith("<"):
-                words |= self.words[word.strip("<>")]
-            else:
-                words.add(word)
+            is_list_name = word.startswith("<")
+            words |= self.words[word.strip("<>")] if is_list_name else {word}
         beginnings = tuple(word.removesuffix("*") for word in words if word.endswith("*"))
         return lambda value: value in words or value.startswith(beginnings)
 
@@ -268,9 +266,10 @@ class TokenContext(NamedTuple):
         if side == "inside":
             return values[self.start : self.end]
         if side == "before":
-            values = values[: self.start][::-1]
-        elif side == "after":
-            values = values[self.end :]
+            nearest_first = values[: self.start][::-1]
+            return nearest_first[:most]
+        if side == "after":
+            return values[self.end :][:most]
         return values[:most]
 
     def values_in_clause(self, column: str, side: str | None) -> Sequence[str]:

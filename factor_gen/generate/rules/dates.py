@@ -229,16 +229,9 @@ def _change_month_and_day(
         The replacements of one edit: first for edits of the month alone, then for one of the day
         and the month, then for one of the day alone.
     """
-    month = _MONTH.search(date.text)
-    # With its weekday before it, a changed date would no longer be on that day.
-    has_weekday = sentence.text[: date.start].rstrip(", ").endswith(tuple(DAYS))
-    if month is None or has_weekday:
+    month = _find_changeable_month(sentence, date)
+    if month is None:
         return
-    # The month of another date of the text, such as "Dec" in "Dec. 21", has to stay the same.
-    text = f"{sentence.prefix_end} {sentence.text}"
-    if len(re.findall(rf"\b{month.group()[:_LONGEST_SHORT_NAME]}", text)) > 1:
-        return
-
     day = _DAY_NUMBER.search(date.text)
     # A date without a day, such as "May 1985", may be in any month, since each has a first day.
     new_months = _possible_months(sentence, month.group(), day=int(day[1]) if day else 1)
@@ -258,6 +251,26 @@ def _change_month_and_day(
         if index == 0 and months_with_day:
             replacements.append(Replacement(*month_span, rng.choice(months_with_day)))
         yield replacements
+
+
+def _find_changeable_month(sentence: TaggedSentence, date: Entity) -> re.Match[str] | None:
+    """Find the month in a date. None if there is none, or if it has to stay the same.
+
+    Args:
+        sentence: The sentence.
+        date: The date in it.
+    """
+    # With its weekday before it, a changed date would no longer be on that day.
+    has_weekday = sentence.text[: date.start].rstrip(", ").endswith(tuple(DAYS))
+    month = _MONTH.search(date.text)
+    if month is None or has_weekday:
+        return None
+    # If the text mentions the month twice, as "Dec. 21" and "December", a reader would see that one
+    # of them is wrong.
+    short_name = month.group()[:_LONGEST_SHORT_NAME]
+    text = f"{sentence.prefix_end} {sentence.text}"
+    num_mentions = len(re.findall(rf"\b{short_name}", text))
+    return month if num_mentions <= 1 else None
 
 
 def _possible_months(sentence: TaggedSentence, month: str, day: int) -> list[str]:

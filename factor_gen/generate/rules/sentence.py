@@ -33,7 +33,7 @@ _IDENTIFIER = re.compile(
 )
 # The start of an agency's report, such as "LONDON, May 3 (Reuters) - ".
 _DATELINE = re.compile(
-    r"(?:[A-Z][^()]{0,80}\(Reuters\)\s?[-–—]+\s?|[A-Z]{3,}[^()]{0,40}\s[-–—]{1,2}\s)?"
+    r"(?:[A-Z][^()]{0,80}\(Reuters\)\s?[-–—]+\s?|[A-Z]{3,}[^()]{0,40}\s[-–—]{1,2}\s)"
 )
 _FIXED_PHRASES = sorted(
     read_first_column(DATA / "fixed_phrases.txt"), key=lambda phrase: (-len(phrase), phrase)
@@ -95,23 +95,13 @@ class TaggedSentence:
         }
 
     @cached_property
-    def quotations(self) -> Sequence[Span]:
-        """The quotations of the sentence."""
-        return find_spans(_QUOTATION, self.text)
-
-    @cached_property
-    def dateline_end(self) -> int:
-        """The end of the line of place and date with which a report starts; 0 without one."""
-        # The expression also matches the empty text.
-        dateline = _DATELINE.match(self.text)
-        return dateline.end() if dateline else 0
-
-    @cached_property
     def dateline_and_titles(self) -> Sequence[Span]:
-        """The dateline, and short quotations, which are often the title of a work or a term."""
-        spans = [Span(0, self.dateline_end)]
-        for quotation in self.quotations:
-            # Longer quotations are what somebody said.
+        """The line of place and date with which a report starts, and titles in quotation marks."""
+        dateline = _DATELINE.match(self.text)
+        spans = [Span(*dateline.span())] if dateline else []
+        for quotation in find_spans(_QUOTATION, self.text):
+            # Short quotations are often the title of a work, or a term. Longer ones are what
+            # somebody said.
             words = self.text[quotation.start : quotation.end].split()
             if len(words) <= _MOST_TITLE_WORDS:
                 spans.append(quotation)
