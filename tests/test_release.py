@@ -19,6 +19,7 @@ WORKFLOWS = sorted((REPOSITORY / ".github" / "workflows").glob("*.yml"))
 
 
 def test_the_citation_is_of_this_version():
+    """People cite the version that they used."""
     assert CITATION["version"] == VERSION
     assert CITATION["license"] == PROJECT["license"]
 
@@ -56,6 +57,7 @@ each_paper = pytest.mark.parametrize(
 
 @each_paper
 def test_a_paper_is_cited_with_the_title_and_address_of_the_tasks(paper, readmes):
+    """Both are typed by hand in two places."""
     assert plain_words(paper["title"]) in readmes
     assert paper["url"] in readmes
 
@@ -81,6 +83,7 @@ each_workflow = pytest.mark.parametrize("path", WORKFLOWS, ids=lambda path: path
 
 @each_workflow
 def test_a_workflow_may_only_read_publish_pages_and_prove_who_it_is(path):
+    """A workflow with more rights could be made to change the repository."""
     workflow = yaml.safe_load(path.read_text(encoding="utf-8"))
 
     assert workflow["permissions"] == {"contents": "read"}
@@ -92,6 +95,7 @@ def test_a_workflow_may_only_read_publish_pages_and_prove_who_it_is(path):
 
 @each_workflow
 def test_a_workflow_runs_scripts_of_the_repository_and_actions_of_a_version(path):
+    """What it runs can be run here too, and an action cannot change unseen."""
     workflow = yaml.safe_load(path.read_text(encoding="utf-8"))
 
     for job in workflow["jobs"].values():
@@ -129,10 +133,12 @@ def refusal_of_release(folder: Path, tag: str) -> str:
 
 
 def test_a_release_with_the_tag_of_another_version_is_refused(unreleased_copy):
+    """A package is published under its version for good."""
     assert "the tag is v9.9.9" in refusal_of_release(unreleased_copy, "v9.9.9")
 
 
 def test_a_release_without_a_date_in_the_changelog_is_refused(unreleased_copy):
+    """Users read there when a version came out."""
     assert "no date of release" in refusal_of_release(unreleased_copy, f"v{VERSION}")
 
 

@@ -122,6 +122,7 @@ def without_locations(rows: Sequence[Row]) -> list[Row]:
 
 
 def test_each_document_gives_a_row_or_a_reason(built: BuiltBenchmark) -> None:
+    """No document may vanish without a word."""
     num_documents = len(DOCUMENTS)
 
     assert built.documents == num_documents
@@ -131,6 +132,7 @@ def test_each_document_gives_a_row_or_a_reason(built: BuiltBenchmark) -> None:
 
 
 def test_csv_and_parquet_have_the_same_rows(built: BuiltBenchmark) -> None:
+    """Users take either, and their scores must agree."""
     csv_rows = load_rows(built.files["csv"])
     parquet_rows = load_rows(built.files["parquet"])
 
@@ -139,6 +141,7 @@ def test_csv_and_parquet_have_the_same_rows(built: BuiltBenchmark) -> None:
 
 
 def test_each_row_is_the_beginning_of_its_document_and_a_sentence(built: BuiltBenchmark) -> None:
+    """A model must read what the document says."""
     texts = {}
     for doc_id, text in DOCUMENTS.items():
         texts[replace_surrogates(doc_id)] = replace_surrogates(text)
@@ -151,6 +154,7 @@ def test_each_row_is_the_beginning_of_its_document_and_a_sentence(built: BuiltBe
 
 
 def test_the_choices_of_each_row_are_four_distinct_lines(built: BuiltBenchmark) -> None:
+    """Equal choices would make the score of a row senseless."""
     for row in load_rows(built.files["csv"]):
         assert len(row.choices) == 4
         assert len({" ".join(choice.split()) for choice in row.choices}) == 4
@@ -161,6 +165,7 @@ def test_the_choices_of_each_row_are_four_distinct_lines(built: BuiltBenchmark) 
 
 
 def test_documents_without_a_row_are_all_listed(built: BuiltBenchmark) -> None:
+    """Users see which texts their benchmark leaves out."""
     all_ids = {replace_surrogates(doc_id) for doc_id in DOCUMENTS}
     ids_of_rows = {row.doc_id for row in load_rows(built.files["csv"])}
 
@@ -173,6 +178,7 @@ def test_documents_without_a_row_are_all_listed(built: BuiltBenchmark) -> None:
 
 @pytest.mark.parametrize("doc_id", ["null first", "emoji between", "html first", "formula between"])
 def test_a_document_with_a_good_sentence_gives_a_row(built: BuiltBenchmark, doc_id: str) -> None:
+    """An odd sign elsewhere in a text is no reason to give it up."""
     assert doc_id in {row.doc_id for row in load_rows(built.files["csv"])}
 
 

@@ -21,6 +21,7 @@ def names_in(folder: Path) -> set[str]:
 
 
 def test_a_text_that_no_file_can_hold_leaves_no_file(tmp_path):
+    """Half a file would be taken for a whole one."""
     with pytest.raises(
         DataError,
         match=r"a\.txt: cannot be written: .*surrogates not allowed.*without the characters",
@@ -31,6 +32,7 @@ def test_a_text_that_no_file_can_hold_leaves_no_file(tmp_path):
 
 
 def test_a_failure_leaves_the_earlier_file(tmp_path):
+    """The earlier file is whole and may be in use."""
     write_text(tmp_path / "a.txt", "earlier")
 
     with pytest.raises(DataError):
@@ -48,6 +50,7 @@ def test_a_place_that_cannot_be_written_is_named(tmp_path):
 
 
 def test_the_hash_of_a_file_is_that_of_all_its_bytes(tmp_path):
+    """Large files are read in pieces."""
     content = bytes(range(256)) * 8192  # 2 MiB, more than is read at a time
     (tmp_path / "large").write_bytes(content)
 
@@ -55,6 +58,7 @@ def test_the_hash_of_a_file_is_that_of_all_its_bytes(tmp_path):
 
 
 def test_leftovers_of_a_killed_process_are_removed(tmp_path):
+    """They would gather with each process that is killed."""
     half_written(tmp_path / "a.txt").write_text("half")
     half_site = half_written(tmp_path / "site")
     half_site.mkdir()
@@ -66,6 +70,7 @@ def test_leftovers_of_a_killed_process_are_removed(tmp_path):
 
 
 def test_a_file_that_another_process_is_writing_is_left_alone(tmp_path):
+    """The parent of this process stands for another one that runs."""
     running_process = os.getppid()
     file_of_process = half_written(tmp_path / "a.txt", process_id=running_process)
     file_of_process.write_text("half")
@@ -83,6 +88,7 @@ def test_a_file_that_another_process_is_writing_is_left_alone(tmp_path):
     ],
 )
 def test_a_file_with_a_similar_name_is_left_alone(tmp_path, name):
+    """The process of another machine may still run, and the other file is the user's."""
     (tmp_path / name).write_text("half")
 
     write_text(tmp_path / "a.txt", "whole")

@@ -43,6 +43,7 @@ def to_part(record: Any) -> Part:
     ],
 )
 def test_a_text_is_read_plain_or_compressed(tmp_path, content):
+    """Large files are published compressed."""
     path = tmp_path / "a"
     path.write_bytes(content)
 
@@ -71,6 +72,7 @@ def test_only_line_breaks_of_files_end_a_line(tmp_path):
 
 
 def test_every_bad_line_is_named(tmp_path):
+    """A user mends all lines at once."""
     path = tmp_path / "a"
     lines = [
         '{"name": "sound", "number": 1}',
@@ -130,6 +132,7 @@ def test_a_record_that_does_not_fit_is_shown_with_the_problem(record, message):
     ],
 )
 def test_a_field_that_does_not_fit_is_named_by_its_place(part, message):
+    """A record may have hundreds of parts."""
     assert_does_not_fit({"parts": [part]}, message)
 
 

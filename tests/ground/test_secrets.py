@@ -33,6 +33,7 @@ CREDENTIALS = [
 
 @pytest.mark.parametrize("credential", CREDENTIALS)
 def test_a_credential_in_a_text_is_found_and_not_repeated(credential):
+    """The description is shown and logged."""
     secrets = secrets_in_text(f"before {credential} after")
 
     assert secrets
@@ -56,6 +57,7 @@ def test_a_credential_in_a_text_is_found_and_not_repeated(credential):
     ],
 )
 def test_a_text_that_only_resembles_a_credential_is_left_alone(text):
+    """A refusal for nothing would stop honest users."""
     assert secrets_in_text(f"before {text} after") == []
 
 
@@ -74,6 +76,7 @@ def test_a_text_that_only_resembles_a_credential_is_left_alone(text):
     ],
 )
 def test_a_value_under_the_name_of_a_credential_is_secret(name):
+    """The value itself may look like any word."""
     assert is_secret(name, "abc")
     assert not is_secret(name, "")  # nothing to protect
 
@@ -94,6 +97,7 @@ def test_a_value_under_the_name_of_a_credential_is_secret(name):
     ],
 )
 def test_a_value_under_a_similar_name_is_not_secret(name):
+    """Most of these are arguments of models."""
     assert not is_secret(name, "abc")
 
 
@@ -123,6 +127,7 @@ def test_other_arguments_of_a_model_are_no_credentials():
     ],
 )
 def test_a_long_text_of_beginnings_is_searched_within_a_second(text):
+    """Samples are long, and a pattern that tries each beginning would take minutes."""
     start = time.process_time()
 
     secrets_in_text(text)

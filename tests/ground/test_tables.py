@@ -42,6 +42,7 @@ def write_parquet(folder: Path) -> Path:
 
 @pytest.mark.parametrize("write", [write_csv, write_jsonl, write_parquet])
 def test_every_format_gives_the_rows_as_they_were_written(tmp_path, write):
+    """A reader that turns "NA" into nothing or 1.50 into 1.5 changes the text that a model reads."""
     table = read_table(write(tmp_path))
 
     assert [dict(record.values) for record in table.records] == ROWS
@@ -49,6 +50,7 @@ def test_every_format_gives_the_rows_as_they_were_written(tmp_path, write):
 
 
 def test_a_row_after_a_cell_with_a_line_break_knows_its_line(tmp_path):
+    """The user looks for the row by this number."""
     path = tmp_path / "t.csv"
     path.write_text('prefix,completion\n"one\ntwo",x\nthree,y\n', encoding="utf-8")
 
@@ -59,6 +61,7 @@ def test_a_row_after_a_cell_with_a_line_break_knows_its_line(tmp_path):
 
 
 def test_every_bad_line_of_a_jsonl_file_is_reported(tmp_path):
+    """A user mends all lines at once."""
     path = tmp_path / "t.jsonl"
     path.write_bytes(b'{"a": 1}\n{"a": \n[1]\n{"a": "caf\xe9"}\n5\n')
 
@@ -74,6 +77,7 @@ def test_every_bad_line_of_a_jsonl_file_is_reported(tmp_path):
     "line_end", ["\n", "\r\n", "\r"], ids=["Unix", "Windows", "classic Mac OS"]
 )
 def test_every_bad_row_of_a_csv_file_is_reported(tmp_path, line_end):
+    """The sound row is read all the same."""
     path = tmp_path / "t.csv"
     lines = ["a,b", "caf\xe9,1", "1", "good,2", ""]
     path.write_bytes(line_end.join(lines).encode("latin-1"))
@@ -87,6 +91,7 @@ def test_every_bad_row_of_a_csv_file_is_reported(tmp_path, line_end):
 
 
 def test_a_byte_order_mark_is_no_part_of_the_first_column(tmp_path):
+    """Excel writes one, and the column would not be found."""
     path = tmp_path / "t.csv"
     path.write_bytes(b"\xef\xbb\xbfprefix,completion\na,b\n")
 
@@ -112,6 +117,7 @@ def test_a_file_that_cannot_be_opened_is_refused(tmp_path, name, message):
     [pytest.param("[" * 100_000, id="too deep"), pytest.param("9" * 10_000, id="too many digits")],
 )
 def test_json_that_python_cannot_read_is_reported(tmp_path, value):
+    """Such a line raises another kind of error than broken JSON."""
     path = tmp_path / "t.jsonl"
     path.write_text('{"a": 1}\n{"a": ' + value + "}\n", encoding="utf-8")
 
@@ -125,6 +131,7 @@ def test_json_that_python_cannot_read_is_reported(tmp_path, value):
     "start", ["=", "+", "-", "@", "  =", "\uff1d", "\uff0b", "\uff0d", "\uff20"]
 )
 def test_no_line_of_a_cell_begins_a_formula(line_break, start):
+    """A spreadsheet would run it, and texts come from models."""
     content = csv_text(["a"], [[f"ok{line_break}{start}1+1"], [f"{start}1"]])
 
     assert content == f'"a"\n"ok{line_break}\'{start}1+1"\n"\'{start}1"\n'

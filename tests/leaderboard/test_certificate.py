@@ -34,6 +34,7 @@ def read(path):
 
 
 def test_a_certificate_follows_from_the_answers_beside_it(copied):
+    """Anyone can compute it again without asking the judge."""
     problem, claim = recompute_certificate(copied, read(copied))
 
     assert (problem, claim) == ("", "")
@@ -58,6 +59,7 @@ def unreliable_server(monkeypatch):
 def test_the_certificate_of_a_model_that_fails_sometimes_follows_from_its_answers(
     unreliable_server, tmp_path
 ):
+    """Missing answers are part of what is computed again, and nothing is asked a second time."""
     judge = {
         "backend": "openai",
         "model": "m",
@@ -128,6 +130,7 @@ def set_value(*keys, value):
     ],
 )
 def test_a_figure_that_does_not_follow_is_named(copied, change, words):
+    """A participant who made an honest mistake can find it."""
     content = read(copied)
     change(content)
 
@@ -149,6 +152,7 @@ def test_a_figure_that_does_not_follow_is_named(copied, change, words):
     ],
 )
 def test_other_answers_are_refused(copied, answers, change, words):
+    """Better answers from elsewhere would make a better certificate."""
     lines = answers.read_text(encoding="utf-8").splitlines()
     answers.write_text("".join(f"{line}\n" for line in change(lines)), encoding="utf-8")
 
@@ -158,6 +162,7 @@ def test_other_answers_are_refused(copied, answers, change, words):
 
 
 def test_a_certificate_without_answers_is_claimed(copied, answers):
+    """It may be true, but nobody can check it."""
     answers.unlink()
 
     problem, claim = recompute_certificate(copied, read(copied))
@@ -166,6 +171,7 @@ def test_a_certificate_without_answers_is_claimed(copied, answers):
 
 
 def test_a_certificate_on_data_of_the_submitter_is_claimed(copied):
+    """Nobody else can compute it again."""
     content = read(copied)
     content["data"]["git_blob"] = "0" * 40
 
@@ -206,6 +212,7 @@ def test_the_check_refuses_a_forged_certificate_in_one_line(forger):
 
 @pytest.mark.parametrize("date", ["2099-01-01T00:00:00+00:00", "never", 7, "9999-12-31T23:59:59"])
 def test_the_check_refuses_a_certificate_of_no_past_date(forger, date):
+    """A date in the future is forged or a mistake."""
     forge_certificate(forger, set_value("date", value=date))
 
     refusals = {str(refusal) for refusal in check_submission(forger.folder).refusals}

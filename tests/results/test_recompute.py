@@ -29,6 +29,7 @@ def defined_scores(scores):
 
 @pytest.mark.parametrize("name", KINDS)
 def test_recomputed_scores_are_those_of_the_run(name, short_run):
+    """The suite's own formulas must agree with what lm_eval aggregated in the run."""
     task = task_of(short_run, name)
 
     recomputed = recompute(task)
@@ -43,6 +44,7 @@ def test_recomputed_scores_are_those_of_the_run(name, short_run):
 
 @pytest.mark.parametrize("name", KINDS)
 def test_a_changed_score_is_a_difference(name, short_run):
+    """A change in the sixth decimal is found."""
     task = task_of(short_run, name)
     metric, value = next(iter(defined_scores(task.metrics).items()))
     forged_task = replace(task, metrics={**task.metrics, metric: value + 1e-6})
@@ -53,6 +55,7 @@ def test_a_changed_score_is_a_difference(name, short_run):
 
 
 def test_results_name_the_model_and_the_versions_of_the_run(short_run):
+    """Whoever repeats a run needs both; the tiny checkpoint has 231,168 parameters."""
     (file,) = read_results_files([short_run])
 
     assert file.backend == "hf"
@@ -97,6 +100,7 @@ def test_results_describe_the_tasks_of_the_run(short_run):
 def test_the_variant_names_the_arguments_that_change_the_model(
     backend, arguments, variant, tmp_path
 ):
+    """A table must tell a model with retrieval from the bare one, and show no key or path."""
     tasks = {"t": factor_task([True, False])}
     path = write_results(tmp_path, tasks, "org/m", model_args=arguments)
     content = json.loads(path.read_text(encoding="utf-8"))
@@ -121,6 +125,7 @@ def factor_samples(factor_results):
 
 
 def test_samples_of_another_task_are_refused(short_run, factor_results):
+    """Scores of other rows would look like these."""
     felm_samples = read_samples(task_of(short_run, "sample_felm").samples)
 
     with pytest.raises(
@@ -130,6 +135,7 @@ def test_samples_of_another_task_are_refused(short_run, factor_results):
 
 
 def test_a_log_probability_that_is_no_number_is_refused(factor_results, factor_samples):
+    """The message names the row."""
     factor_samples[2]["resps"][0][0][0] = "high"
     factor_samples[2]["filtered_resps"][0][0] = "high"
 
@@ -138,6 +144,7 @@ def test_a_log_probability_that_is_no_number_is_refused(factor_results, factor_s
 
 
 def test_filtered_responses_that_are_not_the_responses_are_refused(factor_results, factor_samples):
+    """Scores are computed from the one, and readers look at the other."""
     factor_samples[1]["filtered_resps"][0][0] = "-0.1"
 
     with pytest.raises(DataError, match="'filtered_resps' are not 'resps'"):
@@ -145,6 +152,7 @@ def test_filtered_responses_that_are_not_the_responses_are_refused(factor_result
 
 
 def test_a_row_with_a_changed_metric_is_a_difference(factor_results, factor_samples):
+    """Readers look at single rows, so each must follow from its responses."""
     factor_samples[4]["factor_acc"] = 1.0 - factor_samples[4]["factor_acc"]
 
     sentences = differences(factor_results, recompute(factor_results, factor_samples))
@@ -153,6 +161,7 @@ def test_a_row_with_a_changed_metric_is_a_difference(factor_results, factor_samp
 
 
 def test_results_without_samples_are_not_recomputed(short_run, tmp_path):
+    """Nothing but the samples shows how a score came about."""
     (file,) = read_results_files([short_run])
     copy = tmp_path / file.path.name
     copy.write_bytes(file.path.read_bytes())
@@ -187,6 +196,7 @@ def test_a_folder_without_results_is_refused(tmp_path):
 
 
 def test_results_in_two_given_folders_are_read_once(short_run):
+    """A user may name a folder twice, and no model must count twice."""
     (file,) = read_results_files([short_run, short_run])
 
     assert file.path.parent != short_run  # lm_eval makes a folder for the model

@@ -90,6 +90,7 @@ def test_the_pairs_of_these_tests_have_different_probabilities(
 def test_a_batch_gives_the_probabilities_of_single_pairs(
     folder: Path, class_probabilities: ClassProbabilities, batch_size: int
 ) -> None:
+    """Padding in a batch must not change a probability."""
     model = NliModel(NliSettings(str(folder), batch_size=batch_size))
 
     probabilities = model.contradiction_probabilities(PAIRS)
@@ -112,6 +113,7 @@ def test_the_label_of_a_contradiction_is_found_by_its_name(
     labels: Sequence[str],
     index: int,
 ) -> None:
+    """Models number their labels differently."""
     # The weights are those of the other models: only the names of the outputs differ.
     renamed = save_deberta(tmp_path, checkpoint, labels, places=WINDOW)
 
@@ -132,6 +134,7 @@ def test_the_label_of_a_contradiction_is_found_by_its_name(
 def test_labels_that_do_not_say_which_is_contradiction_are_refused(
     folder: Path, tmp_path: Path, labels: Sequence[str]
 ) -> None:
+    """A guess could keep all true sentences and reject the false ones."""
     relabelled = shutil.copytree(folder, tmp_path / "relabelled")
     config = json.loads((relabelled / "config.json").read_text())
     config["id2label"] = dict(enumerate(labels))
@@ -143,6 +146,7 @@ def test_labels_that_do_not_say_which_is_contradiction_are_refused(
 
 
 def test_a_context_that_does_not_fit_is_cut_at_its_beginning_on_both_sides(folder: Path) -> None:
+    """Both sides must have the same context, or the cut itself would be a difference."""
     pair = ContradictionPair(CONTEXT * 9, PAIRS[0].completion, PAIRS[0].contradiction)
     tokenizer = AutoTokenizer.from_pretrained(folder)
     premise = tokenizer.tokenize(pair.context + pair.completion)
@@ -172,6 +176,7 @@ def test_all_inputs_of_a_cut_pair_have_the_same_length(folder: Path) -> None:
 
 
 def test_a_pair_that_does_not_fit_without_its_context_gets_nan(folder: Path) -> None:
+    """NaN passes no threshold, so the contradiction is rejected."""
     long_pair = ContradictionPair(
         CONTEXT, "The house stood by the river. " * 40, "The house stood by the sea. " * 40
     )

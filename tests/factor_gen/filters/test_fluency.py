@@ -104,6 +104,7 @@ def test_the_texts_of_these_tests_have_different_scores(expected_logprob: MeanLo
 def test_a_batch_gives_the_scores_of_single_texts(
     checkpoint: Path, expected_logprob: MeanLogprob, batch_size: int
 ) -> None:
+    """Padding in a batch must not change a score."""
     model = FluencyModel(FluencySettings(str(checkpoint), batch_size=batch_size))
     texts = [*TEXTS, TEXTS[0]]
 
@@ -115,6 +116,7 @@ def test_a_batch_gives_the_scores_of_single_texts(
 def test_a_tokenizer_that_begins_texts_by_itself_does_not_do_so_twice(
     checkpoint: Path, tmp_path: Path
 ) -> None:
+    """A second such token would lower every score."""
     folder = save_opt(tmp_path / "opt", AutoTokenizer.from_pretrained(checkpoint))
     expected_logprob = transformers_mean_logprob(folder)
 
@@ -144,6 +146,7 @@ def test_only_the_tokens_of_the_sentence_count_after_its_context(
 
 @pytest.mark.parametrize("text", TEXTS)
 def test_a_blank_context_counts_as_none(model: FluencyModel, text: str) -> None:
+    """White space before a sentence says nothing."""
     [empty, blank] = mean_logprobs(model, [text, text], ["", " \n "])
 
     assert blank == empty
@@ -171,6 +174,7 @@ def long_context(window: int) -> str:
 def test_a_long_context_is_cut_at_its_beginning(
     model: FluencyModel, window: int, long_context: str
 ) -> None:
+    """The words next to a sentence matter most, so the snow far before it is cut off."""
     contexts = [long_context, f"Snow fell. {long_context}"]
 
     [encoded, encoded_with_snow] = model.encode([TEXTS[0]] * 2, contexts)
@@ -182,6 +186,7 @@ def test_a_long_context_is_cut_at_its_beginning(
 def test_the_sentence_after_a_long_context_is_scored_as_a_whole(
     model: FluencyModel, long_context: str, expected_logprob: MeanLogprob
 ) -> None:
+    """The context gives way, and never the sentence."""
     [encoded] = model.encode([TEXTS[0]], [long_context])
     [encoded_alone] = model.encode([f" {TEXTS[0]}"], [""])
 
@@ -206,6 +211,7 @@ def test_a_sentence_that_nearly_fills_the_window_keeps_the_end_of_its_context(
 def test_a_sentence_that_does_not_fit_into_the_window_has_no_score(
     model: FluencyModel, window: int, long_context: str
 ) -> None:
+    """A score of its beginning would look like one of the whole."""
     sentence = "the" + " the" * window
 
     [score] = mean_logprobs(model, [sentence], [long_context])
@@ -216,6 +222,7 @@ def test_a_sentence_that_does_not_fit_into_the_window_has_no_score(
 def test_a_shared_beginning_is_computed_once(
     model: FluencyModel, expected_logprob: MeanLogprob
 ) -> None:
+    """Contradictions share most words with their sentence, which saves time."""
     beginning = TEXTS[1]
     texts = [f"{beginning} He left.", f"{beginning} She left.", f"{beginning} He came back."]
     num_computed_tokens = 0
@@ -239,6 +246,7 @@ def test_a_shared_beginning_is_computed_once(
     "text", [pytest.param("", id="empty"), pytest.param("the river " * 600, id="too long")]
 )
 def test_a_text_that_cannot_be_scored_gets_nan(model: FluencyModel, text: str) -> None:
+    """NaN passes no limit, so the text is rejected."""
     [score, other_score] = score_without_context(model, [text, TEXTS[0]])
 
     assert math.isnan(score)

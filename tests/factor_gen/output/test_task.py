@@ -29,6 +29,7 @@ def folder(tmp_path: Path, outcomes: list[DocumentOutcome], provenance: Provenan
 
 
 def test_the_validation_finds_no_problems(folder: Path) -> None:
+    """The command that checks users' tasks must accept our own."""
     [report] = check_targets([str(folder / "harbours.yaml")])
 
     assert report.problems == ()
@@ -38,6 +39,7 @@ def test_the_validation_finds_no_problems(folder: Path) -> None:
 
 
 def test_a_request_has_the_prefix_and_a_choice(folder: Path) -> None:
+    """A task without a mistake in form may still ask about the wrong columns."""
     [report] = check_targets([str(folder / "harbours.yaml")])
 
     context, continuation = report.example[0]
@@ -57,6 +59,7 @@ def misread_folder(tmp_path: Path, outcomes: list[DocumentOutcome], provenance: 
 
 
 def test_names_and_languages_are_texts_in_the_yaml_of_a_task(misread_folder: Path) -> None:
+    """Unquoted, the language of Norway would be the value "false"."""
     text = (misread_folder / "2024.yaml").read_text()
 
     # Only lm_eval knows the tag of its functions.
@@ -83,6 +86,7 @@ def lm_eval_results(
 
 
 def test_lm_eval_runs_the_task(lm_eval_results: dict[str, Any]) -> None:
+    """Users of lm_eval need no class of this suite."""
     scores = lm_eval_results["results"]["harbours"]
 
     assert 0 <= scores["factor_acc,none"] <= 1

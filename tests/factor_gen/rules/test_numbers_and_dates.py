@@ -34,6 +34,7 @@ def check_all_match(sentences: set[str], pattern: str) -> None:
     ],
 )
 def test_a_new_number_is_as_round_as_the_old_one(text: str, pattern: str) -> None:
+    """ "Sold 437 boats" among round numbers would give the false sentence away."""
     check_all_match(edited_sentences(change_quantities, text), pattern)
 
 
@@ -66,10 +67,12 @@ def test_a_new_number_is_as_round_as_the_old_one(text: str, pattern: str) -> Non
     ],
 )
 def test_a_number_that_is_no_quantity_stays(text: str) -> None:
+    """Another number would make nonsense, and need no knowledge to refuse."""
     assert edited_sentences(change_quantities, text) == set()
 
 
 def test_the_first_number_of_a_range_stays_the_smaller_one() -> None:
+    """ "Between 14 and 12" is wrong without any knowledge."""
     text = "It made a profit of between 12.4 billion and 14.3 billion euros."
 
     for sentence in edited_sentences(change_quantities, text, num_seeds=30):
@@ -79,6 +82,7 @@ def test_the_first_number_of_a_range_stays_the_smaller_one() -> None:
 
 @given(st.integers(2, 10**9), st.booleans(), st.integers(0, 1000))
 def test_a_nearby_whole_number_has_as_many_digits(value: int, is_greater: bool, seed: int) -> None:
+    """A number of another size is known as false at once."""
     new = nearby_number(str(value), is_greater, random.Random(seed), [])
 
     # There may be no such number, such as one above 9 with one digit.
@@ -99,6 +103,7 @@ def test_a_nearby_number_is_greater_or_less_as_asked(
 
 @given(st.decimals("0.01", "99.99", places=2), st.integers(0, 1000))
 def test_a_greater_percentage_stays_below_a_hundred(value: Decimal, seed: int) -> None:
+    """ "120% of the voters" is wrong without any knowledge."""
     new = nearby_number(str(value), True, random.Random(seed), [100])
 
     if new is not None:
@@ -125,6 +130,7 @@ def test_the_suffix_of_an_ordinal_depends_on_its_last_digits(value: int, suffix:
     ],
 )
 def test_a_new_date_is_of_the_same_kind_and_near(text: str, pattern: str) -> None:
+    """A date far away is known as false at once."""
     sentences = edited_sentences(change_dates, text, num_seeds=30)
 
     check_all_match(sentences, pattern)
@@ -132,6 +138,7 @@ def test_a_new_date_is_of_the_same_kind_and_near(text: str, pattern: str) -> Non
 
 
 def test_no_new_month_is_too_short_for_its_day() -> None:
+    """ "June 31" is wrong without any knowledge."""
     sentences = edited_sentences(change_dates, "It opened on July 31.", num_seeds=60)
 
     impossible_date = re.compile("(June|April|February|September|November) 31")
@@ -139,6 +146,7 @@ def test_no_new_month_is_too_short_for_its_day() -> None:
 
 
 def test_the_first_year_of_a_period_stays_the_earlier_one() -> None:
+    """ "From 1934 to 1931" is wrong without any knowledge."""
     text = "He led it from 1931 to 1934."
 
     for sentence in edited_sentences(change_dates, text, num_seeds=40):
@@ -170,6 +178,7 @@ def test_a_date_is_not_replaced_if_the_sentence_may_be_true_of_other_dates_as_we
 
 
 def test_a_day_in_a_name_is_not_replaced() -> None:
+    """ "The Monday Mercury" would be another newspaper, perhaps one that exists."""
     assert edited_sentences(change_dates, "The Sunday Mercury wrote of it.") == set()
 
 
@@ -192,6 +201,7 @@ def test_a_value_that_the_text_before_it_tells_stays(prefix: str, text: str) -> 
 
 
 def test_a_new_year_comes_after_the_same_years_of_the_text_as_the_old_one() -> None:
+    """A mill cannot burn before it opens."""
     sentences = edited_sentences(change_dates, "It burned in 1921.", "The mill opened in 1920.")
 
     check_all_match(sentences, r"It burned in 192[2-5]\.")
@@ -209,5 +219,6 @@ def test_a_new_year_comes_after_the_same_years_of_the_text_as_the_old_one() -> N
     ],
 )
 def test_a_number_stays_if_another_would_be_absurd(text: str, kept: str) -> None:
+    """An absurd sentence is known as false without knowledge."""
     for sentence in edited_sentences(change_quantities, text):
         assert kept in sentence

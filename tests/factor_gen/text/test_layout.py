@@ -44,6 +44,7 @@ def wrap(text: str, width: int = 72, first_indent: str = "", indent: str = "") -
 
 @pytest.mark.parametrize("width", [60, 72, 78, 100])
 def test_each_broken_paragraph_becomes_a_line(width: int) -> None:
+    """A sentence over several lines would be taken for several pieces."""
     text = f"Osk\n\n{wrap(HARBOUR, width)}\n\n{wrap(KEEPER, width)}\n"
 
     assert unwrap(text) == f"Osk\n\n{HARBOUR}\n\n{KEEPER}\n"
@@ -97,6 +98,7 @@ NUMBERED_ITEMS = "\n".join(
     ],
 )
 def test_a_paragraph_of_any_shape_becomes_a_line(text: str, expected: str) -> None:
+    """Manuals indent, number and underline their paragraphs."""
     assert unwrap(text) == expected
 
 
@@ -142,6 +144,7 @@ IDENTIFIERS = "north_pier\nsouth_pier\nlamp_house"
     ],
 )
 def test_a_block_that_is_no_paragraph_keeps_its_lines(block: str) -> None:
+    """Joined lines of a verse or a table would make a false sentence."""
     text = f"{wrap(HARBOUR)}\n\n{block}\n\n{wrap(KEEPER)}"
 
     assert unwrap(text) == f"{HARBOUR}\n\n{block}\n\n{KEEPER}"
@@ -161,10 +164,12 @@ def test_a_block_that_is_no_paragraph_keeps_its_lines(block: str) -> None:
     ],
 )
 def test_a_text_that_was_not_broken_stays_unchanged(text: str) -> None:
+    """Most corpora have whole paragraphs as lines."""
     assert unwrap(text) == text
 
 
 def test_the_published_news_keep_their_lines(shared: Path) -> None:
+    """The authors' texts were not broken, and 99% of them must stay as they are."""
     csv.field_size_limit(sys.maxsize)
     path = shared / "data" / "factor" / "news_factor.csv"
     with path.open(encoding="utf-8", newline="") as file:
@@ -187,6 +192,7 @@ def test_the_published_news_keep_their_lines(shared: Path) -> None:
 def test_a_hyphen_at_the_end_of_a_line_is_removed_if_it_broke_a_word(
     line_end: str, line_start: str, joined: str
 ) -> None:
+    """The hyphen of a compound or a dash is part of the text, and stays."""
     broken = (
         f"The keeper of the piers of the old island of Osk lives near the {line_end}\n"
         f"{line_start} with his dog."
@@ -223,6 +229,7 @@ def test_a_hyphen_at_the_end_of_a_line_is_removed_if_it_broke_a_word(
     ],
 )
 def test_the_lines_of_code_and_tables_are_found(text: str, verbatim_lines: list[int]) -> None:
+    """No sentence is selected from them."""
     lines = text.split("\n")
 
     found_lines = find_verbatim_lines(lines)
@@ -255,6 +262,7 @@ PIECES = st.sampled_from(
 @settings(max_examples=200, deadline=None)
 @given(st.lists(PIECES, max_size=60))
 def test_unwrapping_loses_no_words(pieces: list[str]) -> None:
+    """Only white space may change."""
     text = " ".join(pieces)
 
     assert unwrap(text).split() == text.split()
@@ -302,4 +310,5 @@ def test_a_line_of_a_megabyte_takes_seconds_at_most(piece: str) -> None:
     ],
 )
 def test_prose_is_no_code_and_no_table(line: str) -> None:
+    """Long lines with odd signs are sentences all the same."""
     assert find_verbatim_lines([line]) == set()
