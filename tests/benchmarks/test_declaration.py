@@ -47,11 +47,13 @@ def test_a_page_name_that_cannot_name_a_file_is_refused(page_name):
 
 
 def test_a_headline_that_is_no_score_is_refused():
+    """Tables would have an empty first column."""
     with pytest.raises(ConfigError, match=r"headlines: found \('typo',\)"):
         declare_with_scoring(headlines=("typo",))
 
 
 def test_a_benchmark_without_a_headline_is_refused():
+    """Runs are ranked by the headline."""
     with pytest.raises(ConfigError, match=r"headlines: found \(\)"):
         declare_with_scoring(headlines=())
 
@@ -121,6 +123,7 @@ def test_a_package_whose_benchmark_cannot_be_loaded_is_named_and_left_out(
 
 
 def test_a_second_benchmark_of_the_same_name_is_refused(install):
+    """Results name their benchmark, and would be read by the wrong one."""
     install(lambda: replace(FACTOR, title="Another"))
 
     with pytest.raises(ConfigError, match="two benchmarks are called 'factor'"):
@@ -144,6 +147,7 @@ def test_a_package_cannot_take_the_prefix_of_other_prompts(tmp_path):
 
 @pytest.mark.parametrize("prompt", ["biographies/decompose", "verify"])
 def test_prompts_are_unchanged_after_a_refused_replacement(tmp_path, prompt):
+    """Half of a replacement would be worse than all of it."""
     hash_before = Prompts().hash(prompt)
 
     with pytest.raises(ConfigError):

@@ -58,6 +58,7 @@ def test_the_difference_of_means_is_the_mean_difference(pair):
 
 
 def test_the_interval_of_a_difference_is_clustered_by_document(pair):
+    """Rows of a document are alike, so their number overstates what is known."""
     assert pair.interval == difference_interval(VALUES_A, VALUES_B, DOCUMENTS)
 
 
@@ -70,6 +71,7 @@ def test_the_p_value_is_from_swapping_the_models_in_whole_documents(pair):
 
 
 def test_the_detectable_difference_is_one_that_is_significant_at_80_percent(pair):
+    """It tells whether a comparison without a significant difference says anything."""
     quantiles = norm.isf(0.025) + norm.isf(0.2)  # for 5% on both sides, and a power of 80%
     stderr = (pair.interval.high - pair.interval.low) / 2 / norm.isf(0.025)
 
@@ -124,6 +126,7 @@ def test_f1_scores_of_a_pair_are_pooled_over_segments(segment_counts):
 
 
 def test_the_interval_of_an_f1_difference_is_as_wide_as_a_bootstrap_says(segment_counts):
+    """The bootstrap draws responses anew, as another sample of the benchmark would."""
     counts_a, counts_b = segment_counts
     rng = np.random.default_rng(3)
     differences = []
@@ -148,10 +151,12 @@ def test_only_rows_that_both_models_have_a_score_on_count():
 
 
 def test_models_without_a_common_row_have_no_difference():
+    """Different rows may be easier, so their scores cannot be compared."""
     assert paired_difference(make_rows([1, 0, 1]), ScoredRows({}), ACCURACY) is None
 
 
 def test_models_that_agree_on_all_rows_do_not_differ():
+    """Any swap of equal answers gives the same difference, 0."""
     pair = paired_difference(make_rows([1, 0, 1]), make_rows([1, 0, 1]), ACCURACY)
 
     assert pair.difference == 0
@@ -166,6 +171,7 @@ def test_a_single_document_gives_no_p_value():
 
 
 def test_the_standard_error_of_one_model_is_clustered_by_document():
+    """Rows of a document are alike, so their number overstates what is known."""
     outcomes = [Outcome(1, "a"), Outcome(0, "a"), Outcome(1, "b"), Outcome(1, "c")]
 
     stderr = score_stderr(make_rows([1, 0, 1, 1], "aabc"), ACCURACY)
@@ -174,6 +180,7 @@ def test_the_standard_error_of_one_model_is_clustered_by_document():
 
 
 def test_a_model_without_rows_has_no_standard_error():
+    """A value of 0 would say that the score is certain."""
     assert score_stderr(ScoredRows({}), ACCURACY) is None
 
 

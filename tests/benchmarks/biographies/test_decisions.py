@@ -82,6 +82,7 @@ def test_scores_equal_every_published_figure(released_set):
 
 
 def test_intervals_of_released_sets_hold_their_scores(released_set):
+    """An interval that missed its own score would be computed of other rows."""
     decisions, _figures = released_set
 
     report = score_decisions(decisions)
@@ -91,6 +92,7 @@ def test_intervals_of_released_sets_hold_their_scores(released_set):
 
 
 def test_bounds_of_released_sets_hold_their_d_factscore(released_set):
+    """The authors' script drops these responses, which grouping left without a fact."""
     decisions, figures = released_set
 
     report = score_decisions(decisions, "fixed")
@@ -137,6 +139,7 @@ PROTOCOLS = ("code", "fixed")
 
 @pytest.mark.parametrize("protocol", PROTOCOLS)
 def test_factscore_is_over_all_facts_by_each_protocol(decisions, protocol):
+    """Grouping, which loses facts, does not change this score."""
     report = score_decisions(decisions, protocol)
 
     penalty = math.exp(1 - 10 / 4)  # the first response has four facts, fewer than ten
@@ -146,6 +149,7 @@ def test_factscore_is_over_all_facts_by_each_protocol(decisions, protocol):
 
 @pytest.mark.parametrize("protocol", PROTOCOLS)
 def test_responses_facts_and_people_are_counted_by_each_protocol(decisions, protocol):
+    """The abstention counts in the respond ratio alone."""
     report = score_decisions(decisions, protocol)
 
     assert report["num_responses"] == 2
@@ -158,6 +162,7 @@ def test_responses_facts_and_people_are_counted_by_each_protocol(decisions, prot
 
 @pytest.mark.parametrize("protocol", PROTOCOLS)
 def test_what_grouping_lost_is_counted_by_each_protocol(decisions, protocol):
+    """The released files lose the first fact of nearly every response."""
     report = score_decisions(decisions, protocol)
 
     assert report["unscored"] == {
@@ -171,6 +176,7 @@ def test_what_grouping_lost_is_counted_by_each_protocol(decisions, protocol):
 
 
 def test_protocol_code_counts_facts_that_grouping_made_up(decisions):
+    """The authors' script takes all facts that are listed after grouping."""
     report = score_decisions(decisions, "code")
 
     assert report["protocol"] == "code"
@@ -178,6 +184,7 @@ def test_protocol_code_counts_facts_that_grouping_made_up(decisions):
 
 
 def test_protocol_fixed_counts_facts_of_the_response_alone(decisions):
+    """A fact that grouping made up was never told by the model."""
     report = score_decisions(decisions, "fixed")
 
     assert report["protocol"] == "fixed"
@@ -185,6 +192,7 @@ def test_protocol_fixed_counts_facts_of_the_response_alone(decisions):
 
 
 def test_the_difference_is_over_responses_that_have_both_scores(decisions):
+    """The second response has no D-FActScore, as grouping left it no fact."""
     report = score_decisions(decisions, "fixed")
 
     assert report["difference"] == pytest.approx(3 / 4 - 1 / 3)
@@ -246,6 +254,7 @@ FACT_WITHOUT_VERDICT = {**make_fact("a"), "is_supported": "yes"}
     ],
 )
 def test_a_broken_file_is_refused_and_named(tmp_path, content, message):
+    """Scores of the readable part would look like those of the whole file."""
     path = tmp_path / "decisions.json"
     path.write_text(content, encoding="utf-8")
 

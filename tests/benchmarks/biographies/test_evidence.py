@@ -53,6 +53,7 @@ def make_text(output):
     [("contradicted", True), ("not_found", False), ("not_supported", None), ("irrelevant", None)],
 )
 def test_a_reply_says_whether_the_page_contradicts_the_fact(word, is_contradicted):
+    """A page that says nothing of a fact is no evidence that the fact is wrong."""
     text = json.dumps({"reason": "The page says so.", "verdict": word})
 
     judgement = reply_to_judgement(read_reply(Answer(text, "stop"), FactReply, {}))
@@ -72,6 +73,7 @@ def test_a_reply_says_whether_the_page_contradicts_the_fact(word, is_contradicte
     ],
 )
 def test_shares_of_facts_that_are_contradicted_or_not_found(rows, contradicted, no_evidence):
+    """The first sign of each row is of the linked page, and the second of a namesake's."""
     scores = score_biography(make_judged((tuple(range(len(rows))),), *rows))
 
     assert scores["contradicted"] == contradicted
@@ -79,6 +81,7 @@ def test_shares_of_facts_that_are_contradicted_or_not_found(rows, contradicted, 
 
 
 def test_a_judge_that_tells_support_alone_has_no_shares():
+    """Shares of 0 would say that no page contradicts the response."""
     scores = score_biography(make_judged(((0, 1),), "+o", "--"))
 
     assert not {"contradicted", "no_evidence"} & scores.keys()
@@ -92,6 +95,7 @@ def test_a_judge_that_cannot_tell_has_no_shares_where_all_facts_are_supported():
 
 
 def test_a_run_of_a_judge_that_cannot_tell_says_why_scores_are_missing():
+    """A judge by log-probabilities says only True or False."""
     text = make_text("Ada Lind was a painter [1].")
     judge = RecordedJudge({"Ada Lind was a painter.": ["Ada Lind was a painter."]}, set())
     judge.config = replace(judge.config, verdicts="logprobs")
@@ -106,12 +110,14 @@ def test_a_run_of_a_judge_that_cannot_tell_says_why_scores_are_missing():
 
 
 def test_pages_mark_contradicted_facts():
+    """The third fact is contradicted by a namesake's page alone."""
     judged = make_judged(((0, 1, 2),), "+o", "xo", "ox")
 
     assert fact_statuses(judged) == ["supported", "contradicted", "not_supported"]
 
 
 def test_records_of_earlier_versions_are_written_as_they_were():
+    """Hashes of published records must not change."""
     record = biography_to_record(make_judged(((0,),), "+-"))
 
     assert "is_contradicted" not in record["matrix"][0][0]
@@ -128,6 +134,7 @@ def test_records_of_earlier_versions_are_written_as_they_were():
     ],
 )
 def test_a_record_names_the_passages_that_it_was_judged_against(output, kind):
+    """A file of generations may hold only the passages that a text cites."""
     assert AmbigBio().prepare(make_text(output)).judged_against == kind
 
 
@@ -148,6 +155,7 @@ def judged_by_rules(tmp_path):
 
 
 def test_the_offline_judge_tells_contradicted_facts(judged_by_rules):
+    """The response says 1902, and the painter's page says 1901."""
     _, _, record = judged_by_rules
 
     judgements = [judgement for row in record["matrix"] for judgement in row]
@@ -156,6 +164,7 @@ def test_the_offline_judge_tells_contradicted_facts(judged_by_rules):
 
 
 def test_a_record_follows_from_its_decisions_without_the_knowledge_source(judged_by_rules):
+    """Whoever checks a published run need not have the pages that were used."""
     doc, responses, record = judged_by_rules
     row = {"doc": doc, "responses": responses, "verdict": {**record, "judged_against": "pages"}}
 
@@ -171,6 +180,7 @@ def test_a_record_of_an_earlier_version_follows_from_its_decisions(judged_by_rul
 
 
 def test_results_count_what_responses_were_judged_against(judged_by_rules):
+    """Scores against cited passages and against whole pages cannot be compared."""
     doc, _, record = judged_by_rules
 
     summary = AmbigBio().summarise([doc], [record])

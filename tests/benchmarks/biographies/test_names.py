@@ -4,6 +4,7 @@ from lm_factuality.benchmarks.biographies.generations import question_about, rea
 
 
 def test_ambigbio_has_497_names(shared):
+    """The paper says 500, but the released file has 497."""
     names = read_names(shared / "data" / "ambigbio" / "AmbigBio.csv")
 
     assert len(names) == 497
@@ -12,6 +13,7 @@ def test_ambigbio_has_497_names(shared):
 
 
 def test_questions_about_the_names_are_those_of_ambigbio(shared):
+    """Answers to other questions could not be compared with the paper's."""
     path = shared / "data" / "ambigbio" / "AmbigBio.csv"
     lines = path.read_text(encoding="utf-8").splitlines()
     published_questions = [line.split("\t")[0] for line in lines]
@@ -22,6 +24,7 @@ def test_questions_about_the_names_are_those_of_ambigbio(shared):
 
 
 def test_each_line_of_a_text_file_is_a_name(tmp_path):
+    """Editors add marks and empty lines, and a name that is there twice is asked about once."""
     path = tmp_path / "names.txt"
     path.write_bytes("\ufeffAda Lind (disambiguation)\r\n\r\nÉmile Røst\r\nAda Lind\r\n".encode())
 

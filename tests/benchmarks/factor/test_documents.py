@@ -26,6 +26,7 @@ def rebuild_texts(*rows):
 
 
 def test_the_longest_text_of_a_document_holds_the_others():
+    """Rows cut a document at several places, and each word counts once in its perplexity."""
     texts = rebuild_texts(
         make_factor_row("a", "One. ", "Two."),
         make_factor_row("b", "Other. ", "End."),
@@ -37,6 +38,7 @@ def test_the_longest_text_of_a_document_holds_the_others():
 
 
 def test_texts_of_a_document_that_begin_differently_are_all_kept():
+    """They are parts of the document that no row connects."""
     texts = rebuild_texts(
         make_factor_row("a", "One. ", "Two."), make_factor_row("a", "Three. ", "Four.")
     )
@@ -45,6 +47,7 @@ def test_texts_of_a_document_that_begin_differently_are_all_kept():
 
 
 def test_a_prefix_is_not_counted_twice_though_its_completion_differs():
+    """The first row ends in "Short.", which the longer text does not have."""
     texts = rebuild_texts(
         make_factor_row("a", "Title. ", "Short."),
         make_factor_row("a", "Title. A longer story. ", "Its end."),
@@ -54,6 +57,7 @@ def test_a_prefix_is_not_counted_twice_though_its_completion_differs():
 
 
 def test_a_text_with_which_that_of_another_document_begins_is_dropped():
+    """Counted twice, a text would weigh more in the perplexity."""
     texts = rebuild_texts(
         make_factor_row("a", "One. ", "Two."),
         make_factor_row("b", "One.\n", "Two."),
@@ -119,6 +123,7 @@ def test_the_whole_prefix_of_a_row_is_used(load, rows_file):
 
 
 def test_a_yaml_may_name_the_cut_prefix(load, rows_file):
+    """A perplexity can then be compared with that of the text that FACTOR's models saw."""
     columns = {"prefix": "turncated_prefixes"}
 
     (document,) = load({"documents_of": rows_file, "columns": columns}).rows
@@ -127,6 +132,7 @@ def test_a_yaml_may_name_the_cut_prefix(load, rows_file):
 
 
 def test_the_file_and_the_numbers_of_rows_and_documents_are_recorded(load, rows_file):
+    """Two perplexities can be compared only if they are of the same texts."""
     provenance = load({"documents_of": rows_file}).provenance
 
     assert provenance["documents"] == 1
@@ -147,16 +153,19 @@ def load_published(shared):
 
 @pytest.mark.parametrize("name", ["news_factor", "expert_factor"])
 def test_published_documents_have_no_problem(load_published, name):
+    """A perplexity of all published documents can then be reported."""
     assert not any(document.problem for document in load_published(name).rows)
 
 
 def test_each_row_of_news_factor_is_a_document(load_published):
+    """Each of its rows is from an article of its own."""
     news = load_published("news_factor")
 
     assert len(news.rows) == news.provenance["rows"]
 
 
 def test_rows_of_expert_factor_are_documents_or_part_of_longer_ones(load_published):
+    """The file has 236 rows, of which some continue the text of others."""
     expert = load_published("expert_factor")
 
     assert len(expert.rows) + expert.provenance["rows_in_longer_texts"] == 236
@@ -179,12 +188,14 @@ def texts(load, tmp_path):
 
 
 def test_texts_of_a_table_have_the_id_of_their_column_or_else_their_place(texts):
+    """Standard errors are clustered by these ids, so each text needs one."""
     doc_ids = [document.doc_id for document in texts]
 
     assert doc_ids == ["1", "1", "document 2", "document 3", "document 4"]
 
 
 def test_texts_of_a_table_that_cannot_be_scored_have_a_problem(texts):
+    """Half of a surrogate pair is no character, so no tokenizer can encode it."""
     first, empty, missing, broken, last = texts
 
     assert first.problem == ""
@@ -216,6 +227,7 @@ def test_texts_of_a_table_that_cannot_be_scored_have_a_problem(texts):
     ],
 )
 def test_a_yaml_with_a_wrong_key_is_refused(tmp_path, keys, message):
+    """lm_eval takes any key, so a misspelt one would silently leave the default."""
     with pytest.raises(ConfigError) as error:
         parse_yaml(tmp_path, {}, **keys)
 
@@ -249,6 +261,7 @@ def test_a_yaml_with_a_wrong_key_is_refused(tmp_path, keys, message):
     ],
 )
 def test_a_wrong_setting_of_a_table_of_texts_is_refused(tmp_path, settings, message):
+    """A misspelt setting would silently leave the default."""
     with pytest.raises(ConfigError) as error:
         parse_yaml(tmp_path, settings, dataset_path="a.csv")
 
@@ -269,6 +282,7 @@ def test_a_wrong_setting_of_a_table_of_texts_is_refused(tmp_path, settings, mess
     ],
 )
 def test_a_wrong_setting_of_documents_of_a_factor_file_is_refused(tmp_path, settings, message):
+    """Such files have fixed columns, from which the documents are rebuilt."""
     with pytest.raises(ConfigError) as error:
         parse_yaml(tmp_path, settings)
 
@@ -283,11 +297,13 @@ def assert_one_line_about(yaml_path, message, error):
 
 
 def test_a_missing_table_of_texts_is_refused(load):
+    """The message names the file, since the user may have mistyped it."""
     with pytest.raises(DataError, match=r"texts\.jsonl: no such file"):
         load(dataset_path="texts.jsonl")
 
 
 def test_a_table_without_the_column_of_texts_is_refused(load, tmp_path):
+    """The message lists the columns, among which the user finds the right one."""
     (tmp_path / "texts.jsonl").write_text('{"body": "One."}\n', encoding="utf-8")
     message = r"metadata\.columns\.text: no column 'text'; the table has the columns 'body'"
 

@@ -32,10 +32,12 @@ NO_DELIMITER = Join("delimiter", "")
 def test_the_authors_move_the_last_space_of_the_prefix_to_the_completion(
     prefix, completion, joined
 ):
+    """Tokens of most models begin with a space, so another place of it changes the scores."""
     assert AUTHORS(prefix, completion) == joined
 
 
 def test_the_script_of_dola_puts_a_space_between_the_two():
+    """It does so even where there is one, and scores can be compared only after the same text."""
     assert DOLA("It rained. ", "  He left.") == ("It rained. ", "   He left.")
 
 
@@ -55,6 +57,7 @@ FRANCE = "The capital of France is"
     ],
 )
 def test_a_space_is_put_between_the_two_unless_white_space_is_there(prefix, completion, joined):
+    """Two spaces in a row are rare in the texts that models have learned from."""
     assert SPACE(prefix, completion) == joined
 
 
@@ -66,6 +69,7 @@ def test_a_space_is_put_between_the_two_unless_white_space_is_there(prefix, comp
     ],
 )
 def test_an_empty_delimiter_adds_nothing(prefix, completion, joined):
+    """Languages such as Chinese have no spaces between sentences."""
     assert NO_DELIMITER(prefix, completion) == joined
 
 
@@ -74,6 +78,7 @@ def test_an_empty_delimiter_adds_nothing(prefix, completion, joined):
     [("\n", "Answer:", ("Answer:\n", "Paris.")), (": ", "Answer", ("Answer:", " Paris."))],
 )
 def test_a_delimiter_is_put_between_the_two(delimiter, prefix, joined):
+    """Its last space goes to the completion, as tokens begin with spaces."""
     assert Join("delimiter", delimiter)(prefix, "Paris.") == joined
 
 
@@ -124,6 +129,7 @@ def parse_join(**metadata):
     ],
 )
 def test_the_rule_follows_from_the_yaml(metadata, join):
+    """Published rows are joined as in the paper, and other rows as they are written."""
     assert parse_join(**metadata) == join
 
 
@@ -139,6 +145,7 @@ def test_the_rule_follows_from_the_yaml(metadata, join):
     ],
 )
 def test_an_unknown_rule_is_refused(metadata, message):
+    """A misspelt rule would silently leave the default, and so change scores."""
     with pytest.raises(ConfigError, match=message):
         parse_join(**metadata)
 

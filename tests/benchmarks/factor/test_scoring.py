@@ -39,12 +39,14 @@ def test_means_per_token_and_sums_and_means_per_byte_can_name_different_winners(
 
 
 def test_the_true_choice_may_stand_anywhere():
+    """The published files have it first, but a user's own rows need not."""
     row = score_row(make_scores(-9, -8, -1, -7), CHOICES, gold=2)
 
     assert row.correct["factor_acc"]
 
 
 def test_a_tie_is_not_right():
+    """A model that gives all choices the same score knows nothing."""
     row = score_row(make_scores(-4, -4, -4, -4), CHOICES, gold=0)
 
     assert row.correct["factor_acc"] is False
@@ -68,10 +70,12 @@ def test_protocol_code_gives_a_tie_to_the_first_choice(logprobs, gold, is_right)
 
 @pytest.mark.parametrize("protocol", ["code", "dola"])
 def test_not_a_number_leaves_the_row_unscored_by_the_protocols_of_scripts(protocol):
+    """FACTOR's script would take the first choice, which is the true one."""
     assert score_row(make_scores(math.nan, -4, -4, -4), CHOICES, 0, protocol=protocol).unscored
 
 
 def test_protocol_dola_compares_sums():
+    """DoLa's script does not divide by the number of tokens, as FACTOR's script does."""
     row = score_row(
         make_scores(-6, -5, -30, -30, tokens=(3, 2, 2, 2)), CHOICES, gold=0, protocol="dola"
     )
@@ -82,6 +86,7 @@ def test_protocol_dola_compares_sums():
 
 
 def test_protocol_dola_calls_a_tie_right():
+    """DoLa's script counts a row as wrong only if a contradiction has more than the true choice."""
     row = score_row(
         make_scores(-4, -4, -4, -9, tokens=(1, 2, 3, 4)), CHOICES, gold=0, protocol="dola"
     )
@@ -91,6 +96,7 @@ def test_protocol_dola_calls_a_tie_right():
 
 
 def test_protocol_dola_calls_the_second_of_a_tie_right():
+    """The place of the true choice does not matter there."""
     row = score_row(make_scores(-4, -4, -9, -9), CHOICES, gold=1, protocol="dola")
 
     assert row.correct["factor_acc"]
@@ -111,6 +117,7 @@ def test_a_score_that_is_no_finite_number_leaves_the_row_unscored(value, positio
 
 
 def test_the_true_choice_leads_over_each_contradiction_on_its_own():
+    """These leads show which kinds of errors a model overlooks."""
     row = score_row(make_scores(-4, -2, -6, -8), CHOICES, gold=0)
 
     assert row.leads == (0.0, -1.0, 1.0, 2.0)  # in means per token
@@ -125,6 +132,7 @@ def test_factor_acc_needs_token_counts():
 
 
 def test_a_problem_of_the_row_leaves_it_unscored():
+    """A row with an empty choice asks nothing, whatever the model's scores."""
     row = score_row(make_scores(-1, -2, -3, -4), CHOICES, 0, "choice 1 is empty")
 
     assert row.unscored == "choice 1 is empty"
@@ -160,12 +168,14 @@ def test_log_probabilities_may_be_of_any_size(logprobs, choice_prob, brier_score
 
 
 def test_continuous_scores_of_sums_need_no_token_counts():
+    """Some servers do not tell how many tokens a choice has."""
     row = score_row(make_scores(-1, -2, -3, -4, tokens=NO_TOKENS), CHOICES, gold=0)
 
     assert row.continuous == score_row(make_scores(-1, -2, -3, -4), CHOICES, gold=0).continuous
 
 
 def test_an_unscored_row_has_no_continuous_scores():
+    """One of four log-probabilities is missing, so there is no distribution."""
     assert score_row(make_scores(-1, -2, math.nan, -4), CHOICES, gold=0).continuous == {}
 
 
@@ -188,17 +198,20 @@ def metrics():
 
 
 def test_the_margin_is_the_lead_over_the_nearest_contradiction(metrics):
+    """The nearest one, of an entity, has a mean of -1 against -2 of the true choice."""
     assert metrics["margin"] == -1.0
     assert metrics["margin_vs_entity"] == -1.0
     assert metrics["margin_vs_date"] == 1.0
 
 
 def test_pairwise_accuracy_is_the_share_of_contradictions_that_lose(metrics):
+    """Two of three contradictions have a lower mean than the true choice."""
     assert metrics["pairwise_acc"] == pytest.approx(2 / 3)
     assert metrics["pairwise_acc"].weight == 3
 
 
 def test_pairwise_accuracy_is_given_by_error_type(metrics):
+    """One of two contradictions of entities loses, and so does the one of the date."""
     assert metrics["factor_acc_vs_entity"] == 0.5
     assert metrics["factor_acc_vs_entity"].weight == 2
     assert metrics["factor_acc_vs_date"] == 1.0
@@ -211,12 +224,14 @@ def test_an_error_type_that_the_row_lacks_has_no_metrics(metrics):
 
 
 def test_continuous_metrics_are_clustered_by_document(metrics):
+    """Rows of one document share its difficulty."""
     assert metrics["bits_per_byte"].weight == 4  # bytes of the true choice
     assert {metrics[name].cluster for name in CONTINUOUS} == {"d"}
 
 
 @pytest.mark.parametrize(("protocol", "pairwise_acc"), [("dola", 1), ("paper", 2 / 3)])
 def test_a_tied_pair_is_right_by_protocol_dola_alone(protocol, pairwise_acc):
+    """The true choice ties with the first of three contradictions."""
     metrics = row_metrics(DOC, make_scores(-4, -4, -6, -8), protocol, [])
 
     assert metrics["pairwise_acc"] == pytest.approx(pairwise_acc)
@@ -246,6 +261,7 @@ def test_an_unscored_row_has_no_continuous_metrics():
 
 
 def test_margins_need_token_counts():
+    """They are differences of means per token."""
     metrics = row_metrics(DOC, make_scores(-1, -2, -3, -4, tokens=NO_TOKENS), "paper", ["entity"])
 
     assert metrics.keys() & set(CONTINUOUS) == {"bits_per_byte", "choice_prob", "brier_score"}
@@ -258,6 +274,7 @@ def test_margins_need_token_counts():
     ids=["first", "last", "beyond the last", "before the first"],
 )
 def test_values_of_choices_know_that_of_the_true_one(gold, value):
+    """Rows that other programs wrote may have a wrong place of the true choice."""
     assert ChoiceValues([-1.0, -2.0, -3.0], gold).gold_value == value
 
 
@@ -267,6 +284,7 @@ def test_values_of_choices_without_a_true_one_have_no_value():
 
 @pytest.mark.parametrize(("cut_choices", "is_truncated"), [((), False), ((1,), True)])
 def test_a_row_is_truncated_if_any_choice_is(cut_choices, is_truncated):
+    """The four choices were then compared after different texts."""
     scores = [ScoredContinuation(-4, False, 2, index in cut_choices) for index in range(4)]
 
     assert score_row(scores, CHOICES, gold=0).truncated is is_truncated

@@ -44,6 +44,7 @@ def summary():
 
 
 def test_accuracy_is_the_share_of_true_generations_among_true_and_false_ones(summary):
+    """Right rows have 3 true and 1 false generations, and the wrong row has 1 and 2."""
     assert summary["accuracy_right"]["value"] == 3 / 4
     assert summary["accuracy_wrong"]["value"] == 1 / 3
     assert summary["accuracy_pooled"]["value"] == 5 / 8  # also of the row without scores
@@ -61,6 +62,7 @@ def test_shares_of_right_and_wrong_rows_are_weighted_by_how_often_the_model_is_r
 
 
 def test_shares_of_a_group_of_rows_are_of_its_marked_generations(summary):
+    """Neutral generations count in a share, and unscored ones do not."""
     assert summary["true_right"]["value"] == 3 / 5
     assert summary["false_wrong"]["value"] == 2 / 3
 
@@ -86,16 +88,19 @@ def test_the_accuracy_is_bounded_by_what_the_unscored_generation_could_be(summar
 
 
 def test_rows_and_generations_are_counted(summary):
+    """Shares of few generations mean little."""
     assert summary["rows"] == 5
     assert summary["generations"] == {"true": 5, "false": 3, "neutral": 1}
 
 
 def test_reasons_for_what_is_missing_are_counted(summary):
+    """Nothing is left out silently."""
     assert summary["without_fact"] == {"differ at once": 1}
     assert summary["unscored"] == {"unread": 1}
 
 
 def test_the_table_shows_the_accuracy_and_what_is_unscored(summary):
+    """The accuracy is 23/39, or 59.0%."""
     _header, rows, notes = FACTOR_GENERATION.summary_table(summary)
 
     label_and_value = [list(row[:2]) for row in rows]
@@ -141,6 +146,7 @@ def make_sums(right, wrong, num_pairs_right, num_pairs):
     ],
 )
 def test_weighted_scores_are_those_of_table_6_of_the_paper(right, wrong, weight, printed):
+    """The table prints one decimal, so its numbers are known to within 0.05."""
     sums = make_sums([*right, 0], [*wrong, 0], weight, 1)
 
     scores = {name: 100 * subset_score(sums, WEIGHTED, name) for name in printed}
@@ -149,6 +155,7 @@ def test_weighted_scores_are_those_of_table_6_of_the_paper(right, wrong, weight,
 
 
 def test_the_accuracy_of_a_group_leaves_out_neutral_generations():
+    """Neutral ones neither help nor harm, however many there are."""
     sums = make_sums([11.3, 26.3, 62.4, 0], NO_GENERATIONS, 1, 1)
 
     assert subset_score(sums, RIGHT, "accuracy") == pytest.approx(11.3 / (11.3 + 26.3))
@@ -246,6 +253,7 @@ def test_the_accuracy_has_bounds_whether_or_not_it_is_defined(sums, worst, best)
     ],
 )
 def test_an_undefined_accuracy_has_a_reason(sums, reason):
+    """A user sees why a cell is empty, and what is missing."""
     assert math.isnan(subset_score(sums, WEIGHTED, "accuracy"))
     assert why_undefined(sums) == reason
 

@@ -69,6 +69,7 @@ def list_counts(scores):
 @pytest.mark.parametrize("kind", ["plain", "cot"])
 @pytest.mark.parametrize("protocol", ["chat", "paper", "code"])
 def test_the_scores_equal_those_of_the_reference(shared, rows, kind, protocol):
+    """The authors' script computed the reference from the same outputs."""
     folder = shared / "reference" / "felm_scoring"
     expected = json.loads((folder / f"{kind}_expected.json").read_text())
     judged = read_saved_outputs(folder / f"{kind}_outputs.jsonl", rows, protocol)
@@ -80,6 +81,7 @@ def test_the_scores_equal_those_of_the_reference(shared, rows, kind, protocol):
 
 
 def test_the_file_has_the_published_numbers_of_responses_and_segments(rows):
+    """Scores can be compared with the paper's only if they are of the same file."""
     labels = []
     for row in rows:
         labels += row.labels
@@ -90,10 +92,12 @@ def test_the_file_has_the_published_numbers_of_responses_and_segments(rows):
 
 
 def test_the_file_has_reference_texts_for_some_rows(rows):
+    """The other rows have at most links, whose pages are not in the file."""
     assert sum(bool(row.reference_texts) for row in rows) == 299
 
 
 def test_flagging_everything_gives_the_known_f1(baselines):
+    """A judge is of use only above this baseline."""
     everything, _nothing, _at_random = baselines
 
     # precision 787 / 4426, recall 1
@@ -110,12 +114,14 @@ def test_flagging_nothing_misses_every_wrong_segment(baselines):
 
 
 def test_flagging_at_random_gives_a_balanced_accuracy_of_about_a_half(baselines):
+    """Unlike F1, this score does not depend on how many segments are wrong."""
     _everything, _nothing, at_random = baselines
 
     assert abs(at_random["balanced_accuracy"] - 0.5) < 0.03
 
 
 def test_detections_are_counted():
+    """True and false positives, false and true negatives: a positive is a flagged segment."""
     response = make_scored(
         errors=[True, True, True, False, False, False, False],
         flagged=[True, True, False, True, False, False, False],
@@ -125,6 +131,7 @@ def test_detections_are_counted():
 
 
 def test_scores_follow_from_the_counts():
+    """2 of 3 flagged segments are wrong, 2 of 3 wrong ones flagged, and 3 of 4 right ones not."""
     scores = detection_scores([2, 1, 1, 3])
 
     assert scores == pytest.approx(
@@ -182,6 +189,7 @@ def test_a_response_is_wrong_if_any_of_its_segments_is():
     ],
 )
 def test_unscored_responses_are_counted_in_the_bounds_alone(count, segment_counts, response_counts):
+    """Counted as right, they would favour judges that fail on hard responses."""
     responses = [
         make_scored(errors=[True, False], flagged=[True, False]),
         make_unscored(errors=[True, False, False]),
@@ -204,6 +212,7 @@ def report():
 
 
 def test_the_report_counts_the_unscored(report):
+    """A user sees how many responses the scores lack, and why."""
     unscored = report["unscored"]
 
     assert unscored["responses"] == 1
@@ -213,6 +222,7 @@ def test_the_report_counts_the_unscored(report):
 
 
 def test_the_report_bounds_the_counts_with_the_unscored(report):
+    """The unscored response has one wrong and one right segment."""
     unscored = report["unscored"]
 
     assert list_counts(unscored["worst"]["segment"]) == [1, 1, 1, 0]
@@ -220,6 +230,7 @@ def test_the_report_bounds_the_counts_with_the_unscored(report):
 
 
 def test_the_report_has_null_for_an_undefined_score(report):
+    """NaN is no JSON, so other programs could not read the report."""
     assert report["math"]["segment"]["f1"] is None
     json.dumps(report, allow_nan=False)
 
@@ -238,6 +249,7 @@ def test_a_segment_is_flagged_if_any_of_its_claims_is():
 
 
 def test_the_number_of_no_claim_is_a_reason_not_to_score():
+    """The judge may have meant any of the five claims."""
     judged = read_claims_verdict("Answer: 6")
 
     assert judged.reason == "id 6; the last is 5"
@@ -275,6 +287,7 @@ def test_the_number_of_no_claim_is_a_reason_not_to_score():
     ],
 )
 def test_a_broken_file_of_outputs_is_refused(lines, message, tmp_path):
+    """Outputs that are matched with the wrong rows would give wrong scores."""
     path = tmp_path / "outputs.jsonl"
     path.write_text("".join(json.dumps(line) + "\n" for line in lines))
 
@@ -283,6 +296,7 @@ def test_a_broken_file_of_outputs_is_refused(lines, message, tmp_path):
 
 
 def test_a_row_with_an_empty_output_or_without_one_is_unscored(tmp_path):
+    """Neither says that the response has no error."""
     path = tmp_path / "outputs.jsonl"
     path.write_text('{"index": "0", "domain": "wk", "output": null}\n')
 
@@ -307,6 +321,7 @@ def doc():
 
 
 def test_a_response_counts_in_its_own_domain_and_in_all_together(doc):
+    """Counts of 0 in the other domains add nothing to their sums."""
     metrics = response_metrics(doc, ["Answer: 2, 3"], "chat", "plain")
 
     # True and false positives, false and true negatives.
@@ -318,6 +333,7 @@ def test_a_response_counts_in_its_own_domain_and_in_all_together(doc):
 
 
 def test_a_response_without_a_verdict_is_unscored_in_its_own_domain_and_in_all(doc):
+    """At worst all three verdicts would be wrong, and at best right."""
     metrics = response_metrics(doc, [""], "chat", "plain")
 
     assert metrics["unscored"] == metrics["unscored_math"] == "empty output"
@@ -335,6 +351,7 @@ def test_a_response_without_a_verdict_is_unscored_in_its_own_domain_and_in_all(d
 def test_a_response_lacks_references_if_its_domain_has_them_and_it_had_none(
     doc, domain, asked_mode, lacks_references
 ):
+    """Mode ``link`` falls back to the plain prompt for such rows, which results have to tell."""
     doc |= {"domain": domain, "mode": asked_mode}
 
     metrics = response_metrics(doc, ["ALL_CORRECT"], "chat", "link")
@@ -343,12 +360,14 @@ def test_a_response_lacks_references_if_its_domain_has_them_and_it_had_none(
 
 
 def test_results_count_the_flagged_segments_of_responses_with_a_verdict():
+    """Two, none and one segment of three responses. None is an unscored one."""
     (score,) = (score for score in SCORES if score.name == "flagged")
 
     assert score.aggregation([[1, 3], None, [], [2]]) == 3.0
 
 
 def test_more_rows_without_a_verdict_or_references_are_worse():
+    """Tables mark which of two runs is better by this."""
     worse_if_higher = {score.name for score in SCORES if score.higher_is_better is False}
 
     assert {"unscored", "unscored_math", "without_references"} <= worse_if_higher

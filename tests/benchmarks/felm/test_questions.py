@@ -36,6 +36,7 @@ CHUNK_TOKENS = 512
 @pytest.mark.parametrize("unit", UNITS)
 @pytest.mark.parametrize("mode", MODES)
 def test_a_prompt_lists_the_units_and_the_references_of_its_mode(unit, mode):
+    """The second segment has two spaces in a row, which the prompt makes one."""
     question = FelmSettings(unit, mode).make_question(ROW, split_claims(ROW))
 
     prompt = Prompts().render(question.prompt, question.subject)
@@ -49,6 +50,7 @@ def test_a_prompt_lists_the_units_and_the_references_of_its_mode(unit, mode):
 @pytest.mark.parametrize("unit", UNITS)
 @pytest.mark.parametrize("mode", MODES)
 def test_a_prompt_shows_two_answers_and_thoughts_in_mode_cot(unit, mode):
+    """The judge learns the form of an answer from the two examples."""
     question = FelmSettings(unit, mode).make_question(ROW, split_claims(ROW))
 
     prompt = Prompts().render(question.prompt, question.subject)
@@ -86,14 +88,17 @@ def test_math_and_reasoning_are_judged_by_segments(domain):
     ],
 )
 def test_segments_are_formatted_by_protocol(segment, protocol, formatted):
+    """The authors' script strips all before the first letter, and so loses equations."""
     assert format_segment(segment, protocol) == formatted
 
 
 def test_protocol_code_shows_no_references():
+    """The authors' script never inserts them, though the paper says so."""
     assert FelmSettings("segment", "doc", "code").make_question(ROW).mode == "vanilla"
 
 
 def test_protocol_code_blanks_124_segments_of_the_published_file(shared):
+    """These are the segments without a letter, such as equations."""
     segments = []
     for row in read_felm_rows(shared / "data" / "felm" / "all.jsonl"):
         segments += row.segments
@@ -119,6 +124,7 @@ def test_documents_are_cut_into_chunks_of_512_tokens_that_lose_nothing():
 
 
 def test_documents_are_cut_by_the_tokens_of_a_model(checkpoint):
+    """A judge's context is limited by its own tokens."""
     from transformers import AutoTokenizer
 
     text = " ".join(f"word{number}, yes." for number in range(40))
@@ -133,6 +139,7 @@ def test_documents_are_cut_by_the_tokens_of_a_model(checkpoint):
 
 
 def test_an_unknown_tokenizer_of_chunks_is_refused():
+    """The message names one that exists."""
     message = r"chunk_tokenizer 'tiktoken:none' cannot be loaded.*cl100k_base"
 
     with pytest.raises(ConfigError, match=message):
@@ -143,6 +150,7 @@ FILLER = "the weather was mild and nothing of note happened " * 100
 
 
 def test_the_chunk_nearest_to_the_question_is_chosen_from_each_document():
+    """Whole documents do not fit into a prompt. The second document is empty and has no chunk."""
     documents = [f"{FILLER} Phobos goes round Mars. {FILLER}", "", "A short text."]
 
     long_document_chunk, short_document_chunk = best_chunks(documents, "How many moons has Mars?")
@@ -166,6 +174,7 @@ def checkout(tmp_path):
 
 
 def test_the_authors_prompt_is_read_from_their_checkout(checkout):
+    """Their prompts are not shipped with the suite."""
     settings = FelmSettings(mode="vanilla")
 
     prompt = render_authors_prompt(checkout, ROW, settings.make_question(ROW), settings)
@@ -177,6 +186,7 @@ def test_the_authors_prompt_is_read_from_their_checkout(checkout):
 
 
 def test_a_prompt_that_the_checkout_lacks_is_named(checkout):
+    """The user may have given another folder than the checkout."""
     settings = FelmSettings(mode="cot")
     question = settings.make_question(ROW)
 
@@ -266,6 +276,7 @@ def test_prompts_by_protocol_code_are_the_scripts_byte_for_byte(mode, published,
 
 @pytest.mark.parametrize("mode", MODES)
 def test_prompts_by_protocol_paper_add_only_the_references(mode, published, authors_checkout):
+    """Else a difference between the protocols could come from anything in the prompt."""
     settings = FelmSettings("segment", mode, "paper")
 
     for row, line in published:

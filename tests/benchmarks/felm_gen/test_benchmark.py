@@ -79,6 +79,7 @@ def docs():
     ],
 )
 def test_a_generation_without_a_word_is_no_answer(generation):
+    """There is nothing that could be right or wrong."""
     assert why_no_answer(generation) == EMPTY
 
 
@@ -87,6 +88,7 @@ def test_a_generation_without_a_word_is_no_answer(generation):
     ["<think>Let me see", "<THINKING>Let me see", "It opened in 1870. <Think>Did it"],
 )
 def test_an_unfinished_thought_is_no_answer(generation):
+    """The model ran out of tokens before it began to answer."""
     assert why_no_answer(generation) == UNFINISHED
 
 
@@ -105,6 +107,7 @@ def test_an_unfinished_thought_is_no_answer(generation):
     ],
 )
 def test_a_refusal_is_no_answer(generation):
+    """A model that refuses must not seem free of errors."""
     assert why_no_answer(generation) == REFUSAL
 
 
@@ -121,6 +124,7 @@ def test_a_refusal_is_no_answer(generation):
     ],
 )
 def test_an_answer_may_hold_words_of_a_refusal(generation):
+    """A rule that looks for such words alone would drop real answers."""
     assert why_no_answer(generation) is None
 
 
@@ -138,6 +142,7 @@ def test_thinking_is_taken_out_of_an_answer(generation, answer):
 
 
 def test_rules_cut_a_response_into_sentences_paragraphs_and_items_of_lists():
+    """Each of them can be right or wrong by itself."""
     text = "It opened in 1870. It is old:\n- of iron\n- of stone\n\nDr. Lind built it"
 
     segments = cut_by_rules(text).segments
@@ -153,15 +158,18 @@ def test_rules_cut_a_response_into_sentences_paragraphs_and_items_of_lists():
 
 @pytest.mark.parametrize("heading", ["## Size", "**Total**", "__Its parts__:"])
 def test_headings_are_not_judged(heading):
+    """A heading states nothing, so it would count as a right segment."""
     assert text_to_judge(f"It is old.\n{heading}\nIt is red.") == "It is old.\nIt is red."
 
 
 @pytest.mark.parametrize("line", ["**Total: 15**", "**It is red.**", "**Paris** is a city"])
 def test_a_bold_line_that_states_something_is_judged(line):
+    """Models set their main claims in bold, too."""
     assert text_to_judge(f"It is old.\n{line}") == f"It is old.\n{line}"
 
 
 def test_an_answer_that_looks_like_a_heading_is_judged():
+    """Otherwise the whole answer would be empty."""
     assert text_to_judge("**Paris**") == "**Paris**"
 
 
@@ -180,6 +188,7 @@ def make_cut(segments, text=MATH_TEXT):
 
 
 def test_the_segments_of_a_judges_cut_are_text_of_the_response():
+    """The judge gives only numbers of pieces, so it cannot change a word."""
     cut = apply_judge_cut(MATH_TEXT, make_cut([[1, 2], [], [3]]))
 
     assert cut == Cut(["So 1 000 + 1 = 1 001.\nAdd 2:  1 003.", "Done"], "judge")
@@ -313,6 +322,7 @@ UNTYPED_MARK = '{"wrong": [{"number": 1, "reason": "no"}]}'
     ],
 )
 def test_the_judges_marks_give_the_errors_of_the_segments(reply, domain, errors):
+    """A reply lists the wrong segments, and each has one error or none."""
     assert combine_marks([reply], 3, domain) == errors
 
 
@@ -339,6 +349,7 @@ def test_the_judges_marks_give_the_errors_of_the_segments(reply, domain, errors)
     ],
 )
 def test_an_unreadable_reply_leaves_the_response_unscored(reply, reason):
+    """Taken for "no error", it would make the model seem better."""
     with pytest.raises(UnreadableAnswerError) as error:
         combine_marks([reply], 3, "wk")
 
@@ -358,6 +369,7 @@ def test_samples_vote_on_errors_and_on_their_types():
 
 
 def test_samples_of_which_none_is_readable_leave_the_response_unscored():
+    """No sample has a vote, so there is no majority."""
     replies = [read_marks(Answer("?")), read_marks(Answer("?"))]
 
     with pytest.raises(UnreadableAnswerError, match="^none of 2 outputs .*: no JSON object$"):
@@ -365,6 +377,7 @@ def test_samples_of_which_none_is_readable_leave_the_response_unscored():
 
 
 def test_the_subject_of_marking_has_the_segments_and_the_references(docs):
+    """Line breaks within a segment would break the numbered list in the prompt."""
     subject = marking_subject(docs[0], ["It is\nold.", "It is of iron."])
 
     assert subject["kind"] == "marks"
@@ -373,6 +386,7 @@ def test_the_subject_of_marking_has_the_segments_and_the_references(docs):
 
 
 def test_the_prompt_of_marking_ends_with_question_segments_and_references(docs):
+    """What differs between responses stands last, so that servers can cache the rest."""
     subject = marking_subject(docs[0], ["It is\nold.", "It is of iron."])
 
     prompt = Prompts().render("felm_gen/mark_segments", subject)
@@ -420,6 +434,7 @@ def test_the_examples_in_the_prompt_of_marking_are_readable(domain, errors, docs
 
 
 def test_the_example_in_the_prompt_of_cutting_is_readable():
+    """A judge that follows the example must give a reply that can be read."""
     prompt = Prompts().render("felm_gen/segment", cutting_subject("So. No."))
 
     _instructions, example, pieces = prompt.rsplit(":\n\n", 2)

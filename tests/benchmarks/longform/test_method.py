@@ -120,6 +120,7 @@ by_each_verification = pytest.mark.parametrize("verification", ["fact", "page"])
 
 @by_each_verification
 def test_facts_about_one_subject_are_verified_against_its_page(open_judge, verification):
+    """The page of the harbour says nothing of silver, so the fourth fact has no support."""
     with open_judge(verify=verification) as judge:
         judged = judge_text(judge, LongForm(), make_text(titles=[HARBOUR]))
 
@@ -143,6 +144,7 @@ def test_facts_about_one_subject_are_verified_against_its_page(open_judge, verif
     ],
 )
 def test_prompts_of_verification_name_the_prompt(open_judge, server, verification, num_prompts):
+    """A fact such as "It is old" can be understood only by the question it answers."""
     with open_judge(verify=verification) as judge:
         judge_text(judge, LongForm(), make_text(titles=[HARBOUR]))
 
@@ -156,6 +158,7 @@ def test_prompts_of_verification_name_the_prompt(open_judge, server, verificatio
 def test_prompts_of_decomposition_show_the_text_before_the_sentence(
     open_judge, server, verification
 ):
+    """The second sentence says only "It", and means the town of the first."""
     with open_judge(verify=verification) as judge:
         judge_text(judge, LongForm(), make_text(titles=[HARBOUR]))
 
@@ -174,6 +177,7 @@ def test_facts_are_verified_against_each_entity_that_shares_a_name(open_judge):
 
 
 def test_d_factscore_is_lower_where_a_text_makes_one_entity_of_two(open_judge):
+    """All facts are told as of one Grayport, which is taken for the harbour."""
     with open_judge() as judge:
         judged = judge_text(judge, LongForm(kind="town"), make_text())
 
@@ -185,6 +189,7 @@ def test_d_factscore_is_lower_where_a_text_makes_one_entity_of_two(open_judge):
 
 
 def test_prompts_about_entities_name_their_kind(open_judge, server):
+    """Towns of one name are told apart by other signs than people."""
     with open_judge() as judge:
         judge_text(judge, LongForm(kind="town"), make_text())
 
@@ -208,6 +213,7 @@ def index(tmp_path):
 
 @by_each_verification
 def test_an_index_finds_a_passage_for_each_fact(open_judge, index, verification):
+    """Open questions have no page of their own, so evidence is searched for each fact."""
     with open_judge(verify=verification) as judge:
         judged = judge_text(
             judge, LongForm(finder=IndexFinder(index), passages=1), make_text(titles=[])
@@ -228,6 +234,7 @@ def test_an_index_finds_a_passage_for_each_fact(open_judge, index, verification)
 def test_facts_with_passages_of_an_index_are_verified_together_by_sentence(
     open_judge, server, index, verification, num_prompts
 ):
+    """Facts of one sentence find nearly the same passages, so one prompt costs less."""
     with open_judge(verify=verification) as judge:
         judge_text(judge, LongForm(finder=IndexFinder(index), passages=1), make_text(titles=[]))
 
@@ -235,6 +242,7 @@ def test_facts_with_passages_of_an_index_are_verified_together_by_sentence(
 
 
 def test_facts_without_passages_are_unscored(open_judge):
+    """Without evidence nobody knows whether they are true."""
     with open_judge() as judge:
         judged = judge_text(judge, LongForm(), make_text(titles=[]))
 
@@ -305,6 +313,7 @@ def find_problem(method, row):
 
 @pytest.mark.parametrize("kind", ["", "town"])
 def test_a_record_of_a_judged_response_has_no_problem(make_row, kind):
+    """Without this, a check that refuses every record would pass."""
     method = LongForm(kind=kind, k=(8,))
 
     assert find_problem(method, make_row(method, {})) is None
@@ -344,6 +353,7 @@ def test_a_record_that_contradicts_its_response_is_a_problem(make_row, kind, cha
     ],
 )
 def test_sentences_are_found_without_markdown(response, sentences):
+    """Marks of Markdown would become part of the facts."""
     assert list(LongForm().prepare(make_text(response)).sentences) == sentences
     assert strip_markdown(strip_markdown(response)) == strip_markdown(response)
 
@@ -356,6 +366,7 @@ def test_sentences_are_found_without_markdown(response, sentences):
     ],
 )
 def test_a_note_tells_the_k_of_the_main_score(metadata, notes):
+    """Scores at two values of K cannot be compared."""
     task = task_result("longform", "longform", metadata=metadata)
 
     assert list(note_k(SimpleNamespace(), task)) == notes
