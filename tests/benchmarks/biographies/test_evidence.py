@@ -1,5 +1,6 @@
 """What a response was judged against, and whether pages contradict its facts or do not state them."""
 
+import itertools
 import json
 from dataclasses import replace
 
@@ -88,10 +89,19 @@ def test_a_judge_that_tells_support_alone_has_no_shares():
 
 
 def test_a_judge_that_cannot_tell_has_no_shares_where_all_facts_are_supported():
+    """No fact shows whether the judge can tell, so the biography has to say it."""
     judged = make_judged(((0, 1),), "++", "++")
+    judged_without_contradictions = replace(judged, tells_contradictions=False)
 
-    assert score_biography(judged)["contradicted"] == 0
-    assert "contradicted" not in score_biography(replace(judged, tells_contradictions=False))
+    scores = score_biography(judged_without_contradictions)
+
+    assert "contradicted" not in scores
+
+
+def test_a_judge_that_can_tell_has_shares_of_zero_where_all_facts_are_supported():
+    scores = score_biography(make_judged(((0, 1),), "++", "++"))
+
+    assert scores["contradicted"] == 0
 
 
 def test_a_run_of_a_judge_that_cannot_tell_says_why_scores_are_missing():
@@ -158,7 +168,7 @@ def test_the_offline_judge_tells_contradicted_facts(judged_by_rules):
     """The response says 1902, and the painter's page says 1901."""
     _, _, record = judged_by_rules
 
-    judgements = [judgement for row in record["matrix"] for judgement in row]
+    judgements = list(itertools.chain.from_iterable(record["matrix"]))
     assert any(judgement.get("is_contradicted") for judgement in judgements)
     assert record["scores"]["contradicted"] > 0
 

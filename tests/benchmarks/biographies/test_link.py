@@ -51,20 +51,27 @@ def test_two_individuals_share_an_entity_by_greedy_linking_alone(
 
 def test_a_tie_goes_to_the_entity_that_was_retrieved_earlier():
     """Retrieval found it nearer to the question."""
-    assert make_biography(((0, 1),), "++", "++", titles=("Zed", "Abe")).links == (0,)
+    biography = make_biography(((0, 1),), "++", "++", titles=("Zed", "Abe"))
+
+    assert biography.links == (0,)
 
 
 def test_a_tie_goes_to_the_first_entity_of_the_alphabet_by_protocol_code():
+    """The authors' code sorts the entities before it takes the best one."""
     biography = make_biography(((0, 1),), "++", "++", titles=("Zed", "Abe"), protocol="code")
 
     assert biography.links == (1,)
 
 
 def test_greedy_linking_gives_one_entity_to_all_individuals():
-    assert make_biography(((0,), (1, 2)), "+", "+", "+").links == (0, 0)
+    """Equation 1 links each individual by itself."""
+    biography = make_biography(((0,), (1, 2)), "+", "+", "+")
+
+    assert biography.links == (0, 0)
 
 
 def test_hungarian_linking_leaves_an_individual_without_entity_if_there_are_too_few():
+    """The one who has two facts from the entity gets it, so one of three facts is lost."""
     biography = make_biography(((0,), (1, 2)), "+", "+", "+", linking="hungarian")
 
     assert biography.links == (None, 0)
@@ -72,7 +79,10 @@ def test_hungarian_linking_leaves_an_individual_without_entity_if_there_are_too_
 
 
 def test_an_individual_that_nothing_supports_is_not_linked():
-    assert make_biography(((0,), (1, 2)), "--", "-+", "?-").links == (None, 1)
+    """Any link would be a guess."""
+    biography = make_biography(((0,), (1, 2)), "--", "-+", "?-")
+
+    assert biography.links == (None, 1)
 
 
 def test_a_fact_of_a_linked_individual_is_scored_by_the_page_of_its_entity():
@@ -84,6 +94,7 @@ def test_a_fact_of_a_linked_individual_is_scored_by_the_page_of_its_entity():
 
 
 def test_a_fact_that_some_page_leaves_open_is_unscored_in_factscore():
+    """That page may support the fact, and one supporting page is enough."""
     scores = score_biography(make_biography(((0,), (1, 2)), "--", "-+", "?-"))
 
     assert scores["factscore"] == pytest.approx(1 / 2)
@@ -91,6 +102,7 @@ def test_a_fact_that_some_page_leaves_open_is_unscored_in_factscore():
 
 
 def test_an_unscored_fact_of_an_unlinked_individual_is_in_the_bounds():
+    """The page that leaves it open may be that of the individual."""
     scores = score_biography(make_biography(((0, 1),), "?-", "--"))
 
     assert scores["d_factscore"] == 0
@@ -108,10 +120,16 @@ def draw_counts(draw):
 
 def count_supported(counts, links):
     """Count the facts that the linked entities support, and the groups that have their best one."""
-    supported = [counts[group, entity] for group, entity in enumerate(links) if entity is not None]
-    best = [counts[group].max() for group, entity in enumerate(links) if entity is not None]
-    is_best = [value == most > 0 for value, most in zip(supported, best, strict=True)]
-    return sum(supported), sum(is_best)
+    num_supported = 0
+    num_best = 0
+    for group, entity in enumerate(links):
+        if entity is None:
+            continue
+        num_facts = counts[group, entity]
+        num_supported += num_facts
+        if num_facts > 0 and num_facts == counts[group].max():
+            num_best += 1
+    return num_supported, num_best
 
 
 def test_hungarian_linking_is_the_best_of_all_one_to_one_assignments():
@@ -147,6 +165,7 @@ def test_without_entities_or_groups_nothing_is_linked(link, num_groups, num_enti
 
 @pytest.mark.parametrize("preference", itertools.permutations(range(3)))
 def test_hungarian_linking_gives_equally_good_entities_by_preference(preference):
+    """All entities support four facts of each group."""
     counts = np.full((2, 3), 4)
 
     assert link_one_to_one(counts, preference) == preference[:2]
@@ -154,18 +173,21 @@ def test_hungarian_linking_gives_equally_good_entities_by_preference(preference)
 
 @pytest.mark.parametrize("preference", itertools.permutations(range(3)))
 def test_no_preference_costs_a_supported_fact(preference):
+    """The links with 5 and 4 supported facts are the best whatever is preferred."""
     counts = np.array([[5, 0, 1], [0, 4, 3]])
 
     assert link_one_to_one(counts, preference) == (0, 1)
 
 
 def test_hungarian_linking_leaves_a_group_without_the_entity_that_supports_nothing():
+    """The second entity supports no fact, so a link to it would be a guess."""
     counts = np.array([[2, 0], [1, 0]])
 
     assert link_one_to_one(counts, range(2)) == (0, None)
 
 
 def test_greedy_linking_gives_every_group_an_entity_that_supports_most():
+    """Only a group of which no entity supports a fact has none."""
     draw = random.Random(3)
     for _ in range(200):
         counts = draw_counts(draw)
@@ -173,10 +195,14 @@ def test_greedy_linking_gives_every_group_an_entity_that_supports_most():
         links = link_greedily(counts, list(range(counts.shape[1])))
 
         for row, entity in zip(counts, links, strict=True):
-            assert (entity is None and not row.any()) or row[entity] == row.max()
+            if entity is None:
+                assert not row.any()
+            else:
+                assert row[entity] == row.max()
 
 
 def test_irrelevant_facts_count_as_unsupported():
+    """A model could otherwise hide false facts among irrelevant ones."""
     scores = score_biography(make_biography(((0, 1, 2, 3),), "+-", "ii", "i-", "i+"))
 
     assert scores["factscore"] == 0.5
@@ -193,7 +219,10 @@ def test_a_fact_is_attributed_to_the_entity_of_its_individual_if_that_supports_i
 
 
 def test_a_fact_that_nothing_supports_is_attributed_to_nobody():
-    assert attributed_entities(make_biography(((0,),), "--")) == [None]
+    """It is true of nobody of this name."""
+    biography = make_biography(((0,),), "--")
+
+    assert attributed_entities(biography) == [None]
 
 
 def judge_like_the_release(response):
@@ -225,6 +254,7 @@ def release(request, shared):
 
 
 def test_protocol_code_attributes_facts_like_the_authors(release):
+    """The files name the entity that the authors' code found for each fact."""
     responses, _published = release
 
     for response in responses:
@@ -263,10 +293,12 @@ def test_a_response_is_of_a_type_of_section_2_4(biographies, entities, kind):
 
 
 def test_responses_of_ten_facts_or_more_have_no_length_penalty():
+    """FActScore takes ten facts for enough."""
     assert length_penalty(10) == length_penalty(25) == 1
 
 
 def test_factscore_is_penalised_below_ten_facts():
+    """A model could otherwise gain by saying little."""
     scores = score_biography(make_biography((tuple(range(5)),), *["+"] * 5))
 
     assert length_penalty(5) == pytest.approx(math.exp(1 - 10 / 5))
@@ -293,6 +325,7 @@ def random_biographies():
 
 @pytest.mark.parametrize("name", ["factscore", "d_factscore"])
 def test_scores_lie_between_worst_and_best(random_biographies, name):
+    """Signs, groups and linking are random, so cases come up that nobody thought of."""
     for biography, _rows in random_biographies:
         scores = score_biography(biography)
         value = scores[name]
@@ -329,6 +362,7 @@ def test_a_response_that_lacks_a_score_has_a_reason(groups, rows, reason):
 
 
 def test_facts_and_reasons_are_counted_over_all_responses():
+    """Nothing is left out silently: the table says how many facts each score lacks."""
     first = score_biography(make_biography(((0, 1, 2),), "+-", "ii", "?-"))
     second = score_biography(make_biography(((0, 1),), "+", "+"))
     records = [

@@ -71,7 +71,9 @@ def test_protocol_code_gives_a_tie_to_the_first_choice(logprobs, gold, is_right)
 @pytest.mark.parametrize("protocol", ["code", "dola"])
 def test_not_a_number_leaves_the_row_unscored_by_the_protocols_of_scripts(protocol):
     """FACTOR's script would take the first choice, which is the true one."""
-    assert score_row(make_scores(math.nan, -4, -4, -4), CHOICES, 0, protocol=protocol).unscored
+    row = score_row(make_scores(math.nan, -4, -4, -4), CHOICES, 0, protocol=protocol)
+
+    assert row.unscored
 
 
 def test_protocol_dola_compares_sums():
@@ -169,14 +171,18 @@ def test_log_probabilities_may_be_of_any_size(logprobs, choice_prob, brier_score
 
 def test_continuous_scores_of_sums_need_no_token_counts():
     """Some servers do not tell how many tokens a choice has."""
+    row_with_counts = score_row(make_scores(-1, -2, -3, -4), CHOICES, gold=0)
+
     row = score_row(make_scores(-1, -2, -3, -4, tokens=NO_TOKENS), CHOICES, gold=0)
 
-    assert row.continuous == score_row(make_scores(-1, -2, -3, -4), CHOICES, gold=0).continuous
+    assert row.continuous == row_with_counts.continuous
 
 
 def test_an_unscored_row_has_no_continuous_scores():
     """One of four log-probabilities is missing, so there is no distribution."""
-    assert score_row(make_scores(-1, -2, math.nan, -4), CHOICES, gold=0).continuous == {}
+    row = score_row(make_scores(-1, -2, math.nan, -4), CHOICES, gold=0)
+
+    assert row.continuous == {}
 
 
 DOC = {
@@ -248,6 +254,7 @@ def test_a_margin_is_above_zero_where_the_row_is_right():
 
         metrics = row_metrics(DOC, scores, "paper", ["entity", "date"])
 
+        # The row is right if the true choice beats each contradiction.
         is_right = bool(metrics["factor_acc"])
         assert (metrics["margin"] > 0) == is_right
         assert (metrics["pairwise_acc"] == 1) == is_right
@@ -287,4 +294,6 @@ def test_a_row_is_truncated_if_any_choice_is(cut_choices, is_truncated):
     """The four choices were then compared after different texts."""
     scores = [ScoredContinuation(-4, False, 2, index in cut_choices) for index in range(4)]
 
-    assert score_row(scores, CHOICES, gold=0).truncated is is_truncated
+    row = score_row(scores, CHOICES, gold=0)
+
+    assert row.truncated is is_truncated

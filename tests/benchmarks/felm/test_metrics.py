@@ -93,7 +93,9 @@ def test_the_file_has_the_published_numbers_of_responses_and_segments(rows):
 
 def test_the_file_has_reference_texts_for_some_rows(rows):
     """The other rows have at most links, whose pages are not in the file."""
-    assert sum(bool(row.reference_texts) for row in rows) == 299
+    rows_with_texts = [row for row in rows if row.reference_texts]
+
+    assert len(rows_with_texts) == 299
 
 
 def test_flagging_everything_gives_the_known_f1(baselines):
@@ -361,9 +363,11 @@ def test_a_response_lacks_references_if_its_domain_has_them_and_it_had_none(
 
 def test_results_count_the_flagged_segments_of_responses_with_a_verdict():
     """Two, none and one segment of three responses. None is an unscored one."""
-    (score,) = (score for score in SCORES if score.name == "flagged")
+    (score,) = [score for score in SCORES if score.name == "flagged"]
 
-    assert score.aggregation([[1, 3], None, [], [2]]) == 3.0
+    count = score.aggregation([[1, 3], None, [], [2]])
+
+    assert count == 3.0
 
 
 def test_more_rows_without_a_verdict_or_references_are_worse():

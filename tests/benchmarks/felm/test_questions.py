@@ -161,7 +161,11 @@ def test_the_chunk_nearest_to_the_question_is_chosen_from_each_document():
 
 def test_the_first_chunk_is_chosen_if_none_is_near_to_the_question():
     """Otherwise the judge would see no reference."""
-    assert best_chunks([FILLER], "zebra") == [split_into_chunks(FILLER)[0]]
+    first_chunk, *_ = split_into_chunks(FILLER)
+
+    chunks = best_chunks([FILLER], "zebra")
+
+    assert chunks == [first_chunk]
 
 
 @pytest.fixture
