@@ -65,6 +65,7 @@ def evaluate(model, tasks, **options):
 
 @pytest.mark.parametrize("num_concurrent", [1, 4])
 def test_each_sample_of_a_row_has_its_own_seed(server, felm_tasks, num_concurrent):
+    """Samples with one seed would all be the same text."""
     client = open_client(server, num_concurrent=num_concurrent)
 
     evaluate(client, ["sampled"], include_path=[str(felm_tasks)])
@@ -76,12 +77,14 @@ def test_each_sample_of_a_row_has_its_own_seed(server, felm_tasks, num_concurren
 
 
 def test_the_seed_of_a_model_is_that_of_the_first_sample(server, felm_tasks):
+    """The user can draw other samples by another seed."""
     evaluate(open_client(server, seed=7), ["sampled"], include_path=[str(felm_tasks)])
 
     assert sorted(seeds_by_prompt(server)[0]) == list(range(7, 7 + NUM_SAMPLES))
 
 
 def test_a_seed_of_none_is_not_sent(server, felm_tasks):
+    """Some servers refuse a request with a seed."""
     evaluate(open_client(server, seed=None), ["sampled"], include_path=[str(felm_tasks)])
 
     assert len(server.bodies) == 2 * NUM_SAMPLES
@@ -89,6 +92,7 @@ def test_a_seed_of_none_is_not_sent(server, felm_tasks):
 
 
 def test_no_empty_stop_is_sent(server):
+    """Some servers refuse an empty list."""
     client = open_client(server)
 
     evaluate(client, ["sample_felm"], gen_kwargs={"until": []})
@@ -115,6 +119,7 @@ def client_log(caplog, monkeypatch):
 def test_a_server_gets_the_key_of_the_named_variable(
     server, monkeypatch, arguments, key, num_concurrent
 ):
+    """A user may have keys for several servers."""
     monkeypatch.setenv("MY_KEY", "another-key")
 
     evaluate(open_client(server, num_concurrent=num_concurrent, **arguments), ["sample_felm"])
@@ -128,6 +133,7 @@ SPLIT_KEY = " ".join(KEY)
 
 @pytest.mark.parametrize("num_concurrent", [1, 4])
 def test_a_key_that_the_server_repeats_is_not_in_samples(server, num_concurrent):
+    """People publish samples. The reply also has characters that no file can hold."""
     server.script = lambda prompt, attempt: Act(text=f"{SPLIT_KEY} is wrong\ud800\0.")
 
     client = open_client(server, num_concurrent=num_concurrent)
@@ -138,6 +144,7 @@ def test_a_key_that_the_server_repeats_is_not_in_samples(server, num_concurrent)
 
 @pytest.mark.parametrize("num_concurrent", [1, 4])
 def test_an_error_of_the_server_is_logged_without_the_key(server, client_log, num_concurrent):
+    """People paste logs into bug reports."""
     server.script = lambda prompt, attempt: Act(status=400, text=f"{SPLIT_KEY} is wrong")
     client = open_client(server, num_concurrent=num_concurrent, max_retries=1)
     prompt = JsonChatStr('[{"role": "user", "content": "Hi"}]')
@@ -152,6 +159,7 @@ def test_an_error_of_the_server_is_logged_without_the_key(server, client_log, nu
 
 @pytest.mark.parametrize("num_concurrent", [1, 4])
 def test_a_text_of_more_than_a_megabyte_is_not_read(server, client_log, num_concurrent):
+    """A server that never stops must not fill the memory."""
     server.script = lambda prompt, attempt: Act(text="a" * 1_000_001)
 
     evaluate(open_client(server, num_concurrent=num_concurrent), ["sample_felm"])
@@ -160,6 +168,7 @@ def test_a_text_of_more_than_a_megabyte_is_not_read(server, client_log, num_conc
 
 
 def test_one_line_names_the_host_that_gets_the_key(server, client_log):
+    """A user sees if a key goes to a server that it is not for."""
     open_client(server)
 
     assert client_log.text.count(f"OPENAI_API_KEY is sent to 127.0.0.1:{server.port}") == 1
@@ -171,6 +180,7 @@ def test_one_line_names_the_host_that_gets_the_key(server, client_log):
     [{"api_key_env": "none"}, {"base_url": "https://api.openai.com/v1/chat/completions"}],
 )
 def test_no_line_names_a_host_if_no_other_server_gets_the_key(server, client_log, arguments):
+    """A warning that always comes is not read."""
     open_client(server, **arguments)
 
     assert "is sent to" not in client_log.text
@@ -178,6 +188,7 @@ def test_no_line_names_a_host_if_no_other_server_gets_the_key(server, client_log
 
 @pytest.mark.parametrize("name", ["UNSET_KEY", "sk-not-a-name-1234567890abcdef"])
 def test_a_variable_without_a_key_is_refused(server, name):
+    """Some users paste the key in place of the name of its variable, so it is not printed."""
     with pytest.raises(ConfigError, match="environment variable") as refusal:
         open_client(server, api_key_env=name)
 
@@ -199,6 +210,7 @@ def refuse(server: JudgeServer, *options: str):
 @pytest.mark.parametrize("num_concurrent", [1, 2])
 @pytest.mark.parametrize("option", ["seed", "max_tokens", "temperature"])
 def test_a_refused_option_is_left_out_for_the_rest_of_the_run(server, option, num_concurrent):
+    """Asking with it each time would double the number of requests."""
     refuse(server, option)
     client = open_client(server, num_concurrent=num_concurrent)
 
@@ -212,6 +224,7 @@ def test_a_refused_option_is_left_out_for_the_rest_of_the_run(server, option, nu
 
 
 def test_several_options_may_be_refused(server):
+    """Servers name only one of them in each reply."""
     refuse(server, "seed", "max_tokens", "temperature")
 
     results = evaluate(open_client(server), ["sample_felm"])
@@ -227,6 +240,7 @@ def test_several_options_may_be_refused(server):
 
 @pytest.mark.parametrize("num_concurrent", [1, 4])
 def test_a_continued_run_knows_what_was_refused(server, tmp_path, num_concurrent):
+    """Results must say which options the kept answers were made without."""
     refuse(server, "seed")
     arguments = {
         "tasks": ["sample_felm"],
@@ -251,6 +265,7 @@ def test_a_continued_run_knows_what_was_refused(server, tmp_path, num_concurrent
 
 
 def test_thoughts_of_a_server_are_kept_apart_from_what_is_scored(server):
+    """The thought names an error, and the answer says that there is none."""
     message = {"content": "Answer: ALL_CORRECT", "reasoning_content": "Answer: 1"}
     choice = {"index": 0, "message": message, "finish_reason": "stop"}
     server.script = lambda prompt, attempt: Act(raw=json.dumps({"choices": [choice]}).encode())
@@ -262,6 +277,7 @@ def test_thoughts_of_a_server_are_kept_apart_from_what_is_scored(server):
 
 
 def test_an_answer_lost_to_hidden_thoughts_says_what_to_set(server):
+    """Such servers count thoughts as tokens and do not show them."""
     server.script = lambda prompt, attempt: Act(text="", finish_reason="length")
 
     (reason,) = evaluate(open_client(server), ["sample_felm"]).unscored()
@@ -275,6 +291,7 @@ def test_an_answer_lost_to_hidden_thoughts_says_what_to_set(server):
     "task", ["sample_factor_generation", "sample_factor", "sample_factor_perplexity"]
 )
 def test_a_task_that_no_chat_server_can_do_is_refused_before_anything_is_sent(server, task):
+    """The other task of the run would cost money in vain."""
     client = open_client(server)
 
     with pytest.raises(ConfigError, match=f"--tasks {task}: needs log-likelihoods"):

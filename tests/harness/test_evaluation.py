@@ -93,6 +93,7 @@ TASK_NAMES = ["one", "same", "shorter"]
 
 
 def test_a_request_of_two_tasks_is_asked_once(felm_tasks, lm, asked, evaluate, evaluator_log):
+    """The settings of FELM ask nearly the same questions, and each answer costs time."""
     evaluate(lm, TASK_NAMES, felm_tasks, limit=LIMIT)
 
     assert len(asked) == 2 * LIMIT  # those of "one" and of "shorter"
@@ -103,6 +104,7 @@ def test_a_request_of_two_tasks_is_asked_once(felm_tasks, lm, asked, evaluate, e
 
 
 def test_asking_once_changes_no_result(felm_tasks, lm, asked, evaluate, monkeypatch):
+    """The second run asks for every request, and has the same responses."""
     output = evaluate(lm, TASK_NAMES, felm_tasks, limit=LIMIT)
     monkeypatch.setattr(evaluation, "ask_once", lambda generate, requests: generate(requests))
     asked.clear()
@@ -115,6 +117,7 @@ def test_asking_once_changes_no_result(felm_tasks, lm, asked, evaluate, monkeypa
 
 
 def test_tasks_with_other_limits_get_their_own_responses(felm_tasks, lm, evaluate):
+    """A shorter limit cuts the text."""
     output = evaluate(lm, TASK_NAMES, felm_tasks, limit=LIMIT)
 
     responses = [sample["resps"] for sample in output["samples"]["one"]]
@@ -123,6 +126,7 @@ def test_tasks_with_other_limits_get_their_own_responses(felm_tasks, lm, evaluat
 
 
 def test_sampled_answers_are_asked_for_each_time(felm_tasks, lm, asked, evaluate):
+    """Samples of one request differ."""
     evaluate(lm, ["sampled"], felm_tasks, limit=2)
 
     assert len(asked) == 2 * 3  # rows and samples
@@ -146,6 +150,7 @@ def test_sampled_answers_are_asked_for_each_time(felm_tasks, lm, asked, evaluate
     ],
 )
 def test_identical_greedy_requests_are_asked_once(arguments, asked_count):
+    """Greedy answers to one prompt with the same settings are equal."""
     asked = []
 
     def generate(requests):
@@ -204,6 +209,8 @@ class Model:
 
 
 def test_a_run_that_fails_leaves_the_model_as_it_was(monkeypatch):
+    """A program may use the model again after the error."""
+
     def fail(lm):
         raise RuntimeError
 

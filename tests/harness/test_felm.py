@@ -73,6 +73,7 @@ def write_lines(path, lines):
 def test_every_setting_finds_all_wrong_responses_if_the_model_always_names_an_error(
     detect_errors, setting
 ):
+    """A response counts as flagged if any of its segments is."""
     output = detect_errors([setting], answer="Answer: 1")
 
     lm_eval_filter = "votes" if setting == SELF_CONSISTENCY else "none"
@@ -84,6 +85,7 @@ def test_every_setting_finds_all_wrong_responses_if_the_model_always_names_an_er
 
 @pytest.mark.parametrize("setting", ["felm_segment_vanilla", "felm_segment_doc"])
 def test_precision_is_the_share_of_named_segments_that_are_wrong(detect_errors, rows, setting):
+    """The model names the first segment of each of ten rows."""
     output = detect_errors([setting], answer="Answer: 1")
 
     num_wrong_first_segments = sum(not row.labels[0] for row in rows)
@@ -92,6 +94,7 @@ def test_precision_is_the_share_of_named_segments_that_are_wrong(detect_errors, 
 
 
 def test_results_warn_of_rule_based_claims_and_missing_references(detect_errors):
+    """Scores of such runs are not those of the paper's settings."""
     output = detect_errors(SETTINGS)
 
     metadata = {task: config["metadata"] for task, config in output["configs"].items()}
@@ -126,6 +129,7 @@ def chat_checkpoint(checkpoint, tmp_path):
 def test_a_chat_model_without_its_template_gets_a_warning(
     evaluate, data_dir, caplog, request, model, applies_template, num_warnings
 ):
+    """Such a model answers worse, which would look like a lack of knowledge."""
     begin_run(EvaluationRun())
     folder = request.getfixturevalue(model)
 
@@ -164,6 +168,7 @@ def test_scores_are_those_of_lm_factuality_score(detect_errors, rows, tmp_path):
 
 @pytest.mark.parametrize("task", ["felm_segment_cot", "felm_claim_vanilla"])
 def test_an_answer_after_a_restated_question_is_read(detect_errors, task):
+    """A stop text at the word "Question:" would hide the answer."""
     reasoning = "Thought: Let me restate it.\nQuestion: Which?\n\nQuestion: Which?\nSegments:\n"
 
     output = detect_errors([task], answer=f"{reasoning}Answer: 1")
@@ -189,6 +194,7 @@ def claims_path(rows, tmp_path):
 
 
 def test_rows_without_claims_in_a_claims_file_are_unscored(detect_errors, rows, claims_path):
+    """There is nothing that the model could be asked about."""
     output = detect_errors(["felm_claim_cot"], claims=str(claims_path))
 
     samples = output["samples"]["felm_claim_cot"]
@@ -211,6 +217,7 @@ def references_folder(rows, tmp_path):
 
 
 def test_fetched_references_replace_the_published_ones(detect_errors, rows, references_folder):
+    """Only some of the published rows have the texts of their references."""
     output = detect_errors(["felm_segment_doc"], references=str(references_folder))
 
     samples = output["samples"]["felm_segment_doc"]
@@ -236,6 +243,7 @@ def test_fetched_references_replace_the_published_ones(detect_errors, rows, refe
     ],
 )
 def test_a_wrong_setting_is_refused_before_the_run(detect_errors, metadata, message):
+    """Loading a model takes minutes."""
     with pytest.raises((ConfigError, DataError), match=message):
         detect_errors(["felm_claim_vanilla"], **metadata)
 
@@ -253,6 +261,7 @@ def self_consistency_arguments(data_dir):
 
 
 def test_several_samples_run_with_kept_answers(self_consistency_arguments, tmp_path):
+    """lm_eval's cache would give the first sample again for all."""
     run([*self_consistency_arguments, "--use_cache", str(tmp_path / "kept")])
 
 
@@ -284,6 +293,7 @@ def test_answers_in_a_schema_are_asked_for_and_read(evaluate, data_dir, monkeypa
 
 
 def test_samples_hold_the_segments_that_were_read(detect_errors):
+    """A reader can compare them with the text of the answer."""
     output = detect_errors(["felm_segment_vanilla"], answer="Answer: 1")
 
     flagged = [sample["flagged"] for sample in output["samples"]["felm_segment_vanilla"]]

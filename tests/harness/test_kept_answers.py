@@ -65,6 +65,7 @@ def generate(model: LM, answers: AnswerFile, *prompts: str, generation=GREEDY) -
 
 
 def test_a_continued_run_asks_only_what_was_not_answered(path):
+    """Answers cost time and money, so an interruption must not lose them."""
     interrupted = CountingModel(interrupted_at=3)
     with pytest.raises(KeyboardInterrupt):
         generate(interrupted, AnswerFile(path), "a", "b", "c", "d")
@@ -79,6 +80,7 @@ def test_a_continued_run_asks_only_what_was_not_answered(path):
 
 
 def test_equal_greedy_requests_are_asked_once(path):
+    """A model gives the same text to both."""
     model = CountingModel()
 
     texts = generate(model, AnswerFile(path), "a", "a")
@@ -101,6 +103,7 @@ class DrawingModel(CountingModel):
 
 
 def test_samples_do_not_depend_on_the_folder_of_the_checkpoint(tmp_path):
+    """Others can repeat a result whose samples were drawn with a seed."""
     prompts = ("a", "a", "b")
     here = generate(
         DrawingModel("here"), AnswerFile(tmp_path / "a.sqlite"), *prompts, generation=SAMPLED
@@ -114,6 +117,7 @@ def test_samples_do_not_depend_on_the_folder_of_the_checkpoint(tmp_path):
 
 
 def test_the_database_of_another_program_is_refused(path):
+    """Writing into it could destroy what it holds."""
     with closing(sqlite3.connect(path)) as database:
         database.execute("CREATE TABLE notes (text TEXT)")
 
@@ -122,6 +126,7 @@ def test_the_database_of_another_program_is_refused(path):
 
 
 def test_each_sample_of_a_prompt_is_kept(path):
+    """Samples of one prompt differ, so the first one cannot stand for all."""
     texts = generate(CountingModel(), AnswerFile(path), "a", "a", "a", generation=SAMPLED)
     continued = CountingModel()
 
@@ -133,6 +138,7 @@ def test_each_sample_of_a_prompt_is_kept(path):
 
 
 def test_scores_of_a_model_without_tokens_are_kept(path):
+    """Servers score texts, and not tokens."""
     requests = [Instance("", {}, ("context", " word"), 0)]
     model = CountingModel()
 
@@ -147,6 +153,7 @@ def test_scores_of_a_model_without_tokens_are_kept(path):
     "generation", [{"max_gen_toks": 6}, {"max_gen_toks": 5, "until": ["."]}], ids=str
 )
 def test_other_generation_arguments_have_other_answers(path, generation):
+    """A longer limit, or another stop text, changes what a model writes."""
     generate(CountingModel(), AnswerFile(path), "a")
     model = CountingModel()
 
@@ -165,6 +172,7 @@ def test_other_generation_arguments_have_other_answers(path, generation):
     ids=str,
 )
 def test_another_model_has_other_answers(path, settings):
+    """lm_eval's own cache does not know which model answered."""
     generate(CountingModel(), AnswerFile(path, {"model_args": {"model": "a"}}), "a")
     model = CountingModel()
 
@@ -174,6 +182,7 @@ def test_another_model_has_other_answers(path, settings):
 
 
 def test_a_run_with_another_batch_size_continues(path):
+    """How many requests run at a time does not change their answers."""
     arguments = {"model": "a", "batch_size": 8, "num_concurrent": 4}
     generate(CountingModel(), AnswerFile(path, {"model_args": arguments}), "a")
     model = CountingModel()
@@ -184,6 +193,7 @@ def test_a_run_with_another_batch_size_continues(path):
 
 
 def test_a_request_with_an_image_is_not_kept(path):
+    """An image is not part of the text by which answers are found."""
     request = Instance("", {}, ("a", GREEDY, {"visual": [object()]}), 0)
     model = CountingModel()
 
@@ -195,6 +205,7 @@ def test_a_request_with_an_image_is_not_kept(path):
 
 
 def test_a_fresh_run_asks_for_all_answers_again(path):
+    """A server may have changed the model under the same name."""
     generate(CountingModel(), AnswerFile(path), "a")
     model = CountingModel()
 
@@ -204,6 +215,7 @@ def test_a_fresh_run_asks_for_all_answers_again(path):
 
 
 def test_a_run_with_another_key_continues(path):
+    """A key says who pays, and not which model answers."""
     generate(CountingModel(), AnswerFile(path, {"model_args": {"api_key_env": "A"}}), "a")
     model = CountingModel()
 
@@ -213,6 +225,8 @@ def test_a_run_with_another_key_continues(path):
 
 
 def test_progress_leaves_out_answers_that_are_kept(path, monkeypatch, caplog):
+    """They take no time, so the remaining time would seem too short."""
+
     class SlowModel(CountingModel):
         def generate_until(self, requests):
             time.sleep(0.3)
@@ -242,6 +256,7 @@ def home(tmp_path, monkeypatch) -> Path:
 
 
 def test_a_run_whose_results_are_saved_leaves_the_answers_of_others(home):
+    """Its own answers are deleted, since the samples file has them."""
     generate(CountingModel(), AnswerFile(), "of another run")
     answers = AnswerFile()
     generate(CountingModel(), answers, "a")
@@ -254,6 +269,7 @@ def test_a_run_whose_results_are_saved_leaves_the_answers_of_others(home):
 
 
 def test_answers_are_deleted_after_30_days(home):
+    """Runs that are never continued would fill the disk."""
     generate(CountingModel(), AnswerFile(), "a")
     with closing(sqlite3.connect(home / "model_answers.sqlite")) as database, database:
         database.execute("UPDATE answers SET time = time - 31 * 24 * 60 * 60")
@@ -265,6 +281,7 @@ def test_answers_are_deleted_after_30_days(home):
 
 
 def test_a_named_file_keeps_its_answers(path):
+    """The user has asked for this file, so only they delete it."""
     answers = AnswerFile(path)
     generate(CountingModel(), answers, "a")
 
@@ -291,10 +308,12 @@ def identity(checkpoint: object) -> str:
 
 
 def test_a_checkpoint_is_the_same_by_a_relative_path(checkpoint):
+    """A run may be continued from another folder."""
     assert identity("checkpoint") == identity(checkpoint)
 
 
 def test_a_checkpoint_with_new_weights_is_another_model(checkpoint):
+    """A model in training keeps its folder, and its old answers would be wrong."""
     before = identity(checkpoint)
 
     os.utime(checkpoint / "model.safetensors", (0, 0))

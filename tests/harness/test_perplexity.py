@@ -183,6 +183,7 @@ def compared_run(request, run_task, gpt2) -> ComparedRun:
 
 
 def test_documents_are_scored_as_by_hand(compared_run):
+    """The scores by hand are from transformers alone, window after window."""
     hand_scores = compared_run.hand_scores
 
     logprobs = values_of_samples(compared_run.output, "logprob")
@@ -196,6 +197,7 @@ def test_documents_are_scored_as_by_hand(compared_run):
 
 
 def test_perplexity_is_per_token_of_the_corpus(compared_run):
+    """Long documents weigh more than short ones, as each token counts once."""
     metrics = metrics_of(compared_run.output)
 
     expected = math.exp(-compared_run.logprob / compared_run.num_tokens)
@@ -204,6 +206,7 @@ def test_perplexity_is_per_token_of_the_corpus(compared_run):
 
 
 def test_byte_perplexity_is_per_byte_of_the_corpus(compared_run):
+    """Models with other tokens can be compared only per byte."""
     metrics = metrics_of(compared_run.output)
 
     num_bytes = 28 * 14 + 6 + 57  # the lengths of the texts, which are ASCII
@@ -230,6 +233,7 @@ def test_byte_perplexity_is_per_byte_of_the_corpus(compared_run):
     ],
 )
 def test_a_text_is_cut_into_contexts_and_tokens_to_score(num_tokens, window, stride, expected):
+    """Each pair is what the model sees, and what is scored after it."""
     tokens = range(1, num_tokens + 1)
 
     contexts_and_scored = windows(0, tokens, window, stride)
@@ -258,6 +262,7 @@ def cut_random_texts() -> Iterator[CutText]:
 
 
 def test_every_token_is_scored_once():
+    """A token that is scored twice would weigh twice."""
     for text in cut_random_texts():
         scored_tokens = []
         for _, scored in text.windows:
@@ -266,6 +271,7 @@ def test_every_token_is_scored_once():
 
 
 def test_the_context_of_a_window_is_what_precedes_its_scored_tokens():
+    """A gap would make the first scored token hard to foresee."""
     for text in cut_random_texts():
         for context, scored in text.windows:
             first = scored[0] - len(context)
@@ -273,12 +279,14 @@ def test_the_context_of_a_window_is_what_precedes_its_scored_tokens():
 
 
 def test_no_window_is_longer_than_the_setting():
+    """Perplexities are comparable only with equally long windows."""
     for text in cut_random_texts():
         for context, scored in text.windows:
             assert len(context) + len(scored) <= text.window
 
 
 def test_windows_after_the_first_score_a_stride_and_have_the_rest_as_context():
+    """Tokens with little context would raise the perplexity."""
     for text in cut_random_texts():
         (first_context, _), *later_windows = text.windows
         assert first_context == [0]
@@ -288,6 +296,7 @@ def test_windows_after_the_first_score_a_stride_and_have_the_rest_as_context():
 
 
 def test_the_window_shrinks_to_what_the_model_sees(run_task, gpt2):
+    """Results record it, since perplexities of other windows cannot be compared with this one."""
     output = run_task(gpt2, model_args={"max_length": 40})
 
     assert metadata_of(output)["window"] == 1024
@@ -299,6 +308,7 @@ def test_the_window_shrinks_to_what_the_model_sees(run_task, gpt2):
 
 
 def test_a_stride_larger_than_the_window_leaves_one_token_of_context(run_task, gpt2):
+    """A window of 41 tokens scores 40."""
     output = run_task(gpt2, model_args={"max_length": 40}, metadata={"stride": 100})
 
     expected = score_by_hand(gpt2, TEXTS[0], window=41, stride=40).logprob
@@ -306,6 +316,7 @@ def test_a_stride_larger_than_the_window_leaves_one_token_of_context(run_task, g
 
 
 def test_without_a_window_the_model_sees_as_much_as_it_can(run_task, gpt2):
+    """The text "null" is what a command line can say for no window."""
     output = run_task(gpt2, metadata={"window": "null"})
 
     assert metadata_of(output)["window"] is None
@@ -313,6 +324,7 @@ def test_without_a_window_the_model_sees_as_much_as_it_can(run_task, gpt2):
 
 
 def test_a_start_token_of_the_tokenizer_is_not_doubled(run_task, tokenizer, tmp_path):
+    """A second one would change the score of the first token."""
     # The tokenizer of OPT puts a start token before each text itself.
     opt = save_opt(tmp_path / "opt", tokenizer)
     hand_scores = [score_by_hand(opt, text, window=32, stride=8) for text in TEXTS]
@@ -326,6 +338,7 @@ def test_a_start_token_of_the_tokenizer_is_not_doubled(run_task, tokenizer, tmp_
 
 
 def test_empty_documents_are_counted_and_left_out_of_the_perplexity(run_task, gpt2, caplog):
+    """The perplexity is that of the same texts without the empty ones."""
     perplexity = metrics_of(run_task(gpt2))["perplexity,none"]
 
     with caplog.at_level(logging.WARNING):
@@ -340,6 +353,7 @@ def test_empty_documents_are_counted_and_left_out_of_the_perplexity(run_task, gp
 
 
 def test_documents_whose_log_probability_is_no_number_are_unscored(run_task, tokenizer, tmp_path):
+    """One NaN would make the perplexity of the corpus NaN."""
     broken_model = save_gpt2(tmp_path / "broken", tokenizer, value=math.nan)
 
     output = run_task(broken_model)
@@ -350,6 +364,7 @@ def test_documents_whose_log_probability_is_no_number_are_unscored(run_task, tok
 
 
 def test_encoder_decoders_have_no_perplexity(run_task, tokenizer, tmp_path):
+    """Their decoder is trained to follow another text, and not to continue one."""
     t5 = save_t5(tmp_path / "t5", tokenizer)
 
     output = run_task(t5, model_args={"backend": "seq2seq"})
@@ -370,6 +385,7 @@ class ModelWithoutTokenizer(LM):
 
 
 def test_a_model_without_a_tokenizer_is_refused(evaluate, tmp_path):
+    """A text cannot be cut into windows without its tokens."""
     folder = write_task(tmp_path, TEXTS, settings={})
 
     with pytest.raises(ModelError, match=r"no tokenizer.*leave out the perplexity tasks"):
@@ -377,6 +393,7 @@ def test_a_model_without_a_tokenizer_is_refused(evaluate, tmp_path):
 
 
 def test_the_mean_perplexity_is_geometric_and_weighted_by_tokens():
+    """The mean of the loss per token is what a perplexity is made of."""
     perplexities = [
         Outcome(2.0, cluster="d0", weight=1),
         Outcome(16.0, cluster="d1", weight=2),
@@ -442,6 +459,7 @@ def test_the_group_runs_the_files_of_the_data_folder(evaluate, checkpoint, tmp_p
 def test_a_chat_template_and_a_system_prompt_do_not_stand_before_a_document(
     run_task, tokenizer, tmp_path
 ):
+    """A document is scored as it is, and not as somebody's message."""
     tokenizer.chat_template = (
         "{% for message in messages %}[{{ message.role }}] {{ message.content }}{% endfor %}"
     )

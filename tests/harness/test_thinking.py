@@ -114,6 +114,7 @@ def single_text(output):
 # Metrics of open generation include log-probabilities, which depend on the length of the text.
 @pytest.mark.parametrize("task", [FELM, FELM_GEN, AMBIGBIO])
 def test_reasoning_changes_no_score(generate, task):
+    """Only the answer is scored, so a model gains or loses nothing by thinking aloud."""
     plain_output = generate(ANSWER, [task])
     reasoning_output = generate(REASONING + ANSWER, [task])
 
@@ -123,6 +124,7 @@ def test_reasoning_changes_no_score(generate, task):
 
 
 def test_an_answer_after_reasoning_is_scored(generate):
+    """Without this, the test above would pass if no answer were read."""
     output = generate(REASONING + ANSWER, [FELM, AMBIGBIO])
 
     assert output["results"][FELM]["unscored,none"] == 0
@@ -130,6 +132,7 @@ def test_an_answer_after_reasoning_is_scored(generate):
 
 
 def test_samples_keep_the_reasoning_and_what_is_read_leaves_it_out(generate):
+    """A reader of samples sees how the model came to its answer."""
     plain_output = generate(ANSWER)
     reasoning_output = generate(REASONING + ANSWER)
 
@@ -156,6 +159,7 @@ def unfinished_output(generate):
 
 @pytest.mark.parametrize("task", [FELM, FELM_GEN, AMBIGBIO])
 def test_unfinished_reasoning_is_unscored(unfinished_output, task):
+    """The model ran out of tokens before it answered, which is neither right nor wrong."""
     (sample,) = unfinished_output["samples"][task]
     assert sample["unscored"] == UNFINISHED
     metrics = metrics_of(unfinished_output, task)
@@ -163,6 +167,7 @@ def test_unfinished_reasoning_is_unscored(unfinished_output, task):
 
 
 def test_a_biography_of_unfinished_reasoning_is_no_abstention(unfinished_output):
+    """The model has not said that it does not know."""
     (sample,) = unfinished_output["samples"][AMBIGBIO]
     assert sample["respond_ratio"] is None
     assert verdict_of(sample)["abstained"] is False
@@ -171,12 +176,14 @@ def test_a_biography_of_unfinished_reasoning_is_no_abstention(unfinished_output)
 
 
 def test_an_answer_of_unfinished_reasoning_is_no_refusal(unfinished_output):
+    """The model has not said that it will not answer."""
     (sample,) = unfinished_output["samples"][FELM_GEN]
     assert sample["no_answer"] is None
     assert sample["response_error_rate_worst"] == [1, 1]
 
 
 def test_generations_of_unfinished_reasoning_have_no_marks(unfinished_output):
+    """A judge would take the thoughts for the text."""
     (sample,) = unfinished_output["samples"][FACTOR_GENERATION]
     # The task takes three generations of each row.
     assert verdict_of(sample)["reasons"] == [UNFINISHED] * 3
@@ -206,6 +213,7 @@ def test_generations_of_unfinished_reasoning_have_no_marks(unfinished_output):
     ],
 )
 def test_reasoning_that_ends_in_another_way_is_unscored(generate, task, pieces, template, metadata):
+    """A stop text, or the model's own end, may come before the thought is closed."""
     gen_kwargs = {"max_gen_toks": 8, "until": ["Question:"]}
 
     output = generate(pieces, [task], template, metadata=metadata, gen_kwargs=gen_kwargs)
@@ -245,6 +253,7 @@ def test_reasoning_that_ends_in_another_way_is_unscored(generate, task, pieces, 
     ],
 )
 def test_reasoning_in_other_formats_is_recognised(generate, reasoning, special, model_args):
+    """Models mark their thoughts with other words than ``<think>``, too."""
     template = "{#[THINK]#}" + PLAIN
 
     output = generate([*reasoning, *ANSWER], [FELM_GEN], template, special, model_args=model_args)
@@ -271,6 +280,7 @@ def test_reasoning_in_other_formats_is_recognised(generate, reasoning, special, 
 def test_limits_apply_to_the_answer_and_not_to_the_reasoning(
     generate, limits, expected_answer, reasoning
 ):
+    """Benchmarks limit answers, and a long thought would leave no room for one."""
     pieces = [*reasoning, *ANSWER, "\n\nInstruction:", " Name another."]
 
     output = generate(pieces, [FELM_GEN], gen_kwargs=limits)
@@ -284,6 +294,7 @@ def test_limits_apply_to_the_answer_and_not_to_the_reasoning(
 
 
 def test_requests_to_a_model_without_reasoning_have_no_limit_for_it(generate):
+    """Their requests stay those of lm_eval, with two arguments."""
     output = generate(ANSWER, [FELM_GEN], PLAIN)
 
     assert "thinking_tokens" not in output["configs"][FELM_GEN]["metadata"]
@@ -292,6 +303,7 @@ def test_requests_to_a_model_without_reasoning_have_no_limit_for_it(generate):
 
 
 def test_more_reasoning_than_the_window_holds_is_refused(generate):
+    """The message says how much there is room for."""
     message = (
         r"thinking_tokens=20000: .* the model's window of 16384; pass --metadata .* at most 1\d{4}"
     )
@@ -317,11 +329,13 @@ def test_more_reasoning_than_the_window_holds_is_refused(generate):
     ],
 )
 def test_reasoning_is_detected_by_the_settings_of_a_model(metadata, has_template, tokens):
+    """A chat template that opens a thought is that of a model that thinks."""
     assert thinking_tokens("t", metadata, has_template) == tokens
 
 
 @pytest.mark.parametrize("value", [-1, "many", 1.5, True, 10**9])
 def test_thinking_tokens_have_to_be_a_whole_number(value):
+    """Python would take True for 1."""
     message = f"t: metadata.thinking_tokens: found {value!r}, expected a whole number"
     with pytest.raises(ConfigError, match=message):
         thinking_tokens("t", {"thinking_tokens": value}, False)
@@ -360,6 +374,7 @@ def reciter():
 
 
 def test_a_text_without_a_tokenizer_is_cut_at_four_bytes_a_token(reciter):
+    """Four bytes are about a token of English text."""
     request = Instance("", {}, ("p", GREEDY, 9), 0)
 
     (text,) = answers_until(reciter, [request])
@@ -372,6 +387,7 @@ def test_a_text_without_a_tokenizer_is_cut_at_four_bytes_a_token(reciter):
 
 
 def test_each_sampled_answer_is_asked_for(reciter):
+    """Samples differ, so the first one cannot stand for both."""
     request = Instance("", {}, ("p", SAMPLED, 0), 0)
 
     texts = answers_until(reciter, [request, request])
@@ -421,6 +437,7 @@ def client_arguments(server):
 
 
 def test_a_server_is_asked_for_the_tokens_of_reasoning_and_answer(server, ask_server):
+    """Servers count both, and have one limit."""
     ask_server({"content": "".join(ANSWER)})
 
     (request,) = server.bodies
@@ -430,6 +447,7 @@ def test_a_server_is_asked_for_the_tokens_of_reasoning_and_answer(server, ask_se
 
 
 def test_the_answer_of_a_server_is_kept_as_it_is(ask_server):
+    """The text "Question:" within the thought would otherwise end the answer."""
     content = "<think>Question: who?</think>" + "".join(ANSWER)
 
     text, _ = single_text(ask_server({"content": content}))
@@ -439,6 +457,7 @@ def test_the_answer_of_a_server_is_kept_as_it_is(ask_server):
 
 @pytest.mark.parametrize("key", ["reasoning_content", "reasoning"])
 def test_reasoning_beside_the_answer_of_a_server_is_kept_in_marks(ask_server, key):
+    """Servers differ in the key under which they send thoughts."""
     text, _ = single_text(ask_server({"content": "".join(ANSWER), key: "Who?"}))
 
     assert text == "<think>Who?</think>" + "".join(ANSWER)
@@ -446,6 +465,7 @@ def test_reasoning_beside_the_answer_of_a_server_is_kept_in_marks(ask_server, ke
 
 @pytest.mark.parametrize("key", ["reasoning_content", "reasoning"])
 def test_reasoning_of_a_server_without_an_answer_is_unscored(ask_server, key):
+    """The tokens ran out before the answer."""
     output = ask_server({"content": None, key: "Who?"}, finish_reason="length")
 
     text, record = single_text(output)
@@ -454,6 +474,7 @@ def test_reasoning_of_a_server_without_an_answer_is_unscored(ask_server, key):
 
 
 def test_an_empty_answer_of_a_server_is_unscored(ask_server):
+    """There is no thought either, so nothing tells why."""
     text, record = single_text(ask_server({"content": ""}))
 
     assert text == ""
