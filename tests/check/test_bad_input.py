@@ -217,13 +217,12 @@ def test_an_answer_of_a_megabyte_is_checked(write, documents, tmp_path):
     assert summary_of(out)["claims"]["supported"] > 20_000
 
 
-def test_searches_that_fail_leave_their_claims_unscored_and_are_sent_again(
-    write,
-    service,
-    tmp_path,
-    capsys,
-):
-    """ "Not found" would be wrong, because nobody has looked."""
+@pytest.fixture
+def command_with_failed_searches(write, service, tmp_path) -> list[str]:
+    """Check 60 claims by searches of which every second one fails, and return the command.
+
+    The command writes into the folder ``out``. Afterwards the service answers all searches.
+    """
     claims = [f"The mill number {number} was built in {1400 + number}." for number in range(60)]
 
     def fail_half(ask: Ask) -> Answer:
@@ -233,30 +232,41 @@ def test_searches_that_fail_leave_their_claims_unscored_and_are_sent_again(
 
     service.script = fail_half
     settings = {"service": "searxng", "url": service.url(), "max_retries": 0}
-    out = tmp_path / "out"
-    command = ["check", write("a.txt", " ".join(claims)), "--out", str(out)]
+    command = ["check", write("a.txt", " ".join(claims)), "--out", str(tmp_path / "out")]
     command += ["--search", write("search.yaml", settings)]
-
     main(command)
-
-    assert "searches: 60 sent; 30 failed" in capsys.readouterr().out
-    assert summary_of(out)["claims"]["unscored"] == 30
-    reasons = {json.loads(line)["reason"] for line in (out / "claims.jsonl").open()}
-    assert any(reason.startswith("the search failed: ") for reason in reasons)
     service.script = lambda _ask: Answer(searxng_hits())
-    service.asks.clear()
-    main(command)
-    assert len(service.asks) == 30
-    assert summary_of(out)["claims"]["unscored"] == 0
+    return command
 
 
-def test_requests_that_a_judge_fails_leave_their_claims_unscored_and_are_asked_again(
-    write,
-    documents,
-    tmp_path,
-    judge_server,
+# The output of the fixture is captured, because ``capsys`` comes before it.
+def test_searches_that_fail_leave_their_claims_unscored(
+    capsys, command_with_failed_searches, tmp_path
 ):
-    """The other claims keep their verdicts, which are in the store."""
+    """Nobody has looked, so that "not found" would be wrong."""
+    assert "searches: 60 sent; 30 failed" in capsys.readouterr().out
+    assert summary_of(tmp_path / "out")["claims"]["unscored"] == 30
+    claims_text = (tmp_path / "out" / "claims.jsonl").read_text(encoding="utf-8")
+    reasons = {json.loads(line)["reason"] for line in claims_text.splitlines()}
+    assert any(reason.startswith("the search failed: ") for reason in reasons)
+
+
+def test_only_searches_that_failed_are_sent_again(command_with_failed_searches, service, tmp_path):
+    """The other 30 are in the store, and searches cost money."""
+    service.asks.clear()
+
+    main(command_with_failed_searches)
+
+    assert len(service.asks) == 30
+    assert summary_of(tmp_path / "out")["claims"]["unscored"] == 0
+
+
+@pytest.fixture
+def command_with_failed_request(write, documents, tmp_path, judge_server) -> list[str]:
+    """Check two claims by a judge that fails for the one about the ferry, and return the command.
+
+    The command writes into the folder ``out``. Afterwards the judge answers all requests.
+    """
     reply = judge_server.script
     judge_server.script = lambda prompt, attempt: (
         Act(status=400, text="no") if f"1. {FERRY}" in prompt else reply(prompt, attempt)
@@ -265,21 +275,31 @@ def test_requests_that_a_judge_fails_leave_their_claims_unscored_and_are_asked_a
     # Claims with the same passages would share a request.
     (documents / "ferry.md").write_text("The ferry was sold in 1872.", encoding="utf-8")
     rows = [json.dumps({"answer": answer}) for answer in (TRUE, FERRY)]
-    out = tmp_path / "out"
     command = ["check", write("a.jsonl", "\n".join(rows)), "--knowledge", str(documents)]
-    command += ["--judge", write("gpt.yaml", judge), "--out", str(out)]
-
+    command += ["--judge", write("gpt.yaml", judge), "--out", str(tmp_path / "out")]
     assert main(command) == 0
+    judge_server.script = reply
+    return command
 
-    assert summary_of(out)["claims"] == {
+
+@pytest.mark.usefixtures("command_with_failed_request")
+def test_a_request_that_a_judge_fails_leaves_its_claim_unscored(tmp_path):
+    """The other claim keeps its verdict."""
+    assert summary_of(tmp_path / "out")["claims"] == {
         "supported": 1,
         "contradicted": 0,
         "not_found": 0,
         "unscored": 1,
     }
-    judge_server.script = reply
+
+
+def test_only_a_request_that_a_judge_failed_is_sent_again(
+    command_with_failed_request, judge_server
+):
+    """The answer to the other request is in the store, and paid for."""
     judge_server.bodies.clear()
-    exit_code = main(command)
+
+    exit_code = main(command_with_failed_request)
 
     assert exit_code == 0
     assert len(judge_server.bodies) == 1
