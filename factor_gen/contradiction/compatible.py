@@ -131,7 +131,7 @@ def veto_of_change(change: TextChange) -> str | None:
         "before": [change.before[-_NEAR:]],
         "after": [change.after[:_NEAR]],
         "all before": [change.before],
-        "clause": [_CLAUSE_END.split(change.before[-_LONGEST_CLAUSE:])[-1]],
+        "clause": [last_clause(change.before)],
     }
     # A context usually selects tokens of a sentence. The tables of compatible.yaml ask only for
     # these texts and for the change itself, so no tokens are selected.
@@ -140,6 +140,15 @@ def veto_of_change(change: TextChange) -> str | None:
         if context.matches(reason):
             return reason
     return None
+
+
+def last_clause(text: str) -> str:
+    """Return the end of a text, from the last comma or other mark on.
+
+    Example:
+        `` he said that`` of ``On Monday, he said that``.
+    """
+    return _CLAUSE_END.split(text[-_LONGEST_CLAUSE:])[-1]
 
 
 def _quantities_overlap(change: TextChange) -> bool:

@@ -8,7 +8,6 @@ Everything else is rejected, because it may be true as well.
 import re
 from collections import defaultdict
 from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import replace
 from functools import cache, lru_cache
 from itertools import permutations
 from typing import Any, Literal
@@ -16,7 +15,7 @@ from typing import Any, Literal
 from factor_gen.contradiction.changes import TextChange, find_changes
 from factor_gen.contradiction.compatible import NEGATIONS, veto_of_change
 from factor_gen.contradiction.places import DATA
-from factor_gen.contradiction.stage import open_candidates, with_checked
+from factor_gen.contradiction.stage import reject_by_rule
 from factor_gen.contradiction.wordnet import (
     ADJECTIVE,
     ADVERB,
@@ -76,14 +75,7 @@ class OfflineCheck:
         Args:
             examples: Documents with their candidates.
         """
-        checked_examples = []
-        for example in examples:
-            checked = {}
-            for candidate in open_candidates(example):
-                reason = why_not_exclusive(example.completion, candidate.text)
-                checked[candidate] = replace(candidate, rejected=reason or "")
-            checked_examples.append(with_checked(example, checked))
-        return checked_examples
+        return [reject_by_rule(example, why_not_exclusive) for example in examples]
 
 
 def why_not_exclusive(sentence: str, edited: str) -> str | None:

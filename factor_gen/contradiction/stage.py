@@ -5,7 +5,7 @@
 judge, and :mod:`~factor_gen.contradiction.nli` asks a model of natural language inference.
 """
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import replace
 from functools import cached_property
 from typing import Any, Protocol
@@ -107,7 +107,9 @@ class ContradictionStage:
         if self.check is None:
             return list(examples)
         # These rules cost nothing, so that no model is asked about what they reject.
-        return self.check.check([_reject_compatible(example) for example in examples])
+        return self.check.check(
+            [reject_by_rule(example, compatible_reason) for example in examples]
+        )
 
     def close(self) -> None:
         """Close the check, if it keeps anything open."""
@@ -128,11 +130,17 @@ def with_checked(example: Example, checked: Mapping[Candidate, Candidate]) -> Ex
     return replace(example, candidates=tuple(candidates))
 
 
-def _reject_compatible(example: Example) -> Example:
-    """Reject candidates after whose edit the completion may still be true."""
+def reject_by_rule(example: Example, find_reason: Callable[[str, str], str | None]) -> Example:
+    """Reject the candidates of a document for which a rule finds a reason.
+
+    Args:
+        example: The document.
+        find_reason: Tells by the completion and the text of a candidate why the second may be true
+            with the first, such as `compatible_reason`. None if it cannot.
+    """
     checked = {}
     for candidate in open_candidates(example):
-        reason = compatible_reason(example.completion, candidate.text)
+        reason = find_reason(example.completion, candidate.text)
         if reason is not None:
             checked[candidate] = replace(candidate, rejected=reason)
     return with_checked(example, checked)

@@ -12,6 +12,7 @@ from typing import Annotated, NamedTuple
 
 from pydantic import ConfigDict, WithJsonSchema
 
+from factor_gen.generate.rules.edits import Replacement, apply_replacements
 from factor_gen.records import ERROR_TYPES, Candidate, Example
 from judges.typed import ParsedReply, Reply
 from lm_factuality.ground.sentences import SIGNS, spaced, words_in
@@ -148,28 +149,12 @@ def apply_edits(sentence: str, edits: Sequence[Edit]) -> str:
         if first.end > second.start:
             raise EditError("edits of the same words")
 
-    text = sentence
-    # From right to left, so that the positions of the edits to come stay valid.
-    for replacement in reversed(replacements):
-        text = text[: replacement.start] + replacement.new + text[replacement.end :]
+    text = apply_replacements(sentence, replacements)
     _check_edited_sentence(sentence, text, replacements)
     return text
 
 
-class _Replacement(NamedTuple):
-    """An edit at its place in the sentence."""
-
-    start: int
-    """Where the replaced words start."""
-
-    end: int
-    """Where they end."""
-
-    new: str
-    """What stands in their place."""
-
-
-def _locate_edit(sentence: str, edit: Edit) -> _Replacement:
+def _locate_edit(sentence: str, edit: Edit) -> Replacement:
     """Find the words that an edit replaces.
 
     Args:
@@ -200,7 +185,7 @@ def _locate_edit(sentence: str, edit: Edit) -> _Replacement:
     has_typographic_apostrophes = "\u2019" in sentence and "'" not in sentence
     if has_typographic_apostrophes:
         new = new.replace("'", "\u2019")
-    return _Replacement(start, end, new)
+    return Replacement(start, end, new)
 
 
 def _find_words(sentence: str, words: Sequence[str]) -> tuple[int, int]:
@@ -229,9 +214,7 @@ def _find_words(sentence: str, words: Sequence[str]) -> tuple[int, int]:
     return matches[0].span()
 
 
-def _check_edited_sentence(
-    sentence: str, edited: str, replacements: Sequence[_Replacement]
-) -> None:
+def _check_edited_sentence(sentence: str, edited: str, replacements: Sequence[Replacement]) -> None:
     """Check that an edited sentence is close to the original, and says something else.
 
     Args:

@@ -6,6 +6,7 @@
 
 import re
 
+from factor_gen.contradiction.compatible import last_clause
 from factor_gen.generate.rules.edits import SentenceEdit
 from factor_gen.generate.rules.sentence import TaggedSentence
 
@@ -23,10 +24,8 @@ UNASSERTED_REASONS = (
 Each reason is the name of a table of ``conditions.yaml``.
 """
 
-_LONGEST_CLAUSE = 400  # characters before an edit
 _BRACKETS = re.compile(r"\([^()]*\)")
 _WORD = re.compile(r"n['’]t\b|\w+?(?=n['’]t\b)|\w+", re.IGNORECASE)
-_CLAUSE_END = re.compile(r"[;:]|\.(?!\w)|,(?! (?:and|or)\b)|\s[-–—]+\s")
 
 
 def unasserted_reason(sentence: TaggedSentence, edit: SentenceEdit) -> str | None:
@@ -74,9 +73,7 @@ def _clause_before(text: str, position: int) -> str:
     Returns:
         The text from the last comma or other mark on, without brackets.
     """
-    nearby_text = text[:position][-_LONGEST_CLAUSE:]
-    clause = _CLAUSE_END.split(nearby_text)[-1]
-    without_brackets = _BRACKETS.sub("", clause)
+    without_brackets = _BRACKETS.sub("", last_clause(text[:position]))
     # A bracket that is still open starts a clause of its own.
     return without_brackets.rpartition("(")[2]
 
