@@ -92,17 +92,17 @@ def plan_run(tasks: Mapping[str, SuiteTask], config: LmEvalPart, prices: Prices 
     plans = []
     for name, task in tasks.items():
         _build_requests(task, name, config)
-        sent = request_counter.count(task)
-        prompt_tokens = sum(request.prompt for request in sent)
-        answer_tokens = sum(request.answer for request in sent)
+        sent_requests = request_counter.count(task)
+        prompt_tokens = sum(request.prompt for request in sent_requests)
+        answer_tokens = sum(request.answer for request in sent_requests)
         plan = TaskPlan(
             task=name,
             rows=len({instance.doc_id for instance in task.instances}),
-            requests=len(sent),
+            requests=len(sent_requests),
             prompt_tokens=prompt_tokens,
             answer_tokens=answer_tokens,
-            max_answer_tokens=sum(request.max_answer for request in sent),
-            seconds=speed.seconds(len(sent), prompt_tokens, answer_tokens),
+            max_answer_tokens=sum(request.max_answer for request in sent_requests),
+            seconds=speed.seconds(len(sent_requests), prompt_tokens, answer_tokens),
             cost=prices.cost(prompt_tokens, answer_tokens) if prices else None,
         )
         plans.append(plan)
@@ -153,20 +153,21 @@ class _RequestCounter:
         self._count_tokens = cache(counter.count)
         self._is_server = preflight.is_client(model)
         self._shares_prefixes = model == "hf-tree"
-        # The requests that were counted, as JSON, and the contexts that `hf-tree` has read.
-        self._sent: set[str] = set()
+        # The requests that were counted, as JSON.
+        self._sent_requests: set[str] = set()
+        self._read_contexts: set[str] = set()
 
     def count(self, task: SuiteTask) -> list[_RequestTokens]:
         """Return the tokens of each request that a task sends."""
         answer_tokens = _answer_tokens(task)
-        requests_sent = []
+        sent_requests = []
         for instance in task.instances:
-            for _ in range(self._times_sent(instance)):
-                requests_sent += self._count_tokens_of(instance, answer_tokens)
-        return requests_sent
+            for _ in range(self._send(instance)):
+                sent_requests += self._count_tokens_of(instance, answer_tokens)
+        return sent_requests
 
-    def _times_sent(self, instance: Instance) -> int:
-        """Return how often a request is sent.
+    def _send(self, instance: Instance) -> int:
+        """Note a request as sent, and return how often it is.
 
         A request that equals an earlier one of the run is not sent, unless its text is sampled.
         """
@@ -175,9 +176,9 @@ class _RequestCounter:
         if isinstance(generation, dict) and not is_greedy_generation(generation):
             return repeats
         key = json.dumps([instance.request_type, instance.args], sort_keys=True, default=str)
-        if key in self._sent:
+        if key in self._sent_requests:
             return 0
-        self._sent.add(key)
+        self._sent_requests.add(key)
         return min(1, repeats)
 
     def _count_tokens_of(self, instance: Instance, answer_tokens: int) -> list[_RequestTokens]:
@@ -228,9 +229,9 @@ class _RequestCounter:
         """
         context_tokens = self._count_tokens(context)
         # `hf-tree` reads a context once for all its continuations.
-        if self._shares_prefixes and context in self._sent:
+        if self._shares_prefixes and context in self._read_contexts:
             context_tokens = 0
-        self._sent.add(context)
+        self._read_contexts.add(context)
         tokens = context_tokens + self._count_tokens(continuation)
         return self._scored_tokens(min(tokens, window or _WINDOW))
 
@@ -261,14 +262,14 @@ class _RequestCounter:
 def _answer_tokens(task: SuiteTask) -> int:
     """Return how many tokens an answer to a task usually has, by measurements of its benchmark.
 
-    The measurements are entries such as ``{"task": "_cot", "bytes": 700}``, where ``task`` is a
-    part of the task's name. Without an entry, it is the task's limit on generated tokens.
+    A measurement is, for example, ``{"task": "_cot", "bytes": 700}``, where ``task`` is a part of
+    the task's name. Without one, it is the task's limit on generated tokens.
     """
     measurements = load_yaml(__package__, "answer_lengths.yaml").get(task.declared.kind, [])
-    for entry in measurements:
+    for measurement in measurements:
         # One benchmark may have tasks with and without reasoning.
-        if entry.get("task", "") in str(task.config.task):
-            return ceil(float(entry["bytes"]) / BYTES_PER_TOKEN)
+        if measurement.get("task", "") in str(task.config.task):
+            return ceil(float(measurement["bytes"]) / BYTES_PER_TOKEN)
     return int((task.config.generation_kwargs or {}).get("max_gen_toks", 256))
 
 

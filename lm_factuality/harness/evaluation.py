@@ -216,21 +216,22 @@ def _intervals_of(
     """Collect the intervals of all scores by task and metric, for the results file.
 
     Args:
-        results: The results of lm_eval: for each task the values by ``metric,filter``. Standard
-            errors are among them, and those of the suite have an interval as an attribute.
+        results: The results of lm_eval by task and ``metric,filter``. The suite's standard errors
+            among them have an interval as an attribute.
 
     Example:
         ``{"wiki": {"factor_acc_stderr,none": StandardError(0.02)}}`` →
         ``{"wiki": {"factor_acc": {"low": 0.41, "high": 0.48, "num_clusters": 300}}}``
     """
     intervals: dict[str, dict[str, dict[str, float | None]]] = defaultdict(dict)
-    for task, values in results.items():
-        for key, value in values.items():
-            if not isinstance(value, StandardError | UndefinedStderr) or value.interval is None:
+    for task, task_results in results.items():
+        for key, stderr in task_results.items():
+            # Scores and texts are among the results as well.
+            if not isinstance(stderr, StandardError | UndefinedStderr) or stderr.interval is None:
                 continue
             metric = key.partition(",")[0].removesuffix("_stderr")
             # Of several filters, the first one counts, as for scores.
-            intervals[task].setdefault(metric, value.interval._asdict())
+            intervals[task].setdefault(metric, stderr.interval._asdict())
     return dict(intervals)
 
 

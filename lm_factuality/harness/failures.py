@@ -72,15 +72,15 @@ class _Waits:
         import tenacity
 
         retry = tenacity.retry(
-            retry=tenacity.retry_if_exception(self._is_busy),
-            stop=self._has_waited_enough,
+            retry=tenacity.retry_if_exception(self._log_and_check_if_busy),
+            stop=self._give_up_after_long_wait,
             wait=_seconds_to_wait,
             reraise=True,
         )
         return retry(call)
 
-    def _is_busy(self, error: BaseException) -> bool:
-        """Log the error of a request, and tell whether it means that the server is busy."""
+    def _log_and_check_if_busy(self, error: BaseException) -> bool:
+        """Log an error unless its HTTP status was logged, and tell whether the server is busy."""
         # An interrupt by the user is no error.
         if not isinstance(error, Exception):
             return False
@@ -90,8 +90,8 @@ class _Waits:
             logger.warning("%s: %s; trying again", self._url, describe_server_error(error))
         return status in _BUSY_STATUSES
 
-    def _has_waited_enough(self, state: "RetryCallState") -> bool:
-        """Tell whether a request gives up, since it or another one has waited too long."""
+    def _give_up_after_long_wait(self, state: "RetryCallState") -> bool:
+        """Tell whether a request gives up. Once one has waited too long, all others give up too."""
         if (state.seconds_since_start or 0) > _LONGEST_WAIT:
             self._is_over = True
         return self._is_over

@@ -163,8 +163,10 @@ class AnswerFile:
                 self._database.execute("DELETE FROM answers WHERE time < ?", (oldest,))
 
     def get(self, key: str) -> str | None:
-        """Return the answer under a key, or None if there is none."""
-        # The answer of an earlier run. If this run is interrupted, the next one must not find it.
+        """Return the answer under a key, or None if there is none.
+
+        In a fresh run, the first call for a key deletes the answer of an earlier run.
+        """
         if self._is_fresh and key not in self._used:
             self._delete([key])
         self._used.add(key)
@@ -385,7 +387,7 @@ class Keeper:
         Returns:
             The answers in the order of the requests.
         """
-        keys = [self._key(method, request) for request in requests]
+        keys = [self._next_key(method, request) for request in requests]
         # Equal requests have the same key, and only the first of them is asked.
         first_indices: dict[str, int] = {}
         for index, key in enumerate(keys):
@@ -494,8 +496,8 @@ class Keeper:
             return ""
         return _digest(text.encode())
 
-    def _key(self, method: str, request: Sequence[Any]) -> str:
-        """Return the key of the next answer to a request.
+    def _next_key(self, method: str, request: Sequence[Any]) -> str:
+        """Return the key of the next answer to a request, which counts as asked for.
 
         Example:
             ``1f...a9`` for a greedy request, ``1f...a9, sample 0.2`` for the third sample that the

@@ -13,8 +13,8 @@ alone has.
 import json
 import logging
 import math
-from collections import Counter, deque
-from collections.abc import Mapping, Sequence
+from collections import Counter
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from typing import Any, TypeAlias
 
@@ -89,13 +89,18 @@ def scored_loglikelihood(
 
     # Only the first of several processes shows a bar.
     bar = tqdm(requests, desc="tokenizing", disable=disable_tqdm or lm.rank != 0, mininterval=2)
-    encoded_requests = [encoder.encode(request) for request in bar]
-    to_score = [request for request in encoded_requests if isinstance(request, Encoded)]
-    scores = iter(score(lm, to_score, disable_tqdm))
-    # Where a request could not be encoded, `encode` has returned its result.
-    return [
-        next(scores) if isinstance(request, Encoded) else request for request in encoded_requests
-    ]
+    encoded_by_index: dict[int, Encoded] = {}
+    result_by_index: dict[int, ScoredContinuation] = {}
+    for index, request in enumerate(bar):
+        encoded = encoder.encode(request)
+        if isinstance(encoded, Encoded):
+            encoded_by_index[index] = encoded
+        else:
+            # The request cannot be encoded, and this is its result.
+            result_by_index[index] = encoded
+    scores = score(lm, list(encoded_by_index.values()), disable_tqdm)
+    result_by_index.update(zip(encoded_by_index, scores, strict=True))
+    return [result_by_index[index] for index in range(len(requests))]
 
 
 def encoder_of(lm: LM) -> "Encoder | None":
@@ -405,8 +410,6 @@ def _score_on_server(
 ) -> list[Answer]:
     """Have a server score requests, so that no request loses its score because another one failed.
 
-    Requests are sent in chunks. If a chunk fails, its requests are sent again one by one.
-
     Args:
         lm: lm_eval's client of the server.
         encoded: The requests.
@@ -418,27 +421,13 @@ def _score_on_server(
     Raises:
         ModelError: `MAX_FAILURES` requests in a row have failed, so the server is gone.
     """
-    chunk_size = _SERVER_CHUNK * max(1, getattr(lm, "_concurrent", 1))
-    starts = range(0, len(encoded), chunk_size)
-    chunks = deque(encoded[start : start + chunk_size] for start in starts)
     answers: list[Answer] = []
     failures_in_a_row = 0
     with tqdm(total=len(encoded), desc="requests to the server", disable=disable_tqdm) as progress:
-        while chunks:
-            chunk = chunks.popleft()
-            outcome = _try_to_score(lm, chunk)
+        for outcome in _outcomes_on_server(lm, encoded):
             if isinstance(outcome, list):
                 answers += outcome
                 failures_in_a_row = 0
-            elif len(chunk) > 1:
-                logger.warning(
-                    "a batch of %d requests failed (%s); sending them one by one",
-                    len(chunk),
-                    outcome,
-                )
-                # `extendleft` turns the order round, so it gets the last request first.
-                chunks.extendleft([request] for request in reversed(chunk))
-                continue
             else:
                 # A server that turns a request down is still there.
                 failures_in_a_row = 0 if is_refusal(outcome) else failures_in_a_row + 1
@@ -446,8 +435,30 @@ def _score_on_server(
                 if failures_in_a_row >= MAX_FAILURES:
                     raise server_is_gone(reason) from outcome
                 answers.append(f"the server gave no usable answer: {reason}")
-            progress.update(len(chunk))
+            progress.update(len(answers) - progress.n)
     return answers
+
+
+def _outcomes_on_server(
+    lm: TemplateLM, encoded: Sequence[Encoded]
+) -> Iterator[list[Answer] | Exception]:
+    """Send requests in chunks, and those of a chunk that fails again one by one.
+
+    Yields:
+        The answers to one or more requests, or the error of one request that failed alone.
+    """
+    chunk_size = _SERVER_CHUNK * max(1, getattr(lm, "_concurrent", 1))
+    for start in range(0, len(encoded), chunk_size):
+        chunk = encoded[start : start + chunk_size]
+        outcome = _try_to_score(lm, chunk)
+        if isinstance(outcome, list) or len(chunk) == 1:
+            yield outcome
+            continue
+        logger.warning(
+            "a batch of %d requests failed (%s); sending them one by one", len(chunk), outcome
+        )
+        for request in chunk:
+            yield _try_to_score(lm, [request])
 
 
 def _try_to_score(lm: TemplateLM, chunk: Sequence[Encoded]) -> list[Answer] | Exception:

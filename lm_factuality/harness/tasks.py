@@ -263,7 +263,8 @@ def _checked_suite_config(name: str, config: ConfigOrError) -> Config | None:
     if not is_suite_task(config):
         return None
     # One misspelt key is enough to refuse the task, so only the first is reported.
-    for problem in misspelt_keys(name, config):
+    problem = next(misspelt_keys(name, config), None)
+    if problem is not None:
         raise ConfigError(problem)
     return config
 

@@ -217,7 +217,7 @@ class Search:
     def _ban_if_recognised(self, row: RowId, hit: Hit) -> str:
         """Ban the article of a passage for a row if the passage is part of the row's document.
 
-        For example, if passage 7 has the title of the row, ``banned[row]`` gets the entry
+        For example, if passage 7 has the title of the row, ``banned[row]`` becomes
         ``{"title ada lovelace": 7}``.
 
         Args:
@@ -276,17 +276,17 @@ class Search:
         """
         excluded: dict[Query, dict[Hit, str]] = {query: {} for query in queries}
 
-        def must_leave_out(query_index: int, hit: Hit) -> bool:
-            """Decide whether to leave out a passage, and note the reason in ``excluded``."""
+        def exclude_if_banned(query_index: int, hit: Hit) -> bool:
+            """Leave out a passage of a banned article, and note the reason in ``excluded``."""
             query = queries[query_index]
             rule = self._ban_if_recognised(query.row, hit)
-            is_banned = self._is_banned(query.row, hit)
-            if is_banned:
-                # Without a rule, it was another passage that revealed the article.
-                excluded[query][hit] = rule or ARTICLE
-            return is_banned
+            if not self._is_banned(query.row, hit):
+                return False
+            # Without a rule, it was another passage that revealed the article.
+            excluded[query][hit] = rule or ARTICLE
+            return True
 
-        rankings = self._index.retrieve([query.text for query in queries], k, must_leave_out)
+        rankings = self._index.retrieve([query.text for query in queries], k, exclude_if_banned)
         return {
             query: RetrievedPassages(hits, excluded[query])
             for query, hits in zip(queries, rankings, strict=True)

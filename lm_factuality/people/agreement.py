@@ -490,15 +490,18 @@ def _measure_balanced_accuracy(
         wrong_texts: 1 if the judge agrees and 0 if not, for each text that people call wrong.
         right_texts: The same for each text that people call right.
     """
-    # The weights of each cluster's texts, in the order of true and false positives, and false and
-    # true negatives. A positive is a text that the judge calls wrong.
-    counts_by_cluster: dict[str, list[float]] = defaultdict(lambda: [0.0] * 4)
+    # A positive is a text that the judge calls wrong. The interval needs the weights of the texts
+    # of each cluster, in this order.
+    true_positive, false_positive, false_negative, true_negative = range(4)
+    weights_by_cluster: dict[str, list[float]] = defaultdict(lambda: [0.0] * 4)
     for judge_agrees in wrong_texts:
-        counts_by_cluster[judge_agrees.cluster][0 if judge_agrees else 2] += judge_agrees.weight
+        case = true_positive if judge_agrees else false_negative
+        weights_by_cluster[judge_agrees.cluster][case] += judge_agrees.weight
     for judge_agrees in right_texts:
-        counts_by_cluster[judge_agrees.cluster][3 if judge_agrees else 1] += judge_agrees.weight
+        case = true_negative if judge_agrees else false_positive
+        weights_by_cluster[judge_agrees.cluster][case] += judge_agrees.weight
 
-    interval = balanced_accuracy_interval(list(counts_by_cluster.values()))
+    interval = balanced_accuracy_interval(list(weights_by_cluster.values()))
     balanced_accuracy = (mean(wrong_texts) + mean(right_texts)) / 2
     return measure_of(balanced_accuracy, interval, len(wrong_texts) + len(right_texts))
 

@@ -63,8 +63,8 @@ def read_responses(paths: Sequence[Path], key: Key, labels: Labels) -> list[Resp
     Raises:
         DataError: ``paths`` lack samples that the sheet was drawn from.
     """
-    # A run belongs to the sheet if it has the samples that the sheet was drawn from, which their
-    # SHA-256 tells. These are the models whose runs are still to be found.
+    # The sheet's runs are known by the SHA-256 of their samples. Each run that is found is removed
+    # from these.
     missing_models = {(source.task, source.samples_sha256): source.model for source in key.sources}
     responses: list[Response] = []
     for file in read_results_files(paths):
