@@ -341,7 +341,7 @@ class _AnswerServer:
             answers = list(map(_answer_by_first_token, replies, questions))
             if any(answer.logprobs for answer in answers):
                 return _Trial(replies, arguments)
-            # The server answers, but without log-probabilities.
+            # The server answers, but without log-probabilities. Fewer alternatives change nothing.
             if any(reply.text is not None for reply in replies):
                 break
             # A server that refuses 20 alternatives may take 5.

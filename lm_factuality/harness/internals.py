@@ -164,11 +164,11 @@ def scored_rows(
             if isinstance(response, list) and len(response) == 1:
                 request.filtered_resps[filter_name] = response[0]
         responses = [request.filtered_resps[filter_name] for request in requests]
-        values = task.process_results(requests[0].doc, responses)
-        # lm_eval takes a list for the values of a row's repetitions, and averages them. A row of
-        # the suite has one value, which may be a list itself.
-        one_each = {metric: [value] for metric, value in values.items()}
-        scored[row] = scored_class(doc_id=row, reference=requests[0].target, scores=one_each)
+        metrics = task.process_results(requests[0].doc, responses)
+        # lm_eval averages the values in a list, one for each repetition of a row. A row of the
+        # suite has one value, which may be a list itself.
+        lists_of_one = {metric: [value] for metric, value in metrics.items()}
+        scored[row] = scored_class(doc_id=row, reference=requests[0].target, scores=lists_of_one)
     return scored
 
 

@@ -218,8 +218,8 @@ def require_text(record: TableRow, column: str) -> str:
     if column not in record.values:
         columns = ", ".join(map(repr, record.values))
         raise DataError(f"{record.location}: no column {column!r}; expected it among {columns}")
-    value = record.values[column]
-    text = "" if value is None else str(value).strip()
+    cell = record.values[column]
+    text = "" if cell is None else str(cell).strip()
     if not text:
         raise DataError(f"{record.location}: the column {column!r} is empty; expected a text")
     return text

@@ -169,7 +169,7 @@ def check_server(model: str, arguments: Mapping[str, Any], needs_scores: bool) -
     with _open_client(server) as client:
         reply = _ask_for_one_token(client, server, needs_scores)
         served_models = _list_models(client, server)
-    problem = _problem_of(reply, server, served_models)
+    problem = _explain_refusal(reply, server, served_models)
     if problem:
         raise ModelError(f"{server.url}: {problem}")
     if reply.status_code == httpx.codes.OK:
@@ -310,13 +310,13 @@ def _list_models(client: httpx.Client, server: _Server) -> list[str]:
     """Return the names of the server's models; empty if it does not list them."""
     try:
         reply = client.get(f"{_api_root(server.url)}/models", timeout=_CONNECT_SECONDS)
-        return [str(entry["id"]) for entry in reply.json()["data"]]
+        return [str(model["id"]) for model in reply.json()["data"]]
     except (httpx.HTTPError, ValueError, KeyError, TypeError):
         # Many servers have no such list.
         return []
 
 
-def _problem_of(reply: httpx.Response, server: _Server, served_models: Sequence[str]) -> str:
+def _explain_refusal(reply: httpx.Response, server: _Server, served_models: Sequence[str]) -> str:
     """Explain why a server did not answer the request for one token, and what the user can do.
 
     Args:

@@ -360,28 +360,28 @@ class _ConfigFinder:
         return suite_tasks(self._include_path)
 
     def find(
-        self, entry: str | Config, parents: tuple[str, ...] = ()
+        self, target: str | Config, parents: tuple[str, ...] = ()
     ) -> Iterator[tuple[str, ConfigOrError]]:
-        """Yield the tasks that an entry of a group stands for; an entry may be a group itself.
+        """Yield a task, or all tasks of a group and of the groups within it.
 
         Args:
-            entry: The name or path of a task, group or tag, or the config of a task or group that
+            target: The name or path of a task, group or tag, or the config of a task or group that
                 is written out within its group.
-            parents: The groups and tags that contain the entry, the outermost first.
+            parents: The groups and tags that contain the target, the outermost first.
 
         Yields:
             The name of each task, and its config or error.
         """
-        name = entry if isinstance(entry, str) else str(entry.get("group") or entry["task"])
+        name = target if isinstance(target, str) else str(target.get("group") or target["task"])
         if name in parents:
             path = " > ".join([*parents, name])
             yield name, ConfigError(f"{name!r} holds itself, by way of {path}")
             return
 
-        if isinstance(entry, dict) and name not in index_of(self._manager):
+        if isinstance(target, dict) and name not in index_of(self._manager):
             # The suite's groups name their tasks. A task that is written out is lm_eval's, and
             # without a class it is not taken for one of the suite's.
-            config: ConfigOrError = {**entry, "class": None}
+            config: ConfigOrError = {**target, "class": None}
         else:
             config = self._read(name)
         # A task names itself under "task", and a group lists its members there.

@@ -557,7 +557,7 @@ def _check_judge(evidence: Evidence, task_evidence: TaskEvidence) -> Iterator[Re
 
 
 def describe_certificates(evidence: Evidence) -> Iterator[str]:
-    """Say of each certificate whether the check has computed it again.
+    """Say of each certificate whether the check has computed it again from the judge's answers.
 
     Yields:
         Phrases such as ``certificate.json is claimed: there is no certificate.answers.jsonl``.
@@ -567,8 +567,11 @@ def describe_certificates(evidence: Evidence) -> Iterator[str]:
         origins.update(_certificates_by_origin(evidence, task_evidence.task))
     for origin in sorted(origins):
         is_packed = origin == evidence.submission.certificate
-        claim = evidence.recomputation.claim if is_packed else "it is only in the results"
-        yield f"{origin} {f'is claimed: {claim}' if claim else 'follows from its answers'}"
+        doubt = evidence.recomputation.claim if is_packed else "it is only in the results"
+        if doubt:
+            yield f"{origin} is claimed: {doubt}"
+        else:
+            yield f"{origin} follows from its answers"
 
 
 def _missing_certificate(required: str, certificates: Collection[Mapping[str, Any]]) -> str:

@@ -119,7 +119,7 @@ class Exclusion:
                     f"exclude=id:{key}: a row has no key {key!r}; name the key that holds ids of"
                     " the index, or leave the rule out"
                 )
-        titles = _values(rows, _TITLE_KEYS) if self.by_title else ()
+        titles = _distinct_texts(rows, _TITLE_KEYS) if self.by_title else ()
         # A passage that shares a sequence of words is a part of the document. The pieces, which are
         # much longer, are queries that find such passages in the index.
         word_sequences: set[WordSequence] = set()
@@ -129,7 +129,7 @@ class Exclusion:
                 word_sequences |= _word_sequences(text, self.overlap)
                 pieces += _pieces(text, self.overlap)
         return EvaluatedDocument(
-            ids=_values(rows, self.id_keys),
+            ids=_distinct_texts(rows, self.id_keys),
             titles=frozenset(map(_normalise, titles)),
             word_sequences=frozenset(word_sequences),
             # The keys of a dictionary are distinct and in order.
@@ -320,7 +320,7 @@ def _text_id(passage: Passage, is_split: bool) -> str:
     return _PART.sub("", passage.id) if is_split else passage.id
 
 
-def _values(rows: Iterable[Mapping[str, Any]], keys: Iterable[str]) -> frozenset[str]:
+def _distinct_texts(rows: Iterable[Mapping[str, Any]], keys: Iterable[str]) -> frozenset[str]:
     """Return the distinct values of the keys in all rows as text, without empty ones."""
     values = [row.get(key) for key in keys for row in rows]
     return frozenset(str(value) for value in values if value not in (None, ""))

@@ -172,13 +172,14 @@ def label_samples(result: TaskResult, key: Key, labels: Labels) -> LabelledRun:
     # one over the probability of each to be drawn.
     weights_of_drawn = {item.unit: item.weight for item in key.items if item.source == source}
 
-    samples = []
+    labelled_samples = []
     left_out: Counter[str] = Counter()
     units = units_of_run(result, key.sources[source].model)
     for unit, sample in zip(units, read_samples(path), strict=True):
+        # Most samples of a large run are not drawn, and have no scores by people.
+        people_counts = None
         is_asked = bool(unit.items)
         judge_counts = _score_counts(result, display, sample)
-        people_counts = None
         if not is_asked:
             # No question is about this sample, so people would score it as the judge does.
             people_counts = judge_counts
@@ -186,7 +187,7 @@ def label_samples(result: TaskResult, key: Key, labels: Labels) -> LabelledRun:
                 left_out[_UNSCORED] += 1
         elif unit.key in weights_of_drawn:
             answers = labels.majority_answers.get((source, unit.key), {})
-            # None means that people answered only some of the questions about this sample.
+            # The result is None if people answered only some of the questions about this sample.
             relabelled_sample = people.relabel(result, sample, answers)
             if relabelled_sample is None:
                 left_out[_UNDECIDED] += 1
@@ -203,8 +204,8 @@ def label_samples(result: TaskResult, key: Key, labels: Labels) -> LabelledRun:
             judged=judge_counts,
             people=people_counts,
         )
-        samples.append(labelled_sample)
-    return LabelledRun(samples, dict(left_out))
+        labelled_samples.append(labelled_sample)
+    return LabelledRun(labelled_samples, dict(left_out))
 
 
 def _find_source(task: str, samples: Path, key: Key) -> int:

@@ -516,14 +516,14 @@ def _pair_cells(pair: PairedDifference, score: Score) -> tuple[str, ...]:
         detects, and the number of shared rows.
     """
     # A number that is not defined is an empty text.
-    cells = format_difference(pair, score)
+    texts = format_difference(pair, score)
     return (
-        cells.difference,
-        cells.interval,
-        cells.p_value,
-        cells.adjusted_p_value,
+        texts.difference,
+        texts.interval,
+        texts.p_value,
+        texts.adjusted_p_value,
         _better_model(pair, score),
-        cells.detectable,
+        texts.detectable,
         f"{pair.shared_rows:,}",
     )
 

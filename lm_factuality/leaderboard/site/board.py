@@ -127,11 +127,11 @@ def _make_table(rules: Rules, newest_first: Sequence[LeaderboardEntry]) -> Leade
     ranks_by_task = {task: _rank_models(entries, task) for task in tasks}
     rows = []
     for entry in entries:
-        scores = {}
+        ranked_scores = {}
         for task, score in entry.scores.items():
-            scores[task] = replace(score, rank=ranks_by_task[task][entry.identity])
-        twins = _models_with_same_answers(entry, entries)
-        rows.append(replace(entry, scores=scores, twins=twins))
+            ranked_scores[task] = replace(score, rank=ranks_by_task[task][entry.identity])
+        models_with_same_answers = _models_with_same_answers(entry, entries)
+        rows.append(replace(entry, scores=ranked_scores, twins=models_with_same_answers))
     rows.sort(key=lambda row: _sort_key(row, tasks))
     return LeaderboardTable(rules, tuple(tasks), rows)
 

@@ -134,27 +134,24 @@ def build_trie(sequences: Sequence[Sequence[int]], num_targets: Sequence[int]) -
     for index in sorted(range(len(inputs)), key=lambda i: inputs[i].astype(">u4").tobytes()):
         paths[index] = builder.add(inputs[index])
 
-    # A row for each target of each request: the position that it follows, and its token. The path
-    # lacks the last token, so both end with the last target.
-    pairs = [_EMPTY.reshape(0, 2)]
+    # For each target of each request, the position that it follows and its token. The path lacks
+    # the last token, so both end with the last target.
+    all_targets = [_EMPTY.reshape(0, 2)]
     for array, path, count in zip(arrays, paths, num_targets, strict=True):
         first = len(path) - count
-        pairs.append(np.stack([path[first:], array[first + 1 :]], axis=1))
+        all_targets.append(np.stack([path[first:], array[first + 1 :]], axis=1))
     # Requests that score the same token at the same position share a target.
-    targets, target_indices = np.unique(np.concatenate(pairs), axis=0, return_inverse=True)
-    # Some versions of NumPy return the indices as a column.
-    target_indices = target_indices.reshape(-1)
-    # If requests have 2, 1 and 3 targets, the indices of their targets end at 2, 3 and 6.
-    ends = itertools.accumulate(num_targets)
+    targets, target_indices = np.unique(np.concatenate(all_targets), axis=0, return_inverse=True)
+    # If requests have 2, 1 and 3 targets, the indices of their targets end at 2, 3 and 6. Nothing
+    # is left after the last end. Some versions of NumPy return the indices as a column.
+    *targets_by_request, _ = np.split(target_indices.reshape(-1), np.cumsum(num_targets))
     return TokenTrie(
         tokens=np.concatenate(builder.tokens),
         depths=np.concatenate(builder.depths),
         subtree_ends=builder.finish(),
         target_positions=targets[:, 0],
         target_tokens=targets[:, 1],
-        targets_by_request=tuple(
-            target_indices[end - count : end] for count, end in zip(num_targets, ends, strict=True)
-        ),
+        targets_by_request=tuple(targets_by_request),
     )
 
 
