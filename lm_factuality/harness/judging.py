@@ -235,7 +235,7 @@ class Judging(Filter):  # type: ignore[misc]
             The message, with a command such as ``lm-factuality judge felm_gen --samples FILE``.
         """
         # Several processes may have saved the same documents, and the command refuses to read a
-        # document twice. So it gets one file of each hash.
+        # document twice. So it gets one file for each set of documents.
         path_by_hash: dict[str, str] = {}
         for saved in generations:
             path_by_hash.setdefault(saved.documents_hash, str(saved.path))

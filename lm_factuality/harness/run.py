@@ -377,8 +377,10 @@ def _read_options(parsed: argparse.Namespace) -> dict[str, Any]:
     parse_assignments = internal("lm_eval.utils:simple_parse_args_string")
     for name in ("model_args", "metadata"):
         # lm_eval itself has parsed these options on the command line, but not those of a file.
-        value = options.get(name) or {}
-        options[name] = parse_assignments(value) if isinstance(value, str) else dict(value)
+        settings = options.get(name) or {}
+        if isinstance(settings, str):
+            settings = parse_assignments(settings)
+        options[name] = dict(settings)
     return options
 
 
@@ -474,14 +476,14 @@ def _readable_tables(current: EvaluationRun) -> Iterator[list[Mapping[str, Any]]
     ) -> str:
         """Collect the results, and format them as lm_eval does, without metrics for programs."""
         printed_results.append(content)
-        rows = {}
-        for name, values in content[column].items():
+        shown_results = {}
+        for name, results in content[column].items():
             # The suite does not know lm_eval's own tasks and groups.
             task = current.tasks.get(name)
-            rows[name] = {
-                key: value for key, value in values.items() if is_for_readers(key, value, task)
+            shown_results[name] = {
+                key: result for key, result in results.items() if is_for_readers(key, result, task)
             }
-        return str(make_table({**content, column: rows}, column, **options))
+        return str(make_table({**content, column: shown_results}, column, **options))
 
     with replaced(internal("lm_eval.utils"), make_table=make_readable_table):
         yield printed_results

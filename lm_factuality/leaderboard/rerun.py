@@ -259,10 +259,10 @@ def _compare_task(
     if decoding:
         # Texts are compared letter by letter.
         tolerance = None
-        before = _mean_length(submitted_outputs, row_ids)
-        now = _mean_length(repeated_outputs, row_ids)
+        submitted_length = _mean_length(submitted_outputs, row_ids)
+        repeated_length = _mean_length(repeated_outputs, row_ids)
         # A change of length can show another model even where texts are sampled.
-        note = f"texts, of {before} characters per row then, {now} now"
+        note = f"texts, of {submitted_length} characters per row then, {repeated_length} now"
     else:
         tolerance = _TOLERANCES.get(dtype, _TOLERANCE_OF_OTHER_FORMATS)
         note = f"log-probabilities, within {tolerance:.1%}"
@@ -294,8 +294,8 @@ def _are_same(submitted: Sequence[str], repeated: Sequence[str], tolerance: floa
     # An answer that is missing in one run has no partner to be compared with.
     if len(submitted) != len(repeated):
         return False
-    pairs = zip(submitted, repeated, strict=True)
-    return all(_is_same_output(before, now, tolerance) for before, now in pairs)
+    output_pairs = zip(submitted, repeated, strict=True)
+    return all(_is_same_output(first, second, tolerance) for first, second in output_pairs)
 
 
 def _is_same_output(submitted: str, repeated: str, tolerance: float | None) -> bool:
@@ -320,13 +320,14 @@ def _is_same_output(submitted: str, repeated: str, tolerance: float | None) -> b
     # With each log-probability, lm_eval writes whether the model would choose the same tokens.
     if {submitted, repeated} <= {"True", "False"}:
         return True
-    try:
-        before = float(submitted)
-        now = float(repeated)
-    except ValueError:
-        return False
     # A log-probability is written with a point, a number of tokens without one.
-    return "." in submitted and math.isclose(before, now, rel_tol=tolerance, abs_tol=tolerance)
+    if "." not in submitted:
+        return False
+    try:
+        return math.isclose(float(submitted), float(repeated), rel_tol=tolerance, abs_tol=tolerance)
+    except ValueError:
+        # One of them is a text.
+        return False
 
 
 def describe_rerun(folder: Path, digest: str) -> str:

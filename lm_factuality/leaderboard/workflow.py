@@ -61,9 +61,9 @@ def changed_submissions(folder: Path, base: str) -> Change:
     changed = _git(folder, "diff", "--name-only", "--no-renames", "-z", f"{base}...HEAD", "--")
     earlier_submissions = _submissions_at(base, root, submissions)
 
-    added: set[Path] = set()
+    added_submissions: set[Path] = set()
     problems: list[Refusal] = []
-    outside: list[PurePosixPath] = []
+    outside_submissions: list[PurePosixPath] = []
     for path in _split_paths(changed):
         # Submissions were checked when they were added, so they must not change afterwards.
         if earlier_submissions.intersection(path.parents):
@@ -73,21 +73,21 @@ def changed_submissions(folder: Path, base: str) -> Change:
         # A file directly in the folder, such as its README, belongs to no submission.
         is_beside_submissions = path.parent == submissions and path.name != SUBMISSION_FILE
         if is_beside_submissions or not path.is_relative_to(submissions):
-            outside.append(path)
+            outside_submissions.append(path)
             continue
-        owner = _find_owner(root, submissions, path)
-        if owner is None:
+        submission = _find_submission_of(root, submissions, path)
+        if submission is None:
             sentence = f"belongs to no submission, no folder above it has a {SUBMISSION_FILE}"
             problems.append(Refusal("FILE_EXTRA", str(path), sentence))
             continue
-        added.add(owner)
+        added_submissions.add(submission)
 
     # Without a submission, the pull request may change the workflow, the README and so on.
-    if added or problems:
-        for path in outside:
+    if added_submissions or problems:
+        for path in outside_submissions:
             sentence = "a pull request with a submission changes nothing else"
             problems.append(Refusal("OUTSIDE_SUBMISSIONS", str(path), sentence))
-    return Change(sorted(added), problems)
+    return Change(sorted(added_submissions), problems)
 
 
 def _submissions_at(base: str, root: Path, submissions: PurePosixPath) -> set[PurePosixPath]:
@@ -102,7 +102,7 @@ def _submissions_at(base: str, root: Path, submissions: PurePosixPath) -> set[Pu
     return {path.parent for path in _split_paths(files) if path.name == SUBMISSION_FILE}
 
 
-def _find_owner(root: Path, submissions: PurePosixPath, path: PurePosixPath) -> Path | None:
+def _find_submission_of(root: Path, submissions: PurePosixPath, path: PurePosixPath) -> Path | None:
     """Return the submission of a file: the closest folder above it with a ``submission.json``.
 
     Args:

@@ -107,9 +107,12 @@ class HFTree(HFLM):  # type: ignore[misc]
         Raises:
             ConfigError: A setting has no valid value.
         """
-        names = settings_class.model_fields
-        values = {name: options.pop(name) for name in names if name in options}
-        return read_settings(settings_class, values, self.name)
+        settings = {}
+        for name in settings_class.model_fields:
+            # The other settings have defaults.
+            if name in options:
+                settings[name] = options.pop(name)
+        return read_settings(settings_class, settings, self.name)
 
     def require_decoder(self) -> None:
         """Check that the model is a decoder, i.e. predicts each token from those before it.

@@ -101,7 +101,7 @@ def recompute(task: TaskResult, samples: Iterable[Mapping[str, Any]] | None = No
     with _sample_errors(task.task):
         rescorer = benchmark.scoring.make_rescorer(task, [sample.row for sample in kept_samples])
 
-    values_by_name: dict[str, list[Any]] = defaultdict(list)
+    row_values_by_name: dict[str, list[Any]] = defaultdict(list)
     changed_rows = []
     for sample in kept_samples:
         location = f"doc_id {sample.doc_id}"
@@ -115,12 +115,12 @@ def recompute(task: TaskResult, samples: Iterable[Mapping[str, Any]] | None = No
         if problem is not None:
             changed_rows.append(f"{location}: {problem}")
         for name, value in metrics.items():
-            values_by_name[name].append(value)
+            row_values_by_name[name].append(value)
     # If someone changed many rows, the first ones and their number are enough.
     if len(changed_rows) > _MOST_CHANGED_ROWS:
         changed_rows[_MOST_CHANGED_ROWS:] = [f"... {len(changed_rows)} rows in all"]
     with _sample_errors(task.task):
-        return _aggregate(benchmark, values_by_name, changed_rows)
+        return _aggregate(benchmark, row_values_by_name, changed_rows)
 
 
 def _keep_samples(
@@ -159,14 +159,14 @@ def _metric_problem(metrics: Mapping[str, object], logged: Mapping[str, object])
 
 def _aggregate(
     benchmark: Benchmark,
-    values_by_name: Mapping[str, Sequence[Any]],
+    row_values_by_name: Mapping[str, Sequence[Any]],
     changed_rows: Sequence[str],
 ) -> Recomputed:
     """Combine the metrics of all rows into the scores of the task.
 
     Args:
         benchmark: The benchmark, which declares how each score is aggregated.
-        values_by_name: The values of all rows, by the name of the metric.
+        row_values_by_name: The values of all rows, by the name of the metric.
         changed_rows: What `Recomputed` says about changed rows.
 
     Raises:
@@ -175,17 +175,17 @@ def _aggregate(
     metrics = {}
     stderrs = {}
     intervals = {}
-    for name, values in values_by_name.items():
+    for name, row_values in row_values_by_name.items():
         score = benchmark.find_score(name)
         if score is None:
             raise ValueError(f"{benchmark.kind} declares no score {name!r}")
         aggregation = score.bounded_aggregation
-        metrics[name] = float(aggregation.value(values))
+        metrics[name] = float(aggregation.value(row_values))
         # lm_eval gives no standard error of a single row either.
-        if aggregation.stderr is None or len(values) < 2:
+        if aggregation.stderr is None or len(row_values) < 2:
             continue
-        stderrs[name] = float(aggregation.stderr(values))
-        interval = aggregation.interval_of(values)
+        stderrs[name] = float(aggregation.stderr(row_values))
+        interval = aggregation.interval_of(row_values)
         if interval is not None:
             intervals[name] = interval
     return Recomputed(metrics, stderrs, intervals, tuple(changed_rows))

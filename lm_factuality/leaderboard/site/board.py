@@ -229,9 +229,11 @@ def board_json(board: Board) -> dict[str, Any]:
         leaderboards.append(leaderboard)
 
     refused = []
-    for entry in board.refused:
-        problems = [{"code": code, "sentence": sentence} for code, sentence in entry.problems]
-        refused.append({"folder": entry.folder, "model": entry.model, "problems": problems})
+    for submission in board.refused:
+        problems = [{"code": code, "sentence": sentence} for code, sentence in submission.problems]
+        refused.append(
+            {"folder": submission.folder, "model": submission.model, "problems": problems}
+        )
     return {
         "format": 1,
         "made_by": f"lm-factuality {__version__}",

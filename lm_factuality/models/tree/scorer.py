@@ -109,8 +109,9 @@ def score_trie(
         pass_range = next_pass_range(trie, start, ancestors, budget.tokens, budget.targets)
         scores = _score_pass(trie, engine, pass_range, budget, softmax_dtype, rescore)
         if scores is None:
-            # The pass is tried again with half the tokens.
-            _free_memory(budget)
+            # Memory ran out. The pass is tried again with half the tokens.
+            logger.warning("out of memory; going on with %d tokens a forward pass", budget.tokens)
+            _free_memory()
             continue
         parts.append(scores)
         ancestors = pass_range.next_ancestors(trie)
@@ -128,11 +129,11 @@ def _score_pass(
     softmax_dtype: torch.dtype | None,
     rescore: Rescore | None,
 ) -> TargetScores | None:
-    """Score the targets of one forward pass.
+    """Score the targets of one forward pass, or halve the budget if memory runs out.
 
     Returns:
-        The scores; None if memory ran out, after the budget was halved. The tensors of the pass are
-        free once this function has returned, because no exception refers to them any more.
+        The scores, or None if memory ran out. The tensors of the pass are free once this function
+        has returned, because no exception refers to them any more.
     """
     targets = trie.targets_between(pass_range.start, pass_range.stop)
     tokens = torch.from_numpy(trie.target_tokens[targets])
@@ -153,9 +154,8 @@ def _is_out_of_memory(error: RuntimeError) -> bool:
     return is_of_torch or "out of memory" in message or "can't allocate memory" in message
 
 
-def _free_memory(budget: PassBudget) -> None:
-    """Release unused memory and log the halved budget of the next pass."""
-    logger.warning("out of memory; going on with %d tokens a forward pass", budget.tokens)
+def _free_memory() -> None:
+    """Release unused memory of Python and of the GPU."""
     gc.collect()
     if torch.cuda.is_available():
         torch.cuda.empty_cache()
