@@ -154,13 +154,12 @@ class Judging(Filter):  # type: ignore[misc]
             # The user reads how to continue before lm_eval ends with a traceback.
             logger.error("%s", self._failure_message("interrupted", [generations]))
             raise
-        except FactualityError as error:
-            failure = str(error)
-            verdicts = self._unscored_verdicts(docs, responses, failure)
         except Exception as error:
+            failure = str(error)
             # An error that is not the suite's is a defect, so its traceback is logged.
-            logger.exception("%s: unexpected error", self.generation.name)
-            failure = f"{type(error).__name__}: {error}"
+            if not isinstance(error, FactualityError):
+                logger.exception("%s: unexpected error", self.generation.name)
+                failure = f"{type(error).__name__}: {error}"
             verdicts = self._unscored_verdicts(docs, responses, failure)
 
         self._report_failures(generations, failure)
