@@ -167,7 +167,7 @@ class _RequestCounter:
         return sent_requests
 
     def _send(self, instance: Instance) -> int:
-        """Note a request as sent, and return how often it is.
+        """Note that a request is sent, and return how often.
 
         A request that equals an earlier one of the run is not sent, unless its text is sampled.
         """

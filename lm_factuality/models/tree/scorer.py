@@ -225,7 +225,7 @@ def _trial_sequences(vocab_size: int, max_length: int) -> list[list[int]]:
     Returns:
         The token ids of each sequence. They are the same in every run.
     """
-    # The longest sequence has four quarters. Short sequences make the test fast.
+    # The longest sequence has four quarters, i.e. up to 24 tokens, so that the test is fast.
     quarter = max(2, min(6, (max_length - 1) // 4))
     # For each sequence, the number of tokens that it shares with the longest, and its length.
     shapes = (
