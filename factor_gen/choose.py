@@ -273,7 +273,7 @@ def _best_selections(
 def _imbalance(
     types: Counter[str], weights: Mapping[ErrorType, float] | None, num_by_type: Mapping[str, int]
 ) -> float:
-    """Return the number that `_SelectionRank` has for the error types of a row.
+    """Return how bad the error types of a row are. Of several rows, the least number is the best.
 
     Args:
         types: How many contradictions of each type the row has.
@@ -283,6 +283,7 @@ def _imbalance(
 
     Returns:
         With weights, the sum of the differences of all shares: 0 if they are equal, and at most 2.
+        Without, the number of types in the row, negated because more types are better.
     """
     if weights is None:
         return -len(types)

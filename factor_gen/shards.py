@@ -255,7 +255,7 @@ class RunningShard:
             self._begin_next_draw()
 
     def _begin_next_draw(self) -> None:
-        """Keep the better sentence of each document, and draw again where the last is too bad.
+        """Keep the best sentence of each document so far, and draw another where the last was bad.
 
         A sentence is good enough if its contradictions give a row of two error types.
         """

@@ -201,7 +201,8 @@ class _WordChanges(NamedTuple):
 def _word_changes(completion: str, texts: Sequence[str]) -> _WordChanges:
     """Compare how often each contradiction and the true completion have each word.
 
-    Pairs of words, shapes of numbers and capitals count as words too.
+    Pairs of words, shapes of numbers and capitals count as words too. A word is the number that
+    stands for it in the ledger.
 
     Example:
         Against "He did", the contradiction "He did not" has the word "not" once more (1), and the
@@ -210,13 +211,13 @@ def _word_changes(completion: str, texts: Sequence[str]) -> _WordChanges:
     true_counts = _count_features(completion)
     false_counts = [_count_features(text) for text in texts]
     # Unlike a set, a dict keeps the order of first occurrence.
-    numbers = dict.fromkeys(chain(true_counts, *false_counts))
+    words = dict.fromkeys(chain(true_counts, *false_counts))
 
     changes = []
     for counts in false_counts:
         # A counter returns 0 for a word that a text lacks.
-        changes.append([counts[number] - true_counts[number] for number in numbers])
-    return _WordChanges(np.array(list(numbers)), np.array(changes, dtype=np.int64))
+        changes.append([counts[word] - true_counts[word] for word in words])
+    return _WordChanges(np.array(list(words)), np.array(changes, dtype=np.int64))
 
 
 def _count_features(text: str) -> Counter[int]:

@@ -162,12 +162,12 @@ class _RequestCounter:
         answer_tokens = _answer_tokens(task)
         sent_requests = []
         for instance in task.instances:
-            for _ in range(self._send(instance)):
+            for _ in range(self._count_sendings(instance)):
                 sent_requests += self._count_tokens_of(instance, answer_tokens)
         return sent_requests
 
-    def _send(self, instance: Instance) -> int:
-        """Note that a request is sent, and return how often.
+    def _count_sendings(self, instance: Instance) -> int:
+        """Return how often a run would send a request.
 
         A request that equals an earlier one of the run is not sent, unless its text is sampled.
         """
@@ -179,6 +179,7 @@ class _RequestCounter:
         if key in self._sent_requests:
             return 0
         self._sent_requests.add(key)
+        # Without sampling, all repeats have the same answer, so one is sent.
         return min(1, repeats)
 
     def _count_tokens_of(self, instance: Instance, answer_tokens: int) -> list[_RequestTokens]:

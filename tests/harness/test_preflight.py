@@ -332,7 +332,7 @@ def test_a_disk_without_room_for_results_is_named(tmp_path, monkeypatch):
         preflight.check_disk_space(tmp_path)
 
 
-def test_a_file_on_a_full_disk_is_one_line(tmp_path):
+def test_a_command_on_a_full_disk_ends_with_one_line():
     """Writing to ``/dev/full`` fails as on a full disk."""
     script = "import sys; from lm_factuality.ground.errors import run_with_exit_code as run\n"
     script += "def write():\n with open('/dev/full', 'w') as file: file.write('x' * 99999)\n"

@@ -170,9 +170,8 @@ def test_annotators_cannot_see_judge_model_or_stratum(bio_sheet, runs, tmp_path)
     assert MODELS[0] in key.read_text(encoding="utf-8")
 
 
-def test_the_page_has_four_fields_for_every_item(bio_sheet, tmp_path):
-    """A field that only some items have would tell what the judge says of them."""
-    # A question, a text, what is beside it and options, whatever the judge says.
+def test_the_page_has_the_same_four_fields_for_every_verdict(bio_sheet, tmp_path):
+    """A field that only some verdicts have would tell readers what the judge said of them."""
     page, *_ = write_sheet(bio_sheet, tmp_path / "sheet.html")
 
     data = json.loads(page_data(page))
@@ -180,6 +179,7 @@ def test_the_page_has_four_fields_for_every_item(bio_sheet, tmp_path):
     assert set(data) == {"sheet", "skip", "columns", "questions", "items", "texts"}
     for entry, item in zip(data["items"], bio_sheet.key.items, strict=True):
         if item.question == "verdict":
+            # The question, the text, what is shown beside it, and the possible answers.
             assert len(entry) == 4
 
 

@@ -367,7 +367,7 @@ def test_expert_factor_gives_most_answers_away_by_spacing(expert_audit: Benchmar
 def test_148_rows_of_expert_factor_are_flagged_for_their_spacing(
     expert_audit: BenchmarkAudit,
 ) -> None:
-    """Most of the rows that the baseline of the test above wins are among these 148."""
+    """In these rows, only the true completion has a space before a full stop or comma."""
     reasons = [flag.reason for flag in expert_audit.flags]
 
     assert reasons.count("only the true one has a space before punctuation") == 148
