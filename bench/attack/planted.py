@@ -47,7 +47,7 @@ FAULTS: Mapping[str, Fault] = {
         "replies lost",
         [_JUDGE],
         "judges/judge.py",
-        {"for arrival in arrivals:": "for arrival in list(arrivals):"},
+        {"for last_arrival in arrivals:": "for last_arrival in list(arrivals):"},
     ),
     "answers of a model are stored after use": Fault(
         "replies lost",
@@ -56,7 +56,7 @@ FAULTS: Mapping[str, Fault] = {
         {
             "        self._store.update(texts)\n\n": "        self.late.update(texts)\n\n",
             "        self.num_kept = 0\n": "        self.num_kept, self.late = 0, {}\n",
-            "self._expected.clear()": "self._store.update(self.late)",
+            "self._awaited_keys.clear()": "self._store.update(self.late)",
         },
     ),
     "files are written in place": Fault(
