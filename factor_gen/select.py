@@ -190,7 +190,10 @@ class SelectStage:
 
 
 def _count_facts(sentence: str) -> int:
-    """Count the numbers and names of a sentence, up to as many as a row has contradictions.
+    """Count the numbers and names of a sentence, up to three.
+
+    Every word with a capital counts as a name, so that the count tells little of German sentences.
+    In scripts without spaces and capitals, it is 0 or 1.
 
     Example:
         "The mill closed in 1903, and Edwin left Leeds." counts as 3: 1903, Edwin and Leeds.

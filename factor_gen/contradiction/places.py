@@ -1,7 +1,4 @@
-"""Which places lie within others, for the vetoes of :mod:`factor_gen.contradiction.compatible`.
-
-The rules that replace names ask as well.
-"""
+"""Which places lie within others, for the vetoes of :mod:`factor_gen.contradiction.compatible`."""
 
 from collections import defaultdict
 from collections.abc import Iterable, Iterator, Mapping

