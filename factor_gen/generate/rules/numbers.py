@@ -88,18 +88,19 @@ def _is_repeated(sentence: TaggedSentence, quantity: str) -> bool:
     spellings = {_written_number(quantity)}
     value = _value_of(quantity)
     if value is not None and value.is_integer():
+        number = int(value)
         # 1200 may also be written with a comma.
-        spellings |= {f"{value:.0f}", f"{value:,.0f}"}
-    if value in range(1, len(CARDINALS) + 1):
-        spellings.add(CARDINALS[int(value) - 1])
-    if value in range(20, 100, 10):
-        spellings.add(TENS[int(value) // 10 - 2])
+        spellings |= {f"{number}", f"{number:,}"}
+        if number in range(1, len(CARDINALS) + 1):
+            spellings.add(CARDINALS[number - 1])
+        if number in range(20, 100, 10):
+            spellings.add(TENS[number // 10 - 2])
     any_spelling = "|".join(map(re.escape, spellings))
     # "5" is not repeated in "5.2", "1,500" or "15".
-    number = re.compile(rf"(?<![\d.,])\b(?:{any_spelling})\b(?![.,]?\d)", re.IGNORECASE)
-    if len(number.findall(sentence.text)) > 1:
+    pattern = re.compile(rf"(?<![\d.,])\b(?:{any_spelling})\b(?![.,]?\d)", re.IGNORECASE)
+    if len(pattern.findall(sentence.text)) > 1:
         return True
-    return number.search(sentence.prefix_end) is not None
+    return pattern.search(sentence.prefix_end) is not None
 
 
 def _value_of(quantity: str) -> float | None:
