@@ -16,13 +16,13 @@ token. The positions are:
 
 - ``0``: the first of the tokens in question; ``last``: the last of them
 - ``-1``: the token before them; ``1``: the token after them; and so on
-- ``first`` and ``second``: the first tokens of the sentence
+- ``first``: the first token of the sentence
 - ``governor``: the nearest token before them that is no adverb and no *not*
 
 A position outside the sentence has an empty value.
 
 Features of several tokens name a column in the plural and a side: ``words before``, ``3 tags
-after``, ``clause words after``, ``tags inside``; ``words`` are those of the whole sentence. The
+after``, ``clause words after``; ``words`` are those of the whole sentence. The
 column ``token`` (``mill/NN``) can be used here as well. ``line of tags before`` is one text, with
 the nearest tag first and a space after each. All other features are those of the `Tables`, or facts
 that the context states.
@@ -46,8 +46,8 @@ from lm_factuality.ground.packages import load_yaml
 Feature = Callable[["TokenContext"], Iterable[object]]
 """Finds the values of a feature in a context: words, texts, or truth values."""
 
-_ONE_TOKEN = re.compile(r"(word|tag|kind|shape) (-?\d+|first|second|last|governor)")
-_SEVERAL_TOKENS = re.compile(r"(?:(\d+|clause) )?(word|tag|kind|token)s(?: (before|after|inside))?")
+_ONE_TOKEN = re.compile(r"(word|tag|kind|shape) (-?\d+|first|last|governor)")
+_SEVERAL_TOKENS = re.compile(r"(?:(\d+|clause) )?(word|tag|kind|token)s(?: (before|after))?")
 _LIST = re.compile(r"<([a-z ]+)>")
 _CLAUSE_ENDS = (",", ".", ";", ":")
 _ADVERBS = WORDS["adverbs"] | WORDS["not"]
@@ -258,13 +258,10 @@ class TokenContext(NamedTuple):
 
         Args:
             column: Which values, such as ``word``.
-            side: ``before`` or ``after`` these tokens, or ``inside`` for themselves; None for all
-                tokens of the sentence.
-            most: How many values at most. All of these tokens themselves are returned in any case.
+            side: ``before`` or ``after`` these tokens; None for all tokens of the sentence.
+            most: How many values at most.
         """
         values: Sequence[str] = self.sentence.columns[column]
-        if side == "inside":
-            return values[self.start : self.end]
         if side == "before":
             nearest_first = values[: self.start][::-1]
             return nearest_first[:most]
@@ -315,7 +312,7 @@ def _feature_of_tokens(reach: str | None, column: str, side: str | None) -> Feat
     Args:
         reach: How many tokens at most, or ``clause`` for those in the clause. None for all.
         column: Which values of the tokens, such as ``word``.
-        side: ``before``, ``after`` or ``inside`` the tokens in question. None for all tokens.
+        side: ``before`` or ``after`` the tokens in question. None for all tokens.
     """
     if reach == "clause":
         return partial(TokenContext.values_in_clause, column=column, side=side)
@@ -341,7 +338,6 @@ def _find_governor(context: TokenContext) -> int:
 
 _POSITIONS: Mapping[str, Callable[[TokenContext], int]] = {
     "first": lambda context: 0,
-    "second": lambda context: 1,
     "last": lambda context: context.end - 1,
     "governor": _find_governor,
 }

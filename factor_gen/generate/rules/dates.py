@@ -130,7 +130,7 @@ def _draw_earlier_and_later(
     Returns:
         The numbers. The earlier or the later one is missing if none is possible.
     """
-    possible = _possible_numbers(f"{sentence.prefix_end} {sentence.text}", part, value)
+    possible = _possible_numbers(sentence.text_with_prefix, part, value)
     earlier = [number for number in possible if number < value]
     later = [number for number in possible if number > value]
     drawn = []
@@ -162,14 +162,17 @@ def _possible_numbers(text: str, part: DatePart, value: int) -> list[int]:
     used_numbers = set(numbers) - {value}
     # "500 BC" moves by hundreds of years, and "1985" by single ones.
     years_per_step = _years_of_step(value) if part.name == "era" else 1
+    # "In the 1980s" in the text lets 1981 become 1983, but not 1979.
+    decade = value // 10
+    is_decade_told = part.name == "year" and f"{decade}0s" in text
     possible = []
     for step in part.steps:
         number = value + step * years_per_step
-        is_in_range = part.least <= number <= part.most
-        # "In the 1980s" in the text lets 1981 become 1983, but not 1979.
-        changes_decade = part.name == "year" and number // 10 != value // 10
-        leaves_told_decade = changes_decade and f"{value // 10}0s" in text
-        if is_in_range and not leaves_told_decade and keeps_order(value, number, used_numbers):
+        if not part.least <= number <= part.most:
+            continue
+        if is_decade_told and number // 10 != decade:
+            continue
+        if keeps_order(value, number, used_numbers):
             possible.append(number)
     return possible
 
@@ -271,8 +274,7 @@ def _find_changeable_month(sentence: TaggedSentence, date: Entity) -> re.Match[s
     # If the text mentions the month twice, as "Dec. 21" and "December", a reader would see that one
     # of them is wrong.
     short_name = month.group()[:_LONGEST_SHORT_NAME]
-    text = f"{sentence.prefix_end} {sentence.text}"
-    num_mentions = len(re.findall(rf"\b{short_name}", text))
+    num_mentions = len(re.findall(rf"\b{short_name}", sentence.text_with_prefix))
     return month if num_mentions <= 1 else None
 
 

@@ -108,7 +108,7 @@ def _value_of(quantity: str) -> float | None:
 
     Returns:
         The value; None if there are no digits, and the first word is none of *one* to *twenty*
-        and no ten such as *thirty*. *Thirty-five* has no value, because its first word is another.
+        and no whole ten, such as *thirty*.
     """
     digits = _DIGITS.search(quantity)
     if digits:
@@ -118,10 +118,10 @@ def _value_of(quantity: str) -> float | None:
     if first_word in CARDINALS:
         # The list begins with "one", which has the index 0.
         return CARDINALS.index(first_word) + 1.0
-    if quantity.split(" ")[0].lower() in TENS:
-        # The list begins with "twenty".
-        return 10.0 * (TENS.index(first_word) + 2)
-    return None
+    # "Thirty-five" begins with a ten, but is another number.
+    is_whole_ten = first_word in TENS and not quantity.lower().startswith(f"{first_word}-")
+    # The list begins with "twenty".
+    return 10.0 * (TENS.index(first_word) + 2) if is_whole_ten else None
 
 
 def _written_number(quantity: str) -> str:

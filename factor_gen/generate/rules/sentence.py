@@ -77,6 +77,11 @@ class TaggedSentence:
     """How many more values than usual each number or date is changed to."""
 
     @cached_property
+    def text_with_prefix(self) -> str:
+        """The end of the prefix and the completion."""
+        return f"{self.prefix_end} {self.text}"
+
+    @cached_property
     def lowercase_words(self) -> tuple[str, ...]:
         """The text of each token in lower case."""
         return tuple(token.text.lower() for token in self.tokens)
