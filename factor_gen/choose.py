@@ -200,7 +200,7 @@ def _limit_candidates(candidates: Sequence[Candidate], row_size: int) -> list[Ca
         row_size: How many contradictions a row has.
 
     Returns:
-        The candidates to keep, in the same order, with as many types as possible_rows.
+        The candidates to keep, in the same order, with as many types as possible.
     """
     limit = max(_MAX_CANDIDATES, row_size)
     # Of 24 candidates, 10,626 rows of four can be made, but two million rows of ten.
