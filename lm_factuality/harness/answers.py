@@ -129,7 +129,7 @@ def _answer_group(lm: LM, requests: Sequence[Instance], disable_tqdm: bool) -> S
     # A model must split texts into tokens to score a given word.
     can_score = isinstance(lm, TemplateLM) and getattr(lm, "tokenizer", None) is not None
     if method == "logprobs" or (method == "auto" and can_score):
-        return _answers_by_likelihood(lm, requests, disable_tqdm)
+        return _answers_by_likelihood(lm, requests, questions, disable_tqdm)
 
     # The model writes what it likes, and the task looks for one of the words in its text.
     text_requests = []
@@ -140,7 +140,10 @@ def _answer_group(lm: LM, requests: Sequence[Instance], disable_tqdm: bool) -> S
 
 
 def _answers_by_likelihood(
-    lm: LM, requests: Sequence[Instance], disable_tqdm: bool
+    lm: LM,
+    requests: Sequence[Instance],
+    questions: Sequence[WordQuestion],
+    disable_tqdm: bool,
 ) -> list[WordAnswer]:
     """Answer questions by the log-likelihood of each word as a continuation of the prompt.
 
@@ -149,8 +152,7 @@ def _answers_by_likelihood(
     ``yes``, `` yes``, ``no`` and `` no``.
     """
     continuations = []
-    for request in requests:
-        question = WordQuestion(*request.args)
+    for request, question in zip(requests, questions, strict=True):
         for word in question.words:
             for lead in _LEADS:
                 arguments = (question.prompt, lead + word, None)
@@ -159,9 +161,9 @@ def _answers_by_likelihood(
 
     answers = []
     start = 0
-    for request in requests:
+    for question in questions:
         # The scores come in the order of the continuations.
-        stop = start + len(WordQuestion(*request.args).words) * len(_LEADS)
+        stop = start + len(question.words) * len(_LEADS)
         answers.append(_answer_from_scores(scores[start:stop]))
         start = stop
     return answers

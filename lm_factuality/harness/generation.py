@@ -72,7 +72,11 @@ def read_generations(
     for path in paths:
         for number, sample in enumerate(read_samples(path, "resps"), start=1):
             doc = sample["doc"]
-            problem = _problem_of_sample(sample, method)
+            try:
+                texts = tuple(responses_of(sample))
+                problem = method.document_problem(doc, texts)
+            except ValueError as error:
+                problem = str(error)
             # The files of two runs would count each document twice.
             doc_text = json.dumps(doc, sort_keys=True)
             if doc_text in earlier_docs:
@@ -82,7 +86,7 @@ def read_generations(
                 continue
             earlier_docs.add(doc_text)
             docs.append(doc)
-            responses.append(tuple(responses_of(sample)))
+            responses.append(texts)
 
     refuse(problems, "samples")
     if not docs:
@@ -91,12 +95,3 @@ def read_generations(
             f" samples_{method.name}_*.jsonl"
         )
     return docs, responses
-
-
-def _problem_of_sample(sample: Mapping[str, Any], method: JudgedMethod) -> str:
-    """Say why a method cannot judge the responses in a sample; empty if it can."""
-    try:
-        problem: str = method.document_problem(sample["doc"], tuple(responses_of(sample)))
-    except ValueError as error:
-        return str(error)
-    return problem

@@ -416,7 +416,7 @@ class Keeper:
         """
         answers: dict[str, Any] = {}
         for key in keys:
-            text = self._store.get(key)
+            text = None if key.startswith(_UNKEPT) else self._store.get(key)
             if text is None:
                 continue
             answer = json.loads(text)

@@ -229,11 +229,15 @@ def merge_best(
     Args:
         ranking: The numbers and scores of the best passages so far, best first.
         scores: The scores of the passages with the numbers from ``first_passage`` on.
-        first_passage: The number of the first of these passages.
+        first_passage: The number of the first of these passages, higher than all in ``ranking``.
         k: The length of the ranking to return.
     """
     positions = numpy.arange(len(scores))
-    if len(scores) > k:
+    if len(ranking) == k:
+        # A score equal to the last one ranks behind it, because its passage has a higher number.
+        _, lowest_score = ranking[-1]
+        positions = numpy.flatnonzero(scores > lowest_score)
+    elif len(scores) > k:
         # Only the k best scores and those equal to the k-th can enter the ranking.
         kth_best = numpy.partition(scores, -k)[-k]
         positions = numpy.flatnonzero(scores >= kth_best)
