@@ -63,7 +63,7 @@ class ScoreRange:
     """The highest value."""
 
 
-SHARE = ACCURACY = F1 = PRECISION = RECALL = ERROR_RATE = ScoreRange()
+SHARE = ACCURACY = F1 = ERROR_RATE = ScoreRange()
 DIFFERENCE = ScoreRange(-1.0)
 NOT_NEGATIVE = ScoreRange(high=math.inf)
 

@@ -479,7 +479,9 @@ def _index_words(store: KnowledgeStore, folder: Path) -> None:
         index = open_tantivy(_STEMMER, folder, can_remove=True)
         if removed_numbers:
             remove_texts(index, removed_numbers)
-        _add_passages(store, index, last_indexed)
+        # A writer takes memory and time even if it has nothing to add.
+        if store.largest_number() > last_indexed:
+            _add_passages(store, index, last_indexed)
 
     store.forget_removed()
     store.set_state("num_removed", num_removed)

@@ -281,13 +281,14 @@ def _read_lines(paths: Sequence[Path], key: Key) -> list[LabelLine]:
     # The line that answers a number for a person, so that a second one can be refused.
     locations: dict[tuple[int, str], str] = {}
     problems: list[str] = []
+    questions = {str(item.number): item.question for item in key.items}
     for path in paths:
         # A file can be the export of the page, or the CSV file of the sheet with answers.
         table = read_table(path)
         problems += table.problems
         for record in table.records:
             try:
-                label = to_model(LabelLine, _complete_line(record.values, path, key))
+                label = to_model(LabelLine, _complete_line(record.values, path, questions))
                 label.answer = _checked_answer(label, key)
             except ValueError as error:
                 problems.append(f"{record.location}: {error}")
@@ -305,7 +306,9 @@ def _read_lines(paths: Sequence[Path], key: Key) -> list[LabelLine]:
     return labels
 
 
-def _complete_line(values: Mapping[str, Any], path: Path, key: Key) -> Mapping[str, Any]:
+def _complete_line(
+    values: Mapping[str, Any], path: Path, questions: Mapping[str, str]
+) -> Mapping[str, Any]:
     """Return a line that answers an item by its id with the columns of other label files.
 
     Example:
@@ -315,12 +318,11 @@ def _complete_line(values: Mapping[str, Any], path: Path, key: Key) -> Mapping[s
     Args:
         values: The cells of a line. Those without an id are returned as they are.
         path: The file.
-        key: The key of the sheet, which tells the question.
+        questions: The name of the question of each item, by its number on the sheet.
     """
     if "id" not in values:
         return values
     sheet, _, number = str(values["id"]).rpartition("-")
-    questions = {str(item.number): item.question for item in key.items}
     return {
         "sheet": sheet,
         "number": number,

@@ -178,10 +178,10 @@ def _score_of_error_type(metric: str) -> Score | None:
         The score, with a label such as ``Against entity errors``. None for a metric that is not of
         one error type.
     """
+    # One declared score, such as factor_acc_vs_*, stands for all error types.
+    score = find_score(SCORES, metric)
     for prefix, label in _ERROR_TYPE_LABELS.items():
-        # One declared score, such as factor_acc_vs_*, stands for all error types.
-        score = find_score(SCORES, metric)
-        if metric.startswith(prefix) and score is not None:
+        if score is not None and metric.startswith(prefix):
             error_type = metric.removeprefix(prefix)
             return replace(score, name=metric, label=f"{label} {error_type} errors")
     return None

@@ -264,8 +264,9 @@ def _level_metrics(response: JudgedResponse, level: str) -> JsonObject:
     """
     counts = count_detections(response, level)
     metrics: JsonObject = {}
+    counted_suffixes = _suffixes_of(response)
     for suffix, measure in product(SUFFIXES, MEASURES):
-        is_counted = suffix in _suffixes_of(response)
+        is_counted = suffix in counted_suffixes
         metrics[f"{level}_{measure}{suffix}"] = counts if is_counted else [0, 0, 0, 0]
 
     worst = count_worst(response, level)
