@@ -19,7 +19,6 @@ from lm_factuality.benchmarks.declaration import ComparisonTable
 from lm_factuality.benchmarks.factor.benchmark import BENCHMARK
 from lm_factuality.benchmarks.factor.rows import Row, normalise_spacing
 from lm_factuality.ground.console import format_number
-from lm_factuality.ground.errors import ConfigError
 from lm_factuality.ground.files import sha256_of
 from lm_factuality.people.agreement import agreement_of, tables_of
 from lm_factuality.people.labels import Key, Labels, SheetItem, SheetSource
@@ -38,18 +37,15 @@ def draw_blind_sheet(targets: Sequence[str], rows: int, seed: int, run_code: boo
     """Draw equally many rows of each benchmark, and ask people about all their contradictions.
 
     Args:
-        targets: The benchmarks, as `read_benchmark` takes them.
+        targets: Different benchmarks, as `read_benchmark` takes them.
         rows: How many rows of each are drawn at most. A smaller benchmark limits all others.
         seed: Decides which rows are drawn, and their order.
         run_code: Whether the YAML of a task may run code, as in `read_benchmark`.
 
     Raises:
-        ConfigError: A benchmark is named twice, or does not exist.
+        ConfigError: A benchmark does not exist.
         DataError: A benchmark cannot be read, or has no rows.
     """
-    # The user names the first benchmark as BUILD, and the others after --beside.
-    if len(set(targets)) < len(targets):
-        raise ConfigError("--beside: names a benchmark twice; expected other ones than BUILD")
     # A unit of a sheet is a row with all its contradictions.
     units_by_target = [
         _read_units(target, number, run_code) for number, target in enumerate(targets)

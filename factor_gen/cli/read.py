@@ -10,6 +10,7 @@ from typer import Argument, Option, echo
 
 from lm_factuality.ground.command_line import RunCode
 from lm_factuality.ground.console import print_table
+from lm_factuality.ground.errors import ConfigError
 
 
 def read(
@@ -67,7 +68,10 @@ def read(
             print_table(*table)
         return
 
-    sheet = draw_blind_sheet([build, *(beside or [])], rows, seed, run_code)
+    targets = [build, *(beside or [])]
+    if len(set(targets)) < len(targets):
+        raise ConfigError("--beside: names a benchmark twice; expected other ones than BUILD")
+    sheet = draw_blind_sheet(targets, rows, seed, run_code)
     *reader_files, key_file = write_sheet(sheet, name)
     echo(f"Sheet {sheet.key.sheet}: {len(sheet.items)} contradictions")
     for stratum in sheet.key.strata:

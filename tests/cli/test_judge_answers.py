@@ -175,7 +175,7 @@ def test_fact_with_a_failed_search_is_unscored_with_the_reason(
         ),
         pytest.param(
             ["--knowledge", "index", "--metadata", "entities=true"],
-            "index",
+            "no pages of entities",
             id="entities with an index",
         ),
         pytest.param(

@@ -66,6 +66,10 @@ _EMPHASIS = re.compile(r"\*\*|__|`")
 
 _NO_EVIDENCE = "no evidence"
 _NO_INDEX = "its passages have to be found; name documents or an index: --knowledge DIR"
+_NO_PAGES = (
+    "its document has no pages of entities; let lm_eval run the task, which finds them, or leave"
+    " out the setting 'entities'"
+)
 
 
 class FoundPassages(NamedTuple):
@@ -164,7 +168,7 @@ class LongForm(AmbigBio):
         # A document with evidence from an index was saved without passages. Without one, there is
         # nothing to verify facts against.
         if doc.get("evidence") == INDEX and self.finder is None:
-            return _NO_INDEX
+            return _NO_PAGES if self.has_namesakes else _NO_INDEX
         return None
 
     @property
