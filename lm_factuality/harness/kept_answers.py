@@ -27,7 +27,7 @@ from contextlib import AbstractContextManager, contextmanager, suppress
 from dataclasses import asdict
 from functools import partial
 from importlib.metadata import PackageNotFoundError, version
-from itertools import chain, count
+from itertools import chain
 from pathlib import Path
 from typing import Any, NamedTuple, Protocol, TypeAlias
 
@@ -56,8 +56,7 @@ _TABLE = (
     " WITHOUT ROWID"
 )
 _LOCAL_BATCH = 512  # requests at once to a local model that chooses its batches by itself
-_SAMPLE = ", sample "  # stands before the number of a sample in its key
-_UNKEPT = "unkept "  # begins the key of an answer that cannot be kept
+_SEED_DIGITS = 15  # hexadecimal digits of a hash that fit into a seed of torch
 
 # Arguments of models that do not change an answer.
 _WITHOUT_EFFECT = frozenset(
@@ -95,11 +94,13 @@ _ATTRIBUTES = (
     "cache_identity",
 )
 _PACKAGES = ("lm_eval", "lm-factuality", "torch", "transformers", "vllm")
-_CONFIGS = ("config.json", "tokenizer_config.json", "adapter_config.json")
+_CHECKPOINT_FILES = ("config.json", "tokenizer_config.json", "adapter_config.json")
 
 
 TokenRequest: TypeAlias = tuple[Any, list[int], list[int]]
-"""A key of lm_eval's response cache, and the token ids of context and continuation."""
+"""The key of a request in lm_eval's response cache, and the token ids of context and continuation.
+
+`Keeper` replaces the key by a hash of its own."""
 
 
 class Batches(NamedTuple):
@@ -112,13 +113,36 @@ class Batches(NamedTuple):
     """The batch size that fits into memory, if it was tried out."""
 
 
+class _AnswerKey(NamedTuple):
+    """The key under which an answer is stored."""
+
+    request_hash: str
+    """The hash of the model and the request; empty if the answer cannot be stored."""
+
+    number: str = ""
+    """Tells the answers to equal requests apart: ``0.2`` is the third answer in process 0.
+
+    It is empty if equal requests have the same answer, which can be stored.
+    """
+
+    @property
+    def is_sample(self) -> bool:
+        """Whether this is the key of a stored answer that was sampled."""
+        return bool(self.request_hash and self.number)
+
+    @property
+    def text(self) -> str:
+        """The key in the store, such as ``1f...a9``, or ``1f...a9, sample 0.2`` for a sample."""
+        return f"{self.request_hash}, sample {self.number}" if self.number else self.request_hash
+
+
 class _Questions(NamedTuple):
     """Requests to a model, each with the key under which its answer is kept."""
 
     requests: Sequence[Sequence[Any]]
     """The arguments of each request."""
 
-    keys: Sequence[str]
+    keys: Sequence[_AnswerKey]
     """The key of each request. Equal requests have the same key, unless they are sampled."""
 
     ask: Callable[[list[int]], Sequence[Any]]
@@ -242,21 +266,22 @@ def keep_answers(lm: LM, store: AnswerStore | None) -> Iterator[None]:
 
     keeper = Keeper(lm, store)
     keeper.restore_refused_options()
-    attributes: dict[str, Any] = {
-        "cache_hook": keeper,
-        "generate_until": partial(keeper.answer_requests, "generate_until", lm.generate_until),
-    }
-    if isinstance(lm, TemplateLM):
-        # All scores of such a model come from one method, which takes tokens. `HFTree` has one of
-        # its own for them.
-        has_own_method = hasattr(lm, "score_tokens")
-        score_method = "score_tokens" if has_own_method else "_loglikelihood_tokens"
-        attributes[score_method] = partial(keeper.score_tokens, getattr(lm, score_method))
-    else:
-        answer_requests = partial(keeper.answer_requests, "loglikelihood", lm.loglikelihood)
-        attributes["loglikelihood"] = answer_requests
-    with replaced(lm, **attributes):
+    generate = partial(keeper.answer_requests, "generate_until", lm.generate_until)
+    with replaced(lm, cache_hook=keeper, generate_until=generate, **_scoring_method(lm, keeper)):
         yield
+
+
+def _scoring_method(lm: LM, keeper: Keeper) -> dict[str, Callable[..., Any]]:
+    """Return the name of the method that makes all scores of a model, and its replacement.
+
+    A `TemplateLM` turns requests into tokens, and scores them in one method that takes tokens.
+    `HFTree` has a method of its own, ``score_tokens``. Other models score requests in text.
+    """
+    if not isinstance(lm, TemplateLM):
+        method = partial(keeper.answer_requests, "loglikelihood", lm.loglikelihood)
+        return {"loglikelihood": method}
+    name = "score_tokens" if hasattr(lm, "score_tokens") else "_loglikelihood_tokens"
+    return {name: partial(keeper.score_tokens, getattr(lm, name))}
 
 
 def answer_kept(
@@ -296,9 +321,8 @@ class _AnswerKeys:
         """
         self._identity_hash = _digest(identity.encode())
         self._rank = rank
-        self._unkept_numbers = count()
-        # How many samples of each request the run has asked for, by the hash of the request.
-        self._num_samples: Counter[str] = Counter()
+        # How many numbered answers to each request the run has asked for, by the request's hash.
+        self._num_numbered: Counter[str] = Counter()
 
     def hash_request(self, method: str, request: Sequence[Any]) -> str:
         """Return a hash of the model and a request, with which the keys of its answers begin.
@@ -316,22 +340,26 @@ class _AnswerKeys:
             return ""
         return _digest(text.encode())
 
-    def make_key(self, method: str, request: Sequence[Any]) -> str:
-        """Make the key of the next answer to a request. If it is a sample, it is counted.
+    def next_key(self, method: str, request: Sequence[Any]) -> _AnswerKey:
+        """Return the key of the next answer to a request.
 
-        Example:
-            ``1f...a9`` for a greedy request, ``1f...a9, sample 0.2`` for the third sample that the
-            first process (rank 0) asks for, and ``unkept 5`` if the answer cannot be kept.
+        The key gets a new number if the answer is a sample or cannot be stored. Equal greedy
+        requests have the same key.
+
+        Args:
+            method: The kind of request, such as ``generate_until``.
+            request: The arguments of the request.
         """
         request_hash = self.hash_request(method, request)
-        if not request_hash:
-            return f"{_UNKEPT}{next(self._unkept_numbers)}"
         generation_kwargs = request[1] if len(request) > 1 else None
-        if not isinstance(generation_kwargs, dict) or is_greedy_generation(generation_kwargs):
-            return request_hash
-        number = self._num_samples[request_hash]
-        self._num_samples[request_hash] += 1
-        return f"{request_hash}{_SAMPLE}{self._rank}.{number}"
+        is_sampled = isinstance(generation_kwargs, dict) and not is_greedy_generation(
+            generation_kwargs
+        )
+        if request_hash and not is_sampled:
+            return _AnswerKey(request_hash)
+        number = self._num_numbered[request_hash]
+        self._num_numbered[request_hash] += 1
+        return _AnswerKey(request_hash, f"{self._rank}.{number}")
 
 
 class Keeper:
@@ -347,7 +375,7 @@ class Keeper:
     """How many requests were answered from disk."""
 
     def __init__(self, lm: LM, store: AnswerStore) -> None:
-        """Find out by what the answers of a model are known.
+        """Prepare the keys for the answers of a model.
 
         Args:
             lm: The model.
@@ -359,10 +387,11 @@ class Keeper:
         settings = getattr(store, "settings", {})
         self._seeds = settings.get("seed")
         self._answer_keys = _AnswerKeys(identity_of(lm, settings), lm.rank)
+        # The store also holds the options that the model's server has refused, under this key.
         self._refused_key = self._answer_keys.hash_request("refused options", [])
-        # The keys for the next answers of a client, by the hash of the request. Only a request of
-        # which several samples are asked for has more than one key.
-        self._awaited_keys: dict[str, deque[str]] = defaultdict(deque)
+        # The keys for the answers that a client still has to receive, by the hash of the request. A
+        # request has several keys if several samples of it are asked for.
+        self._awaited_keys: dict[str, deque[_AnswerKey]] = defaultdict(deque)
 
     def restore_refused_options(self) -> None:
         """Tell the client which options its server has refused in an interrupted run.
@@ -389,8 +418,9 @@ class Keeper:
             disable_tqdm: Whether to hide the progress bar.
         """
         options = {}
+        # Some models of lm_eval take no such argument.
         if "disable_tqdm" in inspect.signature(ask_model).parameters:
-            options["disable_tqdm"] = disable_tqdm or not self._is_client
+            options["disable_tqdm"] = self._hides_own_bar(disable_tqdm)
 
         def ask(indices: Sequence[int]) -> Sequence[Any]:
             return ask_model([requests[index] for index in indices], **options)
@@ -398,6 +428,14 @@ class Keeper:
         arguments = [request.args for request in requests]
         batches = None if self._is_client else self._text_batches(arguments)
         return self.answer(method, arguments, ask, batches, disable_tqdm)
+
+    def _hides_own_bar(self, disable_tqdm: bool) -> bool:
+        """Tell whether the model's own progress bar is hidden.
+
+        A client gets all requests at once, and shows its bar. Other models are asked batch by
+        batch, under one bar for all batches (`answer`).
+        """
+        return disable_tqdm or not self._is_client
 
     def score_tokens(
         self,
@@ -410,24 +448,28 @@ class Keeper:
 
         Args:
             score: The model's own method.
-            requests: A key of lm_eval's response cache, which is replaced, and the tokens of
-                context and continuation.
+            requests: The requests.
             disable_tqdm: Whether to hide the progress bar.
             **options: Further options of the model's own method.
+
+        Returns:
+            For each request, the log-probability of the continuation, and whether it is the
+            likeliest one.
         """
-        keys = []
+        hashed_requests: list[TokenRequest] = []
         for _, context, continuation in requests:
             # The last number says where the continuation begins.
             numbers = array("i", [*context, *continuation, len(context)])
-            keys.append((_digest(numbers.tobytes()),))
+            # A client announces an answer under the first part of its request, here the hash.
+            hashed_requests.append(((_digest(numbers.tobytes()),), context, continuation))
 
         def ask(indices: Sequence[int]) -> Sequence[Any]:
-            asked = [(keys[index], *requests[index][1:]) for index in indices]
-            hides_bar = disable_tqdm or not self._is_client
-            return score(asked, disable_tqdm=hides_bar, **options)
+            asked_requests = [hashed_requests[index] for index in indices]
+            return score(asked_requests, disable_tqdm=self._hides_own_bar(disable_tqdm), **options)
 
+        hashes = [request_hash for request_hash, _, _ in hashed_requests]
         batches = None if self._is_client else self._token_batches(requests)
-        return self.answer("loglikelihood", keys, ask, batches, disable_tqdm)
+        return self.answer("loglikelihood", hashes, ask, batches, disable_tqdm)
 
     def answer(
         self,
@@ -450,15 +492,15 @@ class Keeper:
         Returns:
             The answers in the order of the requests.
         """
-        keys = [self._answer_keys.make_key(method, request) for request in requests]
+        keys = [self._answer_keys.next_key(method, request) for request in requests]
         questions = _Questions(requests, keys, ask)
-        # Of equal requests, only the first is asked.
+        # Requests with the same key have the same answer, so only the first of them is asked.
         index_by_key = _first_index_by_key(keys)
-        answers = self._find_kept(index_by_key)
-        self._note_kept(len(answers), len(index_by_key), method)
-        missing = [index for key, index in index_by_key.items() if key not in answers]
+        answers = self._find_stored_answers(index_by_key)
+        self._note_reused(len(answers), len(index_by_key), method)
+        unanswered = [index for key, index in index_by_key.items() if key not in answers]
         if batches is None:
-            answers |= self._ask_client(questions, missing)
+            answers |= self._ask_client(questions, unanswered)
         else:
             with tqdm(
                 total=len(index_by_key),
@@ -466,14 +508,14 @@ class Keeper:
                 desc=f"Running {method} requests",
                 disable=disable_tqdm or self._lm.rank != 0,
             ) as bar:
-                answers |= self._ask_in_batches(questions, set(missing), batches, bar)
+                answers |= self._ask_in_batches(questions, set(unanswered), batches, bar)
         return [answers[key] for key in keys]
 
-    def _find_kept(self, keys: Iterable[str]) -> dict[str, Any]:
-        """Return the answers that are kept, by key."""
-        answers: dict[str, Any] = {}
+    def _find_stored_answers(self, keys: Iterable[_AnswerKey]) -> dict[_AnswerKey, Any]:
+        """Return the answers that the store has, by key."""
+        answers: dict[_AnswerKey, Any] = {}
         for key in keys:
-            text = None if key.startswith(_UNKEPT) else self._store.get(key)
+            text = self._store.get(key.text) if key.request_hash else None
             if text is None:
                 continue
             answer = json.loads(text)
@@ -481,7 +523,7 @@ class Keeper:
             answers[key] = tuple(answer) if isinstance(answer, list) else answer
         return answers
 
-    def _note_kept(self, num_kept: int, num_requests: int, method: str) -> None:
+    def _note_reused(self, num_kept: int, num_requests: int, method: str) -> None:
         """Count the answers that are reused, and log how many they are.
 
         Args:
@@ -498,30 +540,30 @@ class Keeper:
                 method,
             )
 
-    def _ask_client(self, questions: _Questions, missing: list[int]) -> dict[str, Any]:
+    def _ask_client(self, questions: _Questions, unanswered: list[int]) -> dict[_AnswerKey, Any]:
         """Send requests to a server, and store each answer as soon as it arrives.
 
-        1. This method notes the keys of the missing answers.
+        1. This method adds the keys of the requests to ``_awaited_keys``.
         2. ``questions.ask`` has lm_eval's client send the requests.
-        3. The client calls `add_partial` with each answer, which stores it under a noted key.
+        3. The client calls `add_partial` with each answer, which stores it under an awaited key.
 
         Args:
             questions: All requests.
-            missing: The indices of the requests to send.
+            unanswered: The indices of the requests to send.
 
         Returns:
             The answers by key.
         """
-        if not missing:
+        if not unanswered:
             return {}
-        missing_keys = [questions.keys[index] for index in missing]
-        for key in missing_keys:
-            request_hash, _, _ = key.partition(_SAMPLE)
-            self._awaited_keys[request_hash].append(key)
-        answers = questions.ask(missing)
+        keys = [questions.keys[index] for index in unanswered]
+        for key in keys:
+            if key.request_hash:
+                self._awaited_keys[key.request_hash].append(key)
+        answers = questions.ask(unanswered)
         # A key is left over if the client has not announced its answer.
         self._awaited_keys.clear()
-        return dict(zip(missing_keys, answers, strict=True))
+        return dict(zip(keys, answers, strict=True))
 
     def add_partial(self, method: str, request: Sequence[Any], answer: object) -> None:
         """Store an answer that a client has just received. lm_eval's clients call this.
@@ -537,7 +579,7 @@ class Keeper:
             return
         # Samples of one request are interchangeable, so the first to arrive gets the first key.
         key = awaited_keys.popleft()
-        texts = {key: _to_json(answer)}
+        texts = {key.text: _to_json(answer)}
         refused = getattr(self._lm, "refused_options", None)
         if refused:
             texts[self._refused_key] = json.dumps(sorted(refused))
@@ -546,34 +588,34 @@ class Keeper:
     def _ask_in_batches(
         self,
         questions: _Questions,
-        missing: Collection[int],
+        unanswered: Collection[int],
         batches: Batches,
         bar: tqdm[Any],
-    ) -> dict[str, Any]:
+    ) -> dict[_AnswerKey, Any]:
         """Ask a model batch by batch, and store the answers after each batch.
 
         Args:
             questions: All requests.
-            missing: The indices of the requests to ask. Batches also have those whose answers are
-                kept.
+            unanswered: The indices of the requests to ask. The other requests of a batch are left
+                out.
             batches: The batches of all requests, as the model would make them by itself.
             bar: The progress bar, which counts requests.
 
         Returns:
             The answers by key.
         """
-        answers: dict[str, Any] = {}
+        answers: dict[_AnswerKey, Any] = {}
         # Without this attribute, the model would try out the batch size again for each batch.
-        fixed = {"batch_size_per_gpu": batches.found_size} if batches.found_size else {}
-        with replaced(self._lm, **fixed):
+        size_override = {"batch_size_per_gpu": batches.found_size} if batches.found_size else {}
+        with replaced(self._lm, **size_override):
             for batch in batches.indices:
-                asked = [index for index in batch if index in missing]
+                asked = [index for index in batch if index in unanswered]
                 if asked:
                     answers |= self._ask_batch(questions, asked)
                     bar.update(len(asked))
         return answers
 
-    def _ask_batch(self, questions: _Questions, asked: list[int]) -> dict[str, Any]:
+    def _ask_batch(self, questions: _Questions, asked: list[int]) -> dict[_AnswerKey, Any]:
         """Ask a model the requests of a batch, store its answers, and return them by key.
 
         Args:
@@ -582,14 +624,14 @@ class Keeper:
         """
         keys = [questions.keys[index] for index in asked]
         # All requests of a batch have the same options, so all or none are sampled.
-        if _SAMPLE in keys[0]:
-            self._seed_torch(questions.requests[asked[0]], keys[0])
+        if keys[0].is_sample:
+            self._seed_torch(questions.requests[asked[0]], keys[0].number)
 
         answers = dict(zip(keys, questions.ask(asked), strict=True))
         self._store.update(_texts_to_keep(answers))
         return answers
 
-    def _seed_torch(self, request: Sequence[Any], key: str) -> None:
+    def _seed_torch(self, request: Sequence[Any], sample_number: str) -> None:
         """Seed torch by the first request of a batch, so that earlier batches do not matter.
 
         A continued run then draws the same samples as one without interruption. The seed depends
@@ -597,35 +639,32 @@ class Keeper:
 
         Args:
             request: The first request of the batch.
-            key: Its key, which ends with the number of the sample, such as ``1f...a9, sample 0.2``.
+            sample_number: The number of the request among the equal ones, such as ``0.2``.
         """
         if "torch" not in sys.modules:
             return
-        sample = key.partition(_SAMPLE)[2]
-        text = json.dumps([self._seeds, request, sample], sort_keys=True)
-        sys.modules["torch"].manual_seed(int(_digest(text.encode())[:15], 16))
+        text = json.dumps([self._seeds, request, sample_number], sort_keys=True)
+        seed = int(_digest(text.encode())[:_SEED_DIGITS], base=16)
+        sys.modules["torch"].manual_seed(seed)
 
     def _token_batches(self, requests: Sequence[TokenRequest]) -> Batches:
-        """Divide requests in tokens into batches as the model itself would, the longest first.
-
-        Args:
-            requests: The requests: a key of lm_eval's, then the token ids of context and
-                continuation.
-        """
-        split = getattr(self._lm, SPLIT_METHOD, None)
-        split_indices: list[list[int]] | None = split(requests) if split else None
-        if split_indices is not None:
-            return Batches(split_indices)
+        """Divide requests in tokens into batches as the model itself would, the longest first."""
+        split_into_batches = getattr(self._lm, SPLIT_METHOD, None)
+        if split_into_batches is not None:
+            own_batches: list[list[int]] | None = split_into_batches(requests)
+            # The model may leave the choice to this class.
+            if own_batches is not None:
+                return Batches(own_batches)
 
         # HFLM computes requests with the same input once, and counts them as one.
         if getattr(self._lm, "logits_cache", False):
-            inputs = _group_by_input(requests)
+            index_groups = _group_by_input(requests)
         else:
-            inputs = [[index] for index in range(len(requests))]
+            index_groups = [[index] for index in range(len(requests))]
         # The requests with the same input are sorted by their first one.
-        inputs.sort(key=lambda indices: _longest_first(requests[indices[0]]))
-        longest = [requests[indices[0]] for indices in inputs[:1]]
-        return self._cut_into_batches([inputs], longest)
+        index_groups.sort(key=lambda indices: _longest_first(requests[indices[0]]))
+        longest_requests = [requests[indices[0]] for indices in index_groups[:1]]
+        return self._cut_into_batches([index_groups], longest_requests)
 
     def _text_batches(self, requests: Sequence[Sequence[Any]]) -> Batches:
         """Divide requests in text into batches with the same options, the longest first.
@@ -642,17 +681,20 @@ class Keeper:
             indices.sort(key=lambda index: -len(str(requests[index][0])))
             # The model computes each request by itself.
             groups.append([[index] for index in indices])
-        return self._cut_into_batches(groups)
+        return self._cut_into_batches(groups, longest_requests=None)
 
     def _cut_into_batches(
-        self, groups: Sequence[Sequence[list[int]]], longest: Sequence[TokenRequest] | None = None
+        self,
+        groups: Sequence[Sequence[list[int]]],
+        longest_requests: Sequence[TokenRequest] | None,
     ) -> Batches:
         """Cut groups of requests into batches of the model's batch size.
 
         Args:
             groups: For each group, the inputs of the model that may be in one batch. An input is
                 the list of the indices of its requests.
-            longest: The longest request in a list, to try out. None for requests in text.
+            longest_requests: The longest request, in a list of one, by which the model tries out
+                its batch size. None for requests in text.
 
         Returns:
             The batches. With the batch size 2, the group of the inputs ``[0]``, ``[1, 3]`` and
@@ -660,9 +702,11 @@ class Keeper:
         """
         if not any(groups):
             return Batches([])
-        fixed_size = self._batch_size_of_model()
-        found_size = self._find_batch_size(longest) if fixed_size is None else None
-        size = fixed_size or found_size or _LOCAL_BATCH
+        found_size = None
+        size = self._batch_size_of_model()
+        if size is None:
+            found_size = self._find_batch_size(longest_requests)
+            size = found_size or _LOCAL_BATCH
 
         batches = []
         for inputs in groups:
@@ -677,18 +721,18 @@ class Keeper:
         except (AttributeError, TypeError, ValueError):
             return None
 
-    def _find_batch_size(self, longest: Sequence[TokenRequest] | None) -> int | None:
+    def _find_batch_size(self, longest_requests: Sequence[TokenRequest] | None) -> int | None:
         """Have the model try out how many of the longest requests fit into its memory.
 
         Args:
-            longest: The longest request in a list. None for requests in text.
+            longest_requests: The longest request, in a list of one. None for requests in text.
 
         Returns:
             The number of requests, None if the model has no such method. lm_eval's HFLM has it.
         """
         if not hasattr(self._lm, "_detect_batch_size"):
             return None
-        return int(self._lm._detect_batch_size(longest))
+        return int(self._lm._detect_batch_size(longest_requests))
 
 
 def identity_of(lm: LM, settings: Mapping[str, Any]) -> str:
@@ -745,7 +789,10 @@ def _identify_all(values: Mapping[str, object]) -> dict[str, object]:
 
 
 def _identify(value: object) -> object:
-    """Return a setting, with the content that it names if it is a folder or a checkpoint.
+    """Return what identifies an argument or an attribute of a model.
+
+    A value identifies itself, unless it is the path of a folder or the name of a checkpoint on the
+    Hub. These stay the same when the weights change, so the state of the files is added to them.
 
     Example:
         ``"models/mine"`` becomes ``["/home/ann/models/mine", "config.json 512 1767225600", ...]``.
@@ -760,10 +807,13 @@ def _identify(value: object) -> object:
     from huggingface_hub import try_to_load_from_cache
     from huggingface_hub.errors import HFValidationError
 
-    with suppress(HFValidationError):
+    try:
         # The path of a cached file holds the commit.
-        return [value, *(str(try_to_load_from_cache(value, name)) for name in _CONFIGS)]
-    return value
+        cached_paths = [str(try_to_load_from_cache(value, name)) for name in _CHECKPOINT_FILES]
+    except HFValidationError:
+        # No checkpoint can have such a name.
+        return value
+    return [value, *cached_paths]
 
 
 def _identify_folder(folder: Path) -> list[str]:
@@ -780,9 +830,9 @@ def _digest(content: bytes) -> str:
     return hashlib.sha256(content).hexdigest()
 
 
-def _first_index_by_key(keys: Sequence[str]) -> dict[str, int]:
+def _first_index_by_key(keys: Sequence[_AnswerKey]) -> dict[_AnswerKey, int]:
     """Return the index at which each key first occurs, in the order of the indices."""
-    index_by_key: dict[str, int] = {}
+    index_by_key: dict[_AnswerKey, int] = {}
     for index, key in enumerate(keys):
         if key not in index_by_key:
             index_by_key[key] = index
@@ -805,9 +855,9 @@ def _longest_first(request: TokenRequest) -> tuple[int, list[int]]:
     return -len(context) - len(continuation), [*context, *continuation]
 
 
-def _texts_to_keep(answers: Mapping[str, object]) -> dict[str, str]:
-    """Return answers as JSON by key, without those that cannot be kept."""
-    return {key: _to_json(answer) for key, answer in answers.items() if not key.startswith(_UNKEPT)}
+def _texts_to_keep(answers: Mapping[_AnswerKey, object]) -> dict[str, str]:
+    """Return answers as JSON by the text of their key, without those that cannot be stored."""
+    return {key.text: _to_json(answer) for key, answer in answers.items() if key.request_hash}
 
 
 def _to_json(answer: object) -> str:
