@@ -9,9 +9,8 @@ import math
 import threading
 import time
 from collections.abc import Callable, Iterator
-from contextlib import ExitStack, contextmanager
+from contextlib import AbstractContextManager, contextmanager, nullcontext
 from dataclasses import dataclass
-from functools import partial
 from typing import Any
 
 from lm_eval.api.model import LM
@@ -32,9 +31,9 @@ def reported_stage(stage: str, has_ended: threading.Event | None = None) -> Iter
 
     Args:
         stage: What the run does, such as ``loading the model gpt2``.
-        has_ended: Is set when the stage ends before the block does.
+        has_ended: Is set by the caller if the stage ends before the block does.
     """
-    with _reports(lambda seconds: f"{stage}, for {_duration(seconds)}", has_ended):
+    with _log_regularly(lambda seconds: f"{stage}, for {_duration(seconds)}", has_ended):
         yield
 
 
@@ -46,24 +45,44 @@ def reported_requests(
 
     Args:
         lm: The model. It reports each answer to its ``cache_hook``, where the answers are counted.
-        num_requests: The number of requests, of which none is equal to another.
+        num_requests: The number of different requests.
         kind: What is asked for, such as ``log-likelihoods``.
         longest_answer: The most tokens of an answer; 0 if no text is generated.
     """
     progress = _RequestProgress(lm, num_requests, kind, longest_answer, _count_kept(lm))
-    hook: Any = lm.cache_hook
-    count_and_pass_on = partial(progress.count_and_pass_on, hook.add_partial)
+    with (
+        _counted_passes(lm, progress) if longest_answer else nullcontext(),
+        _counted_answers(lm, progress),
+        _log_regularly(progress.describe),
+    ):
+        yield
 
-    with ExitStack() as stack:
-        # A local model writes a whole batch before it gives any answer, one token per pass.
-        network: Any = getattr(lm, "model", None)
-        if longest_answer and hasattr(network, "register_forward_hook"):
-            stack.callback(network.register_forward_hook(progress.count_pass).remove)
-        stack.enter_context(replaced(hook, add_partial=count_and_pass_on))
-        # hf-tree announces no single answer, since it answers requests in groups.
-        if hasattr(lm, "count_answered"):
-            stack.enter_context(replaced(lm, count_answered=progress.count_answers))
-        stack.enter_context(_reports(progress.describe))
+
+def _counted_passes(lm: LM, progress: "_RequestProgress") -> AbstractContextManager[object]:
+    """Count the forward passes of a local model within a ``with`` block.
+
+    The model writes a whole batch before it gives any answer, one token of each text per pass.
+    """
+    network: Any = getattr(lm, "model", None)
+    if not hasattr(network, "register_forward_hook"):
+        return nullcontext()
+    # PyTorch removes the hook at the end of the block.
+    handle: AbstractContextManager[object] = network.register_forward_hook(progress.count_pass)
+    return handle
+
+
+@contextmanager
+def _counted_answers(lm: LM, progress: "_RequestProgress") -> Iterator[None]:
+    """Count the answers that a model reports within a ``with`` block."""
+    add_to_cache = lm.cache_hook.add_partial
+
+    def count_and_add_to_cache(*answer: object) -> None:
+        progress.count_answers(1)
+        add_to_cache(*answer)
+
+    # hf-tree computes the answers to many requests together, and reports parts of them before.
+    parts = {"count_answered": progress.count_answers} if hasattr(lm, "count_answered") else {}
+    with replaced(lm.cache_hook, add_partial=count_and_add_to_cache), replaced(lm, **parts):
         yield
 
 
@@ -93,28 +112,20 @@ class _RequestProgress:
         """Add a number of answers, which `hf-tree` gives as a fraction."""
         self.num_answered += number
 
-    def count_and_pass_on(self, add_partial: Callable[..., None], *answer: object) -> None:
-        """Count an answer that the model reports to its cache hook, and pass it on to the hook.
-
-        Args:
-            add_partial: The method of the hook that takes the answer.
-            *answer: The arguments of this method.
-        """
-        self.count_answers(1)
-        add_partial(*answer)
-
     def count_pass(self, *_: object) -> None:
         """Count a forward pass, after which PyTorch calls this."""
         self.num_passes += 1
 
     def describe(self, seconds: float) -> str:
         """Return a line for the log, such as ``texts: 40 of 100 ...``, for the seconds so far."""
-        # Answers that were kept on disk take no time.
-        num_asked = max(1, self.num_requests - _count_kept(self.lm) + self.num_kept_before)
-        if self.num_answered or not self.num_passes:
-            progress = describe_progress(int(self.num_answered), num_asked, seconds)
-            return f"{self.kind}: {progress}"
-        return f"{self.kind}: {self._describe_first_batch(num_asked, seconds)}"
+        # Answers that were kept on disk take no time, so the model is asked fewer requests.
+        num_kept_since_start = _count_kept(self.lm) - self.num_kept_before
+        num_asked = max(1, self.num_requests - num_kept_since_start)
+        is_in_first_batch = self.num_passes and not self.num_answered
+        if is_in_first_batch:
+            return f"{self.kind}: {self._describe_first_batch(num_asked, seconds)}"
+        progress = describe_progress(int(self.num_answered), num_asked, seconds)
+        return f"{self.kind}: {progress}"
 
     def _describe_first_batch(self, num_asked: int, seconds: float) -> str:
         """Describe how far requests are before the first batch of texts is finished.
@@ -174,14 +185,15 @@ def _duration(seconds: float) -> str:
 
 
 @contextmanager
-def _reports(
+def _log_regularly(
     describe: Callable[[float], str], has_ended: threading.Event | None = None
 ) -> Iterator[None]:
     """Log a description now and then, in a thread, until the ``with`` block ends.
 
     Args:
         describe: Returns the line to log, from the seconds since the start.
-        has_ended: Ends the reports before the block does, once it is set.
+        has_ended: Stops the thread when it is set. The caller may set it early, and the end of the
+            block sets it.
     """
     # Of several processes, only the first one logs.
     if not is_first_process():
