@@ -72,9 +72,9 @@ def scored_loglikelihood(
 
     Args:
         lm: Any model of lm_eval.
-        requests: The arguments of each are the context, the continuation, and the window: the
-            number of tokens of both together that the model may see, counted from the end, or None
-            for as many as it can.
+        requests: The requests. The arguments of a request are the context, the continuation and
+            the window. The window is the number of tokens, counted from the end of the
+            continuation, that the model may see; None for as many as the model can see.
         disable_tqdm: Whether to hide the progress bars.
 
     Returns:
@@ -89,17 +89,18 @@ def scored_loglikelihood(
 
     # Only the first of several processes shows a bar.
     bar = tqdm(requests, desc="tokenizing", disable=disable_tqdm or lm.rank != 0, mininterval=2)
-    encodings = [encoder.encode(request) for request in bar]
-    encoded_by_index = {
-        index: encoding for index, encoding in enumerate(encodings) if isinstance(encoding, Encoded)
-    }
-    scores = score(lm, list(encoded_by_index.values()), disable_tqdm)
-    score_by_index = dict(zip(encoded_by_index, scores, strict=True))
-    # A request that cannot be encoded has its result already.
-    return [
-        score_by_index[index] if isinstance(encoding, Encoded) else encoding
-        for index, encoding in enumerate(encodings)
-    ]
+    encoded_by_index: dict[int, Encoded] = {}
+    result_by_index: dict[int, ScoredContinuation] = {}
+    for index, request in enumerate(bar):
+        encoding = encoder.encode(request)
+        if isinstance(encoding, Encoded):
+            encoded_by_index[index] = encoding
+        else:
+            # The request cannot be scored, and this result says why.
+            result_by_index[index] = encoding
+    scores = score_encoded(lm, list(encoded_by_index.values()), disable_tqdm)
+    result_by_index.update(zip(encoded_by_index, scores, strict=True))
+    return [result_by_index[index] for index in range(len(requests))]
 
 
 def encoder_of(lm: LM) -> "Encoder | None":
@@ -129,17 +130,18 @@ class Encoder:
     """
 
     def __init__(self, lm: TemplateLM) -> None:
-        """Read the model's longest input and the first token to add to texts.
+        """Read the model's longest input and the BOS token to put in front of texts.
 
         Args:
             lm: The model. If the user set ``add_bos_token``, texts start with its BOS token.
         """
         self._lm = lm
         self._context_tokens: dict[str, list[int]] = {}
-        self.longest = _longest_input(lm)
-        # lm_eval's clients of servers do not add it, so `tokens` does.
-        adds_bos = bool(getattr(lm, "add_bos_token", False))
-        self._bos: int | None = getattr(lm.tokenizer, "bos_token_id", None) if adds_bos else None
+        self._max_input_tokens = _max_input_tokens(lm)
+        self._bos: int | None = None
+        # lm_eval's clients of servers do not add the BOS token to texts, so `tokenize` adds it.
+        if getattr(lm, "add_bos_token", False):
+            self._bos = getattr(lm.tokenizer, "bos_token_id", None)
 
     def encode(self, request: Instance) -> Encoded | ScoredContinuation:
         """Encode a request, and cut its context to the request's window.
@@ -157,31 +159,31 @@ class Encoder:
             problem = "the prefix is empty and the tokenizer has no first token"
             return _unscored(problem, num_tokens=0)
 
-        context_ids, continuation_ids = self._split(context, continuation)
+        context_ids, continuation_ids = self._tokenize_pair(context, continuation)
         num_tokens = len(continuation_ids)
         if num_tokens == 0:
             return _unscored("the completion has no tokens of its own", num_tokens=0)
-        longest = self.input_limit(window)
+        input_limit = self.input_limit(window)
         # One token of context or more must fit in front of the completion.
-        room_for_context = longest - num_tokens
+        room_for_context = input_limit - num_tokens
         if room_for_context < 1:
             problem = (
-                f"the completion has {num_tokens} tokens, more than a window of {longest} has"
+                f"the completion has {num_tokens} tokens, more than a window of {input_limit} has"
                 " room for"
             )
             return _unscored(problem, num_tokens, truncated=True)
 
         truncated = len(context_ids) > room_for_context
-        # The model itself cuts a context that is too long for its own limit.
+        # The model's own limit may be smaller than the window, and the model itself cuts to it.
         if window is not None:
             context_ids = context_ids[-(window - num_tokens) :]
         return Encoded(context_ids, continuation_ids, truncated, request, window)
 
     def input_limit(self, window: int | None) -> int:
         """Return how many tokens the model sees at once: the request's window or its own limit."""
-        return self.longest if window is None else min(window, self.longest)
+        return self._max_input_tokens if window is None else min(window, self._max_input_tokens)
 
-    def tokens(self, text: str) -> list[int]:
+    def tokenize(self, text: str) -> list[int]:
         """Return the tokens of a text, with the first token that the user asked for.
 
         lm_eval's clients of servers forget ``add_bos_token`` if the server itself tokenizes.
@@ -191,7 +193,7 @@ class Encoder:
             return ids
         return [self._bos, *ids]
 
-    def _split(self, context: str, continuation: str) -> tuple[list[int], list[int]]:
+    def _tokenize_pair(self, context: str, continuation: str) -> tuple[list[int], list[int]]:
         """Tokenize a context and its continuation, and split the tokens between them.
 
         A causal model reads both as one text, which is split after as many tokens as the context
@@ -210,16 +212,16 @@ class Encoder:
             return [lm.prefix_token_id], ids
 
         if context not in self._context_tokens:
-            self._context_tokens[context] = self.tokens(context)
+            self._context_tokens[context] = self.tokenize(context)
         context_ids = self._context_tokens[context]
         # An encoder-decoder reads the context and the continuation apart from each other.
         if lm.backend != "causal":
             return context_ids, list(lm.tok_encode(continuation, add_special_tokens=False))
-        all_ids = self.tokens(context + continuation)
+        all_ids = self.tokenize(context + continuation)
         return all_ids[: len(context_ids)], all_ids[len(context_ids) :]
 
 
-def score(
+def score_encoded(
     lm: TemplateLM, encoded: Sequence[Encoded], disable_tqdm: bool
 ) -> list[ScoredContinuation]:
     """Compute the log-probabilities of continuations that are encoded as tokens.
@@ -312,7 +314,9 @@ def seed_samples(lm: LM, requests: Sequence[Instance]) -> list[Instance]:
     num_samples: Counter[str] = Counter()
     seeded_requests = []
     for request in requests:
-        if len(request.args) != 2 or is_greedy(request):
+        # A request with images, for example, has more arguments, and is left as it is.
+        has_only_text = len(request.args) == 2
+        if not has_only_text or is_greedy(request):
             seeded_requests.append(request)
             continue
         key = json.dumps(request.args, sort_keys=True, default=str)
@@ -347,11 +351,17 @@ def is_refusal(error: Exception) -> bool:
 
 
 def _to_result(answer: Answer, num_tokens: int | None, truncated: bool) -> ScoredContinuation:
-    """Make the result of a request from the model's answer or the reason why there is none.
+    """Make the result of a request from the model's answer.
 
-    Example:
-        ``(-3.5, True)`` gives a result with the log-probability -3.5, and ``(nan, True)`` one
-        without it, with the problem ``the log-probability is nan``.
+    Args:
+        answer: The log-probability, and whether the continuation is the likeliest one. If the
+            model gave no answer, a text with the reason.
+        num_tokens: The number of tokens of the continuation, None if it is unknown.
+        truncated: Whether the context lost its beginning.
+
+    Returns:
+        The result. Without a finite log-probability, it has none, and a problem such as ``the
+        log-probability is nan``.
     """
     if isinstance(answer, str):
         return _unscored(answer, num_tokens, truncated)
@@ -366,7 +376,7 @@ def _unscored(problem: str, num_tokens: int | None, truncated: bool = False) -> 
     return ScoredContinuation(None, False, num_tokens, truncated, problem)
 
 
-def _longest_input(lm: TemplateLM) -> int:
+def _max_input_tokens(lm: TemplateLM) -> int:
     """Return how many tokens of context and continuation together a model takes.
 
     With an input of 1,024 tokens, for example, lm_eval's ``hf`` takes 1,025.
@@ -415,8 +425,8 @@ def _warn_of_rounding(lm: TemplateLM) -> None:
             the user gave it no ``softmax_dtype``.
     """
     # The suite's own models are subclasses of HFLM with an ``engine``, which uses float32.
-    uses_float32 = not has_class_named(lm, "HFLM") or getattr(lm, "engine", None) is not None
-    if uses_float32 or lm.softmax_dtype:
+    is_plain_hf = has_class_named(lm, "HFLM") and getattr(lm, "engine", None) is None
+    if not is_plain_hf or lm.softmax_dtype:
         return
     dtype = str(getattr(lm.model, "dtype", "")).removeprefix("torch.")
     if dtype in ("bfloat16", "float16"):
@@ -514,7 +524,7 @@ def _score_without_tokenizer(lm: LM, requests: Sequence[Instance]) -> list[Score
 
     Args:
         lm: A model that takes texts, and shows no tokenizer.
-        requests: The arguments of each are the context, the continuation and the window.
+        requests: The requests, with arguments as in `scored_loglikelihood`.
     """
     logger.warning(
         "factor_acc is absent: %s shows no tokenizer, so the tokens of a completion cannot be"
@@ -548,17 +558,19 @@ def _warn_of_missing_bos(lm: TemplateLM) -> None:
 
 
 def _may_lack_bos(lm: TemplateLM, bos: int) -> bool:
-    """Tell whether texts that a client encodes lack the BOS token, as far as this can be known.
+    """Tell whether a client may leave out the BOS token that its tokenizer puts before texts.
 
     Args:
         lm: The model's client.
-        bos: The number of the BOS token.
+        bos: The id of the BOS token.
     """
     tokenizer = lm.tokenizer
     if getattr(lm, "tokenizer_backend", None) == "remote":
-        # A remote tokenizer cannot be tried out, but it shows its special tokens. If both ends of a
-        # text have the same token, as with GPT-2, the tokenizer adds it at neither end.
+        # This machine cannot try out a remote tokenizer, but knows its special tokens. Tokenizers
+        # such as GPT-2's, which have the same token for BOS and EOS, put no BOS token before texts.
         return bos != getattr(tokenizer, "eos_token_id", None)
-    # A local tokenizer is tried out. It may add the token although lm_eval's client does not.
-    ids = tokenizer("a")["input_ids"] if callable(tokenizer) else []
-    return ids[:1] == [bos] and list(lm.tok_encode("a"))[:1] != [bos]
+    if not callable(tokenizer):
+        return False
+    tokenizer_adds_bos = tokenizer("a")["input_ids"][:1] == [bos]
+    client_adds_bos = list(lm.tok_encode("a"))[:1] == [bos]
+    return tokenizer_adds_bos and not client_adds_bos

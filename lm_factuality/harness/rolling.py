@@ -29,7 +29,7 @@ REQUEST_TYPE = "scored_rolling"
 class _CutText(NamedTuple):
     """A text that was cut into windows."""
 
-    longest: int
+    window_size: int
     """The most tokens that a window may have, context included."""
 
     windows: Sequence[Encoded] = ()
@@ -46,9 +46,9 @@ def scored_rolling(
 
     Args:
         lm: Any model of lm_eval.
-        instances: The requests. The arguments of each are the text, the window and the stride, in
-            tokens. A window of None stands for as much as the model can see, a stride of None for
-            half of the window.
+        instances: The requests. The arguments of a request are the text, the window and the
+            stride, in tokens. If the window is None, it is as large as the model can see. If the
+            stride is None, it is half of the window.
         disable_tqdm: Whether to hide the progress bars.
 
     Returns:
@@ -72,7 +72,7 @@ def scored_rolling(
     # they are split into context and continuation at different points, as windows of a repetitive
     # text can be.
     with replaced(lm, logits_cache=False):
-        window_scores = requests.score(lm, all_windows, disable_tqdm)
+        window_scores = requests.score_encoded(lm, all_windows, disable_tqdm)
 
     # The scores come in the order of all windows.
     scores_by_text = split_into_groups(window_scores, [len(text.windows) for text in texts])
@@ -110,48 +110,56 @@ def _cut_into_windows(lm: TemplateLM, encoder: Encoder, instance: Instance) -> _
     Args:
         lm: The model.
         encoder: The model's encoder.
-        instance: A request, of which the arguments are the text, the window and the stride, as in
-            `scored_rolling`.
+        instance: A request, with arguments as in `scored_rolling`.
     """
     text, window, stride = instance.args
-    longest = encoder.input_limit(window)
+    window_size = encoder.input_limit(window)
     if lm.backend != "causal":
-        return _CutText(longest, problem="an encoder-decoder reads no text from left to right")
+        return _CutText(window_size, problem="an encoder-decoder reads no text from left to right")
     if not text.strip():
-        return _CutText(longest, problem="the document is empty")
+        return _CutText(window_size, problem="the document is empty")
     first_token = lm.prefix_token_id
     if first_token is None:
         problem = "the tokenizer has no first token, so nothing comes before the text"
-        return _CutText(longest, problem=problem)
+        return _CutText(window_size, problem=problem)
 
-    tokens = encoder.tokens(text)
+    tokens = encoder.tokenize(text)
     # Some tokenizers put the first token in front themselves.
     if tokens[:1] == [first_token]:
         tokens = tokens[1:]
     if not tokens:
-        return _CutText(longest, problem="the document has no tokens")
+        return _CutText(window_size, problem="the document has no tokens")
 
     # A window needs at least one token of context, which bounds the stride.
-    step = longest // 2 if stride is None else min(stride, longest - 1)
+    step = window_size // 2 if stride is None else min(stride, window_size - 1)
     text_windows = []
-    for context, scored_tokens in windows(first_token, tokens, longest, step):
+    for context, scored_tokens in windows(first_token, tokens, window_size, step):
         text_windows.append(Encoded(context, scored_tokens, False, instance, window))
-    return _CutText(longest, text_windows)
+    return _CutText(window_size, text_windows)
 
 
 def _score_text(text: _CutText, scores: Sequence[ScoredContinuation]) -> ScoredText:
     """Sum the log-probabilities of a text's windows.
 
+    Args:
+        text: The text, perhaps with a problem and without windows.
+        scores: The score of each window.
+
     Returns:
-        The score of the text, with the problem of the first window that has none.
+        The score of the text. If a window has no score, the text has none, and the problem of the
+        first such window.
     """
-    if text.problem:
-        return ScoredText(None, 0, 0, text.longest, text.problem)
-    num_tokens = sum(len(window.continuation) for window in text.windows)
-    logprobs = []
+    problem = text.problem
+    logprobs: list[float] = []
     for number, score in enumerate(scores, start=1):
         if score.logprob is None:
             problem = f"window {number} of {len(scores)}: {score.problem}"
-            return ScoredText(None, num_tokens, len(scores), text.longest, problem)
+            break
         logprobs.append(score.logprob)
-    return ScoredText(sum(logprobs), num_tokens, len(scores), text.longest)
+    return ScoredText(
+        logprob=None if problem else sum(logprobs),
+        num_tokens=sum(len(window.continuation) for window in text.windows),
+        num_windows=len(scores),
+        window=text.window_size,
+        problem=problem,
+    )
