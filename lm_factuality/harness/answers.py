@@ -51,7 +51,7 @@ AnswerMethod: TypeAlias = Literal["auto", "logprobs", "words", "schema"]
 """How to read answers: from log-probabilities, from the words that the model writes, from the words
 in a JSON object (`schema`), or ``auto``: from log-probabilities if the model has them."""
 
-_LEADS = ("", " ")  # a template may leave the space before an answer to the model
+_SPACES = ("", " ")  # before a word; a template may leave the space to the model
 _TOO_LONG = "the prompt is longer than the model's window"
 _FORBIDDEN = 403  # HTTP: OpenAI's reply if a model's log-probabilities are not available
 _REFUSED = "refused"  # the finish reason of a request that the server has turned down
@@ -104,20 +104,22 @@ def word_answers(
         ModelError: The model has no log-probabilities and they are asked for, or its server stops
             answering.
     """
-    # Equal questions have the same key, so this holds one of them.
+    # Equal questions have the same key, so only one of them is asked.
     keys = [_as_json(request.args) for request in requests]
     request_by_key = dict(zip(keys, requests, strict=True))
 
-    # Questions that differ only in prompt and words are answered together.
-    groups: dict[str, dict[str, Instance]] = defaultdict(dict)
+    # Questions with the same options are answered together.
+    keys_by_options: dict[str, list[str]] = defaultdict(list)
     for key, request in request_by_key.items():
-        options = _as_json(request.args[2:])
-        groups[options][key] = request
+        question = WordQuestion(*request.args)
+        options = (question.method, question.generation_kwargs, question.thinking_tokens)
+        keys_by_options[_as_json(options)].append(key)
 
     answer_by_key: dict[str, WordAnswer] = {}
-    for group in groups.values():
-        answers = _answer_group(lm, list(group.values()), disable_tqdm)
-        answer_by_key.update(zip(group, answers, strict=True))
+    for group_keys in keys_by_options.values():
+        group = [request_by_key[key] for key in group_keys]
+        answers = _answer_group(lm, group, disable_tqdm)
+        answer_by_key.update(zip(group_keys, answers, strict=True))
     return [answer_by_key[key] for key in keys]
 
 
@@ -127,16 +129,13 @@ def _as_json(arguments: Sequence[Any]) -> str:
 
 
 def _answer_group(lm: LM, requests: Sequence[Instance], disable_tqdm: bool) -> Sequence[WordAnswer]:
-    """Answer questions that differ in nothing but their prompts and words, in their order.
+    """Answer questions with the same method and options, in their order.
 
     A server is asked for log-probabilities or texts, a local model scores each word as a
     continuation, and a model without a tokenizer generates texts.
     """
     questions = [WordQuestion(*request.args) for request in requests]
-    # These fields are equal in all questions.
-    method = questions[0].method
-    generation_kwargs = questions[0].generation_kwargs
-    thinking_tokens = questions[0].thinking_tokens
+    _, _, method, generation_kwargs, thinking_tokens = questions[0]
     if has_class_named(lm, "TemplateAPI"):
         server = _AnswerServer(lm, generation_kwargs, thinking_tokens)
         with reported_requests(lm, len(questions), "texts"):
@@ -145,21 +144,22 @@ def _answer_group(lm: LM, requests: Sequence[Instance], disable_tqdm: bool) -> S
     # A model must split texts into tokens to score a given word.
     can_score = isinstance(lm, TemplateLM) and getattr(lm, "tokenizer", None) is not None
     if method == "logprobs" or (method == "auto" and can_score):
-        return _answers_by_likelihood(lm, requests, questions, disable_tqdm)
+        return _answers_by_likelihood(lm, requests, disable_tqdm)
+    return _answers_by_generation(lm, requests)
 
-    # The model writes what it likes, and the task looks for one of the words in its text.
+
+def _answers_by_generation(lm: LM, requests: Sequence[Instance]) -> list[WordAnswer]:
+    """Answer questions by the texts that the model writes. The task looks for the words in them."""
     text_requests = []
-    for request, question in zip(requests, questions, strict=True):
-        arguments = (question.prompt, generation_kwargs, thinking_tokens)
+    for request in requests:
+        prompt, _, _, generation_kwargs, thinking_tokens = WordQuestion(*request.args)
+        arguments = (prompt, generation_kwargs, thinking_tokens)
         text_requests.append(request_like(request, thinking.REQUEST_TYPE, arguments))
     return [WordAnswer(None, text) for text in thinking.answers_until(lm, text_requests)]
 
 
 def _answers_by_likelihood(
-    lm: LM,
-    requests: Sequence[Instance],
-    questions: Sequence[WordQuestion],
-    disable_tqdm: bool,
+    lm: LM, requests: Sequence[Instance], disable_tqdm: bool
 ) -> list[WordAnswer]:
     """Answer questions by the log-likelihood of each word as a continuation of the prompt.
 
@@ -168,17 +168,20 @@ def _answers_by_likelihood(
     ``yes``, `` yes``, ``no`` and `` no``.
     """
     continuations = []
-    for request, question in zip(requests, questions, strict=True):
-        for word in question.words:
-            for lead in _LEADS:
-                arguments = (question.prompt, lead + word, None)
+    num_words = []
+    for request in requests:
+        prompt, words, *_ = WordQuestion(*request.args)
+        num_words.append(len(words))
+        for word in words:
+            for space in _SPACES:
+                arguments = (prompt, space + word, None)
                 continuations.append(request_like(request, "scored_loglikelihood", arguments))
     scores = scored_loglikelihood(lm, continuations, disable_tqdm)
 
     # The scores come in the order of the continuations.
-    num_words = [len(question.words) for question in questions]
-    scores_by_word = split_into_groups(scores, [len(_LEADS)] * sum(num_words))
-    return list(map(_answer_from_scores, split_into_groups(scores_by_word, num_words)))
+    scores_by_word = split_into_groups(scores, [len(_SPACES)] * sum(num_words))
+    scores_by_question = split_into_groups(scores_by_word, num_words)
+    return list(map(_answer_from_scores, scores_by_question))
 
 
 def _answer_from_scores(scores_by_word: Sequence[Sequence[ScoredContinuation]]) -> WordAnswer:
@@ -254,13 +257,16 @@ class _Trial(NamedTuple):
     """The outcome of asking a server for log-probabilities of a few questions."""
 
     replies: list[Answer]
-    """The last replies to these questions, with or without log-probabilities."""
+    """The replies to these questions, with or without log-probabilities."""
 
     logprob_arguments: Mapping[str, Any] | None
     """The generation arguments that got log-probabilities, such as ``{"logprobs": 5}``; or None."""
 
     problem: str = ""
     """Why the server gave no log-probabilities; empty if it gave some."""
+
+    is_refused: bool = False
+    """Whether the server refused the arguments, so that it may accept others."""
 
 
 class _AnswerServer:
@@ -317,7 +323,8 @@ class _AnswerServer:
         """
         if method == "schema":
             check_takes_schema(self._lm)
-        if method in ("words", "schema") or (method == "auto" and not self._has_openai_format):
+        reads_logprobs = method == "logprobs" or (method == "auto" and self._has_openai_format)
+        if not reads_logprobs:
             return self._answers_by_text(questions, [])
         if not self._has_openai_format:
             client = type(self._lm).__name__
@@ -343,25 +350,46 @@ class _AnswerServer:
             ModelError: The server gives no answer, with or without log-probabilities.
         """
         for logprob_arguments in _LOGPROB_ARGUMENTS[self._endpoint]:
-            replies = self._send(questions, {**self._generation_kwargs, **logprob_arguments})
-            # A server that forbids log-probabilities fails every request of the trial. It is not
-            # gone, so these failures do not count.
-            self._failures_in_a_row = 0
-
-            answers = list(map(_answer_by_first_token, replies, questions))
-            if any(answer.logprobs for answer in answers):
-                return _Trial(replies, logprob_arguments)
-            # The server answers, but without log-probabilities. Fewer alternatives change nothing.
-            if any(reply.text is not None for reply in replies):
-                break
+            trial = self._ask_for_logprobs(questions, logprob_arguments)
             # A server that refuses 20 alternatives may take 5.
-            if not any(reply.finish_reason == _REFUSED for reply in replies):
-                raise ModelError(
-                    f"{self._lm.base_url}: the first questions got no answer; the first one:"
-                    f" {replies[0].error}"
-                )
-        first_problem = next(answer.problem for answer in answers if answer.problem)
-        return _Trial(replies, None, first_problem)
+            if not trial.is_refused:
+                break
+        return trial
+
+    def _ask_for_logprobs(
+        self, questions: Sequence[WordQuestion], logprob_arguments: Mapping[str, Any]
+    ) -> _Trial:
+        """Ask questions for log-probabilities.
+
+        Args:
+            questions: The questions.
+            logprob_arguments: The arguments that ask for them, such as ``{"logprobs": 5}``.
+
+        Raises:
+            ModelError: The server neither answers a question nor refuses one.
+        """
+        replies = self._send(questions, {**self._generation_kwargs, **logprob_arguments})
+        # A server that forbids log-probabilities fails every request of the trial. It is not gone,
+        # so these failures do not count.
+        self._failures_in_a_row = 0
+
+        answers = list(map(_answer_by_first_token, replies, questions))
+        if any(answer.logprobs for answer in answers):
+            return _Trial(replies, logprob_arguments)
+        has_texts = any(reply.text is not None for reply in replies)
+        is_refused = any(reply.finish_reason == _REFUSED for reply in replies)
+        if not has_texts and not is_refused:
+            raise ModelError(
+                f"{self._lm.base_url}: the first questions got no answer; the first one:"
+                f" {replies[0].error}"
+            )
+        return _Trial(
+            replies,
+            logprob_arguments=None,
+            problem=next(answer.problem for answer in answers if answer.problem),
+            # If the server writes texts, it takes the arguments, but has no log-probabilities.
+            is_refused=not has_texts,
+        )
 
     def _report_missing_logprobs(self, reason: str, is_error: bool) -> None:
         """Warn that the server gives no log-probabilities, or raise a ModelError that says so."""
@@ -383,13 +411,14 @@ class _AnswerServer:
 
         Args:
             questions: The questions.
-            trial_replies: The replies to the first questions, from the trial; may be empty.
+            trial_replies: The replies to the first questions when they were asked for
+                log-probabilities (`_try_logprobs`); may be empty.
 
         Returns:
             The answers, with texts and without log-probabilities.
         """
-        # The trial gave the model no room to think, so a thinking model is asked again. If one of
-        # its questions got no text, all of them are asked again, without log-probabilities.
+        # A thinking model had no room to think in the trial. A question without a text may have
+        # failed because of the log-probabilities. In both cases the replies are not reused.
         has_all_texts = all(reply.text is not None for reply in trial_replies)
         reused_replies = trial_replies if has_all_texts and not self._thinking_tokens else ()
 
@@ -424,39 +453,39 @@ class _AnswerServer:
         """
         # The third part keeps these replies, which have log-probabilities, apart from mere texts.
         cache_keys = [(question.prompt, generation_kwargs, "whole reply") for question in questions]
-        send_uncached = partial(self._send_uncached, cache_keys, generation_kwargs)
+        send = partial(self._send_by_client, questions, cache_keys, generation_kwargs)
 
         replies = []
-        for reply in answer_kept(self._lm, "generate_until", cache_keys, send_uncached):
+        for reply in answer_kept(self._lm, "generate_until", cache_keys, send):
             # A reply from disk is a mapping, as JSON has it.
             replies.append(reply if isinstance(reply, Answer) else to_model(Answer, reply))
         if self._last_failure is not None:
             raise server_is_gone(self._last_failure)
         return replies
 
-    def _send_uncached(
+    def _send_by_client(
         self,
+        questions: Sequence[WordQuestion],
         cache_keys: Sequence[Sequence[Any]],
         generation_kwargs: Mapping[str, Any],
         indices: Sequence[int],
     ) -> list[Answer]:
-        """Send prompts by lm_eval's client, and return whole replies with their log-probabilities.
+        """Send questions by lm_eval's client, and return whole replies with log-probabilities.
 
         The client would keep only the text of a reply. Therefore `_send_one` and `_parse` replace
         two of its methods while it sends.
 
         Args:
-            cache_keys: A key per question, under which its reply is kept on disk. The first part of
-                a key is the prompt.
+            questions: All questions.
+            cache_keys: A key per question, under which its reply is kept on disk.
             generation_kwargs: The generation arguments of all questions.
-            indices: The positions of the questions to send, because their replies are not on disk.
+            indices: The indices of the questions to send. The replies to the others are on disk.
 
         Returns:
             The replies in the order of the indices.
         """
+        prompts = [self._encode(questions[index].prompt) for index in indices]
         keys = [cache_keys[index] for index in indices]
-        prompts = [self._encode(key[0]) for key in keys]
-        batches = self._lm.get_batched_requests(prompts, keys, gen_kwargs=generation_kwargs)
         with replaced(
             self._lm,
             amodel_call=partial(self._send_one, self._lm.amodel_call),
@@ -466,13 +495,16 @@ class _AnswerServer:
             # lm_eval reads num_concurrent=0 as one at a time, but would wait for ever here.
             _concurrent=max(1, self._lm._concurrent),
         ):
-            # Each batch is one prompt, and has a list of one reply.
-            return [batch_replies[0] for batch_replies in asyncio.run(batches)]
+            batches: list[list[Answer]] = asyncio.run(
+                self._lm.get_batched_requests(prompts, keys, gen_kwargs=generation_kwargs)
+            )
+        # Each batch is one prompt, and has a list of one reply.
+        return [batch_replies[0] for batch_replies in batches]
 
     def _encode(self, prompt: object) -> object:
         """Return the tokens of a prompt if the client sends tokens; messages of a chat as is."""
         if self._encoder and isinstance(prompt, str):
-            return self._encoder.tokens(prompt)
+            return self._encoder.tokenize(prompt)
         return prompt
 
     def _parse(
@@ -520,7 +552,7 @@ class _AnswerServer:
         """
         from aiohttp import ClientError
 
-        # `_note_failure` sets this once the server is gone. All other requests would only wait for
+        # `_count_failure` sets this once the server is gone. All other requests would only wait for
         # their timeouts.
         if self._last_failure is not None:
             return [Answer(None)]
@@ -530,43 +562,40 @@ class _AnswerServer:
         try:
             replies = await amodel_call(cache_keys=cache_keys, **arguments)
         except errors as error:
-            is_refused = isinstance(error, UnusableReplyError) or is_refusal(error)
             # A Counter cannot count lists, so it counts their texts.
             request = str(cache_keys)
             self._attempts[request] += 1
+            has_tries_left = self._attempts[request] < self._lm.max_retries
             # A request that was turned down once would be turned down again.
-            if not is_refused and self._attempts[request] < self._lm.max_retries:
+            if has_tries_left and not _is_turned_down(error):
                 raise
-            self._note_failure(error, is_refused)
-            return [_failed_reply(error, is_refused)]
+            self._count_failure(error)
+            return [_failed_reply(error)]
         self._failures_in_a_row = 0
         return replies
 
-    def _note_failure(self, error: Exception, is_refused: bool) -> None:
-        """Count a failed request. After too many in a row, the server counts as gone.
+    def _count_failure(self, error: Exception) -> None:
+        """Count a failed request by its last error.
 
-        `_last_failure` is set when the server counts as gone.
-
-        Args:
-            error: The last error of the request.
-            is_refused: Whether the server turned this request down, and so is still there.
+        `_last_failure` is set when so many requests in a row have failed that the server counts as
+        gone. A server that turns a request down is still there.
         """
-        self._failures_in_a_row = 0 if is_refused else self._failures_in_a_row + 1
+        self._failures_in_a_row = 0 if _is_turned_down(error) else self._failures_in_a_row + 1
         if self._failures_in_a_row >= MAX_FAILURES:
             self._last_failure = _describe_failure(error)
 
 
-def _failed_reply(error: Exception, is_refused: bool) -> Answer:
-    """Return a reply without a text, which says why a request has failed.
+def _is_turned_down(error: Exception) -> bool:
+    """Tell whether an error means that a server has turned down this one request."""
+    return isinstance(error, UnusableReplyError) or is_refusal(error)
 
-    Args:
-        error: The last error of the request.
-        is_refused: Whether the server turned this request down.
-    """
+
+def _failed_reply(error: Exception) -> Answer:
+    """Return a reply without a text, which says by a request's last error why it has failed."""
     # HTTP 403 forbids the log-probabilities, not the question. As after a refusal, the trial goes
     # on with fewer of them or without.
     is_forbidden = getattr(error, "status", None) == _FORBIDDEN
-    finish_reason = _REFUSED if is_refused or is_forbidden else None
+    finish_reason = _REFUSED if is_forbidden or _is_turned_down(error) else None
     problem = f"the server gave no usable answer: {_describe_failure(error)}"
     return Answer(None, finish_reason, error=problem)
 
