@@ -5,7 +5,6 @@ are computed from the resulting matrix.
 """
 
 import math
-from collections import defaultdict
 from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from itertools import chain, groupby
@@ -244,7 +243,7 @@ def judge_pairs(
 
 
 def _preset_judgements(pairs: Mapping[PairKey, FactPair]) -> dict[PairKey, Judgement]:
-    """Return the judgements that are known without the judge, since there are no passages."""
+    """Return the judgements of all pairs without passages, which are known without the judge."""
     return {
         key: pair.preset_judgement
         for key, pair in pairs.items()
@@ -287,21 +286,22 @@ def judge_linked_pages_first(
         The judgement of each pair that was judged. The other pairs are left out.
     """
     judgements = _preset_judgements(pairs)
-    if reads_pages(judge):
-        unjudged_pairs = _unjudged_pairs(pairs, judgements, linked_keys)
-        first_pairs = _pairs_to_ask_first(judge, unjudged_pairs, linked_keys)
-        judgements |= _judge_pages(judge, first_pairs, linked_keys)
-        unjudged_pairs = _unjudged_pairs(pairs, judgements, linked_keys)
-        judgements |= _judge_pages(judge, unjudged_pairs, linked_keys)
 
-    # Other judges are asked about single facts. So is a language model about those that its
-    # replies leave out.
+    def unjudged_pairs() -> dict[PairKey, FactPair]:
+        """Return the pairs that still need a judgement. A pair that needs none is not asked."""
+        return _unjudged_pairs(pairs, judgements, linked_keys)
+
+    if reads_pages(judge):
+        first_pairs = _pairs_to_ask_first(judge, unjudged_pairs(), linked_keys)
+        judgements |= _judge_pages(judge, first_pairs, linked_keys)
+        judgements |= _judge_pages(judge, unjudged_pairs(), linked_keys)
+
+    # Other judges are asked about single facts. A language model is asked about a single fact if
+    # its replies about pages leave the fact out.
     ask_about_facts = judge_pairs_singly if reads_pages(judge) else judge_pairs
-    unjudged_pairs = _unjudged_pairs(pairs, judgements, linked_keys)
-    linked_pairs = _select_pairs(unjudged_pairs, linked_keys)
+    linked_pairs = _select_pairs(unjudged_pairs(), linked_keys)
     judgements |= ask_about_facts(judge, linked_pairs, folder)
-    unjudged_pairs = _unjudged_pairs(pairs, judgements, linked_keys)
-    return judgements | ask_about_facts(judge, unjudged_pairs, folder)
+    return judgements | ask_about_facts(judge, unjudged_pairs(), folder)
 
 
 def _unjudged_pairs(
@@ -381,7 +381,7 @@ def _fit_one_question(judge: Judge, pairs: Collection[FactPair]) -> bool:
 def _judge_pages(
     judge: Judge, pairs: Mapping[PairKey, FactPair], linked_keys: Collection[PairKey]
 ) -> dict[PairKey, Judgement]:
-    """Ask one question about the pairs of each response, or one per page if they do not fit.
+    """Ask about the pairs of each response in one question, or page by page if they do not fit.
 
     Args:
         judge: The judge.
@@ -389,89 +389,94 @@ def _judge_pages(
         linked_keys: The keys of those pairs whose page is the linked page of the fact.
 
     Returns:
-        The judgements. Once a page supports a fact, the fact has none by pages after it. Facts that
-        a reply leaves out have none.
+        The judgements. A pair has none if the reply leaves its fact out, or if the reply says that
+        another page supports the fact.
     """
-    max_claims = judge.config.fit_context(MAX_CLAIMS_PER_PAGE)
     questions = []
-    for pairs_of_response in _split_by_response(pairs):
-        keys_of_questions = [list(pairs_of_response)]
-        if not _fit_one_question(judge, pairs_of_response.values()):
-            keys_of_questions = split_by_page(pairs_of_response, lambda key: key.entity, max_claims)
-        for keys in keys_of_questions:
-            questions.append(_question_about_pages(keys, pairs, linked_keys))
+    for response_pairs in _split_by_response(pairs):
+        if _fit_one_question(judge, response_pairs.values()):
+            key_groups = [list(response_pairs)]
+        else:
+            max_facts = judge.config.fit_context(MAX_CLAIMS_PER_PAGE)
+            key_groups = split_by_page(response_pairs, attrgetter("entity"), max_facts)
+        questions += [_question_about_pages(keys, pairs, linked_keys) for keys in key_groups]
 
     judgements: dict[PairKey, Judgement] = {}
-    for answer in ask_by_page(
-        judge, PAGES_PROMPT, FactsOfPages, questions, _PROGRESS, problem_with_pages
+    for fact_answer in ask_by_page(
+        judge, PAGES_PROMPT, FactsOfPages, questions, _PROGRESS, check=problem_with_pages
     ):
-        judgements |= _judgements_by_pages(answer, linked_keys)
+        judgements |= _judgements_by_pages(fact_answer, linked_keys)
     return judgements
 
 
 def _judgements_by_pages(
-    answer: PageVerdicts[tuple[PairKey, ...]], linked_keys: Collection[PairKey]
+    fact_answer: PageVerdicts[tuple[PairKey, ...]], linked_keys: Collection[PairKey]
 ) -> dict[PairKey, Judgement]:
-    """Return what the replies to a question about several pages say of one fact.
+    """Judge one fact by each page of a question, from the judge's replies to the question.
 
     Args:
-        answer: The verdicts on the fact, one per sample, with the keys of the pairs that it forms
-            with the pages of the question.
+        fact_answer: What the replies say of the fact. Its ``key`` holds the keys of all pairs of
+            the fact with a page of the question, and its ``verdicts`` one verdict per reply.
         linked_keys: The keys of those pairs whose page is the linked page of the fact, i.e. the
             page about the person whom the fact is about.
 
     Returns:
-        The judgement of the fact by each page. A page is left out if most samples only say that
+        The judgement of the fact by each page. A page is left out if most replies only say that
         another page supports the fact.
     """
-    pages = answer.subject["pages"]
+    pages = fact_answer.subject["pages"]
     number_by_title = {page["title"]: number for number, page in enumerate(pages, start=1)}
     # A fact about two people has two linked pages. The prompt shows it below the first.
-    linked_pages = [number_by_title[key.entity] for key in answer.key if key in linked_keys]
-    linked_page = linked_pages[0] if linked_pages else None
+    linked_numbers = [number_by_title[key.entity] for key in fact_answer.key if key in linked_keys]
+    linked_number = linked_numbers[0] if linked_numbers else None
 
     judgements = {}
-    for key in answer.key:
-        page = number_by_title[key.entity]
-        samples = [_judgement_by_page(verdict, page, linked_page) for verdict in answer.verdicts]
-        votes = [judgement for judgement in samples if judgement is not None]
-        if len(votes) > len(samples) / 2:
-            evidence = tuple(pages[page - 1]["evidence"])
+    for key in fact_answer.key:
+        number = number_by_title[key.entity]
+        votes = []
+        for verdict in fact_answer.verdicts:
+            judgement = _judgement_by_page(verdict, number, linked_number)
+            if judgement is not None:
+                votes.append(judgement)
+        if len(votes) > len(fact_answer.verdicts) / 2:
+            evidence = tuple(pages[number - 1]["evidence"])
             judgements[key] = majority_judgement(evidence, votes)
     return judgements
 
 
 def _judgement_by_page(
-    verdict: NumberedFactOfPages, page: int, linked_page: int | None
+    fact_verdict: NumberedFactOfPages, page_number: int, linked_number: int | None
 ) -> Judgement | None:
-    """Return what a reply about several pages says of a fact and one of the pages.
-
-    The linked page of a fact is the page about the person whom the fact is about.
+    """Judge a fact by one of the pages of a question, from a reply about all these pages.
 
     Example:
         With the linked page 1, the verdict "contradicted" with page 2 means that page 1 contradicts
         the fact and page 2 supports it. It says nothing of page 3, which was not needed.
 
     Args:
-        verdict: The verdict of the linked page, and the number of another page that supports the
-            fact. A fact without a linked page has the verdict of all pages.
-        page: The number of the page to judge by, counted from 1.
-        linked_page: The number of the fact's linked page. None if it is not in the question.
+        fact_verdict: The verdict on the fact by its linked page, and the number of another page
+            that supports the fact. For a fact without a linked page, it is the verdict by all pages
+            together, and the number of the page that supports the fact.
+        page_number: The number of the page to judge by, counted from 1.
+        linked_number: The number of the page about the person whom the fact is about. None if this
+            page is not in the question.
 
     Returns:
         The judgement. None if another page supports the fact, so that this one was not needed.
     """
-    if page == linked_page:
-        return _to_judgement(verdict.verdict, verdict.reason)
-    linked_page_supports = linked_page is not None and verdict.verdict == SUPPORTED
-    if not linked_page_supports and verdict.page == page:
-        return _to_judgement(SUPPORTED, verdict.reason)
-    # The linked page or a page that the reply names supports the fact.
-    if linked_page_supports or verdict.page is not None:
+    if page_number == linked_number:
+        return _to_judgement(fact_verdict.verdict, fact_verdict.reason)
+    # The linked page supports the fact, whatever other page the reply names.
+    if linked_number is not None and fact_verdict.verdict == SUPPORTED:
+        return None
+    if page_number == fact_verdict.page:
+        return _to_judgement(SUPPORTED, fact_verdict.reason)
+    # Another page that is not linked supports the fact.
+    if fact_verdict.page is not None:
         return None
     # No page supports the fact. Only the linked page can contradict it.
-    is_irrelevant = verdict.verdict == "irrelevant"
-    return _to_judgement("irrelevant" if is_irrelevant else "not_found", verdict.reason)
+    is_irrelevant = fact_verdict.verdict == "irrelevant"
+    return _to_judgement("irrelevant" if is_irrelevant else "not_found", fact_verdict.reason)
 
 
 def _question_about_pages(
@@ -479,8 +484,9 @@ def _question_about_pages(
 ) -> PageQuestion[tuple[PairKey, ...]]:
     """Make the question that asks which of several pages support the facts of a response.
 
-    The prompt shows each fact once, below its linked page, and facts without one at the end. Facts
-    are numbered from 1 in this order. Each passage is shown once, too.
+    The prompt shows each page with its passages. Below a page, it lists the facts whose linked page
+    this is. Facts without a linked page follow behind all pages. Facts are numbered from 1 in this
+    order.
 
     Args:
         keys: The keys of the pairs to ask about, of one response.
@@ -492,33 +498,39 @@ def _question_about_pages(
         one page and two facts, ``{"pages": [{"title": "Ada", "facts": [1], ...}],
         "facts_of_no_page": [2], ...}``.
     """
-    facts_by_page = _facts_by_linked_page(keys, linked_keys)
-    facts = [*chain.from_iterable(facts_by_page.by_title.values()), *facts_by_page.of_no_page]
-    number_by_fact = {fact: number for number, fact in enumerate(facts, start=1)}
+    titles = list(dict.fromkeys(key.entity for key in keys))
+    title_by_fact = _linked_title_by_fact(keys, linked_keys)
+    # Sorting keeps the order of the facts of a page. Facts without a page (None) come last.
+    title_order = [*titles, None]
+    facts = sorted(title_by_fact, key=lambda fact: title_order.index(title_by_fact[fact]))
+
+    def fact_numbers(title: str | None) -> list[int]:
+        """Return the numbers of the facts below a page, or of those without a page for None."""
+        return [
+            number for number, fact in enumerate(facts, start=1) if title_by_fact[fact] == title
+        ]
 
     pages = []
-    for title, facts_of_page in facts_by_page.by_title.items():
+    for title in titles:
         evidence = _distinct_passages(pairs[key] for key in keys if key.entity == title)
         page = {
             "title": title,
             "evidence": evidence,
             "passages": without_repeated_beginning(title, evidence),
-            "facts": [number_by_fact[fact] for fact in facts_of_page],
+            "facts": fact_numbers(title),
         }
         pages.append(page)
     subject = page_subject(
         facts,
-        [],
+        # Each passage is shown with its page.
+        passages=[],
         pages=pages,
-        facts_of_no_page=[number_by_fact[fact] for fact in facts_by_page.of_no_page],
+        facts_of_no_page=fact_numbers(None),
         # The variables that describe a response are the same in all its pairs.
         **pairs[keys[0]].prompt_variables,
     )
-
-    keys_by_fact: dict[str, list[PairKey]] = defaultdict(list)
-    for key in keys:
-        keys_by_fact[key.fact].append(key)
-    return PageQuestion([tuple(keys_by_fact[fact]) for fact in facts], subject)
+    keys_by_fact = [tuple(key for key in keys if key.fact == fact) for fact in facts]
+    return PageQuestion(keys_by_fact, subject)
 
 
 def _distinct_passages(pairs: Iterable[FactPair]) -> list[str]:
@@ -526,45 +538,31 @@ def _distinct_passages(pairs: Iterable[FactPair]) -> list[str]:
     return list(dict.fromkeys(chain.from_iterable(pair.evidence for pair in pairs)))
 
 
-class _FactsByPage(NamedTuple):
-    """The distinct facts of a question by their linked pages."""
-
-    by_title: dict[str, list[str]]
-    """The facts by the title of their page, for all pages in order."""
-
-    of_no_page: list[str]
-    """The facts without a linked page in the question."""
-
-
-def _facts_by_linked_page(
+def _linked_title_by_fact(
     keys: Sequence[PairKey], linked_keys: Collection[PairKey]
-) -> _FactsByPage:
-    """Group the distinct facts of a question by their linked pages.
+) -> dict[str, str | None]:
+    """Return the title of the linked page of each distinct fact in a question.
 
     Args:
         keys: The keys of the pairs in the question, of one response.
         linked_keys: The keys of those pairs whose page is the linked page of the fact.
-    """
-    linked_title_by_fact: dict[str, str] = {}
-    for key in keys:
-        # A fact about two people has two linked pages, and stands below the first.
-        if key in linked_keys and key.fact not in linked_title_by_fact:
-            linked_title_by_fact[key.fact] = key.entity
 
-    facts_by_page = _FactsByPage({key.entity: [] for key in keys}, [])
-    for fact in dict.fromkeys(key.fact for key in keys):
-        if fact in linked_title_by_fact:
-            facts_by_page.by_title[linked_title_by_fact[fact]].append(fact)
-        else:
-            facts_by_page.of_no_page.append(fact)
-    return facts_by_page
+    Returns:
+        The title by the text of the fact, or None if no page of the question is linked to the fact.
+    """
+    title_by_fact: dict[str, str | None] = {}
+    for key in keys:
+        # A fact about two people has two linked pages. The prompt shows it below the first.
+        if title_by_fact.get(key.fact) is None:
+            title_by_fact[key.fact] = key.entity if key in linked_keys else None
+    return title_by_fact
 
 
 def without_repeated_beginning(title: str, passages: Sequence[str]) -> list[str]:
-    """Return the passages of a page, without the beginning of the page that others repeat.
+    """Remove the beginning of a page from the end of the passages that repeat it.
 
-    AmbigBio's passages have 100 words. The last one of a page is filled up from its beginning,
-    which starts with the title.
+    AmbigBio's passages have 100 words. The last passage of a page is filled up with the beginning
+    of the page, which starts with the title.
 
     Example:
         Of the passages "Ada Lind was born in Sill." and "She sang. Ada Lind was born in", the
@@ -577,21 +575,20 @@ def without_repeated_beginning(title: str, passages: Sequence[str]) -> list[str]
     # A page without a title has no beginning that could be recognised.
     if not title:
         return list(passages)
-    shortened = []
-    for passage in passages:
-        text, last_title, words_after_title = passage.rpartition(title)
-        ending = last_title + words_after_title
-        is_repeated = any(
-            other_passage != passage and other_passage.startswith(ending)
-            for other_passage in passages
-        )
-        # A passage that begins with its only title is the beginning itself.
-        is_beginning = not text.strip()
-        if is_repeated and not is_beginning:
-            shortened.append(text.strip())
-        else:
-            shortened.append(passage)
-    return shortened
+    return [_cut_repeated_ending(passage, title, passages) for passage in passages]
+
+
+def _cut_repeated_ending(passage: str, title: str, passages: Sequence[str]) -> str:
+    """Cut a passage before the last mention of a title if another passage begins with the rest."""
+    text, last_title, words_after_title = passage.rpartition(title)
+    # A passage that begins with its only title is the beginning of the page itself.
+    if not text.strip():
+        return passage
+    ending = last_title + words_after_title
+    for other_passage in passages:
+        if other_passage != passage and other_passage.startswith(ending):
+            return text.strip()
+    return passage
 
 
 def problem_with_pages(reply: FactsOfPages, subject: Mapping[str, Any]) -> str:
@@ -608,43 +605,48 @@ def problem_with_pages(reply: FactsOfPages, subject: Mapping[str, Any]) -> str:
         The problem, such as "fact 2 is supported, with page 4 of 3". Empty if there is none.
     """
     pages = subject["pages"]
-    linked_page_by_fact = {}
-    for number, page in enumerate(pages, start=1):
+    linked_number_by_fact = {}
+    for page_number, page in enumerate(pages, start=1):
         # The prompt shows each fact below its linked page.
-        for fact in page["facts"]:
-            linked_page_by_fact[fact] = number
+        for fact_number in page["facts"]:
+            linked_number_by_fact[fact_number] = page_number
 
-    for verdict in reply.verdicts:
-        linked_page = linked_page_by_fact.get(verdict.number)
-        if _page_fits_verdict(verdict, linked_page, len(pages)):
+    for fact_verdict in reply.verdicts:
+        linked_number = linked_number_by_fact.get(fact_verdict.number)
+        if _names_fitting_page(fact_verdict, linked_number, len(pages)):
             continue
-        page_text = "null" if verdict.page is None else f"{verdict.page}"
+        page_text = "null" if fact_verdict.page is None else f"{fact_verdict.page}"
         problem = (
-            f"fact {verdict.number} is {verdict.verdict}, with page {page_text} of {len(pages)}"
+            f"fact {fact_verdict.number} is {fact_verdict.verdict}, with page {page_text} of"
+            f" {len(pages)}"
         )
-        names_linked_page = linked_page is not None and verdict.page == linked_page
-        return f"{problem}, its own" if names_linked_page else problem
+        # The prompt asks for another page than the linked one, which it calls the fact's own page.
+        names_own_page = linked_number is not None and fact_verdict.page == linked_number
+        return f"{problem}, its own" if names_own_page else problem
     return check_claim_numbers(reply, subject)
 
 
-def _page_fits_verdict(
-    verdict: NumberedFactOfPages, linked_page: int | None, num_pages: int
+def _names_fitting_page(
+    fact_verdict: NumberedFactOfPages, linked_number: int | None, num_pages: int
 ) -> bool:
-    """Return whether the page that a reply names fits its verdict on a fact.
+    """Return whether the page that a reply names for a fact fits its verdict on the fact.
+
+    A fact with a linked page may have any page if it is supported. Otherwise it has either no page
+    or an existing page that is not the linked one. A fact without a linked page has an existing
+    page if it is supported, and otherwise none.
 
     Args:
-        verdict: The verdict of the fact's linked page, with the number of another page that
-            supports the fact. A fact without a linked page has the verdict of all pages.
-        linked_page: The number of the linked page, if there is one.
+        fact_verdict: The verdict on the fact with the number of the page, or None for no page.
+        linked_number: The number of the fact's linked page, or None if it has none.
         num_pages: The number of pages in the question.
     """
-    is_supported = verdict.verdict == SUPPORTED
-    is_other_page = verdict.page != linked_page and verdict.page in range(1, num_pages + 1)
-    if linked_page is None:
+    page_number = fact_verdict.page
+    is_supported = fact_verdict.verdict == SUPPORTED
+    names_other_page = page_number != linked_number and page_number in range(1, num_pages + 1)
+    if linked_number is None:
         # "contradicted, page 1" would not say what page 1 does.
-        return is_other_page if is_supported else verdict.page is None
-    # If the linked page supports a fact, it does not matter which other page does.
-    return is_supported or verdict.page is None or is_other_page
+        return names_other_page if is_supported else page_number is None
+    return is_supported or page_number is None or names_other_page
 
 
 def _judge_pairs_by_logprobs(
@@ -681,7 +683,9 @@ def _majority_judgements(
 def _judge_pairs_by_page(
     judge: Judge, pairs: Mapping[PairKey, FactPair], folder: str
 ) -> dict[PairKey, Judgement]:
-    """Ask one question about all facts on the same page, and then about each fact that it misses.
+    """Ask one question about all facts on the same page.
+
+    A fact that the replies leave out is then asked about by itself.
 
     Args:
         judge: The judge.
@@ -707,7 +711,7 @@ def _group_pairs_by_page(
 ) -> list[PageQuestion[PairKey]]:
     """Make one question about all facts of a response that are verified against the same page.
 
-    A question shows every passage that it would show if it were about one of its facts alone.
+    The passages of a question are those of all its facts. A passage of several facts is shown once.
 
     Args:
         judge: The judge, whose context bounds questions.
