@@ -140,36 +140,40 @@ class _Draft:
             return
         if isinstance(reply.value, JointReply):
             for individual in reply.value.individuals:
-                # If an earlier part has the individual, it says more of who that is.
-                if individual.number not in self.individuals:
-                    self.individuals[individual.number] = individual
-        for sentence_fact in reply.value.facts:
+                # Of several descriptions of an individual, the first one says most.
+                self.individuals.setdefault(individual.number, individual)
+        self._add_facts(reply.value.facts)
+
+    def _add_facts(self, sentence_facts: Sequence[SentenceFact]) -> None:
+        """Add facts with their individuals. All facts about a single subject get individual 0."""
+        for sentence_fact in sentence_facts:
+            # The question numbers sentences from 1.
             fact = Fact(clean_fact(sentence_fact.fact), sentence_fact.sentence - 1)
-            # A repeated fact of a sentence keeps its first individual.
-            if fact in self.individual_by_fact:
-                continue
+            individual = 0
             if isinstance(sentence_fact, IndividualFact):
-                self.individual_by_fact[fact] = sentence_fact.individual
-            else:
-                # All facts of a response about one subject are of individual 0.
-                self.individual_by_fact[fact] = 0
+                individual = sentence_fact.individual
+            # If a sentence repeats a fact, the fact keeps its first individual.
+            self.individual_by_fact.setdefault(fact, individual)
 
     def finish(self) -> JudgedBiography:
         """Return the response with its facts, its groups and the pages that the judge named."""
         if self.problem or not self.individual_by_fact:
             return replace(self.biography, problem=self.problem or NO_FACTS)
         facts = sorted(self.individual_by_fact, key=lambda fact: fact.sentence)
-        facts_by_individual = defaultdict(list)
-        for index, fact in enumerate(facts):
-            facts_by_individual[self.individual_by_fact[fact]].append(index)
+        fact_indices_by_individual = defaultdict(list)
+        for fact_index, fact in enumerate(facts):
+            individual = self.individual_by_fact[fact]
+            fact_indices_by_individual[individual].append(fact_index)
 
-        links = tuple(map(self._named_entity, facts_by_individual))
+        named_pages = tuple(map(self._named_entity, fact_indices_by_individual))
         return replace(
             self.biography,
             facts=tuple(facts),
-            groups=tuple(map(tuple, facts_by_individual.values())),
-            links=links,
-            named_pages=links,
+            groups=tuple(map(tuple, fact_indices_by_individual.values())),
+            # A group is linked to the page that the judge named for its individual. Groups without
+            # a named page are linked after their facts have been verified.
+            links=named_pages,
+            named_pages=named_pages,
         )
 
     def _named_entity(self, individual: int) -> int | None:

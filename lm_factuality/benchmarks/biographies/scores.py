@@ -85,29 +85,23 @@ def score_biography(
         - ``difference``: FActScore minus D-FActScore
         - ``num_biographies``, ``num_entities`` and ``kind``: see `_count_biographies_and_entities`
         - ``contradicted`` and ``no_evidence``: see `_shares_without_support`
-        - ``facts``: the number of facts; ``irrelevant``, ``unscored``, ``unscored_grouped``: how
-          many are irrelevant, have no verdict in FActScore, and have none in D-FActScore
-        - ``candidates``: the number of candidate entities; ``without_page``: how many have no page
+        - ``facts``: the number of facts; the other counts are those of
+          `_count_facts_and_candidates`
     """
     if not biography.facts:
         return None
     outcomes = [outcome_by_any_page(row) for row in biography.matrix]
+    linked_outcome_by_fact = outcomes_by_linked_entity(biography)
+    linked_outcomes = list(linked_outcome_by_fact.values())
+
     factscores = _supported_shares("factscore", outcomes)
     factscore = factscores["factscore"]
     penalised = None if factscore is None else factscore * length_penalty(len(outcomes))
-
-    outcome_by_grouped_fact = outcomes_by_linked_entity(biography)
-    linked_outcomes = list(outcome_by_grouped_fact.values())
-    d_factscores = _d_factscores(linked_outcomes, factscores["factscore_best"])
-    # Without groups, no fact has a verdict in D-FActScore.
-    unscored_grouped = linked_outcomes.count("unscored") if linked_outcomes else len(outcomes)
-
+    d_factscores = _d_factscores(linked_outcomes, best_factscore=factscores["factscore_best"])
     if protocol == "paper":
-        difference = _difference_over_common_facts(outcomes, outcome_by_grouped_fact)
+        difference = _difference_over_common_facts(outcomes, linked_outcome_by_fact)
     else:
         difference = _difference_of_scores(factscore, d_factscores["d_factscore"])
-    # Each column of the matrix has the judgements by the page of one entity.
-    columns = zip(*biography.matrix, strict=True)
     return {
         "facts": len(outcomes),
         **factscores,
@@ -116,6 +110,31 @@ def score_biography(
         "difference": difference,
         **_shares_without_support(biography, outcomes),
         **_count_biographies_and_entities(biography, protocol),
+        **_count_facts_and_candidates(biography, outcomes, linked_outcomes),
+    }
+
+
+def _count_facts_and_candidates(
+    biography: JudgedBiography, outcomes: Sequence[Outcome], linked_outcomes: Sequence[Outcome]
+) -> dict[str, int]:
+    """Count the facts that are irrelevant or without a verdict, and the candidate entities.
+
+    Args:
+        biography: The response with its entities and matrix.
+        outcomes: The verdict on each fact by any page.
+        linked_outcomes: The verdict on each grouped fact by the entity of its group. Empty if the
+            facts could not be grouped.
+
+    Returns:
+        The numbers of ``irrelevant`` facts, of facts without a verdict in FActScore (``unscored``)
+        and in D-FActScore (``unscored_grouped``), of ``candidates``, and of candidates that are
+        ``without_page``.
+    """
+    # Without groups, no fact has a verdict in D-FActScore.
+    unscored_grouped = linked_outcomes.count("unscored") if linked_outcomes else len(outcomes)
+    # Each column of the matrix has the judgements by the page of one entity.
+    columns = zip(*biography.matrix, strict=True)
+    return {
         "irrelevant": outcomes.count("irrelevant"),
         "unscored": outcomes.count("unscored"),
         "unscored_grouped": unscored_grouped,
@@ -142,21 +161,25 @@ def _d_factscores(
 def _shares_without_support(biography: JudgedBiography, outcomes: Sequence[Outcome]) -> JsonObject:
     """Tell facts that a page contradicts from facts of which no page says anything.
 
-    Only the page of the person whom a fact is about can contradict it: the page of a namesake
-    differs from it in any case.
+    Only the linked page counts as a contradiction: the page of the person whom the fact is about.
+    The page of a namesake is about another person, so it says something else anyway.
+
+    Example:
+        Of four facts, two are supported by a page, one is contradicted by its linked page, and one
+        is on no page. Both shares are then 0.25.
 
     Args:
         biography: The response with its groups, matrix and links.
         outcomes: The verdict on each fact by any page.
 
     Returns:
-        Of the facts with a verdict, the share that is ``contradicted`` by the page of the entity
-        that their group is linked to, and the share with ``no_evidence``: neither supported by any
-        page nor contradicted. Empty if the judge cannot tell the two apart, or if no fact has a
-        verdict.
+        Two shares of the facts with a verdict. ``contradicted`` is the share of facts that their
+        linked page contradicts. ``no_evidence`` is the share of facts that no page supports and
+        that their linked page does not contradict. Empty if the judge cannot tell the two apart, or
+        if no fact has a verdict.
     """
     num_scored = len(outcomes) - outcomes.count("unscored")
-    if num_scored == 0 or not _tells_contradictions(biography):
+    if num_scored == 0 or not _has_all_contradiction_answers(biography):
         return {}
     num_contradicted = 0
     num_without_evidence = 0
@@ -171,26 +194,30 @@ def _shares_without_support(biography: JudgedBiography, outcomes: Sequence[Outco
     }
 
 
-def _tells_contradictions(biography: JudgedBiography) -> bool:
+def _has_all_contradiction_answers(biography: JudgedBiography) -> bool:
     """Return whether the judge said of every unsupported fact whether its page contradicts it.
 
-    If the judge never tells, this is False even for a response without unsupported facts, which
-    would otherwise add a share of 0 to the mean.
+    Some judges never say so. The result is then False even if all facts of the response are
+    supported. Otherwise such responses alone would have shares, and each of these shares is 0.
     """
+    if not biography.tells_contradictions:
+        return False
     for judgement in chain.from_iterable(biography.matrix):
         lacks_answer = judgement.outcome == "not_supported" and judgement.is_contradicted is None
         # Without a page, the judge was not asked.
         if lacks_answer and not is_without_page(judgement):
             return False
-    return biography.tells_contradictions
+    return True
 
 
 def contradicted_facts(biography: JudgedBiography) -> list[bool]:
     """Return for each fact whether the page that its group is linked to contradicts it."""
     contradicted = [False] * len(biography.facts)
-    for fact, entity in linked_entity_by_fact(biography).items():
-        if entity is not None:
-            contradicted[fact] = biography.matrix[fact][entity].is_contradicted is True
+    for fact_index, entity_index in linked_entity_by_fact(biography).items():
+        if entity_index is not None:
+            judgement = biography.matrix[fact_index][entity_index]
+            # None means that the judge did not say. This is no contradiction.
+            contradicted[fact_index] = bool(judgement.is_contradicted)
     return contradicted
 
 
@@ -402,23 +429,27 @@ def _choose_by_total_support(
 ) -> list[int | None]:
     """Choose one supporting entity for each fact, as the authors' code does.
 
-    Of the entities that support the fact, the one is chosen that supports most facts of the whole
-    response. Of equally good ones, it is the one that supports the earliest fact, then the one with
-    the alphabetically first title. A fact without support has None.
+    Among the entities that support the fact, the best one supports most facts of the whole
+    response. A tie goes to the entity that supports the earliest fact. If this is a tie as well,
+    the alphabetically first title decides.
 
     Args:
         supporters_by_fact: For each fact the entities whose page supports it.
         titles: The titles of all entities.
+
+    Returns:
+        The number of the entity of each fact, or None if no page supports the fact.
     """
     supported_facts_by_entity = defaultdict(list)
-    for fact, supporters in enumerate(supporters_by_fact):
+    for fact_index, supporters in enumerate(supporters_by_fact):
         for entity in supporters:
-            supported_facts_by_entity[entity].append(fact)
+            supported_facts_by_entity[entity].append(fact_index)
 
     def rank(entity: int) -> tuple[int, int, str]:
-        """Return the sort key of an entity. The chosen entity has the smallest."""
+        """Return the sort key of an entity. The best entity has the smallest key."""
         supported_facts = supported_facts_by_entity[entity]
-        return -len(supported_facts), supported_facts[0], titles[entity]
+        earliest_fact = supported_facts[0]
+        return -len(supported_facts), earliest_fact, titles[entity]
 
     return [min(supporters, key=rank, default=None) for supporters in supporters_by_fact]
 
@@ -468,30 +499,30 @@ def unscored_reason(biography: JudgedBiography, scores: BiographyScores | None) 
 def row_metrics(record: Verdict) -> JsonObject:
     """Return the values that one response adds to the mean of each metric.
 
-    A response in which the model declines to answer is in no mean but the share of answers. If the
-    judge failed, only the worst and the best case of the scores are known.
+    A response in which the model declines to answer has a value for ``respond_ratio`` only. If the
+    judge failed, the scores are not known, and only their worst and best cases have values.
 
     Args:
         record: The judge's record of the response.
 
     Returns:
-        The value of each metric together with its cluster, which is the name that the response is
-        about. None for a metric if the response is not part of its mean. The further key
-        ``unscored`` has the reason why scores are missing, or None.
+        The value of each metric with its cluster, or None if the response has no value for the
+        metric. The further key ``unscored`` has the reason why scores are missing, or None.
     """
-    values = metrics_from_scores(record["scores"])
     if record["scores"] is None and not record["abstained"]:
         # The response may have any score from 0 to 1.
-        values = dict(_BOUNDS_WITHOUT_SCORES)
+        known_values = dict(_BOUNDS_WITHOUT_SCORES)
+    else:
+        known_values = metrics_from_scores(record["scores"])
     # If the model never stopped thinking, we do not know whether it would have answered.
     if record["unscored"] != UNFINISHED:
-        values["respond_ratio"] = not record["abstained"]
+        known_values["respond_ratio"] = not record["abstained"]
 
     metric_names = (*MEANS, *_BOUNDS_WITHOUT_SCORES, "respond_ratio")
-    metrics = {name: values.get(name) for name in metric_names}
+    value_by_metric = {name: known_values.get(name) for name in metric_names}
     # Responses about one name are not independent, so the name is the cluster.
-    outcomes = clustered_outcomes(metrics, record["generation"]["name"])
-    return {**outcomes, "unscored": record["unscored"]}
+    clustered_values = clustered_outcomes(value_by_metric, record["generation"]["name"])
+    return {**clustered_values, "unscored": record["unscored"]}
 
 
 def metrics_from_scores(scores: BiographyScores | None) -> JsonObject:

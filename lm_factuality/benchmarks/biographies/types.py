@@ -261,31 +261,35 @@ def _check_numbers(biography: JudgedBiography) -> None:
         ValueError: An index refers to nothing, a fact is in two groups, or the lengths of two lists
             differ. The message names all such parts.
     """
-    facts = set(range(len(biography.facts)))
-    sentences = set(range(len(biography.sentences)))
-    entities = {None, *range(len(biography.entities))}
-    grouped_facts = list(chain.from_iterable(biography.groups))
-    num_groups = len(biography.groups)
-    row_lengths = [len(row) for row in biography.matrix]
-    # A record without named pages is checked as if none were named.
-    named_pages = (
-        biography.named_pages if biography.named_pages is not None else (None,) * num_groups
-    )
-    is_wrong = {
-        "a sentence in 'facts'": not sentences.issuperset(
-            fact.sentence for fact in biography.facts
-        ),
-        "a fact in 'groups'": not facts.issuperset(grouped_facts),
-        "a fact twice in 'groups'": len(set(grouped_facts)) < len(grouped_facts),
-        "an entity in 'links'": not entities.issuperset(biography.links),
-        "the length of 'links'": len(biography.links) != num_groups,
-        "an entity in 'named_pages'": not entities.issuperset(named_pages),
-        "the length of 'named_pages'": len(named_pages) != num_groups,
-        # The matrix has a row for each fact and a column for each entity.
-        "the lengths in 'matrix'": row_lengths != [len(biography.entities)] * len(facts),
-    }
     # All wrong parts are named at once, so that a file is mended once.
-    wrong_parts = [part for part, is_part_wrong in is_wrong.items() if is_part_wrong]
+    wrong_parts = []
+    sentence_indices = range(len(biography.sentences))
+    if any(fact.sentence not in sentence_indices for fact in biography.facts):
+        wrong_parts.append("a sentence in 'facts'")
+
+    grouped_facts = list(chain.from_iterable(biography.groups))
+    distinct_grouped_facts = set(grouped_facts)
+    if not distinct_grouped_facts.issubset(range(len(biography.facts))):
+        wrong_parts.append("a fact in 'groups'")
+    if len(distinct_grouped_facts) < len(grouped_facts):
+        wrong_parts.append("a fact twice in 'groups'")
+
+    # A group need not have an entity.
+    entity_indices = {None, *range(len(biography.entities))}
+    for name in ("links", "named_pages"):
+        entities_of_groups = getattr(biography, name)
+        # The judge may not have been asked to name pages.
+        if entities_of_groups is None:
+            continue
+        if not entity_indices.issuperset(entities_of_groups):
+            wrong_parts.append(f"an entity in {name!r}")
+        if len(entities_of_groups) != len(biography.groups):
+            wrong_parts.append(f"the length of {name!r}")
+
+    # The matrix has a row for each fact and a column for each entity.
+    row_lengths = [len(row) for row in biography.matrix]
+    if row_lengths != [len(biography.entities)] * len(biography.facts):
+        wrong_parts.append("the lengths in 'matrix'")
     if wrong_parts:
         raise ValueError(f"{', '.join(wrong_parts)}: does not fit the rest of the record")
 

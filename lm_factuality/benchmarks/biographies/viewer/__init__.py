@@ -6,22 +6,21 @@ for nothing. Texts that models wrote are inserted as text only, never as HTML.
 
 from collections import defaultdict
 from collections.abc import Mapping, Sequence
-from itertools import chain
+from itertools import pairwise
 from typing import Any, NamedTuple
 
 from lm_factuality.benchmarks.biographies.decompose import CITATION
 from lm_factuality.benchmarks.biographies.scores import (
     SCORES,
     attributed_entities,
+    contradicted_facts,
     count_responses,
-    linked_entity_by_fact,
     outcome_by_any_page,
+    outcomes_by_linked_entity,
     row_metrics,
 )
 from lm_factuality.benchmarks.biographies.types import (
     JudgedBiography,
-    Judgement,
-    Outcome,
     biography_from_record,
 )
 from lm_factuality.benchmarks.biographies.viewer.fact_words import Span, find_fact_words
@@ -39,10 +38,10 @@ class Piece(NamedTuple):
     text: str
     """The text with its citations."""
 
-    sentence: int
+    sentence_number: int
     """The number of the sentence that the text is in, or -1 for text between sentences."""
 
-    facts: tuple[int, ...] = ()
+    fact_numbers: tuple[int, ...] = ()
     """The numbers of the facts that the text states."""
 
 
@@ -56,18 +55,21 @@ def mark_facts(biography: JudgedBiography) -> list[Piece]:
     Returns:
         The pieces, whose texts together are the response.
     """
-    facts_by_sentence = defaultdict(list)
-    for number, fact in enumerate(biography.facts):
-        facts_by_sentence[fact.sentence].append(number)
+    fact_numbers_by_sentence = defaultdict(list)
+    for fact_number, fact in enumerate(biography.facts):
+        fact_numbers_by_sentence[fact.sentence].append(fact_number)
 
     pieces = []
-    for sentence_piece in align_sentences(biography.generation.output, biography.sentences):
-        facts = facts_by_sentence[sentence_piece.sentence]
-        texts = [biography.facts[fact].text for fact in facts]
-        # The numbers of citations are no words of facts.
-        sentence = _without_citations(sentence_piece.text)
-        spans = find_fact_words(sentence, texts, biography.generation.name) if facts else []
-        pieces += _cut_at_spans(sentence_piece, dict(zip(facts, spans, strict=True)))
+    for sentence in align_sentences(biography.generation.output, biography.sentences):
+        fact_numbers = fact_numbers_by_sentence[sentence.sentence_number]
+        fact_texts = [biography.facts[fact_number].text for fact_number in fact_numbers]
+        spans = find_fact_words(
+            # The numbers of citations are no words of facts.
+            _without_citations(sentence.text),
+            fact_texts,
+            subject=biography.generation.name,
+        )
+        pieces += _cut_at_spans(sentence, dict(zip(fact_numbers, spans, strict=True)))
     return pieces
 
 
@@ -76,18 +78,22 @@ def _cut_at_spans(sentence: Piece, span_by_fact: Mapping[int, Span]) -> list[Pie
 
     Args:
         sentence: The sentence as one piece.
-        span_by_fact: Where the words of each fact stand in the sentence.
+        span_by_fact: Where the words of each fact stand in the sentence, by the fact's number.
 
     Returns:
-        The pieces in order, each with the facts whose words it is part of.
+        The pieces in order, each with the numbers of the facts whose words it is part of.
     """
-    ends = {len(sentence.text), *chain.from_iterable(span_by_fact.values())} - {0}
+    cuts = {0, len(sentence.text)}
+    for span in span_by_fact.values():
+        cuts |= {span.start, span.end}
+
     pieces = []
-    start = 0
-    for end in sorted(ends):
-        facts = [fact for fact, span in span_by_fact.items() if span.start <= start < span.end]
-        pieces.append(Piece(sentence.text[start:end], sentence.sentence, tuple(facts)))
-        start = end
+    for start, end in pairwise(sorted(cuts)):
+        fact_numbers = [
+            number for number, span in span_by_fact.items() if span.start <= start < span.end
+        ]
+        text = sentence.text[start:end]
+        pieces.append(Piece(text, sentence.sentence_number, tuple(fact_numbers)))
     return pieces
 
 
@@ -194,50 +200,33 @@ def _without_citations(text: str) -> str:
 def fact_statuses(biography: JudgedBiography) -> list[str]:
     """Return how the page marks each fact of a response.
 
-    Most facts are marked with their verdict, such as ``supported``. Other marks are:
+    The mark depends on the verdict by the pages of all candidate entities, which FActScore counts,
+    and on the verdict by the linked page, which D-FActScore counts. The linked page is that of the
+    person whom the fact is about.
 
-    - ``contradicted`` if the page of the fact's own person contradicts it
-    - ``elsewhere`` if only the page of a namesake supports it
-    - ``ungrouped`` if a page supports it, but it is in no group
+    - ``elsewhere``: any page supports the fact, but the linked page does not
+    - ``contradicted``: no page supports the fact, and the linked page contradicts it
+    - ``ungrouped``: a page supports the fact, but the fact is in no group
+    - In all other cases, the mark is the verdict by the linked page, such as ``supported``, or by
+      all pages if the fact is in no group.
 
     Args:
         biography: The response after all steps.
     """
-    linked_entities = linked_entity_by_fact(biography)
-    statuses = []
-    for fact_index, judgements in enumerate(biography.matrix):
-        # FActScore counts this verdict, by the pages of all candidate entities.
+    linked_outcomes = outcomes_by_linked_entity(biography)
+    contradicted = contradicted_facts(biography)
+    statuses: list[str] = []
+    for fact_number, judgements in enumerate(biography.matrix):
         outcome = outcome_by_any_page(judgements)
-        if fact_index in linked_entities:
-            entity = linked_entities[fact_index]
-            linked_judgement = None if entity is None else judgements[entity]
-            status = _status_of_grouped_fact(outcome, linked_judgement)
+        linked_outcome = linked_outcomes.get(fact_number)
+        if linked_outcome is None:
+            statuses.append("ungrouped" if outcome == "supported" else outcome)
+        # Without a verdict by the linked page, we do not know that another person is meant.
+        elif outcome == "supported" and linked_outcome not in ("supported", "unscored"):
+            statuses.append("elsewhere")
         else:
-            status = "ungrouped" if outcome == "supported" else outcome
-        statuses.append(status)
+            statuses.append("contradicted" if contradicted[fact_number] else linked_outcome)
     return statuses
-
-
-def _status_of_grouped_fact(outcome: Outcome, linked_judgement: Judgement | None) -> str:
-    """Decide how the page marks a fact of a group, such as ``supported`` or ``elsewhere``.
-
-    Readers look for facts that are true of somebody, but not of the person whom the text describes.
-
-    Args:
-        outcome: The verdict by the pages of all candidate entities.
-        linked_judgement: The judgement by the page of the linked entity, which D-FActScore counts.
-            None if the group is linked to no entity.
-    """
-    if linked_judgement is None:
-        return "elsewhere" if outcome == "supported" else outcome
-    if outcome == "supported":
-        # D-FActScore counts the fact as FActScore does, or has no verdict on it.
-        is_elsewhere = linked_judgement.outcome not in ("supported", "unscored")
-        return "elsewhere" if is_elsewhere else linked_judgement.outcome
-    if linked_judgement.outcome == "not_supported" and linked_judgement.is_contradicted:
-        return "contradicted"
-    # The verdict by the page of the person whom the fact is about says most.
-    return linked_judgement.outcome
 
 
 def build_page(records: Sequence[Verdict], title: str, about: Mapping[str, Any]) -> str:
