@@ -104,7 +104,7 @@ def choose_rows(
 
 
 def _reason_for_no_row(candidates: Sequence[Candidate], settings: ChooseSettings) -> str:
-    """Say why some candidates do not suffice for a row, or return an empty text if they do."""
+    """Say why candidates do not suffice for a row, or return an empty text if they do."""
     if len(candidates) < settings.contradictions:
         return f"fewer than {settings.contradictions} contradictions"
     if len({candidate.type for candidate in candidates}) < settings.min_types:
@@ -144,7 +144,7 @@ def usable_candidates(example: Example) -> list[Candidate]:
 
 
 class _PossibleRows(NamedTuple):
-    """The good rows that can be made of a document, of which one will be picked."""
+    """The best rows that can be made of a document. One of them will be picked."""
 
     candidates: Sequence[Candidate]
     """The contradictions to choose from."""
@@ -153,33 +153,35 @@ class _PossibleRows(NamedTuple):
     """An array (rows, contradictions) of indices of ``candidates``. The rows are shuffled."""
 
     is_centred: Bools
-    """For each row, whether the true completion is in its centre.
+    """For each row, whether the true completion is its centre.
 
-    It is there if it has more in common with the contradictions than they have with each other.
+    The centre of a row is the choice that has the most in common with the other choices.
     """
 
 
 def _list_possible_rows(
     completion: str,
-    usable: Sequence[Candidate],
+    contradictions: Sequence[Candidate],
     settings: ChooseSettings,
     rng: random.Random,
     num_by_type: Mapping[str, int],
 ) -> _PossibleRows:
-    """List the good rows that can be made of a document.
+    """List the best rows that can be made of a document.
 
-    Each usable contradiction is the true completion with one edit, so that the true completion is
-    in the centre of a row of them. A *compound* is the true completion with the edits of two of
-    them. In a row of one contradiction and its compounds, this contradiction is in the centre.
+    The *centre* of a row is the choice that has the most in common with the other choices. Every
+    contradiction has one edit of the true completion, so the true completion is the centre of a
+    row. With ``settings.hide_most_central``, there are also rows in which a contradiction is the
+    centre. Such a row has this contradiction and *compounds* of it, i.e. sentences with its edit
+    and the edit of a second contradiction: see `combine_edits`.
 
     Args:
         completion: The true completion of the document.
-        usable: Contradictions of it, enough for a row.
+        contradictions: Contradictions of the completion, enough for a row.
         settings: What a row needs, and whether there are compounds.
         rng: The random numbers of this document.
-        num_by_type: How many contradictions of each error type the rows so far have.
+        num_by_type: How many contradictions of each error type the rows of earlier documents have.
     """
-    shuffled = rng.sample(usable, len(usable))
+    shuffled = rng.sample(contradictions, len(contradictions))
     candidates = _limit_candidates(shuffled, settings.contradictions)
     selections = _best_selections(completion, candidates, settings, rng, num_by_type)
     compounds: Mapping[CandidatePair, Candidate] = {}
@@ -188,7 +190,8 @@ def _list_possible_rows(
         compound_selections = _compound_selections(selections, compounds, len(candidates))
         selections = np.concatenate([selections, compound_selections])
 
-    # The compounds are numbered after the other candidates. A centred row has none of them.
+    # The true completion is the centre of a row without compounds. The numbers of the compounds
+    # begin after those of the candidates.
     is_centred = selections.max(axis=1) < len(candidates)
     return _PossibleRows([*candidates, *compounds.values()], selections, is_centred)
 
@@ -222,15 +225,15 @@ def _limit_candidates(candidates: Sequence[Candidate], row_size: int) -> list[Ca
 
 
 class _SelectionRank(NamedTuple):
-    """How good a selection of contradictions for a row is. The least rank is the best."""
+    """How good it is to select some contradictions for a row. The least rank is the best."""
 
     num_overlaps: int
     """How many pairs of contradictions edit the same words."""
 
     imbalance: float
-    """The number of error types, negated because more are better.
+    """If the settings desire shares of the error types, the distance from these shares.
 
-    With desired shares of the types, how far the rows so far and this one are from them.
+    Otherwise the number of error types, negated because more types are better.
     """
 
 
@@ -241,56 +244,49 @@ def _best_selections(
     rng: random.Random,
     num_by_type: Mapping[str, int],
 ) -> Ints:
-    """Return the selections, i.e. contradictions for a row, that `_SelectionRank` ranks best.
+    """Rank every selection of contradictions for a row, and return the best selections.
 
     Args:
         completion: The true completion.
         candidates: Contradictions of it, so few that all selections of them can be ranked.
         settings: How many contradictions and types a row has.
         rng: The random numbers of this document.
-        num_by_type: How many contradictions of each error type the rows so far have.
+        num_by_type: How many contradictions of each error type the rows of earlier documents have.
 
     Returns:
-        The selections, an array (selections, contradictions) of indices of ``candidates``. Both the
-        selections and the indices of each are in random order.
+        An array (selections, contradictions) of indices of ``candidates``. The selections are in
+        random order, and so are the indices of each selection.
     """
-    overlaps = _overlapping_pairs(completion, candidates)
+    overlapping_pairs = _overlapping_pairs(completion, candidates)
     selections_by_rank: defaultdict[_SelectionRank, list[tuple[int, ...]]] = defaultdict(list)
     for selection in combinations(range(len(candidates)), settings.contradictions):
         types = Counter(candidates[index].type for index in selection)
         if len(types) < settings.min_types:
             continue
-        rank = _SelectionRank(
-            num_overlaps=len(overlaps.intersection(combinations(selection, 2))),
-            imbalance=_imbalance(types, settings.balance, num_by_type),
-        )
-        selections_by_rank[rank].append(selection)
+        overlaps = overlapping_pairs.intersection(combinations(selection, 2))
+        imbalance: float = -len(types)
+        if settings.balance is not None:
+            imbalance = _distance_from_shares(types + Counter(num_by_type), settings.balance)
+        selections_by_rank[_SelectionRank(len(overlaps), imbalance)].append(selection)
 
     # Selections of the same rank are equally good. Comparing too many of them would take long.
     best = selections_by_rank[min(selections_by_rank)]
     sample = rng.sample(best, min(len(best), _MAX_SELECTIONS))
-    # The first index of a selection may become the centre of the row, which should be any of them.
+    # The first index of a selection may become the centre of the row. Every contradiction should
+    # have the same chance of it.
     return np.array([rng.sample(selection, len(selection)) for selection in sample])
 
 
-def _imbalance(
-    types: Counter[str], weights: Mapping[ErrorType, float] | None, num_by_type: Mapping[str, int]
-) -> float:
-    """Return how bad the error types of a row are. Of several rows, the least number is the best.
+def _distance_from_shares(counts: Counter[str], weights: Mapping[ErrorType, float]) -> float:
+    """Return how far the shares of the error types are from the desired shares.
 
     Args:
-        types: How many contradictions of each type the row has.
-        weights: The desired shares of the types, as weights. A missing type has none. None if no
-            shares are desired.
-        num_by_type: How many contradictions of each type the rows so far have.
+        counts: The number of contradictions of each error type.
+        weights: The desired shares as weights. A type that is missing has the weight 0.
 
     Returns:
-        With weights, the sum of the differences of all shares: 0 if they are equal, and at most 2.
-        Without, the number of types in the row, negated because more types are better.
+        The sum of the differences of all shares: 0 if the shares are the desired ones, at most 2.
     """
-    if weights is None:
-        return -len(types)
-    counts = types + Counter(num_by_type)
     distance = 0.0
     for error_type in ERROR_TYPES:
         share = counts[error_type] / counts.total()
@@ -318,7 +314,7 @@ class CandidatePair(NamedTuple):
     """The indices of two candidates whose edits are made in one sentence, the compound."""
 
     inner: int
-    """The candidate that is in the centre of a row, because the whole row shares its edit."""
+    """The candidate whose edit all contradictions of a row share. It is the centre of the row."""
 
     outer: int
     """The candidate whose edit is made in addition. The compound has its error type."""
@@ -327,23 +323,25 @@ class CandidatePair(NamedTuple):
 def _compound_selections(
     selections: Ints, compounds: Iterable[CandidatePair], num_candidates: int
 ) -> Ints:
-    """Return selections for rows in which a contradiction has the most in common with the others.
+    """Select for each possible row one candidate, its centre, and the compounds of the candidate.
 
-    That contradiction is the centre of the row. Each other contradiction is a compound: it has the
-    edit of the centre and one more, and so resembles the centre more than the true completion.
+    A compound has the edit of the centre and a second edit. So the centre has more in common with
+    the compounds than the true completion has.
 
     Args:
         selections: Selections without compounds, an array (selections, contradictions) of indices
             of candidates.
         compounds: The pairs of candidates that can be combined.
-        num_candidates: The number of candidates. The compounds are numbered after them.
+        num_candidates: The number of candidates. It is also the index of the first compound.
 
     Returns:
-        An array (selections, contradictions) of indices of candidates and compounds.
+        An array (selections, contradictions) of indices of candidates and compounds. Each selection
+        begins with its centre.
 
     Example:
-        The selection ``[0, 1, 2]`` gives one with candidate 0 and the compounds of 0 with 1 and of
-        0 with 2, and likewise one with candidate 1 and one with candidate 2 in the centre.
+        Three candidates have the six compounds (0, 1), (0, 2), (1, 0), (1, 2), (2, 0) and (2, 1),
+        whose indices are 3 to 8. The selections ``[[0, 1, 2]]`` become ``[[0, 3, 4], [1, 5, 6],
+        [2, 7, 8]]``.
     """
     index_of_compound = {pair: index for index, pair in enumerate(compounds, num_candidates)}
 
@@ -351,10 +349,10 @@ def _compound_selections(
     for selection in selections.tolist():
         for centre in selection:
             pairs = [CandidatePair(centre, outer) for outer in selection if outer != centre]
-            indices = [index_of_compound[pair] for pair in pairs if pair in index_of_compound]
-            # Edits of the same words cannot be combined, so that some pairs have no compound.
-            if len(indices) == len(pairs):
-                compound_selections.append([centre, *indices])
+            # Two edits of the same words cannot be combined, so their pair has no compound.
+            if all(pair in index_of_compound for pair in pairs):
+                compound_indices = [index_of_compound[pair] for pair in pairs]
+                compound_selections.append([centre, *compound_indices])
 
     # Without a shape, an empty list would become an array of one dimension.
     array = np.array(compound_selections, dtype=selections.dtype)
@@ -362,41 +360,43 @@ def _compound_selections(
 
 
 def _pick_at_random(possible_rows: _PossibleRows, rng: random.Random) -> tuple[int, ...]:
-    """Pick one of the possible rows, and return the indices of its contradictions.
+    """Pick one of the possible rows at random, and return the indices of its contradictions.
 
-    If there are rows whose true completion is not in their centre, one of them is mostly picked.
-    Of rows with four choices, the true completion is in the centre of every fourth only, as often
-    as each other choice.
+    Each choice of a row should be the centre of the row equally often. So a row in which the true
+    completion is the centre is picked with the probability 1 / number of choices. If there are no
+    other rows, such a row is always picked.
     """
-    centred = possible_rows.selections[possible_rows.is_centred]
-    off_centre = possible_rows.selections[~possible_rows.is_centred]
-    num_choices = possible_rows.selections.shape[1] + 1
+    selections = possible_rows.selections
+    is_centred = possible_rows.is_centred
+    num_choices = selections.shape[1] + 1
+    should_be_centred = is_centred.all() or rng.randrange(num_choices) == 0
     # The selections are in random order, so that the first is as random as any.
-    if len(off_centre) and rng.randrange(num_choices) > 0:
-        return tuple(off_centre[0].tolist())
-    return tuple(centred[0].tolist())
+    first_selection = selections[is_centred == should_be_centred][0]
+    return tuple(first_selection.tolist())
 
 
 def combine_edits(
     completion: str, candidates: Sequence[Candidate]
 ) -> dict[CandidatePair, Candidate]:
-    """Combine every two contradictions whose edits lie apart into one sentence with both edits.
+    """Combine every two contradictions whose edits lie apart into a compound with both edits.
 
-    If all contradictions are edits of the true completion, comparing the choices finds it: it has
-    the most in common with the others, in 91% of the rows of the published News-FACTOR. With such
-    sentences, the compounds, a contradiction can have the most in common with the others instead.
+    Example:
+        The completion is "She left Oslo". Its contradictions "She left Rome" and "He left Oslo"
+        give the compound "He left Rome".
+
+    Without compounds, a model can find the true completion by comparing the choices of a row: in
+    91% of the rows of the published News-FACTOR, it has the most in common with the other choices.
+    In a row of a contradiction and its compounds, this contradiction has the most in common with
+    the other choices.
 
     Returns:
         The compounds by the indices of their candidates. The text is the same for both orders of
         a pair, but the error type is that of the outer candidate. A compound has no scores,
         because the filters saw only its two edits.
-
-    Example:
-        "She left Rome" and "He left Oslo", made of "She left Oslo", give "He left Rome".
     """
     edits = [find_edits(completion, candidate.text) for candidate in candidates]
     compounds = {}
-    # Both orders of every two candidates, because either may be the centre of a row.
+    # Each candidate of a pair may become the centre of a row, so both orders are needed.
     for inner_index, outer_index in permutations(range(len(candidates)), 2):
         if not _lie_apart(edits[inner_index], edits[outer_index]):
             continue

@@ -113,16 +113,13 @@ class FluencyModel:
             is None in the place of a text that has no tokens, or is longer than the window.
         """
         encoded_texts = self.encode(texts, contexts)
-        scorable_texts = [encoded for encoded in encoded_texts if encoded.num_scored]
+        scorable = [index for index, encoded in enumerate(encoded_texts) if encoded.num_scored]
         with torch.inference_mode():
-            logprobs_of_texts = iter(self._logprobs_of_tokens(scorable_texts))
+            logprobs_of_texts = self._logprobs_of_texts([encoded_texts[i] for i in scorable])
 
-        scored_texts: list[ScoredText | None] = []
-        for encoded in encoded_texts:
-            if not encoded.num_scored:
-                scored_texts.append(None)
-                continue
-            scored_texts.append(ScoredText(encoded.scored_tokens, next(logprobs_of_texts)))
+        scored_texts: list[ScoredText | None] = [None] * len(texts)
+        for index, logprobs in zip(scorable, logprobs_of_texts, strict=True):
+            scored_texts[index] = ScoredText(encoded_texts[index].scored_tokens, logprobs)
         return scored_texts
 
     def encode(self, texts: Sequence[str], contexts: Sequence[str]) -> list[EncodedText]:
@@ -142,10 +139,12 @@ class FluencyModel:
             # The start token takes one position of the window.
             room_for_context = self._window - 1 - len(tokens)
             # A text that is too long even without its context cannot be scored.
-            num_scored = len(tokens) if room_for_context >= 0 else 0
-            excess = max(0, len(context_tokens) - room_for_context)
-            all_tokens = [self._start_token, *context_tokens[excess:], *tokens]
-            encoded_texts.append(EncodedText(all_tokens, num_scored))
+            if room_for_context < 0:
+                encoded_texts.append(EncodedText([self._start_token, *tokens], num_scored=0))
+                continue
+            num_cut = max(0, len(context_tokens) - room_for_context)
+            all_tokens = [self._start_token, *context_tokens[num_cut:], *tokens]
+            encoded_texts.append(EncodedText(all_tokens, num_scored=len(tokens)))
         return encoded_texts
 
     def _tokenise(self, text: str) -> list[int]:
@@ -154,14 +153,14 @@ class FluencyModel:
             text, add_special_tokens=False, verbose=False
         )
 
-    def _logprobs_of_tokens(self, encoded_texts: Sequence[EncodedText]) -> list[Floats]:
+    def _logprobs_of_texts(self, encoded_texts: Sequence[EncodedText]) -> list[Floats]:
         """Return the log-probabilities of each text's own tokens in nats, without its context's.
 
         Each text must have at least one token of its own.
         """
         # Without an engine, the model computes a shared beginning again for each text.
         if self._engine is None:
-            return [self._logprobs_alone(encoded) for encoded in encoded_texts]
+            return [self._logprobs_of_text(encoded) for encoded in encoded_texts]
 
         # The trie, a tree of tokens, stores a beginning that several texts share only once.
         trie = build_trie(
@@ -169,22 +168,23 @@ class FluencyModel:
             [encoded.num_scored for encoded in encoded_texts],
         )
         # Sums are rounded differently in a pass of another size. So the size is fixed, and does not
-        # depend on the memory of the machine. Every token of a pass may be one that is scored.
+        # depend on the memory of the machine. The tokens to score, the targets, have no limit of
+        # their own: every token of a pass may be one.
         budget = PassBudget(tokens=self.budget, targets=self.budget)
         with tqdm(
             total=len(trie), desc="fluent?", unit=" tokens", delay=2, leave=False
         ) as progress:
             scores = score_trie(trie, self._engine, budget, progress=progress.update)
-        # A text's targets are the positions of its tokens among all that were scored.
+        # The targets of a text are the positions of its tokens in ``scores.logprobs``.
         return [scores.logprobs[targets] for targets in trie.targets_by_request]
 
-    def _logprobs_alone(self, encoded: EncodedText) -> Floats:
-        """Return the log-probabilities of one text, by a model that cannot share beginnings."""
+    def _logprobs_of_text(self, encoded: EncodedText) -> Floats:
+        """Return the log-probabilities of the tokens of one text, in a pass of the model for it."""
         ids = torch.tensor([encoded.tokens], device=self.model.device)
-        targets = ids[0, -encoded.num_scored :]
+        scored = slice(-encoded.num_scored, None)
         # The logits at a token are the predictions of the next one.
         logits = self.model(input_ids=ids[:, :-1], use_cache=False).logits
-        losses = cross_entropy(logits[0, -encoded.num_scored :].float(), targets, reduction="none")
+        losses = cross_entropy(logits[0, scored].float(), ids[0, scored], reduction="none")
         return -losses.double().cpu().numpy()
 
 

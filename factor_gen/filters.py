@@ -16,6 +16,7 @@ from factor_gen.language import ENGLISH
 from factor_gen.records import Candidate, Example, last_words
 from factor_gen.settings import OFF, FilterSettings, FluencySettings, NliSettings
 from judges.backends.lm_eval_model import fingerprint_checkpoint
+from lm_factuality.ground.groups import split_into_groups
 from lm_factuality.ground.packages import loading
 
 if TYPE_CHECKING:
@@ -88,14 +89,15 @@ class FilterStage:
             context = last_words(example.prefix, limits.context)
             for candidate in example.candidates:
                 comparisons.append(Comparison(context, example.completion, candidate.text))
-        # The measures of all candidates, in the order of the loops above.
-        measures = iter(measure_fluency(self._fluency_model, comparisons, self._language))
+        measures = measure_fluency(self._fluency_model, comparisons, self._language)
+        num_candidates = [len(example.candidates) for example in examples]
+        measures_of_examples = split_into_groups(measures, num_candidates)
 
         filtered = []
-        for example in examples:
+        for example, measures_of_example in zip(examples, measures_of_examples, strict=True):
             checked = [
-                _check_candidate(candidate, next(measures), limits)
-                for candidate in example.candidates
+                _check_candidate(candidate, measure, limits)
+                for candidate, measure in zip(example.candidates, measures_of_example, strict=True)
             ]
             filtered.append(replace(example, candidates=tuple(checked)))
         return filtered
@@ -123,7 +125,10 @@ def _check_candidate(
     """
     if measure is None:
         return replace(candidate, rejected=candidate.rejected or NOT_SCORED)
-    score = min(limits.drop + measure.change, limits.form - measure.better_form)
+    # The change is negative if the edit makes the words after it less likely.
+    margin_of_drop = limits.drop + measure.change
+    margin_of_form = limits.form - measure.better_form
+    score = min(margin_of_drop, margin_of_form)
     # No limit allows a doubled word.
     if measure.doubles_word:
         score = min(score, -1.0)

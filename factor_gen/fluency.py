@@ -42,8 +42,8 @@ _WORD_WITH_MARKS = re.compile(r"(\W*)([A-Za-z]+)(\W*)")
 _DOUBLED_WORD = re.compile(r"\b([^\W\d]+)\s+\1\b", re.IGNORECASE)
 # The forms of more words are not compared, since a wide edit is seldom wrong in its forms alone.
 _MOST_EDITED_WORDS = 5
-# How many words after a form show whether it fits.
-_WORDS_AFTER_FORM = 2
+# So many words after an edited word show whether its form fits.
+_NUM_WORDS_AFTER = 2
 
 
 @dataclass(frozen=True)
@@ -51,19 +51,19 @@ class Fluency:
     """How an edit changes the likelihood of its sentence. Both numbers are in nats."""
 
     change: float
-    """The least difference of a token after the edit to the same token in the original.
+    """The greatest fall in the log-probability of a token after the edit, as a negative number.
 
-    It is 0 if no token follows the edit, and negative if the edit makes tokens less likely.
+    It is 0 if no token follows the edit.
     """
 
     better_form: float
-    """How much likelier the best other form of an edited word is, with the two words after it.
+    """How much likelier another form would make an edited word and the two words after it.
 
-    It is negative if the words have the likeliest form, and minus infinity without other forms.
+    It is negative if all words have their likeliest form, and minus infinity without other forms.
     """
 
     doubles_word: bool
-    """Whether a word occurs twice in a row that does not do so in the original."""
+    """Whether the edit makes a word occur twice in a row."""
 
 
 @dataclass(frozen=True)
@@ -82,13 +82,13 @@ class Comparison:
 
 @dataclass(frozen=True)
 class _Alternative:
-    """The beginning of an edited sentence up to two words after an edited word."""
+    """Another form of an edited word, in the sentence that is cut two words after this word."""
 
-    text: str
-    """The beginning with the word as it is, such as ``They has left us``."""
+    cut_text: str
+    """The cut sentence with the word as it is, such as ``They has left us``."""
 
-    other_text: str
-    """The same with another form of the word, such as ``They have left us``."""
+    cut_text_with_form: str
+    """The cut sentence with the other form of the word, such as ``They have left us``."""
 
 
 class _TextInContext(NamedTuple):
@@ -105,14 +105,12 @@ class _EditToMeasure:
     comparison: Comparison
     alternatives: Sequence[_Alternative]
 
-    def texts(self) -> Iterator[_TextInContext]:
-        """Yield all texts whose scores tell how fluent the edited sentence is."""
-        context = self.comparison.context
-        yield _TextInContext(self.comparison.completion, context)
-        yield _TextInContext(self.comparison.candidate, context)
+    def texts_to_score(self) -> list[_TextInContext]:
+        """Return all texts whose scores tell how fluent the edited sentence is."""
+        texts = [self.comparison.completion, self.comparison.candidate]
         for alternative in self.alternatives:
-            yield _TextInContext(alternative.text, context)
-            yield _TextInContext(alternative.other_text, context)
+            texts += [alternative.cut_text, alternative.cut_text_with_form]
+        return [_TextInContext(text, self.comparison.context) for text in texts]
 
 
 def measure_fluency(
@@ -131,12 +129,12 @@ def measure_fluency(
     """
     edits = []
     for comparison in comparisons:
-        alternatives = list(_alternatives(comparison)) if language == ENGLISH else []
+        alternatives = list(_find_alternatives(comparison)) if language == ENGLISH else []
         edits.append(_EditToMeasure(comparison, alternatives))
 
     # All texts are scored together, so that the model computes shared beginnings once. Equal
     # texts, such as the original of several edits, are scored once.
-    texts = list(dict.fromkeys(chain.from_iterable(edit.texts() for edit in edits)))
+    texts = list(dict.fromkeys(chain.from_iterable(edit.texts_to_score() for edit in edits)))
     scores = model.score([text.text for text in texts], [text.context for text in texts])
     score_of_text = dict(zip(texts, scores, strict=True))
     return [_measure_edit(edit, score_of_text) for edit in edits]
@@ -154,24 +152,27 @@ def _measure_edit(
     Returns:
         The measures, or None if one of the two sentences could not be scored.
     """
-    context = edit.comparison.context
-    completion = score_of_text[_TextInContext(edit.comparison.completion, context)]
-    candidate = score_of_text[_TextInContext(edit.comparison.candidate, context)]
+    comparison = edit.comparison
+
+    def score_of(text: str) -> ScoredText | None:
+        return score_of_text[_TextInContext(text, comparison.context)]
+
+    completion = score_of(comparison.completion)
+    candidate = score_of(comparison.candidate)
     if completion is None or candidate is None:
         return None
 
     # How much likelier each other form of a word is than the word itself.
     gains = []
     for alternative in edit.alternatives:
-        score = score_of_text[_TextInContext(alternative.text, context)]
-        other_score = score_of_text[_TextInContext(alternative.other_text, context)]
-        if score is not None and other_score is not None:
-            gains.append(float(other_score.logprobs.sum() - score.logprobs.sum()))
-    num_doubled = _count_doubled(edit.comparison.completion)
+        with_word = score_of(alternative.cut_text)
+        with_form = score_of(alternative.cut_text_with_form)
+        if with_word is not None and with_form is not None:
+            gains.append(float(with_form.logprobs.sum() - with_word.logprobs.sum()))
     return Fluency(
-        change=_least_change_after_edit(completion, candidate),
+        change=_most_negative_change_after_edit(completion, candidate),
         better_form=max(gains, default=-math.inf),
-        doubles_word=_count_doubled(edit.comparison.candidate) > num_doubled,
+        doubles_word=_count_doubled(comparison.candidate) > _count_doubled(comparison.completion),
     )
 
 
@@ -180,7 +181,7 @@ def _count_doubled(text: str) -> int:
     return len(_DOUBLED_WORD.findall(text))
 
 
-def _least_change_after_edit(completion: ScoredText, candidate: ScoredText) -> float:
+def _most_negative_change_after_edit(completion: ScoredText, candidate: ScoredText) -> float:
     """Return the most negative change of a token's log-probability, in nats, after the first edit.
 
     Only tokens that both the original sentence and the edited one have are compared.
@@ -197,23 +198,30 @@ def _least_change_after_edit(completion: ScoredText, candidate: ScoredText) -> f
     return min(changes, default=0.0)
 
 
-def _alternatives(comparison: Comparison) -> Iterator[_Alternative]:
+def _find_alternatives(comparison: Comparison) -> Iterator[_Alternative]:
     """Yield an alternative for each other form of each edited word.
 
     Example:
-        The edit ``They has left us now`` of ``We have left us now`` has the alternatives ``They
-        have left us`` for ``They has left us`` and ``Them has left`` for ``They has left``.
+        ``We have left us now`` was edited to ``They has left us now``. For the edited word ``has``,
+        the cut sentence is ``They has left us``, and with the other form it is ``They have left
+        us``. The other forms of ``They`` give further alternatives.
     """
     words = comparison.candidate.split()
     for position in _edited_positions(comparison.completion.split(), words):
-        end = position + 1 + _WORDS_AFTER_FORM
+        cut_words = words[: position + 1 + _NUM_WORDS_AFTER]
         for form in other_forms(words[position]):
-            other_words = [*words[:position], form, *words[position + 1 : end]]
-            yield _Alternative(" ".join(words[:end]), " ".join(other_words))
+            words_with_form = cut_words.copy()
+            words_with_form[position] = form
+            yield _Alternative(" ".join(cut_words), " ".join(words_with_form))
 
 
 def _edited_positions(words: Sequence[str], edited_words: Sequence[str]) -> list[int]:
-    """Return the positions of the first words of an edited sentence that the original lacks."""
+    """Return the positions of the words that an edit put into a sentence, at most five.
+
+    Args:
+        words: The words of the original sentence.
+        edited_words: The words of the edited sentence, whose positions are returned.
+    """
     positions: list[int] = []
     matcher = SequenceMatcher(None, words, edited_words, autojunk=False)
     for tag, _, _, start, stop in matcher.get_opcodes():

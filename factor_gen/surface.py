@@ -11,7 +11,7 @@ from collections import Counter
 from collections.abc import Callable, Mapping, Sequence
 from functools import lru_cache
 from itertools import chain, pairwise
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
@@ -56,29 +56,31 @@ class BalanceLedger:
     """A count of what sets true completions apart from contradictions in the chosen rows.
 
     If the contradictions of a benchmark have the word "not" more often than the true completions,
-    or if these are mostly the shortest of their rows, a model can find them without knowing any
-    facts. The ledger counts such differences, and chooses each row so that they even out.
+    or if the true completions are mostly the shortest choices of their rows, a model can find them
+    without knowing any facts. The ledger counts such differences in three ways, and chooses each
+    row so that the sums stay near 0:
+
+    - Features: how many times more often contradictions have each word, pair of words and so on.
+    - Ranks: how often the true completion has each rank among the choices of its row. The choices
+      are ranked by each surface statistic, such as their length, and by the alphabet.
+    - Centre: how often the true completion is the choice that is most similar to the others.
+
+    Ranks and the centre are counted in *units*. A row of four choices has 12 units, because a half,
+    a third and a quarter of 12 are whole numbers. (Fractions would be rounded, and not in the same
+    way on every machine.) The true completion of a row gives all units of the row to its rank, or
+    half of them to each of two ranks if it ties with another choice. The fair share of each of four
+    ranks is 3 units of a row. The sums count the units above the fair shares.
     """
 
     def __init__(self, contradictions: int) -> None:
         """Create a ledger for rows with so many contradictions."""
         self._num_choices = contradictions + 1
-        # The ledger counts the rows in which the true completion has each rank, such as that of the
-        # shortest choice. If it ties with another choice, both ranks count half a row. A row of
-        # four choices has 12 units, so that halves, thirds and quarters are whole numbers.
-        # Fractions would be rounded, and not in the same way on every machine.
         self._units_per_row = math.lcm(*range(1, self._num_choices + 1))
-        # Of four ranks, each should get 3 of the 12 units.
         self._fair_share = self._units_per_row // self._num_choices
 
-        # How many times more contradictions have each word, summed over the rows.
-        self._words = _RunningSums(_NUM_FEATURES)
-        # How many units more than its fair share each rank got. Choices are ranked by each
-        # statistic, such as their length, and by the alphabet.
         num_rankings = len(STATISTICS) + 1
+        self._features = _RunningSums(_NUM_FEATURES)
         self._ranks = _RunningSums(num_rankings * self._num_choices)
-        # How many units more than its fair share the centre got, where the true completion is if
-        # it is the choice that is most similar to the others.
         self._centre = _RunningSums(1)
 
     def add_most_even_row(
@@ -101,29 +103,23 @@ class BalanceLedger:
             The indices in ``texts`` of the contradictions of the row that was added.
         """
         # What each possible row (a line of these arrays) would add to each sum (a column).
-        word_changes = _word_changes(completion, texts)
-        added_words = word_changes.changes[selections].sum(axis=1)
+        feature_changes = _feature_changes(completion, texts)
+        features = feature_changes.features
+        added_features = feature_changes.changes[selections].sum(axis=1)
         added_ranks = self.rank_changes(completion, texts, selections)
         added_centre = self._units_per_row * is_centred[:, None] - self._fair_share
 
-        # Adding to a sum above 0 makes the ledger less even, and so does taking from one below 0.
-        # Both give a product above 0 here, so that the row with the least total is the best.
-        added_unevenness = (
-            added_words @ self._words.excess(word_changes.numbers)
-            + added_ranks @ self._ranks.excess()
-            + added_centre @ self._centre.excess()
-        )
-        best = int(np.argmin(added_unevenness))
-        self._words.add(added_words[best], word_changes.numbers)
+        unevenness_of_features = self._features.added_unevenness(added_features, features)
+        unevenness_of_ranks = self._ranks.added_unevenness(added_ranks)
+        unevenness_of_centre = self._centre.added_unevenness(added_centre)
+        best = int(np.argmin(unevenness_of_features + unevenness_of_ranks + unevenness_of_centre))
+        self._features.add(added_features[best], features)
         self._ranks.add(added_ranks[best])
         self._centre.add(added_centre[best])
         return tuple(selections[best].tolist())
 
     def rank_changes(self, completion: str, texts: Sequence[str], selections: Ints) -> Ints:
         """Return what each possible row adds to the sums of the true completion's ranks.
-
-        Rank 0 of a row is that of the choice with the least of something, such as characters. If
-        the true completion ties with other choices, it has an equal part of all their ranks.
 
         Args:
             completion: The true completion.
@@ -132,31 +128,43 @@ class BalanceLedger:
 
         Returns:
             An array (rows, rankings * ranks): the units that each rank gets, minus its fair share.
-
-        Example:
-            Of four choices, the true completion and another are the shortest. Ranks 0 and 1 get
-            half a row each, which is 6 of 12 units, minus the fair 3; ranks 2 and 3 get 0 - 3.
         """
         choices = [completion, *texts]
-        # By each of these lists of values, the choices of a row are ranked.
+        # The values of all choices by which each ranking orders them.
         rankings = [list(map(statistic, choices)) for statistic in STATISTICS.values()]
         alphabet = sorted(choices)
         rankings.append([alphabet.index(text) for text in choices])
 
-        ranks = np.arange(self._num_choices)
         changes = []
-        for values in np.array(rankings):
-            true_value = values[0]
-            # A line for each possible row, with the values of its contradictions.
-            false_values = values[1:][selections]
-            # With one contradiction below it and one equal to it, the true completion shares the
-            # ranks 1 and 2.
-            first_rank = (false_values < true_value).sum(axis=1, keepdims=True)
-            num_tied = 1 + (false_values == true_value).sum(axis=1, keepdims=True)
-            has_rank = (first_rank <= ranks) & (ranks < first_rank + num_tied)
-            units_of_rank = self._units_per_row // num_tied
-            changes.append(has_rank * units_of_rank - self._fair_share)
+        for true_value, *false_values in rankings:
+            # An array (rows, contradictions).
+            values_of_rows = np.array(false_values)[selections]
+            changes.append(self._units_of_ranks(true_value, values_of_rows) - self._fair_share)
         return np.concatenate(changes, axis=1)
+
+    def _units_of_ranks(self, true_value: float, false_values: NDArray[Any]) -> Ints:
+        """Return how many units each rank gets from the true completion of each possible row.
+
+        Rank 0 is the rank of the choice with the least value. If the true completion ties with
+        other choices, it shares out its units equally among the ranks of all of them.
+
+        Args:
+            true_value: The value of the true completion, such as its number of characters.
+            false_values: The values of the contradictions, an array (rows, contradictions).
+
+        Returns:
+            An array (rows, ranks).
+
+        Example:
+            The true value 40 and the false values ``[[40, 55, 60]]`` give ``[[6, 6, 0, 0]]``: the
+            ranks 0 and 1 get half of the 12 units each.
+        """
+        first_rank = (false_values < true_value).sum(axis=1, keepdims=True)
+        num_tied = 1 + (false_values == true_value).sum(axis=1, keepdims=True)
+        ranks = np.arange(self._num_choices)
+        has_rank = (first_rank <= ranks) & (ranks < first_rank + num_tied)
+        units: Ints = has_rank * (self._units_per_row // num_tied)
+        return units
 
 
 class _RunningSums:
@@ -173,36 +181,40 @@ class _RunningSums:
         self._sums[positions] += numbers
         self._squares[positions] += numbers**2
 
-    def excess(self, positions: Ints | slice = _ALL) -> Ints:
-        """Return by how much the sums at some positions differ from 0 by more than chance explains.
+    def added_unevenness(self, additions: Ints, positions: Ints | slice = _ALL) -> Ints:
+        """Return how much less even each possible row would make the sums at some positions.
 
-        Chance explains one standard deviation. If even smaller sums were evened out, somebody who
-        knows the earlier rows could foresee the next one.
+        A row makes a sum less even if it adds to a sum above 0, or takes from a sum below 0. Sums
+        within one standard deviation of 0 do not count, because chance explains them. If they were
+        evened out too, somebody who knows the earlier rows could foresee the next one.
+
+        Args:
+            additions: What each row would add to these sums, an array (rows, sums).
+            positions: The positions of the sums.
 
         Example:
-            With a standard deviation of 10, a sum of -14 has an excess of -4, and 7 has none.
+            With a standard deviation of 10, a sum of -14 differs by -4 more than chance explains. A
+            row that takes 3 from it adds an unevenness of -3 * -4 = 12.
         """
         sums = self._sums[positions]
         # The numbers of the rows are independent, so that their variances add up.
         deviations = np.sqrt(self._squares[positions]).astype(np.int64)
-        return np.sign(sums) * np.maximum(0, np.abs(sums) - deviations)
+        excess = np.sign(sums) * np.maximum(0, np.abs(sums) - deviations)
+        return additions @ excess  # type: ignore[no-any-return]
 
 
-class _WordChanges(NamedTuple):
-    """The words that contradictions have more or less often than the true completion."""
+class _FeatureChanges(NamedTuple):
+    """The features, such as words, that contradictions have more or less often."""
 
-    numbers: Ints
-    """The numbers that stand for the words of the true completion and its contradictions."""
+    features: Ints
+    """The features of the true completion and its contradictions, each a number."""
 
     changes: Ints
-    """An array (texts, words): how many more times each contradiction has each word."""
+    """An array (texts, features): how many more times each contradiction has each feature."""
 
 
-def _word_changes(completion: str, texts: Sequence[str]) -> _WordChanges:
-    """Compare how often each contradiction and the true completion have each word.
-
-    Pairs of words, shapes of numbers and capitals count as words too. A word is the number that
-    stands for it in the ledger.
+def _feature_changes(completion: str, texts: Sequence[str]) -> _FeatureChanges:
+    """Compare how often each contradiction and the true completion have each feature.
 
     Example:
         Against "He did", the contradiction "He did not" has the word "not" once more (1), and the
@@ -211,13 +223,13 @@ def _word_changes(completion: str, texts: Sequence[str]) -> _WordChanges:
     true_counts = _count_features(completion)
     false_counts = [_count_features(text) for text in texts]
     # Unlike a set, a dict keeps the order of first occurrence.
-    words = dict.fromkeys(chain(true_counts, *false_counts))
+    features = dict.fromkeys(chain(true_counts, *false_counts))
 
     changes = []
     for counts in false_counts:
-        # A counter returns 0 for a word that a text lacks.
-        changes.append([counts[word] - true_counts[word] for word in words])
-    return _WordChanges(np.array(list(words)), np.array(changes, dtype=np.int64))
+        # A counter returns 0 for a feature that a text lacks.
+        changes.append([counts[feature] - true_counts[feature] for feature in features])
+    return _FeatureChanges(np.array(list(features)), np.array(changes, dtype=np.int64))
 
 
 def _count_features(text: str) -> Counter[int]:
