@@ -42,8 +42,8 @@ def find_changes(sentence: str, edited: str) -> list[TextChange]:
     )
     changes = []
     for difference in differences:
-        old = _characters_of(old_tokens, difference.old_words, len(sentence))
-        new = _characters_of(new_tokens, difference.new_words, len(edited))
+        old = _character_slice(old_tokens, difference.old_words, len(sentence))
+        new = _character_slice(new_tokens, difference.new_words, len(edited))
         changes.append(
             TextChange(
                 before=sentence[: old.start],
@@ -99,17 +99,18 @@ def _ignore_case(word: str) -> str:
     return word if word.isupper() else word.lower()
 
 
-def _characters_of(tokens: list[re.Match[str]], words: range, text_length: int) -> slice:
-    """Return the characters of some words of a text.
+def _character_slice(tokens: list[re.Match[str]], token_range: range, text_length: int) -> slice:
+    """Return the slice of a text that holds some of its tokens.
 
     Args:
-        tokens: All words of the text.
-        words: The indexes of the words in question. If the range is empty, it is the place of an
-            insertion, and no characters are returned, at the start of the word that follows.
+        tokens: All tokens of the text.
+        token_range: The indexes of the tokens to return. An empty range is the place of an
+            insertion, for which the slice is empty too.
         text_length: The number of characters of the text.
     """
-    if words:
-        return slice(tokens[words[0]].start(), tokens[words[-1]].end())
-    is_at_end = words.start == len(tokens)
-    position = text_length if is_at_end else tokens[words.start].start()
+    if token_range:
+        return slice(tokens[token_range[0]].start(), tokens[token_range[-1]].end())
+    # An insertion stands right before the next token.
+    is_at_end = token_range.start == len(tokens)
+    position = text_length if is_at_end else tokens[token_range.start].start()
     return slice(position, position)

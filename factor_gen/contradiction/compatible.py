@@ -42,13 +42,17 @@ _DATE_BEFORE = re.compile(rf"(?:\b{_DATE_WORD},?\s){{1,6}}\Z")
 _DATE_AFTER = re.compile(rf"\A(?:,?\s?{_DATE_WORD}\b)+")
 _NEAR = 60  # characters on either side of an edit
 _LONGEST_CLAUSE = 400  # characters before an edit
-_QUANTITY_NEAR = 40  # characters before or after an edit that are searched for a quantity
+# So many characters are searched for a quantity after an edit, and for a comparator before it.
+_MAX_QUANTITY_DISTANCE = 40
 _CLAUSE_END = re.compile(r"[;:]|\.(?!\w)|,(?! (?:and|or)\b)|\s[-–—]+\s")
 _ALMOST_ZERO = 1e-9  # stands for 0: all multiples of 0 are equal, so "over 0" would be no range
 
 
 class Comparator(NamedTuple):
-    """Words beside a quantity that make it a range, such as *over* or *or more*."""
+    """Words beside a quantity that make it a range, such as *over* or *or more*.
+
+    *Over 200* is the range from 1 to infinity times 200.
+    """
 
     side: str
     """Where the words stand: ``before`` or ``after`` the quantity."""
@@ -71,30 +75,32 @@ class ValueRange(NamedTuple):
         """Whether the quantity has one value, as without a comparator."""
         return self.least == self.most
 
-    def overlaps(self, second: "ValueRange") -> bool:
+    def overlaps(self, other: "ValueRange") -> bool:
         """Whether both ranges have a value in common.
 
-        *Over 200* and *under 200* have none, but 200 itself is *up to 200*.
+        Ranges that touch in one value overlap only if one of them is exactly this value.
+
+        Example:
+            - *over 200* and *under 300*: they overlap.
+            - *over 200* and *under 200*: they touch in 200, but do not overlap.
+            - *200* and *up to 200*: they touch in 200, which is an exact value, and so overlap.
         """
-        least = max(self.least, second.least)
-        most = min(self.most, second.most)
-        # The two ranges touch in one value. It counts only if a quantity is exactly this value.
+        least = max(self.least, other.least)
+        most = min(self.most, other.most)
         if least == most:
-            return self.is_exact or second.is_exact
+            return self.is_exact or other.is_exact
         return least < most
 
 
 def _read_comparators() -> list[Comparator]:
-    """Read the comparators from ``comparators.tsv``.
+    """Read the comparators from ``comparators.tsv``, whose columns are the fields of `Comparator`.
 
-    The columns of the list are the side of the quantity on which the words stand, a regular
-    expression for the words, and the factors between the quantity and both ends of the range: 1 and
-    infinity for *over*.
+    Example:
+        The line ``before  over  1  inf`` is the comparator of *over 200*.
     """
     comparators = []
     for side, words, least_factor, most_factor in read_rows(DATA / "comparators.tsv"):
-        # The words are right beside the quantity, so at the end of the text before it, or at the
-        # start of the text after it.
+        # The words end the text before the quantity, or begin the text after it.
         expression = rf"(?<!\w)(?:{words})\s*$" if side == "before" else rf"\A(?:{words})"
         pattern = re.compile(expression, re.IGNORECASE)
         comparators.append(Comparator(side, pattern, float(least_factor), float(most_factor)))
@@ -124,7 +130,11 @@ def compatible_reason(sentence: str, edited: str) -> str | None:
 
 
 def compatible_reason_of_change(change: TextChange) -> str | None:
-    """Return the one of `COMPATIBLE_REASONS` for which a change contradicts nothing, or None."""
+    """Say why a change contradicts nothing: the first of `COMPATIBLE_REASONS` that holds, or None.
+
+    Example:
+        *over 300* in the place of *over 200* gives ``quantities that may both hold``.
+    """
     features = {
         "old": [change.old],
         "new": [change.new],
@@ -133,8 +143,8 @@ def compatible_reason_of_change(change: TextChange) -> str | None:
         "all before": [change.before],
         "clause": [last_clause(change.before)],
     }
-    # A context usually selects tokens of a sentence. The tables of compatible.yaml ask only for
-    # these texts and for the change itself, so no tokens are selected.
+    # The tables of compatible.yaml ask for no tokens, but only for these texts and for the change
+    # itself. So no tokens are selected, and the change stands in the place of a sentence.
     context = TokenContext(sentence=change, tables=_TABLES, start=0, end=0, facts=features)
     for reason in COMPATIBLE_REASONS:
         if context.matches(reason):
@@ -190,7 +200,7 @@ def _value_range(before: str, after: str) -> ValueRange | None:
 
     Args:
         before: The text before the position.
-        after: The text after it. The quantity is in its first `_QUANTITY_NEAR` characters.
+        after: The text after it. The quantity begins in its first 40 characters.
 
     Returns:
         The range; None if there is no quantity.
@@ -198,7 +208,7 @@ def _value_range(before: str, after: str) -> ValueRange | None:
     text = before + after
     position = len(before)
     # The character before the position may be a currency sign, which belongs to the quantity.
-    quantity = _QUANTITY.search(text, max(0, position - 1), position + _QUANTITY_NEAR)
+    quantity = _QUANTITY.search(text, max(0, position - 1), position + _MAX_QUANTITY_DISTANCE)
     if quantity is None:
         return None
 
@@ -234,7 +244,7 @@ def _find_comparator(text: str, quantity: re.Match[str]) -> Comparator | None:
     start, end = quantity.span()
     # Only the nearest words matter. The text after the quantity needs no cut, because the patterns
     # match at its beginning alone.
-    text_beside = {"before": text[:start][-_QUANTITY_NEAR:], "after": text[end:]}
+    text_beside = {"before": text[:start][-_MAX_QUANTITY_DISTANCE:], "after": text[end:]}
     for comparator in _COMPARATORS:
         if comparator.pattern.search(text_beside[comparator.side]):
             return comparator
@@ -244,12 +254,15 @@ def _find_comparator(text: str, quantity: re.Match[str]) -> Comparator | None:
 def _may_have_both_dates(change: TextChange) -> bool:
     """Whether an event may have both the old and the new date, as *May 1985* and *the 1980s*.
 
-    Args:
-        change: An edit of a date.
+    Two different dates may both be true if every part that both of them state is equal.
 
-    Returns:
-        Whether the dates differ, but not in a part that both state. *Monday* and *1985* have no
-        such part, so that an event may have both. False if one of the texts is no date.
+    Example:
+        - *May 1985* and *the 1980s*: both state the decade, which is equal. True.
+        - *Monday* and *1985*: no part is in both. True.
+        - *May 1985* and *June 1985*: the months differ. False.
+
+    Args:
+        change: An edit of a date. The result is False if the old or the new text is no date.
     """
     # If "May 1985" becomes "1985", only "May" is changed. The words around it belong to both dates.
     match_before = _DATE_BEFORE.search(change.before)
@@ -262,7 +275,6 @@ def _may_have_both_dates(change: TextChange) -> bool:
     are_dates = bool(old_parts and new_parts)
     if not are_dates or old_parts == new_parts:
         return False
-    # "May 1985" and "the 1980s" have the decade and the century in common.
     common_parts = old_parts.keys() & new_parts.keys()
     return all(old_parts[part] == new_parts[part] for part in common_parts)
 

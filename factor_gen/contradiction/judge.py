@@ -25,6 +25,12 @@ PROMPTS_FOLDER = Path(__file__).resolve().parent / "prompts"
 PROMPT = "exclude"
 NOT_ASKED = "not checked, as others of the sentence were"
 IMPLAUSIBLE = "nobody would write it"
+# Why a candidate with this verdict of the judge is rejected; empty if it is not rejected.
+_REASON_OF_VERDICT = {
+    "excludes": "",  # both sentences cannot be true
+    "both": NOT_CONTRADICTORY,  # both sentences can be true
+    "odd": IMPLAUSIBLE,  # the new sentence makes no sense
+}
 # An answer has so many tokens beside its decisions, and so many for each of them.
 _ANSWER_TOKENS = 50
 _DECISION_TOKENS = 60
@@ -105,17 +111,13 @@ class JudgeCheck(AskingStage):
         if not examples_to_ask_about:
             return list(examples)
 
-        replies = self._ask(self._judge, examples_to_ask_about)
+        replies = [reply for [reply] in self._ask(self._judge, examples_to_ask_about)]
         # A shard with failed requests must not count as finished.
-        check_answers([reply.answer for [reply] in replies])
+        check_answers([reply.answer for reply in replies])
 
         checked_examples = {}
-        for example, [reply] in zip(examples_to_ask_about, replies, strict=True):
-            candidates = self._choose_candidates(example)
-            reasons = _reasons_of(reply.value, len(candidates))
-            checked = _reject_candidates(example, dict(zip(candidates, reasons, strict=True)))
-            use = add_model_use(example.model_use, {"contradiction": model_use_of([reply])})
-            checked_examples[example.doc_id] = replace(checked, model_use=use)
+        for example, reply in zip(examples_to_ask_about, replies, strict=True):
+            checked_examples[example.doc_id] = self._record_decisions(example, reply)
         return [checked_examples.get(example.doc_id, example) for example in examples]
 
     def _ask(self, judge: Judge, examples: Sequence[Example]) -> list[list[ParsedReply[Decisions]]]:
@@ -163,6 +165,22 @@ class JudgeCheck(AskingStage):
             chosen += filter(None, turn)
         return chosen[: self._settings.candidates]
 
+    def _record_decisions(self, example: Example, reply: ParsedReply[Decisions]) -> Example:
+        """Return a document with the decisions about its candidates, and with the judge's use.
+
+        Candidates that the judge was not asked about are rejected too, because nobody knows whether
+        they contradict the completion.
+        """
+        candidates_in_question = self._choose_candidates(example)
+        reasons = _reasons_to_reject(reply.value, len(candidates_in_question))
+        reason_of_candidate = dict(zip(candidates_in_question, reasons, strict=True))
+        checked = {}
+        for candidate in open_candidates(example):
+            reason = reason_of_candidate.get(candidate, NOT_ASKED)
+            checked[candidate] = replace(candidate, rejected=reason)
+        use = add_model_use(example.model_use, {"contradiction": model_use_of([reply])})
+        return replace(with_checked(example, checked), model_use=use)
+
     def _template_variables(
         self, example: Example, candidates: Sequence[Candidate]
     ) -> dict[str, object]:
@@ -201,29 +219,19 @@ def _find_problem(reply: Decisions, subject: Mapping[str, Any]) -> str:
     return f"numbers {numbers}; expected each of {expected} once"
 
 
-def _reasons_of(decisions: Decisions | None, count: int) -> list[str]:
-    """Return for each candidate in question why it is rejected; an empty text if it is not.
+def _reasons_to_reject(reply: Decisions | None, num_candidates: int) -> list[str]:
+    """Return why each candidate that a judge was asked about is rejected.
 
     Args:
-        decisions: The reply of the judge. None if it could not be read.
-        count: The number of candidates.
+        reply: The reply of the judge, with a decision for each candidate. None if it could not be
+            read.
+        num_candidates: The number of candidates.
+
+    Returns:
+        The reasons in the order of the candidates; an empty text if a candidate is not rejected.
     """
-    if decisions is None:
-        return [NOT_SCORED] * count
-    in_order = sorted(decisions.changes, key=lambda decision: decision.number)
-    reason_of_verdict = {"excludes": "", "both": NOT_CONTRADICTORY, "odd": IMPLAUSIBLE}
-    return [reason_of_verdict[decision.verdict] for decision in in_order]
-
-
-def _reject_candidates(example: Example, reasons: Mapping[Candidate, str]) -> Example:
-    """Reject candidates of a document.
-
-    Args:
-        example: The document.
-        reasons: Why each candidate that was checked is rejected; an empty text if it is not.
-    """
-    checked = {}
-    for candidate in open_candidates(example):
-        reason = reasons.get(candidate, NOT_ASKED)
-        checked[candidate] = replace(candidate, rejected=reason)
-    return with_checked(example, checked)
+    if reply is None:
+        return [NOT_SCORED] * num_candidates
+    # The numbers of the decisions are those of the candidates in the question.
+    decisions = sorted(reply.changes, key=lambda decision: decision.number)
+    return [_REASON_OF_VERDICT[decision.verdict] for decision in decisions]

@@ -184,48 +184,45 @@ class NliModel:
         inputs_of_pairs: list[dict[str, list[int]]] = []
         for index, pair in enumerate(pairs):
             token_ends = [end for _, end in offsets[index]]
-            # 0 for tokens of the premise, 1 for the hypothesis, None for separators.
-            sides = encoded_pairs.sequence_ids(index)
-            positions = self._positions_in_window(token_ends, sides, len(pair.context))
-            # Without all of its context, the pair is still too long.
-            if len(positions) > self._window:
-                inputs_of_pairs.append({})
-                continue
-            values_by_name = {name: values[index] for name, values in encoded_pairs.items()}
-            inputs_of_pairs.append(_take_positions(values_by_name, positions))
+            side_by_position = encoded_pairs.sequence_ids(index)
+            positions = self._positions_to_read(token_ends, side_by_position, len(pair.context))
+            inputs = {}
+            if positions:
+                for name, values in encoded_pairs.items():
+                    inputs[name] = [values[index][position] for position in positions]
+            inputs_of_pairs.append(inputs)
         return inputs_of_pairs
 
-    def _positions_in_window(
-        self, token_ends: Sequence[int], sides: Sequence[int | None], context_length: int
+    def _positions_to_read(
+        self, token_ends: Sequence[int], side_by_position: Sequence[int | None], context_length: int
     ) -> list[int]:
-        """Return the positions of a pair's tokens without those that have to be cut.
+        """Return the positions of those tokens of a pair that the model will read.
 
-        Both premise and hypothesis begin with the same context. If the pair is too long for the
-        model, the same number of tokens is cut from the beginning of both.
+        Both sides of the pair, the premise and the hypothesis, begin with the same context. If the
+        pair is too long for the model's window, the beginning of the context is cut on both sides.
 
         Args:
-            token_ends: Where each token ends in the premise or the hypothesis, in characters.
-            sides: For each token 0 if it belongs to the premise, 1 if to the hypothesis, and None
-                if to neither.
+            token_ends: Where each token ends in the text of its side, in characters.
+            side_by_position: The side of each token: 0 for the premise, 1 for the hypothesis, and
+                None for separators.
             context_length: The length of the context in characters.
 
         Returns:
-            The positions to keep, in order. They may still exceed the window if the context is
-            short.
+            The positions in order; none if the pair is too long even without its context.
         """
         excess = max(0, len(token_ends) - self._window)
         # Half of the excess is cut from each side, rounded up.
         num_to_cut = (excess + 1) // 2
         num_cut_by_side: Counter[int | None] = Counter()
         kept = []
-        for position, side in enumerate(sides):
-            # Separators have no side and stay, and so do the tokens after the context.
+        for position, side in enumerate(side_by_position):
+            # Separators have no side, and are never cut.
             is_context = side is not None and token_ends[position] <= context_length
-            if not is_context or num_cut_by_side[side] == num_to_cut:
+            if is_context and num_cut_by_side[side] < num_to_cut:
+                num_cut_by_side[side] += 1
+            else:
                 kept.append(position)
-                continue
-            num_cut_by_side[side] += 1
-        return kept
+        return kept if len(kept) <= self._window else []
 
     def pad_batch(
         self, encoded_pairs: Sequence[Mapping[str, list[int]]]
@@ -243,13 +240,3 @@ class NliModel:
         # The GPU still computes the last batch while this one is copied to it. All pairs have the
         # same inputs.
         return {name: batch[name].to(device, non_blocking=True) for name in encoded_pairs[0]}
-
-
-def _take_positions(
-    values_by_name: Mapping[str, list[int]], positions: Sequence[int]
-) -> dict[str, list[int]]:
-    """Return only the values at some positions of each input of a model."""
-    taken = {}
-    for name, values in values_by_name.items():
-        taken[name] = [values[position] for position in positions]
-    return taken

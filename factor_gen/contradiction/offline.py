@@ -10,7 +10,7 @@ from collections import defaultdict
 from collections.abc import Iterator, Mapping, Sequence
 from functools import cache, lru_cache
 from itertools import chain, combinations
-from typing import Any, Literal
+from typing import Any
 
 from factor_gen.contradiction.changes import TextChange, find_changes
 from factor_gen.contradiction.compatible import NEGATIONS, compatible_reason_of_change
@@ -41,8 +41,6 @@ from lm_factuality.ground.packages import need
 
 NOT_EXCLUSIVE = "nothing shows that the words exclude each other"
 DENIED_TWICE = "an opposite that is denied"
-
-Relation = Literal["excludes", "equal", "unknown"]
 
 _WORD = re.compile(r"n['’]t\b|[^\W\d_]+?(?=n['’]t\b)|[^\s\w]?\d[\d.,]*\w*|[\w.'’-]+")
 _NUMBER = re.compile(
@@ -79,17 +77,18 @@ class OfflineCheck:
 
 
 def why_not_exclusive(sentence: str, edited: str) -> str | None:
-    """Tell why no rule shows that a sentence cannot be true both before and after an edit.
+    """Return the reason to reject an edit that may leave a sentence true.
 
     Example:
-        *vessel* in the place of *ship* gives `NOT_EXCLUSIVE`; *1985* in that of *1987* gives None.
+        If *ship* becomes *vessel*, the reason is `NOT_EXCLUSIVE`. If *1987* becomes *1985*, there
+        is no reason.
 
     Args:
         sentence: The sentence before the edit.
-        edited: The sentence after it.
+        edited: The sentence after the edit.
 
     Returns:
-        The reason; None if the words exclude each other.
+        The reason; None if the old and the new words exclude each other.
     """
     num_denials = 0
     num_exclusive = 0
@@ -98,7 +97,8 @@ def why_not_exclusive(sentence: str, edited: str) -> str | None:
             num_denials += 1
         if compatible_reason_of_change(change) is None and _excludes(change):
             num_exclusive += 1
-    # "Did not fall" in the place of "rose" says nothing new.
+    # If an edit adds "not" and also replaces a word by its opposite, the sentence says the same as
+    # before: "prices did not fall" for "prices rose".
     if num_denials and num_exclusive > num_denials:
         return DENIED_TWICE
     return None if num_exclusive else NOT_EXCLUSIVE
@@ -140,28 +140,24 @@ def _excludes(change: TextChange) -> bool:
     are_names = _is_name(change.old, change.before) and _is_name(change.new, change.before)
     if are_names:
         return _are_different_names(change.old, change.new)
-    return _do_phrases_exclude(change.old, change.new)
+    return _are_phrases_exclusive(change.old, change.new)
 
 
-def _do_phrases_exclude(old: str, new: str) -> bool:
-    """Whether two phrases exclude each other, as far as their words tell.
+def _are_phrases_exclusive(old: str, new: str) -> bool:
+    """Whether two phrases exclude each other: all words that differ must exclude each other.
 
     Example:
-        *the five boats* and *six boats* do, because *five* and *six* do, and the rest is equal.
+        *The five boats* and *six boats* exclude each other. *Five cats* and *six animals* do not,
+        because five cats may be among six animals.
     """
     old_words = [word for word in _words_of(old) if word not in _DETERMINERS]
     new_words = [word for word in _words_of(new) if word not in _DETERMINERS]
     if len(old_words) != len(new_words):
         # WordNet also has phrases, such as "look_up".
-        return _relation_of_words("_".join(old_words), "_".join(new_words)) == "excludes"
+        return _are_words_exclusive("_".join(old_words), "_".join(new_words))
 
-    relations = []
-    for old_word, new_word in zip(old_words, new_words, strict=True):
-        relations.append(_relation_of_words(old_word, new_word))
-    # "Five cats" and "six animals" may both be true.
-    if "unknown" in relations:
-        return False
-    return "excludes" in relations
+    changed_pairs = [pair for pair in zip(old_words, new_words, strict=True) if pair[0] != pair[1]]
+    return bool(changed_pairs) and all(_are_words_exclusive(*pair) for pair in changed_pairs)
 
 
 def _content_words(text: str) -> set[str]:
@@ -198,35 +194,33 @@ def _digits_of(number: str) -> str:
 
 
 @lru_cache(maxsize=50_000)
-def _relation_of_words(old: str, new: str) -> Relation:
-    """Tell whether a thing can be what two words say, e.g. whether a ship can be a vessel.
+def _are_words_exclusive(old: str, new: str) -> bool:
+    """Whether two different words surely cannot both be true of one thing.
 
     Example:
-        *five* and *six* exclude each other. *Ship* and *vessel* are ``unknown``, because one may
-        be the other, and so are words of which we know nothing.
+        *Five* and *six* exclude each other. *Ship* and *vessel* do not, because a vessel may be a
+        ship. Words of which we know nothing do not exclude each other either.
     """
-    if old == new:
-        return "equal"
     if _NUMBER.fullmatch(old) and _NUMBER.fullmatch(new):
-        return "excludes" if _are_different_numbers(old, new) else "unknown"
+        return _are_different_numbers(old, new)
     if _are_listed_as_exclusive(old, new):
-        return "excludes"
+        return True
     wordnet = find_wordnet()
     if wordnet is None:
-        return "unknown"
+        return False
 
     # Words such as "saw" have several base forms. The weaker signs count only if no pair of base
     # forms has a stronger one.
     pairs = list(_pairs_of_base_forms(old, new))
     if any(wordnet.are_opposites(*pair) for pair in pairs):
-        return "excludes"
-    if any(wordnet.may_hold_together(*pair) for pair in pairs):
-        return "unknown"
+        return True
+    if any(wordnet.can_both_be_true(*pair) for pair in pairs):
+        return False
     # A lion is no tiger, although both are big cats.
-    for old_base, new_base, part_of_speech in pairs:
-        if part_of_speech == NOUN and wordnet.are_siblings(old_base, new_base):
-            return "excludes"
-    return "unknown"
+    return any(
+        part_of_speech == NOUN and wordnet.are_siblings(old_base, new_base)
+        for old_base, new_base, part_of_speech in pairs
+    )
 
 
 def _pairs_of_base_forms(old: str, new: str) -> Iterator[tuple[str, str, str]]:
@@ -313,14 +307,15 @@ def _are_different_names(old: str, new: str) -> bool:
         *Oslo* and *Rome* are different. *Oslo* and *Edwin* are not, because the first is a place
         and the second a person, and neither are *UN* and *United Nations*.
     """
-    # Dates that exclude each other are on a line of our lists. All others may hold together, as
-    # "Monday" and "May".
+    # Two months or two weekdays exclude each other, but our lists of exclusive words, which are
+    # asked before, have them. All other dates, such as "Monday" and "May", may both be true.
     if any(word.lower() in _DATE_NAMES for word in (*old.split(), *new.split())):
         return False
-    old_kind = _kind_of_name(old)
-    new_kind = _kind_of_name(new)
-    are_of_two_kinds = old_kind and new_kind and old_kind != new_kind
-    return not are_of_two_kinds and not may_be_same(old, new)
+    known_kinds = {_kind_of_name(old), _kind_of_name(new)} - {""}
+    are_of_different_kinds = len(known_kinds) == 2
+    if are_of_different_kinds:
+        return False
+    return not may_be_same(old, new)
 
 
 def _kind_of_name(name: str) -> str:

@@ -130,17 +130,19 @@ def with_checked(example: Example, checked: Mapping[Candidate, Candidate]) -> Ex
     return replace(example, candidates=tuple(candidates))
 
 
-def reject_by_rule(example: Example, find_reason: Callable[[str, str], str | None]) -> Example:
-    """Reject the candidates of a document for which a rule finds a reason.
+def reject_by_rule(
+    example: Example, find_reason_to_reject: Callable[[str, str], str | None]
+) -> Example:
+    """Reject the candidates of a document that a rule finds a reason to reject.
 
     Args:
         example: The document.
-        find_reason: Gets the completion and the text of a candidate, and returns why the candidate
-            is rejected, or None if the rule has no reason. An example is `compatible_reason`.
+        find_reason_to_reject: The rule. It gets the completion and the text of a candidate, and
+            returns the reason, or None to keep the candidate. An example is `compatible_reason`.
     """
-    checked = {}
+    rejected = {}
     for candidate in open_candidates(example):
-        reason = find_reason(example.completion, candidate.text)
+        reason = find_reason_to_reject(example.completion, candidate.text)
         if reason is not None:
-            checked[candidate] = replace(candidate, rejected=reason)
-    return with_checked(example, checked)
+            rejected[candidate] = replace(candidate, rejected=reason)
+    return with_checked(example, rejected)

@@ -38,8 +38,8 @@ class Synset(NamedTuple):
 class Pointer(NamedTuple):
     """A relation of a synset to another one."""
 
-    symbol: str
-    """The relation, such as ``@`` for a wider synset and ``!`` for an opposite."""
+    relation: str
+    """The symbol of the relation, such as ``@`` for a wider synset and ``!`` for an opposite."""
 
     target: Synset
 
@@ -69,20 +69,21 @@ class WordNet:
             *small* and *large*, and *small* and *huge*, because *huge* is similar to *large*.
         """
         senses = self.senses(word, part_of_speech)
-        direct_opposites = self._targets(senses, (_ANTONYM,))
-        similar_to_opposites = self._targets(direct_opposites, (_SIMILAR,))
-        similar_senses = self._targets(senses, (_SIMILAR,))
-        opposites_of_similar = self._targets(similar_senses, (_ANTONYM,))
+        direct_opposites = self._related_synsets(senses, _ANTONYM)
+        similar_to_opposites = self._related_synsets(direct_opposites, _SIMILAR)
+        similar_senses = self._related_synsets(senses, _SIMILAR)
+        opposites_of_similar = self._related_synsets(similar_senses, _ANTONYM)
 
         opposites = direct_opposites | similar_to_opposites | opposites_of_similar
         return not opposites.isdisjoint(self.senses(second_word, part_of_speech))
 
-    def may_hold_together(self, word: str, second_word: str, part_of_speech: str) -> bool:
-        """Whether two words may be true of the same thing.
+    def can_both_be_true(self, word: str, second_word: str, part_of_speech: str) -> bool:
+        """Whether two words can be true of the same thing.
 
         Example:
-            *ship* and *vessel*, which is wider, *wheel* and *car*, of which it is a part, and the
-            similar words *large* and *huge*.
+            - *ship* and *vessel*: a ship is a kind of vessel.
+            - *wheel* and *car*: a wheel is a part of a car.
+            - *large* and *huge*: the words have similar meanings.
         """
         senses = set(self.senses(word, part_of_speech))
         second_senses = set(self.senses(second_word, part_of_speech))
@@ -92,14 +93,15 @@ class WordNet:
             return True
         if self._wider_synsets(second_senses) & senses:
             return True
-        parts_wholes_and_similar = self._targets(senses, (*_PARTS_AND_WHOLES, _SIMILAR))
+        parts_wholes_and_similar = self._related_synsets(senses, *_PARTS_AND_WHOLES, _SIMILAR)
         return not parts_wholes_and_similar.isdisjoint(second_senses)
 
     def are_siblings(self, word: str, second_word: str) -> bool:
         """Whether two nouns are kinds of the same thing, as *lion* and *tiger* are of big cat."""
         # Rare senses make unrelated words siblings.
-        kinds = self._targets(self.senses(word, NOUN)[:_USUAL_SENSES], _KIND)
-        second_kinds = self._targets(self.senses(second_word, NOUN)[:_USUAL_SENSES], _KIND)
+        kinds = self._related_synsets(self.senses(word, NOUN)[:_USUAL_SENSES], *_KIND)
+        second_senses = self.senses(second_word, NOUN)[:_USUAL_SENSES]
+        second_kinds = self._related_synsets(second_senses, *_KIND)
         return not kinds.isdisjoint(second_kinds)
 
     def _wider_synsets(self, synsets: Iterable[Synset]) -> set[Synset]:
@@ -108,19 +110,22 @@ class WordNet:
         newest = set(synsets)
         # Each round goes one step further, until it finds no new synsets.
         while newest:
-            newest = self._targets(newest, _WIDER) - wider
+            newest = self._related_synsets(newest, *_WIDER) - wider
             wider |= newest
         return wider
 
-    def _targets(self, synsets: Iterable[Synset], symbols: Iterable[str]) -> set[Synset]:
-        """Return the synsets that some synsets point to by some relations."""
-        symbols = frozenset(symbols)
-        targets = set()
+    def _related_synsets(self, synsets: Iterable[Synset], *relations: str) -> set[Synset]:
+        """Return all synsets to which any of some synsets has one of the relations.
+
+        Example:
+            The synset of *large* has the relation ``!`` to the synset of *small*.
+        """
+        related = set()
         for synset in synsets:
             for pointer in self._read_pointers(synset):
-                if pointer.symbol in symbols:
-                    targets.add(pointer.target)
-        return targets
+                if pointer.relation in relations:
+                    related.add(pointer.target)
+        return related
 
     def _read_pointers(self, synset: Synset) -> list[Pointer]:
         """Read the relations of a synset to others.
@@ -141,8 +146,8 @@ class WordNet:
         for number in range(num_pointers):
             # Each pointer has four fields. The last tells which of the words are related.
             start = end_of_words + 1 + 4 * number
-            symbol, offset, letter, _ = fields[start : start + 4]
-            pointers.append(Pointer(symbol, Synset(_FILE_OF_LETTER[letter], int(offset))))
+            relation, offset, letter, _ = fields[start : start + 4]
+            pointers.append(Pointer(relation, Synset(_FILE_OF_LETTER[letter], int(offset))))
         return pointers
 
 

@@ -31,7 +31,7 @@ def is_accepted(text: str, old: str, new: str) -> bool:
 def forget_wordnet() -> None:
     """Forget what was found out with or without WordNet."""
     wordnet.find_wordnet.cache_clear()
-    offline._relation_of_words.cache_clear()
+    offline._are_words_exclusive.cache_clear()
 
 
 @pytest.fixture
