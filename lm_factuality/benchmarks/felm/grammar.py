@@ -37,7 +37,8 @@ CUT_OFF_WITHIN = "cut off in the answer"
 _PATTERNS = load_patterns(__package__)
 _WORDS = load_yaml(__package__, "words.yaml")
 
-# The digits of a number that are read. No answer has a billion units, and int() is slow for more.
+# How many digits of a number are read. int() is slow for long numbers, and no unit has so high a
+# number.
 _MAX_DIGITS = 9
 
 
@@ -105,7 +106,7 @@ def find_flagged_units(text: str, num_units: int, is_cut_off: bool = False) -> f
     Raises:
         UnreadableAnswerError: The output has no answer, or none that can be read.
     """
-    full_output = _simplify(text, num_units)
+    full_output = _normalise_lists_and_units(text, num_units)
     output = _drop_invented_questions(full_output)
     # If questions were dropped, the model had finished its answer before it reached the limit.
     is_answer_cut_off = is_cut_off and output == full_output
@@ -126,7 +127,7 @@ def find_flagged_units(text: str, num_units: int, is_cut_off: bool = False) -> f
     return flagged
 
 
-def _simplify(text: str, num_units: int) -> str:
+def _normalise_lists_and_units(text: str, num_units: int) -> str:
     """Write an output so that units are named by number, and lists and tables are plain lines.
 
     Example:
@@ -189,7 +190,8 @@ def _find_answer_marks(text: str) -> list[_AnswerMark]:
     An answer follows the word "Answer:", or is in a box such as ``\boxed{2, 3}`` or in a JSON
     object under the key ``answer``.
     """
-    # Texts in a whole JSON object may hold braces.
+    # An output that is one JSON object is read as a whole, since its strings may hold braces, at
+    # which the pattern of a JSON object would end too early.
     values = _answers_in_json(text) if text.startswith("{") else []
     if values:
         return [_AnswerMark(0, len(text), value) for value in values]
@@ -208,11 +210,11 @@ def _find_boxes_and_objects(text: str) -> list[_AnswerMark]:
     r"""Find answers in boxes, such as ``\boxed{2, 3}``, and in JSON objects in an output."""
     marks = []
     for match in _PATTERNS["boxed_or_json"].finditer(text):
-        # Either group is None. A JSON object may have several answers.
+        # A match is a box with one answer, or a JSON object with any number of answers.
         boxed = match["boxed"]
         values = _answers_in_json(match["json"]) if boxed is None else [boxed]
         for value in values:
-            # The line break keeps the answer apart from an explanation that follows.
+            # The caller appends the explanation that follows, which has to begin a new line.
             marks.append(_AnswerMark(match.start(), match.end(), f"{value}\n"))
     return marks
 
@@ -282,23 +284,23 @@ def _end_of_list(answer: str, is_below_heading: bool) -> int:
         is_below_heading: Whether "Answer:" stands alone on the line above.
     """
     first_line = answer.partition("\n")[0]
-    has_only_ids = _PATTERNS["bare_line"].match(first_line)
-    # Below a heading, a single number may be the first of several, one a line. Otherwise, a line
-    # such as "1, 3" is the whole answer, and a list of explanations may follow it.
-    may_begin_list = is_below_heading and len(_numbers_in(first_line)) == 1
-    if has_only_ids and not may_begin_list:
-        return 0
+    if _PATTERNS["bare_line"].match(first_line):
+        # A line such as "1, 3" is the whole answer, even if a list of explanations follows. Only
+        # below a heading, a line such as "1" may be the first item of a list.
+        is_single_number = len(_numbers_in(first_line)) == 1
+        if not (is_below_heading and is_single_number):
+            return 0
 
     items = _items_of_list(answer)
     if len(items) < 2 or not answer.startswith(items[0]):
         return 0
-    # Behind "2 because the year is wrong", another line that begins with a unit explains.
+    # In "Answer: 2 (the year)", unit 2 is the whole answer. A line such as "3: a town" below it is
+    # an explanation. Only a verdict, as in "2: wrong", shows that the lines are a list.
     if not is_below_heading and first_verdict(items[0]) is None:
         return 0
-    # Lines below that of the last item explain the list.
-    last_item = items[-1]
-    last_line = last_item.partition("\n")[0]
-    return len(answer) - len(last_item) + len(last_line)
+    # The last item has one line. The lines below it explain the list.
+    start_of_last_item = len(answer) - len(items[-1])
+    return start_of_last_item + len(items[-1].partition("\n")[0])
 
 
 def _items_of_list(text: str) -> list[str]:
@@ -334,11 +336,12 @@ def _read_statement(answer: _Answer, num_units: int) -> frozenset[int]:
         raise UnreadableAnswerError(EMPTY_ANSWER)
     all_correct = _PATTERNS["says_all_correct"].match(statement)
     if all_correct:
-        _check_rest_of_all_correct(statement[all_correct.end() :], num_units)
+        _check_not_restricted(statement[all_correct.end() :], num_units)
         return frozenset()
 
     items = _items_of_list(statement) if answer.is_list else [statement]
     mentions = _find_mentions_in_items(items, num_units)
+    # Behind a last word such as "and" in "2 and", a unit is missing.
     if not mentions or _PATTERNS["dangling"].search(statement):
         is_hedged = first_verdict(statement) == "unsure"
         raise UnreadableAnswerError(HEDGED if is_hedged else MORE_THAN_IDS)
@@ -382,24 +385,25 @@ def _without_introduction(statement: str) -> str:
     return statement
 
 
-def _check_rest_of_all_correct(rest: str, num_units: int) -> None:
-    """Check that a statement says no more than ALL_CORRECT.
+def _check_not_restricted(text_behind: str, num_units: int) -> None:
+    """Check that the text behind ALL_CORRECT does not restrict it.
 
     Example:
-        ``, but 2 has a mistake`` restricts ALL_CORRECT, and ``: I see no errors`` does not
+        ``, but 2 has a mistake`` restricts ALL_CORRECT, and ``: I see no errors`` does not.
 
     Args:
-        rest: The statement behind ALL_CORRECT.
+        text_behind: The statement behind ALL_CORRECT.
         num_units: The number of segments (or claims) that the model was shown.
 
     Raises:
-        UnreadableAnswerError: The rest restricts ALL_CORRECT.
+        UnreadableAnswerError: The text restricts ALL_CORRECT.
     """
-    verdict = first_verdict(rest)
-    has_reservation = _PATTERNS["reservation"].search(rest) is not None
-    is_confirmed = verdict == "right" or (verdict is None and not has_reservation)
-    mentions = _find_mentions(rest, num_units)
-    if not is_confirmed or any(mention.verdict != "right" for mention in mentions):
+    verdict = first_verdict(text_behind)
+    # A word such as "except" is harmless in a text that confirms the answer.
+    has_reservation = verdict is None and _PATTERNS["reservation"].search(text_behind)
+    mentions = _find_mentions(text_behind, num_units)
+    names_other_units = any(mention.verdict != "right" for mention in mentions)
+    if verdict in ("wrong", "unsure") or has_reservation or names_other_units:
         raise UnreadableAnswerError(MORE_THAN_IDS)
 
 
@@ -455,7 +459,7 @@ def _has_unknown_units(mention: _Mention) -> bool:
 
 
 def _has_ambiguous_notes(mentions: Sequence[_Mention], wrong: set[int], right: set[int]) -> bool:
-    """Return whether a statement has notes that leave open if units are right or wrong.
+    """Return whether the notes of a statement leave open which units are wrong.
 
     Example:
         ``1 (a tower), 2 (a bridge)`` may list two wrong units, or only say what the first two units
@@ -471,13 +475,15 @@ def _has_ambiguous_notes(mentions: Sequence[_Mention], wrong: set[int], right: s
     )
     if not has_neutral_note:
         return False
-    # Beside "1: fine", the item "2: built in 1990" may say either.
+    # In "1: fine, 2: built in 1990", unit 2 may be right or wrong.
     if right:
         return True
-    # One note that calls its unit wrong shows that the list is one of errors.
-    calls_any_wrong = any(mention.verdict == "wrong" for mention in mentions)
-    lists_first_units = len(mentions) > 1 and wrong == _all_units(len(wrong))
-    return lists_first_units and not calls_any_wrong
+    # In "1: wrong, 2: built in 1990", the first note shows that the statement lists errors.
+    if any(mention.verdict == "wrong" for mention in mentions):
+        return False
+    # Units 1, 2 and so on may be wrong, or the statement goes through all units in their order.
+    are_first_units = wrong == _all_units(len(wrong))
+    return len(mentions) > 1 and are_first_units
 
 
 def _find_mentions_in_items(items: Sequence[str], num_units: int) -> list[_Mention]:
@@ -499,21 +505,21 @@ def _find_mentions(text: str, num_units: int, is_statement: bool = False) -> lis
     Args:
         text: A statement, the item of a list in it, or an explanation.
         num_units: The number of segments (or claims) that the model was shown.
-        is_statement: Whether all text up to the next mention is about a unit, and not only the
-            rest of the sentence.
+        is_statement: Whether the remark on a unit goes on up to the next mention. In an
+            explanation, it ends with the clause.
     """
     matches = [
         match for match in _PATTERNS["mention"].finditer(text) if _names_units(match, num_units)
     ]
     remarks = texts_behind(matches, text)
+    if not is_statement:
+        remarks = [_PATTERNS["clause_end"].split(remark.lstrip(" .:"))[0] for remark in remarks]
     mentions: list[_Mention] = []
     previous_end = 0
     for match, remark in zip(matches, remarks, strict=True):
         text_between = text[previous_end : match.start()]
         text_before = _end_in_same_clause(text_between, is_first_mention=not mentions)
         previous_end = match.end()
-        if not is_statement:
-            remark = _PATTERNS["clause_end"].split(remark.lstrip(" .:"))[0]
         mentions.append(
             _Mention(
                 units=_units_of(match, num_units),
@@ -548,7 +554,7 @@ def _verdict_on_units(match: re.Match[str], remark: str, text_before: str) -> Ve
         remark: The text behind the units, which decides.
         text_before: The text before them in the same clause, as in "an error in segment 3".
     """
-    words_before_number = match["lead"] or ""
+    words_before_number = match["before_bare_number"] or ""
     # "Segment 2 or 3 is wrong" leaves open which one is.
     if words_before_number.lower().endswith("or ") or _PATTERNS["doubtful_note"].match(remark):
         return "unsure"
@@ -568,23 +574,30 @@ def _verdict_on_units(match: re.Match[str], remark: str, text_before: str) -> Ve
 
 
 def _names_units(match: re.Match[str], num_units: int) -> bool:
-    """Return whether a match names units, since a number in a text may also count other things.
+    """Return whether a match names units. A number in a text may also count other things.
+
+    Example:
+        ``segment 2 is wrong`` and ``2 is wrong`` name a unit, and ``2 dates are wrong`` does not.
+        ``all four segments`` names units if the model was shown four.
 
     Args:
         match: A match of the pattern ``mention``.
         num_units: The number of segments (or claims) that the model was shown.
     """
     if match["all"]:
-        # "All four segments" are all units if there are four. Most texts give no number.
+        # Most texts say "all segments", without a number.
         return match["count"] is None or _is_number(match["count"], num_units)
-    # A word such as "segment" is clear, and a number without one is a match of "lead".
-    if match["lead"] is None:
+    # A number behind a word such as "segment" is always that of a unit.
+    is_bare_number = match["before_bare_number"] is not None
+    if not is_bare_number:
         return True
-    # In "2 is wrong" the number is that of a unit, and in "2 dates are wrong" it is not.
-    if not _PATTERNS["behind_ids"].match(match.string, match.end()):
+    # The words behind a bare number show whether it counts something, as in "2 dates".
+    if not _PATTERNS["after_bare_number"].match(match.string, match.end()):
         return False
-    is_opening = match.start() == 0
-    return is_opening or _units_of(match, num_units) <= _all_units(num_units)
+    # A number such as 1902 within a text is a year. At the beginning it is a unit that does not
+    # exist, which makes the answer unreadable.
+    do_units_exist = _units_of(match, num_units) <= _all_units(num_units)
+    return match.start() == 0 or do_units_exist
 
 
 def _is_number(count: str, number: int) -> bool:
@@ -611,15 +624,16 @@ def _numbers_in(ids: str, num_units: int = 0) -> frozenset[int]:
 
     Args:
         ids: The list.
-        num_units: The number of units. Of a range that ends behind it, only both ends count.
+        num_units: The number of units. A range that ends above it, such as ``1-1902``, gives only
+            its two ends.
     """
     units = set[int]()
     for first_digits, last_digits in _PATTERNS["each_range"].findall(ids):
-        # Of a number with a billion or more, int() would be slow, and no unit has it anyway.
         first = int(first_digits[:_MAX_DIGITS])
         # A single number is a range of one.
         last = int((last_digits or first_digits)[:_MAX_DIGITS])
         units |= {first, last}
+        # A range that ends above the last unit could have a billion numbers.
         if last <= num_units:
             units.update(range(first, last))
     return frozenset(units)
@@ -652,33 +666,34 @@ def _read_without_mark(output: str, num_units: int) -> frozenset[int]:
         raise UnreadableAnswerError(NO_ANSWER)
     # A single sentence may leave out the units that are right. A longer text, or a thought, that
     # judges only some units may have been cut off before the others.
-    return _read_verdicts(output, num_units, may_be_partial=is_single_line and not is_thought)
+    may_leave_out_right_units = is_single_line and not is_thought
+    return _read_verdicts(output, num_units, may_leave_out_right_units)
 
 
-def _read_verdicts(output: str, num_units: int, may_be_partial: bool) -> frozenset[int]:
+def _read_verdicts(output: str, num_units: int, may_leave_out_right_units: bool) -> frozenset[int]:
     """Read an output that calls units right or wrong, in a sentence or in a list.
 
     Args:
         output: The output of the model.
         num_units: The number of segments (or claims) that the model was shown.
-        may_be_partial: Whether the output may judge some units only. The others are right then.
+        may_leave_out_right_units: Whether units that the output does not name count as right.
 
     Raises:
         UnreadableAnswerError: The output judges no unit, leaves out units that it may not leave
             out, or judges units that do not exist.
     """
-    # JSON objects without the word "answer" may be verdicts on each unit.
+    # Without its signs, a line of JSON such as {"2": "wrong"} is an item of a list.
     text = _PATTERNS["json_sign"].sub("", output)
     items = _items_of_list(text)
     mentions = _find_mentions_in_items(items if len(items) > 1 else [text], num_units)
-    with_verdict = [mention for mention in mentions if mention.verdict]
+    judging_mentions = [mention for mention in mentions if mention.verdict]
 
-    judged_units = set(chain.from_iterable(mention.units for mention in with_verdict))
+    judged_units = set(chain.from_iterable(mention.units for mention in judging_mentions))
     all_units = _all_units(num_units)
-    is_partial = bool(judged_units) and judged_units < all_units
-    if judged_units != all_units and not (may_be_partial and is_partial):
-        raise UnreadableAnswerError(NO_ANSWER)
-    return _combine_mentions(with_verdict, num_units)
+    judges_some_units = bool(judged_units) and judged_units < all_units
+    if judged_units == all_units or (may_leave_out_right_units and judges_some_units):
+        return _combine_mentions(judging_mentions, num_units)
+    raise UnreadableAnswerError(NO_ANSWER)
 
 
 def _check_earlier_answers(
@@ -745,9 +760,11 @@ def _lists_further_units(explanation: str, flagged: frozenset[int], num_units: i
         flagged: The units that the answer calls wrong.
         num_units: The number of segments (or claims) that the model was shown.
     """
+    # Lines with numbers alone, such as "3".
     lines = list(_PATTERNS["bare_line"].finditer(explanation))
-    # Below ALL_CORRECT, a line with a unit and a note explains why the unit is right.
-    if flagged:
+    says_all_correct = not flagged
+    # Below ALL_CORRECT, a line such as "3: it was Rome" explains why the unit is right.
+    if not says_all_correct:
         lines += _PATTERNS["noted_line"].finditer(explanation)
     for line in lines:
         further_units = _numbers_in(line["ids"], num_units) - flagged
@@ -778,6 +795,9 @@ def _contradicts_answer(sentence: str, has_errors: bool) -> bool:
     """
     verdict = first_verdict(sentence)
     if has_errors:
-        return verdict == "right" and bool(_PATTERNS["clears"].match(sentence))
-    objects = verdict is None and bool(_PATTERNS["objection"].match(sentence))
-    return verdict == "wrong" or objects
+        # "The rest is correct" is about other units than those of the answer.
+        is_about_answer = bool(_PATTERNS["about_units_before"].match(sentence))
+        return verdict == "right" and is_about_answer
+    # "But it was built in 1902" objects to ALL_CORRECT without the word "wrong".
+    is_objection = verdict is None and bool(_PATTERNS["objection"].match(sentence))
+    return verdict == "wrong" or is_objection
