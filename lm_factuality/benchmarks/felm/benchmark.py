@@ -240,12 +240,22 @@ def _method_of_run(task: TaskResult) -> _Table4Method:
 
 
 def _published_rows() -> list[JsonObject]:
-    """Return table 4 of the paper in the form of `_table4_rows`. Its cells are lists of numbers."""
+    """Return the rows of table 4 of the paper, with the same keys as those of `_table4_rows`.
+
+    Each of the ``cells`` is a list of F1, precision and recall in percent, or None.
+    """
     rows = []
     for published in TABLE4["models"]:
         for row in published["rows"]:
-            domain = TABLE4["domains"][row["domain"]]
-            rows.append({**row, "model": published["model"], "data": "published", "domain": domain})
+            domain_label = TABLE4["domains"][row["domain"]]
+            rows.append(
+                {
+                    **row,
+                    "model": published["model"],
+                    "data": "published",
+                    "domain": domain_label,
+                }
+            )
     return rows
 
 

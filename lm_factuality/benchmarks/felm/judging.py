@@ -106,17 +106,17 @@ class FelmTrial:
         Raises:
             DataError: The rows or the claims cannot be read.
         """
-        # With --sample, the rows are those that the suite ships instead of the published file.
-        shipped_file = tasks_folder() / "sample" / "sample_felm.jsonl"
-        path, self.data = find_data(
-            shipped_file if options.sample else None, FELM, options.data_dir
-        )
+        sample_file = None
+        if options.sample:
+            sample_file = tasks_folder() / "sample" / "sample_felm.jsonl"
+        path, self.data = find_data(sample_file, FELM, options.data_dir)
         self._rows = read_felm_rows(path)
-        # Others cannot compute a certificate again without the claims.
+        # A certificate names its file of claims, since its scores depend on the claims.
         if options.claims is not None:
             self.data["claims"] = options.claims.name
         # Without a file of claims, rules cut the segments into clauses.
-        self._settings = FelmSettings(unit, mode, claims=str(options.claims or RULES))
+        claims_source = str(options.claims or RULES)
+        self._settings = FelmSettings(unit, mode, claims=claims_source)
         self._claims = self._settings.load_claims(self._rows)
 
     def ask(self, judge: Judge) -> list[JudgedResponse]:
@@ -247,28 +247,30 @@ class FelmTrial:
 
 
 def _label_scores(certificate: Mapping[str, Any], judge: str) -> dict[str, JsonObject]:
-    """Return the scores in a certificate by the label of their line in the table.
+    """Label the scores in a certificate for the lines of its table.
 
-    The lines are the judge, each domain, each baseline and, if some responses have no verdict, each
-    baseline on the other responses (``flag everything where it has a verdict``).
+    The labels are the name of the judge, each domain and each baseline. If the judge has no verdict
+    on some responses, the baselines follow again with their scores on the other responses.
 
     Args:
         certificate: The result of `FelmTrial.measure`.
         judge: The name of the judge.
+
+    Returns:
+        The scores by level and name, by label, such as ``  math`` or ``flag everything where it has
+        a verdict``.
     """
     scores = certificate["scores"]
-    unscored = scores["unscored"]
     scores_by_label = {judge: scores[ALL]}
-    # The lines of domains are indented below the line of the judge.
-    for domain in unscored["domains"]:
+    # The report counts the unscored responses of every domain, also of those without any.
+    for domain in scores["unscored"]["domains"]:
+        # Domains are indented below the judge.
         scores_by_label[f"  {domain}"] = scores[domain]
     scores_by_label |= certificate["baselines"]
 
-    # The judge has scores only where it has a verdict. For a fair comparison, baselines are also
-    # scored there, which makes a difference if any response is unscored.
-    if unscored["responses"]:
-        for name, baseline in certificate["baselines_where_scored"].items():
-            scores_by_label[f"{name} where it has a verdict"] = baseline
+    if scores["unscored"]["responses"]:
+        for name, baseline_scores in certificate["baselines_where_scored"].items():
+            scores_by_label[f"{name} where it has a verdict"] = baseline_scores
     return scores_by_label
 
 
@@ -363,13 +365,14 @@ class _LabelledSegment(NamedTuple):
 
 def _segments_with_passages(rows: Sequence[FelmRow]) -> list[_LabelledSegment]:
     """Return the segments of all rows that have passages of reference documents."""
+    settings = FelmSettings(unit="segment", mode="doc")
     segments = []
     for row in rows:
-        question = FelmSettings("segment", "doc").make_question(row)
-        passages = tuple(question.subject["passages"]) if question else ()
-        # Without passages the judge would not be asked.
-        if not question or not passages:
+        question = settings.make_question(row)
+        # The judge is only asked about segments with passages.
+        if question is None or not question.subject["passages"]:
             continue
+        passages = tuple(question.subject["passages"])
         for text, is_factual in zip(question.subject["units"], row.labels, strict=True):
             segments.append(_LabelledSegment(Pair(text, passages), is_factual))
     return segments
@@ -391,17 +394,22 @@ def _table_notes(certificate: Mapping[str, Any]) -> list[str]:
     return notes
 
 
-def _certifiable_setting(unit: Unit, mode: Mode) -> CertifiableSetting:
-    """Declare one way of asking as a setting in which ``lm-factuality certify`` tests judges."""
-    name = f"{unit}_{mode}"
+def _declare_setting(unit: Unit, mode: Mode) -> CertifiableSetting:
+    """Declare the setting in which ``lm-factuality certify`` asks judges with one kind of prompt.
+
+    Args:
+        unit: Whether the judge sees segments or claims.
+        mode: The kind of prompt.
+    """
 
     def is_default(config: JudgeConfig) -> bool:
         """Return whether a judge is tested in this setting if the user names none."""
+        # A judge that needs evidence is shown documents. The others reason before they answer.
         default_mode = "doc" if config.capabilities.needs_evidence else "cot"
-        return name == f"segment_{default_mode}"
+        return unit == "segment" and mode == default_mode
 
     return CertifiableSetting(
-        name=name,
+        name=f"{unit}_{mode}",
         description="finding errors",
         headline=("segment", "f1"),
         label="F1 of segments with errors",
@@ -412,9 +420,7 @@ def _certifiable_setting(unit: Unit, mode: Mode) -> CertifiableSetting:
     )
 
 
-SETTINGS = {
-    f"{unit}_{mode}": _certifiable_setting(unit, mode) for unit, mode in product(UNITS, MODES)
-}
+SETTINGS = {f"{unit}_{mode}": _declare_setting(unit, mode) for unit, mode in product(UNITS, MODES)}
 """The settings in which a judge can be certified on FELM, by name."""
 
 SEGMENTS = tuple(SETTINGS[f"segment_{mode}"] for mode in ("cot", "doc", "link", "vanilla"))

@@ -35,7 +35,7 @@ LEVELS = ("segment", "response")
 ALL = "ALL"
 """The key of the scores over all domains in a report."""
 
-SUFFIXES = ("", *(f"_{domain}" for domain in DOMAINS))
+DOMAIN_SUFFIXES = ("", *(f"_{domain}" for domain in DOMAINS))
 """The endings of the names of scores: empty for all domains together, ``_math`` for one domain."""
 
 COUNTS = ("tp", "fp", "fn", "tn")
@@ -195,12 +195,13 @@ def score_pooled_counts(
     """
     scores_by_level: dict[str, JsonObject] = {}
     for level in LEVELS:
-        counts = [count_response(response, level) for response in responses]
-        # The zeros are the totals if there is no response.
-        totals = [sum(column) for column in zip([0] * len(COUNTS), *counts, strict=True)]
-        scores = detection_scores(totals)
+        totals = dict.fromkeys(COUNTS, 0)
+        for response in responses:
+            for name, count in zip(COUNTS, count_response(response, level), strict=True):
+                totals[name] += count
+        scores = detection_scores(list(totals.values()))
         defined_scores = {name: none_if_nan(score) for name, score in scores.items()}
-        scores_by_level[level] = {**dict(zip(COUNTS, totals, strict=True)), **defined_scores}
+        scores_by_level[level] = totals | defined_scores
     return scores_by_level
 
 
@@ -215,13 +216,18 @@ def response_metrics(doc: Doc, texts: Sequence[str], protocol: str, mode: str) -
             another mode, ``doc["mode"]``.
 
     Returns:
-        The counts of the response under the name of each score, and zeros under the names of the
-        other domains. ``unscored`` and ``unscored_math`` (or another domain) hold the reason if
-        there is no verdict. ``flagged`` holds the numbers of the segments that were read.
+        The metrics by name, which are the same for every row:
+
+        - ``segment_f1``, ``segment_f1_math`` and every other such score: the counts of the
+          response, or zeros in the scores of another domain
+        - ``unscored``, and ``unscored_math`` for each domain: the reason why there is no verdict.
+          None if there is a verdict, and for the other domains.
+        - ``flagged``: the numbers of the segments that the model calls wrong
+        - ``without_references``: 1 if the mode shows references and the row has none, else 0. Other
+          modes do not have this metric.
     """
     response = read_judged_document(doc, texts, protocol)
-    # lm_eval wants the same metrics of every row, so those of other domains are None.
-    metrics: JsonObject = {f"unscored{suffix}": None for suffix in SUFFIXES}
+    metrics: JsonObject = {f"unscored{suffix}": None for suffix in DOMAIN_SUFFIXES}
     for suffix in _suffixes_of(response):
         metrics[f"unscored{suffix}"] = response.reason
 
@@ -249,8 +255,8 @@ def _suffixes_of(response: JudgedResponse) -> tuple[str, str]:
 def _level_metrics(response: JudgedResponse, level: str) -> JsonObject:
     """Return the counts of a response under the name of every score of one level.
 
-    All measures, such as precision and F1, are later computed from the sums of the same four
-    counts, so all have the same ones. Those of other domains have zeros.
+    Every score of the response's domain, such as precision or F1, has the same four counts, since
+    it is computed from their sums over all responses. The scores of other domains have four zeros.
 
     Example:
         A response about math: ``{"segment_f1": [1, 0, 2, 3], "segment_f1_math": [1, 0, 2, 3],
@@ -263,7 +269,7 @@ def _level_metrics(response: JudgedResponse, level: str) -> JsonObject:
     counts = count_detections(response, level)
     metrics: JsonObject = {}
     counted_suffixes = _suffixes_of(response)
-    for suffix, measure in product(SUFFIXES, MEASURES):
+    for suffix, measure in product(DOMAIN_SUFFIXES, MEASURES):
         is_counted = suffix in counted_suffixes
         metrics[f"{level}_{measure}{suffix}"] = counts if is_counted else [0, 0, 0, 0]
 
@@ -301,10 +307,9 @@ def _count_flagged(rows: Sequence[Sequence[int] | None]) -> float:
 
 
 def _declare_scores() -> Iterator[Score]:
-    """Yield every score of a FELM task.
+    """Yield every score of a FELM task, such as ``segment_f1``, or ``segment_f1_wk`` of one domain.
 
-    For example ``segment_f1``, and for one domain ``segment_f1_wk``. Tables show the scores with a
-    label, in their order here, so these come first.
+    Tables show the scores with a label, in the order in which they are yielded.
     """
     aggregations = {}
     for measure in MEASURES:
@@ -320,17 +325,18 @@ def _declare_scores() -> Iterator[Score]:
         label = f"{labels[measure]}, {level}s"
         yield Score(f"{level}_{measure}", aggregations[measure], SHARE, label)
 
-    for suffix in SUFFIXES:
+    for suffix in DOMAIN_SUFFIXES:
         for level, measure in product(LEVELS, MEASURES):
-            # Those with a label, of all domains together, were made above.
-            if suffix or measure not in labels:
+            # The scores of all domains together that have a label were yielded above.
+            has_label = not suffix and measure in labels
+            if not has_label:
                 yield Score(f"{level}_{measure}{suffix}", aggregations[measure], SHARE)
         yield Score(f"unscored{suffix}", Aggregation(count_present), higher_is_better=False)
 
     for level in LEVELS:
         yield from Score(f"{level}_f1", aggregations["f1"]).worst_and_best()
     yield Score("without_references", TOTAL, higher_is_better=False)
-    # Samples show which segments were read, and results how many.
+    # A sample holds the numbers of the flagged segments, and results hold their count.
     yield Score("flagged", Aggregation(_count_flagged), higher_is_better=None)
 
 

@@ -353,9 +353,8 @@ def render_authors_prompt(
     """Render the question about a row with the prompt that the authors of FELM published.
 
     Question and segments have exactly the characters that the authors' script gives to its judge.
-    It drops what precedes the first letter of a segment, so that a segment without letters is
-    empty. The script never writes claims or references. These follow the examples in the authors'
-    prompts.
+    The script writes no claims and no references. Here they have the form of the examples in the
+    authors' prompts.
 
     Args:
         checkout: The folder of a checkout of the authors' repository.
@@ -374,13 +373,13 @@ def render_authors_prompt(
         heading = f"\n\nQuestion: {subject['question']}\nClaims: \n"
         units = subject["units"]
     else:
-        # The units of the subject are formatted as in the suite's own prompts.
+        # The authors' script drops everything before the first letter of a segment. The units of
+        # the subject may be formatted in another way.
         heading = f"\n\nQuestion: {row.prompt}\nSegments: "
         units = [format_segment(segment, "code") for segment in row.segments]
 
     sections = [_read_authors_instructions(checkout, row, question, settings), heading]
     sections += [f"{number}. {unit}\n" for number, unit in enumerate(units, start=1)]
-    # The wording follows the examples in the prompt files of the authors.
     if subject["links"]:
         sections.append(f"Reference Links:\n{', '.join(subject['links'])}\n")
     if subject["passages"]:
@@ -404,8 +403,9 @@ def _read_authors_instructions(
         DataError: The checkout lacks the file.
     """
     mode = question.mode
-    # The script keeps the instructions of the mode, although it then shows no references. A
-    # question without references has the mode vanilla.
+    # The authors' script never shows references, but it gives the judge the instructions for
+    # references if the mode is ``link`` or ``doc``. Here the mode of such a question is
+    # ``vanilla``. Only math and reasoning have no instructions for references.
     if settings.protocol == "code" and row.domain not in WITHOUT_REFERENCES:
         mode = settings.mode
 

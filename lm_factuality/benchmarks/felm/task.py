@@ -134,12 +134,13 @@ class FelmTask(SuiteTask):
         metadata = self.config.metadata
         settings = self._settings
         if settings.prompts:
-            # The path of the checkout is replaced, since it says nothing on other machines.
+            # The setting is the folder of the authors' prompts, whose path differs from machine to
+            # machine. The results say "authors" instead.
             metadata["prompts"] = "authors"
             metadata["prompt_hashes"] = {"authors": hash_authors_prompts(settings.prompts)}
         else:
-            # Tasks by claims still ask about math and reasoning by segment, so they use both.
-            names = {f"felm/{unit}_{settings.mode}" for unit in (settings.unit, "segment")}
+            # A task by claims asks about math and reasoning by segments. So it has two prompts.
+            names = {f"felm/{settings.unit}_{settings.mode}", f"felm/segment_{settings.mode}"}
             metadata["prompt_hashes"] = self._prompts.hashes(names)
 
     def _make_document(
@@ -243,10 +244,10 @@ class FelmTask(SuiteTask):
         if self._settings.answers == "schema":
             num_units = len(doc["claims"] or doc["segments"])
             unit = {"type": "integer", "enum": list(range(1, num_units + 1))}
-            fields_before = ("thought",) if doc["mode"] == "cot" else ()
-            request.args[1][RESPONSE_FORMAT] = response_format(
-                {"type": "array", "items": unit}, fields_before
-            )
+            answer = {"type": "array", "items": unit}
+            fields_before_answer = ("thought",) if doc["mode"] == "cot" else ()
+            generation_kwargs = request.args[1]
+            generation_kwargs[RESPONSE_FORMAT] = response_format(answer, fields_before_answer)
         return request
 
     def row_metrics(self, doc: JsonObject, results: Sequence[Any]) -> JsonObject:

@@ -286,13 +286,14 @@ def majority_vote(ballots: Sequence[frozenset[int]], reasons: Sequence[str]) -> 
 
 
 def _flatten_outputs(field: object) -> list[object]:
-    """Return the outputs in a field of a line, of which null stands for an empty one.
+    """Return the outputs in a field of a line as one flat list.
 
-    lm_eval's samples hold a list of texts for each request. A plain line may hold a single text.
+    The field of a plain line is a single text. The field of lm_eval's samples has a list of texts
+    for each request. A field that is null counts as one empty output.
 
     Example:
         ``"Answer: 1"`` → ``["Answer: 1"]``; ``[["Answer: 1", "Answer: 2"]]`` →
-        ``["Answer: 1", "Answer: 2"]``
+        ``["Answer: 1", "Answer: 2"]``; ``None`` → ``[""]``
     """
     if field is None:
         return [""]
