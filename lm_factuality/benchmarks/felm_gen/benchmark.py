@@ -22,7 +22,8 @@ def report_row(result: TaskResult, sample: Sample) -> SampleRow:
     """Make the row of the report that shows a model's answer and the judge's marks on it.
 
     Args:
-        result: The run. The row does not depend on it.
+        result: The run. The report passes it to all functions of this kind; this one needs only
+            the sample.
         sample: A line of lm_eval's samples file.
 
     Returns:
@@ -30,14 +31,14 @@ def report_row(result: TaskResult, sample: Sample) -> SampleRow:
     """
     doc = sample["doc"]
     record = verdict_of(sample)
-    has_errors = None
+    is_wrong_by_segment = None
     if record["errors"] is not None:
         # A factual segment has no error type.
-        has_errors = [error_type is not None for error_type in record["errors"]]
+        is_wrong_by_segment = [error_type is not None for error_type in record["errors"]]
 
     row = segments_row(
         sample,
-        has_errors,
+        is_wrong_by_segment,
         SCORES,
         row_doc={"id": doc["index"], "prompt": doc["prompt"]},
         detail={

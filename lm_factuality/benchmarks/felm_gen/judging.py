@@ -7,7 +7,8 @@ and ``best`` rates count each answer without a verdict as wrong throughout, or a
 
 from collections import Counter
 from collections.abc import Iterator, Sequence
-from dataclasses import asdict, replace
+from dataclasses import asdict
+from functools import partial
 from itertools import chain
 from typing import ClassVar
 
@@ -79,25 +80,24 @@ def _count_clusters_of_error_rate(counts: Sequence[Sequence[float]]) -> int:
 def _declare_scores() -> Iterator[Score]:
     """Yield every score of FELM-gen: error rates, their bounds, and counts of errors.
 
-    Tables show the scores with a label, which are the error rates of all domains together.
+    Only the error rates of all domains together have a label, so tables show no other score.
     """
-    rate = Score(
-        "error_rate",
-        PooledScore(
-            error_rate, _interval_of_error_rate, _count_clusters_of_error_rate
-        ).aggregation(),
-        ERROR_RATE,
+    pooled_rate = PooledScore(error_rate, _interval_of_error_rate, _count_clusters_of_error_rate)
+    declare_rate = partial(
+        Score,
+        aggregation=pooled_rate.aggregation(),
+        value_range=ERROR_RATE,
         higher_is_better=False,
     )
     for level in LEVELS:
         label = f"{level.capitalize()}s with errors"
-        yield replace(rate, name=f"{level}_error_rate", label=label)
+        yield declare_rate(f"{level}_error_rate", label=label)
 
     for level in LEVELS:
         for domain in DOMAINS:
-            yield replace(rate, name=f"{level}_error_rate_{domain}")
+            yield declare_rate(f"{level}_error_rate_{domain}")
         # The bounds count each answer without a verdict as wrong throughout, or as right.
-        yield from replace(rate, name=f"{level}_error_rate").worst_and_best()
+        yield from declare_rate(f"{level}_error_rate").worst_and_best()
     for kind in ERROR_KINDS:
         yield Score(f"errors_{kind}", TOTAL, higher_is_better=False)
     for name in ("no_answer", "unscored"):
@@ -299,29 +299,31 @@ def _make_record(doc: Doc, response: str) -> JsonObject:
         response: The response of the model.
 
     Returns:
-        The record. If the response is no answer, it has no segments, ``unscored`` says why, and
-        ``no_answer`` as well if the model declined to answer.
+        The record. If the response is no answer, the record has no segments, and ``unscored`` says
+        why. If the model declined to answer, ``no_answer`` has the reason, too.
     """
-    problem = why_no_answer(response)
-    record = {
+    record: JsonObject = {
         "index": doc["index"],
         "domain": doc["domain"],
         "segments": [],
         "errors": None,
         "no_answer": None,
-        "unscored": problem,
+        "unscored": None,
         "cut_by": None,
         "cut_refused": None,
         "outputs": [],
     }
+    problem = why_no_answer(response)
     if problem is None:
         # These segments stay if no judge can cut the answer.
-        cut = cut_by_rules(text_to_judge(response))
-        return {**record, **asdict(cut)}
-    # A model that never ends its thinking has no verdict, but it has not declined to answer.
-    if problem == UNFINISHED:
-        return record
-    return {**record, "no_answer": problem, "unscored": f"no answer: {problem}"}
+        record |= asdict(cut_by_rules(text_to_judge(response)))
+    elif problem == UNFINISHED:
+        # A model that never ends its thinking has not declined to answer.
+        record["unscored"] = problem
+    else:
+        record["unscored"] = f"no answer: {problem}"
+        record["no_answer"] = problem
+    return record
 
 
 def _cut_again_by_judge(
@@ -335,10 +337,35 @@ def _cut_again_by_judge(
         responses: The response of each record.
 
     Returns:
-        The records, those of the cut answers with the judge's segments.
+        All records. Those of the answers that the judge cut have the judge's segments.
     """
-    # The answers to cut, by the position of their record.
-    answers: dict[int, str] = {}
+    answer_by_position = _answers_to_cut(records, responses)
+    samples_by_answer = judge.ask_typed(
+        CUT_PROMPT,
+        CutReply,
+        [cutting_subject(answer) for answer in answer_by_position.values()],
+        "cutting responses",
+        find_cut_problem,
+        samples=1,
+        max_tokens=CUT_TOKENS,
+    )
+    new_records = list(records)
+    for position, samples in zip(answer_by_position, samples_by_answer, strict=True):
+        # One sample was asked for, so there is a single reply to each question.
+        cut = apply_judge_cut(answer_by_position[position], samples[0])
+        # The fields of the cut replace those of the cut by rules.
+        new_records[position] = {**records[position], **asdict(cut)}
+    return new_records
+
+
+def _answers_to_cut(records: Sequence[JsonObject], responses: Sequence[str]) -> dict[int, str]:
+    """Return the answers that a judge should cut, by the position of their record.
+
+    Args:
+        records: The records of all responses.
+        responses: The response of each record.
+    """
+    answer_by_position = {}
     for position, (record, response) in enumerate(zip(records, responses, strict=True)):
         # Responses that are no answers have no segments.
         if record["unscored"] is not None or record["domain"] not in BY_JUDGE:
@@ -346,24 +373,8 @@ def _cut_again_by_judge(
         answer = text_to_judge(response)
         # A single piece cannot be grouped in two ways.
         if len(split_into_pieces(answer)) > 1:
-            answers[position] = answer
-
-    replies_by_answer = judge.ask_typed(
-        CUT_PROMPT,
-        CutReply,
-        [cutting_subject(answer) for answer in answers.values()],
-        "cutting responses",
-        find_cut_problem,
-        samples=1,
-        max_tokens=CUT_TOKENS,
-    )
-    new_records = list(records)
-    # One sample was asked for, so there is a single reply to each question.
-    for (position, answer), (reply,) in zip(answers.items(), replies_by_answer, strict=True):
-        cut = apply_judge_cut(answer, reply)
-        # A cut has the segments and how they were found, which replace those of the rules.
-        new_records[position] = {**records[position], **asdict(cut)}
-    return new_records
+            answer_by_position[position] = answer
+    return answer_by_position
 
 
 def _mark_segments(judge: Judge, docs: Docs, records: Sequence[Verdict]) -> list[Verdict]:
@@ -444,7 +455,7 @@ def _error_rate_bounds(record: Verdict, level: str) -> JsonObject:
 
 
 def _count_errors(record: Verdict, level: str) -> list[int]:
-    """Count the units of a response that have an error, and all its units.
+    """Return the counts of a response in an error rate: its units with an error, and all its units.
 
     Example:
         For a response of three segments, one of them wrong: ``[1, 3]`` by segment, and ``[1, 1]``
@@ -458,7 +469,7 @@ def _count_errors(record: Verdict, level: str) -> list[int]:
     if errors is None:
         return [0, 0]
 
-    has_error = [error_type is not None for error_type in errors]
+    num_wrong_segments = sum(error_type is not None for error_type in errors)
     if level == "segment":
-        return [sum(has_error), len(has_error)]
-    return [int(any(has_error)), 1]
+        return [num_wrong_segments, len(errors)]
+    return [min(num_wrong_segments, 1), 1]
