@@ -218,11 +218,14 @@ def _load_documents_of_factor(
 def rebuild_documents(rows: Sequence[Row], join: Join = AUTHORS_JOIN) -> list[TextDocument]:
     """Rebuild the documents that FACTOR's rows were made from, without counting any text twice.
 
-    The text of a row is its prefix joined to its true completion. A document may have several rows,
-    whose texts overlap. So a text is dropped if a longer text of the same document contains it or
-    begins with the prefix of its row. It is also dropped if another text, of any document, equals
-    it or begins with it. So each document keeps its longest text, and every text that begins
-    differently.
+    The text of a row is its prefix joined to its true completion. The texts of one document
+    overlap. A text is dropped if one of these is true:
+
+    - A longer text of the same document contains it, or begins with the prefix of its row.
+    - Another text, of any document, begins with it.
+    - The text of an earlier row, of any document, is equal to it.
+
+    So each document keeps its longest text, and every text that begins differently.
 
     Example:
         Of the texts ``One.``, ``One. Two.`` and ``Three.``, the last two are kept.
@@ -235,15 +238,17 @@ def rebuild_documents(rows: Sequence[Row], join: Join = AUTHORS_JOIN) -> list[Te
         The kept texts in the order of the rows.
     """
     row_texts = [_join_row(row, join) for row in rows]
-    # Of rows with the same text, the dict keeps the first.
-    first_by_text = {row_text.plain_text: row_text for row_text in reversed(row_texts)}
+    first_row_by_text: dict[str, _RowText] = {}
+    for row_text in row_texts:
+        first_row_by_text.setdefault(row_text.plain_text, row_text)
     # The texts with which a longer one begins, in any document.
-    beginnings = _find_beginnings(first_by_text.keys())
+    beginnings = _find_beginnings(first_row_by_text.keys())
 
     documents = []
     for row_text in _drop_parts(row_texts):
         plain_text = row_text.plain_text
-        is_repeated = plain_text in beginnings or first_by_text[plain_text] is not row_text
+        is_first = first_row_by_text[plain_text] is row_text
+        is_repeated = plain_text in beginnings or not is_first
         # An empty text is always kept, so that the user hears of it.
         if plain_text and is_repeated:
             continue

@@ -111,10 +111,11 @@ class PerplexityTask(SuiteTask):
         applied, and both become None.
 
         Args:
-            results: The fields of the model's `ScoredText`, alone in a list.
+            results: The result of the document's only request: the fields of a `ScoredText`.
         """
         metadata = self.config.metadata
-        window = ScoredText(*results[0]).window
+        (scored_text_fields,) = results
+        window = ScoredText(*scored_text_fields).window
         if window is None:
             metadata["window"] = None
             metadata["stride"] = None
@@ -127,6 +128,7 @@ class PerplexityTask(SuiteTask):
 
         Args:
             doc: The document.
-            results: The fields of the model's `ScoredText`, alone in a list.
+            results: The result of the document's only request: the fields of a `ScoredText`.
         """
-        return document_metrics(doc, ScoredText(*results[0]))
+        (scored_text_fields,) = results
+        return document_metrics(doc, ScoredText(*scored_text_fields))
