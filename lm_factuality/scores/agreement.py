@@ -174,9 +174,13 @@ def measure_coefficient(
     values_without_group = _jackknife_values(items, clusters, compute)
     if len(values_without_group) < 2:
         return measure_of(coefficient, None, len(items))
-    degrees = len(values_without_group) - 1
-    variance = float(np.var(values_without_group)) * degrees
-    estimate = ClusteredMean(coefficient, variance, degrees, num_clusters=len(set(clusters)))
+    degrees_of_freedom = len(values_without_group) - 1
+    estimate = ClusteredMean(
+        value=coefficient,
+        variance=float(np.var(values_without_group)) * degrees_of_freedom,
+        degrees_of_freedom=degrees_of_freedom,
+        num_clusters=len(set(clusters)),
+    )
     # No coefficient of agreement lies outside of [-1, 1].
     return measure_of(coefficient, interval_of_mean(estimate, -1.0, 1.0), len(items))
 

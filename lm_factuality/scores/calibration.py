@@ -114,7 +114,7 @@ def calibration_interval(
     if observed.has_equal_clusters:
         return wilson_interval(min(1.0, error), observed.num_clusters)
 
-    t = student_quantile(observed.degrees)
+    t = student_quantile(observed.degrees_of_freedom)
     calibrated = _measured_error(np.zeros_like(observed.gaps), observed)
     # A calibrated model may show an even smaller error by luck, and would then get [0, 0].
     credible_error = max(error, calibrated.quantile(-_MOST_LUCK))
@@ -147,7 +147,7 @@ class _Gaps:
     covariance: Floats
     """The covariance of the gaps, of shape (bins, bins)."""
 
-    degrees: float
+    degrees_of_freedom: float
     """The degrees of freedom of the covariance."""
 
     num_clusters: int
@@ -220,7 +220,9 @@ def _gaps_of_bins(
     least_variances = _variances_of_independent_choices(choices_per_bin[is_used], num_true)
     diagonal = np.diag_indices_from(covariance)
     covariance[diagonal] = np.maximum(covariance[diagonal], least_variances)
-    return _Gaps(gaps, covariance, share_of_true.degrees, num_clusters, has_equal_clusters)
+    return _Gaps(
+        gaps, covariance, share_of_true.degrees_of_freedom, num_clusters, has_equal_clusters
+    )
 
 
 def _covariance_of_sums(parts: Floats, shares: Floats) -> Floats:

@@ -7,8 +7,8 @@ formulas in words, and ``docs/coverage.md`` shows how often the intervals contai
 In all of them, a score is a mean over clusters, or is made of such means:
 
 - The variance of the mean is the larger of two estimates. One is robust: the squared residuals of
-  whole clusters (`_robust_variance`). The other is that of clusters whose rows are correlated to
-  the same degree (`_variance_by_correlation`). The first is too small if few clusters hold the
+  whole clusters (`_robust_variance`). The other assumes that rows are equally correlated in every
+  cluster (`_design_effect_variance`). The first estimate is too small if few clusters hold the
   errors, and the second if large clusters differ from small ones.
 - Student's t takes the normal distribution's place, with degrees of freedom by Bell and McCaffrey
   (2002). For clusters of one size these are the number of clusters less one.
@@ -42,8 +42,9 @@ MIN_CLUSTERS = 5
 _ROUNDING = 1e-12  # a variance below this share of the squared scale is rounding
 _MAX_STDERR = 1e70  # a file may hold any number, whose fourth power must not overflow
 _MAX_EXPONENT = 700.0  # exp() of more than 709 overflows
-_NUM_NODES = 40  # of Gauss and Legendre's rule for the integral of Student's t
-_MAX_STEPS = 50  # of Newton's method, which takes three to ten
+_RELATIVE_STEP = 1e-4  # of a sum, for the numerical derivative of a score
+_QUADRATURE_NODES, _QUADRATURE_WEIGHTS = np.polynomial.legendre.leggauss(40)  # from -1 to 1
+_MAX_NEWTON_STEPS = 50  # Newton's method takes three to ten
 
 
 class Interval(NamedTuple):
@@ -65,7 +66,7 @@ class ClusteredMean(NamedTuple):
     variance: float
     """The variance of the mean."""
 
-    degrees: float
+    degrees_of_freedom: float
     """The degrees of freedom of the variance."""
 
     num_clusters: int
@@ -78,6 +79,11 @@ class ClusteredMean(NamedTuple):
     def stderr(self) -> float:
         """The standard error of the mean."""
         return math.sqrt(self.variance)
+
+    @property
+    def margin_of_error(self) -> float:
+        """Half the width of Student's 95% interval."""
+        return student_quantile(self.degrees_of_freedom) * self.stderr
 
 
 def mean_interval(
@@ -272,14 +278,14 @@ def balanced_accuracy_interval(counts: ArrayLike) -> Interval | None:
     specificity = ratio_interval(tn, negatives)
     if recall is None or specificity is None:
         return None
-    correlation = correlation_of(_residuals(tp, positives), _residuals(tn, negatives))
     total = sum_interval(
-        float(tp.sum() / positives.sum()),
-        recall,
-        float(tn.sum() / negatives.sum()),
-        specificity,
-        correlation,
+        first=float(tp.sum() / positives.sum()),
+        first_interval=recall,
+        second=float(tn.sum() / negatives.sum()),
+        second_interval=specificity,
+        correlation=correlation_of(_residuals(tp, positives), _residuals(tn, negatives)),
     )
+    # The mean of the two is half their sum.
     return Interval(total.low / 2, total.high / 2)
 
 
@@ -356,14 +362,12 @@ def pooled_estimate(counts: ArrayLike, score_of_sums: ScoreOfSums) -> ClusteredM
     if not table.size or not np.isfinite(table).all():
         return None
     sums = table.sum(axis=0)
-    # A score depends on the columns in which its slope is not 0. At a bound, such as a precision of
-    # 1, a slope may be 0 by chance, so the slopes are taken a step away from the sums.
-    is_used = score_gradient(score_of_sums, sums + 1.0) != 0
+    is_used = _columns_in_use(score_of_sums, sums)
     num_clusters = int(table[:, is_used].any(axis=1).sum())
     if num_clusters < 2:
         return None
 
-    influences = cluster_influences(table, score_gradient(score_of_sums, sums))
+    influences = _cluster_influences(table, score_of_sums)
     variance = num_clusters / (num_clusters - 1) * float(influences @ influences)
     score = score_of_sums(sums.tolist())
     if not math.isfinite(score) or not math.isfinite(variance):
@@ -371,14 +375,24 @@ def pooled_estimate(counts: ArrayLike, score_of_sums: ScoreOfSums) -> ClusteredM
     return ClusteredMean(score, variance, num_clusters - 1, num_clusters)
 
 
-def cluster_influences(counts: Floats, gradient: Floats) -> Floats:
+def _columns_in_use(score_of_sums: ScoreOfSums, sums: Floats) -> NDArray[np.bool_]:
+    """Return whether a score changes with each of its sums.
+
+    The recall tp / (tp + fn), for example, uses the sums of tp and fn, but not that of fp.
+    """
+    # At a bound, such as a recall of 1, a score may not change with a sum that it uses. One count
+    # more in every sum leaves the bound.
+    return np.asarray(score_gradient(score_of_sums, sums + 1.0) != 0)
+
+
+def _cluster_influences(counts: Floats, score_of_sums: ScoreOfSums) -> Floats:
     """Compute how far each cluster moves a score from its mean, by a linear approximation.
 
     Args:
         counts: One row of counts for each cluster.
-        gradient: How much the score changes with each column sum.
+        score_of_sums: The score as a function of the column sums.
     """
-    influences = counts @ gradient
+    influences = counts @ score_gradient(score_of_sums, counts.sum(axis=0))
     return np.asarray(influences - influences.mean())
 
 
@@ -390,10 +404,10 @@ def score_gradient(score_of_sums: ScoreOfSums, sums: Floats) -> Floats:
         sums: The sums at which the gradient is taken.
 
     Returns:
-        For each sum, (score(sum + h) - score(sum - h)) / 2h, where h is a ten-thousandth of the
-        sum. The other sums stay as they are.
+        For each sum, (score(sum + step) - score(sum - step)) / (2 * step). The step is a
+        ten-thousandth of the sum, or of 1 if the sum is smaller. The other sums stay as they are.
     """
-    steps = 1e-4 * np.maximum(np.abs(sums), 1.0)
+    steps = _RELATIVE_STEP * np.maximum(np.abs(sums), 1.0)
     gradient = []
     for index, step in enumerate(steps):
         change = np.zeros_like(sums)
@@ -439,37 +453,47 @@ def difference_interval(
     span = high - low
     if not math.isfinite(span):
         return interval_of_mean(estimate, -math.inf, math.inf)
-    # A row in which the second value is larger is no gain.
+    # The mean difference is the mean gain less the mean loss. Both are needed: if half of the rows
+    # gain and half lose, the mean is less certain than if no row differs.
     gains = [None if difference is None else max(difference, 0.0) for difference in differences]
     mean_gain = clustered_mean(gains, clusters, weights)
     # Gains have the same rows and weights as the differences, whose mean is defined.
     assert mean_gain is not None
-    return _interval_of_difference(estimate, mean_gain.value / span, span)
+    return _bonett_price_interval(estimate, mean_gain.value / span, span)
 
 
-def _interval_of_difference(estimate: ClusteredMean, gain: float, span: float) -> Interval:
+def _bonett_price_interval(estimate: ClusteredMean, gain: float, span: float) -> Interval:
     """Compute the interval of a mean difference by the method of Bonett and Price (2012).
 
-    Each row is taken for a gain of the whole span with the probability g, for a loss of it with the
-    probability l, or for neither. For n independent rows the difference g - l has the variance
-    (g + l - (g - l)²) / n, from which n follows for rows in clusters. Then half a gain and half a
-    loss are added, so that rows that never differ leave some uncertainty. (Bonett and Price add
-    twice as much, which makes the interval wider than it needs to be.)
+    All shares are in units of the span. Each row counts as a gain of 1 with the probability
+    ``gain``, as a loss of 1 with the probability ``loss``, or as no difference.
+
+    1. Over n independent rows, the difference gain - loss has the variance
+       (gain + loss - difference²) / n. This gives the n that fits the variance of the estimate.
+    2. Half a row with a gain and half a row with a loss are added, so that rows that never differ
+       leave some uncertainty: the smoothed gain is (n * gain + 1/2) / (n + 1). (Bonett and Price
+       add twice as much, which makes the interval wider than it needs to be.)
+    3. The interval is that of the normal distribution around the smoothed difference.
 
     Args:
         estimate: The mean difference.
-        gain: The mean of the positive differences as a share of the span, g.
+        gain: The mean of the positive differences, as a share of the span.
         span: The largest possible difference.
     """
     difference = estimate.value / span
     loss = gain - difference
     variance_of_row = gain + loss - difference**2
-    trials = _effective_trials(estimate, variance_of_row * span**2)
-    gain = (trials * gain + 0.5) / (trials + 1)
-    loss = (trials * loss + 0.5) / (trials + 1)
-    centre = gain - loss
-    half_width = Z95 * math.sqrt((gain + loss - centre**2) / (trials + 1))
-    return Interval(span * max(-1.0, centre - half_width), span * min(1.0, centre + half_width))
+    num_rows = _effective_trials(estimate, variance_of_row * span**2)
+
+    smoothed_gain = (num_rows * gain + 0.5) / (num_rows + 1)
+    smoothed_loss = (num_rows * loss + 0.5) / (num_rows + 1)
+    smoothed_difference = smoothed_gain - smoothed_loss
+    smoothed_variance = smoothed_gain + smoothed_loss - smoothed_difference**2
+
+    half_width = Z95 * math.sqrt(smoothed_variance / (num_rows + 1))
+    low = max(-1.0, smoothed_difference - half_width)
+    high = min(1.0, smoothed_difference + half_width)
+    return Interval(span * low, span * high)
 
 
 def pooled_difference_interval(
@@ -481,9 +505,8 @@ def pooled_difference_interval(
 ) -> Interval | None:
     """Compute the 95% interval of the difference between two scores of sums over the same clusters.
 
-    It combines the intervals of the two scores (`sum_interval`). The correlation of the scores is
-    estimated from the G clusters, and multiplied by (G - 1) / G. Otherwise two models that agree in
-    every cluster would get an interval without any width.
+    It combines the intervals of the two scores (`sum_interval`), which need the correlation of the
+    scores over the clusters.
 
     Args:
         first: One row of the first model's counts for each cluster.
@@ -504,20 +527,21 @@ def pooled_difference_interval(
     if first_interval is None or second_interval is None:
         return None
 
-    influences = []
-    for counts in (first, second):
-        table = np.asarray(counts, dtype=float)
-        gradient = score_gradient(score_of_sums, table.sum(axis=0))
-        influences.append(cluster_influences(table, gradient))
+    correlation = correlation_of(
+        _cluster_influences(np.asarray(first, dtype=float), score_of_sums),
+        _cluster_influences(np.asarray(second, dtype=float), score_of_sums),
+    )
+    # Two models that agree in all G clusters at hand may differ in others. The factor (G - 1) / G
+    # keeps their correlation below 1, so that their interval has a width.
     num_clusters = min(first_score.num_clusters, second_score.num_clusters)
-    correlation = correlation_of(*influences) * (1 - 1 / num_clusters)
+    correlation *= 1 - 1 / num_clusters
     # The difference is the sum of the first score and the negative of the second.
     return sum_interval(
-        first_score.value,
-        first_interval,
-        -second_score.value,
-        Interval(-second_interval.high, -second_interval.low),
-        -correlation,
+        first=first_score.value,
+        first_interval=first_interval,
+        second=-second_score.value,
+        second_interval=Interval(low=-second_interval.high, high=-second_interval.low),
+        correlation=-correlation,
     )
 
 
@@ -562,7 +586,7 @@ def sum_interval(
     first_interval: Interval,
     second: float,
     second_interval: Interval,
-    correlation: float = 0.0,
+    correlation: float,
 ) -> Interval:
     """Compute the 95% interval of the sum of two scores from their own intervals.
 
@@ -608,19 +632,43 @@ def interval_of_mean(
         The interval. None if all rows are alike and no two bounds limit what others may be.
     """
     if math.isfinite(low) and math.isfinite(high):
-        span = high - low
-        share = min(1.0, max(0.0, (estimate.value - low) / span))
-        trials = _effective_trials(estimate, share * (1 - share) * span**2)
-        ends = wilson_interval(share, trials)
-        return Interval(low + span * ends.low, low + span * ends.high)
-
+        return _scaled_wilson_interval(estimate, low, high)
     if estimate.variance <= _ROUNDING * max(1.0, estimate.value**2):
         return None
-    half_width = student_quantile(estimate.degrees) * estimate.stderr
-    if math.isinf(low) or estimate.value <= max(0.0, low):
-        return Interval(estimate.value - half_width, estimate.value + half_width)
+    # A mean that can only be positive gets the interval of its logarithm, which 0 does not have.
+    if math.isfinite(low) and estimate.value > max(0.0, low):
+        return _log_interval(estimate, low)
+    margin = estimate.margin_of_error
+    return Interval(estimate.value - margin, estimate.value + margin)
+
+
+def _scaled_wilson_interval(estimate: ClusteredMean, low: float, high: float) -> Interval:
+    """Compute Wilson's interval of a mean that lies between two bounds.
+
+    The mean is scaled to a share from 0 to 1, and the interval is scaled back.
+
+    Args:
+        estimate: The mean.
+        low: The lowest value that a row can have.
+        high: The highest value that a row can have.
+    """
+    span = high - low
+    share = min(1.0, max(0.0, (estimate.value - low) / span))
+    trials = _effective_trials(estimate, share * (1 - share) * span**2)
+    interval = wilson_interval(share, trials)
+    return Interval(low + span * interval.low, low + span * interval.high)
+
+
+def _log_interval(estimate: ClusteredMean, low: float) -> Interval:
+    """Compute Student's interval of the logarithm of a mean, and convert both of its ends back.
+
+    Args:
+        estimate: The mean, which is above 0.
+        low: The lowest value that a row can have.
+    """
     # The standard error of log(value) is stderr / value (delta method).
-    factor = math.exp(min(half_width / estimate.value, _MAX_EXPONENT))
+    log_margin = estimate.margin_of_error / estimate.value
+    factor = math.exp(min(log_margin, _MAX_EXPONENT))
     return Interval(max(low, estimate.value / factor), estimate.value * factor)
 
 
@@ -664,34 +712,46 @@ def wilson_interval(share: float, trials: float) -> Interval:
     return Interval(max(0.0, centre - half_width), min(1.0, centre + half_width))
 
 
-def student_quantile(degrees: float) -> float:
-    """Return the value that Student's t exceeds with a probability of 2.5%.
+def student_quantile(degrees_of_freedom: float) -> float:
+    """Return the 97.5% quantile of Student's t distribution, as ``scipy.special.stdtrit`` does.
 
-    For t = sqrt(degrees) * tan(angle), P(0 < T < t) is proportional to the integral of
-    cos(x)^(degrees - 1) from 0 to the angle. Newton's method finds the angle for 47.5%. It comes
-    from below, since a normal distribution has a smaller quantile, and does not overshoot, since
-    the integrand falls.
+    For t = sqrt(degrees) * tan(angle), the probability P(0 < T < t) is
 
-    (scipy.special has it, but takes a third of a second to import. The relative difference is below
-    1e-12 for up to a thousand degrees of freedom, and below 1e-8 for a million.)
+        Gamma((degrees + 1) / 2) / (sqrt(pi) * Gamma(degrees / 2)) * integral,
+
+    where the integral is that of cos(x)^(degrees - 1) from 0 to the angle. At the quantile, the
+    probability is 0.475, which gives the integral. Newton's method then finds the angle.
+
+    scipy.special takes a third of a second to import. The results differ from it by less than 1e-12
+    (relative) for up to a thousand degrees of freedom, and by less than 1e-8 for a million.
 
     Args:
-        degrees: The degrees of freedom, at least 1.
+        degrees_of_freedom: The degrees of freedom, at least 1.
     """
-    log_gammas = math.lgamma((degrees + 1) / 2) - math.lgamma(degrees / 2)
-    area = 0.475 * math.sqrt(math.pi) / math.exp(log_gammas)
-    nodes, weights = np.polynomial.legendre.leggauss(_NUM_NODES)
-    angle = math.atan(Z95 / math.sqrt(degrees))
-    for _ in range(_MAX_STEPS):
-        # The nodes lie between -1 and 1, and the integral is from 0 to the angle.
-        heights = np.cos(angle / 2 * (1 + nodes)) ** (degrees - 1)
-        integral = angle / 2 * float(weights @ heights)
-        step = (area - integral) / math.cos(angle) ** (degrees - 1)
+    exponent = degrees_of_freedom - 1
+    log_gamma_ratio = math.lgamma((degrees_of_freedom + 1) / 2) - math.lgamma(
+        degrees_of_freedom / 2
+    )
+    integral = 0.475 * math.sqrt(math.pi) / math.exp(log_gamma_ratio)
+    # The quantile of the normal distribution is smaller, so Newton's method starts below the angle.
+    # It does not overshoot, since the integrand falls.
+    angle = math.atan(Z95 / math.sqrt(degrees_of_freedom))
+    for _ in range(_MAX_NEWTON_STEPS):
+        missing_area = integral - _integral_of_cosine_power(angle, exponent)
+        step = missing_area / math.cos(angle) ** exponent
         angle += step
         # Each step squares the error, so the next one would be below the rounding.
         if abs(step) < 1e-9 * angle:
             break
-    return math.sqrt(degrees) * math.tan(angle)
+    return math.sqrt(degrees_of_freedom) * math.tan(angle)
+
+
+def _integral_of_cosine_power(angle: float, exponent: float) -> float:
+    """Integrate cos(x)^exponent from 0 to an angle, by Gauss-Legendre quadrature."""
+    half_angle = angle / 2
+    # The nodes lie between -1 and 1, so these points lie between 0 and the angle.
+    points = half_angle * (1 + _QUADRATURE_NODES)
+    return half_angle * float(_QUADRATURE_WEIGHTS @ np.cos(points) ** exponent)
 
 
 def _effective_trials(estimate: ClusteredMean, variance_of_trial: float) -> float:
@@ -715,12 +775,13 @@ def _effective_trials(estimate: ClusteredMean, variance_of_trial: float) -> floa
     smallest_variance = min(estimate.variance, variance_of_trial)
     if smallest_variance <= _ROUNDING * max(1.0, estimate.value**2):
         return estimate.num_clusters
-    # Independent rows that are each 0 or 1 are trials already. The variance of their mean is
-    # p * (1 - p) / (n - 1), by which they can be told from rows with other values.
+    # Independent rows that are each 0 or 1 are trials already. Only for such rows, the variance of
+    # the mean is p * (1 - p) / (n - 1). It is smaller for rows with values in between.
     variance_of_row = estimate.variance * (estimate.num_clusters - 1)
-    if estimate.has_single_rows and math.isclose(variance_of_row, variance_of_trial):
+    are_rows_binary = math.isclose(variance_of_row, variance_of_trial)
+    if estimate.has_single_rows and are_rows_binary:
         return estimate.num_clusters
-    student_factor = (Z95 / student_quantile(estimate.degrees)) ** 2
+    student_factor = (Z95 / student_quantile(estimate.degrees_of_freedom)) ** 2
     return variance_of_trial / estimate.variance * student_factor
 
 
@@ -753,14 +814,15 @@ def _mean_of_clusters(sums: Floats, weights: Floats, squares: Floats) -> Cluster
     if leverages.max() >= 1 - _ROUNDING:
         return None
     residuals = (sums - mean * weights) / total_weight
+    # The robust variance is too small if few clusters hold the errors. The other one is too small
+    # if large clusters differ from small ones.
+    variance = max(
+        _robust_variance(residuals, leverages), _design_effect_variance(sums, weights, squares)
+    )
     return ClusteredMean(
         value=mean,
-        # Each of the two estimates is too small in some cases, as the module says.
-        variance=max(
-            _robust_variance(residuals, leverages),
-            _variance_by_correlation(sums, weights, squares),
-        ),
-        degrees=_degrees_of_freedom(leverages),
+        variance=variance,
+        degrees_of_freedom=_degrees_of_freedom(leverages),
         num_clusters=num_clusters,
         has_single_rows=bool((weights == 1).all()),
     )
@@ -780,59 +842,93 @@ def _robust_variance(residuals: Floats, leverages: Floats) -> float:
     return float((residuals**2 / (1 - leverages)).sum())
 
 
-def _variance_by_correlation(sums: Floats, weights: Floats, squares: Floats) -> float:
-    """Compute the variance of a mean from the correlation of rows within clusters.
+def _design_effect_variance(sums: Floats, sizes: Floats, squares: Floats) -> float:
+    """Compute the variance of a mean by Kish's design effect (1965).
 
-    For n rows with the variance v it is v / n * (1 + (m - 1) * r) (Kish, 1965). Here m is the size
-    of the cluster that a row is in, averaged over rows, and r the correlation of two rows of one
-    cluster, which an analysis of variance estimates (Donner, 1986).
+    It is row_variance / num_rows * design_effect. The first two factors are the variance of a mean
+    of independent rows. The design effect is 1 + (mean_size - 1) * correlation, where mean_size is
+    the size of a row's cluster, averaged over all rows, and the correlation is the intraclass
+    correlation (`_intraclass_correlation`).
 
     Args:
         sums: The sum of the values in each cluster.
-        weights: The number of rows in each cluster.
+        sizes: The number of rows in each cluster, or their total weight.
         squares: The sum of the squared values in each cluster.
     """
-    num_clusters = len(weights)
-    num_rows = float(weights.sum())
+    num_rows = float(sizes.sum())
     mean = float(sums.sum()) / num_rows
-    mean_size_of_row = float((weights**2).sum()) / num_rows
-    variance_of_row = max(0.0, float(squares.sum()) / num_rows - mean**2)
+    row_variance = max(0.0, float(squares.sum()) / num_rows - mean**2)
+    mean_size = float((sizes**2).sum()) / num_rows
+    design_effect = 1 + (mean_size - 1) * _intraclass_correlation(sums, sizes, squares)
+    return row_variance / num_rows * design_effect
 
-    # Where each cluster is one row, no correlation can be estimated, and a weight other than 1
-    # counts as that many equal rows.
-    correlation = 1.0
+
+def _intraclass_correlation(sums: Floats, sizes: Floats, squares: Floats) -> float:
+    """Estimate the correlation of two rows of one cluster by an analysis of variance.
+
+    It is (MSB - MSW) / (MSB + (n0 - 1) * MSW), where MSB and MSW are the mean squares between and
+    within clusters, and n0 is the typical size of a cluster (Donner, 1986). For k clusters of the
+    sizes n_i and N rows in all:
+
+    - MSB = sum(n_i * (mean_i - mean)²) / (k - 1)
+    - MSW = sum(squares_i - sums_i² / n_i) / (N - k)
+    - n0 = (N - sum(n_i²) / N) / (k - 1)
+
+    Args:
+        sums: The sum of the values in each cluster.
+        sizes: The number of rows in each cluster, or their total weight.
+        squares: The sum of the squared values in each cluster.
+
+    Returns:
+        The correlation, at most 1. It is 1 if each cluster is one row, so that a weight other than
+        1 counts as that many equal rows.
+    """
+    num_clusters = len(sizes)
+    num_rows = float(sizes.sum())
     degrees_within = num_rows - num_clusters
-    if degrees_within > _ROUNDING * num_rows:
-        within = float((squares - sums**2 / weights).sum()) / degrees_within
-        between = float((weights * (sums / weights - mean) ** 2).sum()) / (num_clusters - 1)
-        typical_size = (num_rows - mean_size_of_row) / (num_clusters - 1)
-        spread = between + (typical_size - 1) * within
-        correlation = min(1.0, (between - within) / spread) if spread > 0 else 0.0
-    return variance_of_row / num_rows * (1 + (mean_size_of_row - 1) * correlation)
+    if degrees_within <= _ROUNDING * num_rows:
+        return 1.0
+
+    mean = float(sums.sum()) / num_rows
+    mean_square_between = float((sizes * (sums / sizes - mean) ** 2).sum()) / (num_clusters - 1)
+    mean_square_within = float((squares - sums**2 / sizes).sum()) / degrees_within
+    typical_size = (num_rows - float((sizes**2).sum()) / num_rows) / (num_clusters - 1)
+    denominator = mean_square_between + (typical_size - 1) * mean_square_within
+    if denominator <= 0:
+        return 0.0
+    return min(1.0, (mean_square_between - mean_square_within) / denominator)
 
 
 def _degrees_of_freedom(leverages: Floats) -> float:
     """Compute the degrees of freedom of `_robust_variance` by Satterthwaite's approximation.
 
     They are tr(A W)² / tr(A W A W), where A is the matrix of the variance as a quadratic form of
-    the clusters' errors and W holds the variances of these errors for independent rows, which grow
-    with the clusters' weights (Bell and McCaffrey, 2002; Pustejovsky and Tipton, 2018). For a mean,
-    A has c - 2b + S on its diagonal and S - b - b' off it, where c = 1 / (1 - h), b = c * h and
-    S = sum(c * h²). For equal clusters the result is G - 1.
+    the clusters' errors, and W = diag(h) holds the variances of these errors for independent rows
+    (Bell and McCaffrey, 2002; Pustejovsky and Tipton, 2018). For a mean,
+
+        A = diag(c) + B,  B_ij = S - b_i - b_j,
+
+    where h_i is the leverage, c_i = 1 / (1 - h_i), b_i = c_i * h_i and S = sum(b_i * h_i). The
+    leverages add up to 1, so S is the mean of b, weighted by h. Therefore
+
+    - tr(A W) = sum((c_i + B_ii) * h_i),
+    - tr(B W B W) = sum over i and j of (S - b_i - b_j)² * h_i * h_j = 2 * sum(b_i² * h_i) - S²,
+    - tr(A W A W) = tr(B W B W) + sum((c_i² + 2 * c_i * B_ii) * h_i²).
+
+    For equal clusters, the degrees of freedom are their number less one.
 
     Args:
         leverages: The share h of all weights in each cluster.
     """
     c = 1 / (1 - leverages)
     b = c * leverages
-    s = float(b @ leverages)
-    trace = float((c - 2 * b + s) @ leverages)
-    # The sums over all pairs of clusters are products of sums over clusters. Leverages add up to 1.
     mean_b = float(b @ leverages)
-    mean_squared_b = float(b**2 @ leverages)
-    all_pairs = s**2 - 4 * s * mean_b + 2 * mean_squared_b + 2 * mean_b**2
-    diagonal = float((c**2 + 2 * c * (s - 2 * b)) @ leverages**2)
-    return trace**2 / (all_pairs + diagonal)
+    # B_ii, the diagonal of the matrix B.
+    diagonal = mean_b - 2 * b
+    trace_aw = float((c + diagonal) @ leverages)
+    trace_bwbw = 2 * float(b**2 @ leverages) - mean_b**2
+    trace_awaw = trace_bwbw + float((c**2 + 2 * c * diagonal) @ leverages**2)
+    return trace_aw**2 / trace_awaw
 
 
 def _columns(counts: ArrayLike) -> Floats:

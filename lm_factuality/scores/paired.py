@@ -17,6 +17,7 @@ from lm_factuality.scores.intervals import Floats, ScoreOfSums, score_gradient
 MAX_CLUSTERS_FLIPPED = 18  # up to so many, flip_test goes through all 2**n choices of signs
 MAX_CLUSTERS_SWAPPED = 10  # the same for swap_test, which has to compute a score for each choice
 _MAX_WHOLE_SUM = 100_000  # the largest sum of whole numbers whose distribution is computed
+_MAX_DENOMINATOR = 100_000  # of the sizes as fractions of the largest one
 _ROUNDING = 1e-9  # shares of a size below this are rounding
 _MAX_NORMAL_ROOT = 1e-3  # the saddlepoint's r below which its formula is rounding
 _MAX_STEPS = 100  # of Newton's method, which takes about ten
@@ -71,11 +72,11 @@ def _common_step(sizes: Floats) -> float | None:
         The number, or None if there is none, or the sizes add up to more than 100,000 times it.
     """
     largest = float(sizes.max())
+    # The largest size must be a whole number of steps, and so must each share of it. 2/3 and 1/2 of
+    # it need 6 steps, the least common multiple of 3 and 2.
     num_steps = 1
-    # Each size is a fraction of the largest one. The largest size is divided into as many steps as
-    # the least common multiple of their denominators: 2/3 and 1/2 of it need 6 steps.
     for share in np.unique(sizes / largest).tolist():
-        fraction = Fraction(share).limit_denominator(_MAX_WHOLE_SUM)
+        fraction = Fraction(share).limit_denominator(_MAX_DENOMINATOR)
         if abs(fraction - Fraction(share)) > _ROUNDING:
             return None
         num_steps = math.lcm(num_steps, fraction.denominator)
@@ -90,6 +91,11 @@ def _exact_p_of_whole_sizes(sizes: NDArray[np.int_], total: int) -> float:
     Clusters of the same size have a binomial distribution of signs. The distribution of the sum is
     the convolution of these distributions.
 
+    Example:
+        For the sizes 3 and 3, the differences with a positive sign add up to 0, 3 or 6 with the
+        probabilities 1/4, 1/2 and 1/4. The sum of both differences is then -6, 0 or 6, and
+        P(|sum| >= 6) is 1/2.
+
     Args:
         sizes: The absolute difference in each cluster.
         total: The absolute sum of the observed differences.
@@ -100,13 +106,12 @@ def _exact_p_of_whole_sizes(sizes: NDArray[np.int_], total: int) -> float:
     # probabilities[k] is the chance that the differences with a positive sign add up to k.
     probabilities = np.ones(1)
     for size, num_clusters in zip(*np.unique(sizes, return_counts=True), strict=True):
-        # With k positive signs, the clusters of this size contribute k * size. So the chances stand
-        # at every size-th place, such as 0, 3 and 6 for two clusters of size 3.
+        # Positive signs in j of these clusters add j * size, with the chance of j heads.
         probabilities_of_size = np.zeros(size * num_clusters + 1)
         probabilities_of_size[::size] = _coin_probabilities(num_clusters)
         probabilities = np.convolve(probabilities, probabilities_of_size)
 
-    # If the positive differences add up to k, the sum of all is 2k less the sum of all sizes.
+    # The negative differences add up to k - sum_of_sizes, so the sum of all is 2k - sum_of_sizes.
     sum_of_sizes = len(probabilities) - 1
     sums = 2 * np.arange(len(probabilities)) - sum_of_sizes
     return min(1.0, float(probabilities[np.abs(sums) >= total].sum()))
@@ -201,9 +206,11 @@ def swap_test(counts_a: Floats, counts_b: Floats, score_of_sums: ScoreOfSums) ->
 
     A swap gives the answers of model A in some clusters to model B, and those of B to A. The
     p-value is the share of all choices of clusters to swap for which the scores differ at least as
-    much as the observed ones. Beyond 10 clusters there are too many choices. Then each cluster adds
-    a fixed amount to the difference (linear approximation, called delta method), a swap changes the
-    amount's sign, and `flip_test` gives the p-value.
+    much as the observed ones.
+
+    More than 10 clusters have too many choices. The difference between the scores is then replaced
+    by a linear function of the counts (delta method). By this function, each cluster adds one
+    number to the difference, and a swap changes the sign of this number, as in `flip_test`.
 
     Args:
         counts_a: The counts of one model, of shape (clusters, counts).
@@ -228,7 +235,8 @@ def swap_test(counts_a: Floats, counts_b: Floats, score_of_sums: ScoreOfSums) ->
         return 1.0
 
     if len(half_differences) > MAX_CLUSTERS_SWAPPED:
-        return flip_test(half_differences @ score_gradient(score_of_sums, middle))
+        linear_differences = half_differences @ score_gradient(score_of_sums, middle)
+        return flip_test(linear_differences)
     return _exact_p_of_swaps(middle, half_differences, score_of_sums, observed)
 
 

@@ -271,21 +271,32 @@ class _LabelledSample:
         self.strata = units.strata[labelled]
         self.stratum_sizes = np.bincount(units.strata)
         self.labels_per_stratum = np.bincount(self.strata)
+        self.weights = self._hajek_weights(units.weights[labelled])
+        self.bessel_factors = self._bessel_factors()
+        # A sum over N units that is estimated from n of them, drawn without replacement, has the
+        # variance N² / n * (1 - n / N) * s², where s² is the variance of the units' values. With
+        # w = N / n, each of the n labels adds w * (w - 1) * s² to it.
+        self.variance_weights = np.maximum(0.0, self.weights * (self.weights - 1))
 
-        # Weights add up to the size of the stratum, even if people left out some of the units that
-        # were drawn (Hájek's estimator).
-        drawn_weights = units.weights[labelled]
+    def _hajek_weights(self, drawn_weights: Floats) -> Floats:
+        """Scale the weights of labels so that they add up to the size of each stratum (Hájek).
+
+        They do not if people left out some of the units that were drawn.
+
+        Args:
+            drawn_weights: One over the probability that each labelled unit was drawn.
+        """
         total_weights = np.bincount(self.strata, drawn_weights)
-        self.weights = drawn_weights * (self.stratum_sizes / total_weights)[self.strata]
+        return np.asarray(drawn_weights * (self.stratum_sizes / total_weights)[self.strata])
 
-        # Squared deviations are multiplied by n / (n - 1), as in any variance of a sample of n
-        # labels: labels lie closer to their own mean than to that of the whole stratum. The only
-        # label of a stratum has no deviation.
-        degrees = np.maximum(1, self.labels_per_stratum - 1)
-        self.square_factors = (self.labels_per_stratum / degrees)[self.strata]
-        # A label of weight w stands for w - 1 unlabelled units. The more they are, the more the
-        # label counts when lambda is chosen.
-        self.tuning_weights = np.maximum(0.0, self.weights * (self.weights - 1))
+    def _bessel_factors(self) -> Floats:
+        """Return n / (n - 1) for each label, where its stratum has n labels (Bessel's correction).
+
+        The squared deviations of labels from their own mean times this factor are on average the
+        variance in the stratum. The only label of a stratum has no deviation, and the factor 1.
+        """
+        degrees_of_freedom = np.maximum(1, self.labels_per_stratum - 1)
+        return np.asarray((self.labels_per_stratum / degrees_of_freedom)[self.strata])
 
     def sums(self, judge_weight: float) -> Floats:
         """Compute the sum of each count over all units, corrected by the labels.
@@ -317,27 +328,35 @@ class _LabelledSample:
         Returns:
             Lambda, from 0 to 1.
         """
-        # The judge's scores are known for all units, so their variance is that of whole strata: the
-        # mean square less the square of the mean.
-        judge_scores = self.units.judge_counts @ gradient
-        squares = np.bincount(self.units.strata, judge_scores**2) / self.stratum_sizes
-        means = np.bincount(self.units.strata, judge_scores) / self.stratum_sizes
-        variance = float(self.tuning_weights @ (squares - means**2)[self.strata])
-        # A judge that counts the same for every unit of a stratum says nothing about any.
-        if variance <= _ROUNDING * float(self.tuning_weights @ squares[self.strata]):
-            return 0.0
-
+        variance = self._judge_variance(gradient)
         # Only labelled units show how people's scores vary with the judge's.
-        weights = self.tuning_weights * self.square_factors
         people_deviations = self._stratum_deviations(self.people_counts @ gradient)
         judge_deviations = self._stratum_deviations(self.judge_counts @ gradient)
-        covariance = float(weights @ (people_deviations * judge_deviations))
-        if covariance <= _ROUNDING * variance:
+        regression_weights = self.variance_weights * self.bessel_factors
+        covariance = float(regression_weights @ (people_deviations * judge_deviations))
+        if variance == 0 or covariance <= _ROUNDING * variance:
             return 0.0
-        slope_in_sample = covariance / float(weights @ judge_deviations**2)
+
+        # The error of each label in the regression of people's scores on the judge's.
+        slope_in_sample = covariance / float(regression_weights @ judge_deviations**2)
         residuals = people_deviations - slope_in_sample * judge_deviations
-        errors = weights * judge_deviations * residuals / (1 - self._leverages(gradient))
-        return min(1.0, covariance / variance) * self._shrinkage(covariance, errors)
+        errors = regression_weights * judge_deviations * residuals
+        jackknife_errors = errors / (1 - self._leverages(gradient))
+        return min(1.0, covariance / variance) * self._shrinkage(covariance, jackknife_errors)
+
+    def _judge_variance(self, gradient: Floats) -> float:
+        """Compute the variance of the judge's scores, by the weights of `tuned_judge_weight`.
+
+        The judge has scored all units, so the variance of a stratum is exact: the mean square less
+        the square of the mean. It is 0 if the judge's scores are equal up to rounding.
+        """
+        strata = self.units.strata
+        judge_scores = self.units.judge_counts @ gradient
+        means = np.bincount(strata, judge_scores) / self.stratum_sizes
+        mean_squares = np.bincount(strata, judge_scores**2) / self.stratum_sizes
+        variance = float(self.variance_weights @ (mean_squares - means**2)[self.strata])
+        rounding = _ROUNDING * float(self.variance_weights @ mean_squares[self.strata])
+        return 0.0 if variance <= rounding else variance
 
     def _shrinkage(self, covariance: float, errors: Floats) -> float:
         """Return the factor from 0 to 1 that makes an uncertain lambda smaller.
@@ -347,13 +366,13 @@ class _LabelledSample:
 
         Args:
             covariance: The numerator of the slope.
-            errors: How much the numerator would change without each label (a jackknife).
+            errors: How much the numerator would change without each label (the jackknife).
         """
         # Labels of one cluster may err together, so their errors are added before squaring. The
         # slope and its standard error have the same denominator, which cancels out in t.
         errors_of_clusters = np.bincount(self.clusters, errors)
-        inverse_of_squared_t = float(errors_of_clusters @ errors_of_clusters) / covariance**2
-        return max(0.0, 1 - _CAUTION * inverse_of_squared_t)
+        squared_stderr = float(errors_of_clusters @ errors_of_clusters)
+        return max(0.0, 1 - _CAUTION * (squared_stderr / covariance**2))
 
     def _leverages(self, gradient: Floats) -> Floats:
         """Compute the leverage of each label on lambda, from 0 to 0.9.
@@ -362,7 +381,7 @@ class _LabelledSample:
         score. A leverage of 1 would make the error of a label infinite.
         """
         deviations = self._stratum_deviations(self.judge_counts @ gradient)
-        squares = self.tuning_weights * self.square_factors * deviations**2
+        squares = self.variance_weights * self.bessel_factors * deviations**2
         # If the judge's scores do not vary, the sum is 0, and 1.0 avoids a division by it.
         return np.minimum(squares / (float(squares.sum()) or 1.0), _MAX_LEVERAGE)
 
@@ -371,9 +390,9 @@ class _LabelledSample:
     ) -> ClusteredMean | None:
         """Compute the variance of the corrected score, and its degrees of freedom.
 
-        The score is replaced by its linear approximation (delta method), so that each cluster
-        contributes one number. The variance is G / (G - 1) times the sum of the squared deviations
-        of the G clusters' numbers from their mean. Rows of one cluster may depend on each other.
+        The score is replaced by its linear approximation (delta method), so that it is a sum of one
+        number per cluster (`_contributions`). A sum of G independent numbers has the variance
+        G * s², where s² is the sample variance of the numbers.
 
         Args:
             score: The corrected score.
@@ -385,44 +404,55 @@ class _LabelledSample:
             this mean is not defined.
         """
         num_strata = len(self.stratum_sizes)
-        # The counts of a mean are (value * weight, weight).
+        # Two counts are those of a mean, (value * weight, weight). The mean of labels that were
+        # drawn from all units at once needs no approximation.
         is_mean = self.people_counts.shape[1] == 2
-        # The mean of labels drawn from all units at once needs no approximation.
         if judge_weight == 0 and num_strata == 1 and is_mean:
             return self._mean_of_labels()
 
         contributions = self._contributions(gradient, judge_weight)
+        sample_variance = float(np.var(contributions, ddof=1))
         # As many clusters of the same weight would be as stable: Kish's effective number (1965).
         cluster_weights = np.bincount(self.clusters, self.weights)
         num_clusters = float(cluster_weights.sum() ** 2 / (cluster_weights @ cluster_weights))
         return ClusteredMean(
             value=score,
-            variance=len(contributions) * float(np.var(contributions, ddof=1)),
-            degrees=max(1.0, num_clusters - num_strata),
+            variance=len(contributions) * sample_variance,
+            degrees_of_freedom=max(1.0, num_clusters - num_strata),
             num_clusters=round(num_clusters),
         )
 
     def _contributions(self, gradient: Floats, judge_weight: float) -> Floats:
-        """Compute what each cluster of units adds to the corrected score, by its approximation.
+        """Compute what each cluster of units adds to the corrected score, up to a constant.
+
+        A label corrects the judge's score of its unit by d = people's score - lambda * the judge's.
+        A cluster adds two parts:
+
+        - the prediction of each of its units, lambda * the judge's score + the mean of d in the
+          stratum
+        - the error of each of its labels, (d - mean of d) * (1 + (weight - 1) * sqrt(factor))
+
+        A label's deviation d - mean of d counts once for its own unit, and weight - 1 times for
+        unlabelled units. There the squared deviation is multiplied by n / (n - 1), as in a sample
+        variance, and by 1 / (1 - leverage), as in the estimator HC2 of a regression: a label with
+        leverage pulls lambda towards itself, so its own deviation is too small.
 
         Args:
             gradient: The gradient of the score with respect to its sums.
             judge_weight: Lambda, from 0 to 1.
         """
         corrections = (self.people_counts - judge_weight * self.judge_counts) @ gradient
-        deviations = self._stratum_deviations(corrections)
-        # Deviations are enlarged where they stand for unlabelled units. A label with leverage pulls
-        # lambda towards itself, so its own deviation looks too small (HC2 of regressions).
-        square_factors = self.square_factors
+        predictions = judge_weight * (self.units.judge_counts @ gradient)
+        predictions += self._stratum_means(corrections)[self.units.strata]
+
+        square_factors = self.bessel_factors
         if judge_weight > 0:
             square_factors = square_factors / (1 - self._leverages(gradient))
+        deviations = self._stratum_deviations(corrections)
         errors = deviations * (1 + (self.weights - 1) * np.sqrt(square_factors))
 
-        # All units of a stratum get its mean correction. Labels add their deviations from it.
-        corrected_scores = judge_weight * (self.units.judge_counts @ gradient)
-        corrected_scores += self._stratum_means(corrections)[self.units.strata]
-        contributions = np.bincount(self.units.clusters, corrected_scores)
-        contributions += np.bincount(self.clusters, errors, len(contributions))
+        contributions = np.bincount(self.units.clusters, predictions)
+        contributions += np.bincount(self.clusters, errors, minlength=len(contributions))
         return np.asarray(contributions)
 
     def _mean_of_labels(self) -> ClusteredMean | None:
@@ -440,16 +470,15 @@ class _LabelledSample:
         """Compute the variance to add for strata whose labels agree with the judge by chance.
 
         If all labels of a stratum agree with the judge, they show no variance, but units without a
-        label may disagree. So a label has at least half the variance that one more label would
-        show, if it disagreed as far as possible (`_missing_variance`).
+        label may disagree. `_missing_variance` assumes that there can be one such unit.
 
         Args:
             gradient: How much the score changes with each of its sums.
             judge_weight: Lambda, from 0 to 1.
 
         Returns:
-            The variance below and above the score. They differ, since labels without an error, for
-            example, leave room for errors but not for less than none.
+            The variance to add for the lower and for the upper end of the interval. They differ: if
+            people find no errors, for example, the true number of errors can only be higher.
         """
         # The gradient turns the counts of a label into one number, its part of the score.
         people_scores = self.people_counts @ gradient
@@ -457,19 +486,14 @@ class _LabelledSample:
         mean_score = np.average(people_scores, weights=self.weights)
         largest_variance = np.average((people_scores - mean_score) ** 2, weights=self.weights)
 
-        # A label corrects the judge's score of its unit by the difference. No label can correct a
-        # score by less than the lowest or by more than the highest of these.
+        # A label corrects the judge's score of its unit by the difference.
         corrections = people_scores - judge_scores
+        means = self._stratum_means(corrections)
         lowest_correction = people_scores.min() - judge_scores.max()
         highest_correction = people_scores.max() - judge_scores.min()
-        mean_corrections = self._stratum_means(corrections)
         return _MissingVariances(
-            below=self._missing_variance(
-                corrections, mean_corrections - lowest_correction, largest_variance
-            ),
-            above=self._missing_variance(
-                corrections, highest_correction - mean_corrections, largest_variance
-            ),
+            below=self._missing_variance(corrections, means - lowest_correction, largest_variance),
+            above=self._missing_variance(corrections, highest_correction - means, largest_variance),
         )
 
     def _missing_variance(
@@ -477,21 +501,30 @@ class _LabelledSample:
     ) -> float:
         """Compute by how much the labels at hand understate the variance of the corrected score.
 
-        In each stratum, a label is taken to have at least half the variance that one more label
-        would show, if its correction lay as far from the mean as possible.
+        One unlabelled unit might have a correction at the given distance from the mean of its
+        stratum. Among n labels, this outlier would bring the variance distance² / n. The variance
+        of a stratum is taken to be at least half of that. What its labels lack is
+
+            max(0, min(distance² / n, largest_variance) / 2 - observed_variance).
+
+        Example:
+            If 10 labels all agree with the judge, and the next one might disagree by 1, the
+            observed variance is 0. It is taken to be at least 1² / 10 / 2 = 0.05.
 
         Args:
             corrections: By how much each label corrects the judge's score of its unit.
             distances: For each stratum, how far from its mean one more correction could lie.
-            largest_variance: The variance of people's scores, which bounds that of a label.
+            largest_variance: The variance of people's scores, which bounds that of an outlier.
+
+        Returns:
+            The sum of the missing variances over all labels, each times (weight - 1)².
         """
         squares = self._stratum_deviations(corrections) ** 2
         observed_variances = np.bincount(self.strata, squares) / self.labels_per_stratum
-        variances_with_outlier = distances**2 / self.labels_per_stratum
-        least_variances = np.minimum(variances_with_outlier, largest_variance) / 2
+        outlier_variances = distances**2 / self.labels_per_stratum
+        least_variances = np.minimum(outlier_variances, largest_variance) / 2
         missing_variances = np.maximum(0.0, least_variances - observed_variances)
-
-        # A label stands for `weight - 1` unlabelled units, which all share its error.
+        # A label stands for weight - 1 unlabelled units, which all share its error.
         squared_weights = np.bincount(self.strata, (self.weights - 1) ** 2)
         return float(squared_weights @ missing_variances)
 

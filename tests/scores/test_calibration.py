@@ -109,7 +109,7 @@ def test_gaps_of_known_sign_have_students_t_interval():
     interval = calibration_interval(probabilities, is_true, documents)
 
     share_wrong = clustered_mean(is_wrong.astype(float), documents)
-    half_width = student_quantile(share_wrong.degrees) * share_wrong.stderr
+    half_width = student_quantile(share_wrong.degrees_of_freedom) * share_wrong.stderr
     assert interval.low == pytest.approx(share_wrong.value - half_width, abs=0.002)
     assert interval.high == pytest.approx(share_wrong.value + half_width, abs=0.002)
 

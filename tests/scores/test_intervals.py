@@ -97,7 +97,7 @@ def test_equal_sized_documents_have_one_degree_of_freedom_fewer_than_documents()
 
     estimate = clustered_mean(values, documents)
 
-    assert estimate.degrees == pytest.approx(4 - 1, abs=1e-9)
+    assert estimate.degrees_of_freedom == pytest.approx(4 - 1, abs=1e-9)
 
 
 @pytest.mark.parametrize("sizes", [[1, 2, 3, 10], [1, 1, 1, 40, 7], [5, 6, 7, 8, 9, 10]])
@@ -105,7 +105,7 @@ def test_degrees_of_freedom_follow_satterthwaites_formula(sizes):
     """Documents of unequal size leave fewer degrees of freedom than as many equal ones."""
     errors = [size % 2 for size in sizes]
 
-    degrees = mean_of_counts(errors, sizes).degrees
+    degrees = mean_of_counts(errors, sizes).degrees_of_freedom
 
     # Satterthwaite's formula is tr(AW)**2 / tr(AWAW).
 
@@ -326,6 +326,7 @@ def test_sum_of_two_shares_matches_newcombes_example():
         Interval(first.low, first.high),
         -48 / 80,
         Interval(-second.high, -second.low),
+        correlation=0,
     )
 
     # Newcombe (1998), Statistics in Medicine 17, 873-890, method 10.
@@ -642,7 +643,7 @@ def test_detection_clusters_without_influence_on_the_measure_are_not_counted(mea
 
 def test_rounding_error_of_large_numbers_gives_no_interval():
     """A variance of 1e-10 may be what rounding leaves of the squares of values near 1e8."""
-    estimate = ClusteredMean(value=1e8, variance=1e-10, degrees=5, num_clusters=6)
+    estimate = ClusteredMean(value=1e8, variance=1e-10, degrees_of_freedom=5, num_clusters=6)
 
     assert interval_of_mean(estimate, low=-math.inf, high=math.inf) is None
 
