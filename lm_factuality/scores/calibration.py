@@ -27,27 +27,23 @@ from lm_factuality.scores.intervals import (
     wilson_interval,
 )
 
-NUM_BINS = 10
-"""The usual number of bins of equal width."""
-
+_NUM_BINS = 10  # of equal width; the last one includes the probability 1
 _ROUNDING = 1e-20  # a variance below this is rounding
 _MOST_LUCK = 1.5  # standard errors below the mean, beyond which a small error is taken for luck
 _NUM_HALVINGS = 30  # of a range, which then is a billionth of the first one
 
 
-def calibration_error(
-    probabilities: Sequence[float], is_true: Sequence[bool], num_bins: int = NUM_BINS
-) -> float:
+def calibration_error(probabilities: Sequence[float], is_true: Sequence[bool]) -> float:
     """Compute the expected calibration error.
 
     Args:
         probabilities: The probability that each choice is true.
         is_true: Whether each choice is true.
-        num_bins: The number of bins of equal width. The last one includes the probability 1.
 
     Returns:
-        The error, from 0 to 1. It is the usual estimate, which chance makes too large. NaN without
-        choices, or if a probability is not a number.
+        The error, from 0 to 1. On average, it is larger than that of unlimited choices, since no
+        gap can be below 0 (see the module). NaN without choices, or if a probability is not a
+        number from 0 to 1.
 
     Example:
         The probabilities 0.75 and 0.25, of which the first is of a true choice, have the gaps
@@ -57,7 +53,7 @@ def calibration_error(
     if not len(values) or not ((values >= 0) & (values <= 1)).all():
         return math.nan
     differences = values - np.asarray(is_true, dtype=float)
-    gaps = np.bincount(_bin_numbers(values, num_bins), differences) / len(values)
+    gaps = np.bincount(_bin_numbers(values), weights=differences) / len(values)
     return float(np.abs(gaps).sum())
 
 
@@ -65,7 +61,6 @@ def calibration_stderr(
     probabilities: Sequence[float],
     is_true: Sequence[bool],
     clusters: Sequence[Hashable] | None = None,
-    num_bins: int = NUM_BINS,
 ) -> float:
     """Compute the standard error of `calibration_error`, with the observed gaps as the true ones.
 
@@ -73,12 +68,11 @@ def calibration_stderr(
         probabilities: The probability that each choice is true.
         is_true: Whether each choice is true.
         clusters: The cluster of each choice, such as its document. None: all are independent.
-        num_bins: The number of bins of equal width.
 
     Returns:
         The standard error. NaN for fewer than two clusters, or if a probability is not a number.
     """
-    observed = _gaps_of_bins(probabilities, is_true, clusters, num_bins)
+    observed = _gaps_of_bins(probabilities, is_true, clusters)
     return math.nan if observed is None else _measured_error(observed.gaps, observed).stderr
 
 
@@ -86,7 +80,6 @@ def calibration_interval(
     probabilities: Sequence[float],
     is_true: Sequence[bool],
     clusters: Sequence[Hashable] | None = None,
-    num_bins: int = NUM_BINS,
 ) -> Interval | None:
     """Compute the 95% interval of the calibration error that unlimited choices would show.
 
@@ -100,13 +93,12 @@ def calibration_interval(
         probabilities: The probability that each choice is true.
         is_true: Whether each choice is true.
         clusters: The cluster of each choice, such as its document. None: all are independent.
-        num_bins: The number of bins of equal width.
 
     Returns:
         The interval, which lies between 0 and 1. `calibration_error` may lie above it, since chance
         makes that too large. None for fewer than two clusters, or if a probability is not a number.
     """
-    observed = _gaps_of_bins(probabilities, is_true, clusters, num_bins)
+    observed = _gaps_of_bins(probabilities, is_true, clusters)
     if observed is None:
         return None
     error = observed.moved_error(0.0)
@@ -180,7 +172,6 @@ def _gaps_of_bins(
     probabilities: Sequence[float],
     is_true: Sequence[bool],
     clusters: Sequence[Hashable] | None,
-    num_bins: int,
 ) -> _Gaps | None:
     """Compute the gap of each bin that holds choices, and the covariance of the gaps.
 
@@ -188,7 +179,6 @@ def _gaps_of_bins(
         probabilities: The probability that each choice is true.
         is_true: Whether each choice is true.
         clusters: The cluster of each choice. None: all choices are independent.
-        num_bins: The number of bins of equal width.
 
     Returns:
         The gaps. None for fewer than two clusters, or if a probability is not a number.
@@ -203,25 +193,29 @@ def _gaps_of_bins(
     if share_of_true is None or not np.isfinite(values).all():
         return None
 
-    bins = _bin_numbers(values, num_bins)
-    choices_per_bin = np.bincount(bins, minlength=num_bins)
+    bins = _bin_numbers(values)
+    choices_per_bin = np.bincount(bins, minlength=_NUM_BINS)
     is_used = choices_per_bin > 0
     # A table with a row for each cluster and a column for each bin, whose cells are numbered.
-    cells = cluster_numbers * num_bins + bins
-    table = np.bincount(cells, values - truths, num_clusters * num_bins)
-    gaps_by_cluster = table.reshape(num_clusters, num_bins)[:, is_used] / num_choices
+    cells = cluster_numbers * _NUM_BINS + bins
+    table = np.bincount(cells, values - truths, num_clusters * _NUM_BINS)
+    gaps_by_cluster = table.reshape(num_clusters, _NUM_BINS)[:, is_used] / num_choices
     gaps = gaps_by_cluster.sum(axis=0)
     covariance = _covariance_of_sums(gaps_by_cluster, cluster_sizes / num_choices)
     has_equal_clusters = bool(covariance.max() < _ROUNDING)
 
     # The variance of a gap is at least that of independent choices. Otherwise it would be too small
     # for a bin of few choices, or of low probabilities of which none happens to be true.
-    num_true = np.asarray(np.bincount(bins, truths, num_bins)[is_used], dtype=float)
+    num_true = np.asarray(np.bincount(bins, truths, _NUM_BINS)[is_used], dtype=float)
     least_variances = _variances_of_independent_choices(choices_per_bin[is_used], num_true)
     diagonal = np.diag_indices_from(covariance)
     covariance[diagonal] = np.maximum(covariance[diagonal], least_variances)
     return _Gaps(
-        gaps, covariance, share_of_true.degrees_of_freedom, num_clusters, has_equal_clusters
+        gaps=gaps,
+        covariance=covariance,
+        degrees_of_freedom=share_of_true.degrees_of_freedom,
+        num_clusters=num_clusters,
+        has_equal_clusters=has_equal_clusters,
     )
 
 
@@ -251,9 +245,9 @@ def _variances_of_independent_choices(num_choices: Numbers, num_true: Floats) ->
     return np.asarray(num_choices * shares * (1 - shares) / num_choices.sum() ** 2)
 
 
-def _bin_numbers(probabilities: Floats, num_bins: int) -> Numbers:
+def _bin_numbers(probabilities: Floats) -> Numbers:
     """Return the number of the bin of each probability, from 0. The last bin includes 1."""
-    return np.minimum((probabilities * num_bins).astype(np.intp), num_bins - 1)
+    return np.minimum((probabilities * _NUM_BINS).astype(np.intp), _NUM_BINS - 1)
 
 
 class _Measured(NamedTuple):
@@ -276,7 +270,8 @@ def _measured_error(true_gaps: Floats, observed: _Gaps) -> _Measured:
     A measured gap has a normal distribution with the mean g and the standard error s, so its size
     has a folded normal one (Leone, Nelson and Nottingham, 1961). For z = g / s and the slope
     a = 2 Phi(z) - 1, the mean of the size is 2 s phi(z) + a g, and its variance is
-    g² + s² - mean². The covariance of two sizes is about that of the gaps times both slopes.
+    g² + s² - mean². The covariance of two sizes is about that of the gaps times both slopes. The
+    variance of the error, a sum of sizes, is the sum of this covariance matrix of the sizes.
 
     Args:
         true_gaps: The true gap of each bin.
@@ -292,9 +287,11 @@ def _measured_error(true_gaps: Floats, observed: _Gaps) -> _Measured:
     means = 2 * stderrs * densities + slopes * true_gaps
     variances = true_gaps**2 + stderrs**2 - means**2
 
-    # The first term has the wrong variances on its diagonal, which the others replace.
-    products = slopes @ observed.covariance @ slopes
-    variance = float(products - ((slopes * stderrs) ** 2).sum() + variances.sum())
+    # The products of slopes and covariances are right outside of the diagonal. On the diagonal, the
+    # variances of the sizes take their place.
+    sum_of_products = slopes @ observed.covariance @ slopes
+    products_on_diagonal = (slopes * stderrs) ** 2
+    variance = float(sum_of_products - products_on_diagonal.sum() + variances.sum())
     return _Measured(float(means.sum()), math.sqrt(max(0.0, variance)))
 
 

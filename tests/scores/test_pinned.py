@@ -163,7 +163,7 @@ def comparisons_of(sample: dict[str, Any]) -> dict[str, Any]:
         "calibration error": calibration_error(*calibration),
         "calibration stderr": calibration_stderr(*calibration, clusters),
         "calibration interval": calibration_interval(*calibration, clusters),
-        "calibration interval of rows": calibration_interval(*calibration, num_bins=3),
+        "calibration interval of rows": calibration_interval(*calibration),
     }
 
 
