@@ -61,14 +61,11 @@ def test_clusters_are_drawn_whole(read_pool):
 
     indices, clusters = pool.draw(np.random.default_rng(1), 500)
 
-    last_indices = np.cumsum(pool.cluster_sizes) - 1
+    cluster_in_pool = np.repeat(np.arange(len(pool.cluster_sizes)), pool.cluster_sizes)
     for cluster in np.unique(clusters):
-        drawn_members = indices[clusters == cluster].tolist()
-        cluster_in_pool = np.searchsorted(last_indices, drawn_members[0])
-        size = pool.cluster_sizes[cluster_in_pool]
-        first_index = last_indices[cluster_in_pool] - size + 1
-        all_members = list(range(first_index, first_index + size))
-        assert drawn_members == all_members
+        drawn_members = indices[clusters == cluster]
+        all_members = np.flatnonzero(cluster_in_pool == cluster_in_pool[drawn_members[0]])
+        assert drawn_members.tolist() == all_members.tolist()
 
 
 def test_biographies_of_one_name_share_a_cluster():

