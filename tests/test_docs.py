@@ -7,7 +7,7 @@ import re
 import shlex
 import subprocess
 import sys
-from collections.abc import Iterator
+from collections.abc import Collection, Iterator
 from functools import cache
 from importlib.util import find_spec
 from pathlib import Path
@@ -43,7 +43,8 @@ VARIABLE = re.compile(r"\bLM_FACTUALITY_[A-Z]+\b")
 
 # Sources of scripts, images and styles in HTML.
 LOADED_URL = re.compile(
-    r"<(?:script|img|iframe)[^>]*\ssrc=\"?([^\s\">]+)|<link[^>]*\shref=\"?([^\s\">]+)"
+    r"<(?:script|img|iframe)[^>]*\ssrc=\"?(?P<source>[^\s\">]+)"
+    r"|<link[^>]*\shref=\"?(?P<link>[^\s\">]+)"
 )
 
 
@@ -116,6 +117,15 @@ def options_of_run() -> frozenset[str]:
     return frozenset({*subparsers.choices["run"]._option_string_actions, *own_options})
 
 
+def known_options(words: list[str]) -> Collection[str]:
+    """Return the options that the program of a command line knows."""
+    program, subcommand, *_ = words
+    if subcommand == "run" and program != "factor-gen":
+        return options_of_run()
+    assert program in PROGRAMS, words
+    return options_of(PROGRAMS[program], words[1:])
+
+
 def command_in(line: str) -> list[str]:
     """Return the words of a command of the suite or of lm_eval, or no words for other code."""
     try:
@@ -160,31 +170,23 @@ def test_paths_of_the_repository_exist(page):
 
 @every_page
 def test_commands_and_their_options_exist(page):
-    """Readers copy commands, and options change their names."""
+    """Readers copy commands, so a renamed option must be renamed on the pages too."""
     for words in commands_of(page):
-        program, subcommand, *_ = words
-        if subcommand == "run" and program != "factor-gen":
-            known_options = options_of_run()
-        else:
-            assert program in PROGRAMS, words
-            known_options = options_of(PROGRAMS[program], words[1:])
+        options = {word.partition("=")[0] for word in words if word.startswith("--")}
 
-        for word in words:
-            if word.startswith("--"):
-                option, _, _ = word.partition("=")
-                assert option in known_options, words
+        assert options <= known_options(words), words
 
 
 @every_page
 def test_options_without_a_command_exist_in_some_command(page):
     """A page may name an option in a sentence, without its command."""
-    known_options = set(options_of_run())
+    all_options = set(options_of_run())
     for program in PROGRAMS.values():
-        known_options |= all_options_of(program)
+        all_options |= all_options_of(program)
 
     for span in re.findall(r"`(--[^`\n]+)`", read(page)):
         option, _, _ = span.split()[0].partition("=")
-        assert option in known_options, span
+        assert option in all_options, span
 
 
 @every_page
@@ -266,7 +268,9 @@ def test_the_readme_of_a_folder_of_tasks_names_its_tasks_and_groups(folder):
     """Users look there for what they can run."""
     text = read(folder / "README.md")
 
+    # A file whose name begins with "_" is part of others and no task.
     for path in folder.glob("[!_]*.yaml"):
+        # Without lm_eval, nothing knows the tag "!function".
         config = yaml.safe_load(read(path).replace("!function ", ""))
         name = config.get("group") or config["task"]
         assert f"`{name}`" in text, path.name
@@ -305,11 +309,12 @@ def test_the_site_has_all_pages(site):
 
 
 def test_the_site_loads_nothing_from_the_network(site):
-    """Readers are not told to other servers, and the pages work without a network."""
+    """No other server learns of a reader, and the pages work without a network."""
     for page in site.rglob("*.html"):
-        for source, style in LOADED_URL.findall(read(page)):
-            url = source or style
-            assert not re.match(r"(?:[a-z]+:)?//", url), (page.name, url)
+        for match in LOADED_URL.finditer(read(page)):
+            url = match["source"] or match["link"]
+            has_server = re.match(r"(?:[a-z]+:)?//", url)
+            assert not has_server, (page.name, url)
 
 
 EXAMPLE_FILES = ("capitals.py", "capitals.yaml", "rivers.py")

@@ -8,6 +8,7 @@ from __future__ import annotations
 import json
 import math
 from collections.abc import Callable, Sequence
+from itertools import chain
 from typing import Any
 
 import numpy as np
@@ -132,29 +133,27 @@ def test_verdicts_use_evidence_of_the_same_answer_only(data):
 @settings(max_examples=25)
 @given(st.data())
 def test_facts_are_supported_by_passages_of_the_same_response_only(data):
-    """A fact must not be supported by a page that another response retrieved, or by an empty one.
-
-    The responses share the titles A and B, and the passages' texts name their response.
-    """
+    """A page that another response retrieved, or an empty page, must not support a fact."""
     output = "Ada sang. Ada was born in 1900."
     num_responses = data.draw(st.integers(1, 3))
     responses = []
     for number in range(num_responses):
         titles_and_texts = data.draw(st.lists(st.tuples(st.sampled_from("AB"), texts), max_size=4))
-        passages = tuple(
-            RetrievedPassage(title, text.strip() and f"{text} Response {number}.")
-            for title, text in titles_and_texts
-        )
-        responses.append(GeneratedText(str(number), "Who?", "Ada", output, passages))
+        passages = []
+        for title, text in titles_and_texts:
+            # Responses share titles, so the text tells which response a passage belongs to.
+            marked_text = f"{text} Response {number}." if text.strip() else ""
+            passages.append(RetrievedPassage(title, marked_text))
+        responses.append(GeneratedText(str(number), "Who?", "Ada", output, tuple(passages)))
 
     judged = AmbigBio().judge_texts(AssertiveJudge(data), responses)
 
     for response, biography in zip(responses, judged, strict=True):
         texts_of_response = {passage.text for passage in response.passages}
-        for judgements_of_fact in biography.matrix:
-            for judgement in judgements_of_fact:
-                assert set(judgement.evidence) <= texts_of_response
-                assert judgement.evidence or judgement.outcome != "supported"
+        judgements = list(chain.from_iterable(biography.matrix))
+        supporting_judgements = [j for j in judgements if j.outcome == "supported"]
+        assert all(set(judgement.evidence) <= texts_of_response for judgement in judgements)
+        assert all(judgement.evidence for judgement in supporting_judgements)
 
 
 # --- Scores are within their range, and intervals contain them

@@ -97,18 +97,30 @@ def test_workflows_have_minimal_permissions(path):
         assert set(permissions) <= {"contents", "id-token", "pages"}
 
 
-@each_workflow
-def test_workflows_run_repository_scripts_and_versioned_actions(path):
-    """Scripts of a workflow can be run locally too, and an action cannot change unseen."""
+def steps_of_workflow(path: Path) -> list[dict]:
+    """Return the steps of all jobs of a workflow."""
     workflow = yaml.safe_load(path.read_text(encoding="utf-8"))
+    return [step for job in workflow["jobs"].values() for step in job["steps"]]
 
-    for job in workflow["jobs"].values():
-        for step in job["steps"]:
-            if "run" in step:
-                command = step["run"].strip()
-                assert command.startswith("make ") or (REPOSITORY / command).is_file(), command
-            else:
-                assert re.fullmatch(r"[\w-]+/[\w-]+@(v\d+|release/v1|[0-9a-f]{40})", step["uses"])
+
+@each_workflow
+def test_workflows_run_only_make_and_scripts_of_the_repository(path):
+    """Contributors can run the commands of a workflow on their machines too."""
+    commands = [step["run"].strip() for step in steps_of_workflow(path) if "run" in step]
+
+    for command in commands:
+        assert command.startswith("make ") or (REPOSITORY / command).is_file(), command
+
+
+@each_workflow
+def test_workflows_use_actions_of_a_fixed_version(path):
+    """An action that is named by a branch may change without anybody in the project noticing."""
+    action_with_version = re.compile(r"[\w-]+/[\w-]+@(v\d+|release/v1|[0-9a-f]{40})")
+
+    actions = [step["uses"] for step in steps_of_workflow(path) if "run" not in step]
+
+    for action in actions:
+        assert action_with_version.fullmatch(action), action
 
 
 @pytest.fixture

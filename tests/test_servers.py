@@ -144,7 +144,7 @@ def test_answers_are_read_as_words_without_log_probabilities(factor_run):
     """The model writes noise, with neither "True" nor "False" among its most likely tokens."""
     metadata = factor_run.results["configs"]["sample_factor_chat"]["metadata"]
 
-    assert metadata.get("answers_read", "words") == "words"
+    assert metadata["answers_read"] == "words"
     assert "the server gives no log-probabilities of answers" in factor_run.stderr
 
 

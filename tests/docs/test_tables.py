@@ -42,24 +42,25 @@ def test_page_replacements_occur_on_their_page(page, old):
 
 @pytest.mark.parametrize(("page", "start", "reason"), NOT_RUN)
 def test_skipped_commands_occur_on_their_page_and_have_a_reason(page, start, reason):
-    """A line is left out only as long as it stands there, and a maintainer must see why."""
-    commands = [command.replace('"', "") for block in BLOCKS[page] for command in block.commands]
+    """A command that left the page must also leave the list of commands that are not run."""
+    commands_on_page = [command for block in BLOCKS[page] for command in block.commands]
 
-    assert any(command.startswith(start) for command in commands)
+    assert any(command.replace('"', "").startswith(start) for command in commands_on_page)
     assert reason
 
 
 def test_listed_pages_exist():
-    """An entry for a page that was renamed would do nothing."""
+    """The tables name pages by their path. An entry for a renamed page would do nothing."""
     pages_with_steps_between = {page for page, _ in BETWEEN}
+    listed_pages = {*FILES, *SHOWN, *WHOLE, *FAST, *pages_with_steps_between}
 
-    assert {*FILES, *SHOWN, *WHOLE, *FAST, *pages_with_steps_between} <= PAGES.keys()
+    assert listed_pages <= PAGES.keys()
 
 
-@pytest.mark.parametrize(("page", "numbers"), SHOWN.items())
-def test_only_output_blocks_are_compared_with_written_files(page, numbers):
-    """Output stands in blocks without a language, or of the language "text"."""
-    languages = {BLOCKS[page][number].language for number in numbers}
+@pytest.mark.parametrize(("page", "block_numbers"), SHOWN.items())
+def test_blocks_that_show_output_have_no_code(page, block_numbers):
+    """Output is in blocks without a language, or of the language "text"."""
+    languages = {BLOCKS[page][number].language for number in block_numbers}
 
     assert languages <= {"", "text"}
 

@@ -76,11 +76,11 @@ def test_most_rows_have_contradictions_of_several_types(rows):
 @pytest.mark.parametrize("name", STATISTICS)
 def test_surface_of_choices_does_not_reveal_the_truth(rows, name, sign):
     """A reader who picks the choice with the most or least of a statistic is right by chance."""
-    num_hits = 0.0
+    expected_hits = 0.0
     for row in rows:
         statistics = [sign * STATISTICS[name](choice) for choice in choices(row)]
-        num_hits += pick_probabilities(statistics)[0]  # the first choice is the true one
+        expected_hits += pick_probabilities(statistics)[0]  # the first choice is the true one
 
     chance = 1 / 4
-    standard_error = (chance * (1 - chance) / 400) ** 0.5  # of about 400 rows
-    assert num_hits / len(rows) < chance + 3 * standard_error
+    standard_error = (chance * (1 - chance) / len(rows)) ** 0.5
+    assert expected_hits / len(rows) < chance + 3 * standard_error
