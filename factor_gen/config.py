@@ -35,12 +35,12 @@ _KEY_OF_SINGLE_VALUE = {
     "generate": "generator",
     "contradiction": "kind",
 }
-# Each sentence that is tried costs questions to a model. The writer is asked for all error types at
-# once, and for few contradictions in all.
-_DEFAULTS_OF_MODEL = {"select": {"draws": 4}}
-_DEFAULTS_OF_LLM = {"generate": {"per_type": 3}}
+# If a model writes or checks contradictions, each sentence that is tried costs questions to it.
+_DEFAULTS_IF_MODEL_IS_ASKED = {"select": {"draws": 4}}
+# A model that writes contradictions is asked for all error types at once.
+_DEFAULTS_IF_MODEL_WRITES = {"generate": {"per_type": 3}}
 # These settings say where the build runs and how the work is shared out, not what is built.
-_NOT_DESCRIBED = {"folder", "yaml", "contexts", "engine", "workers", "shard"}
+_NOT_DESCRIBED = {"folder", "yaml", "collocations", "engine", "workers", "shard"}
 
 
 def load_build(path: str | Path) -> BuildSettings:
@@ -60,12 +60,12 @@ def load_build(path: str | Path) -> BuildSettings:
     """
     file = find_config(Path(path))
     content = _read_with_includes(file)
-    is_written_by_model = _find_section("generate", content).get("generator", "llm") == "llm"
-    is_checked_by_judge = _find_section("contradiction", content).get("kind") == "judge"
-    if is_written_by_model or is_checked_by_judge:
-        content = _merge_sections(_DEFAULTS_OF_MODEL, content)
-    if is_written_by_model:
-        content = _merge_sections(_DEFAULTS_OF_LLM, content)
+    model_writes = _find_section("generate", content).get("generator", "llm") == "llm"
+    judge_checks = _find_section("contradiction", content).get("kind") == "judge"
+    if model_writes or judge_checks:
+        content = _merge_sections(_DEFAULTS_IF_MODEL_IS_ASKED, content)
+    if model_writes:
+        content = _merge_sections(_DEFAULTS_IF_MODEL_WRITES, content)
     # A benchmark without a name is called like the file.
     content = {"name": file.stem, **content, "folder": file.parent, "yaml": file}
     return read_settings(BuildSettings, content, str(file))

@@ -41,10 +41,12 @@ TEXT_ENDINGS = (".txt", ".text", "")
 def find_corpus_files(settings: BuildSettings) -> dict[str, Path]:
     """Return the files of the corpus by id, sorted by path.
 
-    ``corpus.path`` names one file, a folder, or a pattern with ``*``. All files in a folder belong
-    to the corpus, except hidden ones. So do all files if ``corpus.dataset`` names a folder. A
-    dataset of the Hub has no files. The id of a file is its path from the folder that the pattern
-    starts in.
+    - ``path: texts/a.txt`` is one file, with the id ``a.txt``.
+    - ``path: texts`` is a folder. All files in it belong to the corpus, except hidden ones. An id
+      is the path from the folder, such as ``2024/a.txt``.
+    - ``path: texts/*/a.txt`` is a pattern. An id is the path from ``texts``, such as
+      ``2024/a.txt``.
+    - ``dataset: texts`` may be a folder too. Otherwise it is a dataset of the Hub, without files.
 
     Raises:
         DataError: No file matches ``corpus.path``.
@@ -76,7 +78,7 @@ def _dataset_folder(settings: BuildSettings) -> Path | None:
 
 def _files_in_folder(folder: Path) -> dict[str, Path]:
     """Return the files in a folder and the folders in it by id, sorted by path."""
-    # In place of a folder that cannot be listed stands the reason, which reading reports.
+    # For a folder that cannot be listed, there is an error in the list, which reading reports.
     paths = [path for path in list_files(folder) if isinstance(path, Path)]
     return _files_by_id(paths, folder)
 
@@ -90,16 +92,26 @@ def _matching_files(pattern: Path) -> dict[str, Path]:
     Example:
         ``/data/*/a.txt`` may give ``{"news/a.txt": Path("/data/news/a.txt")}``.
     """
-    # The last part of the pattern that is a folder, such as "/data" of "/data/*/a.txt". If a folder
-    # is really called "*", it is meant.
-    folder = next((parent for parent in pattern.parents if parent.is_dir()), pattern.parent)
-    # If a file is really called "*.txt", it is meant, and no other file.
+    folder = _existing_folder_of(pattern)
+    # The pattern may be the name of one file. Even "*.txt" is a possible name.
     if pattern.is_file():
         return _files_by_id([pattern], folder)
     # Unlike pathlib's glob, glob.glob leaves hidden files out.
     rest_of_pattern = str(pattern.relative_to(folder))
     matches = glob.glob(rest_of_pattern, root_dir=folder, recursive=True)  # noqa: PTH207
     return _files_by_id(sorted(folder / match for match in matches), folder)
+
+
+def _existing_folder_of(pattern: Path) -> Path:
+    """Return the longest beginning of a pattern that is a folder.
+
+    Example:
+        ``/data`` for ``/data/*/a.txt``, unless ``/data`` has a folder with the name ``*``.
+    """
+    for folder in pattern.parents:
+        if folder.is_dir():
+            return folder
+    return pattern.parent
 
 
 def _files_by_id(paths: Iterable[Path], folder: Path) -> dict[str, Path]:
@@ -111,15 +123,18 @@ def _files_by_id(paths: Iterable[Path], folder: Path) -> dict[str, Path]:
     return files
 
 
-def describe_corpus(settings: BuildSettings, earlier: Mapping[str, Any]) -> dict[str, Any]:
+def describe_corpus(
+    settings: BuildSettings, earlier_description: Mapping[str, Any]
+) -> dict[str, Any]:
     """Return what identifies the texts of the corpus: the hashes of its files, or a commit.
 
     If the description changes, the shards of an earlier build cannot be used again.
 
     Args:
         settings: The settings of the build.
-        earlier: The description when the build began, or an empty one. A resumed build reads a
-            dataset of the Hub at the commit that it began with, even if there is a newer one.
+        earlier_description: The description when the build began, or an empty one. If it has the
+            same dataset of the Hub, it is returned again, so that a resumed build reads the commit
+            that it began with, even if there is a newer one.
 
     Returns:
         A JSON object. For files it has their ids, sizes and hashes, such as ``{"files": [{"name":
@@ -136,12 +151,11 @@ def describe_corpus(settings: BuildSettings, earlier: Mapping[str, Any]) -> dict
         return {"files": [_describe_file(file_id, path) for file_id, path in progress]}
 
     dataset = {"dataset": corpus.dataset, "revision": corpus.revision}
-    is_same_dataset = dataset.items() <= earlier.items()
+    is_same_dataset = dataset.items() <= earlier_description.items()
     if is_same_dataset:
-        return dict(earlier)
-    # An error begins with these words.
-    setting = f"corpus.dataset, no folder in {settings.folder}"
-    return {**dataset, "commit": commit_of(corpus.dataset, setting, corpus.revision)}
+        return dict(earlier_description)
+    error_start = f"corpus.dataset, no folder in {settings.folder}"
+    return {**dataset, "commit": commit_of(corpus.dataset, error_start, corpus.revision)}
 
 
 def _describe_file(file_id: str, path: Path) -> dict[str, Any]:
@@ -159,47 +173,112 @@ def _describe_file(file_id: str, path: Path) -> dict[str, Any]:
         ) from error
 
 
-def read_documents(
-    settings: BuildSettings, commit: str | None, num_left_out: Counter[str]
-) -> Iterator[Example]:
-    """Return an iterator over the first ``corpus.documents`` documents of the corpus.
+class CorpusReader:
+    """Reads the documents of a corpus, and counts the rows that ``corpus.where`` leaves out."""
 
-    They come in the order of the files and their rows. Each has its whole text as its prefix.
-    Nothing is read before the iterator is used.
+    def __init__(self, settings: BuildSettings, commit: str | None = None) -> None:
+        """Create a reader, which reads nothing yet.
 
-    Args:
-        settings: The settings of the build.
-        commit: The commit of a dataset of the Hub. None: that in the YAML, or the newest.
-        num_left_out: Counts rows that fail a condition of ``corpus.where``, by reason. The
-            iterator adds to it while it reads.
+        Args:
+            settings: The settings of the build.
+            commit: The commit at which a dataset of the Hub is read. None: the revision that the
+                YAML names, or the newest commit.
+        """
+        self._settings = settings
+        self._commit = commit or settings.corpus.revision
+        self.num_left_out: Counter[str] = Counter()
+        """How many of the rows read so far fail a condition of ``corpus.where``, by reason."""
 
-    Raises:
-        DataError: A file is missing or cannot be read, or a row is no document. The message names
-            the row by its file and line.
-    """
-    corpus = settings.corpus
-    if corpus.path is None:
-        rows = _dataset_rows(corpus, _dataset_folder(settings), commit or corpus.revision)
-        return islice(_read_rows(rows, corpus, num_left_out), corpus.documents)
+    def read(self) -> Iterator[Example]:
+        """Return an iterator over the first ``corpus.documents`` documents of the corpus.
 
-    files = find_corpus_files(settings)
-    folder = settings.folder / Path(corpus.path).expanduser()
-    if folder.is_dir():
-        return islice(_read_any_format(folder, folder), corpus.documents)
+        They come in the order of the files and their rows. Each has its whole text as its prefix.
+        Nothing is read before the iterator is used.
 
-    # An iterator opens its file when the first document is asked for.
-    readers = []
-    for file_id, path in files.items():
-        # The rows of every file are numbered from 1: with the file, their ids are unique.
-        id_prefix = f"{file_id}:" if len(files) > 1 else ""
-        readers.append(_read_file(file_id, path, corpus, num_left_out, id_prefix))
-    return islice(chain.from_iterable(readers), corpus.documents)
+        Raises:
+            DataError: A file is missing or cannot be read, or a row is no document. The message
+                names the row by its file and line.
+        """
+        return islice(self._read_all(), self._settings.corpus.documents)
+
+    def _read_all(self) -> Iterator[Example]:
+        """Return an iterator over all documents of the corpus."""
+        corpus = self._settings.corpus
+        if corpus.path is None:
+            folder = _dataset_folder(self._settings)
+            return self._read_rows(_dataset_rows(corpus, folder, self._commit))
+
+        files = find_corpus_files(self._settings)
+        folder = self._settings.folder / Path(corpus.path).expanduser()
+        if folder.is_dir():
+            return _read_any_format(folder, folder)
+
+        # An iterator opens its file when the first document is asked for.
+        readers = []
+        for file_id, path in files.items():
+            # The rows of every file are numbered from 1: with the file, their ids are unique.
+            id_prefix = f"{file_id}:" if len(files) > 1 else ""
+            readers.append(self._read_file(file_id, path, id_prefix))
+        return chain.from_iterable(readers)
+
+    def _read_file(self, file_id: str, path: Path, id_prefix: str) -> Iterator[Example]:
+        """Yield the documents of a file: the file itself, or the rows of a table.
+
+        Args:
+            file_id: The id of the file. A text file is one document, which has this id.
+            path: The path of the file.
+            id_prefix: The beginning of the ids of rows, as in `_read_rows`.
+
+        Raises:
+            DataError: The file cannot be read, is not UTF-8, or has an unknown ending.
+        """
+        if path.suffix.lower() in TEXT_ENDINGS:
+            # The line breaks stay as they are.
+            yield Example(file_id, read_text(path, "expected a text in UTF-8"))
+            return
+
+        # A table may be compressed: "a.csv.gz" is read as "a.csv".
+        ending = Path(path.name.lower().removesuffix(".gz")).suffix
+        if ending in TABLE_FORMATS:
+            yield from self._read_rows(_table_rows(path, ending), id_prefix)
+            return
+        if not path.name.lower().endswith(DOCUMENT_ENDINGS):
+            raise _unknown_ending_error(path)
+        for document in _read_any_format(path, path.parent):
+            # The id begins with the name of the file, as in "a.xlsx:3". Files of one name may be in
+            # several folders, so the id of the file, such as "2024/a.xlsx", replaces the name.
+            rest_of_id = document.doc_id.removeprefix(path.name)
+            yield replace(document, doc_id=file_id + rest_of_id)
+
+    def _read_rows(self, rows: Iterable[TableRow], id_prefix: str = "") -> Iterator[Example]:
+        """Yield the document in each row that meets the conditions of ``corpus.where``.
+
+        Args:
+            rows: The rows of a table.
+            id_prefix: The beginning of the ids of rows that have only a number, such as ``a.csv:``.
+
+        Raises:
+            DataError: A row cannot be read, lacks a column, or holds no text or no id.
+        """
+        corpus = self._settings.corpus
+        columns = required_columns(corpus.text, corpus.where, corpus.id)
+        for number, row in enumerate(rows, start=1):
+            _check_columns(row, columns)
+
+            # A row that is left out may lack the text or the id.
+            reason = reason_to_leave_out(corpus.where, row.values)
+            if reason:
+                self.num_left_out[reason] += 1
+                continue
+            text = document_text(row, corpus.text)
+            doc_id = _document_id(row, corpus.id, default=f"{id_prefix}{number}")
+            yield Example(doc_id, replace_surrogates(text))
 
 
 def _read_any_format(source: Path, folder: Path) -> Iterator[Example]:
-    """Yield the documents in a file or folder of any format, as `lm_factuality.documents` does.
+    """Yield the documents in a file or a folder with files of any format.
 
-    A file or a row that cannot be read is an unused document with the reason. Its id is its path
+    A file or a row that cannot be read gives an unused document with the reason. Its id is its path
     from ``folder``.
     """
     for document in read_files([source]):
@@ -207,8 +286,21 @@ def _read_any_format(source: Path, folder: Path) -> Iterator[Example]:
             yield Example(document.id, document.text)
         else:
             path = Path(document.path).relative_to(folder).as_posix()
-            unread = Example(replace_surrogates(path))
-            yield unread.drop(READ, f"cannot be read: {document.reason}")
+            example = Example(replace_surrogates(path))
+            yield example.drop(READ, f"cannot be read: {document.reason}")
+
+
+def _table_rows(path: Path, ending: str) -> Iterator[TableRow]:
+    """Yield the rows of a table in one of the `TABLE_FORMATS`.
+
+    Raises:
+        DataError: A row cannot be read.
+    """
+    for row in TABLE_FORMATS[ending](path):
+        # The reader of the table yields a message in the place of a row that it cannot read.
+        if isinstance(row, str):
+            raise DataError(row)
+        yield row
 
 
 def _dataset_rows(
@@ -224,52 +316,19 @@ def _dataset_rows(
     Example:
         The second row of the split ``test`` of ``wikitext`` is called ``wikitext[test], row 2``.
     """
-    # The error of a split that does not exist begins with the setting, and ends with the example.
-    setting = f"corpus.dataset {corpus.dataset!r}"
-    example = "corpus: {dataset: NAME, split: NAME}"
-
     source = folder or corpus.dataset or ""
     # The datasets library streams one split at a time: "validation+test" is read as two.
     for split in map(str.strip, corpus.split.split("+")):
-        rows = stream_rows(source, corpus.config, split, commit, setting, example)
+        rows = stream_rows(
+            source,
+            config=corpus.config,
+            split=split,
+            commit=commit,
+            where=f"corpus.dataset {corpus.dataset!r}",
+            example="corpus: {dataset: NAME, split: NAME}",
+        )
         for number, values in enumerate(rows, start=1):
             yield TableRow(f"{corpus.dataset}[{split}], row {number}", values)
-
-
-def _read_file(
-    file_id: str,
-    path: Path,
-    corpus: CorpusSettings,
-    num_left_out: Counter[str],
-    id_prefix: str,
-) -> Iterator[Example]:
-    """Yield the documents of a file: the file itself, or the rows of a table.
-
-    Args:
-        file_id: The id of the file, which is also that of a document in a text file.
-        path: The path of the file.
-        corpus: The settings of the corpus.
-        num_left_out: Counts the rows of a table that are left out, as in `_read_rows`.
-        id_prefix: The beginning of the ids of rows, as in `_read_rows`.
-
-    Raises:
-        DataError: The file cannot be read, is not UTF-8, or has an unknown ending.
-    """
-    if path.suffix.lower() in TEXT_ENDINGS:
-        # The line breaks stay as they are.
-        yield Example(file_id, read_text(path, "expected a text in UTF-8"))
-        return
-
-    # A table may be compressed: "a.csv.gz" is read as "a.csv".
-    ending = Path(path.name.lower().removesuffix(".gz")).suffix
-    if ending in TABLE_FORMATS:
-        yield from _read_rows(TABLE_FORMATS[ending](path), corpus, num_left_out, id_prefix)
-        return
-    if not path.name.lower().endswith(DOCUMENT_ENDINGS):
-        raise _unknown_ending_error(path)
-    for document in _read_any_format(path, path.parent):
-        # Files of one name may be in several folders. The row of a table follows the name.
-        yield replace(document, doc_id=file_id + document.doc_id.removeprefix(path.name))
 
 
 def _unknown_ending_error(path: Path) -> DataError:
@@ -283,39 +342,6 @@ def _unknown_ending_error(path: Path) -> DataError:
         f"{path}: expected a file that ends in {', '.join(endings)}; convert it, or name others"
         " with a pattern such as corpus: my_texts/*.txt"
     )
-
-
-def _read_rows(
-    rows: Iterable[TableRow | str],
-    corpus: CorpusSettings,
-    num_left_out: Counter[str],
-    id_prefix: str = "",
-) -> Iterator[Example]:
-    """Yield the document in each row of a table that meets the conditions of ``corpus.where``.
-
-    Args:
-        rows: The rows. In the place of a row that could not be read there is an error message.
-        corpus: The settings of the corpus.
-        num_left_out: Counts the rows that fail a condition, by reason.
-        id_prefix: The beginning of the ids of rows that have only a number, such as ``a.csv:``.
-
-    Raises:
-        DataError: A row could not be read, lacks a column, or holds no text or no id.
-    """
-    columns = required_columns(corpus.text, corpus.where, corpus.id)
-    for number, row in enumerate(rows, start=1):
-        if isinstance(row, str):
-            raise DataError(row)
-        _check_columns(row, columns)
-
-        # A row that is left out may lack the text or the id.
-        reason = reason_to_leave_out(corpus.where, row.values)
-        if reason:
-            num_left_out[reason] += 1
-            continue
-        text = document_text(row, corpus.text)
-        doc_id = _document_id(row, corpus.id, default=f"{id_prefix}{number}")
-        yield Example(doc_id, replace_surrogates(text))
 
 
 def _check_columns(row: TableRow, columns: Iterable[str]) -> None:

@@ -4,16 +4,14 @@
 is drawn, but no model is loaded.
 """
 
-from collections import Counter
 from collections.abc import Iterator, Sequence
 from contextlib import closing
 from dataclasses import dataclass, replace
 from itertools import islice
-from typing import cast
+from typing import Any
 
 from factor_gen.asking import AskingStage
-from factor_gen.contradiction.stage import ContradictionStage
-from factor_gen.corpus import describe_corpus, read_documents, split_into_sentences
+from factor_gen.corpus import CorpusReader, describe_corpus, split_into_sentences
 from factor_gen.generate.llm.generator import RESERVE
 from factor_gen.records import Candidate, Example
 from factor_gen.settings import BuildSettings
@@ -21,8 +19,9 @@ from factor_gen.stages import StageRunner, open_stage
 from judges.answers import Prices
 from lm_factuality.ground.errors import DataError
 
-# An answer about a contradiction, the writer's or the check's, has about so many tokens.
-_TOKENS_OF_ANSWER = 20
+# The model that writes contradictions and the judge that checks them need about so many tokens of
+# their answers for each contradiction.
+_ANSWER_TOKENS_PER_CANDIDATE = 20
 
 
 @dataclass
@@ -80,26 +79,28 @@ def plan_build(settings: BuildSettings, prices: Prices | None = None) -> list[St
 
 def _open_asking_stages(settings: BuildSettings, runner: StageRunner) -> dict[str, AskingStage]:
     """Open the stages that ask a model: the one that writes candidates, and the one that checks."""
-    stages = {}
+    stages: dict[str, AskingStage] = {}
     if settings.generate.generator == "llm":
-        stages["generate"] = cast(AskingStage, runner.open("generate"))
+        writer: Any = runner.open("generate")
+        stages["generate"] = writer
     if settings.contradiction_check.kind == "judge":
-        contradiction_stage = cast(ContradictionStage, runner.open("contradiction"))
-        stages["contradiction"] = cast(AskingStage, contradiction_stage.check)
+        contradiction_stage: Any = runner.open("contradiction")
+        stages["contradiction"] = contradiction_stage.check
     return stages
 
 
 def _draw_first_sentences(settings: BuildSettings, runner: StageRunner) -> Iterator[list[Example]]:
     """Yield the documents of each shard that have a sentence to edit.
 
-    Each has made-up candidates, as many as a model may write.
+    No model has written candidates for them, but the check by a judge asks about candidates. So
+    each document has made-up candidates, as many as a model may write.
     """
     corpus = settings.corpus
-    commit = describe_corpus(settings, {}).get("commit")
-    documents = read_documents(settings, commit, Counter())
+    commit = describe_corpus(settings, earlier_description={}).get("commit")
+    documents = CorpusReader(settings, commit).read()
     documents = split_into_sentences(documents, corpus.unwrap, corpus.language)
     while shard := list(islice(documents, settings.shard)):
-        examples = runner.run(("select", "types"), 0, shard)
+        examples = runner.run(("select", "types"), shard_number=0, examples=shard)
         yield [_imagine_candidates(example, settings) for example in examples if not example.unused]
 
 
@@ -122,11 +123,12 @@ def _imagine_candidates(example: Example, settings: BuildSettings) -> Example:
 
 def _add_questions(plan: StagePlan, stage: AskingStage, examples: Sequence[Example]) -> None:
     """Add to a plan what a stage would ask about some examples."""
-    asked = stage.plan(examples)
+    questions = stage.plan(examples)
     num_candidates = sum(len(example.candidates) for example in examples)
-    # Questions with a stored answer are not asked again.
-    share = asked.to_send / max(1, asked.to_send + asked.stored)
+    # Questions with a stored answer are not asked again. They may be about as many candidates each
+    # as the other questions.
+    unstored_share = questions.to_send / max(1, questions.to_send + questions.stored)
     plan.documents += len(examples)
-    plan.questions += asked.to_send
-    plan.prompt_tokens += asked.estimate.prompt_tokens
-    plan.answer_tokens += round(share * num_candidates * _TOKENS_OF_ANSWER)
+    plan.questions += questions.to_send
+    plan.prompt_tokens += questions.estimate.prompt_tokens
+    plan.answer_tokens += round(unstored_share * num_candidates * _ANSWER_TOKENS_PER_CANDIDATE)

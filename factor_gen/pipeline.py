@@ -19,9 +19,9 @@ from factor_gen.choose import choose_rows
 from factor_gen.config import describe_settings
 from factor_gen.corpus import (
     CLEANING,
+    CorpusReader,
     describe_corpus,
     find_corpus_files,
-    read_documents,
     split_into_sentences,
 )
 from factor_gen.engine import LocalEngine
@@ -234,11 +234,9 @@ def _read_corpus(
         return saved_counts
 
     corpus = settings.corpus
+    reader = CorpusReader(settings, commit)
     # Each of these steps is an iterator, so that no document is read before it is written below.
-    # The first one also counts the rows that it leaves out.
-    num_left_out: Counter[str] = Counter()
-    documents = read_documents(settings, commit, num_left_out)
-    progress = tqdm(documents, desc=READ, unit=" documents", delay=2)
+    progress = tqdm(reader.read(), desc=READ, unit=" documents", delay=2)
     checked_documents = check_language(progress, corpus.language)
     examples = split_into_sentences(checked_documents, corpus.unwrap, corpus.language)
 
@@ -249,11 +247,11 @@ def _read_corpus(
         num_shards += 1
         num_documents += len(shard)
     if num_shards == 0:
-        raise _no_documents_error(num_left_out)
+        raise _no_documents_error(reader.num_left_out)
     if num_documents < FEWEST:
         _warn_about_few_documents(num_documents)
 
-    counts = {"shards": num_shards, "filtered": dict(sorted(num_left_out.items()))}
+    counts = {"shards": num_shards, "filtered": dict(sorted(reader.num_left_out.items()))}
     write_json(path, counts)
     return counts
 
@@ -305,33 +303,35 @@ def _run_unfinished_shards(
     ]
     if not unfinished:
         return
-    settings = _with_collocations(settings, document_folder, shard_numbers)
+    settings = _save_collocations(settings, document_folder, shard_numbers)
     engine_class = RayEngine if settings.engine == "ray" else LocalEngine
     with closing(engine_class(settings, opener, len(unfinished))) as engine:
         run_shards(engine, unfinished, document_folder, finished_folder, settings)
 
 
-def _with_collocations(
+def _save_collocations(
     settings: BuildSettings, document_folder: ShardFolder, shard_numbers: Sequence[int]
 ) -> BuildSettings:
-    """Return the settings with the path of the file of collocations, if the generator needs one.
+    """Write the file of collocations, if the generator needs it and an earlier build has not.
 
     Collocations are words that occur side by side in the corpus. The English rules replace a word
-    only by one that occurs with the same neighbours. If the file does not exist, it is written.
+    only by one that occurs with the same neighbours. Other generators need no collocations.
 
     Args:
         settings: The settings of the build.
         document_folder: The shards of the corpus.
         shard_numbers: The numbers of all shards.
+
+    Returns:
+        The settings with the path of the file; unchanged if no collocations are needed.
     """
-    # A model knows such words itself, and other languages have lists of them.
     if settings.generate.generator != "rules" or settings.corpus.language != ENGLISH:
         return settings
 
-    path = document_folder.path / "contexts.json"
+    path = document_folder.path / "collocations.json"
     if not path.is_file():
         save_collocations(path, _gather_collocations_of_shards(document_folder, shard_numbers))
-    return replace(settings, contexts=path)
+    return replace(settings, collocations=path)
 
 
 def _gather_collocations_of_shards(
@@ -345,7 +345,7 @@ def _gather_collocations_of_shards(
     """
     shard_paths = map(document_folder.shard_path, shard_numbers)
     total_bytes = sum(shard_path.stat().st_size for shard_path in shard_paths)
-    # The shards that are read are evenly spread over the corpus: every 11th one of 80 MB.
+    # To read about 8 MB that are evenly spread over the corpus, only every nth shard is read.
     step = 1 + total_bytes // _COLLOCATION_BYTES
     examples = chain.from_iterable(map(document_folder.read_shard, shard_numbers[::step]))
     # Before a sentence is drawn, the prefix of an example is its whole document.

@@ -222,7 +222,8 @@ def shorten_paths(value: object) -> object:
 def last_words(text: str, count: int) -> str:
     """Return the last words of a text with the white space between them unchanged.
 
-    If they have more than 40 characters on average, only their end is returned.
+    The result has at most 40 characters for each word. So the last ten words of a text without
+    spaces are its last 400 characters.
 
     Example:
         ``last_words("one two  three ", 2)`` is ``"two  three "``.

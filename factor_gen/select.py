@@ -25,6 +25,10 @@ _RULES_VERSION = 5
 _MAX_WORD_LENGTH = 60
 # Shorter words are often in lower case in headlines, and capitalised in names.
 _MIN_HEADLINE_WORD_LENGTH = 5
+# Fewer words with a capital may all be names.
+_MIN_HEADLINE_WORDS = 4
+# The share of the words of a headline that have a capital.
+_MIN_HEADLINE_CAPITALS = 0.9
 # So many characters before a sentence tell whether another sentence ends there.
 _CONTEXT_LENGTH = 40
 
@@ -79,7 +83,7 @@ class SelectStage:
     name = "select"
 
     def __init__(self, settings: SelectSettings, seed: int, language: str = ENGLISH) -> None:
-        """Keep the settings.
+        """Create a stage that has not prepared any document yet.
 
         Args:
             settings: Which sentences are suitable, and which of them is tried first.
@@ -89,7 +93,8 @@ class SelectStage:
         self._settings = settings
         self._seed = seed
         self._language = language
-        # The documents that were prepared last, by their id.
+        # A cache of documents by id, because several sentences of a document may be drawn. It is
+        # limited by the number of characters of their texts.
         self._prepared: dict[str, _Document] = {}
         self._num_prepared_characters = 0
 
@@ -126,19 +131,20 @@ class SelectStage:
         """Select the first suitable sentence of a document that was not tried before.
 
         Args:
-            example: A document with its whole text as its prefix. Each draw is an attempt to make
-                a row of it. ``draw.tried`` counts the sentences that earlier draws looked at.
+            example: A document with its whole text as its prefix. ``draw.tried`` is the number of
+                its sentences that earlier draws have tried.
 
         Returns:
             The example with the sentence as its completion and the text before it as its prefix. If
             no sentence passes all checks, the example is marked as unused, with the reason.
         """
         document = self._prepare(example)
-        # The order is the same in every draw, so that this one continues where the last ended.
-        untried_spans = document.ordered_spans[example.draw.tried :]
+        num_tried = example.draw.tried
         failed_checks = []
-        for num_tried, span in enumerate(untried_spans, start=example.draw.tried + 1):
-            sentence = _SentenceInDocument(document, span)
+        # The order is the same in every draw, so this draw continues where the last one ended.
+        for sentence_span in document.ordered_spans[num_tried:]:
+            num_tried += 1
+            sentence = _SentenceInDocument(document, sentence_span)
             failed_check = sentence.first_failed_check()
             if failed_check is None:
                 return Example(
@@ -150,7 +156,7 @@ class SelectStage:
             failed_checks.append(failed_check)
 
         reason = self._reason_unused(example, failed_checks)
-        # No sentence is left for a further draw, so that nobody asks how many were tried.
+        # No sentence is left for another draw, so the number of tried sentences is not kept.
         return Example(example.doc_id, draw=Draw(example.draw.number)).drop(self.name, reason)
 
     def _prepare(self, example: Example) -> "_Document":
@@ -179,24 +185,24 @@ class SelectStage:
     def _reason_unused(self, example: Example, failed_checks: Sequence[int]) -> str:
         """Say why no sentence of a document was selected.
 
-        Sentences go through a list of checks. The best sentence is the one that passed the most,
-        and the check that it failed gives the reason.
+        Sentences go through a list of checks. The reason names the last of these checks that a
+        sentence got to, because this sentence was the closest to being selected.
 
         Args:
             example: The document.
             failed_checks: For each sentence that was tried, the index of the check that it failed.
 
         Returns:
-            The reason for the dataset card and ``unused.jsonl``. That of a check is a template,
-            such as ``no sentence of {settings.min_words} words or more``, which is filled in.
+            The reason for the dataset card and ``unused.jsonl``, such as ``no sentence of 10 words
+            or more``.
         """
         # This is not the first draw: an earlier one selected a sentence, but it gave no row.
         if example.draw.tried:
             return "no other sentence"
         if not failed_checks:
             return "the text is empty"
-        reason = _CHECKS[max(failed_checks)].reason
-        return reason.format(settings=self._settings, language=self._language)
+        reason_template = _CHECKS[max(failed_checks)].reason
+        return reason_template.format(settings=self._settings, language=self._language)
 
 
 def _order_sentences(example: Example, settings: SelectSettings, seed: int) -> list[Sentence]:
@@ -284,20 +290,19 @@ def _prepare_document(
 class _SentenceInDocument:
     """A sentence that may be selected, with its document and the text before it."""
 
-    def __init__(self, document: _Document, span: Sentence) -> None:
+    def __init__(self, document: _Document, sentence_span: Sentence) -> None:
         """Cut the sentence and the text before it out of the document.
 
         Args:
             document: The document.
-            span: Where the sentence begins and ends.
+            sentence_span: Where the sentence begins and ends.
         """
         self.document = document
-        self.is_in_earlier_document = span.is_repeated
-        self.prefix = document.text[: span.start]
-        self.text = document.text[span.start : span.end]
-        # Patterns are searched for only in the last characters before the sentence. The whole text
-        # before it may be long.
-        self.near_prefix = self.prefix[-_CONTEXT_LENGTH:]
+        self.is_in_earlier_document = sentence_span.is_repeated
+        self.prefix = document.text[: sentence_span.start]
+        self.text = document.text[sentence_span.start : sentence_span.end]
+        # Patterns are searched for only in the end of the prefix, since the prefix may be long.
+        self.prefix_end = self.prefix[-_CONTEXT_LENGTH:]
 
     def first_failed_check(self) -> int | None:
         """Return the index of the first check that the sentence fails, or None if it passes all."""
@@ -369,8 +374,8 @@ def _is_running_text(sentence: _SentenceInDocument) -> bool:
     return 2 * num_capitals < num_letters
 
 
-def _is_no_headline(sentence: _SentenceInDocument) -> bool:
-    """Tell whether fewer than 90% of the long words after the first are capitalised.
+def _is_headline(sentence: _SentenceInDocument) -> bool:
+    """Tell whether nearly all long words of the sentence after its first word have a capital.
 
     Example:
         "Storm Leaves Thousands Without Power Near Coast." is a headline.
@@ -378,11 +383,10 @@ def _is_no_headline(sentence: _SentenceInDocument) -> bool:
     words: list[str] = re.findall(r"[^\W\d_]+", sentence.text)
     # The first word of every sentence is capitalised.
     long_words = [word for word in words[1:] if len(word) >= _MIN_HEADLINE_WORD_LENGTH]
-    # Fewer than four long words may all be names.
-    if len(long_words) < 4:
-        return True
+    if len(long_words) < _MIN_HEADLINE_WORDS:
+        return False
     num_capitalised = sum(word[0].isupper() for word in long_words)
-    return num_capitalised < 0.9 * len(long_words)
+    return num_capitalised >= _MIN_HEADLINE_CAPITALS * len(long_words)
 
 
 def _has_no_control_characters(sentence: _SentenceInDocument) -> bool:
@@ -445,13 +449,13 @@ def _has_prefix(sentence: _SentenceInDocument) -> bool:
 
 def _has_space_before(sentence: _SentenceInDocument) -> bool:
     """Tell whether white space precedes the sentence, or an end mark that needs none."""
-    is_after_space = sentence.near_prefix[-1].isspace()
-    return is_after_space or bool(_NO_SPACE_NEEDED.search(sentence.near_prefix))
+    is_after_space = sentence.prefix_end[-1].isspace()
+    return is_after_space or bool(_NO_SPACE_NEEDED.search(sentence.prefix_end))
 
 
 def _begins_after_sentence(sentence: _SentenceInDocument) -> bool:
     """Tell whether the line before the sentence does not break off in the middle of another."""
-    return not _UNFINISHED_LINE.search(sentence.near_prefix)
+    return not _UNFINISHED_LINE.search(sentence.prefix_end)
 
 
 def _is_unique_in_document(sentence: _SentenceInDocument) -> bool:
@@ -492,7 +496,7 @@ _CHECKS: Sequence[_Check] = (
     _Check("no sentence of {settings.min_words} words or more", _has_enough_words),
     _Check("no sentence that is short enough", _is_short_enough),
     _Check("no sentence of running text", _is_running_text),
-    _Check("no sentence that isn't a headline", _is_no_headline),
+    _Check("no sentence that isn't a headline", lambda sentence: not _is_headline(sentence)),
     _Check("no sentence without control characters", _has_no_control_characters),
     _Check("no sentence without markup", _has_no_markup),
     _Check("no sentence without a web address", _has_no_address),

@@ -50,6 +50,8 @@ ErrorTypes = Annotated[
 def _read_filter(value: object) -> object:
     """Return None for the ``none`` that turns a filter off, and any other value unchanged.
 
+    pydantic calls it with the value in the YAML, and reads the settings from what it returns.
+
     Raises:
         ValueError: The YAML names the filter but gives it no value, or has the margin that earlier
             versions had.
@@ -66,10 +68,13 @@ def _read_filter(value: object) -> object:
 
 
 def _read_filters(value: object) -> object:
-    """Return settings without a filter for ``filter: none``, and any other value unchanged.
+    """Return settings without a filter for ``filter: none``, and any other mapping unchanged.
+
+    pydantic calls it with the value in the YAML, and reads the settings from what it returns.
 
     Raises:
-        ValueError: The value is no mapping, or has the NLI model that earlier versions had here.
+        ValueError: The value is neither ``none`` nor a mapping, or the mapping has the key ``nli``,
+            which only earlier versions had in this section.
     """
     if isinstance(value, dict) and "nli" in value:
         raise ValueError(
@@ -291,6 +296,10 @@ class FluencySettings:
     """How many sentences of 64 tokens the model reads at once."""
 
 
+# The default models, which the paper uses, read no other language.
+_ENGLISH_MODELS = (NliSettings.model, FluencySettings.model)
+
+
 @dataclass(frozen=True)
 class FilterSettings:
     """The filter of sentences that are not fluent. It is None if the YAML says ``none``."""
@@ -345,7 +354,7 @@ class WorkSettings:
     yaml: Path | None = field(default=None, compare=False)
     """The file that the settings were read from. The build must not overwrite it."""
 
-    contexts: Path | None = field(default=None, compare=False)
+    collocations: Path | None = field(default=None, compare=False)
     """The file of the corpus's collocations. The build sets it, see ``rules/collocations.py``."""
 
 
@@ -423,7 +432,7 @@ class BuildSettings(WorkSettings):
             )
         self._check_generator()
         self._check_judge()
-        self._check_languages_of_checks()
+        self._check_later_stages_read_language()
         return self
 
     def _check_generator(self) -> None:
@@ -449,11 +458,11 @@ class BuildSettings(WorkSettings):
                 " judge wrote the candidates"
             )
 
-    def _check_languages_of_checks(self) -> None:
+    def _check_later_stages_read_language(self) -> None:
         """Check that the stages after the generator can read the language of the corpus.
 
-        The default models, which the paper uses, and the rules read only English. Whether another
-        model reads the language is not known, so that the user is trusted.
+        The rules and the default models read only English. Nobody knows which languages another
+        model reads, so the choice of the user is accepted.
         """
         language = self.corpus.language
         check = self.contradiction_check
@@ -464,11 +473,11 @@ class BuildSettings(WorkSettings):
                 f"contradiction: offline has rules for English, not for {language!r}; choose"
                 " judge, or none"
             )
-        english_models = (NliSettings.model, FluencySettings.model)
         for section in (check, self.filter.fluency):
-            model = getattr(section, "model", None)
-            if model in english_models:
+            if not isinstance(section, NliSettings | FluencySettings):
+                continue
+            if section.model in _ENGLISH_MODELS:
                 raise ValueError(
-                    f"{model} reads English, not {language!r}; name a model of many languages, or"
-                    " none"
+                    f"{section.model} reads English, not {language!r}; name a model of many"
+                    " languages, or none"
                 )

@@ -230,17 +230,17 @@ class RunningShard:
     best_draws: dict[int, Example] = field(default_factory=dict)
     """The best sentence of each document so far, by the index of the document."""
 
-    _drawn: dict[int, Example] = field(init=False)
+    _current_draws: dict[int, Example] = field(init=False)
     """The documents of the current draw, each with its sentence, by the document's index."""
 
     def __post_init__(self) -> None:
         """Begin the first draw."""
-        self._drawn = dict(enumerate(self.documents))
+        self._current_draws = dict(enumerate(self.documents))
 
     @property
     def examples(self) -> list[Example]:
         """The examples that the next group is for. There are none if the shard is finished."""
-        return list(self._drawn.values())
+        return list(self._current_draws.values())
 
     def advance(self, results: Sequence[Example]) -> None:
         """Go on to the next group of stages. After the last group, begin the next draw.
@@ -248,26 +248,27 @@ class RunningShard:
         Args:
             results: The ``examples`` as the group returned them, in the same order.
         """
-        self._drawn = dict(zip(self._drawn, results, strict=True))
+        self._current_draws = dict(zip(self._current_draws, results, strict=True))
         self.group += 1
         if self.group == self.num_groups:
             self.group = 0
             self._begin_next_draw()
 
     def _begin_next_draw(self) -> None:
-        """Keep the best sentence of each document so far, and draw another where the last was bad.
+        """Record the best draw of each document, and begin another one for documents that need it.
 
-        A sentence is good enough if its contradictions give a row of two error types.
+        A document needs another draw if the contradictions of its latest sentence do not give a row
+        of two error types.
         """
-        finished_draws = self._drawn
-        self._drawn = {}
-        for index, latest in finished_draws.items():
+        latest_draws = self._current_draws
+        self._current_draws = {}
+        for index, latest in latest_draws.items():
             best = self.best_draws.get(index)
             self.best_draws[index] = _better_draw(best, latest, self.settings)
             if _needs_another_draw(latest, self.settings):
-                # The next draw continues after the sentences that this one tried.
-                draw = Draw(latest.draw.number + 1, latest.draw.tried)
-                self._drawn[index] = replace(self.documents[index], draw=draw)
+                # The next draw continues after the sentences that the latest one tried.
+                next_draw = Draw(latest.draw.number + 1, latest.draw.tried)
+                self._current_draws[index] = replace(self.documents[index], draw=next_draw)
 
 
 def _needs_another_draw(latest: Example, settings: BuildSettings) -> bool:
@@ -290,7 +291,9 @@ def _better_draw(best: Example | None, latest: Example, settings: BuildSettings)
     """Return the better of two draws of a document, with the counts of all its draws.
 
     A draw is a sentence of the document, with the contradictions that the stages made of it. Only
-    one draw becomes a row, but the dataset card counts what was made in all of them.
+    one draw becomes a row, but the dataset card counts what was made in all of them. ``discarded``
+    counts only the contradictions of worse draws, because those of the best draw are kept as its
+    ``candidates``.
 
     Args:
         best: The best draw so far. None if ``latest`` is the first.
@@ -304,14 +307,14 @@ def _better_draw(best: Example | None, latest: Example, settings: BuildSettings)
 
     # Of two draws that lack the same for a good row, the earlier one stays.
     is_better = shortfall(latest, settings) < shortfall(best, settings)
-    kept, thrown_away = (latest, best) if is_better else (best, latest)
-    # By the reason for which a stage rejected the contradiction, "" for one that no stage rejected.
-    num_thrown_away = Counter(candidate.rejected for candidate in thrown_away.candidates)
+    better, worse = (latest, best) if is_better else (best, latest)
+    # ``rejected`` is why a stage rejected the contradiction, and empty if no stage rejected it.
+    num_discarded_by_reason = Counter(candidate.rejected for candidate in worse.candidates)
     return replace(
-        kept,
-        draw=replace(kept.draw, total=best.draw.total + num_latest),
+        better,
+        draw=replace(better.draw, total=best.draw.total + num_latest),
         lost=dict(Counter(best.lost) + Counter(latest.lost)),
-        discarded=dict(Counter(best.discarded) + num_thrown_away),
+        discarded=dict(Counter(best.discarded) + num_discarded_by_reason),
         model_use=add_model_use(best.model_use, latest.model_use),
     )
 

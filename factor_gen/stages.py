@@ -83,7 +83,8 @@ def group_stages(settings: BuildSettings) -> list[StageGroup]:
     stages_with_model = set()
     if settings.generate.generator == "llm":
         stages_with_model.add("generate")
-    # Even if only one of the two has a model, a group for the other would only cost time.
+    # The last two stages are in one group, even if only one of them has a model. To hand shards on
+    # to a group of its own would take longer than the stage without a model takes.
     if settings.runs_filter_model:
         stages_with_model.update(("filter", "contradiction"))
 
@@ -123,7 +124,9 @@ class StageRunner:
         for name in names:
             stage = self.open(name)
             try:
-                examples = [_name_rejections(example, name) for example in stage.run(examples)]
+                examples = [
+                    _prefix_reasons_with_stage(example, name) for example in stage.run(examples)
+                ]
             except Exception as error:
                 # Our own errors are full sentences. Others need the name of their class.
                 is_expected = isinstance(error, FactualityError)
@@ -140,7 +143,7 @@ class StageRunner:
                 stage.close()
 
 
-def _name_rejections(example: Example, stage: str) -> Example:
+def _prefix_reasons_with_stage(example: Example, stage: str) -> Example:
     """Put the name of a stage before the reasons for which it has just rejected candidates.
 
     Example:
@@ -149,8 +152,8 @@ def _name_rejections(example: Example, stage: str) -> Example:
     candidates = []
     for candidate in example.candidates:
         reason = candidate.rejected
-        is_named = Refusal.parse(reason).stage in STAGES
-        if reason and not is_named:
+        # The reasons of earlier stages have a prefix already.
+        if reason and Refusal.parse(reason).stage not in STAGES:
             candidate = replace(candidate, rejected=f"{stage}: {reason}")
         candidates.append(candidate)
     return replace(example, candidates=tuple(candidates))
@@ -244,7 +247,7 @@ def _open_generator(settings: BuildSettings) -> Stage:
         _with_model_path(settings.types, settings.folder),
         settings.seed,
         # The file of the corpus's collocations, i.e. words that occur side by side.
-        settings.contexts,
+        settings.collocations,
         language,
         filtered=settings.runs_filter_model,
     )

@@ -6,7 +6,6 @@ import csv
 import gzip
 import json
 import os
-from collections import Counter
 from collections.abc import Mapping
 from dataclasses import replace
 from pathlib import Path
@@ -22,9 +21,9 @@ import pytest
 
 from factor_gen import corpus as corpus_module
 from factor_gen.corpus import (
+    CorpusReader,
     describe_corpus,
     find_corpus_files,
-    read_documents,
     split_into_sentences,
 )
 from factor_gen.records import Example
@@ -48,7 +47,7 @@ def settings_of(folder: Path, path: str | None = None, **corpus: Any) -> BuildSe
 
 def read_corpus(settings: BuildSettings) -> list[Example]:
     """Return the documents of a corpus that needs no commit of the Hub."""
-    return list(read_documents(settings, None, Counter()))
+    return list(CorpusReader(settings).read())
 
 
 def read_files(folder: Path, path: str, **corpus: Any) -> list[Example]:
@@ -192,7 +191,7 @@ def test_a_dataset_of_the_hub_is_read_at_the_given_commit(
 
     monkeypatch.setattr(datasets, "load_dataset", load_dataset)
 
-    documents = list(read_documents(hub_dataset, FIRST_COMMIT, Counter()))
+    documents = list(CorpusReader(hub_dataset, FIRST_COMMIT).read())
 
     assert [document.prefix for document in documents] == TEXTS
     options = {"split": "train", "streaming": True, "revision": FIRST_COMMIT}

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import datetime
 import json
-from collections import Counter
 from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any
@@ -13,7 +12,7 @@ import pytest
 import yaml
 
 from factor_gen.config import describe_settings, load_build
-from factor_gen.corpus import read_documents
+from factor_gen.corpus import CorpusReader
 from factor_gen.pipeline import build
 from factor_gen.recipe import Condition
 from lm_factuality.ground.errors import ConfigError, DataError
@@ -92,7 +91,7 @@ def write_config(folder: Path, rows: Sequence[Mapping[str, Any]], **corpus: Any)
 
 def prefixes_of(config: Path) -> list[str]:
     """Return the texts of the documents that a build reads."""
-    documents = read_documents(load_build(config), None, Counter())
+    documents = CorpusReader(load_build(config)).read()
     return [document.prefix for document in documents]
 
 
@@ -117,7 +116,7 @@ def test_kept_rows_retain_their_row_numbers(config: Path) -> None:
 
     Only the first and the fifth of five rows are English or French news.
     """
-    documents = list(read_documents(load_build(config), None, Counter()))
+    documents = list(CorpusReader(load_build(config)).read())
 
     assert [document.doc_id for document in documents] == ["1", "5"]
 
@@ -127,7 +126,7 @@ def test_a_template_makes_the_text_of_a_document_from_the_columns_of_a_row(confi
 
     The second row that it is filled with has no title, and a null is an empty text.
     """
-    documents = read_documents(load_build(config), None, Counter())
+    documents = CorpusReader(load_build(config)).read()
 
     assert [document.prefix for document in documents] == ["ONE: First.", ": Fifth."]
 
@@ -144,11 +143,11 @@ def test_rejected_rows_are_counted_by_their_first_failed_condition(tmp_path: Pat
     ]
     where = {"lang": ["en", "fr"], "meta.source": "news"}
     settings = load_build(write_config(tmp_path, rows, text="body", where=where))
-    filtered: Counter[str] = Counter()
+    reader = CorpusReader(settings)
 
-    list(read_documents(settings, None, filtered))
+    list(reader.read())
 
-    assert filtered == {"lang is not en or fr": 2, "meta.source is not news": 3}
+    assert reader.num_left_out == {"lang is not en or fr": 2, "meta.source is not news": 3}
 
 
 def test_described_settings_name_each_requirement_of_a_condition(config: Path) -> None:
@@ -229,7 +228,7 @@ def test_unsuitable_row_of_a_template_or_condition_is_named(
     settings = load_build(write_config(tmp_path, ROWS, **corpus))
 
     with pytest.raises(DataError) as error:
-        list(read_documents(settings, None, Counter()))
+        list(CorpusReader(settings).read())
 
     assert message in str(error.value)
 
@@ -396,7 +395,7 @@ def test_expert_documents_have_different_ids(tmp_path: Path) -> None:
     """Two splits number their rows alike, but their four documents each are no repetitions."""
     settings = load_build(config_with_stand_in("expert", tmp_path))
 
-    documents = read_documents(settings, None, Counter())
+    documents = CorpusReader(settings).read()
 
     assert len({document.doc_id for document in documents}) == 8
 

@@ -172,7 +172,7 @@ def test_a_build_gathers_the_collocations_of_its_corpus(
     for number, text in enumerate(MANUALS):
         documents.write_shard(number, [Example(str(number), text)])
 
-    settings = pipeline._with_collocations(load_build(write_corpus(tmp_path)), documents, range(3))
+    settings = pipeline._save_collocations(load_build(write_corpus(tmp_path)), documents, range(3))
 
-    assert settings.contexts is not None
-    assert load_collocations(settings.contexts) == gather_collocations(texts_read)
+    assert settings.collocations is not None
+    assert load_collocations(settings.collocations) == gather_collocations(texts_read)
