@@ -122,11 +122,11 @@ def _describe_omissions(
         )
     # The classifier is the only baseline that learns.
     has_classifier = any(baseline.family == LEARNED for baseline in scores)
-    # Without rows there are no scores, and nobody misses the classifier.
+    # Without rows, there are no scores of any baseline.
     if scores and not has_classifier:
         notes.append(
-            "one document only, or such as share a text: nothing can be learned from others, so"
-            " no classifier"
+            "no classifier: all rows are of one document, or of documents that share a text, so"
+            " that it could not learn from other documents"
         )
     return tuple(notes)
 

@@ -89,8 +89,8 @@ def similarity_scores(rows: Sequence[Row]) -> ChoiceScores:
     """
     values = []
     for row in rows:
-        # If only one choice had "end ." for "end.", it would seem less similar. Another baseline
-        # counts such spaces.
+        # Spacing is normalised so that a choice with "end ." does not seem to have one word more
+        # than a choice with "end.". Another baseline counts spaces before punctuation.
         choices = normalise_spacing(row).choices
         scores = []
         for choice in choices:

@@ -28,16 +28,21 @@ QUESTION = "verdict"
 GOOD = "good"
 """The answer about a contradiction that nothing is wrong with."""
 
-_SOURCE = "source"  # the stratum: as many rows of each benchmark are drawn
-_GROUPS = ("type", "generator")
+# The strata of a contradiction, by which results are grouped. Equally many rows are drawn of each
+# source, i.e. benchmark.
+_SOURCE = "source"
+_TYPE = "type"
+_GENERATOR = "generator"
 _CONTEXT_WORDS = 150  # words of the prefix that a reader sees
 
 
-def draw_blind_sheet(targets: Sequence[str], rows: int, seed: int, run_code: bool = False) -> Sheet:
+def draw_blind_sheet(
+    benchmarks: Sequence[str], rows: int, seed: int, run_code: bool = False
+) -> Sheet:
     """Draw equally many rows of each benchmark, and ask people about all their contradictions.
 
     Args:
-        targets: Different benchmarks, as `read_benchmark` takes them.
+        benchmarks: Different benchmarks, as `read_benchmark` takes them.
         rows: How many rows of each are drawn at most. A smaller benchmark limits all others.
         seed: Decides which rows are drawn, and their order.
         run_code: Whether the YAML of a task may run code, as in `read_benchmark`.
@@ -47,44 +52,48 @@ def draw_blind_sheet(targets: Sequence[str], rows: int, seed: int, run_code: boo
         DataError: A benchmark cannot be read, or has no rows.
     """
     # A unit of a sheet is a row with all its contradictions.
-    units_by_target = [
-        _read_units(target, number, run_code) for number, target in enumerate(targets)
+    units_by_benchmark = [
+        _read_units(benchmark, number, run_code) for number, benchmark in enumerate(benchmarks)
     ]
-    num_rows_of_each = min(rows, *map(len, units_by_target))
+    num_rows_of_each = min(rows, *map(len, units_by_benchmark))
     pool = Pool(
         BENCHMARK.kind,
         questions=tuple(load_questions(__package__).values()),
-        sources=tuple(_describe_source(target) for target in targets),
-        units=tuple(chain.from_iterable(units_by_target)),
+        sources=tuple(_describe_source(benchmark) for benchmark in benchmarks),
+        units=tuple(chain.from_iterable(units_by_benchmark)),
     )
-    # Equally many units are drawn from each stratum, which is a benchmark here.
-    return make_sheet(pool, num_rows_of_each * len(targets), stratify=(_SOURCE,), seed=seed)
+    return make_sheet(pool, num_rows_of_each * len(benchmarks), stratify=(_SOURCE,), seed=seed)
 
 
-def _describe_source(target: str) -> SheetSource:
-    """Return a benchmark with the hash of its file; without one if it is no local file."""
-    path = find_table(target)
-    return SheetSource(target, sha256_of(path) if path.is_file() else "")
+def _describe_source(benchmark: str) -> SheetSource:
+    """Return a benchmark with the hash of its file; without a hash if it is no local file."""
+    path = find_table(benchmark)
+    return SheetSource(benchmark, sha256_of(path) if path.is_file() else "")
 
 
-def _read_units(target: str, number: int, run_code: bool) -> list[Unit]:
-    """Return a unit of the sheet, with a question for each contradiction, for each usable row.
+def _read_units(benchmark: str, benchmark_number: int, run_code: bool) -> list[Unit]:
+    """Read a benchmark as units of a sheet. A unit has a row's questions, one per contradiction.
 
     Args:
-        target: The benchmark.
-        number: Its number among the benchmarks of the sheet.
+        benchmark: The benchmark. Rows that have a problem are left out.
+        benchmark_number: The number of the benchmark in the sheet.
         run_code: Whether the YAML of a task may run code, as in `read_benchmark`.
     """
-    rows = read_benchmark(target, run_code).rows
-    generators_by_row = read_generators(target, run_code)
+    rows = read_benchmark(benchmark, run_code).rows
+    generators_by_row = read_generators(benchmark, run_code)
     units = []
     for index, (row, generators) in enumerate(zip(rows, generators_by_row, strict=True)):
         if row.problem:
             continue
-        # Equal names of documents in two benchmarks mean different documents.
-        cluster = f"{number}/{row.doc_id}"
-        items = tuple(_make_items(row, generators))
-        units.append(Unit(str(index), cluster, items, {_SOURCE: target}, number))
+        unit = Unit(
+            key=str(index),
+            # Equal names of documents in two benchmarks mean different documents.
+            cluster=f"{benchmark_number}/{row.doc_id}",
+            items=tuple(_make_items(row, generators)),
+            strata={_SOURCE: benchmark},
+            source=benchmark_number,
+        )
+        units.append(unit)
     return units
 
 
@@ -93,9 +102,10 @@ def _make_items(row: Row, generators: Mapping[int, str]) -> Iterator[Item]:
 
     Args:
         row: The row.
-        generators: By the index of the choice, what generated a contradiction, such as ``llm``.
+        generators: What generated each contradiction, such as ``llm``, by the index of the choice.
     """
-    # In one of the published files, only true sentences have spaces before punctuation.
+    # In one of the published files, only true sentences have spaces before punctuation. Readers
+    # would notice this.
     row = normalise_spacing(row)
     context = (
         ("The true sentence", row.choices[row.gold].strip()),
@@ -104,7 +114,7 @@ def _make_items(row: Row, generators: Mapping[int, str]) -> Iterator[Item]:
     for index, choice in enumerate(row.choices):
         if index == row.gold:
             continue
-        groups = {"type": row.error_types[index], "generator": generators.get(index, "")}
+        groups = {_TYPE: row.error_types[index], _GENERATOR: generators.get(index, "")}
         item_id = f"{QUESTION}:{index}"
         yield Item(item_id, QUESTION, choice.strip(), context, groups=groups)
 
@@ -134,18 +144,18 @@ def tabulate_reading(key: Key, labels: Labels) -> Iterator[ComparisonTable]:
         bad.
     """
     readings = list(_collect_readings(key, labels))
-    reasons = _list_bad_verdicts(key)
+    bad_verdicts = _list_bad_verdicts(key)
 
-    lines = []
-    for (source, label), members in sorted(_group_readings(readings).items()):
-        lines.append([source, label, *_share_cells(members, reasons)])
+    rows = []
+    for (source, label), group in sorted(_group_readings(readings).items()):
+        rows.append([source, label, *_share_cells(group, bad_verdicts)])
     # A heading that starts with "#" marks a column of numbers.
     columns = ["source", "contradictions", "#read", "#bad", "#95% interval"]
-    columns += [f"#{reason}" for reason in reasons]
+    columns += [f"#{verdict}" for verdict in bad_verdicts]
     num_unread = len(key.items) - len(readings)
     notes = [f"not read, or nobody could tell: {num_unread} of {len(key.items)}"]
     title = f"sheet {key.sheet}, read by {', '.join(labels.people)}"
-    yield ComparisonTable(title, columns, lines, notes)
+    yield ComparisonTable(title, columns, rows, notes)
     if len(labels.people) > 1:
         yield from _tabulate_agreement(key, labels)
 
@@ -162,39 +172,40 @@ def _list_bad_verdicts(key: Key) -> list[str]:
     return bad_verdicts
 
 
-def _share_cells(readings: Sequence[_Reading], reasons: Sequence[str]) -> list[str]:
-    """Return how many contradictions were read, the share of bad ones, and that of each reason.
+def _share_cells(readings: Sequence[_Reading], bad_verdicts: Sequence[str]) -> list[str]:
+    """Return the cells of some readings: their number, and the shares of the bad verdicts.
 
     Example:
-        ``["20", "25.0%", "10.1% - 39.9%", "15.0%", "10.0%"]`` if there are two reasons.
+        ``["20", "25.0%", "10.1% - 39.9%", "15.0%", "10.0%"]`` for 20 readings: the share of all bad
+        verdicts with its interval, and the shares of two bad verdicts.
     """
     bad = EstimatedShare.of(
         [1 - reading.share(GOOD) for reading in readings],
         [reading.item.cluster for reading in readings],
     )
     cells = [str(len(readings)), format_number(bad.value), bad.interval]
-    for reason in reasons:
-        shares = [reading.share(reason) for reading in readings]
+    for verdict in bad_verdicts:
+        shares = [reading.share(verdict) for reading in readings]
         cells.append(format_number(sum(shares) / len(shares)))
     return cells
 
 
 def _group_readings(readings: Iterable[_Reading]) -> dict[tuple[str, str], list[_Reading]]:
-    """Group the contradictions that were read: all of a source, and those of a type or generator.
+    """Group the contradictions that were read by source, by source and type, and by generator.
 
     Returns:
-        The groups by source and label, such as ``("news_factor", "type entity")``. The label of all
-        contradictions of a source is ``all``.
+        The groups by source and label. Each contradiction is in several groups, such as
+        ``("news_factor", "all")`` and ``("news_factor", "type entity")``.
     """
     groups: dict[tuple[str, str], list[_Reading]] = defaultdict(list)
     for reading in readings:
         strata = reading.item.strata
         source = strata[_SOURCE]
         groups[source, "all"].append(reading)
-        for name in _GROUPS:
+        for stratum in (_TYPE, _GENERATOR):
             # A published file does not say which generator made a contradiction.
-            if strata.get(name):
-                groups[source, f"{name} {strata[name]}"].append(reading)
+            if strata.get(stratum):
+                groups[source, f"{stratum} {strata[stratum]}"].append(reading)
     return groups
 
 

@@ -76,9 +76,11 @@ def evaluate_baselines(
 def _win_rates_to_test(scores: Sequence[ChoiceScores], rows: Sequence[Row]) -> Floats:
     """Return the win rates that the test looks at, an array (rows, baselines).
 
-    A classifier that learned from all other rows is often right or wrong about many rows at once,
-    which the test would take for knowledge. So its rates are those that it has in a fifth of the
-    rows after learning from the fifths before it alone.
+    The test assumes that the rates of different documents are independent. The rates of a
+    classifier that learned from all other documents are not: it may be right or wrong about many
+    documents for the same reason. So the test looks at other scores of the classifier,
+    ``forward_values``. For these, the rows are divided into fifths, and the classifier scores each
+    fifth after it learned from the earlier fifths only.
     """
     win_rates = np.empty((len(rows), len(scores)))
     for column, baseline in enumerate(scores):
@@ -181,7 +183,11 @@ def _test_by_random_signs(win_rates: Floats, documents: Sequence[str], seed: int
 
 
 def _count_totals_as_high(surpluses: Floats, seed: int) -> Floats:
-    """Count the draws of signs that give a baseline a total at least as high as its real one.
+    """Count the random draws of signs after which a baseline's total is as high as the real total.
+
+    These draws are the core of a permutation test. If a baseline knows nothing, each surplus is as
+    likely to be negative as to be positive, so a total with random signs is as likely as the real
+    one.
 
     Args:
         surpluses: The surplus of each document group, an array (document groups, baselines).

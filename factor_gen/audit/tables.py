@@ -102,27 +102,36 @@ def _describe_best(baselines: Sequence[BlindBaseline]) -> str:
 def _describe_guesses(audit: BenchmarkAudit) -> str:
     """Say how often two ways of guessing pick the true completion of a row.
 
-    The first gives each word a random weight, and picks the choice whose words weigh the most. The
-    second picks the most central choice, which is the one that is most similar to the others.
-
     Returns:
         Two sentences, such as ``Guess baseline: 18.0% (15.1% - 20.9%) of rows, not 25.0%. Picking
         the most central choice wins 58.4%.``.
     """
-    random_weights = f"Guess baseline: {_with_interval(audit.guess_baseline)} of rows"
-    # False completions are edits of the true one, which has the most words in common with them. Its
-    # words alone then seldom weigh the most, so it is picked in fewer than 25% of rows.
+    return f"{_describe_guess_baseline(audit)}. {_describe_most_central(audit)}."
+
+
+def _describe_guess_baseline(audit: BenchmarkAudit) -> str:
+    """Say how often the choice whose words have the greatest sum of random weights is the true one.
+
+    Such a guess is right in less than 25% of rows of four choices. Every contradiction shares most
+    words with the true completion, but differs from it in some words. If those of any contradiction
+    have a greater weight, the true completion is not picked.
+    """
+    sentence = f"Guess baseline: {_with_interval(audit.guess_baseline)} of rows"
     high = audit.guess_baseline.high
     if high is not None and high < audit.even_chance:
-        random_weights += f", not {format_number(audit.even_chance)}"
+        sentence += f", not {format_number(audit.even_chance)}"
+    return sentence
 
+
+def _describe_most_central(audit: BenchmarkAudit) -> str:
+    """Say how often the choice that is the most similar to the others is the true completion."""
     central = audit.baseline(CENTRAL)
-    most_central = f"Picking the most central choice wins {format_number(central.rows_won.value)}"
+    sentence = f"Picking the most central choice wins {format_number(central.rows_won.value)}"
     if central.is_above_chance:
-        most_central += (
+        sentence += (
             ": never show a model all of them, or build with choose: {hide_most_central: true}"
         )
-    return f"{random_weights}. {most_central}."
+    return sentence
 
 
 def _p_value(baseline: BlindBaseline) -> str:
@@ -155,14 +164,14 @@ def baseline_table(audit: BenchmarkAudit, name: str) -> ComparisonTable:
         name: The benchmark's name for the title.
     """
     # The cells of each row are in this order. A heading that starts with "#" marks a column of
-    # numbers. No two headings are the same: the second interval has a space at its end.
+    # numbers. Each interval belongs to the column before it.
     columns = (
         "baseline",
         "kind",
         "#pairs won",
         "#95% interval",
         "#of all choices",
-        "#95% interval ",
+        "#95% interval",
         "verdict",
     )
     rows = [
@@ -183,8 +192,8 @@ def baseline_table(audit: BenchmarkAudit, name: str) -> ComparisonTable:
         f" {audit.sampled:,} rows"
     )
     chance = (
-        f"chance: 50% of pairs, and {_with_interval(audit.guess_baseline)} of rows, which random"
-        " word weights win"
+        f"chance: 50% of pairs, and {_with_interval(audit.guess_baseline)} of rows, the share that"
+        " random word weights win"
     )
     return ComparisonTable(title, columns, rows, (chance, *_NOTES, *audit.notes))
 
@@ -245,15 +254,21 @@ def paper_table(audit: BenchmarkAudit, judged_types: Sequence[str | None] = ()) 
     counts_by_judge = Counter(filter(None, judged_types))
     other_types = [error_type for error_type in audit.types if error_type not in PAPER["types"]]
     for error_type in (*PAPER["types"], *other_types):
-        # A type that the paper does not have gets "-" in the paper's columns.
-        paper_shares = PAPER["types"].get(error_type, [None] * len(_PAPER_COLUMNS))
         share = _share_of(error_type, audit.types)
         share_by_judge = _share_of(error_type, counts_by_judge)
-        rows.append((error_type, share, share_by_judge, *map(format_number, paper_shares)))
+        rows.append((error_type, share, share_by_judge, *_paper_shares(error_type)))
 
     title = f"{audit.distance.pairs:,} contradictions, beside tables 2 and 3 of the paper"
     notes = [f"unscored by the judge: {judged_types.count(None)}"] if judged_types else []
     return ComparisonTable(title, columns, rows, notes)
+
+
+def _paper_shares(error_type: str) -> list[str]:
+    """Format the shares of an error type in the paper's benchmarks; ``-`` for an unknown type."""
+    shares = PAPER["types"].get(error_type)
+    if shares is None:
+        return ["-"] * len(_PAPER_COLUMNS)
+    return [format_number(share) for share in shares]
 
 
 def _mean_and_deviation(mean: float, deviation: float) -> str:

@@ -18,7 +18,7 @@ from lm_factuality.ground.errors import BackendDownError, ConfigError
 from lm_factuality.ground.files import write_json
 
 if TYPE_CHECKING:
-    from factor_gen.audit.records import BenchmarkAudit
+    from factor_gen.audit.records import BenchmarkAudit, JudgedProperty
     from judges.judge import Judge
     from lm_factuality.benchmarks.factor.rows import Row
 
@@ -83,6 +83,7 @@ def audit(
     from factor_gen.audit.judged import judge_types, open_judge
     from factor_gen.audit.read import read_benchmark
     from factor_gen.audit.tables import baseline_table, flag_table, paper_table
+    from lm_factuality.benchmarks.rows import finite_json
 
     # Rules cannot tell error types, only a judge can.
     if types and judge is None:
@@ -100,9 +101,9 @@ def audit(
     judged_types: list[str | None] = []
     if judge is not None:
         with open_judge(judge, store) as opened:
-            content["properties"] = _judge_and_print_properties(
-                opened, benchmark.rows, seed, judge_rows
-            )
+            properties = _print_judged_properties(opened, benchmark.rows, seed, judge_rows)
+            _check_judge_scored(opened, properties)
+            content["properties"] = [finite_json(asdict(finding)) for finding in properties]
             if types:
                 judged_types = judge_types(opened, benchmark.rows, seed, judge_rows)
     # Without a judge, this table still has the file's error types next to the paper's.
@@ -137,9 +138,9 @@ def _print_conclusion(audited: "BenchmarkAudit", file: str, line_problems: Seque
     sys.stdout.writelines(f"{line}\n" for line in lines)
 
 
-def _judge_and_print_properties(
+def _print_judged_properties(
     judge: "Judge", rows: Sequence["Row"], seed: int, count: int
-) -> list[object]:
+) -> tuple["JudgedProperty", ...]:
     """Ask a judge which contradictions are false, fluent and consistent, and print their shares.
 
     Args:
@@ -147,26 +148,26 @@ def _judge_and_print_properties(
         rows: All rows of the benchmark.
         seed: Decides which rows the judge sees.
         count: How many rows the judge sees at most.
-
-    Returns:
-        The share of contradictions that have each property, as JSON values.
-
-    Raises:
-        BackendDownError: The judge returned errors and scored nothing.
     """
     from factor_gen.audit.judged import judge_rows
     from factor_gen.audit.tables import property_table
-    from lm_factuality.benchmarks.rows import finite_json
 
     properties = judge_rows(judge, rows, seed, count)
     num_usable = sum(not row.problem for row in rows)
     print_table(*property_table(properties, judge.name, min(count, num_usable)))
+    return properties
 
+
+def _check_judge_scored(judge: "Judge", properties: Sequence["JudgedProperty"]) -> None:
+    """Check that the server of a judge is not down, i.e. that not all of its requests failed.
+
+    Raises:
+        BackendDownError: The judge returned errors and scored nothing.
+    """
     reasons = list(chain.from_iterable(finding.unscored for finding in properties))
     is_scored = any(finding.scored for finding in properties)
     # Some replies may be of no use, but if all requests failed, the server is down.
     if reasons and judge.usage.errors and not is_scored:
         raise BackendDownError(
-            f"judge {judge.name}: nothing could be scored, the first: {reasons[0]}"
+            f"judge {judge.name}: nothing could be scored; the first reason: {reasons[0]}"
         )
-    return [finite_json(asdict(finding)) for finding in properties]

@@ -3,6 +3,7 @@
 `factor_gen.cli` registers it.
 """
 
+from collections.abc import Sequence
 from pathlib import Path
 from typing import Annotated
 
@@ -57,15 +58,12 @@ def read(
     readers. The second reports the share of bad contradictions by benchmark, error type and
     generator with 95% intervals, and how far several readers agree.
     """
-    from factor_gen.audit.blind import draw_blind_sheet, tabulate_reading
-    from lm_factuality.people.labels import read_key, read_labels
+    from factor_gen.audit.blind import draw_blind_sheet
     from lm_factuality.people.sheet import write_sheet
 
     name = out or Path(f"{Path(build).stem}_sheet")
     if labels:
-        key = read_key(name.with_suffix(".key.json"))
-        for table in tabulate_reading(key, read_labels(labels, key)):
-            print_table(*table)
+        _print_report(name.with_suffix(".key.json"), labels)
         return
 
     targets = [build, *(beside or [])]
@@ -79,3 +77,18 @@ def read(
     echo(f"For readers: {' or '.join(map(str, reader_files))}")
     echo(f"Not for readers: {key_file}")
     echo(f"Then: factor-gen read {build} --labels FILE" + (f" --out {out}" if out else ""))
+
+
+def _print_report(key_file: Path, label_files: Sequence[Path]) -> None:
+    """Print what readers found on a sheet.
+
+    Args:
+        key_file: The key of the sheet, which says which benchmark each contradiction is from.
+        label_files: The answers of the readers.
+    """
+    from factor_gen.audit.blind import tabulate_reading
+    from lm_factuality.people.labels import read_key, read_labels
+
+    key = read_key(key_file)
+    for table in tabulate_reading(key, read_labels(label_files, key)):
+        print_table(*table)

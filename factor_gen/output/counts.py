@@ -27,22 +27,25 @@ if TYPE_CHECKING:
 
 @dataclass
 class ContradictionCounts:
-    """The counts of what the generator made of the documents."""
+    """The counts of what the generator made of the documents.
+
+    Several sentences of a document may be tried, of which the document keeps one.
+    """
 
     lost: Counter[str] = field(default_factory=Counter)
     """Outputs of the generator that could not be used, by reason."""
 
     generated: Counter[tuple[str, str]] = field(default_factory=Counter)
-    """Contradictions of the sentences that documents keep, by error type and generator."""
+    """Contradictions of the kept sentences, by error type and generator."""
 
-    rejected: Counter[Refusal] = field(default_factory=Counter)
-    """Those of them that a stage rejected, by stage and reason."""
+    kept: Counter[Refusal] = field(default_factory=Counter)
+    """Contradictions of the kept sentences, by the stage and reason of their rejection.
+
+    Contradictions that no stage rejected are counted under `NO_REFUSAL`.
+    """
 
     tried: Counter[Refusal] = field(default_factory=Counter)
-    """Contradictions of all sentences that were tried, by stage and reason of their rejection.
-
-    Those that no stage rejected are counted under `NO_REFUSAL`.
-    """
+    """Contradictions of all sentences that were tried, counted in the same way as ``kept``."""
 
     def add(self, example: Example) -> None:
         """Count what was generated for a document, whether it gave a row or not."""
@@ -50,21 +53,21 @@ class ContradictionCounts:
         for candidate in example.candidates:
             self.generated[candidate.type, candidate.generator] += 1
             refusal = Refusal.parse(candidate.rejected)
+            self.kept[refusal] += 1
             self.tried[refusal] += 1
-            if refusal != NO_REFUSAL:
-                self.rejected[refusal] += 1
-        # The contradictions of sentences that the document does not keep.
-        for rejection, count in example.discarded.items():
-            self.tried[Refusal.parse(rejection)] += count
+        # The contradictions of sentences that the document does not keep, by their ``rejected``.
+        for rejected, count in example.discarded.items():
+            self.tried[Refusal.parse(rejected)] += count
 
     def to_json(self) -> dict[str, Any]:
-        """Return the counts of the sentences that documents keep, sorted."""
+        """Return the counts of generated, rejected and lost contradictions, each sorted."""
         generated = []
         for (error_type, generator), count in sorted(self.generated.items()):
             generated.append({"type": error_type, "generator": generator, "candidates": count})
         rejected = {}
-        for refusal, count in sorted(self.rejected.items()):
-            rejected[f"{refusal.stage}: {refusal.reason}"] = count
+        for refusal, count in sorted(self.kept.items()):
+            if refusal != NO_REFUSAL:
+                rejected[f"{refusal.stage}: {refusal.reason}"] = count
         return {
             "generated": generated,
             "rejected": rejected,
@@ -247,11 +250,11 @@ class BuiltBenchmark:
             tried, and 11 of these sentences are in rows.
         """
         counts = []
-        num_documents = self.documents
+        num_drawing = self.documents
         last_draw = max(self.documents_by_num_draws, default=0)
         for draw in range(1, last_draw + 1):
-            # A document with one draw takes no part in the second.
-            num_documents -= self.documents_by_num_draws[draw - 1]
+            # Documents whose last draw was the one before do not take part in this one.
+            num_drawing -= self.documents_by_num_draws[draw - 1]
             num_rows = self.row_counts.by_draw[draw]
-            counts.append({"draw": draw, "documents": num_documents, "rows": num_rows})
+            counts.append({"draw": draw, "documents": num_drawing, "rows": num_rows})
         return counts

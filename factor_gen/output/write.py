@@ -20,6 +20,7 @@ from tqdm.auto import tqdm
 
 from factor_gen.audit.audit import audit_rows
 from factor_gen.audit.read import read_benchmark
+from factor_gen.audit.records import BenchmarkAudit
 from factor_gen.choose import ChosenRow, DocumentOutcome
 from factor_gen.config import describe_settings
 from factor_gen.output.card import dataset_card, render_template
@@ -131,7 +132,8 @@ def write_benchmark(
         _write_rows(settings, outcomes, folder, built)
         if built.rows == 0:
             raise _no_rows_error(built)
-        _write_task_card_and_manifest(settings, folder, provenance, built.to_json())
+        audit = _audit_written_rows(settings, folder)
+        _write_descriptions(settings, folder, provenance, built.to_json(), audit)
         # All files are complete now. The folder is a subfolder of ``out``.
         move_into_place(out)
     return built
@@ -303,10 +305,21 @@ def make_row(chosen: ChosenRow) -> dict[str, Cell]:
     return row
 
 
-def _write_task_card_and_manifest(
-    settings: BuildSettings, folder: Path, provenance: Provenance, counts: dict[str, Any]
+def _audit_written_rows(settings: BuildSettings, folder: Path) -> BenchmarkAudit:
+    """Audit the rows in a folder. A CSV that cannot be read as a user would is noticed here."""
+    csv_path = folder / file_names(settings)["csv"]
+    rows = read_benchmark(str(csv_path)).rows
+    return audit_rows(rows, settings.seed, _NUM_AUDITED_ROWS)
+
+
+def _write_descriptions(
+    settings: BuildSettings,
+    folder: Path,
+    provenance: Provenance,
+    counts: dict[str, Any],
+    audit: BenchmarkAudit,
 ) -> None:
-    """Write the task, the dataset card, and last the manifest of all files.
+    """Write the files that describe the rows: the task, the dataset card, and last the manifest.
 
     The task needs nothing but the rows in the same folder, so that the folder can be moved.
 
@@ -315,13 +328,9 @@ def _write_task_card_and_manifest(
         folder: The folder that holds the rows.
         provenance: The origin of the benchmark.
         counts: The counts of documents and rows.
+        audit: The audit of the rows.
     """
     names = file_names(settings)
-    # The card needs an audit. It reads the rows from the CSV that was just written, as a user
-    # would, so that a CSV that cannot be read is noticed here.
-    rows = read_benchmark(str(folder / names["csv"])).rows
-    audit = audit_rows(rows, settings.seed, _NUM_AUDITED_ROWS)
-
     task = render_template("task.yaml.jinja", settings=settings, prefix=PREFIX)
     write_text(folder / names["task"], task)
     card = dataset_card(settings, provenance.corpus, counts, audit)
