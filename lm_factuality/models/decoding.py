@@ -196,18 +196,18 @@ def mask_implausible(
     Returns:
         The scores, shape [positions, vocabulary].
     """
-    # A share of a probability is a difference of log-probabilities. 0 has no logarithm, and no
-    # token is below minus infinity.
+    # The logarithm of a share of a probability is a sum: log(share * p) = log(share) + log(p).
+    # Python's function refuses 0, whose logarithm is minus infinity.
     log_share = math.log(min_relative_probability) if min_relative_probability else -math.inf
     threshold = logprobs.amax(-1, keepdim=True) + log_share
     is_implausible = logprobs < threshold
 
     if normalise:
-        normalised_scores = scores
+        scores_in_softmax = scores
         if normalise_over_plausible:
             # A score of minus infinity adds nothing to the sum that the softmax divides by.
-            normalised_scores = scores.masked_fill(is_implausible, -math.inf)
-        scores = scores - normalised_scores.logsumexp(-1, keepdim=True)
+            scores_in_softmax = scores.masked_fill(is_implausible, -math.inf)
+        scores = scores - scores_in_softmax.logsumexp(-1, keepdim=True)
     return scores.masked_fill(is_implausible, excluded_score)
 
 
@@ -232,25 +232,31 @@ def choose_layers(layers: str | int | Sequence[int], num_layers: int, is_tied: b
         ConfigError: There is no such preset or layer.
     """
     half = num_layers // 2
-    chosen: Sequence[int] = ()
     if layers == "low":
-        chosen = range(2 if is_tied else 0, min(half, _MAX_PRESET_SIZE), 2)
+        first_layer = 2 if is_tied else 0
+        chosen = list(range(first_layer, min(half, _MAX_PRESET_SIZE), 2))
     elif layers == "high":
         # Of an odd number of layers, the upper half is the larger one.
-        chosen = range(max(half, num_layers - _MAX_PRESET_SIZE), num_layers, 2)
+        chosen = list(range(max(half, num_layers - _MAX_PRESET_SIZE), num_layers, 2))
     else:
-        texts = str(layers).split("+") if isinstance(layers, str | int) else map(str, layers)
-        layers_by_text = {str(layer): layer for layer in range(num_layers)}
-        chosen_texts = set(texts)
-        # Any other text is the number of no layer.
-        if chosen_texts <= layers_by_text.keys():
-            chosen = sorted(layers_by_text[text] for text in chosen_texts)
+        chosen = _read_layer_numbers(layers, num_layers)
     if not chosen:
         raise ConfigError(
             f"hf-dola: layers is {layers!r}; expected low, high or numbers such as 0+2+4, from 0"
             f" (the embedding) to {num_layers - 1}, to contrast the last layer with"
         )
-    return list(chosen)
+    return chosen
+
+
+def _read_layer_numbers(layers: str | int | Sequence[int], num_layers: int) -> list[int]:
+    """Read the numbers of layers from a text such as ``4+0+2``, a number or a list of numbers.
+
+    Returns:
+        The numbers in ascending order, each once. No numbers if a layer does not exist.
+    """
+    texts = set(str(layers).split("+") if isinstance(layers, str | int) else map(str, layers))
+    numbers = [number for number in range(num_layers) if str(number) in texts]
+    return numbers if len(numbers) == len(texts) else []
 
 
 class EarlyExits:

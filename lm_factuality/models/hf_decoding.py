@@ -161,7 +161,9 @@ class HFDecoding(HFTree):
             The token ids of prompts and generated texts.
         """
         prompt_mask = options.get("attention_mask")
-        # A function of token ids, which can be called only while the model generates.
+        # ``compute_weaker_logits`` takes token ids. For example, DoLa's function returns what it
+        # records of the early layers during the current step of the model, so it is only called
+        # while the model generates.
         with torch.inference_mode(), self.stepwise_logits(prompt_mask) as compute_weaker_logits:
 
             def contrast_step(ids: Tensor, logits: Tensor) -> Tensor:

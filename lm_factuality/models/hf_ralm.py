@@ -183,15 +183,16 @@ class HFRALM(HFTree):
         limits: Sequence[int | None],
         disable_tqdm: bool = False,
     ) -> list[Answer]:
-        """Score token requests, of which the lm_eval requests that they were made from are known.
+        """Score the continuation of each request, given its context and retrieved passages.
 
-        The source of a request tells its row, whose document must not be retrieved. A continuation
-        is scored a few tokens at a time, with passages retrieved anew for each of these windows.
+        A continuation is scored a few tokens at a time. For each of these windows, the passages are
+        retrieved anew.
 
         Args:
             requests: The cache key, the context and the continuation of each request. Context and
                 continuation are lists of token ids.
-            sources: The lm_eval request that each was made from.
+            sources: For each request, the lm_eval request that it was made from. It names the row,
+                whose document must not be retrieved.
             limits: How many tokens the model may see for each request, passages included. None is
                 the model's own limit.
             disable_tqdm: Whether to hide the progress bar.
@@ -234,9 +235,11 @@ class HFRALM(HFTree):
         output files.
 
         Args:
-            windows: The windows, i.e. a few tokens to predict with all tokens before them.
-            sources: The lm_eval request behind each request, by ``Window.request``.
-            limits: How many tokens the model may see of each request, passages included.
+            windows: The windows, i.e. a few tokens to predict with all tokens before them. Each has
+                in ``Window.request`` the index of its request.
+            sources: For each request, the lm_eval request that it was made from.
+            limits: How many tokens the model may see of each request, passages included. None is
+                the model's own limit.
 
         Returns:
             The token ids that the model reads before each window's targets.
@@ -256,16 +259,15 @@ class HFRALM(HFTree):
             context = insert_passages(
                 window,
                 passages,
-                self.options.insertion,
-                self.max_length,
-                self.prefix_token_id,
-                limits[window.request],
+                insertion=self.options.insertion,
+                max_length=self.max_length,
+                first_token=self.prefix_token_id,
+                limit=limits[window.request],
             )
             contexts.append(context)
-            # A context consists of the passages and of what is kept of the text.
+            # A context consists of the passages and the part of the text that is kept.
             num_kept = max(0, len(context) - len(passages))
-            num_cut = len(window.before) - num_kept
-            self._record_prediction(records[query], window, sources[window.request], num_cut)
+            self._record_prediction(records[query], window, sources[window.request], num_kept)
         return contexts
 
     def _search_query(self, window: Window, source: Instance) -> Query:
@@ -346,53 +348,51 @@ class HFRALM(HFTree):
         Args:
             query: The text that was searched for, and the row that it is for.
             passages: The passages that were retrieved and those that were excluded.
-            articles: The excluded articles, each with the number of the passage that revealed it.
+            articles: The excluded articles, each with the number of the passage by which it was
+                recognised.
 
         Returns:
-            The record of the search. What is predicted with its passages is added later, by
-            `_record_prediction`.
+            The record of the search, without predictions. `_record_prediction` adds them.
         """
-        record: outputs.Query = {
-            "query": query.text,
-            "predicts": [],
-            "shown": [hit.number for hit in passages.hits],
-            "excluded": {str(hit.number): reason for hit, reason in passages.excluded.items()},
-            "cut": 0,
-        }
-        # Another search may have been for the same row.
-        if query.row not in self.retrieved:
-            _, doc_id = query.row
-            self.retrieved[query.row] = {
-                "doc_id": doc_id,
-                "articles": {},
-                "queries": [],
-                "passages": {},
-            }
-        row = self.retrieved[query.row]
-        row["queries"].append(record)
-        row["articles"].update(articles)
+        search_record = outputs.Query(
+            query=query.text,
+            # The texts that the model predicts with these passages.
+            predicts=[],
+            shown=[hit.number for hit in passages.hits],
+            excluded={str(hit.number): reason for hit, reason in passages.excluded.items()},
+            # How many tokens of the text are cut to make room for the passages.
+            cut=0,
+        )
+        _, doc_id = query.row
+        # A row has one record, although several searches may be for it.
+        row_record = self.retrieved.setdefault(
+            query.row, outputs.RetrievedRow(doc_id=doc_id, articles={}, queries=[], passages={})
+        )
+        row_record["queries"].append(search_record)
+        row_record["articles"].update(articles)
         for hit in (*passages.hits, *passages.excluded):
-            row["passages"][str(hit.number)] = asdict(hit.passage)
-        return record
+            row_record["passages"][str(hit.number)] = asdict(hit.passage)
+        return search_record
 
     def _record_prediction(
-        self, record: outputs.Query, window: Window, source: Instance, num_cut: int
+        self, search_record: outputs.Query, window: Window, source: Instance, num_kept: int
     ) -> None:
         """Add what is predicted in a window to the record of its search.
 
         Windows with the same query share a record.
 
         Args:
-            record: The record, whose ``predicts`` and ``cut`` are changed.
-            window: The tokens to predict.
+            search_record: The record, whose ``predicts`` and ``cut`` are changed.
+            window: The tokens to predict and the tokens of the text before them.
             source: The lm_eval request that the window was cut from.
-            num_cut: How many tokens of the text were cut to make room for the passages.
+            num_kept: How many tokens of the text the model reads together with the passages.
         """
         predicted = str(self.tok_decode(window.targets))
         # ``idx`` is the number of the choice, such as 0 to 3 for FACTOR's four completions.
-        record["predicts"].append((source.idx, predicted))
-        # The record has one number, that of the window that lost most of its text.
-        record["cut"] = max(record["cut"], num_cut)
+        search_record["predicts"].append((source.idx, predicted))
+        # The record tells how many tokens were cut from the window that lost most of its text.
+        num_cut = len(window.before) - num_kept
+        search_record["cut"] = max(search_record["cut"], num_cut)
 
 
 def _row_id(request: Instance) -> RowId:

@@ -198,14 +198,23 @@ class HFTree(HFLM):  # type: ignore[misc]
         for targets in trie.targets_by_request:
             # A continuation is greedy if each of its tokens is the likeliest one.
             logprob = float(scores.logprobs[targets].sum())
-            is_greedy = bool(scores.greedy[targets].all())
+            is_greedy = bool(scores.is_likeliest[targets].all())
             answers.append((logprob, is_greedy))
         return answers
 
     def _score_trie(
         self, trie: TokenTrie, engine: PackedEngine, disable_tqdm: bool
     ) -> TargetScores:
-        """Score all targets of a trie, and show how many of its positions are computed."""
+        """Score all targets of a trie in several threads, and report the progress.
+
+        Args:
+            trie: The tokens of all requests.
+            engine: Runs the model.
+            disable_tqdm: Whether to hide the progress bar.
+
+        Returns:
+            The scores of all targets, in the order of the trie's targets.
+        """
         num_requests = len(trie.targets_by_request)
         bar = tqdm(
             total=len(trie),
@@ -214,17 +223,23 @@ class HFTree(HFLM):  # type: ignore[misc]
             disable=disable_tqdm or self.rank != 0,
         )
 
-        def count_positions(number: int) -> None:
-            """Show that some positions of the trie are computed."""
-            bar.update(number)
-            self.count_answered(number * num_requests / len(trie))
+        def report_progress(num_positions: int) -> None:
+            """Report that some more positions of the trie are computed."""
+            bar.update(num_positions)
+            # The run counts requests. Each position counts as the same fraction of a request.
+            self.count_answered(num_positions * num_requests / len(trie))
 
         def score_part(part: TokenTrie, engine: PackedEngine, budget: PassBudget) -> TargetScores:
             """Score some branches of the trie, in one of several threads."""
-            # Turning off gradients holds only for the thread that does it.
+            # PyTorch turns off gradients only for the thread that asks for it.
             with self._forward_context():
                 return score_trie(
-                    part, engine, budget, self.softmax_dtype, self._rescore(), count_positions
+                    part,
+                    engine,
+                    budget,
+                    softmax_dtype=self.softmax_dtype,
+                    rescore=self._rescore(),
+                    progress=report_progress,
                 )
 
         with bar:

@@ -8,6 +8,7 @@ article, because another part of it may state the answer in other words. `hf_ral
 from __future__ import annotations
 
 import functools
+import itertools
 import re
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
@@ -115,20 +116,17 @@ class Exclusion:
         """
         self._check_id_keys(rows)
         titles = _distinct_texts(rows, _TITLE_KEYS) if self.by_title else ()
-        # A passage that shares a sequence of words is a part of the document. The pieces, which are
-        # much longer, are queries that find such passages in the index.
-        word_sequences: set[WordSequence] = set()
-        pieces: list[str] = []
-        if self.overlap:
-            for text in texts:
-                word_sequences |= _word_sequences(text, self.overlap)
-                pieces += _pieces(text, self.overlap)
+        # Only the rule ``overlap`` compares texts. It searches the index for each piece of the
+        # document, and recognises a passage by a sequence of words that the document has too.
+        compared_texts = list(texts) if self.overlap else []
+        word_sequences = [_word_sequences(text, self.overlap) for text in compared_texts]
+        pieces = [_split_into_pieces(text, self.overlap) for text in compared_texts]
         return EvaluatedDocument(
             ids=_distinct_texts(rows, self.id_keys),
             titles=frozenset(map(_normalise, titles)),
-            word_sequences=frozenset(word_sequences),
+            word_sequences=frozenset(itertools.chain(*word_sequences)),
             # The keys of a dictionary are distinct and in order.
-            pieces=tuple(dict.fromkeys(pieces)),
+            pieces=tuple(dict.fromkeys(itertools.chain(*pieces))),
         )
 
     def _check_id_keys(self, rows: Sequence[Mapping[str, Any]]) -> None:
@@ -222,27 +220,29 @@ class Search:
         rankings = self._index.retrieve([query.text for query in queries], _NUM_CANDIDATES)
         for query, hits in zip(queries, rankings, strict=True):
             for hit in hits:
-                if self._matching_rule(query.row, hit):
-                    self._ban_article(query.row, hit)
+                self._ban_if_recognised(query.row, hit)
 
-    def _matching_rule(self, row: RowId, hit: Hit) -> str | None:
-        """Return the rule by which a passage is part of the row's document, or None."""
-        return self._exclusion.matching_rule(self._documents[row], hit.passage, self._is_split)
-
-    def _ban_article(self, row: RowId, hit: Hit) -> None:
-        """Ban the article of a passage for a row.
+    def _ban_if_recognised(self, row: RowId, hit: Hit) -> str | None:
+        """Ban the article of a passage if the passage is a part of the row's document.
 
         For example, if passage 7 has the title of the row, ``banned[row]`` becomes
-        ``{"title ada lovelace": 7}``.
+        ``{"title ada lovelace": 7}``. All passages of this title are then left out for the row.
 
         Args:
             row: The row whose document must not be retrieved.
-            hit: A passage that was recognised as a part of this document.
+            hit: A passage that a search has found.
+
+        Returns:
+            The rule by which the passage is a part of the document, or None.
         """
-        new_bans = dict.fromkeys(self._article_keys(hit), hit.number)
-        earlier_bans = self.banned[row]
-        # An article keeps the passage that revealed it first, because the right side of | wins.
-        self.banned[row] = new_bans | earlier_bans
+        document = self._documents[row]
+        rule = self._exclusion.matching_rule(document, hit.passage, self._is_split)
+        if rule is not None:
+            new_bans = dict.fromkeys(self._article_keys(hit), hit.number)
+            # An article keeps the number of the passage that was recognised first, because the
+            # right side of | wins.
+            self.banned[row] = new_bans | self.banned[row]
+        return rule
 
     def retrieve(self, queries: Iterable[Query], k: int) -> dict[Query, RetrievedPassages]:
         """Return the ``k`` best permitted passages for each query.
@@ -273,7 +273,7 @@ class Search:
     def _retrieve_once(self, queries: Sequence[Query], k: int) -> dict[Query, RetrievedPassages]:
         """Search for all queries at once, without passages of banned articles.
 
-        An article is also banned if one of its passages is recognised during the search.
+        If the search finds a part of a row's document, the article of this part is banned as well.
 
         Args:
             queries: Distinct queries.
@@ -283,33 +283,25 @@ class Search:
             For each query, its passages and those that were left out. They may include passages of
             an article that was banned only later in the search.
         """
-        excluded: dict[Query, dict[Hit, str]] = {query: {} for query in queries}
+        results = {query: RetrievedPassages(hits=[], excluded={}) for query in queries}
 
-        def record_exclusion(query_index: int, hit: Hit) -> bool:
-            """Record in ``excluded`` why a passage is left out, and return whether it is."""
+        def exclude_and_record(query_index: int, hit: Hit) -> bool:
+            """Return whether to leave a passage out, and if so, record the reason."""
             query = queries[query_index]
-            reason = self._reason_to_exclude(query.row, hit)
+            reason = self._ban_if_recognised(query.row, hit)
+            # An unrecognised passage may be of an article that another passage has banned.
+            if reason is None and self._is_banned(query.row, hit):
+                reason = ARTICLE
             if reason is None:
                 return False
-            excluded[query][hit] = reason
-            # A passage that a rule has recognised reveals its article.
-            if reason != ARTICLE:
-                self._ban_article(query.row, hit)
+            results[query].excluded[hit] = reason
             return True
 
-        rankings = self._index.retrieve([query.text for query in queries], k, record_exclusion)
-        return {
-            query: RetrievedPassages(hits, excluded[query])
-            for query, hits in zip(queries, rankings, strict=True)
-        }
-
-    def _reason_to_exclude(self, row: RowId, hit: Hit) -> str | None:
-        """Return the rule that excludes a passage for a row, `ARTICLE` by its article, or None."""
-        rule = self._matching_rule(row, hit)
-        # Another passage may have revealed the article.
-        if rule is None and self._is_banned(row, hit):
-            return ARTICLE
-        return rule
+        texts = [query.text for query in queries]
+        rankings = self._index.retrieve(texts, k, exclude=exclude_and_record)
+        for query, hits in zip(queries, rankings, strict=True):
+            results[query].hits.extend(hits)
+        return results
 
     def _is_banned(self, row: RowId, hit: Hit) -> bool:
         """Return whether the article of a passage is banned for a row."""
@@ -362,8 +354,12 @@ def _word_sequences(text: str, length: int) -> frozenset[WordSequence]:
     return frozenset(tuple(words[start : start + length]) for start in starts)
 
 
-def _pieces(text: str, sequence_length: int) -> list[str]:
+def _split_into_pieces(text: str, sequence_length: int) -> list[str]:
     """Split a text into overlapping pieces, each of which becomes a query.
+
+    For example, if a sequence had 3 words and a piece 6, the text "a b c d e f g h i j" would have
+    the pieces "a b c d e f" and "e f g h i j". The second piece begins with the last two words of
+    the first, so that the sequences "e f g" and "f g h" lie in it.
 
     Args:
         text: The text of a document.
@@ -373,14 +369,13 @@ def _pieces(text: str, sequence_length: int) -> list[str]:
         The pieces, each of 64 words, or of two sequences if that is more. The last may be shorter.
     """
     words = text.split()
-    size = max(_MIN_PIECE_WORDS, 2 * sequence_length)
-    # A piece repeats the end of the one before it. One word less than a sequence is enough: a
-    # sequence that begins earlier lies in the piece before.
+    piece_length = max(_MIN_PIECE_WORDS, 2 * sequence_length)
+    # The last words of a piece from which no whole sequence of it begins.
     num_repeated = sequence_length - 1
-    # The last words, from which no whole sequence begins, are no piece of their own.
-    last_start = max(1, len(words) - num_repeated)
-    starts = range(0, last_start, size - num_repeated)
-    return [" ".join(words[start : start + size]) for start in starts]
+    # Every sequence of the text begins before its last words. A shorter text is a single piece.
+    end_of_starts = max(1, len(words) - num_repeated)
+    starts = range(0, end_of_starts, piece_length - num_repeated)
+    return [" ".join(words[start : start + piece_length]) for start in starts]
 
 
 @dataclass(frozen=True)
@@ -422,7 +417,7 @@ def cut_windows(requests: Sequence[tuple[Any, list[int], list[int]]], stride: in
 
 def insert_passages(
     window: Window,
-    document: list[int],
+    passages: list[int],
     insertion: str,
     max_length: int,
     first_token: int | None,
@@ -435,10 +430,11 @@ def insert_passages(
 
     Args:
         window: The tokens to predict and the tokens before them.
-        document: The tokens of the retrieved passages. Without any, the context is unchanged.
-        insertion: With ``paper`` the document stands before the text, and the beginning of a text
-            that does not fit is left out. With ``code`` the text is cut to ``max_length`` tokens
-            with its targets, and the document overwrites its beginning even if there was room.
+        passages: The tokens of the retrieved passages. Without any, the context is unchanged.
+        insertion: With ``paper`` the passages stand before the text, and the beginning of a text
+            that does not fit is left out. With ``code`` the text and the targets are cut to
+            ``max_length`` tokens, and the passages overwrite the beginning of the text even if
+            there was room.
         max_length: How many tokens the model takes as input.
         first_token: The token that the tokenizer puts before every text. It stays first.
         limit: How many tokens the task lets the model see, targets included (1,024 in the paper).
@@ -447,58 +443,58 @@ def insert_passages(
     Returns:
         The tokens that the model reads before the targets.
     """
-    if not document:
+    if not passages:
         return window.before
-    # The last target is predicted but not read, so one token more than the input fits. The authors'
-    # code does not use this.
-    max_tokens = max_length if insertion == "code" else max_length + 1
-    if limit:
-        max_tokens = min(max_tokens, limit)
-    room = max_tokens - len(window.targets)
     if insertion == "code":
-        return _overwrite_beginning(window.before, document, room)
-    return _insert_before_text(window.before, document, room, first_token)
+        room = min(max_length, limit or max_length) - len(window.targets)
+        return _overwrite_beginning(window.before, passages, room)
+    # The model predicts the last target without reading it, so that the text and its targets may
+    # be one token longer than the input. The authors' code leaves this token unused.
+    max_tokens = max_length + 1
+    room = min(max_tokens, limit or max_tokens) - len(window.targets)
+    return _insert_before_text(window.before, passages, room, first_token)
 
 
-def _overwrite_beginning(before: list[int], document: list[int], room: int) -> list[int]:
-    """Cut a text from the left and replace its first tokens by the document.
+def _overwrite_beginning(text: list[int], passages: list[int], room: int) -> list[int]:
+    """Cut a text from the left and replace its first tokens by the passages.
+
+    For example, the text [1, 2, 3, 4] and the passages [7, 8] give [7, 8, 4] if there is room for 3
+    tokens.
 
     Args:
-        before: The tokens of the text.
-        document: The tokens of the retrieved passages.
+        text: The tokens of the text.
+        passages: The tokens of the retrieved passages.
         room: How many tokens of the text are kept, and then overwritten.
 
     Returns:
         As many tokens as the cut text has, with its end unchanged.
     """
-    context = before[-room:]
-    inserted = document[: len(context)]
-    return inserted + context[len(inserted) :]
+    cut_text = text[-room:]
+    inserted = passages[: len(cut_text)]
+    return inserted + cut_text[len(inserted) :]
 
 
 def _insert_before_text(
-    before: list[int], document: list[int], room: int, first_token: int | None
+    text: list[int], passages: list[int], room: int, first_token: int | None
 ) -> list[int]:
-    """Put the document before a text and leave out the beginning of the text that does not fit.
+    """Put passages before a text and leave out the beginning of the text that does not fit.
 
-    For example, the text [0, 1, 2, 3] with the first token 0 and the document [7, 8] gives
+    For example, the text [0, 1, 2, 3] with the first token 0 and the passages [7, 8] give
     [0, 7, 8, 2, 3] if there is room for 5 tokens.
 
     Args:
-        before: The tokens of the text.
-        document: The tokens of the retrieved passages.
+        text: The tokens of the text.
+        passages: The tokens of the retrieved passages.
         room: How many tokens there may be in all.
         first_token: The token that the tokenizer puts before every text. It stays first.
 
     Returns:
-        The first token if the text has it, the document and the end of the text.
+        The first token if the text has it, the passages and the end of the text.
     """
-    has_first_token = before[:1] == [first_token]
-    beginning = before[:1] if has_first_token else []
-    text = before[len(beginning) :]
+    has_first_token = text[:1] == [first_token]
+    beginning = text[:1] if has_first_token else []
     # The targets and the first token may leave no room at all.
-    room_for_passages = max(0, room - len(beginning))
-    passages = document[:room_for_passages]
-    num_kept = room_for_passages - len(passages)
-    num_left_out = max(0, len(text) - num_kept)
-    return [*beginning, *passages, *text[num_left_out:]]
+    room = max(0, room - len(beginning))
+    inserted = passages[:room]
+    num_kept = min(room - len(inserted), len(text) - len(beginning))
+    return [*beginning, *inserted, *text[len(text) - num_kept :]]

@@ -99,7 +99,7 @@ def test_several_threads_give_the_same_scores_as_one(common_length, num_targets,
     )
 
     assert scores.logprobs == pytest.approx(expected.logprobs, abs=1e-4)
-    assert np.array_equal(scores.greedy, expected.greedy)
+    assert np.array_equal(scores.is_likeliest, expected.is_likeliest)
     assert len(threads_of_engine) > 1
     assert threading.get_ident() not in threads_of_engine
 

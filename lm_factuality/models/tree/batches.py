@@ -122,10 +122,8 @@ def batch_query_blocks(
         device: The device of the returned tensors.
 
     Returns:
-        The batches, and where the output of each query is: its row in the concatenated outputs of
-        all batches. If the only batch has blocks of 2 and 3 queries, for example, it has 6 outputs,
-        of which those of the queries are 0, 1, 3, 4 and 5. Output 2 is the padding of the first
-        block.
+        The batches, and for each query the row of its output in the concatenated outputs of all
+        batches (see `_find_output_rows`).
     """
     if max_keys:
         groups = list(_group_blocks(blocks, max_keys))
@@ -135,18 +133,30 @@ def batch_query_blocks(
         groups = [[block] for block in blocks]
         key_multiple = 1
     batches = [_pad_blocks(group, key_multiple, device) for group in groups]
+    return batches, torch.from_numpy(_find_output_rows(groups)).to(device)
 
-    output_rows = np.empty(sum(block.num_queries for block in blocks), dtype=np.int64)
-    # Blocks number the ancestors of the pass first, so its first query may have any number.
-    first_number = blocks[0].queries[_NUMBER, 0]
+
+def _find_output_rows(groups: Sequence[Sequence[QueryBlock]]) -> Ints:
+    """Return for each query, in the order of their numbers, the row of its output.
+
+    Each block has as many outputs as the longest block of its batch. If the only batch has blocks
+    of 2 and 3 queries, for example, it has 6 outputs. Row 2 is the padding of the first block, so
+    the queries have the rows 0, 1, 3, 4 and 5.
+
+    Args:
+        groups: The blocks of each batch.
+    """
+    query_numbers = []
+    rows = []
     first_row = 0
-    for group, batch in zip(groups, batches, strict=True):
+    for group in groups:
+        padded_size = max(block.num_queries for block in group)
         for block in group:
-            indices = block.queries[_NUMBER] - first_number
-            output_rows[indices] = first_row + np.arange(block.num_queries)
-            # All blocks of a batch have as many outputs as its longest block.
-            first_row += batch.query_numbers.shape[-1]
-    return batches, torch.from_numpy(output_rows).to(device)
+            query_numbers.append(block.queries[_NUMBER])
+            rows.append(first_row + np.arange(block.num_queries))
+            first_row += padded_size
+    by_number = np.argsort(np.concatenate(query_numbers))
+    return np.concatenate(rows)[by_number]
 
 
 def _group_blocks(blocks: Sequence[QueryBlock], max_keys: int) -> Iterator[list[QueryBlock]]:
@@ -157,16 +167,17 @@ def _group_blocks(blocks: Sequence[QueryBlock], max_keys: int) -> Iterator[list[
         max_keys: How many keys the blocks of a group may have in all, with padding.
 
     Yields:
-        The blocks of one batch. Unbranched blocks and others are never in the same batch.
+        The blocks of one batch. Chains, i.e. unbranched paths from a root, are never in the same
+        batch as other blocks.
     """
     blocks_by_class: dict[tuple[bool, int], list[QueryBlock]] = defaultdict(list)
     for block in blocks:
-        # Each class reaches to four times the size of the one before: blocks of 2 to 7 queries are
-        # class 1, and those of 8 to 31 are class 2.
+        # Half the number of binary digits is 1 for blocks of 2 to 7 queries, 2 for blocks of 8 to
+        # 31 queries, and so on. The largest block of a class is up to four times its smallest.
         size_class = block.num_queries.bit_length() // 2
         blocks_by_class[block.is_whole_chain, size_class].append(block)
     for (is_chain, _), similar_blocks in blocks_by_class.items():
-        # Pairs take memory only in a mask, and chains need none.
+        # Chains need no mask. In a mask, each pair of a query and a key takes memory.
         max_pairs = math.inf if is_chain else _MAX_PAIRS
         yield from _split_by_memory(similar_blocks, max_keys, max_pairs)
 

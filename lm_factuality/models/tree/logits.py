@@ -58,15 +58,15 @@ class TargetScores:
     logprobs: npt.NDArray[np.float64]
     """Log-probabilities in nats, shape [targets]."""
 
-    greedy: npt.NDArray[np.bool_]
+    is_likeliest: npt.NDArray[np.bool_]
     """Whether the target is the likeliest token, shape [targets]."""
 
     @classmethod
     def concatenate(cls, parts: Sequence["TargetScores"]) -> "TargetScores":
         """Return the scores of consecutive parts of a trie's targets as one."""
         logprobs = np.concatenate([part.logprobs for part in parts])
-        greedy = np.concatenate([part.greedy for part in parts])
-        return cls(logprobs, greedy)
+        is_likeliest = np.concatenate([part.is_likeliest for part in parts])
+        return cls(logprobs, is_likeliest)
 
 
 def record_nothing(select: SelectPositions) -> contextlib.AbstractContextManager[Sequence[Tensor]]:
@@ -171,7 +171,7 @@ def score_targets(
     rows = logits.rows.to(values.device)
     tokens = tokens.to(values.device)
     logprobs = torch.empty(len(rows), dtype=dtype, device=values.device)
-    greedy = torch.empty(len(rows), dtype=torch.bool, device=values.device)
+    is_likeliest = torch.empty(len(rows), dtype=torch.bool, device=values.device)
 
     # Work on a few positions at a time, because a full softmax of all would need much memory.
     step = max(1, _MAX_LOGITS_AT_ONCE // (values.shape[-1] * (1 + len(logits.contrast))))
@@ -183,20 +183,25 @@ def score_targets(
             rows=rows[targets] - start,
             contrast=tuple(tensor[start:stop] for tensor in logits.contrast),
         )
-        logprobs[targets], greedy[targets] = _score_part(part, tokens[targets], dtype, rescore)
-    return TargetScores(logprobs.to("cpu", torch.float64).numpy(), greedy.cpu().numpy())
+        part_logprobs, is_part_likeliest = _score_part(part, tokens[targets], dtype, rescore)
+        logprobs[targets] = part_logprobs
+        is_likeliest[targets] = is_part_likeliest
+    return TargetScores(logprobs.to("cpu", torch.float64).numpy(), is_likeliest.cpu().numpy())
 
 
 def _score_part(
     logits: TargetLogits, tokens: Tensor, dtype: torch.dtype, rescore: Rescore | None
 ) -> tuple[Tensor, Tensor]:
-    """Score so few targets that their softmax needs little memory.
+    """Score some of the targets, few enough that their softmax needs little memory.
 
     Args:
-        logits: The logits at the positions before these targets.
+        logits: The logits at the positions before the targets. ``logits.rows`` has for each target
+            its row in ``logits.values``, because several targets may follow one position.
         tokens: The token that each target stands for, shape [targets].
         dtype: The precision of the softmax.
-        rescore: The function of a decoding method that replaces the softmax.
+        rescore: The function of a decoding method that replaces the softmax. It turns logits, and
+            the weaker logits or hidden states in ``logits.contrast``, into log-probabilities. None
+            is the softmax.
 
     Returns:
         The log-probability of each target, and whether it is the likeliest token.
@@ -207,9 +212,9 @@ def _score_part(
     else:
         scores = rescore(logits.values.to(dtype), logits.contrast)
         logprobs = scores[logits.rows, tokens].to(dtype)
-    # Logits and log-probabilities have the same order, so either tells the likeliest token.
-    greedy = scores.argmax(dim=-1)[logits.rows] == tokens
-    return logprobs, greedy
+    # The likeliest token has the largest logit and the largest log-probability.
+    is_likeliest = scores.argmax(dim=-1)[logits.rows] == tokens
+    return logprobs, is_likeliest
 
 
 def _logprobs_at(logits: Tensor, rows: Tensor, tokens: Tensor, dtype: torch.dtype) -> Tensor:

@@ -192,24 +192,36 @@ class PackedEngine:
         finally:
             _current_pass.reset(reset_token)
 
+        self._check_num_layers(len(forward_pass.next_ancestor_states))
         self._ancestor_states = forward_pass.next_ancestor_states
-        # Layers without attention, as in state-space models, would mix the texts of a pass.
-        num_attention_layers = len(self._ancestor_states)
-        num_layers = self._model.config.get_text_config().num_hidden_layers
-        if num_attention_layers != num_layers:
-            raise UnsupportedModelError(
-                f"only {num_attention_layers} of its {num_layers} layers have attention"
-            )
 
         if self.amateur is None:
             return logits
         amateur_logits = self.amateur.run(trie, pass_range).values
         return replace(logits, contrast=(amateur_logits.to(logits.values.device),))
 
-    def _prepare_pass(self, trie: TokenTrie, pass_range: PassRange) -> _Pass:
-        """Return the state that the replaced attention needs for a range of positions.
+    def _check_num_layers(self, num_attention_layers: int) -> None:
+        """Check that every layer of the model has used the replaced attention.
 
-        It has the keys and values that the pass before stored for this one.
+        Layers without attention, as in state-space models, would mix the texts of a pass.
+
+        Raises:
+            UnsupportedModelError: A layer has not used it.
+        """
+        num_layers = self._model.config.get_text_config().num_hidden_layers
+        if num_attention_layers != num_layers:
+            raise UnsupportedModelError(
+                f"only {num_attention_layers} of its {num_layers} layers have attention"
+            )
+
+    def _prepare_pass(self, trie: TokenTrie, pass_range: PassRange) -> _Pass:
+        """Return the state that the replaced attention needs during one forward pass.
+
+        The state includes the keys and values that the pass before has stored for this one.
+
+        Args:
+            trie: The tokens of all requests.
+            pass_range: The positions that the pass computes, and their ancestors.
         """
         device = device_of(self._model)
         # Only a GPU gains from several blocks in one call. 0 means one block in each call.
@@ -217,16 +229,15 @@ class PackedEngine:
         blocks = split_into_query_blocks(trie, pass_range)
         batches, output_rows = batch_query_blocks(blocks, max_keys, device)
 
-        # The ancestors of the next pass are among the ancestors and positions of this one. Their
-        # indices count from 0 at the first ancestor of this pass.
-        next_ancestors = np.searchsorted(
-            pass_range.with_ancestors(), pass_range.next_ancestors(trie)
-        )
+        # The keys and values of this pass are stored in the order of these positions, which is
+        # ascending. The ancestors of the next pass are among them.
+        stored_positions = pass_range.with_ancestors()
+        next_ancestor_indices = np.searchsorted(stored_positions, pass_range.next_ancestors(trie))
         num_ancestors = len(pass_range.ancestors)
         return _Pass(
             batches=batches,
             output_rows=output_rows,
-            next_ancestors=torch.from_numpy(next_ancestors).to(device),
+            next_ancestors=torch.from_numpy(next_ancestor_indices).to(device),
             num_ancestors=num_ancestors,
             ancestor_states=self._ancestor_states if num_ancestors else {},
         )
@@ -241,14 +252,16 @@ class _ReplacedAttention:
         self._lock = Lock()
         # How many threads run a pass.
         self._num_passes = 0
-        # A model of text and images, for example, has a config for each of the two parts, which
-        # may name different attentions, such as "sdpa" and "eager".
-        self._original_names: list[tuple[Any, str | None]] = []
+        # Each config of the model with the name of its attention. A model of text and images, for
+        # example, has a config for each of the two parts, which may name different attentions,
+        # such as "sdpa" and "eager".
+        self._original_attentions: list[tuple[Any, str | None]] = []
         for module in model.modules():
             config: Any = getattr(module, "config", None)
             # Most modules have no config.
             if hasattr(config, "_attn_implementation_internal"):
-                self._original_names.append((config, config._attn_implementation_internal))
+                attention_name = config._attn_implementation_internal
+                self._original_attentions.append((config, attention_name))
 
     def __enter__(self) -> None:
         """Replace the model's attention if this is the first pass to begin."""
@@ -258,13 +271,17 @@ class _ReplacedAttention:
             self._num_passes += 1
 
     def __exit__(self, *_: object) -> None:
-        """Restore the model's own attention, for generation, if this was the last pass to end."""
+        """Restore the model's own attention if this was the last pass to end.
+
+        The model may generate texts before the next pass, which needs its own attention.
+        """
         with self._lock:
             self._num_passes -= 1
             if self._num_passes == 0:
-                # transformers' public setter would give all parts of the model the same attention.
-                for config, name in self._original_names:
-                    config._attn_implementation_internal = name
+                # transformers' public setter would give all parts of the model the same attention,
+                # although some had another one before.
+                for config, attention_name in self._original_attentions:
+                    config._attn_implementation_internal = attention_name
 
 
 def _attend_to_ancestors(

@@ -304,17 +304,8 @@ def score_in_threads(
     tokens_at_once = min(budget.tokens, len(trie))
     num_threads = max(1, min(cores, tokens_at_once // _MIN_TOKENS_PER_THREAD))
     thread_budget = budget.divide(num_threads)
-
-    # Small groups spread evenly over the threads. They are not smaller than a core needs, and not
-    # larger than one pass may be.
-    even_size = len(trie) // (_MIN_GROUPS_PER_THREAD * num_threads)
-    max_group_size = min(thread_budget.tokens, max(_MIN_TOKENS_PER_THREAD, even_size))
-    groups = _group_branches(trie, max_group_size)
-
-    # Every group computes the common beginning again, which can cost more than threads save.
-    num_repeated = len(groups) * trie.common_length
-    max_repeated = _MAX_REPEATED_SHARE * len(trie)
-    if num_threads == 1 or len(groups) == 1 or num_repeated > max_repeated:
+    groups = _plan_groups(trie, num_threads, thread_budget.tokens)
+    if num_threads == 1 or len(groups) == 1:
         return score(trie, engine, budget)
 
     def score_group(group: range) -> TargetScores:
@@ -325,6 +316,28 @@ def score_in_threads(
 
     with _thread_pool(num_threads, cores) as pool:
         return TargetScores.concatenate(list(pool.map(score_group, groups)))
+
+
+def _plan_groups(trie: TokenTrie, num_threads: int, max_pass_size: int) -> list[range]:
+    """Divide the branches of a trie into groups, each of which one thread computes at a time.
+
+    Args:
+        trie: The tokens of all requests.
+        num_threads: The number of threads.
+        max_pass_size: How many positions one thread may compute at once.
+
+    Returns:
+        The positions of each group. There is one group if more would cost more than they save.
+    """
+    # Small groups spread evenly over the threads. A group is large enough to keep a core busy, and
+    # is computed in one pass.
+    even_size = len(trie) // (_MIN_GROUPS_PER_THREAD * num_threads)
+    max_size = min(max_pass_size, max(_MIN_TOKENS_PER_THREAD, even_size))
+    groups = _group_branches(trie, max_size)
+    # Every group computes the tokens again that all inputs begin with.
+    num_repeated = len(groups) * trie.common_length
+    is_worthwhile = num_repeated <= _MAX_REPEATED_SHARE * len(trie)
+    return groups if is_worthwhile else [range(len(trie))]
 
 
 @contextlib.contextmanager

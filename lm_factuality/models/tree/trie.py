@@ -81,14 +81,14 @@ class TokenTrie:
             scored twice.
         """
         common_length = self.common_length
-        # The branches move to directly behind the common beginning.
-        shift = start - common_length
         positions = np.concatenate([np.arange(common_length), np.arange(start, stop)])
-
-        # Targets on the common beginning go with the first branch. It does not move, i.e. ``shift``
-        # is 0, so their positions stay right as well.
-        is_first = start == common_length
-        targets = self.targets_between(0 if is_first else start, stop)
+        # In the smaller trie, the branches directly follow the common beginning, so their numbers
+        # become smaller by the number of positions that are left out. The first branch keeps its
+        # numbers, so the targets on the common beginning, which go with it, keep theirs too.
+        shift = start - common_length
+        has_first_branch = start == common_length
+        first_target_position = 0 if has_first_branch else start
+        targets = self.targets_between(first_target_position, stop)
         return TokenTrie(
             tokens=self.tokens[positions],
             depths=self.depths[positions],
@@ -129,27 +129,35 @@ def build_trie(sequences: Sequence[Sequence[int]], num_targets: Sequence[int]) -
     builder = _TrieBuilder(max_positions=sum(map(len, inputs)))
     # The position of each token of each input.
     paths = [_EMPTY] * len(inputs)
-    # In this order, an input shares most with the one before it. Big-endian bytes sort as the
-    # numbers do, and are compared at the speed of memory.
-    for index in sorted(range(len(inputs)), key=lambda i: inputs[i].astype(">u4").tobytes()):
+    for index in _order_by_tokens(inputs):
         paths[index] = builder.add(inputs[index])
 
     targets_of_requests = [_EMPTY.reshape(0, 2)]
     for array, path, count in zip(arrays, paths, num_targets, strict=True):
         targets_of_requests.append(_last_targets(array, path, count))
     # Requests that score the same token at the same position share a target.
-    targets, indices = np.unique(np.concatenate(targets_of_requests), axis=0, return_inverse=True)
-    # If requests have 2, 1 and 3 targets, the indices of their targets end at 2, 3 and 6. Nothing
-    # is left after the last end. Some versions of NumPy return the indices as a column.
-    *targets_by_request, _ = np.split(indices.reshape(-1), np.cumsum(num_targets))
+    targets, target_indices = np.unique(
+        np.concatenate(targets_of_requests), axis=0, return_inverse=True
+    )
     return TokenTrie(
         tokens=np.concatenate(builder.tokens),
         depths=np.concatenate(builder.depths),
         subtree_ends=builder.finish(),
         target_positions=targets[:, 0],
         target_tokens=targets[:, 1],
-        targets_by_request=tuple(targets_by_request),
+        # Some versions of NumPy return the indices as a column.
+        targets_by_request=_split_by_request(target_indices.reshape(-1), num_targets),
     )
+
+
+def _order_by_tokens(inputs: Sequence[Ints]) -> list[int]:
+    """Return the indices of inputs in the lexicographic order of their tokens.
+
+    For example, the order of the inputs [5, 8], [9] and [5, 7, 7] is 2, 0 and 1. In this order, no
+    other earlier input shares more tokens with an input than the one directly before it.
+    """
+    # Big-endian bytes have the same order as the numbers, and are compared faster.
+    return sorted(range(len(inputs)), key=lambda index: inputs[index].astype(">u4").tobytes())
 
 
 def _last_targets(tokens: Ints, path: Ints, count: int) -> Ints:
@@ -169,6 +177,17 @@ def _last_targets(tokens: Ints, path: Ints, count: int) -> Ints:
     return np.stack([path[first:], tokens[first + 1 :]], axis=1)
 
 
+def _split_by_request(target_indices: Ints, num_targets: Sequence[int]) -> tuple[Ints, ...]:
+    """Split the target indices of all requests into one array for each request.
+
+    For example, [0, 4, 1, 0, 2, 3] becomes [0, 4], [1] and [0, 2, 3] if the three requests have 2,
+    1 and 3 targets.
+    """
+    ends = np.cumsum(num_targets)
+    # NumPy also returns an array of what follows the last end, which is empty.
+    return tuple(np.split(target_indices, ends)[:-1])
+
+
 class _TrieBuilder:
     """Numbers the positions of a trie while inputs are added in lexicographic order.
 
@@ -181,16 +200,20 @@ class _TrieBuilder:
     """
 
     def __init__(self, max_positions: int) -> None:
-        """Begin without positions.
+        """Create an empty trie, i.e. a prefix tree of token sequences.
 
         Args:
-            max_positions: How many positions there are if no inputs share any.
+            max_positions: The most positions that the trie can get, which is the number of tokens
+                of all inputs.
         """
         self._num_positions = 0
-        # Both lists begin with an empty array, because NumPy cannot concatenate an empty list.
+        # Each list gets an array for each input: the tokens of the positions that the input adds
+        # to the trie, and their depths, i.e. their distances from the first token. NumPy cannot
+        # concatenate an empty list, so both begin with an empty array.
         self.tokens = [_EMPTY]
         self.depths = [_EMPTY]
-        # The end of a position's subtree is set when no later input can add a descendant to it.
+        # For each position, one more than the number of its last descendant. The number is filled
+        # in when no later input can add a descendant to the position.
         self._subtree_ends = np.empty(max_positions, dtype=np.int64)
         self._previous_tokens = _EMPTY
         self._previous_path = _EMPTY
@@ -262,18 +285,18 @@ class PassRange:
 def next_pass_range(
     trie: TokenTrie, start: int, ancestors: Ints, max_tokens: int, max_targets: int
 ) -> PassRange:
-    """Return the consecutive positions that fill the next forward pass.
+    """Choose the consecutive positions that the next forward pass computes.
 
-    The pass ends before a root if possible. If it ends within a tree, the keys and values of the
-    ancestors of the next position must be kept for the pass after it.
+    The pass takes as many positions as both limits allow. If it would then end within a tree, it
+    ends before this tree instead, unless the tree is its first or too large for any pass.
 
     Args:
         trie: The trie to compute.
         start: The first position that is not computed yet.
         ancestors: The ancestors of ``start``, from the root down.
-        max_tokens: How many positions the pass may hold. At least one is taken.
-        max_targets: How many of the positions may be followed by targets and so need logits, at
-            least 1.
+        max_tokens: The most positions of the pass. With 0, the pass has one position.
+        max_targets: The most positions of the pass that targets follow, at least 1. The model
+            computes logits only at these positions.
 
     Returns:
         The range from ``start`` on, of one position or more.
@@ -281,10 +304,10 @@ def next_pass_range(
     max_tokens = max(1, max_tokens)
     stop = min(len(trie), start + max_tokens)
     # Several targets may follow one position, which needs its logits only once.
-    needing_logits = np.unique(trie.target_positions[trie.targets_between(start, stop)])
-    if len(needing_logits) > max_targets:
-        # End before the first position whose logits are too many.
-        stop = int(needing_logits[max_targets])
+    positions_with_logits = np.unique(trie.target_positions[trie.targets_between(start, stop)])
+    if len(positions_with_logits) > max_targets:
+        # The pass ends before the first position that exceeds the limit.
+        stop = int(positions_with_logits[max_targets])
     return PassRange(start, _stop_before_root(trie, start, stop, max_tokens), ancestors)
 
 
@@ -355,8 +378,10 @@ class QueryBlock:
 def split_into_query_blocks(trie: TokenTrie, pass_range: PassRange) -> list[QueryBlock]:
     """Split a pass into blocks of queries, each with the keys that its queries may attend to.
 
-    Blocks number the ancestors of the pass and then its positions from 0 on. With the ancestors 2
-    and 7, the positions 10, 11 and 12 of a pass have the numbers 2, 3 and 4.
+    A query is a position that the pass computes. Its keys are the position itself and its
+    ancestors. Blocks number the ancestors of the pass and then its positions from 0 on. If a pass
+    computes the positions 10, 11 and 12 with the ancestors 2 and 7, for example, the ancestors get
+    the numbers 0 and 1, and the positions get 2, 3 and 4.
 
     Args:
         trie: The trie that the pass belongs to.
@@ -367,22 +392,25 @@ def split_into_query_blocks(trie: TokenTrie, pass_range: PassRange) -> list[Quer
         once as a query.
     """
     positions = pass_range.with_ancestors()
-    numbers = np.arange(len(positions))
     depths = trie.depths[positions]
-    # No subtree ends before the pass, not even that of an ancestor. In the pass, position
-    # ``start`` has the number of ancestors as its number.
+    # The first position that the pass computes is numbered after all ancestors.
     first_query = len(pass_range.ancestors)
+    # Every subtree, even that of an ancestor, ends within or after the pass. Its end therefore
+    # moves by the same distance as the positions of the pass.
     subtree_ends = trie.subtree_ends[positions] - pass_range.start + first_query
-    # Each column describes a position as a key. A query needs no end of its subtree.
-    keys = np.stack([numbers, depths, subtree_ends])
-    queries = keys[:2]
 
     query_blocks = []
     for start, stop in _join_short_runs(_find_runs(depths, first_query), depths):
         # A position before the block is an ancestor if its subtree reaches beyond the start.
         ancestors = np.flatnonzero(subtree_ends[:start] > start)
-        visible = np.concatenate([ancestors, numbers[start:stop]])
-        query_blocks.append(QueryBlock(queries=queries[:, start:stop], keys=keys[:, visible]))
+        queries = np.arange(start, stop)
+        keys = np.concatenate([ancestors, queries])
+        query_blocks.append(
+            QueryBlock(
+                queries=np.stack([queries, depths[queries]]),
+                keys=np.stack([keys, depths[keys], subtree_ends[keys]]),
+            )
+        )
     return query_blocks
 
 
