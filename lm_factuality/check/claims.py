@@ -15,9 +15,10 @@ from lm_factuality.check.markdown import Block, read_blocks
 from lm_factuality.ground.sentences import split_sentences, words_in
 from lm_factuality.ground.thinking import read_output
 
-_LONGEST_SPLIT = 2_000  # characters of a sentence that rules take apart
+# Characters. A longer sentence is kept whole, and not read for a refusal, which is shorter.
+_MAX_ANALYSED_LENGTH = 2_000
 _LONGEST_LABEL = 60  # characters
-_LONGEST_INTRODUCTION = 200  # characters
+_MAX_INTRODUCTION_LENGTH = 200  # characters
 _MOST_TITLE_WORDS = 8
 _LONGEST_ABBREVIATION = 10  # characters, with what stands before it
 
@@ -26,8 +27,8 @@ _ABBREVIATION_END = re.compile(
     r"\b(?:v|Ins|Corp|Bros|approx|cf|al|[Ff]igs?|[Ee]q|pp?|vol|e\.g|i\.e)\.$"
 )
 _SENTENCE_END = re.compile(r"[.!?\u2026\u3002\uff01\uff1f][\"'\u201d\u2019)\]]*$")
-# Words before a statement that do not belong to it.
-_LEAD = re.compile(
+# Words before a statement that do not belong to it, such as "Sure," or "Note that".
+_FILLER = re.compile(
     r"^(?:(?:sure|certainly|of course|absolutely|yes|no|well|overall|to summari[sz]e"
     r"|in (?:summary|conclusion|short)|(?:for )?example|(?:important )?notes?|tip|important"
     r"|warning|caution)[,!:]\s+"
@@ -37,7 +38,7 @@ _LEAD = re.compile(
     re.IGNORECASE,
 )
 # Words that present a table, before what it is about, as in "Table 2:" or "The table shows".
-_TABLE_LEAD = re.compile(
+_TABLE_PRESENTATION = re.compile(
     r"^(?:an? |the |this )?(?:following )?(?:table|overview)(?: below)?(?: ?\d{1,3})?"
     r"(?:[.:]| of| with| (?:shows|gives|lists|compares|contains|presents|summari[sz]es))"
     r"\s+(?!that\b)",
@@ -147,7 +148,7 @@ def split_answer(text: str) -> list[Claim]:
 
     # "Paris" alone is a claim, unlike "Hello!" or "...".
     plain = blocks[0].plain
-    has_word = bool(words_in(plain.text[:_LONGEST_SPLIT]))
+    has_word = bool(words_in(plain.text[:_MAX_ANALYSED_LENGTH]))
     if _states_nothing(plain.text) or not has_word:
         return []
     return [Claim(plain.text, *plain.span(0, len(plain.text)))]
@@ -179,11 +180,15 @@ class _Introduction:
     ends_in_colon: bool = False
     """Whether it is a sentence that ends in a colon."""
 
-    source: Block | None = None
+    source_block: Block | None = None
     """The block that it is from."""
 
-    def joined(self, phrase: str) -> str:
-        """Return a phrase with its introduction.
+    def is_from(self, block: Block | None) -> bool:
+        """Tell whether a block, if there is one, is this title or ends in this sentence."""
+        return block is not None and self.source_block is block
+
+    def prepend_to(self, phrase: str) -> str:
+        """Return a phrase with this introduction before it.
 
         Example:
             ``the head`` → ``The parts are the head`` or ``Engines: the head``
@@ -206,18 +211,24 @@ class _Introductions:
         self._heading = _Introduction()
         self.by_depth = [self._heading]
 
-    def enter(self, block: Block) -> None:
-        """Fit the introductions to the lists that a block is in, before the block is read."""
-        # Lists that ended before the block introduce nothing more.
+    def move_to(self, block: Block) -> None:
+        """Prepare the introductions of the lists that a block is in, before the block is read.
+
+        Example:
+            The first item of a list below ``The parts are:`` gets this introduction at depth 1. A
+            title in the item replaces it at depth 1. The second item gets ``The parts are`` again.
+        """
+        # Lists that have ended before the block introduce nothing more.
         del self.by_depth[block.depth + 1 :]
-        # A list or item that begins with the block has the introduction of the text around it.
+        # A list that begins with the block has the introduction of the text around the list.
         while len(self.by_depth) <= block.depth:
             self.by_depth.append(self.by_depth[-1])
+        # So does an item that begins with the block, whatever introduced the item before it.
         if block.opens_item:
             self.by_depth[block.depth] = self.by_depth[block.depth - 1]
 
-    def add(self, block: Block, text: str, ends_in_colon: bool = False) -> None:
-        """Let a text introduce the blocks that follow at the depth of its block or deeper.
+    def replace(self, block: Block, text: str, ends_in_colon: bool = False) -> None:
+        """Let a text, and no earlier one at its depth, introduce the blocks that follow.
 
         Example:
             In a list below the heading ``Engines``, the item ``**Parts**`` introduces what follows
@@ -228,13 +239,12 @@ class _Introductions:
             text: A title, such as ``Parts``, or a sentence that ends in a colon.
             ends_in_colon: Whether it is such a sentence.
         """
-        topic = _TABLE_LEAD.sub("", text)[-_LONGEST_INTRODUCTION:].rstrip(" :.")
-        if _EMPTY_TITLE.fullmatch(topic):
-            topic = ""
-        # A whole sentence needs no other words. A title in a list needs those before the list.
+        topic = _topic_of(text)
+        # A whole sentence needs no other words. A title in a list needs the words above the list.
         stands_alone = ends_in_colon and topic != "" and not is_fragment(topic)
         if block.opens_item and not stands_alone:
-            topic = self.by_depth[block.depth].joined(topic)[-_LONGEST_INTRODUCTION:]
+            # Titles of lists within lists add up, so only the last words are kept.
+            topic = self.by_depth[block.depth].prepend_to(topic)[-_MAX_INTRODUCTION_LENGTH:]
 
         self.by_depth[block.depth] = _Introduction(topic, ends_in_colon, block)
         if block.depth == 0 and not ends_in_colon:
@@ -245,20 +255,30 @@ class _Introductions:
         self.by_depth[0] = self._heading
 
 
+def _topic_of(text: str) -> str:
+    """Return the words of a title or an introducing sentence that tell what follows it.
+
+    Example:
+        ``Table 2: Rivers of Asia`` → ``Rivers of Asia``. The title ``Overview`` has no such words.
+    """
+    topic = _TABLE_PRESENTATION.sub("", text)[-_MAX_INTRODUCTION_LENGTH:].rstrip(" :.")
+    return "" if _EMPTY_TITLE.fullmatch(topic) else topic
+
+
 def _claims_of_blocks(blocks: Sequence[Block]) -> Iterator[Claim]:
     """Yield the claims of all blocks of an answer, each with the words that introduce it."""
     introductions = _Introductions()
     for index, block in enumerate(blocks):
         previous_block = blocks[index - 1] if index > 0 else None
         next_block = blocks[index + 1] if index + 1 < len(blocks) else None
-        introductions.enter(block)
+        introductions.move_to(block)
         if block.kind == "row":
             yield from _row_claims(block, introductions.by_depth[block.depth])
             # What introduces a table is about its rows only.
             if next_block is None or next_block.kind != "row":
                 introductions.return_to_heading()
         elif _is_title(block, previous_block, next_block, introductions.by_depth[0]):
-            introductions.add(block, _HEADING_NUMBER.sub("", block.plain.text))
+            introductions.replace(block, _HEADING_NUMBER.sub("", block.plain.text))
         else:
             yield from _prose_claims(block, previous_block, next_block, introductions)
 
@@ -280,21 +300,23 @@ def _is_title(
         next_block: The block after it. None for the last one.
         introduction: What introduces the text outside of lists.
     """
-    text = block.plain.text
     if block.kind == "heading":
         return True
+    text = block.plain.text
+    is_bold = block.emphasis == "all"
+    is_above_table = next_block is not None and next_block.kind == "row"
     # "Table 2 lists the rivers." is the title of the table below it.
-    if next_block is not None and next_block.kind == "row" and _TABLE_LEAD.match(text):
+    if is_above_table and _TABLE_PRESENTATION.match(text):
         return len(_locate_sentences(text)) == 1
-    # A sentence is no title, unless it is a bold question such as "Who was she?".
+    # A sentence, or a last line, is no title, unless it is a bold question: "**Who was she?**".
     if next_block is None or _SENTENCE_END.search(text):
-        return block.emphasis == "all" and text.endswith("?")
+        return is_bold and text.endswith("?")
     if block.depth > 0:
         return _is_title_of_item(block, next_block)
-    if block.emphasis == "all":
+    if is_bold:
         return True
     # Below "The capital is:", the phrase "Oslo" ends that sentence.
-    ends_sentence = introduction.ends_in_colon and introduction.source is previous_block
+    ends_sentence = introduction.ends_in_colon and introduction.is_from(previous_block)
     return _is_phrase_above(block, next_block, ends_sentence)
 
 
@@ -323,42 +345,61 @@ def _prose_claims(
     next_block: Block | None,
     introductions: _Introductions,
 ) -> Iterator[Claim]:
-    """Yield the claims of a line or paragraph.
+    """Yield the claims of a line or paragraph, and let it introduce the blocks that follow.
 
-    A bold first sentence, such as ``Final selection.``, may be a title of the others. A last
-    sentence that ends in a colon introduces the blocks that follow. Neither is a claim, and both
-    are added to ``introductions``.
+    Example:
+        ``**Climate.** It is mild. It has two seasons:`` begins with a title and ends with an
+        introduction of the next block. Only the sentence between them is a claim.
     """
-    sentences = _locate_sentences(block.plain.text)
-    has_title = len(sentences) > 1 and _begins_with_title(block, sentences[0].text)
-    if has_title:
-        introductions.add(block, sentences.pop(0).text)
-    last_text = sentences[-1].text
-    introduces_next = last_text.endswith(":")
-    if introduces_next:
-        sentences.pop()
-
+    paragraph = _divide_paragraph(block)
     # Only the first sentence may have a label, or call the title "it".
+    if paragraph.title:
+        introductions.replace(block, paragraph.title)
+        may_have_label = False
+        continues_title = True
+    else:
+        may_have_label = _may_have_label(block, (previous_block, next_block))
+        continues_title = _continues_title(block, previous_block, introductions.by_depth[0])
+
     introduction = introductions.by_depth[block.depth]
     is_in_list = block.depth > 0
-    place_of_others = _Place(introduction, is_in_list)
-    place_of_first = _Place(
-        introduction,
-        is_in_list,
-        may_have_label=not has_title and _may_have_label(block, (previous_block, next_block)),
-        continues_title=has_title
-        or _continues_title(block, previous_block, introductions.by_depth[0]),
-    )
-    for number, sentence in enumerate(sentences):
-        place = place_of_first if number == 0 else place_of_others
+    place = _Place(introduction, is_in_list, may_have_label, continues_title)
+    for sentence in paragraph.sentences:
         for statement in _split_into_statements(sentence.text, place):
             yield Claim(statement, *block.plain.span(sentence.start, sentence.end))
+        place = _Place(introduction, is_in_list, may_have_label=False, continues_title=False)
 
-    if introduces_next:
-        introductions.add(block, _LEAD.sub("", last_text), ends_in_colon=True)
-    elif not is_in_list and _SENTENCE_END.search(last_text):
+    if paragraph.colon_sentence:
+        text = _FILLER.sub("", paragraph.colon_sentence)
+        introductions.replace(block, text, ends_in_colon=True)
+    elif not is_in_list and _SENTENCE_END.search(paragraph.sentences[-1].text):
         # The introduction was about the paragraph that ends here.
         introductions.return_to_heading()
+
+
+class _Paragraph(NamedTuple):
+    """The parts of a line or paragraph, which has at least one of the last two."""
+
+    title: str
+    """The bold first sentence, such as ``Climate.``, that is the title of the rest, or empty."""
+
+    sentences: list["_Sentence"]
+    """The sentences that may state something."""
+
+    colon_sentence: str
+    """The last sentence if it ends in a colon, and so introduces the next block. Else empty."""
+
+
+def _divide_paragraph(block: Block) -> _Paragraph:
+    """Tell a title and a last sentence that ends in a colon from the sentences between them."""
+    sentences = _locate_sentences(block.plain.text)
+    title = ""
+    if len(sentences) > 1 and _begins_with_title(block, sentences[0].text):
+        title = sentences.pop(0).text
+    colon_sentence = ""
+    if sentences[-1].text.endswith(":"):
+        colon_sentence = sentences.pop().text
+    return _Paragraph(title, sentences, colon_sentence)
 
 
 def _continues_title(
@@ -367,13 +408,20 @@ def _continues_title(
     """Tell whether a pronoun at the start of a block may mean the title above it.
 
     Example:
-        In ``It is mild.`` below the title ``Climate``, it may.
+        In ``It is mild.`` below the title ``Climate``, "it" may mean the climate.
+
+    Args:
+        block: The block.
+        previous_block: The block before it. None for the first one.
+        introduction: What introduces the text outside of lists.
     """
+    # The items of a list are about different things, so the title above the list is none of them.
     if block.opens_item:
         return False
+    # The other blocks of an item go on with what its first block names.
     if block.depth > 0:
         return True
-    return previous_block is not None and introduction.source is previous_block
+    return introduction.is_from(previous_block)
 
 
 def _is_title_of_item(block: Block, next_block: Block) -> bool:
@@ -403,10 +451,10 @@ class _Place:
     is_in_list: bool
     """Whether it is part of a list."""
 
-    may_have_label: bool = False
+    may_have_label: bool
     """Whether it may begin with a label, such as ``Climate:``."""
 
-    continues_title: bool = False
+    continues_title: bool
     """Whether it is the first sentence after its introduction, which a pronoun may mean."""
 
 
@@ -454,7 +502,7 @@ def _may_have_label(block: Block, neighbours: Sequence[Block | None]) -> bool:
 
 def _is_phrase(text: str) -> bool:
     """Tell whether a text is so short, and without a verb such as "is", that it states nothing."""
-    num_words = len(text[:_LONGEST_INTRODUCTION].split())
+    num_words = len(text[:_MAX_INTRODUCTION_LENGTH].split())
     is_formula = "=" in text
     return num_words <= _MOST_TITLE_WORDS and not is_formula and not _HAS_AUXILIARY.search(text)
 
@@ -465,19 +513,24 @@ def _split_into_statements(sentence: str, place: _Place) -> list[str]:
     Example:
         ``It opened in 1900 and closed in 1950.`` has two statements. The item ``the head`` of a
         list below ``The parts are:`` has one, ``The parts are the head.``
+
+    Args:
+        sentence: The sentence or list item. Filler before it, such as ``Note that``, is left out.
+        place: Where it stands. It tells whether the sentence may begin with a label, such as
+            ``Climate:``, and which words introduce it.
     """
     if _states_nothing(sentence):
         return []
-    lead = _LEAD.match(sentence)
-    if lead:
-        # With a capital, the rest is not taken for a phrase without a subject.
-        sentence = _with_capital(sentence[lead.end() :])
-    if len(sentence) > _LONGEST_SPLIT:
+    filler = _FILLER.match(sentence)
+    if filler:
+        # The rules below take a text with a small first letter for a phrase without a subject.
+        sentence = _with_capital(sentence[filler.end() :])
+    if len(sentence) > _MAX_ANALYSED_LENGTH:
         return [sentence]
 
     label = _LABEL.match(sentence) if place.may_have_label else None
     if _needs_introduction(sentence, place, label):
-        return [_as_sentence(place.introduction.joined(sentence))]
+        return [_as_sentence(place.introduction.prepend_to(sentence))]
     return [_as_sentence(sentence)] if label else _split_into_facts(sentence)
 
 
@@ -500,10 +553,13 @@ def _needs_introduction(sentence: str, place: _Place, label: re.Match[str] | Non
     may_lack_verb = not has_full_stop and not _HAS_AUXILIARY.search(sentence)
     is_phrase = lacks_subject_or_verb or may_lack_verb
 
+    # "Climate: mild" needs it, unlike "Climate: It is mild."
     if label:
         return is_phrase
+    # So does the list item "the head".
     if place.is_in_list and is_phrase:
         return True
+    # Below "She was:", so does "born in 1900", but not "She was born in 1900".
     if place.introduction.ends_in_colon:
         return lacks_subject_or_verb and (place.continues_title or not has_full_stop)
     # "This stage needs light" says little without the title above it.
@@ -516,9 +572,11 @@ def _states_nothing(sentence: str) -> bool:
         return True
     if _NO_CLAIM.match(sentence.replace("\u2019", "'")):
         return True
+    # A refusal is short.
+    if len(sentence) > _MAX_ANALYSED_LENGTH:
+        return False
     # "It is not possible to travel faster than light" is a claim, unlike "I cannot answer".
-    is_personal = len(sentence) <= _LONGEST_SPLIT and _FIRST_PERSON.match(sentence) is not None
-    return is_personal and is_abstention(sentence)
+    return _FIRST_PERSON.match(sentence) is not None and is_abstention(sentence)
 
 
 def _split_into_facts(sentence: str) -> list[str]:
@@ -531,13 +589,17 @@ def _split_into_facts(sentence: str) -> list[str]:
     if len(words_in(sentence)) < 2:
         return []
     whole = [_as_sentence(sentence)]
+    # Of a text in which the rules know no verb, only a sentence with a rare verb states something.
     if is_fragment(sentence):
         return whole if _may_have_rare_verb(sentence) else []
 
     facts = split_facts(sentence)
+    # The rules find no facts in a sentence about the documents, which states nothing, but also in
+    # some sentences with a verb that they do not know.
     if not facts:
-        # The rules know no verb of the sentence, or take it for one about the documents.
-        return [] if _ABOUT_SOURCES.search(sentence) else whole
+        is_about_world = not _ABOUT_SOURCES.search(sentence)
+        return whole if is_about_world else []
+    # The parts of a sentence with "if" mean something else alone.
     if _CONDITION.search(sentence):
         return whole
     # After "was born", the rules give the auxiliary to active verbs too: "was died".
@@ -576,7 +638,7 @@ def _row_claims(block: Block, introduction: _Introduction) -> Iterator[Claim]:
     """
     span = block.plain.span(0, len(block.plain.text))
     for statement in _row_statements(block.header, block.cells):
-        yield Claim(_as_sentence(introduction.joined(statement)), *span)
+        yield Claim(_as_sentence(introduction.prepend_to(statement)), *span)
 
 
 def _row_statements(header: Sequence[str], cells: Sequence[str]) -> list[str]:

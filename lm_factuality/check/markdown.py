@@ -103,10 +103,12 @@ def read_blocks(text: str) -> list[Block]:
         The line ``# Life`` is the heading ``Life``, and the line ``- **Born** in 1702.`` is the
         prose ``Born in 1702.`` at depth 1, i.e. in one list.
     """
-    # All replacements keep the length of the text, so that offsets stay valid.
+    # All replacements keep the length of the text, so that offsets stay valid. The parser would
+    # turn the two characters of a line break of Windows into one.
     source = text.replace("\r\n", " \n").replace("\r", "\n").replace("\0", "\ufffd")
     if "\n" not in source:
-        # Each backslash with its "n" becomes a space and a line break.
+        # An export may have written the line breaks of an answer as "\" and "n". Each such pair
+        # becomes a space and a line break.
         source = _ESCAPED_BREAK.sub(lambda match: match[0].replace("\\n", " \n"), source)
     # Markdown knows no bullets such as "•".
     source = _BULLET.sub(r"\1-", source)
@@ -146,7 +148,7 @@ class _Reader:
         Args:
             node: The node.
             depth: The number of lists that it is in.
-            opens_item: Whether it is the first node of a list item.
+            opens_item: Whether the first block of the node is also the first block of a list item.
         """
         match node.type:
             case "heading" if _is_underlined_paragraph(node):
@@ -164,13 +166,20 @@ class _Reader:
                 yield from self._blocks_within(node, depth, opens_item)
 
     def _blocks_within(self, node: SyntaxTreeNode, depth: int, opens_item: bool) -> Iterator[Block]:
-        """Yield the blocks in the children of a node, such as a list, an item or a quotation."""
+        """Yield the blocks in the children of a node, such as a list, an item or a quotation.
+
+        Args:
+            node: The node.
+            depth: The number of lists around the node. Its children are in one more if it is a
+                list.
+            opens_item: Whether the node stands at the beginning of a list item.
+        """
         if node.type in ("bullet_list", "ordered_list"):
             depth += 1
         opens_item = opens_item or node.type == "list_item"
         for child in node.children:
             yield from self.blocks(child, depth, opens_item)
-            # Only the first child opens the item.
+            # Only the first child stands at the beginning of the item.
             opens_item = False
 
     def _heading_blocks(
@@ -182,7 +191,14 @@ class _Reader:
             yield Block("heading", plain, depth, opens_item)
 
     def _prose_blocks(self, node: SyntaxTreeNode, depth: int, opens_item: bool) -> Iterator[Block]:
-        """Yield a block for each line of a paragraph. Lines of a wrapped sentence are one block."""
+        """Yield the blocks of a paragraph: lines, or several lines with a wrapped sentence.
+
+        Args:
+            node: The paragraph.
+            depth: The number of lists that it is in.
+            opens_item: Whether it stands at the beginning of a list item. Then its first block has
+                ``opens_item``, and the others have not.
+        """
         offsets = self._offsets_of_content(node)
         start = 0  # of the present block, in the paragraph
         for raw in _join_wrapped_lines(node.content):
@@ -215,17 +231,23 @@ class _Reader:
     def _offsets_of_content(self, node: SyntaxTreeNode) -> Sequence[int]:
         """Return where each character of a node's content stands in the text.
 
-        The content lacks what stands before each line, such as the marks of a list.
+        Example:
+            In a text that begins with ``- Oslo``, the content ``Oslo`` of the list item has the
+            offsets 2 to 5, and the line break after it has the offset 6.
         """
         first_line = node.map[0] if node.map else 0
         offsets = array("l")
-        for number, line in enumerate(node.content.split("\n"), start=first_line):
-            # The parser may have changed the indent, but not the rest of the line.
-            indent = len(line) - len(line.lstrip())
-            column = max(self._lines[number].rfind(line.strip()) - indent, 0)
-            start = self._starts[number] + column
-            # The line break has an offset, too.
-            offsets.extend(range(start, start + len(line) + 1))
+        for line_number, content_line in enumerate(node.content.split("\n"), start=first_line):
+            words = content_line.strip()
+            # The content of a line is its end, so the words are searched for from the right. The
+            # parser may have changed only the white space before them.
+            column_of_words = self._lines[line_number].rfind(words)
+            indent = len(content_line) - len(content_line.lstrip())
+            # An indent that the parser has made wider would begin before the line.
+            column = max(column_of_words - indent, 0)
+            start = self._starts[line_number] + column
+            # The last offset is that of the line break.
+            offsets.extend(range(start, start + len(content_line) + 1))
         return offsets
 
 
