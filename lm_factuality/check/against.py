@@ -17,7 +17,7 @@ from lm_factuality.scores.intervals import Interval, pooled_difference_interval
 from lm_factuality.scores.statistics import none_if_nan, ratio
 
 # Claims of two answers say something about the same thing from this share of common words on.
-_MIN_COMMON_WORDS = 0.5
+_MIN_SIMILARITY = 0.5
 # Contradicted claims come first.
 _SEVERITY = ("contradicted", "not_found", "unscored", "supported")
 
@@ -62,8 +62,16 @@ class AnswerPair:
     @property
     def difference(self) -> float:
         """The first share of supported claims less the second; 0 if one has no scored claims."""
-        difference = ratio(*_counts(self.first)) - ratio(*_counts(self.second))
+        difference = _share_supported(_counts(self.first)) - _share_supported(_counts(self.second))
         return 0.0 if math.isnan(difference) else difference
+
+    @property
+    def sort_key(self) -> tuple[float, tuple[int, int]]:
+        """The place in the order: the largest difference first, then the worst change.
+
+        Only a pair with claims that differ has a place.
+        """
+        return -abs(self.difference), self.claims[0].severity
 
 
 @dataclass(frozen=True)
@@ -103,18 +111,15 @@ def compare_checks(first: CheckResult, second: CheckResult) -> Comparison:
             "--against: the two files share no question; give answers to the same questions, in a"
             " column named with --columns question=NAME"
         )
-    changes = [pair for pair in pairs if pair.claims]
-    changes.sort(key=lambda pair: (-abs(pair.difference), pair.claims[0].severity))
+    changed_pairs = [pair for pair in pairs if pair.claims]
     first_counts = [_counts(pair.first) for pair in pairs]
     second_counts = [_counts(pair.second) for pair in pairs]
     return Comparison(
         num_questions=len(pairs),
-        first=_share_supported(first_counts),
-        second=_share_supported(second_counts),
-        interval=pooled_difference_interval(
-            first_counts, second_counts, lambda sums: ratio(sums[0], sums[1])
-        ),
-        changes=tuple(changes),
+        first=_share_supported(_sum_counts(first_counts)),
+        second=_share_supported(_sum_counts(second_counts)),
+        interval=pooled_difference_interval(first_counts, second_counts, _share_supported),
+        changes=tuple(sorted(changed_pairs, key=lambda pair: pair.sort_key)),
     )
 
 
@@ -212,7 +217,7 @@ def _similar_claims(
         words = set(words_in(claim.text.lower()))
         for second_index, other_words in enumerate(words_of_second):
             similarity = ratio(len(words & other_words), len(words | other_words))
-            if similarity >= _MIN_COMMON_WORDS:
+            if similarity >= _MIN_SIMILARITY:
                 similar.append(_SimilarClaims(similarity, first_index, second_index))
     return sorted(similar, key=lambda claims: claims.similarity, reverse=True)
 
@@ -225,10 +230,10 @@ def write_changes(comparison: Comparison, path: Path) -> None:
         that only the first system made. Claims are written as in ``claims.jsonl``.
     """
     lines = []
-    for answers in comparison.changes:
-        for change in answers.claims:
+    for answer_pair in comparison.changes:
+        for change in answer_pair.claims:
             row = {
-                "question": answers.question,
+                "question": answer_pair.question,
                 "first": None if change.first is None else claim_object(change.first),
                 "second": None if change.second is None else claim_object(change.second),
             }
@@ -258,10 +263,14 @@ def _counts(answer: CheckedAnswer) -> tuple[int, int]:
     return answer.num_supported, answer.num_scored
 
 
-def _share_supported(counts: Sequence[tuple[int, int]]) -> float:
-    """Return the share of supported claims in all answers.
+def _sum_counts(counts: Sequence[tuple[int, int]]) -> tuple[int, int]:
+    """Add up the counts of several answers: ``[(3, 4), (1, 6)]`` gives ``(4, 10)``."""
+    num_supported = sum(supported for supported, _ in counts)
+    num_scored = sum(scored for _, scored in counts)
+    return num_supported, num_scored
 
-    Example:
-        ``[(3, 4), (1, 6)]``, which is 3 of 4 claims and 1 of 6, gives 0.4.
-    """
-    return ratio(sum(supported for supported, _ in counts), sum(scored for _, scored in counts))
+
+def _share_supported(counts: Sequence[float]) -> float:
+    """Return the share of supported claims, given the numbers of supported and scored claims."""
+    num_supported, num_scored = counts
+    return ratio(num_supported, num_scored)

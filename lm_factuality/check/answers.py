@@ -124,14 +124,14 @@ def read_answers(
     """
     _check_roles(columns)
     if source == STANDARD_INPUT:
-        return _read_stream(sys.stdin.buffer.read(), "standard input", columns)
+        return _read_bytes(sys.stdin.buffer.read(), "standard input", columns)
     if source.is_dir():
         return _to_answer_file(_read_folder(source, columns), str(source))
     if not source.exists():
         raise DataError(f"{source}: no such file; {_EXPECTED}")
     if not source.is_file():
         # A pipe can be read only once, but its beginning tells its format.
-        return _read_stream(source.read_bytes(), str(source), columns)
+        return _read_bytes(source.read_bytes(), str(source), columns)
     return _to_answer_file(_read_file(source, source.name, columns), str(source))
 
 
@@ -193,8 +193,14 @@ def _check_roles(columns: Mapping[str, str]) -> None:
         )
 
 
-def _read_stream(content: bytes, name: str, columns: Mapping[str, str]) -> AnswerFile:
-    """Read answers from bytes whose beginning tells their format."""
+def _read_bytes(content: bytes, name: str, columns: Mapping[str, str]) -> AnswerFile:
+    """Read answers from bytes without a file name, such as those of standard input.
+
+    Args:
+        content: A table or a text. Its beginning tells its format.
+        name: The name of the source in locations and errors, such as ``standard input``.
+        columns: The names of columns that the user gave, by their role.
+    """
     ending = _ending_by_content(content, columns)
     with tempfile.TemporaryDirectory() as folder:
         path = Path(folder) / f"input{ending}"
@@ -297,16 +303,19 @@ def _read_file(path: Path, name: str, columns: Mapping[str, str]) -> list[_Answe
         raise DataError(f"{name}: ends in {ending!r}, {_EXPECTED}")
     _check_beginning(path, name, ending)
     if ending in _TEXT_ENDINGS:
-        return [_usable_or_problem(Answer(name, "", read_text(path, _TEXT_ADVICE), name))]
+        text = read_text(path, _TEXT_ADVICE)
+        return [_usable_or_problem(Answer(id=name, question="", text=text, location=name))]
     if is_samples_file(path):
         return _sample_answers(path, name, columns, prefix="")
 
     rows: list[TableRow | AnswerProblem] = []
     for number, row in enumerate(bounded_rows(path, _TABLE_READERS[ending](path)), start=1):
-        if isinstance(row, str):
-            rows.append(AnswerProblem(f"{name}, row {number}", _without_location(row, path)))
-        else:
+        if isinstance(row, TableRow):
             rows.append(row)
+            continue
+        # In place of a row that cannot be read, a reader yields an error message.
+        reason = _without_location(row, path)
+        rows.append(AnswerProblem(f"{name}, row {number}", reason))
     return _table_answers(rows, name, columns)
 
 
@@ -411,8 +420,9 @@ def _json_rows(path: Path) -> Iterator[TableRow | str]:
 def _rows_in(content: object) -> list[Any] | None:
     """Return the rows in the value of a JSON file. None if it is neither an object nor a list.
 
-    A list has a row in each place, unless it is a chat. An object holds a list of objects, which
-    are the rows, or is the only row itself.
+    - Each element of a list is a row. A list of messages, however, is one chat, i.e. one row.
+    - An object that has a single list of objects, apart from a chat, has its rows in this list.
+    - Any other object is a row itself.
 
     Example:
         ``{"model": "m", "answers": [{"answer": "Paris"}]}`` → ``[{"answer": "Paris"}]``
@@ -422,7 +432,7 @@ def _rows_in(content: object) -> list[Any] | None:
         return [{_MESSAGES: content}] if is_one_chat else content
     if not isinstance(content, dict):
         return None
-    # The list in a chat log holds the messages of one conversation.
+    # The list in a chat log holds messages instead of rows.
     if _MESSAGES in content:
         return [content]
     lists_of_objects = []
@@ -466,21 +476,19 @@ def _table_answers(
 
     answers_and_problems: list[_AnswerOrProblem] = []
     for number, row in enumerate(rows, start=1):
-        location = f"{name}, row {number}"
-        if isinstance(row, AnswerProblem):
-            answers_and_problems.append(row)
-        elif _is_chat(row.values):
-            answers_and_problems.append(_chat_answer(row.values, location, str(number)))
-        else:
-            answer = _row_answer(row.values, column_of_role, location, str(number))
+        if isinstance(row, TableRow):
+            location = f"{name}, row {number}"
+            answer = _row_answer(row.values, column_of_role, location, default_id=str(number))
             answers_and_problems.append(answer)
+        else:
+            answers_and_problems.append(row)
     return answers_and_problems
 
 
 def _row_answer(
     values: Mapping[str, Any], columns: Mapping[str, str], location: str, default_id: str
 ) -> Answer | AnswerProblem:
-    """Return the answer in a row of a table, or why there is none.
+    """Return the answer in a row of a table or chat log, or why there is none.
 
     Args:
         values: The cells of the row, by column.
@@ -488,17 +496,24 @@ def _row_answer(
         location: The place of the row, such as ``answers.csv, row 3``.
         default_id: The id of a row whose table has no ids.
     """
+    if _is_chat(values):
+        return _chat_answer(values, location, default_id)
     cells = {role: values.get(column) for role, column in columns.items()}
     cell = cells["answer"]
     text = cell_text(cell)
     if text is None:
-        # An empty cell is None or NaN, which differs from itself.
-        is_empty = cell is None or cell != cell
-        reason = "the answer is empty" if is_empty else f"found {short(cell)}, expected a text"
+        reason = (
+            "the answer is empty" if _is_blank(cell) else f"found {short(cell)}, expected a text"
+        )
         return AnswerProblem(location, reason)
     question = cell_text(cells.get("question")) or ""
     row_id = cell_text(cells.get("id")) or default_id
     return _usable_or_problem(Answer(row_id, question.strip(), text, location))
+
+
+def _is_blank(cell: object) -> bool:
+    """Tell whether the cell of a table is empty: None, or NaN, which differs from itself."""
+    return cell is None or cell != cell
 
 
 def _find_columns(
@@ -685,30 +700,33 @@ def _read_folder(folder: Path, columns: Mapping[str, str]) -> list[_AnswerOrProb
 
 
 def _read_file_in_folder(
-    path: Path, name: str, columns: Mapping[str, str]
+    path: Path, relative_path: str, columns: Mapping[str, str]
 ) -> list[_AnswerOrProblem]:
     """Read one file of a folder.
 
     Args:
         path: The file.
-        name: Its path from the folder, with which the ids of its rows begin.
+        relative_path: Its path from the folder. The ids of its rows begin with it.
         columns: The names of columns by their role.
 
     Returns:
         The answers and problems. A file that cannot be read as a whole is one problem.
     """
     try:
-        rows = _read_file(path, name, columns)
+        rows = _read_file(path, relative_path, columns)
     except DataError as error:
         # An error about columns has several lines.
         reason = " ".join(str(error).split())
-        return [AnswerProblem(name, reason.removeprefix(f"{path}: ").removeprefix(f"{name}: "))]
+        # An error of a reader begins with the path, and an error of this module with the path from
+        # the folder. The problem names the place itself.
+        reason = reason.removeprefix(f"{path}: ").removeprefix(f"{relative_path}: ")
+        return [AnswerProblem(relative_path, reason)]
 
     answers_and_problems: list[_AnswerOrProblem] = []
     for row in rows:
-        # A text file is one answer, whose id is already its name.
-        if isinstance(row, Answer) and row.id != name:
-            row = replace(row, id=f"{name}/{row.id}")
+        # A text file is one answer, whose id is already the path of the file.
+        if isinstance(row, Answer) and row.id != relative_path:
+            row = replace(row, id=f"{relative_path}/{row.id}")
         answers_and_problems.append(row)
     return answers_and_problems
 

@@ -132,7 +132,7 @@ def apply_corrections(result: CheckResult, corrections: Iterable[Correction]) ->
         claims = []
         for claim in answer.claims:
             same_text = corrections_by_claim.get((answer.id, claim.text), ())
-            corrections_of_claim = _without_repetitions(same_text, claim, answer)
+            corrections_of_claim = _corrections_at(claim, answer, same_text)
             claims.append(_correct(claim, corrections_of_claim))
             problems += _disagreement(claim, corrections_of_claim)
         answers.append(replace(answer, claims=tuple(claims)))
@@ -170,20 +170,24 @@ def _unmatched_corrections(
             )
 
 
-def _without_repetitions(
-    corrections: Sequence[Correction], claim: CheckedClaim, answer: CheckedAnswer
+def _corrections_at(
+    claim: CheckedClaim, answer: CheckedAnswer, corrections: Sequence[Correction]
 ) -> list[Correction]:
-    """Leave out the corrections that are meant for a repetition of the claim elsewhere.
+    """Return the corrections that belong to a claim at its place in the answer.
+
+    Example:
+        An answer says "It is old." at 0 and again at 40. A correction of this claim at 40 belongs
+        only to the second one. A correction at 7, where no such claim begins, belongs to both.
 
     Args:
-        corrections: The corrections of claims of this answer with the same text.
         claim: The claim.
-        answer: The answer that it is from, which may repeat it.
+        answer: The answer that it is from.
+        corrections: All corrections of this answer's claims with the same text.
     """
-    # Most claims have no corrections, so the answer need not be searched for repetitions.
+    # Most claims have no corrections, so the answer need not be searched for equal claims.
     if not corrections:
         return []
-    starts = {repetition.start for repetition in answer.claims if repetition.text == claim.text}
+    starts = {other.start for other in answer.claims if other.text == claim.text}
     starts_elsewhere = starts - {claim.start}
     return [correction for correction in corrections if correction.start not in starts_elsewhere]
 

@@ -78,11 +78,14 @@ class FactEvidence:
     """The identity of the documents. None for a search."""
 
     def find_passages(self, queries: Sequence[str], count: int) -> list[FoundPassages]:
-        """Find at most ``count`` passages for each query, with their titles."""
+        """Find at most ``count`` passages for each query.
+
+        The text of a passage begins with its title, if it has one.
+        """
         results = []
-        for evidence in self.source.find(queries, count):
-            texts = tuple(passage.passage for passage in evidence.passages)
-            results.append(FoundPassages(texts, evidence.problem))
+        for found in self.source.find(queries, count):
+            titled_texts = tuple(evidence.passage for evidence in found.passages)
+            results.append(FoundPassages(titled_texts, found.problem))
         return results
 
 

@@ -244,18 +244,24 @@ def _acquire(lock: FileLock, source: Path) -> None:
 def _update_and_open(source: Path, folder: Path) -> CheckKnowledge:
     """Bring an index up to date if documents have changed, and open it.
 
+    Args:
+        source: The file or folder of documents.
+        folder: The folder of the index. An update is made in a folder beside it, which replaces it
+            at the end.
+
     Raises:
         sqlite3.Error, ValueError, OSError, _DamagedIndexError: The index cannot be written.
     """
     unlisted = [entry for entry in list_files(source) if isinstance(entry, UnreadDocument)]
     unfinished = folder.with_suffix(".partial")
-    # An index that a killed process left unfinished is continued.
+    # The update continues what a killed process left unfinished. If there is nothing to continue,
+    # it begins with a copy of the index or, without an index, from nothing.
     if not _is_usable(unfinished, source):
         shutil.rmtree(unfinished, ignore_errors=True)
         knowledge = _open_if_intact(source, folder, unlisted)
-        if knowledge is not None and not _has_changes(source, folder):
-            return knowledge
         if knowledge is not None:
+            if not _has_changes(source, folder):
+                return knowledge
             knowledge.close()
             _copy_index(folder, unfinished)
     _update_or_rebuild_index(source, unfinished)
@@ -374,13 +380,17 @@ def _link_or_copy(original: str, copy: str) -> None:
 
 
 def _update_or_rebuild_index(source: Path, folder: Path) -> None:
-    """Bring the unfinished index in a folder up to date. If it is damaged, build it anew."""
+    """Bring the unfinished index in a folder up to date. If it is damaged, build it anew.
+
+    Raises:
+        sqlite3.OperationalError: The disk is full, for example, so that no index can be built.
+    """
     try:
         _update_index(source, folder)
-    # An operational error is about the disk, such as a full one, and other errors about the file.
-    except sqlite3.OperationalError:
-        raise
     except sqlite3.DatabaseError as error:
+        # Other database errors say that the file of the index is damaged.
+        if isinstance(error, sqlite3.OperationalError):
+            raise
         logger.warning("%s: its index is damaged (%s) and is built anew", source, error)
         shutil.rmtree(folder)
         _update_index(source, folder)
@@ -462,46 +472,35 @@ def _read_pages(path: Path) -> Iterator[Document | UnreadDocument]:
 
 
 def _index_words(store: KnowledgeStore, folder: Path) -> None:
-    """Bring the index of words up to date with the stored passages, or make it anew."""
-    # The number of the last indexed passage. None if there is no index of words, or only one that
-    # a killed process left unfinished.
+    """Bring the index of words up to date with the stored passages, or make it anew.
+
+    The store has in its state ``indexed_to`` the number of the last passage in the index of words.
+    It has None while the index changes. If the process is killed then, the next run therefore makes
+    the index anew, since nobody knows which passages it has.
+    """
     last_indexed = store.get_state("indexed_to")
     removed_numbers = store.removed_numbers()
     num_removed = (store.get_state("num_removed") or 0) + len(removed_numbers)
     has_too_many_removed = num_removed > _MAX_REMOVED_SHARE * store.count("passages")
-    # From now on, the index of words counts as unfinished.
     store.set_state("indexed_to", None)
 
     if last_indexed is None or has_too_many_removed:
         shutil.rmtree(folder, ignore_errors=True)
         folder.mkdir()
-        _add_passages(store, open_tantivy(_STEMMER, folder, can_remove=True), 0)
+        last_indexed = 0
         num_removed = 0
-    else:
-        _update_words(store, folder, removed_numbers, last_indexed)
-
-    store.forget_removed()
-    store.set_state("num_removed", num_removed)
-    store.set_state("indexed_to", store.largest_number())
-
-
-def _update_words(
-    store: KnowledgeStore, folder: Path, removed_numbers: Sequence[int], last_indexed: int
-) -> None:
-    """Remove passages that are gone from an index of words, and add the new ones.
-
-    Args:
-        store: The passages.
-        folder: The folder of the index.
-        removed_numbers: The numbers of the passages that are gone.
-        last_indexed: The number of the last passage that the index has.
-    """
+        removed_numbers = []
     index = open_tantivy(_STEMMER, folder, can_remove=True)
     if removed_numbers:
         remove_texts(index, removed_numbers)
     # A writer takes memory and time even if it has nothing to add.
     if store.largest_number() > last_indexed:
         _add_passages(store, index, last_indexed)
+
+    store.forget_removed()
+    store.set_state("num_removed", num_removed)
+    # The index is complete, so this comes last.
+    store.set_state("indexed_to", store.largest_number())
 
 
 def _add_passages(store: KnowledgeStore, index: tantivy.Index, last_indexed: int) -> None:

@@ -60,18 +60,17 @@ class FigureRow(NamedTuple):
 
 def figure_rows(result: CheckResult) -> list[FigureRow]:
     """Return the figures of a check: a row for each verdict, and one for answers not read."""
-    supported = FigureRow(
-        "supported",
-        f"{result.count('supported'):,}",
-        format_number(result.share_supported),
-        format_interval(result.interval),
-    )
-    rows = [supported]
-    for verdict in VERDICTS[1:]:
+    rows = []
+    for verdict in VERDICTS:
         count = result.count(verdict)
-        is_share_defined = verdict != "unscored" and result.num_scored > 0
-        share = format_number(count / result.num_scored) if is_share_defined else ""
-        rows.append(FigureRow(verdict.replace("_", " "), f"{count:,}", share))
+        share = ""
+        interval = ""
+        if verdict == "supported":
+            share = format_number(result.share_supported)
+            interval = format_interval(result.interval)
+        elif verdict != "unscored" and result.num_scored > 0:
+            share = format_number(count / result.num_scored)
+        rows.append(FigureRow(verdict.replace("_", " "), f"{count:,}", share, interval))
     if result.unread_answers:
         rows.append(FigureRow("answers not read", f"{len(result.unread_answers):,}"))
     return rows

@@ -283,17 +283,19 @@ def find_marks(claim: CheckedClaim) -> Marks | None:
     Returns:
         Where they are in the text of the passage. None if no passage decides.
     """
-    if claim.deciding is None:
+    deciding_index = claim.deciding
+    if deciding_index is None:
         return None
-    passage = claim.evidence[claim.deciding].text
-    sentence = deciding_sentence(claim.text, passage, claim.deciding_words)
+    passage = claim.evidence[deciding_index].text
+    found = deciding_sentence(claim.text, passage, claim.deciding_words)
     sentence_span = None
-    if sentence is not None and sentence.start >= 0:
-        sentence_span = Span(sentence.start, sentence.start + len(sentence.sentence))
+    # The start is -1 if the passage has the sentence with other white space. It is not marked then.
+    if found is not None and found.start >= 0:
+        sentence_span = Span(found.start, found.start + len(found.sentence))
     word_spans = _find_words(passage, claim.deciding_words, sentence_span)
     return Marks(
-        sentence=None if sentence_span is None else _in_javascript(passage, sentence_span),
-        words=[_in_javascript(passage, span) for span in word_spans],
+        sentence=None if sentence_span is None else _to_utf16(passage, sentence_span),
+        words=[_to_utf16(passage, span) for span in word_spans],
     )
 
 
@@ -339,7 +341,7 @@ def _join_overlapping(spans: Iterable[Span]) -> list[Span]:
     return joined
 
 
-def _in_javascript(text: str, span: Span) -> Span:
+def _to_utf16(text: str, span: Span) -> Span:
     """Return a part of a text in the offsets of JavaScript, where an emoji has two units."""
     return Span(_utf16_length(text[: span.start]), _utf16_length(text[: span.end]))
 

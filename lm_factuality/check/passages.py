@@ -19,7 +19,7 @@ MAX_ROW_WORDS = 160
 _MAX_REPEATED_WORDS = 40
 # A longer sentence, such as a text without full stops, is cut.
 _MAX_CHARACTERS = 600
-# Something like a long address counts as a word for each of so many characters.
+# A text has at least one word for so many characters, when words are counted.
 _CHARACTERS_PER_WORD = 12
 _BLANK_LINES = re.compile(r"\n\s*\n")
 # A cell as `documents.row_text` writes it, with the header of its column.
@@ -66,7 +66,7 @@ def cut_into_passages(text: str, is_row: bool = False) -> list[str]:
     passages: list[str] = []
     sentences: list[_Sentence] = []
     for block in _BLANK_LINES.split(text):
-        if not _is_row(block):
+        if not _is_table_row(block):
             sentences.extend(_sentences_of(block))
             continue
         passages.extend(_join_sentences(sentences))
@@ -76,7 +76,7 @@ def cut_into_passages(text: str, is_row: bool = False) -> list[str]:
     return passages
 
 
-def _is_row(block: str) -> bool:
+def _is_table_row(block: str) -> bool:
     """Tell whether a paragraph is a row of a table: several cells, each in a line with a header."""
     if "\n" not in block.strip():
         return False
@@ -85,14 +85,18 @@ def _is_row(block: str) -> bool:
 
 
 def _sentences_of(block: str) -> Iterator[_Sentence]:
-    """Yield the sentences of a paragraph."""
+    """Yield the sentences of a paragraph, and the parts of a very long sentence."""
     for line in unwrap_lines(block):
         begins_line = True
         for sentence in split_sentences(line):
             for part in _cut_long(sentence):
-                num_words = max(len(words_in(part)), len(part) // _CHARACTERS_PER_WORD)
-                yield _Sentence(part, num_words, begins_line)
+                yield _Sentence(part, _count_words(part), begins_line)
                 begins_line = False
+
+
+def _count_words(text: str) -> int:
+    """Return the number of words of a text, or more if it has very long ones, such as addresses."""
+    return max(len(words_in(text)), len(text) // _CHARACTERS_PER_WORD)
 
 
 def unwrap_lines(block: str) -> list[str]:

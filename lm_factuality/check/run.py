@@ -98,23 +98,20 @@ def open_evidence(
     Raises:
         ConfigError: Both or neither were named.
     """
-    if knowledge is not None and search is not None:
-        raise ConfigError("name either documents with --knowledge or a service with --search")
-    if knowledge is not None:
+    if knowledge is not None and search is None:
         with closing(open_knowledge(knowledge)) as documents:
             yield documents
-        return
-    if search is None:
+    elif search is not None and knowledge is None:
+        # A check against documents need not wait for the import of the HTTP client.
+        from lm_factuality.retrieval.search.config import load_search_config
+        from lm_factuality.retrieval.search.service import SearchService
+        from lm_factuality.retrieval.search.store import SearchStore
+
+        config = load_search_config(search)
+        with closing(SearchStore()) as store, closing(SearchService(config, store)) as service:
+            yield SearchEvidence(search, service, judge)
+    else:
         raise ConfigError(
-            "name the documents that answers are checked against, as in --knowledge docs/, or a"
-            " search service, as in --search search.yaml"
+            "name either the documents that answers are checked against, as in --knowledge docs/,"
+            " or a search service, as in --search search.yaml"
         )
-
-    # A check against documents need not wait for the import of the HTTP client.
-    from lm_factuality.retrieval.search.config import load_search_config
-    from lm_factuality.retrieval.search.service import SearchService
-    from lm_factuality.retrieval.search.store import SearchStore
-
-    config = load_search_config(search)
-    with closing(SearchStore()) as store, closing(SearchService(config, store)) as service:
-        yield SearchEvidence(search, service, judge)
