@@ -82,12 +82,12 @@ def _open_trial(certificate: Mapping[str, Any]) -> SettingTrial:
         The trial of the certificate's setting, which measures a judge on this data.
 
     Raises:
-        DataError: The data is not on this machine, or it is neither the suite's nor published. A
-            malformed certificate raises other errors of `_UNUSABLE`.
+        DataError: The data is not on this machine, or the certificate is of the submitter's own
+            data. A malformed certificate raises other errors of `_UNUSABLE`.
     """
     stated_data = certificate["data"]
     options = CertifyOptions(
-        # Data is searched for in a folder that is named, and is not downloaded into it.
+        # Without the name of a folder, missing data would be downloaded.
         data_dir=str(data_folder()),
         # Data that is not published can only be the suite's sample, which some settings have.
         sample=not stated_data["is_published"],
@@ -95,6 +95,8 @@ def _open_trial(certificate: Mapping[str, Any]) -> SettingTrial:
     )
     setting = certifiable_settings()[certificate["setting"]]
     trial = setting.open_trial(options)
+    # The data of this machine is published or part of the suite. If the certificate states another
+    # hash, it is of data that only the submitter has.
     if not is_same_value(trial.data, stated_data):
         raise DataError("it is of data that others do not have")
     return trial

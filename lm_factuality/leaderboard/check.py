@@ -10,9 +10,8 @@ import time
 from collections import Counter
 from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
-from functools import partial
 from pathlib import Path
-from typing import Any
+from typing import Any, NamedTuple
 
 from lm_factuality.benchmarks import find_benchmark
 from lm_factuality.benchmarks.certifiable import as_mapping
@@ -229,25 +228,22 @@ def _check_model(file: ResultsFile, submitted: SubmittedModel) -> Iterator[Refus
         submitted: The model in ``submission.json``.
 
     Yields:
-        One refusal each for another number format, commit or name.
+        One refusal for each difference in the number format, the commit or the name.
     """
-    refuse_unexpected = partial(_refuse_unexpected, "MODEL_DIFFERS", file.path.name)
+    settings = []
     # Models behind an API have no number format that lm_eval could record.
-    dtype = file.dtype or submitted.dtype
-    yield from refuse_unexpected("the dtype", dtype, submitted.dtype)
-
+    if file.dtype:
+        settings.append(_Setting("the dtype", file.dtype, [submitted.dtype]))
+    # lm_eval records no commit for local weights and for models behind an API.
     commit = as_mapping(file.content.get("config")).get("model_sha")
-    if not commit:
-        # lm_eval records no commit for local weights and for models behind an API.
-        return
-    yield from refuse_unexpected("the commit", commit, submitted.revision)
-
-    is_local_path = file.model.startswith((".", "/", "~"))
-    if file.model.count("/") == 1 and not is_local_path:
-        # The user may submit a model of the Hub under another organisation's name.
-        yield from refuse_unexpected(
-            "the model", short_name(file.model), short_name(submitted.name)
-        )
+    if commit:
+        settings.append(_Setting("the commit", commit, [submitted.revision]))
+        is_local_path = file.model.startswith((".", "/", "~"))
+        if file.model.count("/") == 1 and not is_local_path:
+            # The user may submit a model of the Hub under another organisation's name.
+            allowed_name = short_name(submitted.name)
+            settings.append(_Setting("the model", short_name(file.model), [allowed_name]))
+    yield from _refuse_unexpected("MODEL_DIFFERS", file.path.name, settings)
 
 
 def refuse_different_settings(evidence: Evidence) -> Iterator[Refusal]:
@@ -294,20 +290,19 @@ def _check_run(file: ResultsFile, rules: Rules) -> Iterator[Refusal]:
         One refusal for each of the three that is not allowed.
     """
     run_name = file.path.name
-    yield from _refuse_unexpected(
-        "CONFIG_DIFFERS", run_name, "the backend", file.backend, *PLAIN_BACKENDS
-    )
-    # An adapter such as LoRA weights makes it another model.
+    # An adapter such as LoRA weights makes it another model, so none is allowed.
     adapters = [argument for argument in changing_arguments(file) if argument in ADAPTERS]
-    yield from _refuse_unexpected(
-        "CONFIG_DIFFERS", run_name, "what is added to the model", adapters, []
-    )
+    settings = [
+        _Setting("the backend", file.backend, tuple(PLAIN_BACKENDS)),
+        _Setting("what is added to the model", adapters, [[]]),
+    ]
+    yield from _refuse_unexpected("CONFIG_DIFFERS", run_name, settings)
 
     # Another version of lm_eval may compute other scores from the same outputs.
     version = str(file.versions.get("lm_eval"))
     if not rules.allows_lm_eval(version):
-        versions = rules.lm_eval_versions
-        yield from _refuse_unexpected("LM_EVAL_UNKNOWN", run_name, "lm_eval", version, versions)
+        setting = _Setting("lm_eval", version, [rules.lm_eval_versions])
+        yield from _refuse_unexpected("LM_EVAL_UNKNOWN", run_name, [setting])
 
 
 def refuse_different_data(evidence: Evidence) -> Iterator[Refusal]:
@@ -335,17 +330,20 @@ def _check_data_file(evidence: TaskEvidence) -> Iterator[Refusal]:
     Yields:
         One refusal each for ``--limit``, the number of documents and the hash.
     """
-    task = evidence.task
+    result = evidence.task
     rules = evidence.rules
     limit = as_mapping(evidence.file.content.get("config")).get("limit")
-    yield from _refuse_unexpected("LIMIT_RUN", task.task, "--limit", limit, None)
     # lm_eval records how many documents were run and how many there are.
-    counts = [task.effective, task.num_samples]
-    expected_counts = [rules.documents, rules.documents]
-    yield from _refuse_unexpected("LIMIT_RUN", task.task, "documents", counts, expected_counts)
+    counts = [result.effective, result.num_samples]
+    size_settings = [
+        _Setting("--limit", found=limit, allowed=[None]),
+        _Setting("documents", found=counts, allowed=[[rules.documents, rules.documents]]),
+    ]
+    yield from _refuse_unexpected("LIMIT_RUN", rules.task, size_settings)
     # The git blob id is a hash of the data file that the run read.
-    blob = as_mapping(task.metadata.get("data")).get("git_blob")
-    yield from _refuse_unexpected("WRONG_DATA", task.task, "git_blob", blob, rules.git_blob)
+    blob = as_mapping(result.metadata.get("data")).get("git_blob")
+    file_setting = _Setting("git_blob", found=blob, allowed=[rules.git_blob])
+    yield from _refuse_unexpected("WRONG_DATA", rules.task, [file_setting])
 
 
 def refuse_changed_scores(evidence: Evidence) -> Iterator[Refusal]:
@@ -465,28 +463,38 @@ CHECKS = (
 """All checks, in the order in which their refusals are listed."""
 
 
-def _refuse_unexpected(
-    code: str, where: str, setting: str, value: object, *allowed: object
-) -> Iterator[Refusal]:
-    """Refuse a setting whose value is not among the allowed values.
+class _Setting(NamedTuple):
+    """A setting of a run, and what the rules of the leaderboard allow for it."""
+
+    name: str
+    """The name of the setting, as refusals show it."""
+
+    found: object
+    """The value in the submission."""
+
+    allowed: Sequence[object]
+    """The values that are accepted."""
+
+
+def _refuse_unexpected(code: str, where: str, settings: Iterable[_Setting]) -> Iterator[Refusal]:
+    """Refuse each setting whose value is not among the allowed values.
 
     Example:
         The value 5 of ``num_fewshot``, for which only 0 is allowed, gives the sentence
         ``num_fewshot is 5, expected 0; run it with the leaderboard's config, on all rows``.
 
     Args:
-        code: The code of the refusal, such as ``CONFIG_DIFFERS``.
-        where: The file or task that has the setting.
-        setting: The name of the setting.
-        value: The value in the submission.
-        *allowed: The values that are accepted.
+        code: The code of the refusals, such as ``CONFIG_DIFFERS``.
+        where: The file or task that has the settings.
+        settings: The settings.
     """
-    if value in allowed:
-        return
-    expected_values = " or ".join(short(choice, _MAX_VALUE_LENGTH) for choice in allowed)
-    difference = f"{setting} is {short(value, _MAX_VALUE_LENGTH)}, expected {expected_values}"
-    advice = "run it with the leaderboard's config, on all rows"
-    yield Refusal(code, where, f"{difference}; {advice}")
+    for name, found, allowed in settings:
+        if found in allowed:
+            continue
+        expected_values = " or ".join(short(value, _MAX_VALUE_LENGTH) for value in allowed)
+        difference = f"{name} is {short(found, _MAX_VALUE_LENGTH)}, expected {expected_values}"
+        advice = "run it with the leaderboard's config, on all rows"
+        yield Refusal(code, where, f"{difference}; {advice}")
 
 
 def _check_settings(evidence: TaskEvidence, rules: Rules) -> Iterator[Refusal]:
@@ -502,45 +510,50 @@ def _check_settings(evidence: TaskEvidence, rules: Rules) -> Iterator[Refusal]:
     content = evidence.file.content
     task = evidence.task
     task_rules = evidence.rules
-    refuse_unexpected = partial(_refuse_unexpected, "CONFIG_DIFFERS", task.task)
-    yield from refuse_unexpected("version", task.version, task_rules.version)
-    suite_version = task.metadata.get("suite_version")
-    yield from refuse_unexpected("suite_version", suite_version, *rules.suite_versions)
     # What was run counts more than what the task says: the option --num_fewshot overrides it.
     fewshot_by_task = as_mapping(content.get("n-shot"))
     num_fewshot = fewshot_by_task.get(task.task, task.config.get("num_fewshot"))
-    yield from refuse_unexpected("num_fewshot", num_fewshot, 0)
     # lm_eval computes no standard errors if this option is 0.
     has_stderrs = bool(as_mapping(content.get("config")).get("bootstrap_iters", True))
-    yield from refuse_unexpected("bootstrap_iters", has_stderrs, True)
-    yield from refuse_unexpected(
-        "system_instruction", bool(content.get("system_instruction")), False
-    )
+    has_instruction = bool(content.get("system_instruction"))
+
+    settings = [
+        _Setting("version", task.version, [task_rules.version]),
+        _Setting("suite_version", task.metadata.get("suite_version"), rules.suite_versions),
+        _Setting("num_fewshot", num_fewshot, [0]),
+        _Setting("bootstrap_iters", has_stderrs, [True]),
+        _Setting("system_instruction", has_instruction, [False]),
+    ]
     for name, value in task_rules.metadata.items():
-        yield from refuse_unexpected(name, task.metadata.get(name), value)
+        settings.append(_Setting(name, task.metadata.get(name), [value]))
     # Tasks that compare log-probabilities generate nothing and have no decoding to check.
     if task_rules.generation_kwargs is not None:
-        yield from _check_generation(task, task_rules, rules.thinking_tokens)
+        settings += _generation_settings(task, task_rules, rules.thinking_tokens)
     if not rules.chat_template:
-        yield from refuse_unexpected("chat_template", has_template(evidence.file), False)
+        settings.append(_Setting("chat_template", has_template(evidence.file), [False]))
+    yield from _refuse_unexpected("CONFIG_DIFFERS", task.task, settings)
 
 
-def _check_generation(task: TaskResult, rules: TaskRules, most_tokens: int) -> Iterator[Refusal]:
-    """Refuse settings with which a model may not generate its answers.
+def _generation_settings(
+    task: TaskResult, rules: TaskRules, max_thinking_tokens: int
+) -> list[_Setting]:
+    """Return the settings with which a model has generated its answers.
 
     Args:
         task: The task of the run.
         rules: The rules of the task.
-        most_tokens: The most tokens that the model may have to think.
+        max_thinking_tokens: The most tokens that the model may have to think.
     """
-    refuse_unexpected = partial(_refuse_unexpected, "CONFIG_DIFFERS", task.task)
-    decoding = task.config.get("generation_kwargs")
-    yield from refuse_unexpected("generation_kwargs", decoding, rules.generation_kwargs)
-    yield from refuse_unexpected("repeats", task.config.get("repeats"), rules.repeats)
     thinking_tokens = thinking_tokens_of(task)
-    # Any number of tokens up to the limit is allowed, and the error names the nearest one.
-    nearest_allowed = max(0, min(thinking_tokens, most_tokens))
-    yield from refuse_unexpected("thinking_tokens", thinking_tokens, nearest_allowed)
+    # All numbers of tokens from 0 to the limit are allowed. A refusal names the nearest of them.
+    nearest_allowed = max(0, min(thinking_tokens, max_thinking_tokens))
+    return [
+        _Setting(
+            "generation_kwargs", task.config.get("generation_kwargs"), [rules.generation_kwargs]
+        ),
+        _Setting("repeats", task.config.get("repeats"), [rules.repeats]),
+        _Setting("thinking_tokens", thinking_tokens, [nearest_allowed]),
+    ]
 
 
 def _check_judge(evidence: Evidence, task_evidence: TaskEvidence) -> Iterator[Refusal]:
@@ -565,9 +578,8 @@ def _check_judge(evidence: Evidence, task_evidence: TaskEvidence) -> Iterator[Re
 
     # Coefficients of a user's own would turn the same replies of a judge into other verdicts.
     coefficients = as_mapping(judge.get("options")).get("coefficients")
-    yield from _refuse_unexpected(
-        "CONFIG_DIFFERS", task.task, "the judge's coefficients", coefficients, None
-    )
+    setting = _Setting("the judge's coefficients", coefficients, [None])
+    yield from _refuse_unexpected("CONFIG_DIFFERS", task.task, [setting])
 
     certificates = _certificates_by_origin(evidence, task)
     expected_hashes = task_evidence.rules.judge_prompts
@@ -583,21 +595,25 @@ def _check_judge(evidence: Evidence, task_evidence: TaskEvidence) -> Iterator[Re
 
 
 def describe_certificates(evidence: Evidence) -> Iterator[str]:
-    """Say of each certificate whether the check has computed it again from the judge's answers.
+    """Say of each certificate whether its figures follow from the answers of the judge.
+
+    If the check cannot compute a certificate again, it is only claimed: the submitter has stated
+    its figures, and nobody has verified them.
 
     Yields:
         Phrases such as ``certificate.json is claimed: there is no certificate.answers.jsonl``.
     """
+    # A certificate is either the packed file or in the metadata of a task.
     origins: set[str] = set()
     for task_evidence in evidence.tasks.values():
         origins.update(_certificates_by_origin(evidence, task_evidence.task))
     for origin in sorted(origins):
+        obstacle = evidence.recomputation.obstacle
         if origin != evidence.submission.certificate:
-            yield f"{origin} is claimed: it is only in the results"
-        elif evidence.recomputation.obstacle:
-            yield f"{origin} is claimed: {evidence.recomputation.obstacle}"
-        else:
-            yield f"{origin} follows from its answers"
+            obstacle = "it is only in the results"
+        yield (
+            f"{origin} is claimed: {obstacle}" if obstacle else f"{origin} follows from its answers"
+        )
 
 
 def _missing_certificate(required: str, certificates: Collection[Mapping[str, Any]]) -> str:
@@ -611,7 +627,7 @@ def _missing_certificate(required: str, certificates: Collection[Mapping[str, An
         A sentence that begins with ``no certificate``. Empty if the judge has what is required.
     """
     if required == "any" and not certificates:
-        # Only such a board, as that of the sample, takes a certificate of the sample.
+        # Where any certificate will do, one that was measured on the suite's sample is the easiest.
         return f"no certificate: {_certify_advice('lexical --sample')}"
     if required == "published" and not any(map(is_on_published_data, certificates)):
         problem = "no certificate that was made on the published data"
@@ -765,7 +781,7 @@ def _check_samples(evidence: TaskEvidence, samples: SampleEvidence) -> Iterator[
     if samples.hash_problems:
         problem = "; ".join(samples.hash_problems[:_MAX_LISTED_PROBLEMS])
         yield Refusal("SAMPLES_CHANGED", task_name, f"{problem}; run the task again")
-    elif run_hash != hash_text(samples.hashes):
+    elif run_hash != hash_text(samples.joined_hashes):
         problem = "the results were made from other samples: task_hashes differs"
         yield Refusal("SAMPLES_CHANGED", task_name, problem)
 

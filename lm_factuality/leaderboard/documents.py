@@ -123,25 +123,33 @@ def digest_tasks(targets: Sequence[str], data_dir: Path | None = None) -> dict[s
     # This imports lm_eval, and other functions of the module are called without it.
     from lm_factuality.harness.tasks import find_configs
 
-    # Judged tasks cannot be loaded without a judge, which does not change their documents.
-    settings = {"judge": LEXICAL}
-    if data_dir is not None:
-        settings["data_dir"] = str(data_dir)
-
     digests = {}
     for target in targets:
         # A target can be a group, which stands for several tasks.
         for name, config in find_configs(target):
+            # In place of a task that cannot be loaded stands its error.
             if isinstance(config, FactualityError):
                 raise config
-            # The task is created but not run: only its documents are needed.
-            metadata = {**config["metadata"], **settings}
-            task = config["class"](config={**config, "metadata": metadata})
+            task = config["class"](config=_loadable_config(config, data_dir))
             digest = DocumentDigest(task.declared.data.model_outputs)
             for doc_id, document in enumerate(task.eval_docs):
                 digest.add(doc_id, document)
             digests[name] = digest
     return digests
+
+
+def _loadable_config(config: Mapping[str, Any], data_dir: Path | None) -> dict[str, Any]:
+    """Return the configuration with which a task is loaded only for its documents.
+
+    Args:
+        config: The configuration of the task, as its YAML file states it.
+        data_dir: A folder with the published files. None stands for the downloaded files.
+    """
+    # Judged tasks cannot be loaded without a judge, which does not change their documents.
+    metadata = {**config["metadata"], "judge": LEXICAL}
+    if data_dir is not None:
+        metadata["data_dir"] = str(data_dir)
+    return {**config, "metadata": metadata}
 
 
 def main() -> int:

@@ -56,8 +56,8 @@ class SampleEvidence:
     hash_problems: list[str] = field(default_factory=list)
     """A sentence for each sample that differs from a hash in the sample itself."""
 
-    hashes: str = ""
-    """The hashes in all samples, joined. The results contain a hash of this text."""
+    joined_hashes: str = ""
+    """The hashes in all samples, as one text. The results contain a hash of this text."""
 
     request_problem: str = ""
     """The first request that differs from its document; empty if there is none."""
@@ -135,7 +135,7 @@ class SampleEvidence:
         }
         for name, text in hashed_texts.items():
             stated_hash = str(sample.get(f"{name}_hash"))
-            self.hashes += stated_hash
+            self.joined_hashes += stated_hash
             if hash_text(text) != stated_hash:
                 self.hash_problems.append(f"{position}: its {name}_hash is not that of its {name}")
 
@@ -202,29 +202,30 @@ def read_evidence(folder: Path, submission: Submission, rules: Rules) -> Evidenc
         SubmissionRefusedError: There is no results file, one is not as lm_eval writes it, or a task
             is of a benchmark that is not installed.
     """
-    files = _read_results(folder, submission)
+    results_files = _read_results(folder, submission)
     tasks: dict[str, TaskEvidence] = {}
-    for file in files:
-        for task in file.tasks:
-            task_rules = rules.by_task.get(task.task)
+    for file in results_files:
+        for task_result in file.tasks:
+            task_rules = rules.by_task.get(task_result.task)
             # A check refuses tasks that are not of the leaderboard.
             if task_rules is None:
                 continue
             # Problems with samples and corrections are recorded, not raised, so that a submitter
             # sees the problems of all tasks together.
-            tasks[task.task] = TaskEvidence(
+            tasks[task_result.task] = TaskEvidence(
                 file=file,
-                task=task,
+                task=task_result,
                 rules=task_rules,
-                samples=read_task_samples(folder, file, task, task_rules),
+                samples=read_task_samples(folder, file, task_result, task_rules),
                 published_digest=published_digest(task_rules),
-                correction_problem=_correction_problem(folder, submission, file, task),
+                correction_problem=_correction_problem(folder, submission, file, task_result),
             )
     certificate = _read_certificate(folder, submission)
-    recomputation = Recomputation()
-    if submission.certificate is not None:
+    if submission.certificate is None:
+        recomputation = Recomputation()
+    else:
         recomputation = recompute_certificate(folder / submission.certificate, certificate)
-    return Evidence(submission, rules, files, tasks, certificate, recomputation)
+    return Evidence(submission, rules, results_files, tasks, certificate, recomputation)
 
 
 def _read_results(folder: Path, submission: Submission) -> tuple[ResultsFile, ...]:
@@ -342,9 +343,9 @@ def _correction_problem(
     key_path = folder / submission.key
     label_paths = [folder / name for name in submission.labels]
     try:
-        draw_problem = _draw_problem(read_key(key_path), task)
-        if draw_problem:
-            return draw_problem
+        sheet_problem = _sheet_problem(read_key(key_path), task)
+        if sheet_problem:
+            return sheet_problem
         corrected = correct_scores(task, key_path, label_paths)
         stored = read_correction(path)
         if not is_same_value(corrected.model_dump(), stored.model_dump()):
@@ -354,10 +355,11 @@ def _correction_problem(
     return ""
 
 
-def _draw_problem(key: Key, task: TaskResult) -> str:
-    """Say why the samples on a sheet are not those that its seed draws from the run.
+def _sheet_problem(key: Key, task: TaskResult) -> str:
+    """Say why the samples on a sheet do not prove to be those that its seed draws from the run.
 
-    Whoever could choose the samples that people label could also choose the corrected score.
+    Whoever could choose the samples that people label could also choose the corrected score. The
+    samples are therefore drawn again with the seed of the sheet.
 
     Args:
         key: The key of the sheet, with its samples, its seed and its strata, i.e. the groups from
@@ -365,9 +367,9 @@ def _draw_problem(key: Key, task: TaskResult) -> str:
         task: The task of the run.
 
     Returns:
-        A phrase that follows the name of the task, or an empty text if the draw can be repeated.
+        A phrase that follows the name of the task. Empty if the same samples are drawn again.
     """
-    # A draw is repeated on the units of one run, and the others are not in the submission.
+    # A draw from several runs needs the samples of all of them, but a submission has those of one.
     if len(key.sources) != 1 or task.samples is None:
         return (
             "its sheet is of several runs, so that its draw cannot be repeated; make one of this"
@@ -424,12 +426,11 @@ def count_items(task: TaskResult) -> int:
     is a generation: 100 documents with 3 generations each are 300 items.
     """
     benchmark = find_benchmark(task.kind)
-    if benchmark is None or benchmark.scoring.unscored_unit == "rows":
-        return task.effective
     # lm_eval generates once if the task does not say how often.
     repeats = task.config.get("repeats") or 1
-    # A stranger's file can hold something else than a number. The rules then refuse it.
-    if not isinstance(repeats, int):
+    is_document_an_item = benchmark is None or benchmark.scoring.unscored_unit == "rows"
+    # A stranger's file can hold something else than a number, which another check then refuses.
+    if is_document_an_item or not isinstance(repeats, int):
         return task.effective
     return task.effective * repeats
 

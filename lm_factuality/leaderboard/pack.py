@@ -298,7 +298,7 @@ def _copy_files(
         if answers.is_file():
             sources[answers_path(Path(CERTIFICATE_FILE)).name] = answers
 
-    for path in _files_with_own_names(files_by_task, options):
+    for path in _files_that_keep_names(files_by_task, options):
         # Tasks that were run together share one results file. Others of the same name have no
         # place, because all files of a submission lie in one folder.
         if path.name in sources and sources[path.name].resolve() != path.resolve():
@@ -308,10 +308,14 @@ def _copy_files(
         shutil.copyfile(path, folder / name)
 
 
-def _files_with_own_names(
+def _files_that_keep_names(
     files_by_task: Mapping[str, ResultsFile], options: PackOptions
 ) -> Iterator[Path]:
-    """Yield the files that a submission has under their own names: key, labels, runs."""
+    """Yield the files that are copied into a submission without renaming them.
+
+    These are the key, the labels, and the results and samples of each task. A results file occurs
+    once for each of its tasks.
+    """
     if options.key is not None:
         yield options.key
     yield from options.labels

@@ -11,7 +11,7 @@ import random
 import tempfile
 from collections.abc import Mapping, Sequence
 from pathlib import Path
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
 from judges import LEXICAL
 from lm_factuality.ground.errors import ConfigError
@@ -155,28 +155,35 @@ def _model_arguments(folder: Path, evidence: Evidence, replacements: str) -> str
     Raises:
         ConfigError: A value of the submission holds a comma or an equals sign.
     """
-    model = evidence.submission.model
-    # The check accepts only runs of one model, so that all files have the same arguments.
-    first_file = evidence.files[0]
-    arguments = changing_arguments(first_file)
-    # A stranger must not decide that code runs on this machine.
-    arguments.pop("trust_remote_code", None)
-    arguments |= {"pretrained": model.name, "revision": model.revision, "dtype": model.dtype}
-    # The revision of local weights is a hash of their files, which lm_eval does not know.
-    if model.revision.startswith("sha256:"):
-        arguments["pretrained"] = first_file.model
-        del arguments["revision"]
-
-    for name, value in arguments.items():
+    submitted = _submitted_arguments(evidence)
+    for name, value in submitted.items():
         # A stranger wrote the value, which could add an argument such as trust_remote_code.
         if "," in str(value) or "=" in str(value):
             raise ConfigError(
                 f"{folder}: {name} is {str(value)[:80]!r}; expected no comma and no equals sign;"
                 " nothing was run"
             )
-    # The user's own arguments come last and are not refused, so that they can add anything.
-    arguments |= model_arguments({"model_args": replacements})
+    # The user's own arguments are not refused, so that they can add anything.
+    arguments = submitted | model_arguments({"model_args": replacements})
     return ",".join(f"{name}={value}" for name, value in arguments.items())
+
+
+def _submitted_arguments(evidence: Evidence) -> dict[str, Any]:
+    """Return the arguments with which the model of a submission was run, by name.
+
+    ``trust_remote_code`` is left out: a stranger must not decide that code runs on this machine.
+    """
+    model = evidence.submission.model
+    # The check accepts only runs of one model, so that all files have the same arguments.
+    first_file = evidence.files[0]
+    arguments = changing_arguments(first_file)
+    arguments.pop("trust_remote_code", None)
+    arguments |= {"pretrained": model.name, "revision": model.revision, "dtype": model.dtype}
+    # The revision of local weights is a hash of their files, which lm_eval does not know.
+    if model.revision.startswith("sha256:"):
+        arguments["pretrained"] = first_file.model
+        del arguments["revision"]
+    return arguments
 
 
 def _draw_rows(evidence: Evidence, rows: int, seed: int) -> dict[str, list[int]]:
@@ -270,8 +277,10 @@ def _compare_task(
     """
     submitted_outputs = _outputs_by_row(submitted)
     repeated_outputs = _outputs_by_row(repeated)
-    decoding = submitted.config.get("generation_kwargs")
-    if decoding:
+    # Only a task that generates texts states how they are decoded.
+    decoding = submitted.config.get("generation_kwargs") or {}
+    is_generation = bool(decoding)
+    if is_generation:
         # Texts are compared letter by letter.
         tolerance = None
         submitted_length = _mean_length(submitted_outputs, row_ids)
@@ -282,19 +291,14 @@ def _compare_task(
         tolerance = _TOLERANCES.get(dtype, _TOLERANCE_OF_OTHER_FORMATS)
         note = f"log-probabilities, within {tolerance:.1%}"
 
-    same_ids = [
-        row_id
-        for row_id in row_ids
-        if _are_same(submitted_outputs[row_id], repeated_outputs[row_id], tolerance)
-    ]
-    if len(same_ids) == len(row_ids):
-        outcome = "same"
-    elif decoding and decoding.get("do_sample"):
+    num_same = 0
+    for row_id in row_ids:
+        num_same += _are_same(submitted_outputs[row_id], repeated_outputs[row_id], tolerance)
+    outcome = "same"
+    if num_same < len(row_ids):
         # Sampling draws other words each time, even from the same model.
-        outcome = "sampled"
-    else:
-        outcome = "differs"
-    return RerunTask(submitted.task, len(row_ids), len(same_ids), outcome, note)
+        outcome = "sampled" if decoding.get("do_sample") else "differs"
+    return RerunTask(submitted.task, len(row_ids), num_same, outcome, note)
 
 
 def _outputs_by_row(task: TaskResult) -> dict[int, list[str]]:

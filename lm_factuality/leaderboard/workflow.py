@@ -107,8 +107,12 @@ def _find_submission_of(root: Path, submissions: PurePosixPath, path: PurePosixP
 
     Args:
         root: The folder of the repository.
-        submissions: The folder of all submissions, relative to the root. It is none itself.
+        submissions: The folder of all submissions, relative to the root. It is not a submission
+            itself.
         path: A file in that folder, relative to the root.
+
+    Returns:
+        The folder of the submission, or None if the file belongs to no submission.
     """
     # The folders are visited from the closest one up.
     for parent in path.parents:

@@ -158,8 +158,10 @@ def _models_with_same_answers(
             continue
         for task, score in entry.scores.items():
             candidate_score = candidate.scores.get(task)
-            # The hash of the answers is empty if a run has no samples.
-            if score.answers and candidate_score and candidate_score.answers == score.answers:
+            # The hash is empty if a run has no samples.
+            if not score.answers_hash or candidate_score is None:
+                continue
+            if candidate_score.answers_hash == score.answers_hash:
                 names.add(candidate.model)
     return tuple(sorted(names))
 
@@ -178,7 +180,7 @@ def _rank_models(
     """
     scores = {entry.identity: entry.scores[task] for entry in entries if task in entry.scores}
     # All scores of a task are of the same metric, so any of them tells which way is better.
-    higher_is_better = next(iter(scores.values())).higher
+    higher_is_better = next(iter(scores.values())).higher_is_better
     ranks = rank_scores([score.interval for score in scores.values()], higher_is_better)
     return dict(zip(scores, ranks, strict=True))
 
@@ -205,7 +207,7 @@ def _task_sort_key(score: RankedScore | None) -> tuple[bool, float, float]:
         return True, math.inf, 0.0
     rank = math.inf if score.rank is None else score.rank
     # The best score comes first.
-    value = -score.sort_value if score.higher else score.sort_value
+    value = -score.sort_value if score.higher_is_better else score.sort_value
     return False, rank, value
 
 
@@ -268,16 +270,22 @@ def _score_json(score: RankedScore) -> dict[str, Any]:
     Example:
         ``{"metric": "factor_acc", "value": 0.47, ..., "task": "wiki_factor", "rank": 1}``
     """
-    content: dict[str, Any] = {}
     # The figure also holds the whole results of the task, which are left out.
-    for key in _FIGURE_KEYS:
-        content[key] = getattr(score.figure, key)
+    figure_fields = {key: getattr(score.figure, key) for key in _FIGURE_KEYS}
     if score.figure.corrected is not None:
-        content["corrected"] = asdict(score.figure.corrected)
-    ranking = asdict(score)
-    # The values of the figure are on the level of the score itself.
-    del ranking["figure"]
-    return content | ranking
+        figure_fields["corrected"] = asdict(score.figure.corrected)
+    return {
+        **figure_fields,
+        "task": score.task,
+        "kind": score.kind,
+        "higher": score.higher_is_better,
+        "judge": score.judge,
+        "steps": [asdict(step) for step in score.steps],
+        "items": score.items,
+        "score_if_unscored_wrong": score.score_if_unscored_wrong,
+        "answers": score.answers_hash,
+        "rank": score.rank,
+    }
 
 
 def render_pages(
@@ -304,12 +312,13 @@ def render_pages(
     for link, table in zip(links, board.tables, strict=False):
         # A site with one leaderboard has the title that the user chose.
         table_title = table.rules.title if len(board.tables) > 1 else title
-        yield render_page(link.href, "table.html", table_title, **_table_variables(table))
+        variables = _variables_of_table_page(table)
+        yield render_page(link.href, "table.html", table_title, **variables)
     refused = {"refused": board.refused, "most": _MAX_SHOWN_PROBLEMS}
     yield render_page("refused.html", "refused.html", "Refused", **refused)
     for entries in board.models:
         newest = entries[0]
-        variables = _model_variables(board, entries)
+        variables = _variables_of_model_page(board, entries)
         variables["report"] = (reports or {}).get(newest.slug)
         yield render_page(f"models/{newest.slug}.html", "model.html", newest.model, **variables)
 
@@ -353,7 +362,7 @@ def _render_page(path: str, template: str, title: str, **variables: Any) -> tupl
     return path, html
 
 
-def _table_variables(table: LeaderboardTable) -> dict[str, Any]:
+def _variables_of_table_page(table: LeaderboardTable) -> dict[str, Any]:
     """Return the variables of ``table.html``, by their names in this template."""
     metrics = {}
     judges = {}
@@ -375,8 +384,10 @@ def _table_variables(table: LeaderboardTable) -> dict[str, Any]:
     }
 
 
-def _model_variables(board: Board, entries: Sequence[LeaderboardEntry]) -> dict[str, Any]:
-    """Return the variables of ``model.html``, which shows one model on all leaderboards.
+def _variables_of_model_page(board: Board, entries: Sequence[LeaderboardEntry]) -> dict[str, Any]:
+    """Return the variables of the template ``model.html``, the page of one model.
+
+    The page shows the model's row of each leaderboard, and its submissions.
 
     Args:
         board: What the site shows.
@@ -389,4 +400,8 @@ def _model_variables(board: Board, entries: Sequence[LeaderboardEntry]) -> dict[
             # Each row of a table shows one entry.
             if row.folder in folders:
                 tables_with_rows.append((table, row))
-    return {"entries": entries, "rows": tables_with_rows, "displayed_score": displayed_score}
+    return {
+        "entries": entries,
+        "tables_with_rows": tables_with_rows,
+        "displayed_score": displayed_score,
+    }

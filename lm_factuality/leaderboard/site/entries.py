@@ -55,8 +55,8 @@ class RankedScore:
     figure: ScoreFigure
     """The score with its interval, as lm_eval and the labels give it."""
 
-    higher: bool
-    """Whether higher is better."""
+    higher_is_better: bool
+    """Whether a higher score is better."""
 
     judge: str | None
     """The name of the judge, or None if nobody judged."""
@@ -70,7 +70,7 @@ class RankedScore:
     score_if_unscored_wrong: float | None
     """The score if all unscored items were wrong, or None if none is unscored."""
 
-    answers: str
+    answers_hash: str
     """A hash of all answers of the model, by which identical runs are found."""
 
     rank: int | None = None
@@ -80,11 +80,12 @@ class RankedScore:
     def interval(self) -> Interval | None:
         """Return the interval by which models are ranked, as its lower and upper end.
 
-        If items are unscored, the score with all of them counted as wrong is the better end, so
+        If items are unscored, the interval ends at the score with all of them counted as wrong, so
         that a model cannot win a rank by unscored items.
 
         Example:
-            The interval (0.7, 0.9) of a score that would be 0.75 becomes (0.7, 0.75).
+            The score with unscored items counted as wrong is 0.75, and higher is better. Then the
+            interval (0.7, 0.9) becomes (0.7, 0.75), and (0.8, 0.9) becomes (0.75, 0.75).
 
         Returns:
             The interval, or None if it is unknown, or if items are unscored and the score with
@@ -96,13 +97,12 @@ class RankedScore:
         high = figure.high
         if low is None or high is None:
             return None
-        worst_score = self.score_if_unscored_wrong
-        if worst_score is None:
+        score_if_wrong = self.score_if_unscored_wrong
+        if score_if_wrong is None:
             return None if self.figure.unscored else (low, high)
-        # The worse end stays, unless even that is better than the worst score.
-        if self.higher:
-            return min(low, worst_score), worst_score
-        return worst_score, max(high, worst_score)
+        if self.higher_is_better:
+            return min(low, score_if_wrong), score_if_wrong
+        return score_if_wrong, max(high, score_if_wrong)
 
     @property
     def sort_value(self) -> float:
@@ -251,7 +251,7 @@ def to_entry(evidence: Evidence, folder: str, digest: str) -> LeaderboardEntry:
     """
     settings = {}
     for task_name, task_evidence in evidence.tasks.items():
-        settings[task_name] = _settings_as_text(task_evidence)
+        settings[task_name] = _displayed_settings(task_evidence)
 
     scores = {}
     # Tasks without a headline score rank no models.
@@ -274,7 +274,7 @@ def to_entry(evidence: Evidence, folder: str, digest: str) -> LeaderboardEntry:
     )
 
 
-def _settings_as_text(task_evidence: TaskEvidence) -> dict[str, str]:
+def _displayed_settings(task_evidence: TaskEvidence) -> dict[str, str]:
     """Collect the settings that can change the score of a task, for the model's page.
 
     Returns:
@@ -305,7 +305,8 @@ def _headline_score(
     Returns:
         The score without a rank, or None if the results do not define it.
     """
-    # The figure and the steps of the judge depend on its certificates.
+    # The metadata of a task tells how its judge was certified. The packed certificate is a file of
+    # its own, and is added to the metadata here.
     task = _with_packed_certificate(task_evidence.task, evidence)
     figure = score_figure(task, metric)
     benchmark = find_benchmark(task.kind)
@@ -318,17 +319,17 @@ def _headline_score(
         steps.append(replace(step, text=printable(step.text)))
     judge = task.metadata.get("judge_config")
     # A score without a direction is ranked as if higher were better.
-    is_higher_better = displayed_score(task.kind, metric).higher_is_better is not False
+    higher_is_better = displayed_score(task.kind, metric).higher_is_better is not False
     return RankedScore(
         task=task.task,
         kind=task.kind,
         figure=figure,
-        higher=is_higher_better,
+        higher_is_better=higher_is_better,
         judge=printable(str(judge["name"])) if judge else None,
         steps=tuple(steps),
         items=count_items(task),
-        score_if_unscored_wrong=_score_if_unscored_are_wrong(figure, is_higher_better),
-        answers=_hash_answers(task_evidence.samples),
+        score_if_unscored_wrong=_score_if_unscored_are_wrong(figure, higher_is_better),
+        answers_hash=_hash_answers(task_evidence.samples),
     )
 
 
@@ -342,34 +343,42 @@ def _hash_answers(samples: SampleEvidence | None) -> str:
 def _with_packed_certificate(task: TaskResult, evidence: Evidence) -> TaskResult:
     """Return a task with the packed certificate of its judge among its metadata.
 
-    Certificates that the check has not computed again are marked as claimed.
+    The packed certificate is the file ``certificate.json`` of the submission. A certificate is
+    marked as claimed if the check could not compute it again from the judge's answers.
 
     Args:
         task: The results of the task, whose metadata can hold certificates already.
         evidence: The parsed submission.
     """
     certificates = {}
+    # The results hold no answers of the judge, from which a certificate could be computed.
     for setting, summary in as_mapping(task.metadata.get("judge_certificate")).items():
         certificates[setting] = {**as_mapping(summary), "claimed": True}
     if evidence.certificate:
         summary = summarize_certificate(evidence.certificate)
-        summary["claimed"] = bool(evidence.recomputation.obstacle)
+        is_recomputed = not evidence.recomputation.obstacle
+        summary["claimed"] = not is_recomputed
         certificates[str(evidence.certificate["setting"])] = summary
     return replace(task, metadata={**task.metadata, "judge_certificate": certificates})
 
 
-def _score_if_unscored_are_wrong(score: ScoreFigure, higher: bool) -> float | None:
+def _score_if_unscored_are_wrong(score: ScoreFigure, higher_is_better: bool) -> float | None:
     """Compute the score that a model would have if all unscored items were wrong.
+
+    Example:
+        The measured score is 0.8, and 0.7 in the worst case. People's labels have corrected it to
+        0.75, with an interval from 0.65 to 0.85. The result is 0.55: the lower end of the interval
+        less the loss of 0.1.
 
     Args:
         score: The score with its worst case, in which unscored items and unscored parts of
             responses count as wrong.
-        higher: Whether higher scores are better.
+        higher_is_better: Whether a higher score is better. If not, the loss is added to the upper
+            end of the interval.
 
     Returns:
-        The worst case, or None if nothing is unscored. For a score that people's labels
-        corrected, the worse end of its interval is lowered (or raised, if lower is better) by
-        the same loss as the measured score.
+        The worst case. For a score that people's labels have corrected, the worse end of its
+        interval after the same loss. None if nothing is unscored.
     """
     if score.worst is None:
         return None
@@ -381,7 +390,7 @@ def _score_if_unscored_are_wrong(score: ScoreFigure, higher: bool) -> float | No
     corrected = score.corrected
     if corrected is None:
         return score.worst
-    return corrected.low - loss if higher else corrected.high + loss
+    return corrected.low - loss if higher_is_better else corrected.high + loss
 
 
 def rank_scores(intervals: Sequence[Interval | None], higher_is_better: bool) -> list[int | None]:

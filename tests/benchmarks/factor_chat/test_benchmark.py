@@ -135,7 +135,7 @@ def test_chat_prompt_hashes_match_lm_evals(name, results_file):
     assert len(samples.doc_ids) == ROWS
     assert samples.hash_problems == []
     assert samples.request_problem == ""
-    assert hash_text(samples.hashes) == results_file.content["task_hashes"][name]
+    assert hash_text(samples.joined_hashes) == results_file.content["task_hashes"][name]
 
 
 def test_chat_server_run_has_no_missing_template_note(results_file):

@@ -75,12 +75,12 @@ def make_score(
         task=task,
         kind=kind,
         figure=ScoreFigure(result, metric, **{**figure_fields, **figure_changes}),
-        higher=higher,
+        higher_is_better=higher,
         judge=judge,
         steps=(),
         items=0,
         score_if_unscored_wrong=score_if_unscored_wrong,
-        answers="",
+        answers_hash="",
     )
 
 

@@ -145,8 +145,8 @@ def test_missing_later_task_does_not_change_the_order():
 
 def test_models_with_the_same_answers_are_named():
     """Equal answers mean that one was copied, or that one model has two names."""
-    shared_score = replace(make_score(0.5), answers="digest of shared answers")
-    unique_score = replace(make_score(0.5), answers="digest of unique answers")
+    shared_score = replace(make_score(0.5), answers_hash="digest of shared answers")
+    unique_score = replace(make_score(0.5), answers_hash="digest of unique answers")
     entries = [
         make_entry("acme/g", shared_score),
         make_entry("acme/f", shared_score),

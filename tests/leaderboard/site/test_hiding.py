@@ -90,12 +90,12 @@ def ranked_score(kind, metric, scores, values, higher):
         task="sample_factor",
         kind=kind,
         figure=figure,
-        higher=higher,
+        higher_is_better=higher,
         judge=None,
         steps=(),
         items=0,
         score_if_unscored_wrong=_score_if_unscored_are_wrong(figure, higher),
-        answers="",
+        answers_hash="",
     )
 
 
