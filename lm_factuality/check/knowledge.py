@@ -465,8 +465,8 @@ def is_database(path: Path) -> bool:
 def _read_pages(path: Path) -> Iterator[Document | UnreadDocument]:
     """Yield the pages of a database of pages by title."""
     for page in Knowledge(path).iterate_pages():
-        if isinstance(page, str):
-            yield UnreadDocument(str(path), page)
+        if isinstance(page, UnreadDocument):
+            yield page
         else:
             yield Document(page.title, page.title, page.text)
 

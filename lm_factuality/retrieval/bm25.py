@@ -39,8 +39,8 @@ HEAP_BYTES = 150_000_000
 _SMALL_HEAP_BYTES = 15_000_000
 # The number of passages after which a build commits. An interrupted build resumes from there.
 _COMMIT_INTERVAL = 50_000
-# Significant digits of a score. Further digits of a sum of 32-bit floats depend on its order.
-_DIGITS = 5
+# Further digits of a sum of 32-bit floats depend on the order of the terms.
+_SIGNIFICANT_DIGITS = 5
 
 
 @dataclass(frozen=True)
@@ -136,18 +136,26 @@ class BM25Index(Index):
         """
         super().__init__(folder, manifest)
         try:
-            stemmer = BM25Parameters(stemmer=manifest.parameters["stemmer"]).stemmer
-            # Tantivy writes lock files even to read, but the index may be read-only. So it gets a
-            # temporary folder with links to the files, which is deleted along with this object.
-            link_folder = tempfile.mkdtemp()
-            weakref.finalize(self, shutil.rmtree, link_folder, ignore_errors=True)
-            for path in (folder / TANTIVY).iterdir():
-                Path(link_folder, path.name).symlink_to(path.resolve())
-            self._searcher = Searcher(tantivy.Index.open(link_folder), stemmer)
+            # The parameters refuse a stemmer that this version does not know.
+            parameters = BM25Parameters(stemmer=manifest.parameters["stemmer"])
+            index = tantivy.Index.open(self._link_files(folder / TANTIVY))
+            self._searcher = Searcher(index, parameters.stemmer)
         except (ValueError, OSError, KeyError) as error:
             raise DataError(
                 f"{folder}: not the files of a BM25 index: {error}; build the index again"
             ) from error
+
+    def _link_files(self, tantivy_folder: Path) -> str:
+        """Return a temporary folder with links to Tantivy's files.
+
+        Tantivy writes lock files into the folder of an index even to read the index, which may be
+        read-only. The temporary folder is deleted along with this object.
+        """
+        link_folder = tempfile.mkdtemp()
+        weakref.finalize(self, shutil.rmtree, link_folder, ignore_errors=True)
+        for path in tantivy_folder.iterdir():
+            Path(link_folder, path.name).symlink_to(path.resolve())
+        return link_folder
 
     def _search(self, queries: Sequence[str], k: int) -> list[Ranking]:
         """Rank the ``k`` best passages for each query."""
@@ -218,8 +226,7 @@ class Searcher:
         while True:
             hits = []
             for score, address in self._searcher.search(query, limit, count=False).hits:
-                # Rounding makes equal texts score equally, whatever the order of the summation.
-                hits.append(_Hit(float(f"{score:.{_DIGITS}g}"), address))
+                hits.append(_Hit(_round_score(score), address))
             has_all_hits = len(hits) < limit
             if has_all_hits or hits[-1].score < hits[k - 1].score:
                 return hits
@@ -237,6 +244,14 @@ class Searcher:
             term_query = Query.term_query(self._index.schema, _CONTENTS, term, "freq")
             clauses.append((Occur.Should, Query.boost_query(term_query, float(count))))
         return Query.boolean_query(clauses)
+
+
+def _round_score(score: float) -> float:
+    """Round a score to its significant digits, such as 12.34567 to 12.346.
+
+    Equal texts then score equally, whatever the order in which Tantivy adds up their terms.
+    """
+    return float(f"{score:.{_SIGNIFICANT_DIGITS}g}")
 
 
 def _analyzer(stemmer: str) -> tantivy.TextAnalyzer:

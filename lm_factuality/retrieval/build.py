@@ -36,7 +36,7 @@ from lm_factuality.retrieval.sources import (
 )
 
 # Checksums of an index with fewer bytes are compared when it is opened, which takes about 0.2 s.
-_CHECKED_AT_OPENING = 64 << 20
+_MAX_BYTES_CHECKED_AT_OPENING = 64 << 20
 
 
 def open_index(path: str | Path) -> Index:
@@ -49,7 +49,7 @@ def open_index(path: str | Path) -> Index:
     folder = Path(path)
     manifest = read_manifest(folder)
     num_bytes = sum(file.size for file in manifest.files)
-    check_files(folder, manifest, compare_checksums=num_bytes < _CHECKED_AT_OPENING)
+    check_files(folder, manifest, compare_checksums=num_bytes < _MAX_BYTES_CHECKED_AT_OPENING)
     if manifest.kind == "dense":
         return DenseIndex(folder, manifest)
     return BM25Index(folder, manifest)
@@ -145,18 +145,22 @@ def _write_index(
         "fields": asdict(columns),
     }
     source_records = tuple(source.record for source in sources)
-    source_values = [asdict(record) for record in source_records]
-    # Passages of an interrupted build are used only if it was made of the same.
-    inputs = [FORMAT, __version__, parameters.kind, manifest_parameters, source_values]
-
+    # Everything that decides which passages the index has and how it is written.
+    build_inputs = [
+        FORMAT,
+        __version__,
+        parameters.kind,
+        manifest_parameters,
+        [asdict(record) for record in source_records],
+    ]
     store = PassageStore(folder, writable=True)
-    if store.get_state("read") != inputs:
+    # The store keeps the inputs once it has all passages. An interrupted build of the same inputs
+    # therefore need not be read again.
+    if store.get_state("read") != build_inputs:
         _read_passages(sources, max_words, store, folder, log)
-        reading = log.record()
-        store.set_state("documents", None if reading is None else asdict(reading))
-        store.set_state("read", inputs)
-    documents = store.get_state("documents")
-    content = parameters.write(folder, store)
+        store.set_state("read", build_inputs)
+    content_hash = parameters.write(folder, store)
+    reading_record = store.get_state("documents")
     store.finish()
 
     # The manifest comes last, so that only a complete index has one.
@@ -165,10 +169,10 @@ def _write_index(
         parameters=manifest_parameters,
         sources=source_records,
         num_passages=len(store),
-        content=content,
+        content=content_hash,
         files=list_files(folder),
         suite_version=__version__,
-        documents=None if documents is None else to_model(ReadingRecord, documents),
+        documents=None if reading_record is None else to_model(ReadingRecord, reading_record),
     )
     write_manifest(folder, manifest)
 
@@ -181,6 +185,8 @@ def _read_passages(
     log: ReadingLog,
 ) -> None:
     """Read all passages into a store, after deleting what another build has left in the folder.
+
+    The store gets the numbers of documents that were read, too.
 
     Args:
         sources: The opened sources of the passages.
@@ -203,6 +209,8 @@ def _read_passages(
         # Nothing can be resumed, since the same build would fail again.
         shutil.rmtree(folder)
         raise
+    reading_record = log.record()
+    store.set_state("documents", None if reading_record is None else asdict(reading_record))
 
 
 def build_knowledge(
@@ -244,5 +252,7 @@ def build_knowledge(
         whole_file(path, (OSError, sqlite3.Error)) as temporary_path,
         closing(sqlite3.connect(temporary_path)) as connection,
     ):
-        write_pages(connection, read_batches(passage_sources, log=log), records, log)
+        write_pages(
+            connection, read_batches(passage_sources, max_words=None, log=log), records, log
+        )
     return Knowledge(path)

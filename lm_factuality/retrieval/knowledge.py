@@ -17,6 +17,7 @@ from pathlib import Path
 from typing import Any, Literal
 
 from lm_factuality import __version__
+from lm_factuality.documents import UnreadDocument
 from lm_factuality.ground.errors import DataError
 from lm_factuality.ground.files import parse_json
 from lm_factuality.ground.records import to_model
@@ -144,11 +145,11 @@ class Knowledge:
             return split_page(text)
         return None
 
-    def iterate_pages(self) -> Iterator[Passage | str]:
+    def iterate_pages(self) -> Iterator[Passage | UnreadDocument]:
         """Yield all pages as passages, whose ids are the titles.
 
-        In place of a page that is not text stands a sentence that says so. FActScore's separators
-        become empty lines.
+        FActScore's separators become empty lines. A page that is not text is yielded as an unread
+        document, with the reason.
 
         Raises:
             DataError: The file is damaged.
@@ -159,7 +160,8 @@ class Knowledge:
                     plain_text = _SENTENCE_TAG.sub(" ", text.replace(SEPARATOR, "\n\n"))
                     yield Passage(title, title, plain_text)
                 else:
-                    yield f"the page {title!r} is a {type(text).__name__}, expected text"
+                    reason = f"the page {title!r} is a {type(text).__name__}, expected text"
+                    yield UnreadDocument(str(self.path), reason)
         except sqlite3.Error as error:
             raise DataError(f"{self.path}: cannot be read: {error}; {_REBUILD}") from error
 
@@ -173,8 +175,8 @@ class Knowledge:
     def identity(self) -> str:
         """16 hexadecimal digits that identify the file in caches and results files.
 
-        They are the start of a SHA-256: that of the manifest, or without a manifest that of the
-        size, the first and the last mebibyte of the file, which may have many gigabytes.
+        They are the start of the manifest's SHA-256. A file without a manifest may have many
+        gigabytes, so only its size and its first and last mebibyte are hashed.
         """
         if self.manifest is not None:
             return hashlib.sha256(self.manifest.to_json().encode()).hexdigest()[:16]

@@ -61,7 +61,7 @@ class PassageColumns:
     """The column of the text."""
 
     @property
-    def have_usual_names(self) -> bool:
+    def are_defaults(self) -> bool:
         """Whether the user named no other columns, so that a source may also have no columns."""
         return self == PassageColumns()
 

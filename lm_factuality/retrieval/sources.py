@@ -56,7 +56,7 @@ class PassageSource:
 def open_sources(
     names: str | Path | Sequence[str | Path],
     columns: PassageColumns,
-    log: ReadingLog | None = None,
+    log: ReadingLog,
 ) -> list[PassageSource]:
     """Open the files, folders or datasets that hold passages, and compute their SHA-256.
 
@@ -76,7 +76,6 @@ def open_sources(
         names = [names]
     if not names:
         raise ConfigError("no source; give at least one file with passages")
-    log = log or ReadingLog()
     return [_open_source(str(name), columns, log) for name in names]
 
 
@@ -93,27 +92,23 @@ def _open_source(name: str, columns: PassageColumns, log: ReadingLog) -> Passage
         DataError: The source does not exist or has an unknown format.
     """
     path = Path(name)
-    if name.startswith(_HUB) or (path.is_dir() and holds_dataset(path)):
-        return _open_dataset(name, columns)
     is_folder = path.is_dir()
-    readers = _readers_by_ending(columns)
-    if _is_csv_of_passages(path, columns):
-        readers[".csv"] = tables.csv_rows
-    # The ending ".jsonl.gz" is not the path's suffix, which is ".gz".
-    file_name = path.name.lower()
-    for ending, read_rows in readers.items():
-        if file_name.endswith(ending) and not is_folder:
-            return _open_table(name, path, read_rows, columns)
-    if is_folder or file_name.endswith(ENDINGS):
-        if not columns.have_usual_names:
+    if name.startswith(_HUB) or (is_folder and holds_dataset(path)):
+        return _open_dataset(name, columns)
+    read_rows = None if is_folder else _find_reader(path, columns)
+    if read_rows is not None:
+        return _open_table(name, path, read_rows, columns)
+    if is_folder or path.name.lower().endswith(ENDINGS):
+        if not columns.are_defaults:
             raise ConfigError(
                 f"{name}: --fields names columns, but this is read as documents, which have none;"
                 " leave --fields out, or name the tables in the folder"
             )
         return _open_documents(name, path, log)
+    endings = [*_readers_by_ending(columns), *ENDINGS]
     raise DataError(
-        f"{name}: ends in {path.suffix!r}, expected one of {', '.join([*readers, *ENDINGS])}, a"
-        f" folder, or {_HUB}NAME[:CONFIG[:SPLIT]] for a dataset of the Hub"
+        f"{name}: ends in {path.suffix!r}, expected one of {', '.join(endings)}, a folder, or"
+        f" {_HUB}NAME[:CONFIG[:SPLIT]] for a dataset of the Hub"
     )
 
 
@@ -191,12 +186,28 @@ def _open_documents(name: str, path: Path, log: ReadingLog) -> PassageSource:
     return PassageSource(_record_of_files(name, path, files), log.passages(documents))
 
 
+def _find_reader(path: Path, columns: PassageColumns) -> tables.Reader | None:
+    """Return the function that reads the rows of a table of passages. None for another file."""
+    if _is_csv_of_passages(path, columns):
+        return tables.csv_rows
+    # The ending ".jsonl.gz" is not the path's suffix, which is ".gz".
+    file_name = path.name.lower()
+    for ending, read_rows in _readers_by_ending(columns).items():
+        if file_name.endswith(ending):
+            return read_rows
+    return None
+
+
 def _is_csv_of_passages(path: Path, columns: PassageColumns) -> bool:
-    """Tell whether a path is a CSV file of passages. The rows of other CSV files are documents."""
+    """Tell whether a path is a CSV file with a passage in each row.
+
+    It is one if the user has named columns of passages, or if it has the column of texts. In any
+    other CSV file, each row is a document.
+    """
     if path.suffix.lower() != ".csv" or not path.is_file():
         return False
-    # The user says so by naming columns. If the file lacks them, reading it is an error.
-    if not columns.have_usual_names:
+    # If the file lacks the named columns, reading it is an error that says so.
+    if not columns.are_defaults:
         return True
     first_row = next(tables.csv_rows(path), None)
     return isinstance(first_row, tables.TableRow) and columns.text in first_row.values
@@ -228,20 +239,24 @@ def _open_dataset(name: str, columns: PassageColumns) -> PassageSource:
         DataError: The dataset does not exist or cannot be read.
     """
     dataset, config, split = _parse_dataset_name(name)
-    # `stream_rows` tells a folder from a dataset of the Hub by the type.
-    source: str | Path = dataset
-    if Path(dataset).is_dir():
-        source = Path(dataset)
-        all_files = sorted(file for file in source.rglob("*") if file.is_file())
-        record = _record_of_files(name, source, all_files)
+    folder = Path(dataset)
+    is_folder = folder.is_dir()
+    if is_folder:
+        all_files = sorted(file for file in folder.rglob("*") if file.is_file())
+        record = _record_of_files(name, folder, all_files)
     else:
         # The manifest names the commit, so that the index can be built again later.
         record = SourceRecord(name, revision=commit_of(dataset, name))
 
-    # An error says how to name another split: hub:DATASET::SPLIT.
-    example = f"{_HUB}{dataset}::SPLIT"
     dataset_rows = stream_rows(
-        source, config or None, split, record.revision, where=name, example=example
+        # A path stands for a folder, and a text for the name of a dataset of the Hub.
+        folder if is_folder else dataset,
+        config or None,
+        split,
+        record.revision,
+        # An error names the source, and says how to name another split.
+        where=name,
+        example=f"{_HUB}{dataset}::SPLIT",
     )
     rows = (
         tables.TableRow(f"{name}, row {number}", values)
@@ -316,9 +331,7 @@ def _record_of_files(name: str, path: Path, files: Sequence[Path]) -> SourceReco
 
 
 def read_batches(
-    sources: Sequence[PassageSource],
-    max_words: int | None = None,
-    log: ReadingLog | None = None,
+    sources: Sequence[PassageSource], max_words: int | None, log: ReadingLog
 ) -> Iterator[list[Passage]]:
     """Read the passages of sources in batches that fit into memory, and show the progress.
 
@@ -357,10 +370,10 @@ def read_batches(
         raise _no_passages(sources, log)
 
 
-def _no_passages(sources: Sequence[PassageSource], log: ReadingLog | None) -> DataError:
+def _no_passages(sources: Sequence[PassageSource], log: ReadingLog) -> DataError:
     """Return the error that sources hold no passages, with a line for each document not read."""
     names = ", ".join(source.record.path for source in sources)
-    reading = log.record() if log else None
+    reading = log.record()
     if reading is None:
         return DataError(f"{names}: no passages; expected at least one")
     lines = [f"{names}: none of {reading.unread:,} files can be read"]

@@ -544,7 +544,7 @@ def test_a_query_is_sent_again_with_other_settings(service, search, change):
     assert len(service.asks) == 2
 
 
-def test_a_single_query_has_results_or_a_problem(service, store, tmp_path):
+def test_a_query_has_results_or_a_problem(service, store, tmp_path):
     """A caller must not take a failed search for one that found nothing."""
     settings = {"service": "searxng", "url": service.url(), "max_retries": 0}
     config = load_search_config(write_yaml(tmp_path, settings))
@@ -552,11 +552,10 @@ def test_a_single_query_has_results_or_a_problem(service, store, tmp_path):
     service.script = lambda ask: good_answer if ask.query == "good" else Answer("no", status=400)
 
     with closing(SearchService(config, store)) as search_service:
-        results = search_service.search("good")
-        problem = search_service.search("bad")
+        report = search_service.search_all(["good", "bad"])
 
-    assert [result.url for result in results] == ["https://a.example/x"]
-    assert isinstance(problem, SearchProblem)
+    assert [result.url for result in report.results["good"]] == ["https://a.example/x"]
+    assert list(report.problems) == ["bad"]
 
 
 def test_another_database_is_refused_as_a_store(tmp_path):

@@ -14,7 +14,13 @@ import pytest
 from lm_factuality.ground.errors import ConfigError, DataError
 from lm_factuality.ground.files import sha256_of
 from lm_factuality.retrieval import sources
-from lm_factuality.retrieval.passages import Passage, PassageColumns, parse_columns, split_passage
+from lm_factuality.retrieval.passages import (
+    Passage,
+    PassageColumns,
+    ReadingLog,
+    parse_columns,
+    split_passage,
+)
 from lm_factuality.retrieval.sources import holds_dataset, open_sources
 
 PASSAGES = [
@@ -89,7 +95,7 @@ FOLDER_FORMATS = [
 
 def open_source(path):
     """Open the only source at a path."""
-    (source,) = open_sources(str(path), PassageColumns())
+    (source,) = open_sources(str(path), PassageColumns(), ReadingLog())
     return source
 
 
@@ -153,7 +159,7 @@ def read_passages(path, fields=""):
         fields: The names of its columns, as on the command line.
     """
     columns = parse_columns(fields) if fields else PassageColumns()
-    (source,) = open_sources([str(path)], columns)
+    (source,) = open_sources([str(path)], columns, ReadingLog())
     return list(source.passages)
 
 
@@ -225,7 +231,8 @@ def test_all_pieces_of_a_text_are_in_the_same_batch(write_source, monkeypatch):
         b'{"id": "c", "text": "seven eight nine"}\n',
     )
 
-    batches = list(sources.read_batches(open_sources(path, PassageColumns()), max_words=2))
+    log = ReadingLog()
+    batches = list(sources.read_batches(open_sources(path, PassageColumns(), log), 2, log))
 
     ids = [[passage.id for passage in batch] for batch in batches]
     assert ids == [["a#0", "a#1", "a#2"], ["b#0", "c#0", "c#1"]]
@@ -376,20 +383,20 @@ def test_an_unknown_split_of_a_dataset_is_refused_with_the_known_ones(tmp_path):
     save_dataset_with_splits(tmp_path / "splits")
 
     with pytest.raises(DataError, match="no split 'test'; found train; name one: hub:.*::SPLIT"):
-        open_sources([f"hub:{tmp_path / 'splits'}::test"], PassageColumns())
+        open_sources([f"hub:{tmp_path / 'splits'}::test"], PassageColumns(), ReadingLog())
 
 
 def test_an_empty_folder_is_no_source(tmp_path):
     (tmp_path / "empty").mkdir()
 
     with pytest.raises(DataError, match="empty: there are no files in this folder"):
-        open_sources([str(tmp_path / "empty")], PassageColumns())
+        open_sources([str(tmp_path / "empty")], PassageColumns(), ReadingLog())
 
 
 def test_dataset_missing_on_the_hub_is_named():
     """The tests have no connection to the Hub."""
     with pytest.raises(DataError, match="the Hub does not answer for 'nobody/nothing'"):
-        open_sources(["hub:nobody/nothing"], PassageColumns())
+        open_sources(["hub:nobody/nothing"], PassageColumns(), ReadingLog())
 
 
 @pytest.mark.parametrize(

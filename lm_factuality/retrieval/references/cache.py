@@ -173,10 +173,9 @@ class FetchReport:
         counts = []
         for outcome, references in references_by_outcome.items():
             num_cached = sum(fetched.from_cache for fetched in references)
-            # References with the same outcome are dead for the same reason. Those that are fetched
-            # have no kind of failure, and so the default meaning.
-            kind = references[0].reference.kind or ""
-            meaning = FAILURE_MEANINGS.get(kind, "text is in the cache")
+            # References with the same outcome are dead for the same reason.
+            kind = references[0].reference.kind
+            meaning = "text is in the cache" if kind is None else FAILURE_MEANINGS.get(kind, kind)
             num_fetched = len(references) - num_cached
             counts.append(OutcomeCount(outcome, num_fetched, num_cached, meaning))
         return sorted(counts, key=_place_of_count)

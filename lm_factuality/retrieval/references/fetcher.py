@@ -139,7 +139,7 @@ class Fetcher:
         self._delay = delay
         self._robots = Robots(network)
         # The earliest time (`time.monotonic`) of the next request to each host.
-        self._next_request: dict[str, float] = {}
+        self._next_request_times: dict[str, float] = {}
 
     async def fetch(self, url: str) -> CachedReference:
         """Fetch the document of a URL, following redirects, and extract its text.
@@ -162,19 +162,19 @@ class Fetcher:
             )
 
     async def _follow_redirects(self, url: str, visits: _Visits) -> HttpResponse:
-        """Request a URL and the redirects that follow, and return the first other response.
+        """Request a URL, follow redirects, and return the first response that is not a redirect.
 
         Args:
             url: A normalised URL.
-            visits: Gets what is requested, also if there is no response.
+            visits: Gets each URL that is requested, also if there is no response.
 
         Raises:
             DeadLinkError: There is no response, or there are too many redirects.
         """
+        # Besides the URL itself, as many URLs may be requested as redirects are followed.
+        max_urls = 1 + self._network.limits.max_redirects
         while True:
-            # The first URL is not a redirect, so it does not count.
-            num_redirects = len(visits.urls)
-            if url in visits.urls or num_redirects > self._network.limits.max_redirects:
+            if url in visits.urls or len(visits.urls) == max_urls:
                 raise DeadLinkError("redirects", f"redirects in a loop or too many: {url}")
             visits.urls.append(url)
             response = await self._request(url)
@@ -192,9 +192,9 @@ class Fetcher:
         crawl_delay = await self._robots.check_allowed(url)
         host = httpx.URL(url).host
         # For a host that was not asked before, the time is in the past, and the wait is 0.
-        wait = self._next_request.get(host, 0.0) - time.monotonic()
+        wait = self._next_request_times.get(host, 0.0) - time.monotonic()
         await anyio.sleep(max(0.0, wait))
-        self._next_request[host] = time.monotonic() + max(self._delay, crawl_delay)
+        self._next_request_times[host] = time.monotonic() + max(self._delay, crawl_delay)
         return await self._network.get(url, self._network.limits.max_bytes)
 
 

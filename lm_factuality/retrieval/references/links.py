@@ -6,6 +6,7 @@ fetches their pages, and `cache` keeps the texts.
 
 import re
 import socket
+from collections import Counter
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 from functools import partial
@@ -155,19 +156,21 @@ def _strip_punctuation(text: str) -> str:
         text: A URL with brackets, quotes, spaces, commas or dots around it.
     """
     text = text.strip().lstrip(_OPENING)
-    # A closing bracket belongs to the URL if an opening one does. In "a_(b))", one is surplus.
-    num_surplus = {
-        closing: text.count(closing) - text.count(opening) for closing, opening in _BRACKETS.items()
-    }
+    # A closing bracket without an opening one does not belong to the URL. In "a_(b))", the last
+    # bracket is such a surplus one.
+    num_surplus = Counter(text)
+    for closing, opening in _BRACKETS.items():
+        num_surplus[closing] -= num_surplus[opening]
 
     # The text is sliced once at the end, since a slice per character would take quadratic time.
     end = len(text)
     while end:
         last = text[end - 1]
-        if num_surplus.get(last, 0) > 0:
-            num_surplus[last] -= 1
-        elif _may_end_url(text[max(0, end - _LONGEST_ABBREVIATION) : end]):
+        is_surplus_bracket = last in _BRACKETS and num_surplus[last] > 0
+        last_characters = text[max(0, end - _LONGEST_ABBREVIATION) : end]
+        if not is_surplus_bracket and _may_end_url(last_characters):
             break
+        num_surplus[last] -= 1
         end -= 1
     return text[:end]
 
@@ -224,21 +227,17 @@ def parse_endpoint(text: str) -> Endpoint:
     Raises:
         ConfigError: The text is not an IP address with a port.
     """
-    # The text can be wrong in two ways, which have the same error.
-    invalid_option = ConfigError(
-        f"--allow-address {text!r}: expected IP:PORT, such as 127.0.0.1:8123 or [::1]:8123"
-    )
     try:
         # The slashes make the text the host of a URL.
         parts = urlsplit(f"//{text}")
-        address = ip_address(parts.hostname or "")
-        port = parts.port
+        # A URL may have a path or a user name, or lack a port.
+        if not parts.port or parts.path or "@" in text:
+            raise ValueError("the text is more or less than an address and a port")
+        return Endpoint(ip_address(parts.hostname or ""), parts.port)
     except ValueError:
-        raise invalid_option from None
-    # What a URL may have but an endpoint may not: a path, a user name, or no port.
-    if not port or parts.path or "@" in text:
-        raise invalid_option
-    return Endpoint(address, port)
+        raise ConfigError(
+            f"--allow-address {text!r}: expected IP:PORT, such as 127.0.0.1:8123 or [::1]:8123"
+        ) from None
 
 
 async def resolve(

@@ -21,6 +21,7 @@ from lm_factuality.retrieval.search.response import FoundPage
 RESUME_HINT = "results so far are kept: run the same command again to continue"
 _MAX_BYTES = 20_000_000
 _MAX_QUOTED = 200  # characters of a server's message
+_MAX_QUOTED_BODY = 80  # characters of an answer that is not JSON
 _HEADERS = {"Accept": "application/json", "User-Agent": "lm-factuality"}
 
 # HTTP statuses below 500 after which the same request may succeed, such as 429 (too many requests).
@@ -57,7 +58,7 @@ class SearchClient:
         """
         self._config = config
         self._key = config.find_key()
-        self._mask = KeyMask(self._key)
+        self._key_mask = KeyMask(self._key)
         # httpx logs the address of every call, which may hold the key as a parameter.
         logging.getLogger("httpx").setLevel(logging.WARNING)
         self._client = httpx.Client(
@@ -89,15 +90,14 @@ class SearchClient:
         try:
             content = parse_json(body, refuse_repeated_keys=False)
         except ValueError as error:
+            beginning = self._key_mask.text(body)[:_MAX_QUOTED_BODY]
             raise RetryableSearchError(
-                self._quoted(
-                    f"an answer that is not JSON ({error}): {self._mask.text(body)[:80]!r}"
-                )
+                self._shorten_without_key(f"an answer that is not JSON ({error}): {beginning!r}")
             ) from None
         try:
-            pages = self._config.response.read(self._mask.json(content))
+            pages = self._config.response.read(self._key_mask.json(content))
         except ValueError as error:
-            raise FailedSearchError(self._quoted(str(error))) from None
+            raise FailedSearchError(self._shorten_without_key(str(error))) from None
         return pages[: self._config.results]
 
     def _send(self, query: str) -> str:
@@ -114,13 +114,13 @@ class SearchClient:
             with closing(self._client.send(request, stream=True)) as response:
                 body = _read_body(response, timeout)
         except httpx.ConnectError as error:
-            reason = self._quoted(f"connection failed: {error}")
+            reason = self._shorten_without_key(f"connection failed: {error}")
             raise RetryableSearchError(reason, is_unreachable=True) from None
         except httpx.TimeoutException:
             raise RetryableSearchError(f"no answer within {timeout:g} s") from None
         # A key with a line break, for example, is no header. Its error would quote the key.
         except (httpx.RequestError, httpx.InvalidURL, ValueError) as error:
-            raise RetryableSearchError(self._quoted(f"no answer: {error}")) from None
+            raise RetryableSearchError(self._shorten_without_key(f"no answer: {error}")) from None
 
         text = body.decode("utf-8", "replace")
         if response.status_code != httpx.codes.OK:
@@ -136,7 +136,7 @@ class SearchClient:
         try:
             rendered = self._config.request.render(query, self._key, self._config.results)
         except ValueError as error:
-            raise FailedSearchError(self._quoted(str(error))) from None
+            raise FailedSearchError(self._shorten_without_key(str(error))) from None
         return self._client.build_request(
             rendered.method,
             self._config.url,
@@ -154,25 +154,28 @@ class SearchClient:
             FailedSearchError: The service refuses this query alone.
         """
         status = response.status_code
-        # The page of an error has nothing to say but its status.
-        is_page = text.lstrip().startswith("<")
-        problem = f"HTTP {status}" if is_page else self._quoted(f"HTTP {status}: {text}")
+        problem = f"HTTP {status}"
+        # An error in HTML is a page for people, which is long and adds little to the status.
+        if not text.lstrip().startswith("<"):
+            problem = self._shorten_without_key(f"{problem}: {text}")
         if status in _RETRIED_STATUSES or status >= 500:
-            raise RetryableSearchError(
-                problem, parse_retry_after(response.headers.get("Retry-After"))
-            )
-        if status < 400:
-            target = self._quoted(response.headers.get("Location", "nowhere"))
-            advice = f"it redirects to {target}, which is not followed; change url"
-        elif status in _FATAL_STATUSES:
-            advice = _FATAL_STATUSES[status]
-        else:
+            seconds = parse_retry_after(response.headers.get("Retry-After"))
+            raise RetryableSearchError(problem, seconds)
+        advice = self._fatal_advice(response)
+        if not advice:
             raise FailedSearchError(f"refused: {problem}")
         raise BackendDownError(f"{self._config.url}: {problem}; {advice}; {RESUME_HINT}")
 
-    def _quoted(self, text: str) -> str:
+    def _fatal_advice(self, response: httpx.Response) -> str:
+        """Return what to do about a status that every query would get, or else an empty text."""
+        if response.status_code >= 400:
+            return _FATAL_STATUSES.get(response.status_code, "")
+        target = self._shorten_without_key(response.headers.get("Location", "nowhere"))
+        return f"it redirects to {target}, which is not followed; change url"
+
+    def _shorten_without_key(self, text: str) -> str:
         """Shorten a message to one line, and take the key of the service out of it."""
-        line = " ".join(self._mask.text(text).split())
+        line = " ".join(self._key_mask.text(text).split())
         return line if len(line) <= _MAX_QUOTED else f"{line[:_MAX_QUOTED]} ..."
 
 

@@ -92,7 +92,7 @@ class SearchConfig(Strict):
         Raises:
             ValueError: A key is named that nothing sends, or sent but not named.
         """
-        is_sent = "key" in self.request.variables
+        is_sent = "key" in self.request.find_variables()
         if is_sent and not self.key_env:
             raise ValueError(
                 "key_env is missing: request sends {{ key }}; name the environment variable that"
@@ -179,13 +179,12 @@ def _check_no_secrets(content: Mapping[str, Json], path: Path) -> None:
     Raises:
         ConfigError: A setting is a credential.
     """
+    # The result is a copy, which may be changed.
     settings = _without_expressions(content)
-    headers: Json = None
     request = settings.get("request")
-    if isinstance(request, dict) and "headers" in request:
-        # The name "headers" counts as that of a credential, so each header is looked at by itself.
-        headers = request["headers"]
-        settings["request"] = {**request, "headers": None}
+    # The search for credentials takes everything under the name "headers" for one. The headers are
+    # therefore taken out of the settings and searched by themselves.
+    headers = request.pop("headers", None) if isinstance(request, dict) else None
     secrets = [*secrets_within(settings), *secrets_within(headers, "request.headers")]
     if secrets:
         raise ConfigError(

@@ -90,12 +90,13 @@ class PageReader:
                 break
             page = anyio.run(self._fetcher.fetch, url)
             pages[url] = page
-            if not _may_come_back(page):
+            # The next run asks again for a page that may have a text then.
+            if not _is_temporary_failure(page):
                 self._store.put_page(page)
         return pages
 
 
-def _may_come_back(page: CachedReference) -> bool:
+def _is_temporary_failure(page: CachedReference) -> bool:
     """Tell whether a page has no text for a reason that may pass, such as a busy server."""
     if page.kind == "http":
         return page.status in _PASSING_STATUSES or (page.status or 0) >= 500

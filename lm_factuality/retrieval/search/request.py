@@ -19,7 +19,7 @@ from lm_factuality.ground.settings import Strict
 # What a template may use.
 VARIABLES = ("query", "key", "results")
 
-# A text of this template alone is sent as a number, since some services refuse "5" for 5.
+# A text of this template alone is sent as a number.
 _NUMBER_OF_RESULTS = re.compile(r"\{\{\s*results\s*\}\}")
 _ENVIRONMENT = BoundedEnvironment()
 
@@ -65,12 +65,14 @@ class RequestForm(Strict):
 
     @model_validator(mode="after")
     def _check_templates(self) -> "RequestForm":
-        """Check that each template can be rendered, and that one of them holds the query.
+        """Check that all templates are valid, that one holds the query, and that a body is sent.
 
         Raises:
             ValueError: A template is wrong. The message quotes its key and no value.
         """
-        if "query" not in self.variables:
+        # The call also refuses templates that are invalid.
+        variables = self.find_variables()
+        if "query" not in variables:
             raise ValueError(
                 "has no template with the query; write for example params: {q: '{{ query }}'}"
             )
@@ -78,17 +80,16 @@ class RequestForm(Strict):
             raise ValueError("has a json, which GET does not send; write method: POST")
         return self
 
-    @property
-    def variables(self) -> frozenset[str]:
-        """The variables that the templates use, such as ``query`` and ``key``.
+    def find_variables(self) -> set[str]:
+        """Return the variables that the templates use, such as ``query`` and ``key``.
 
         Raises:
             ValueError: A template is invalid, or uses something else.
         """
-        used_variables: set[str] = set()
+        variables: set[str] = set()
         for key, template in self._templates():
-            used_variables |= _variables_of(template, key)
-        return frozenset(used_variables)
+            variables |= _variables_of(template, key)
+        return variables
 
     def render(self, query: str, key: str, results: int) -> RenderedRequest:
         """Make the request for a query.
@@ -162,12 +163,20 @@ def _texts_within(content: Json, key: str) -> Iterator[tuple[str, str]]:
 
 
 def _render_templates(content: Json, values: Mapping[str, Any]) -> Json:
-    """Return lists and mappings with the texts of their templates.
+    """Render a template, or all templates in a list or mapping.
 
     Example:
         ``{"q": "{{ query }}", "num": "{{ results }}"}`` becomes ``{"q": "Ada Hill", "num": 5}``.
+
+    Args:
+        content: A value of the request. Texts are templates.
+        values: The values of the variables: ``query``, ``key`` and ``results``.
+
+    Returns:
+        The value as it is sent.
     """
     if isinstance(content, str):
+        # Some services refuse the text "5" for the number 5.
         if _NUMBER_OF_RESULTS.fullmatch(content):
             return values["results"]
         return _ENVIRONMENT.from_string(content).render(values)

@@ -3,19 +3,17 @@
 `lm_factuality.retrieval.search.config` reads the paths.
 """
 
-import re
 from dataclasses import dataclass
 from typing import Annotated
 
-from pydantic import AfterValidator, Field, model_validator
+from pydantic import Field, model_validator
 
 from lm_factuality.ground.errors import listed, short
 from lm_factuality.ground.files import Json
 from lm_factuality.ground.settings import Strict
 
 _NAME = r"[^.\[\]\s]+"
-_PATH = re.compile(rf"(?:{_NAME}(?:\.{_NAME})*)?\[\](?:\.{_NAME})+")
-_PLAIN_PATH = re.compile(rf"{_NAME}(?:\.{_NAME})*")
+_NAMES = rf"{_NAME}(?:\.{_NAME})*"
 
 
 @dataclass(frozen=True)
@@ -32,29 +30,19 @@ class FoundPage:
     """The text that the service shows of the page. It may be empty."""
 
 
-def _check_path(path: str) -> str:
-    """Return a path to a value of each result, such as ``results[].url``, if it is one."""
-    if not _PATH.fullmatch(path):
-        raise ValueError("expected a path with one [] for the list of results: results[].url")
-    return path
-
-
-def _check_plain_path(path: str) -> str:
-    """Return a path to one value, such as ``error.message``, if it is one."""
-    if not _PLAIN_PATH.fullmatch(path):
-        raise ValueError("expected a path of names with dots between them: error.message")
-    return path
-
-
 ResultPath = Annotated[
     str,
-    AfterValidator(_check_path),
-    Field(description="a path with one [] for the list of results, such as results[].url"),
+    Field(
+        pattern=rf"^(?:{_NAMES})?\[\]\.{_NAMES}$",
+        description="a path with one [] for the list of results, such as results[].url",
+    ),
 ]
 PlainPath = Annotated[
     str,
-    AfterValidator(_check_plain_path),
-    Field(description="a path of names with dots between them, such as error.message"),
+    Field(
+        pattern=f"^{_NAMES}$",
+        description="a path of names with dots between them, such as error.message",
+    ),
 ]
 
 

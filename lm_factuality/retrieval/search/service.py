@@ -7,7 +7,7 @@ import logging
 import threading
 from collections.abc import Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor, as_completed
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from itertools import chain
 
 from tqdm.auto import tqdm
@@ -127,20 +127,6 @@ class SearchService:
     def close(self) -> None:
         """Close the connections to the service."""
         self._client.close()
-
-    def search(self, query: str) -> tuple[SearchResult, ...] | SearchProblem:
-        """Search for one query, as `search_all` does.
-
-        Returns:
-            The results, the best first, or the problem because of which there are none.
-
-        Raises:
-            BackendDownError: The service cannot be reached or refuses everybody.
-        """
-        report = self.search_all([query])
-        if query in report.problems:
-            return report.problems[query]
-        return report.results[query]
 
     def search_all(self, queries: Sequence[str]) -> SearchReport:
         """Search for several queries at once.
@@ -317,10 +303,8 @@ def _results_of(
     result_by_url: dict[str, SearchResult] = {}
     for found_page in search.pages:
         result = _to_result(found_page, search.date, pages)
-        url = result.url or found_page.url
         # Some services list a page twice, and the first place counts.
-        if url not in result_by_url:
-            result_by_url[url] = result
+        result_by_url.setdefault(result.url or found_page.url, result)
     return tuple(result_by_url.values())
 
 
@@ -342,18 +326,22 @@ def _to_result(
         date: When the service answered.
         pages: The pages that were read, by URL. Empty if none are wanted.
     """
+    # A link to an address that is not of the web could run a script, so the URL is empty then.
     url = _web_url(found_page)
+    snippet = SearchResult(
+        url=url, title=found_page.title, text=found_page.snippet, date_read=date, is_snippet=True
+    )
     if not url:
-        # A link to such an address could run a script, so it is not passed on.
         note = f"its address {short(found_page.url)} is not one of the web"
-        return SearchResult("", found_page.title, found_page.snippet, date, note=note)
+        return replace(snippet, note=note)
     page = pages.get(url)
     if page is None:
-        return SearchResult(url, found_page.title, found_page.snippet, date)
+        return snippet
     if page.text is None:
+        # The outcome names the failure, such as "http 404" or "timeout".
         meaning = FAILURE_MEANINGS.get(page.kind or "", "no text")
         note = f"only the snippet, since the page was not read: {page.outcome}: {meaning}"
-        return SearchResult(url, found_page.title, found_page.snippet, date, note=note)
+        return replace(snippet, note=note)
     return SearchResult(
         url=url,
         title=page.title or found_page.title,
