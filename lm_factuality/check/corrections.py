@@ -133,22 +133,19 @@ def apply_corrections(result: CheckResult, corrections: Iterable[Correction]) ->
         for claim in answer.claims:
             same_text = corrections_by_claim.get((answer.id, claim.text), ())
             corrections_of_claim = _corrections_at(claim, answer, same_text)
-            claims.append(_correct(claim, corrections_of_claim))
-            problems += _disagreement(claim, corrections_of_claim)
+            num_verdicts = len({correction.verdict for correction in corrections_of_claim})
+            if num_verdicts == 1:
+                claim = _correct(claim, corrections_of_claim)
+            elif num_verdicts > 1:
+                problems.append(
+                    f"answer {claim.answer!r}: {_people(corrections_of_claim)} disagree about"
+                    f" {short(claim.text)}, which keeps the judge's verdict"
+                )
+            claims.append(claim)
         answers.append(replace(answer, claims=tuple(claims)))
 
     problems += _unmatched_corrections(answers, corrections_by_claim)
     return replace(result, answers=tuple(answers), problems=tuple(problems))
-
-
-def _disagreement(claim: CheckedClaim, corrections: Sequence[Correction]) -> Iterator[str]:
-    """Yield a sentence if people give different verdicts on a claim."""
-    verdicts = {correction.verdict for correction in corrections}
-    if len(verdicts) > 1:
-        yield (
-            f"answer {claim.answer!r}: {_people(corrections)} disagree about {short(claim.text)},"
-            " which keeps the judge's verdict"
-        )
 
 
 def _unmatched_corrections(
@@ -193,10 +190,7 @@ def _corrections_at(
 
 
 def _correct(claim: CheckedClaim, corrections: Sequence[Correction]) -> CheckedClaim:
-    """Return a claim with the verdict of the people who correct it, if they agree."""
-    verdicts = {correction.verdict for correction in corrections}
-    if len(verdicts) != 1:
-        return claim
+    """Return a claim with the verdict of the people who correct it, all of whom agree."""
     return replace(
         claim,
         verdict=corrections[0].verdict,

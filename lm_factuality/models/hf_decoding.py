@@ -21,7 +21,7 @@ from lm_factuality.ground.packages import loading
 from lm_factuality.harness.generation import JsonObject
 from lm_factuality.models.decoding import Contrastive, DoLa, EarlyExits, Method, choose_layers
 from lm_factuality.models.hf_tree import HFTree
-from lm_factuality.models.tree.logits import Recorder, Rescore, accepts, record_nothing
+from lm_factuality.models.tree.logits import Recorder, Rescore, can_select_logits, record_nothing
 from lm_factuality.models.tree.packed import PackedEngine
 from lm_factuality.models.tree.scorer import build_tested_engine
 
@@ -332,7 +332,7 @@ class HFContrastive(HFDecoding):
 
         amateur = self._amateur.model
         # Older models compute the logits of all positions.
-        options = {"logits_to_keep": 1} if accepts(amateur, "logits_to_keep") else {}
+        options = {"logits_to_keep": 1} if can_select_logits(amateur) else {}
         output = amateur(
             input_ids=ids,
             attention_mask=attention_mask,

@@ -128,14 +128,11 @@ class HFRALM(HFTree):
         """
         counts_by_task: dict[str, dict[str, int]] = {}
         for (task, _), row in self.retrieved.items():
-            if task not in counts_by_task:
-                counts_by_task[task] = {"rows": 0, "article_found": 0, "excluded": 0}
-            counts = counts_by_task[task]
+            no_rows = {"rows": 0, "article_found": 0, "excluded": 0}
+            counts = counts_by_task.setdefault(task, no_rows)
             counts["rows"] += 1
-            if row["articles"]:
-                counts["article_found"] += 1
-            if any(query["excluded"] for query in row["queries"]):
-                counts["excluded"] += 1
+            counts["article_found"] += bool(row["articles"])
+            counts["excluded"] += any(query["excluded"] for query in row["queries"])
 
         ralm_info = {**self.ralm_info(), "retrieved": counts_by_task}
         return {**super().get_model_info(), "ralm": ralm_info}

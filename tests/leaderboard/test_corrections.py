@@ -97,7 +97,7 @@ def test_a_submission_is_ranked_by_the_corrected_interval(corrected, corrected_e
 
 def test_the_corrected_score_is_shown(corrected_entry):
     """It is shown in the table of the board and on the page of the model."""
-    pages = dict(render_pages(to_board([corrected_entry]), ""))
+    pages = dict(render_pages(to_board([corrected_entry]), "", {}))
 
     corrected_percent = 100 * corrected_entry.scores[TASK].sort_value
     assert f"corrected <b>{corrected_percent:.1f}</b>" in pages["index.html"]

@@ -119,8 +119,7 @@ def _make_table(rules: Rules, newest_first: Sequence[LeaderboardEntry]) -> Leade
     # A new submission of the same model replaces its row, but stays on the model's page.
     newest_by_model: dict[tuple[str, ...], LeaderboardEntry] = {}
     for entry in newest_first:
-        if entry.identity not in newest_by_model:
-            newest_by_model[entry.identity] = entry
+        newest_by_model.setdefault(entry.identity, entry)
     entries = newest_by_model.values()
 
     # A task in which nobody has a score gets no column.
@@ -288,9 +287,7 @@ def _score_json(score: RankedScore) -> dict[str, Any]:
     }
 
 
-def render_pages(
-    board: Board, title: str, reports: Mapping[str, str] | None = None
-) -> Iterator[tuple[str, str]]:
+def render_pages(board: Board, title: str, reports: Mapping[str, str]) -> Iterator[tuple[str, str]]:
     """Render every page of the site.
 
     Args:
@@ -319,7 +316,7 @@ def render_pages(
     for entries in board.models:
         newest = entries[0]
         variables = _variables_of_model_page(board, entries)
-        variables["report"] = (reports or {}).get(newest.slug)
+        variables["report"] = reports.get(newest.slug)
         yield render_page(f"models/{newest.slug}.html", "model.html", newest.model, **variables)
 
 

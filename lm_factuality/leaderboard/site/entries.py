@@ -249,10 +249,6 @@ def to_entry(evidence: Evidence, folder: str, digest: str) -> LeaderboardEntry:
     Returns:
         The entry, whose scores have no ranks yet.
     """
-    settings = {}
-    for task_name, task_evidence in evidence.tasks.items():
-        settings[task_name] = _displayed_settings(task_evidence)
-
     scores = {}
     # Tasks without a headline score rank no models.
     for task_name, metric in evidence.rules.headlines.items():
@@ -270,7 +266,7 @@ def to_entry(evidence: Evidence, folder: str, digest: str) -> LeaderboardEntry:
         num_parameters=newest.num_parameters,
         date=date_of(newest),
         scores=scores,
-        settings=settings,
+        settings={name: _displayed_settings(task) for name, task in evidence.tasks.items()},
     )
 
 

@@ -128,7 +128,7 @@ def _logits_at(
     """
     device = device_of(model)
     input_ids = input_ids.to(device)
-    if not accepts(model, "logits_to_keep"):
+    if not can_select_logits(model):
         logits: Tensor = model(input_ids=input_ids, **inputs).logits[0]
         return logits[positions.to(logits.device)]
 
@@ -140,9 +140,9 @@ def _logits_at(
     return logits[: len(positions)]
 
 
-def accepts(model: PreTrainedModel, parameter: str) -> bool:
-    """Return whether the model's forward pass has a parameter of that name."""
-    return parameter in inspect.signature(model.forward).parameters
+def can_select_logits(model: PreTrainedModel) -> bool:
+    """Return whether the model can compute logits at some positions only (``logits_to_keep``)."""
+    return "logits_to_keep" in inspect.signature(model.forward).parameters
 
 
 def device_of(model: PreTrainedModel) -> torch.device:
@@ -155,7 +155,7 @@ def score_targets(
     logits: TargetLogits,
     tokens: Tensor,
     dtype: torch.dtype | None,
-    rescore: Rescore | None = None,
+    rescore: Rescore | None,
 ) -> TargetScores:
     """Return the log-probability of each target and whether it is the likeliest token.
 

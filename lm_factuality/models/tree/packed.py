@@ -323,6 +323,8 @@ def _attend_to_ancestors(
     all_keys, all_values = forward_pass.join_ancestors(layer, key, value)
     forward_pass.keep_for_next_pass(layer, all_keys, all_values)
 
+    # PyTorch's attention is faster, but has neither soft caps nor sinks.
+    has_cap_or_sinks = options.get("softcap") is not None or options.get("s_aux") is not None
     outputs = []
     for index, batch in enumerate(forward_pass.batches):
         # Numbers count from the first ancestor. Ancestors are only keys, so the queries begin
@@ -331,7 +333,10 @@ def _attend_to_ancestors(
         keys = _select(all_keys, batch.key_numbers)
         values = _select(all_values, batch.key_numbers)
         mask = forward_pass.attention_mask(index, attention_mask, query.dtype)
-        output = _compute_attention(module, queries, keys, values, mask, scaling, options)
+        if has_cap_or_sinks:
+            output = _compute_with_model(module, queries, keys, values, mask, scaling, options)
+        else:
+            output = _compute_with_pytorch(queries, keys, values, mask, scaling)
         outputs.append(output.flatten(0, 1))
     # Put the outputs of all batches into the order of the positions, without padding.
     return torch.cat(outputs).index_select(0, forward_pass.output_rows)[None], None
@@ -364,25 +369,6 @@ def _select(states: Tensor, positions: Tensor) -> Tensor:
     """
     selected = states[0].index_select(1, positions.reshape(-1))
     return selected.view(len(selected), *positions.shape, -1).transpose(0, 1)
-
-
-def _compute_attention(
-    module: torch.nn.Module,
-    queries: Tensor,
-    keys: Tensor,
-    values: Tensor,
-    mask: Tensor | None,
-    scaling: float | None,
-    options: Mapping[str, Any],
-) -> Tensor:
-    """Compute the attention of a batch, by PyTorch's fast function if it can.
-
-    The arguments and the result are those of `_compute_with_model`.
-    """
-    # PyTorch's attention has neither soft caps nor sinks.
-    if options.get("softcap") is None and options.get("s_aux") is None:
-        return _compute_with_pytorch(queries, keys, values, mask, scaling)
-    return _compute_with_model(module, queries, keys, values, mask, scaling, options)
 
 
 def _compute_with_pytorch(

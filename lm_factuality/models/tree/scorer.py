@@ -282,7 +282,7 @@ def score_in_threads(
     engine: PackedEngine,
     budget: PassBudget,
     score: Callable[[TokenTrie, PackedEngine, PassBudget], TargetScores],
-    cores: int = 1,
+    cores: int,
 ) -> TargetScores:
     """Score the branches of a trie in several threads, each with its own copy of the engine.
 

@@ -187,7 +187,7 @@ def test_markup_in_a_submission_is_shown_as_text(field):
     )
     board = to_board([hostile_entry, refuse(HOSTILE, ("SECRET", HOSTILE))])
 
-    for _, page in render_pages(board, HOSTILE):
+    for _, page in render_pages(board, HOSTILE, {}):
         scripts_of_the_site = 1
         assert HOSTILE not in page
         assert "<img" not in page
