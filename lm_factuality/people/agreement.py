@@ -95,6 +95,13 @@ def count_cell(table: str, row: tuple[str, ...], column: str, number: int) -> Ag
     return AgreementCell(table, row, column, Measure(number, None, None, number), times=1, digits=0)
 
 
+def coefficient_cell(
+    table: str, row: tuple[str, ...], column: str, coefficient: Measure
+) -> AgreementCell:
+    """Build a cell that shows a coefficient such as kappa with two decimals, not in percent."""
+    return AgreementCell(table, row, column, coefficient, times=1, digits=2)
+
+
 def tables_of(cells: Sequence[AgreementCell], figures: Figures) -> Iterator[ComparisonTable]:
     """Arrange measures of agreement as tables, with published figures beside them.
 
@@ -202,22 +209,18 @@ class ItemAnswers(NamedTuple):
 def agreement_of(key: Key, labels: Labels, by: str = "") -> list[AgreementCell]:
     """Measure the agreement on each question, over all items and within groups of items.
 
-    Shares count items by their weights. The cells are of these tables:
-
-    - ``people``: how far people agree. Fleiss' kappa takes the items with the largest number of
-      answers, Krippendorff's alpha all items with at least two answers.
-    - ``pairs``: two people, one person the first and the second time, or people and the judge.
-    - ``answers``: the share of items with each majority answer.
-    - ``left out``: the numbers of answers and items that count nowhere.
+    Shares count items by their weights.
 
     Args:
         key: The key of the sheet.
         labels: People's answers to the sheet.
-        by: The kind of groups: a stratum, such as ``domain``, or another question on the same
-            text, whose majority answers then are the groups. Defaults to no groups.
+        by: What to group items by: a kind of stratum, such as ``domain``, or a question. The items
+            of a group then have the same majority answer to this question on the same text.
+            By default, there are no groups.
 
     Returns:
-        The cells of all tables, by question and group.
+        The cells of the tables ``people``, ``pairs``, ``answers`` and ``left out``, by question and
+        group.
 
     Raises:
         ConfigError: There is no such stratum or question.
@@ -259,16 +262,19 @@ def _answered_items(key: Key, labels: Labels) -> Iterator[AnsweredItem]:
         if answers_on_sheet is None:
             continue
         answers = dict(answers_on_sheet)
+        item_id = item.item
         majority_answers = labels.majority_answers.get(item.unit_key, {})
         # The judge and people together take part in comparisons like another person.
-        answers[MAJORITY] = majority_answers.get(item.item, SKIP)
+        answers[MAJORITY] = majority_answers.get(item_id, SKIP)
         answers[JUDGE] = item.judge or SKIP
-        answers = {name: answer for name, answer in answers.items() if answer != SKIP}
-        # `labels.people` has no "NAME again", so answers to a repetition are not among these.
-        people_answers = [answers[person] for person in labels.people if person in answers]
+        given_answers = {name: answer for name, answer in answers.items() if answer != SKIP}
+        # The names of people leave out the answers under "NAME again", which repeat an item.
+        people_answers = [
+            given_answers[person] for person in labels.people if person in given_answers
+        ]
         yield AnsweredItem(
             item=item,
-            answers=answers,
+            answers=given_answers,
             people_answers=tuple(people_answers),
             num_skipped=list(answers_on_sheet.values()).count(SKIP),
         )
@@ -321,8 +327,9 @@ def _agreement_on_group(
     Returns:
         The cells of the group in the tables ``people``, ``pairs``, ``answers`` and ``left out``.
     """
-    cells = list(_agreement_of_people(group, items, people))
-    # Any other group can be too small to compare single people.
+    cells = _agreement_of_people(group, items, people)
+    # Over all items, every pair of people is compared. Other groups can be too small for that, so
+    # only people together are compared with the judge.
     pairs = _pairs_to_compare(people) if group.name == ALL else [(MAJORITY, JUDGE)]
     right_by_option = _right_by_option(key.benchmark, group.question)
     for first, second in pairs:
@@ -349,17 +356,17 @@ def _agreement_of_people(
     Returns:
         The numbers of items and people, the share of equal answers, and the two coefficients.
     """
-    # Answers to an item may all be skipped, and not everybody answers every question.
-    answered_items = [
-        ItemAnswers(answered.item, answered.people_answers)
-        for answered in items
-        if answered.people_answers
-    ]
-    respondents = [
-        person for person in people if any(person in answered.answers for answered in items)
-    ]
-    # A single answer cannot agree with another one.
-    comparable_items = [item for item in answered_items if len(item.answers) > 1]
+    num_answered = 0
+    respondents = set()
+    comparable_items = []
+    for answered in items:
+        respondents.update(answered.answers.keys() & people)
+        # All answers to an item may be skipped.
+        if answered.people_answers:
+            num_answered += 1
+        # A single answer cannot agree with another one.
+        if len(answered.people_answers) > 1:
+            comparable_items.append(ItemAnswers(answered.item, answered.people_answers))
     # Fleiss' kappa needs the same number of answers to every item.
     most_answers = max((len(item.answers) for item in comparable_items), default=0)
     complete_items = [item for item in comparable_items if len(item.answers) == most_answers]
@@ -367,12 +374,11 @@ def _agreement_of_people(
     kappa = _measure_coefficient(complete_items, fleiss_kappa)
     alpha = _measure_coefficient(comparable_items, krippendorff_alpha)
     return [
-        count_cell("people", group, "items", len(answered_items)),
+        count_cell("people", group, "items", num_answered),
         count_cell("people", group, "people", len(respondents)),
         AgreementCell("people", group, AGREEMENT, _measure_agreement(comparable_items)),
-        # Coefficients are printed as they are, such as 0.62, and shares in percent.
-        AgreementCell("people", group, "Fleiss' kappa", kappa, times=1, digits=2),
-        AgreementCell("people", group, "Krippendorff's alpha", alpha, times=1, digits=2),
+        coefficient_cell("people", group, "Fleiss' kappa", kappa),
+        coefficient_cell("people", group, "Krippendorff's alpha", alpha),
     ]
 
 
@@ -447,7 +453,7 @@ def _agreement_of_pair(
     kappa = _measure_coefficient(pairs, cohen_kappa)
     yield count_cell("pairs", row, "items", len(pairs))
     yield AgreementCell("pairs", row, AGREEMENT, _measure_agreement(pairs))
-    yield AgreementCell("pairs", row, "Cohen's kappa", kappa, times=1, digits=2)
+    yield coefficient_cell("pairs", row, "Cohen's kappa", kappa)
     if second == JUDGE:
         for column, measure in _judge_accuracy(pairs, right_by_option).items():
             yield AgreementCell("pairs", row, column, measure)
@@ -464,9 +470,10 @@ def _judge_accuracy(
             with an answer that is missing from it do not count.
 
     Returns:
-        The measures by their columns, or nothing if no item counts. Of the texts that people call
-        wrong, the judge also calls a part wrong: this share is the sensitivity. Specificity is the
-        same for right, and balanced accuracy is the mean of both.
+        The measures by their columns, or nothing if no item counts. The sensitivity is the share of
+        texts called wrong by people that the judge calls wrong. The specificity is the share of
+        texts called right by people that the judge calls right. The balanced accuracy is the mean
+        of both.
     """
     # For each text that people call wrong or right: 1 if the judge agrees, and 0 if not.
     wrong_texts: list[Outcome] = []
@@ -497,18 +504,19 @@ def _measure_balanced_accuracy(
         wrong_texts: 1 if the judge agrees and 0 if not, for each text that people call wrong.
         right_texts: The same for each text that people call right.
     """
-    # A positive is a text that the judge calls wrong. The interval needs the weights of the texts
-    # of each cluster, in this order.
-    true_positive, false_positive, false_negative, true_negative = range(4)
-    weights_by_cluster: dict[str, list[float]] = defaultdict(lambda: [0.0] * 4)
-    for judge_agrees in wrong_texts:
-        case = true_positive if judge_agrees else false_negative
-        weights_by_cluster[judge_agrees.cluster][case] += judge_agrees.weight
-    for judge_agrees in right_texts:
-        case = true_negative if judge_agrees else false_positive
-        weights_by_cluster[judge_agrees.cluster][case] += judge_agrees.weight
+    # A positive is a text that the judge calls wrong. The interval takes the weights of the texts
+    # of each cluster in this order.
+    no_weights = {"tp": 0.0, "fp": 0.0, "fn": 0.0, "tn": 0.0}
+    weights_by_cluster: dict[str, dict[str, float]] = defaultdict(no_weights.copy)
+    for outcome in wrong_texts:
+        case = "tp" if outcome > 0 else "fn"
+        weights_by_cluster[outcome.cluster][case] += outcome.weight
+    for outcome in right_texts:
+        case = "tn" if outcome > 0 else "fp"
+        weights_by_cluster[outcome.cluster][case] += outcome.weight
 
-    interval = balanced_accuracy_interval(list(weights_by_cluster.values()))
+    counts = [list(weights.values()) for weights in weights_by_cluster.values()]
+    interval = balanced_accuracy_interval(counts)
     balanced_accuracy = (mean(wrong_texts) + mean(right_texts)) / 2
     return measure_of(balanced_accuracy, interval, len(wrong_texts) + len(right_texts))
 
@@ -555,20 +563,33 @@ def _count_left_out(
     asked_items = [
         item for item in key.items if item.question == group.question and item.repeat_of is None
     ]
+    num_skipped = 0
+    num_with_one_answer = 0
+    num_undecided = 0
+    num_unjudged = 0
+    for answered in items:
+        num_skipped += answered.num_skipped
+        if len(answered.people_answers) == 1:
+            num_with_one_answer += 1
+        if MAJORITY in answered.answers:
+            num_unjudged += JUDGE not in answered.answers
+        elif len(answered.people_answers) > 1:
+            num_undecided += 1
+
+    # With one annotator, no item has more than one answer.
+    if num_people == 1:
+        num_with_one_answer = 0
     # If no item has a verdict, no judge was asked, and a missing verdict is no unscored item.
-    was_judged = any(item.judge for item in asked_items)
-    with_one_answer = [answered for answered in items if len(answered.people_answers) == 1]
-    with_more_answers = [answered for answered in items if len(answered.people_answers) > 1]
-    decided = [answered for answered in items if MAJORITY in answered.answers]
-    unjudged = [answered for answered in decided if JUDGE not in answered.answers]
+    if not any(item.judge for item in asked_items):
+        num_unjudged = 0
+    # Other groups consist of answered items.
+    num_unanswered = len(asked_items) - len(items) if group.name == ALL else 0
     return {
-        "skipped": sum(answered.num_skipped for answered in items),
-        # Items of a sheet with one annotator never have more than one answer.
-        "one answer": len(with_one_answer) if num_people > 1 else 0,
-        "no majority": sum(MAJORITY not in answered.answers for answered in with_more_answers),
-        # Groups consist of answered items, so only the group of all items can miss some.
-        "no answer": len(asked_items) - len(items) if group.name == ALL else 0,
-        "unscored by the judge": len(unjudged) if was_judged else 0,
+        "skipped": num_skipped,
+        "one answer": num_with_one_answer,
+        "no majority": num_undecided,
+        "no answer": num_unanswered,
+        "unscored by the judge": num_unjudged,
     }
 
 

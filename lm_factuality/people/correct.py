@@ -94,28 +94,20 @@ def correct_scores(result: TaskResult, key_file: Path, label_files: Sequence[Pat
     """
     key = read_key(key_file)
     run = label_samples(result, key, read_labels(label_files, key))
-    file_names = ", ".join(map(str, label_files))
-    if not any(sample.is_asked and sample.people for sample in run.samples):
-        reasons = [f"{count} {reason}" for reason, count in run.left_out.items()]
-        problem = "; ".join(reasons) or "none of its samples was drawn"
-        raise NotCorrectedError(f"{file_names}: decide no sample of {result.task}: {problem}")
-
     corrected: dict[str, Corrected] = {}
-    not_corrected: dict[str, str] = {}
+    reasons: dict[str, str] = {}
     for name, score in _correctable_scores(result, run.samples).items():
         try:
             corrected[name] = _correct_score(score, name, run)
         except NotCorrectedError as error:
             # One score can have too few labels where others have enough.
-            not_corrected[name] = str(error)
+            reasons[name] = str(error)
     if not corrected:
-        reasons = [f"{name}: {reason}" for name, reason in not_corrected.items()]
-        problem = "; ".join(reasons) or "none of its scores depends on what people were asked"
-        raise NotCorrectedError(
-            f"{file_names}: no score of {result.task} can be corrected: {problem}"
-        )
+        file_names = ", ".join(map(str, label_files))
+        raise NotCorrectedError(f"{file_names}: {_describe_failure(result.task, run, reasons)}")
     # label_samples() has refused a task without samples.
     assert result.samples is not None
+    # The fields samples, key and labels identify these files by their SHA-256.
     return Correction(
         suite_version=__version__,
         task=result.task,
@@ -124,8 +116,25 @@ def correct_scores(result: TaskResult, key_file: Path, label_files: Sequence[Pat
         labels=tuple(map(sha256_of, label_files)),
         scores=corrected,
         left_out=run.left_out,
-        without=not_corrected,
+        without=reasons,
     )
+
+
+def _describe_failure(task: str, run: LabelledRun, reason_by_score: Mapping[str, str]) -> str:
+    """Describe why people's answers correct no score of a task.
+
+    Args:
+        task: The name of the task.
+        run: The samples of the run.
+        reason_by_score: Why each score that depends on people's answers has no correction.
+    """
+    if any(sample.is_asked and sample.people for sample in run.samples):
+        reasons = [f"{name}: {reason}" for name, reason in reason_by_score.items()]
+        problem = "; ".join(reasons) or "none of its scores depends on what people were asked"
+        return f"no score of {task} can be corrected: {problem}"
+    reasons = [f"{count} {reason}" for reason, count in run.left_out.items()]
+    problem = "; ".join(reasons) or "none of its samples was drawn"
+    return f"decide no sample of {task}: {problem}"
 
 
 def _correctable_scores(result: TaskResult, samples: Sequence[LabelledSample]) -> dict[str, Score]:
@@ -315,15 +324,11 @@ def _to_units(samples: Sequence[LabelledSample], score_name: str) -> Units:
         score_name: The name of the score.
 
     Returns:
-        Arrays with one line per sample. Those of counts have a column for each count of the score,
-        such as two for (value, weight) of a mean.
+        Arrays with one row per sample. The two tables of counts have a column for each count of the
+        score, such as (value, weight) for a mean. A sample without counts has a row of zeros.
     """
-    judge_counts: list[Counts] = []
-    people_counts: list[Counts] = []
-    for sample in samples:
-        # A sample without a part in the score has no counts.
-        judge_counts.append(sample.judged.get(score_name, ()))
-        people_counts.append(() if sample.people is None else sample.people.get(score_name, ()))
+    judge_counts = [sample.judged.get(score_name, ()) for sample in samples]
+    people_counts = [(sample.people or {}).get(score_name, ()) for sample in samples]
     num_columns = max(map(len, judge_counts + people_counts))
     return Units(
         judge_counts=_counts_table(judge_counts, num_columns),
@@ -336,7 +341,7 @@ def _to_units(samples: Sequence[LabelledSample], score_name: str) -> Units:
 
 
 def _counts_table(rows: Sequence[Counts], num_columns: int) -> Floats:
-    """Arrange counts as a table. A row without counts gets zeros, which add nothing to sums."""
+    """Arrange counts as a table. A row without counts gets zeros, which add nothing to a sum."""
     zeros = (0.0,) * num_columns
     return np.array([counts if counts else zeros for counts in rows])
 

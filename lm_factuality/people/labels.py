@@ -397,13 +397,14 @@ def _find_majority_answers(
         Items without an answer, or with a tie, are missing.
     """
     majority_answers: dict[tuple[int, str], dict[str, str]] = defaultdict(dict)
-    for number, answers_to_item in answers.items():
+    for number, answer_by_name in answers.items():
         # The second answer to a repeated item is under "NAME again", which is not among `people`.
-        votes = [answers_to_item[person] for person in people if person in answers_to_item]
+        votes = [answer_by_name[person] for person in people if person in answer_by_name]
         winners = multimode(vote for vote in votes if vote != SKIP)
         # Several answers with as many votes are a tie.
         if len(winners) == 1:
             # Numbers count from 1.
             item = key.items[number - 1]
-            majority_answers[item.unit_key][item.item] = winners[0]
+            item_id = item.item
+            majority_answers[item.unit_key][item_id] = winners[0]
     return dict(majority_answers)

@@ -69,22 +69,22 @@ def read_responses(paths: Sequence[Path], key: Key, labels: Labels) -> list[Resp
     responses: list[Response] = []
     for file in read_results_files(paths):
         for task in file.tasks:
-            sha256 = sha256_of(task.samples) if task.samples else ""
-            run = (task.task, sha256)
+            run = (task.task, sha256_of(task.samples) if task.samples else "")
             # Several files may hold the same run.
             if run in models_by_run and run not in runs_read:
                 runs_read.add(run)
                 responses += _responses_of_run(task, models_by_run[run], key, labels)
 
-    missing = [
-        f"{task or 'a data file'} (SHA-256 {sha256[:12]})"
-        for task, sha256 in models_by_run
-        if (task, sha256) not in runs_read
-    ]
-    if missing:
+    missing_runs = []
+    for run in models_by_run:
+        if run not in runs_read:
+            task_name, sha256 = run
+            missing_runs.append(f"{task_name or 'a data file'} (SHA-256 {sha256[:12]})")
+    if missing_runs:
+        file_names = ", ".join(map(str, paths))
         raise DataError(
-            f"{', '.join(map(str, paths))}: without the samples of the sheet's"
-            f" {', '.join(missing)}; give these runs' results"
+            f"{file_names}: without the samples of the sheet's {', '.join(missing_runs)}; give"
+            " these runs' results"
         )
     return responses
 

@@ -83,6 +83,16 @@ class AskedSamples(NamedTuple):
     """How reports show the samples."""
 
 
+class _DrawnItem(NamedTuple):
+    """An item, i.e. a question about a text, that was drawn for a sheet."""
+
+    unit: Unit
+    """The sample, or row of a data file, that the item is about."""
+
+    item: Item
+    """The item."""
+
+
 class Draw(NamedTuple):
     """The units that were drawn for a sheet."""
 
@@ -109,11 +119,11 @@ def read_pool(
         DataError: A file cannot be read, or the files hold nothing to ask people about.
     """
     if _has_results(paths):
-        pool = _pool_of_runs(read_results_files(paths), task)
+        pool = _read_pool_of_runs(read_results_files(paths), task)
     elif task:
         raise ConfigError(f"--task {task}: data files have no task; leave it out")
     else:
-        pool = _pool_of_data(paths)
+        pool = _read_pool_of_factor_data(paths)
 
     # The options are checked here, since only the files tell which questions there are.
     question_names = [question.name for question in pool.questions]
@@ -137,7 +147,7 @@ def _has_results(paths: Iterable[Path]) -> bool:
     )
 
 
-def _pool_of_runs(files: Iterable[ResultsFile], task: str | None) -> Pool:
+def _read_pool_of_runs(files: Iterable[ResultsFile], task: str | None) -> Pool:
     """Read the samples of the latest run of each model on a task.
 
     Args:
@@ -153,13 +163,7 @@ def _pool_of_runs(files: Iterable[ResultsFile], task: str | None) -> Pool:
             "--task: found no samples that people can be asked about, expected those of a judged"
             " task, of a run with --log_samples"
         )
-    task_names = sorted(runs_by_task)
-    if not task and len(task_names) == 1:
-        task = task_names[0]
-    # Without --task, the error lists the tasks to choose from.
-    chosen_task = task or ""
-    check_option("--task", chosen_task, task_names)
-
+    chosen_task = _choose_task(task, sorted(runs_by_task))
     runs = list(runs_by_task[chosen_task].values())
     sources = [_source_of_run(run) for run in runs]
     units: list[Unit] = []
@@ -169,6 +173,23 @@ def _pool_of_runs(files: Iterable[ResultsFile], task: str | None) -> Pool:
     # All runs of a task are of the same benchmark, which asks the same questions.
     questions = require_asked_samples(runs[0].task).people.questions
     return Pool(runs[0].task.kind, questions, tuple(sources), tuple(units))
+
+
+def _choose_task(task: str | None, names: Sequence[str]) -> str:
+    """Return the task that the user names, or the only task.
+
+    Args:
+        task: The task that the user names, or None.
+        names: The names of all tasks with samples to ask about.
+
+    Raises:
+        ConfigError: There is no such task, or the user names none of several. The error lists them.
+    """
+    if not task and len(names) == 1:
+        return names[0]
+    chosen_task = task or ""
+    check_option("--task", chosen_task, names)
+    return chosen_task
 
 
 def _source_of_run(run: Run) -> SheetSource:
@@ -200,7 +221,7 @@ def _latest_runs_by_task(files: Iterable[ResultsFile]) -> dict[str, dict[str, Ru
     return runs_by_task
 
 
-def _pool_of_data(paths: Iterable[Path]) -> Pool:
+def _read_pool_of_factor_data(paths: Iterable[Path]) -> Pool:
     """Read the rows of FACTOR's data files that people can be asked about.
 
     FACTOR is the one benchmark that asks people about its data instead of models' answers.
@@ -211,10 +232,13 @@ def _pool_of_data(paths: Iterable[Path]) -> Pool:
     units: list[Unit] = []
     sources = []
     for source_index, path in enumerate(paths):
-        table = min(path.glob("*.csv"), default=path) if path.is_dir() else path
-        for unit in read_contradiction_units(table):
+        data_file = path
+        if path.is_dir():
+            # A folder without a CSV file is refused when it is read.
+            data_file = min(path.glob("*.csv"), default=path)
+        for unit in read_contradiction_units(data_file):
             units.append(replace(unit, source=source_index))
-        sources.append(SheetSource(str(table), sha256_of(table)))
+        sources.append(SheetSource(str(data_file), sha256_of(data_file)))
     return Pool(FACTOR.kind, PEOPLE.questions, tuple(sources), tuple(units))
 
 
@@ -248,14 +272,20 @@ def keep_asked_units(units: Iterable[Unit], questions: Sequence[str] = ()) -> tu
 
 
 def find_asked_samples(result: TaskResult) -> AskedSamples | None:
-    """Return the samples of a task if people can be asked about them, or None."""
+    """Return the samples of a task if people can be asked about the model's answers in them.
+
+    Returns:
+        The samples. None for a run without a samples file, and for a benchmark that shows no
+        samples, asks people about nothing, or asks them about its data files, as FACTOR does.
+    """
     benchmark = find_benchmark(result.kind)
-    if benchmark is None or benchmark.people is None or result.samples is None:
+    if benchmark is None or result.samples is None:
         return None
+    people = benchmark.people
     display = benchmark.page.samples
-    if display is None or benchmark.people.asks_about_data:
+    if people is None or people.asks_about_data or display is None:
         return None
-    return AskedSamples(result.samples, benchmark.people, display)
+    return AskedSamples(result.samples, people, display)
 
 
 def require_asked_samples(result: TaskResult) -> AskedSamples:
@@ -271,7 +301,7 @@ def require_asked_samples(result: TaskResult) -> AskedSamples:
 
 
 def units_of_run(result: TaskResult, model: str) -> Iterator[Unit]:
-    """Yield each sample of a task as a unit, i.e. with the questions (items) for people about it.
+    """Yield each sample of a task with the questions (items) for people about it, as a unit.
 
     Args:
         result: The task of the run.
@@ -285,20 +315,22 @@ def units_of_run(result: TaskResult, model: str) -> Iterator[Unit]:
     Raises:
         DataError: The task has no samples that people can be asked about.
     """
-    path, people, display = require_asked_samples(result)
+    asked_samples = require_asked_samples(result)
+    display = asked_samples.display
     # Each benchmark has its own words for the four outcomes, such as "factual" for "right".
     outcomes = ("right", "wrong", "unscored", "none")
     verdicts = dict(zip(outcomes, display.outcome_labels, strict=True))
-    for sample in read_samples(path):
+    # Users choose the facets of rows by their label, such as "Domain": --stratify domain.
+    facet_kind = display.facet_label.lower()
+    for sample in read_samples(asked_samples.path):
         row = sample_row_of(result, display, sample)
         # A sample that was changed by hand gets an error with its number.
         with sample_errors(result, sample):
-            items = tuple(people.make_items(result, sample))
+            items = tuple(asked_samples.people.make_items(result, sample))
         groups = {
             "model": model,
             "verdict": verdicts[row.outcome],
-            # The kind of facet, such as "Domain", names the option: --stratify domain.
-            display.facet_label.lower(): " + ".join(row.facets),
+            facet_kind: " + ".join(row.facets),
         }
         yield Unit(row.key, row.cluster, items, groups)
 
@@ -334,19 +366,20 @@ def make_sheet(
     # Each sheet has its own source of randomness, so the seed alone decides.
     rng = random.Random(seed)
     units, strata = draw_units(pool.units, rows, stratify, rng)
-    drawn_items = [(unit, item) for unit in units for item in unit.items]
+    drawn_items = [_DrawnItem(unit, item) for unit in units for item in unit.items]
     if shuffle:
         rng.shuffle(drawn_items)
+    order = _order_items(len(drawn_items), repeat, rng)
+    items_on_sheet = tuple(drawn_items[index].item for index in order)
 
-    strata_by_name = {stratum.name: stratum for stratum in strata}
     questions = {question.name: question for question in pool.questions}
-    key_items: list[SheetItem] = []
+    strata_by_name = {stratum.name: stratum for stratum in strata}
+    key_items = []
     for unit, item in drawn_items:
         stratum = strata_by_name[unit.stratum(stratify)]
         key_items.append(_sheet_item(unit, item, stratum, questions[item.question]))
-    order = _order_items(len(drawn_items), repeat, rng)
     # The drawn units need not ask all questions of the benchmark.
-    asked_questions = {item.question for item in key_items}
+    asked_questions = {item.question for item in items_on_sheet}
     key = Key(
         benchmark=pool.kind,
         seed=seed,
@@ -356,8 +389,7 @@ def make_sheet(
         strata=tuple(strata),
         items=_number_items(key_items, order),
     )
-    shown_items = tuple(drawn_items[index][1] for index in order)
-    return Sheet(key.with_sheet_id(), shown_items, questions)
+    return Sheet(key.with_sheet_id(), items_on_sheet, questions)
 
 
 def _number_items(items: Sequence[SheetItem], order: Sequence[int]) -> tuple[SheetItem, ...]:
@@ -538,29 +570,48 @@ def write_sheet(sheet: Sheet, out: Path, csv_only: bool = False) -> list[Path]:
 
 
 def _jsonl_lines(sheet: Sheet) -> Iterator[str]:
-    """Yield the lines of a sheet for readers in a terminal, who answer in lines of JSON as well.
+    """Yield a sheet as lines of JSON for readers in a terminal, who answer in such lines as well.
 
-    Yields:
-        The questions and how to answer, then each item: ``{"id": "0a1b2c3d4e5f-1", "question":
-        "fluent", "text": "...", "evidence": {"Text before": "..."}}``.
+    The first line has the questions and says how to answer. Each further line is an item.
     """
+    yield json.dumps(_questions_line(sheet), ensure_ascii=False)
+    for number, item in enumerate(sheet.items, start=1):
+        yield json.dumps(_item_line(sheet, number, item), ensure_ascii=False)
+
+
+def _questions_line(sheet: Sheet) -> dict[str, Any]:
+    """Return the questions of a sheet with their verdicts, and an example of an answer."""
     questions = {}
     for name in sheet.key.questions:
         question = sheet.questions[name]
-        options = {option.value: option.label for option in question.options}
-        questions[name] = {"ask": question.ask, "verdicts": {**options, SKIP: "cannot tell"}}
+        verdicts = {**_label_by_value(question.options), SKIP: "cannot tell"}
+        questions[name] = {"ask": question.ask, "verdicts": verdicts}
     answer = {"id": "the id of a line", "verdict": "a verdict", "reason": "why, if it is not clear"}
-    yield json.dumps({"questions": questions, "answer with lines": answer}, ensure_ascii=False)
-    for number, item in enumerate(sheet.items, start=1):
-        line = {
-            "id": f"{sheet.key.sheet}-{number}",
-            "question": item.question,
-            "text": item.text,
-            "evidence": dict(item.context),
-        }
-        if item.options:
-            line["verdicts"] = {option.value: option.label for option in item.options}
-        yield json.dumps(line, ensure_ascii=False)
+    return {"questions": questions, "answer with lines": answer}
+
+
+def _item_line(sheet: Sheet, number: int, item: Item) -> dict[str, Any]:
+    """Return an item of a sheet as an object.
+
+    Example:
+        ``{"id": "0a1b2c3d4e5f-1", "question": "fluent", "text": "...", "evidence": {"Text before":
+        "..."}}``
+    """
+    line = {
+        "id": f"{sheet.key.sheet}-{number}",
+        "question": item.question,
+        "text": item.text,
+        "evidence": dict(item.context),
+    }
+    # An item's own options replace those of its question.
+    if item.options:
+        line["verdicts"] = _label_by_value(item.options)
+    return line
+
+
+def _label_by_value(options: Sequence[Option]) -> dict[str, str]:
+    """Return the label of each option by its value, such as ``{"true": "Supported"}``."""
+    return {option.value: option.label for option in options}
 
 
 def _csv_row(sheet: Sheet, number: int, item: Item) -> dict[str, object]:
