@@ -368,8 +368,8 @@ def test_details_of_rows_are_stored_in_chunks(chunked_report):
     """A browser loads a file of rows only when a reader opens one of them."""
     last_row = data_of(chunked_report, "t0.m0.1")["3"]
 
-    assert last_row["sums"][0] == -5.0
-    assert last_row["means"][0] == -0.5
+    assert last_row["sum_logprobs"][0] == -5.0
+    assert last_row["mean_logprobs"][0] == -0.5
     assert last_row["tokens"][0] == 10
 
 

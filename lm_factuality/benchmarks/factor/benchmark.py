@@ -25,16 +25,16 @@ from lm_factuality.benchmarks.declaration import (
     Scoring,
 )
 from lm_factuality.benchmarks.factor import compare, metrics, mutations
-from lm_factuality.benchmarks.factor.corpus import PAPER_WINDOW, parse_corpus
+from lm_factuality.benchmarks.factor.corpus import PAPER_WINDOW, FactorColumns
 from lm_factuality.benchmarks.factor.joining import AUTHORS, DOLA, Join
-from lm_factuality.benchmarks.factor.load import load_corpus
+from lm_factuality.benchmarks.factor.load import rows_from_columns
 from lm_factuality.benchmarks.factor.metrics import SCORES, guess_baseline_of
 from lm_factuality.benchmarks.factor.page import LEAD, SAMPLES, task_sections
 from lm_factuality.benchmarks.factor.rows import Row as FactorRow
 from lm_factuality.benchmarks.factor.rows import named_error_types
 from lm_factuality.ground.errors import DataError, refuse
 from lm_factuality.ground.published import Source
-from lm_factuality.ground.tables import FORMATS
+from lm_factuality.ground.tables import FORMATS, read_table
 from lm_factuality.harness.outputs import ResultsFile, ScoredContinuation, TaskResult
 from lm_factuality.harness.samples import results_in
 
@@ -155,21 +155,15 @@ def read_contradiction_units(path: Path) -> list[Unit]:
         ConfigError: A column is missing.
         DataError: There is no such table, or lines of it cannot be read.
     """
-    # The command also takes results and samples of runs, but reads them before it calls this.
     if path.suffix.lower() not in FORMATS or not path.is_file():
         raise DataError(
             f"{path}: expected results or samples of a run, or a table in FACTOR's columns"
             f" ({', '.join(FORMATS)})"
         )
-    # These are the settings of a task whose YAML only names the file.
-    config = {
-        "task": path.stem,
-        "dataset_path": str(path.resolve()),
-        "metadata": {"config_source": str(path)},
-    }
-    loaded = load_corpus(parse_corpus(config))
-    refuse(loaded.problems)
-    return [_unit_of_row(index, row) for index, row in enumerate(loaded.rows) if not row.problem]
+    table = read_table(path.resolve())
+    refuse(table.problems)
+    rows = rows_from_columns(str(path), FactorColumns(), table)
+    return [_unit_of_row(index, row) for index, row in enumerate(rows) if not row.problem]
 
 
 def _unit_of_row(row_index: int, row: FactorRow) -> Unit:

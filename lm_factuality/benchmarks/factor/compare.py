@@ -60,7 +60,7 @@ class ModelOnCorpus:
         return self.run.task.task
 
     @property
-    def model(self) -> str:
+    def model_name(self) -> str:
         """The name of the model in tables."""
         return self.run.label
 
@@ -135,10 +135,10 @@ def comparison_tables(runs: Sequence[Run]) -> list[ComparisonTable]:
     models, notes_on_omitted_runs = models_on_corpora(runs)
     notes = [*notes_on_omitted_runs, *_notes_on_perplexity_runs(runs)]
 
-    # The first of these tables shows the notes.
     tables = _agreement_tables(models, notes)
+    # The table of agreement shows the notes. Without it, a table without rows shows them, because
+    # they may say why there is nothing to compare.
     if not tables and notes:
-        # The notes may say why there is nothing to compare, so they get a table without rows.
         tables.append(ComparisonTable("", (), (), notes))
     gains = retrieval_gains(models)
     if gains:
@@ -166,10 +166,13 @@ def models_on_corpora(runs: Sequence[Run]) -> ModelsOnCorpora:
         The models with an accuracy, sorted by task and model, and notes on the runs that are left
         out.
     """
-    runs_by_authors = [run for run in runs if run.task.kind == "factor" and not run.protocol]
-    factor_runs, factor_notes = newest_runs(runs_by_authors)
+    # A run has a ``protocol`` only if it is not the authors'.
+    runs_by_authors_protocol = [
+        run for run in runs if run.task.kind == "factor" and not run.protocol
+    ]
+    factor_runs, factor_notes = newest_runs(runs_by_authors_protocol)
     perplexity_runs, perplexity_notes = newest_runs(_perplexity_runs(runs))
-    # The newest run of each FACTOR task and model.
+    # The keys are pairs of a FACTOR task and a model.
     perplexity_run_by_key = {(_factor_task(run), run.label): run for run in perplexity_runs}
 
     models = []
@@ -179,11 +182,11 @@ def models_on_corpora(runs: Sequence[Run]) -> ModelsOnCorpora:
         if accuracy is not None:
             perplexity_run = perplexity_run_by_key.get((run.task.task, run.label))
             models.append(ModelOnCorpus(run, accuracy, perplexity_run))
-    # Sorting makes the order independent of that of the files.
-    models.sort(key=lambda model: (model.task, model.model))
+    # Sorting makes the order independent of the order of the files.
+    models.sort(key=lambda entry: (entry.task, entry.model_name))
 
     notes = [*factor_notes, *perplexity_notes]
-    keys_with_accuracy = {(model.task, model.model) for model in models}
+    keys_with_accuracy = {(entry.task, entry.model_name) for entry in models}
     for key, run in perplexity_run_by_key.items():
         if key not in keys_with_accuracy:
             notes.append(_note_without_accuracy(run, _factor_task(run)))
@@ -211,15 +214,14 @@ def _note_without_accuracy(run: Run, factor_task: str) -> str:
         A note such as ``x_factor_perplexity, gpt2: perplexity 8.00, per byte 1.800; no accuracy on
         x_factor to go with it``.
     """
-    values = []
-    for score in _PERPLEXITIES.values():
-        perplexity = score_figure(run.task, score.name)
+    values = {}
+    for unit, score in _PERPLEXITIES.items():
+        figure = score_figure(run.task, score.name)
         # Without a tokenizer, there is no perplexity per token.
-        values.append("none" if perplexity is None else f"{perplexity.value:.{score.decimals}f}")
-    per_token, per_byte = values
+        values[unit] = "none" if figure is None else f"{figure.value:.{score.decimals}f}"
     return (
-        f"{run.task.task}, {run.label}: perplexity {per_token}, per byte {per_byte}; no accuracy on"
-        f" {factor_task} to go with it"
+        f"{run.task.task}, {run.label}: perplexity {values['token']}, per byte {values['byte']};"
+        f" no accuracy on {factor_task} to go with it"
     )
 
 
@@ -243,14 +245,15 @@ def kendall_tau(models: Sequence[ModelOnCorpus], unit: str) -> RankAgreement:
             negated_perplexities.append(-perplexity.value)
             accuracies.append(model.accuracy.value)
 
-    # scipy.stats has the same, but its import alone takes longer than the comparison.
+    # tau-b is the correlation of the two orders. `scipy.stats.kendalltau` gives the same, but the
+    # import of scipy.stats alone takes longer than the comparison.
     perplexity_order = _pairwise_order(negated_perplexities)
     accuracy_order = _pairwise_order(accuracies)
-    num_ranked_pairs = math.sqrt(np.sum(perplexity_order**2) * np.sum(accuracy_order**2))
-    # A single model has no rank, and neither have models that are all equal in a score.
+    normaliser = math.sqrt(np.sum(perplexity_order**2) * np.sum(accuracy_order**2))
     tau = None
-    if num_ranked_pairs:
-        tau = float(np.sum(perplexity_order * accuracy_order) / num_ranked_pairs)
+    # It is 0 for a single model, and if all models are equal in one of the scores.
+    if normaliser:
+        tau = float(np.sum(perplexity_order * accuracy_order) / normaliser)
     return RankAgreement(tau, len(accuracies))
 
 
@@ -498,7 +501,7 @@ def _agreement_rows(models: Sequence[ModelOnCorpus]) -> list[tuple[str, ...]]:
         perplexities = [_perplexity_cell(model, unit) for unit in _PERPLEXITIES]
         # For example 12,345.
         num_tokens = "" if model.num_tokens is None else f"{model.num_tokens:,}"
-        rows.append((model.task, model.model, _percent(model), *perplexities, num_tokens))
+        rows.append((model.task, model.model_name, _percent(model), *perplexities, num_tokens))
     return rows
 
 
@@ -575,8 +578,8 @@ def _disagreement_row(disagreement: Disagreement) -> tuple[str, ...]:
     formatted_gap = format_difference(gap, ACCURACY)
     return (
         first.task,
-        first.model,
-        second.model,
+        first.model_name,
+        second.model_name,
         *[_perplexities_cell(first, second, unit) for unit in _PERPLEXITIES],
         # Accuracies are shown in percent.
         _two_numbers(100 * first.accuracy.value, 100 * second.accuracy.value, digits=1),
@@ -617,7 +620,9 @@ def _gain_table(gains: Sequence[RetrievalGain]) -> ComparisonTable:
         accuracies = (_percent(without_retrieval), _percent(with_retrieval))
         difference_cells = format_difference(difference, ACCURACY)
         # The label of the run with retrieval names it, such as `gpt2 (hf-ralm)`.
-        rows.append((with_retrieval.task, with_retrieval.model, *accuracies, *difference_cells))
+        rows.append(
+            (with_retrieval.task, with_retrieval.model_name, *accuracies, *difference_cells)
+        )
     # Columns of numbers begin with "#". The last five show the difference.
     columns = (
         "task",

@@ -177,10 +177,10 @@ class Corpus(TableYaml):
 
     @model_validator(mode="after")
     def _check_column_names(self) -> "Corpus":
-        """Refuse a YAML that names its columns in two ways, or only some of them.
+        """Refuse templates that are incomplete, or that repeat what ``metadata.columns`` says.
 
-        ``doc_to_text`` and its like are templates over the table's columns, and
-        ``metadata.columns`` names the columns directly.
+        The templates ``doc_to_text`` and ``doc_to_choice`` make the prefix and the choices of the
+        table's columns. ``metadata.columns`` names the columns of prefix and choices instead.
         """
         has_templates = self.doc_to_text is not None
         if has_templates != (self.doc_to_choice is not None):
@@ -188,8 +188,8 @@ class Corpus(TableYaml):
         if self.doc_to_target is not None and not has_templates:
             raise ValueError("give doc_to_text and doc_to_choice with doc_to_target")
 
-        # No template can name the column of documents, so doc_id is not redundant. The message
-        # names one redundant column for all.
+        # No template names the document of a row, so a YAML with templates may still name the
+        # column of documents.
         redundant_columns = self.metadata.columns.model_fields_set - {"doc_id"}
         if redundant_columns and has_templates:
             raise ValueError(
@@ -239,13 +239,13 @@ def parse_corpus(config: Mapping[str, Any]) -> Corpus:
     Raises:
         ConfigError: A key is unknown, missing, or of the wrong type.
     """
-    return check_config(Corpus, config)
+    return read_task_config(Corpus, config)
 
 
 Yaml = TypeVar("Yaml", bound=TableYaml)
 
 
-def check_config(settings_class: type[Yaml], config: Mapping[str, Any]) -> Yaml:
+def read_task_config(settings_class: type[Yaml], config: Mapping[str, Any]) -> Yaml:
     """Check the config of a task and return it as an instance of a pydantic class.
 
     Args:
@@ -255,10 +255,10 @@ def check_config(settings_class: type[Yaml], config: Mapping[str, Any]) -> Yaml:
     Raises:
         ConfigError: A key is unknown, missing, or of the wrong type. The message names the YAML.
     """
-    # The path of the YAML, for messages. A task may also be given without a file.
-    where = INLINE
+    # A task may also be given without a file.
+    yaml_path = INLINE
     metadata = config.get("metadata")
     # `read_settings` refuses metadata that are no mapping, together with all other problems.
     if isinstance(metadata, Mapping):
-        where = str(metadata.get("config_source", INLINE))
-    return read_settings(settings_class, dict(config), where)
+        yaml_path = str(metadata.get("config_source", INLINE))
+    return read_settings(settings_class, dict(config), yaml_path)

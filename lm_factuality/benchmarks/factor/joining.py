@@ -79,13 +79,12 @@ class Join:
             ``("It rained.", " He left.")``.
         """
         has_white_space = prefix[-1:].isspace() or completion[:1].isspace()
-        # The delimiter first becomes a part of the prefix. If it is a space, it then moves on to
-        # the completion. An empty prefix needs none.
-        if prefix and not has_white_space:
-            prefix += self.delimiter
-        context = prefix.rstrip(" ")
-        spaces = prefix[len(context) :]
-        return context, spaces + completion
+        # A completion without a prefix needs no delimiter.
+        needs_delimiter = prefix and not has_white_space
+        text_before = prefix + self.delimiter if needs_delimiter else prefix
+        context = text_before.rstrip(" ")
+        trailing_spaces = text_before[len(context) :]
+        return context, trailing_spaces + completion
 
 
 def _join_as_authors(prefix: str, completion: str) -> tuple[str, str]:

@@ -294,9 +294,9 @@ def rows_from_columns(where: str, columns: FactorColumns, table: Table) -> list[
 
     Args:
         where: The path of the YAML, for messages.
-        columns: The names of the columns. A name that is None stands for the authors' columns:
-            one of `PREFIX_COLUMNS`, ``contradiction_0``, ``contradiction_1`` and so on, and
-            ``contradiction_0_type`` and so on.
+        columns: The names of the columns. If the YAML leaves a name out, the column has the name
+            that FACTOR's authors use: one of `PREFIX_COLUMNS`, ``completion``, ``contradiction_0``,
+            ``contradiction_1`` and so on, and ``contradiction_0_type`` and so on.
         table: The table.
 
     Returns:
@@ -308,7 +308,7 @@ def rows_from_columns(where: str, columns: FactorColumns, table: Table) -> list[
     """
     names = column_names(table)
     prefix_column = columns.prefix or _prefix_column(names, table)
-    # A YAML that names no column of completions stands for the authors' column.
+    # The YAML leaves the name out.
     if columns.completion == COMPLETION_COLUMN:
         _require_authors_column(COMPLETION_COLUMN, names, table)
     contradiction_columns = columns.contradictions or _contradiction_columns(names, table)
@@ -347,7 +347,9 @@ def _prefix_column(names: Sequence[str], table: Table) -> str:
 
 
 def _require_authors_column(column: str, names: Sequence[str], table: Table) -> None:
-    """Check that a table has a column of FACTOR's authors, which no YAML names.
+    """Check that a table has a column with the name that FACTOR's authors use.
+
+    The suite expects this column if the YAML names no other.
 
     Args:
         column: The column, such as ``completion``.
@@ -359,7 +361,8 @@ def _require_authors_column(column: str, names: Sequence[str], table: Table) -> 
     """
     if column in names:
         return
-    # contradiction_1 and contradiction_1_type are not misspellings of contradiction_0.
+    # The message names a column that may be a misspelling of the missing one. The column
+    # contradiction_1 is none of contradiction_0.
     candidates = [name for name in names if not re.match(r"contradiction_\d+(_|$)", name)]
     misspellings = difflib.get_close_matches(column, candidates, n=1)
     hint = f", but {misspellings[0]!r}, which looks misspelt" if misspellings else ""
@@ -382,14 +385,16 @@ def _contradiction_columns(names: Sequence[str], table: Table) -> Sequence[str]:
         table: The table, whose file messages name.
 
     Raises:
-        ConfigError: There is no such column, one is left out, or a name is nearly one. A choice
-            would be lost without a word.
+        ConfigError: There is no such column, a number is left out, or another column has a
+            misspelt name.
     """
     num_columns = sum(re.fullmatch(r"contradiction_\d+", name) is not None for name in names)
+    # Two columns have to be 0 and 1. If they are 0 and 2, number 1 is missing.
     columns = [f"contradiction_{index}" for index in range(max(1, num_columns))]
     for column in columns:
         _require_authors_column(column, names, table)
 
+    # Without this check, a misspelt column would be ignored and the rows would lose a choice.
     for name in names:
         if name not in columns and _resembles_contradiction(name):
             raise ConfigError(

@@ -133,10 +133,14 @@ def _token_metrics(
         metrics[f"{ACCURACY_BY_TYPE}{error_type}"] = of_type.pairwise_acc
         metrics[f"{MARGIN_BY_TYPE}{error_type}"] = of_type.margin
 
-    # An unscored row has no "factor_acc". It is wrong in the worst case and right in the best.
-    worst = Outcome(row_score.correct.get("factor_acc", False), doc["doc_id"])
-    best = Outcome(row_score.correct.get("factor_acc", True), doc["doc_id"])
-    metrics |= worst_and_best_of("factor_acc", worst, best)
+    # An unscored row, which has no "factor_acc", counts as wrong in the worst case.
+    is_right_at_worst = row_score.correct.get("factor_acc", False)
+    is_right_at_best = row_score.correct.get("factor_acc", True)
+    metrics |= worst_and_best_of(
+        "factor_acc",
+        worst=Outcome(is_right_at_worst, doc["doc_id"]),
+        best=Outcome(is_right_at_best, doc["doc_id"]),
+    )
     metrics["factor_mean_logprob"] = ChoiceValues(row_score.mean_logprob, doc["gold"])
     metrics["factor_num_tokens"] = list(row_score.num_tokens)
     metrics["truncated"] = float(row_score.truncated)
@@ -217,18 +221,17 @@ def guess_accuracy(choices: Sequence[str], gold: int, seed: int = 0) -> float:
         seed: Selects other random weights.
 
     Returns:
-        The mean over `NUM_DRAWS` draws of all weights, from 0 to 1.
+        The probability from 0 to 1. It is a mean over `NUM_DRAWS` such models, each with other
+        weights.
     """
-    # One row for each choice, one column for each draw.
-    sums = np.zeros((len(choices), NUM_DRAWS), dtype=np.int64)
+    score_by_choice_and_draw = np.zeros((len(choices), NUM_DRAWS), dtype=np.int64)
     for index, choice in enumerate(choices):
         for word in choice.split():
-            sums[index] += _random_weights(word, seed)
+            score_by_choice_and_draw[index] += _random_weights(word, seed)
 
     gold_probabilities = []
-    for draw in range(NUM_DRAWS):
-        sums_of_choices = sums[:, draw].tolist()
-        gold_probabilities.append(pick_probabilities(sums_of_choices)[gold])
+    for scores_of_choices in score_by_choice_and_draw.T.tolist():
+        gold_probabilities.append(pick_probabilities(scores_of_choices)[gold])
     return float(np.mean(gold_probabilities))
 
 
@@ -250,11 +253,11 @@ def _random_weights(word: str, seed: int) -> Ints:
     # The middle is subtracted so that half of the weights are negative. If all were positive, the
     # longest choice would always win.
     middle = 256**_BYTES_PER_WEIGHT // 2
-    # The bytes of a weight are the digits of a number to the base 256, the lowest one first.
-    digits = np.frombuffer(digest, dtype=np.uint8).reshape(NUM_DRAWS, _BYTES_PER_WEIGHT)
-    place_values = 256 ** np.arange(_BYTES_PER_WEIGHT, dtype=np.int64)
-    weights: Ints = digits @ place_values - middle
-    return weights
+    weights = []
+    for start in range(0, len(digest), _BYTES_PER_WEIGHT):
+        number = int.from_bytes(digest[start : start + _BYTES_PER_WEIGHT], "little")
+        weights.append(number - middle)
+    return np.array(weights, dtype=np.int64)
 
 
 def pick_probabilities(values: Sequence[float]) -> list[float]:

@@ -19,8 +19,13 @@ from lm_factuality.ground.published import blob_id
 from lm_factuality.ground.tables import TableRow, read_table
 from lm_factuality.harness.own_data import require_text
 
-_FILES = (Path(__file__).with_name("mutations.csv"), Path(__file__).with_name("mutations.jsonl"))
-_BLOBS = "9ed6c15aca2f3f7ac506ccd74f2a6b180601bd88,4d7df56910a2ac030688185293f23b622e146ecd"
+_FILES_OF_SUITE = (
+    Path(__file__).with_name("mutations.csv"),
+    Path(__file__).with_name("mutations.jsonl"),
+)
+_BLOBS_OF_SUITE = (
+    "9ed6c15aca2f3f7ac506ccd74f2a6b180601bd88,4d7df56910a2ac030688185293f23b622e146ecd"
+)
 _MAX_ROWS = 5
 """The number of rows of a document that are used.
 
@@ -69,12 +74,16 @@ class _Document:
 
 
 def _open_trial(options: CertifyOptions) -> ClaimTrial:
-    """Read the user's files, or those of the suite, and make their claims.
+    """Read the sentences that judges are tested on, from the user's files or those of the suite.
+
+    Args:
+        options: The options of ``lm-factuality certify``. The first file is a table of factor-gen.
+            A second file may hold its documents.
 
     Raises:
-        ConfigError: There are more than two files, a table of factor-gen and its documents.
+        ConfigError: The options name more than two files.
     """
-    files = options.files or _FILES
+    files = options.files or _FILES_OF_SUITE
     if len(files) > 2:
         raise ConfigError(
             f"--data: found {len(files)} files, expected a table of factor-gen and, optionally, a"
@@ -85,7 +94,7 @@ def _open_trial(options: CertifyOptions) -> ClaimTrial:
     data = {
         "file": ", ".join(path.name for path in files),
         "git_blob": blobs,
-        "is_published": blobs == _BLOBS,
+        "is_published": blobs == _BLOBS_OF_SUITE,
     }
     return ClaimTrial(list(_make_claims(documents)), data, options.rows)
 
@@ -132,8 +141,11 @@ def _read_records(path: Path) -> Sequence[TableRow]:
 def _make_claims(documents: Sequence[_Document]) -> Iterator[LabelledClaim]:
     """Make claims that their evidence supports, contradicts, or says nothing about.
 
-    The evidence is the text of a document and of the next one. The claims are sentences about the
-    document, every second one of them a contradiction, and true sentences of the document before.
+    The evidence is the text of a document and of the next document. The claims on it are
+
+    - for each row of the document its completion, which is supported, or its contradiction, which
+      is contradicted, in turn, and
+    - half as many completions of the previous document, which are not found.
 
     Raises:
         DataError: There are fewer than three documents, or a cell is missing.
@@ -154,7 +166,6 @@ def _make_claims(documents: Sequence[_Document]) -> Iterator[LabelledClaim]:
         yield from _claims_about(document, evidence, num_rows)
         num_rows += len(document.rows)
 
-        # Half as many sentences of another document are claims.
         num_not_found = (len(document.rows) + 1) // 2
         for claim in previous_document.claims("completion")[:num_not_found]:
             yield LabelledClaim(ClaimQuestion(claim, evidence), "not_found", document.key)
@@ -163,21 +174,24 @@ def _make_claims(documents: Sequence[_Document]) -> Iterator[LabelledClaim]:
 def _claims_about(
     document: _Document, evidence: tuple[Evidence, ...], first_number: int
 ) -> Iterator[LabelledClaim]:
-    """Make one claim of each row of a document, so that no claim stands beside its opposite.
+    """Make one claim of each row of a document: its completion or its contradiction, in turn.
+
+    No row gives both, since two opposite claims together would show that one of them is wrong.
 
     Args:
         document: The document.
         evidence: What the judge is shown.
-        first_number: The number of the first row among those of all documents. Of rows with even
-            numbers, the completion is the claim, and of others the contradiction.
+        first_number: The number of the first row among the rows of all documents, from 0. Rows with
+            an even number give their completion.
     """
     completions = document.claims("completion")
     contradictions = document.claims("contradiction_0")
     for index, row in enumerate(document.rows):
         is_true = (first_number + index) % 2 == 0
         claim = completions[index] if is_true else contradictions[index]
-        sentence = require_text(row, "completion")
-        is_verbatim = any(sentence in passage.text for passage in evidence)
+        # A contradiction is verbatim, too, if the evidence has the true sentence that it changes.
+        true_sentence = require_text(row, "completion")
+        is_verbatim = any(true_sentence in passage.text for passage in evidence)
         yield LabelledClaim(
             question=ClaimQuestion(claim, evidence),
             truth="supported" if is_true else "contradicted",
@@ -191,7 +205,7 @@ SETTING = CertifiableSetting(
     description="true sentences, contradictions of them, and sentences of other documents",
     headline=(HEADLINE,),
     label="balanced accuracy of verdicts",
-    git_blob=_BLOBS,
+    git_blob=_BLOBS_OF_SUITE,
     open_trial=_open_trial,
     accepted_options=("files", "rows"),
 )

@@ -69,7 +69,8 @@ def _task_section(runs: ReportRuns, task: str) -> Markup:
 
     # A run lacks metrics per token if its backend shows no tokenizer, so names are taken from all.
     metric_names = set(chain.from_iterable(entry.result.metrics for entry in entries))
-    scores_by_type = [_score_of_error_type(name) for name in sorted(metric_names)]
+    # Most metrics are of no error type, and give None.
+    type_scores = list(filter(None, map(_score_of_error_type, sorted(metric_names))))
 
     # Models of unknown size are left out of the plot by size.
     sizes = {entry.model.id: Dot(entry.model.size) for entry in entries if entry.model.size}
@@ -81,7 +82,7 @@ def _task_section(runs: ReportRuns, task: str) -> Markup:
         scores=[score for score in scores if score.name not in CONTINUOUS],
         continuous_scores=[score for score in scores if score.name in CONTINUOUS],
         size_plot=_plot_accuracy(size_title, "parameters", entries, sizes, by_size=True),
-        type_scores=[score for score in scores_by_type if score],
+        type_scores=type_scores,
         perplexity_plot=_plot_by_perplexity(runs, task, entries),
     )
 
@@ -180,8 +181,10 @@ def _score_of_error_type(metric: str) -> Score | None:
     """
     # One declared score, such as factor_acc_vs_*, stands for all error types.
     score = find_score(SCORES, metric)
+    if score is None:
+        return None
     for prefix, label in _ERROR_TYPE_LABELS.items():
-        if score is not None and metric.startswith(prefix):
+        if metric.startswith(prefix):
             error_type = metric.removeprefix(prefix)
             return replace(score, name=metric, label=f"{label} {error_type} errors")
     return None
@@ -199,25 +202,25 @@ def sample_row(result: TaskResult, sample: Sample) -> SampleRow:
     # Samples hold the fields of a response as strings.
     responses = [to_model(ScoredContinuation, fields) for fields in sample["filtered_resps"]]
 
-    # page.js reads these names. "finer" are the continuous scores.
+    # page.js reads these keys.
     detail = {
-        "means": scores.get(_MEAN_LOGPROB),
-        "sums": [response.logprob for response in responses],
-        "by_sums": doc.get("protocol") == "dola",
+        "mean_logprobs": scores.get(_MEAN_LOGPROB),
+        "sum_logprobs": [response.logprob for response in responses],
+        "compares_sums": doc.get("protocol") == "dola",
         "tokens": scores.get("factor_num_tokens"),
         "truncated": bool(sample.get("truncated")),
         "unscored": sample.get("unscored"),
         "verdicts": {name: bool(scores[name]) for name in ACCURACIES if name in scores},
-        "finer": {name: scores[name] for name in CONTINUOUS if name in scores},
+        "continuous": {name: scores[name] for name in CONTINUOUS if name in scores},
     }
     # If the backend shows no tokenizer, the accuracy per byte decides in place of that per token.
     is_right = scores.get("factor_acc", scores.get("acc_bytes"))
-    counts = _score_counts(doc, scores)
+    counts = _weighted_values(doc, scores)
     return row_of_choices(sample, is_right, scores.get("margin"), detail, counts)
 
 
-def _score_counts(doc: JsonObject, scores: Mapping[str, Any]) -> dict[str, Counts]:
-    """Return what a row adds to each score that two models are compared in.
+def _weighted_values(doc: JsonObject, scores: Mapping[str, Any]) -> dict[str, Counts]:
+    """Weight the values of a row for the weighted means of scores, by which models are compared.
 
     A score that the row does not have is left out, so that two models are compared on equal rows.
 
@@ -246,7 +249,7 @@ def _score_counts(doc: JsonObject, scores: Mapping[str, Any]) -> dict[str, Count
 
 
 def _weight_of_score(doc: JsonObject, name: str) -> int:
-    """Return how many values the score of a row is the mean of, by which the row is weighted.
+    """Return the weight of a row in a score: the number of values that its score averages.
 
     Args:
         doc: The row.

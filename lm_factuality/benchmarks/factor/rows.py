@@ -263,13 +263,13 @@ def _compile_jinja(where: str, key: str, template: str, columns: Sequence[str]) 
     Raises:
         ConfigError: The template is not valid, or it uses a name that is not a column.
     """
-    # A template with anything around its braces, or with further braces, makes a text.
-    in_braces = re.fullmatch(r"\{\{(.*)\}\}", template, flags=re.DOTALL)
+    expression = template.removeprefix("{{").removesuffix("}}")
+    is_expression = template == "{{" + expression + "}}" and "{{" not in expression
     evaluate: Callable[..., object]
     try:
         variables = find_undeclared_variables(_ENVIRONMENT.parse(template))
-        if in_braces and "{{" not in in_braces[1]:
-            evaluate = _ENVIRONMENT.compile_expression(in_braces[1], undefined_to_none=False)
+        if is_expression:
+            evaluate = _ENVIRONMENT.compile_expression(expression, undefined_to_none=False)
         else:
             evaluate = _ENVIRONMENT.from_string(template).render
     except (TemplateError, RecursionError) as error:

@@ -84,19 +84,35 @@ def score_row(
         "acc": gold_wins(sums, gold, protocol),
         "acc_bytes": gold_wins(per_byte, gold, protocol),
     }
-    leads: tuple[float, ...] = ()
-    per_token = [mean for mean in row_score.mean_logprob if mean is not None]
-    # A backend that shows no tokenizer counts no tokens, so the row has no mean per token.
-    if len(per_token) == len(scores):
-        # DoLa's script compares sums, also in the score that this suite calls factor_acc.
-        compared_values = sums if protocol == "dola" else per_token
+    compared_values = _values_of_factor_acc(sums, row_score.mean_logprob, protocol)
+    if compared_values:
         correct["factor_acc"] = gold_wins(compared_values, gold, protocol)
-        leads = tuple(compared_values[gold] - value for value in compared_values)
+    leads = tuple(compared_values[gold] - value for value in compared_values)
 
     continuous = continuous_scores(sums, gold)
     # From nats to bits.
     continuous["bits_per_byte"] = -per_byte[gold] / math.log(2)
     return replace(row_score, correct=correct, leads=leads, continuous=continuous)
+
+
+def _values_of_factor_acc(
+    sums: Sequence[float], means: Sequence[float | None], protocol: str
+) -> Sequence[float]:
+    """Return the values of the choices that ``factor_acc`` compares.
+
+    Args:
+        sums: The summed log-probability of each choice.
+        means: The mean log-probability per token of each choice. None if the backend shows no
+            tokenizer, so that the tokens cannot be counted.
+        protocol: ``dola`` compares sums, as DoLa's script does. The others compare means.
+
+    Returns:
+        One value for each choice, or none at all if tokens cannot be counted.
+    """
+    known_means = [mean for mean in means if mean is not None]
+    if len(known_means) < len(sums):
+        return ()
+    return sums if protocol == "dola" else known_means
 
 
 def _mean_logprobs_per_byte(sums: Sequence[float], choices: Sequence[str]) -> list[float]:

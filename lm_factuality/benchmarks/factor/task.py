@@ -116,10 +116,10 @@ class FactorTask(SuiteTask):
         """
         join = self._corpus.join
         if kwargs.get("apply_chat_template"):
-            # A chat template ends as its model expects it, so no delimiter is put behind it.
+            # A chat template ends as its model expects it, so no delimiter is put after it.
             join = replace(join, delimiter="")
-        row = row_arguments(self, doc, **kwargs)
-        return choice_requests(doc, ctx, join, self._corpus.metadata.window, **row)
+        request_fields = row_arguments(self, doc, **kwargs)
+        return choice_requests(doc, ctx, join, self._corpus.metadata.window, **request_fields)
 
     def note_results(self, results: Sequence[Sequence[Any]]) -> None:
         """Record in the task's metadata whether the model could apply a window.
@@ -152,20 +152,22 @@ class FactorTask(SuiteTask):
 
 
 def choice_requests(
-    doc: JsonObject, prefix: str, join: Join, window: int | None, **row: Any
+    doc: JsonObject, prefix: str, join: Join, window: int | None, **request_fields: Any
 ) -> list[Instance]:
-    """Return one request for each choice of a row, for its log-probability behind the prefix.
+    """Return one request for each choice of a row, for its log-probability after the prefix.
 
     Args:
         doc: The document of the row.
         prefix: The text before the choices.
         join: The rule by which the prefix and a choice are joined.
         window: The number of tokens that the model may see at most. None for no limit.
-        **row: The fields by which lm_eval's requests name their row.
+        **request_fields: The fields by which lm_eval's requests name their row.
     """
     instances = []
     for index, choice in enumerate(doc["choices"]):
         context, continuation = join(prefix, choice)
-        request = (context, continuation, window)
-        instances.append(Instance(requests.REQUEST_TYPE, doc, request, idx=index, **row))
+        arguments = (context, continuation, window)
+        instances.append(
+            Instance(requests.REQUEST_TYPE, doc, arguments, idx=index, **request_fields)
+        )
     return instances

@@ -11,7 +11,7 @@ from typing import Any, Literal
 from lm_eval.api.instance import Instance
 
 from judges.templates import Prompts
-from lm_factuality.benchmarks.factor.corpus import Corpus, FactorMetadata, check_config
+from lm_factuality.benchmarks.factor.corpus import Corpus, FactorMetadata, read_task_config
 from lm_factuality.benchmarks.factor.task import FactorTask
 from lm_factuality.benchmarks.factor_chat import metrics
 from lm_factuality.benchmarks.factor_chat.benchmark import BENCHMARK
@@ -91,7 +91,7 @@ class FactorChatTask(FactorTask):
         Raises:
             ConfigError: The YAML cannot be used.
         """
-        self._corpus = check_config(ChatCorpus, config)
+        self._corpus = read_task_config(ChatCorpus, config)
         lm_eval_settings = {
             "output_type": "generate_until",
             "doc_to_text": "prefix",
@@ -184,12 +184,20 @@ class FactorChatTask(FactorTask):
         """
         words = self._protocol.answer_words(len(doc["choices"]))
         generation_kwargs = self._generation_kwargs(words)
-        row = row_arguments(self, doc, **kwargs)
+        request_fields = row_arguments(self, doc, **kwargs)
         instances = []
         for index, prompt in enumerate(ctx):
-            question = (prompt, words, self._metadata.answers, generation_kwargs)
-            arguments = (*question, *self.room_to_think())
-            instances.append(Instance(answers.REQUEST_TYPE, doc, arguments, idx=index, **row))
+            # The last argument, the number of tokens to think, is only there for thinking models.
+            arguments = (
+                prompt,
+                words,
+                self._metadata.answers,
+                generation_kwargs,
+                *self.room_to_think(),
+            )
+            instances.append(
+                Instance(answers.REQUEST_TYPE, doc, arguments, idx=index, **request_fields)
+            )
         return instances
 
     def _generation_kwargs(self, words: Sequence[str]) -> JsonObject:

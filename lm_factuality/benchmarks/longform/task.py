@@ -6,7 +6,7 @@ YAML files name the class `LongFormTask`.
 from collections.abc import Mapping, Sequence
 from typing import Any
 
-from lm_factuality.benchmarks.factor.corpus import check_config
+from lm_factuality.benchmarks.factor.corpus import read_task_config
 from lm_factuality.benchmarks.judged import JudgedMethod
 from lm_factuality.benchmarks.longform.benchmark import BENCHMARK, long_form_method
 from lm_factuality.benchmarks.longform.rows import (
@@ -55,7 +55,7 @@ class LongFormTask(JudgedTask):
             ConfigError: A setting is wrong.
             DataError: The knowledge source cannot be used.
         """
-        self._task = check_config(LongFormYaml, config)
+        self._task = read_task_config(LongFormYaml, config)
         path = self._task.knowledge_path
         self._knowledge: KnowledgeSource = open_knowledge(path) if path else None
 

@@ -9,7 +9,7 @@ from typing import Any
 
 from lm_eval.api.instance import Instance
 
-from lm_factuality.benchmarks.factor.corpus import check_config
+from lm_factuality.benchmarks.factor.corpus import read_task_config
 from lm_factuality.benchmarks.perplexity.benchmark import BENCHMARK, document_metrics
 from lm_factuality.benchmarks.perplexity.documents import TextsYaml, load_documents
 from lm_factuality.harness import rolling
@@ -53,7 +53,7 @@ class PerplexityTask(SuiteTask):
         Raises:
             ConfigError: A setting is wrong.
         """
-        self._settings = check_config(TextsYaml, config)
+        self._settings = read_task_config(TextsYaml, config)
         window = self._settings.metadata.window
         stride = self._settings.metadata.stride
         # By default every window repeats half of the one before it as context.
@@ -101,8 +101,8 @@ class PerplexityTask(SuiteTask):
         # Without a stride of its own, a model that holds less than the window advances by half of
         # what it holds. So the stride is not computed before the model is known.
         arguments = (doc["text"], metadata.window, metadata.stride)
-        row = row_arguments(self, doc, **kwargs)
-        return [Instance(rolling.REQUEST_TYPE, doc, arguments, idx=0, **row)]
+        request_fields = row_arguments(self, doc, **kwargs)
+        return [Instance(rolling.REQUEST_TYPE, doc, arguments, idx=0, **request_fields)]
 
     def note_results(self, results: Sequence[Sequence[Any]]) -> None:
         """Record in the task's metadata the window that the model used, as ``window_used``.

@@ -122,8 +122,8 @@ def test_tau_of_one_model_is_undefined():
 def better_models(pair):
     """Return the names of the better models of a pair, by perplexity and by accuracy."""
     return {
-        "by perplexity": pair.better_by_perplexity.model,
-        "by accuracy": pair.better_by_accuracy.model,
+        "by perplexity": pair.better_by_perplexity.model_name,
+        "by accuracy": pair.better_by_accuracy.model_name,
     }
 
 
@@ -319,8 +319,8 @@ def test_p_values_of_disagreements_are_corrected_for_all_pairs(tmp_path):
 
     pairs = find_disagreements(read_points(tmp_path))
 
-    gaps = {pair.better_by_perplexity.model: pair.accuracy_gap for pair in pairs}
-    assert {pair.better_by_accuracy.model for pair in pairs} == {"right"}
+    gaps = {pair.better_by_perplexity.model_name: pair.accuracy_gap for pair in pairs}
+    assert {pair.better_by_accuracy.model_name for pair in pairs} == {"right"}
     # "right" differs from "one" in four documents, and from "two" in three. Of the 2**4 and 2**3
     # ways to swap the models in these documents, two give as large a gap.
     assert gaps["one"].p_value == 2 / 2**4
@@ -357,7 +357,9 @@ def gains(tmp_path):
 
 def test_gains_pair_each_model_with_itself_without_retrieval(gains):
     """A gain over another model would mix the model's skill with the retrieval's."""
-    assert [(gain.without_retrieval.model, gain.with_retrieval.model) for gain in gains] == [
+    assert [
+        (gain.without_retrieval.model_name, gain.with_retrieval.model_name) for gain in gains
+    ] == [
         ("org/m-125m", "org/m-125m (hf-ralm)"),
         ("org/n-1b", "org/n-1b (hf-ralm)"),
     ]
@@ -422,7 +424,7 @@ def test_newest_result_is_used_across_equivalent_backends(tmp_path):
 
     (point,) = read_points(tmp_path)
 
-    assert point.model == "one"
+    assert point.model_name == "one"
     assert point.accuracy.value == 6 / 10
 
 
@@ -440,7 +442,7 @@ def test_other_backends_and_revisions_count_as_separate_models(tmp_path):
         model_revision="step1000",
     )
 
-    models = [point.model for point in read_points(tmp_path)]
+    models = [point.model_name for point in read_points(tmp_path)]
 
     assert models == ["one", "one (hf-ralm)", "one (step1000)"]
 

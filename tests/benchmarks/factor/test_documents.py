@@ -4,7 +4,7 @@ import json
 
 import pytest
 
-from lm_factuality.benchmarks.factor.corpus import check_config
+from lm_factuality.benchmarks.factor.corpus import read_task_config
 from lm_factuality.benchmarks.factor.rows import make_row
 from lm_factuality.benchmarks.perplexity.documents import (
     TextsYaml,
@@ -99,7 +99,7 @@ def load(tmp_path):
 def parse_yaml(folder, metadata, **keys):
     """Parse the YAML of a perplexity task in a folder, with these settings and keys."""
     path = str(folder / "t.yaml")
-    return check_config(
+    return read_task_config(
         TextsYaml, {"task": "t", "metadata": {"config_source": path, **metadata}, **keys}
     )
 
@@ -145,7 +145,7 @@ def load_published(shared):
     """Return a function that loads the documents of a published file."""
 
     def load_file(name):
-        settings = check_config(TextsYaml, {"task": "t", "metadata": {"documents_of": name}})
+        settings = read_task_config(TextsYaml, {"task": "t", "metadata": {"documents_of": name}})
         return load_documents(settings, shared / "data" / "factor")
 
     return load_file

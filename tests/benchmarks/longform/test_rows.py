@@ -5,7 +5,7 @@ import shutil
 
 import pytest
 
-from lm_factuality.benchmarks.factor.corpus import check_config
+from lm_factuality.benchmarks.factor.corpus import read_task_config
 from lm_factuality.benchmarks.longform.rows import (
     SOURCES,
     LongFormYaml,
@@ -46,7 +46,7 @@ def read(tmp_path):
             config["dataset_path"] = table
         if doc_to_text:
             config["doc_to_text"] = doc_to_text
-        task = check_config(LongFormYaml, config)
+        task = read_task_config(LongFormYaml, config)
         knowledge = open_knowledge(task.knowledge_path) if task.knowledge_path else None
         docs, _provenance = read_prompts(task, knowledge, data_dir)
         return docs
