@@ -37,6 +37,9 @@ from lm_factuality.benchmarks.rows import Counts, SampleRow, mean_counts
 from lm_factuality.harness.outputs import ResultsFile, TaskResult, WordAnswer
 from lm_factuality.harness.samples import prompt_text, results_in
 
+_FEWEST_ARGUMENTS = 4
+"""The number of arguments that a request of the task has, or one more if the model may think."""
+
 
 def select_for_rescoring(sample: Sample) -> KeptRow:
     """Select the fields of a sample that are needed to score its row again.
@@ -79,10 +82,11 @@ def notes_on_run(file: ResultsFile, task: TaskResult) -> Iterator[str]:
     Yields:
         A note, such as ``without a chat template``.
     """
-    answers_read = task.metadata.get("answers_read")
-    if answers_read in ("words", "schema"):
+    # Answers were read from the text of the model, or from the JSON object that it wrote. Neither
+    # shows the model's log-probabilities.
+    if task.metadata.get("answers_read") in ("words", "schema"):
         yield "by words: each probability is 0 or 1, and choices are often equal"
-    # If the server applies the template, the value is an empty text.
+    # Results have an empty text here if the server applied its own template.
     if file.content.get("chat_template") is None:
         yield "without a chat template"
 
@@ -134,12 +138,16 @@ class FactorChatAudit(PromptAudit):
         """Check one request of a sample.
 
         Args:
-            request: Its arguments: the prompt, the words that may answer it, how answers are read
-                (which is free for each model), and at least one of the generation.
+            request: The arguments of the request: the prompt, the words that may answer it, how
+                answers are read, and one argument or two of the generation. How answers are read is
+                not checked, since each model may choose it.
             expected_prompt: The prompt without a chat template.
             expected_words: The words.
+
+        Returns:
+            What is wrong with the request, or None if nothing is.
         """
-        if len(request) < 4:
+        if len(request) < _FEWEST_ARGUMENTS:
             return UNKNOWN_REQUESTS
         prompt, words, _, *generation_arguments = request
         if words != expected_words:
@@ -175,20 +183,21 @@ def sample_row(result: TaskResult, sample: Sample) -> SampleRow:
         "answers": sample["filtered_resps"],
         "unscored": sample.get("unscored"),
     }
-    return row_of_choices(sample, sample.get("chat_acc"), margin, detail, _score_counts(sample))
+    return row_of_choices(sample, sample.get("chat_acc"), margin, detail, _weighted_values(sample))
 
 
-def _score_counts(sample: Sample) -> dict[str, Counts]:
-    """Return what a row adds to each score in which two models are compared.
+def _weighted_values(sample: Sample) -> dict[str, Counts]:
+    """Weight the values of a row for the weighted means of scores, by which models are compared.
+
+    The weight is the number of values that the row's value averages. For example, ``pairwise_acc``
+    averages a value for each contradiction.
 
     Returns:
-        The value times its weight, and the weight, by the name of the score. An unscored row adds
-        nothing.
+        The value times its weight, and the weight, by the name of the score. Scores that an
+        unscored row lacks are left out.
     """
-    # The number of values that a row's score is the mean of: 1, one for each contradiction, or one
-    # for each choice.
     num_choices = len(sample["doc"]["choices"])
-    weights = {
+    num_values_by_score = {
         "chat_acc": 1,
         "pairwise_acc": num_choices - 1,
         "all_right": 1,
@@ -197,11 +206,11 @@ def _score_counts(sample: Sample) -> dict[str, Counts]:
         "p_true_bias": num_choices,
         "unreadable": num_choices,
     }
-    score_counts = {}
-    for name, weight in weights.items():
+    weighted_values = {}
+    for name, num_values in num_values_by_score.items():
         if sample.get(name) is not None:
-            score_counts[name] = mean_counts(sample[name], weight)
-    return score_counts
+            weighted_values[name] = mean_counts(sample[name], weight=num_values)
+    return weighted_values
 
 
 BENCHMARK = Benchmark(

@@ -191,13 +191,13 @@ def row_metrics(doc: JsonObject, answers: Sequence[WordAnswer], protocol: str) -
         protocol: The name of the protocol, ``statements`` or ``letters``.
 
     Returns:
-        The values by metric. The row is unscored if it is broken or any answer cannot be read. Then
-        ``unscored`` says why, ``unreadable`` and the worst and the best case of ``chat_acc`` have
-        values, and all others are None.
+        The values by metric. A row is unscored if it is broken, or if any answer cannot be read.
+        ``unscored`` then says why. Of the other metrics, an unscored row has only ``unreadable``,
+        ``chat_acc_worst`` and ``chat_acc_best``. The rest are None.
     """
     words = PROTOCOLS[protocol].answer_words(len(doc["choices"]))
     readable_answers = []
-    # A broken row is unscored whatever the model answers.
+    # The problem of a broken row comes before those of the answers, whatever the model answers.
     first_problem = doc["problem"]
     for number, answer in enumerate(answers):
         try:
@@ -316,9 +316,10 @@ def _letter_metrics(answers: Sequence[Sequence[float]], row: ChoiceProbabilities
     picks_by_prompt = [pick_probabilities(probabilities) for probabilities in answers]
     num_right = 0
     for rotation, picks in enumerate(picks_by_prompt):
-        # Each rotation moves the true choice one letter towards A, and from A to the last letter.
-        true_letter = (row.gold - rotation) % num_choices
-        if picks[true_letter] == 1:
+        # In rotation 1, the letter A stands for choice 1, B for choice 2, and the last letter for
+        # choice 0. So choice 2 has the letter with the index 2 - 1, and choice 0 the last one.
+        index_of_true_letter = (row.gold - rotation) % num_choices
+        if picks[index_of_true_letter] == 1:
             num_right += 1
 
     metrics = {"prompt_acc": Outcome(num_right / num_choices, row.cluster, num_choices)}
@@ -392,13 +393,13 @@ def _clustered_auroc(rows: Rows) -> ClusteredMean | None:
     Returns:
         The AUROC, or None for fewer than two documents.
     """
-    all_placements = _placements(rows)
-    area = all_placements.area
+    placements = _placements(rows)
+    area = placements.area
+    # The sum of (p - A) / n over the choices of each document.
     residuals: dict[str, float] = defaultdict(float)
-    # First the placements of all true choices, then those of all false ones.
-    for placements in all_placements:
-        for cluster, placement in placements:
-            residuals[cluster] += (placement - area) / len(placements)
+    for choices in (placements.true_choices, placements.false_choices):
+        for cluster, placement in choices:
+            residuals[cluster] += (placement - area) / len(choices)
 
     # One document does not show how documents vary.
     num_clusters = len(residuals)
@@ -427,8 +428,8 @@ def _placements(rows: Rows) -> Placements:
         for probability in row.false_probabilities:
             false_choices.append(ClusteredValue(row.cluster, probability))
 
-    # A true choice is ranked rightly above the false ones that are less likely. A false choice is
-    # ranked rightly below the true ones that are not less likely.
+    # A true choice is ranked rightly if it is above the false choice of a pair. A false choice with
+    # 20% of the true ones below it is ranked rightly in the other 80% of its pairs.
     true_placements = _shares_below(true_choices, false_choices)
     false_placements = [
         ClusteredValue(cluster, 1 - share)
@@ -487,6 +488,7 @@ def choices_of_rows(rows: Rows) -> Choices:
     for row in rows:
         if row is None:
             continue
+        # A row is the list of the probabilities of its choices.
         probabilities += row
         is_true += [index == row.gold for index in range(len(row))]
         clusters += [row.cluster] * len(row)

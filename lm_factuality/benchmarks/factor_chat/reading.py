@@ -27,9 +27,9 @@ _TRUE_FALSE = ("True", "False")
 _MARKS = " >#\"'(["
 """The characters that may stand before an answer."""
 
-_LATEX = re.compile(r"\\(?:text|math)[a-z]{0,6} ?\{([^{}]*)\}")
-_BOX = re.compile(r"\\boxed ?\{([^{}]*)\}")
-_SIGNS = re.compile(r"[{}$]")
+_LATEX_TEXT = re.compile(r"\\(?:text|math)[a-z]{0,6} ?\{([^{}]*)\}")
+_BOXED_ANSWER = re.compile(r"\\boxed ?\{([^{}]*)\}")
+_FORMULA_SIGNS = re.compile(r"[{}$]")
 _ANSWER_IS = re.compile(
     r"(?:\b(?:answer|verdict|conclusion)|\b(?:true|correct|right|accurate) (?:version|option|choice"
     r"|statement|sentence|letter|one))[\"']?(?: (?:is|would be)\b|(?= ?[:=])|(?= *$))(?: ?[:=])?\s*"
@@ -40,12 +40,15 @@ _ANSWER_IS = re.compile(
 )
 _SENTENCE_END = re.compile(r"[.!?](?= |$)|\n")
 # What may follow a word that answers: the end of the line, a stop, a bracket or a reason.
-_BEHIND = r"(?=[\"')\]]*(?:$|\n| ?[.,:;!)\](-]| (?:because|since|as)\b))"
-_IS_TRUE = r"(?= (?:is|would be) (?:the )?(?:only )?(?:true|correct|right|accurate|answer)\b)"
+_AFTER_ANSWER = r"(?=[\"')\]]*(?:$|\n| ?[.,:;!)\](-]| (?:because|since|as)\b))"
+# What may follow a letter that a text begins with: "B is the only true one".
+_IS_CALLED_TRUE = (
+    r"(?= (?:is|would be) (?:the )?(?:only )?(?:true|correct|right|accurate|answer)\b)"
+)
 _TRUTH = re.compile(
     "(?:(?P<true>true|yes|correct|right|accurate|verdadero|verdadeiro|vrai|wahr|vero)"
     "|(?P<false>false|falso|faux|falsch|no|untrue|incorrect|wrong|inaccurate"
-    r"|not (?:\w+ly )?(?:true|correct|accurate)))" + _BEHIND,
+    r"|not (?:\w+ly )?(?:true|correct|accurate)))" + _AFTER_ANSWER,
     re.IGNORECASE,
 )
 # What a sentence may judge, as in "The statement is false" or "No detail of it is wrong".
@@ -55,7 +58,9 @@ _SUBJECT = re.compile(
     r"|(?:everything|nothing|all|each|every|no|none|not all|not every)\b"
     r"(?=[^.\n]{0,40}\b(?:it|this|that|here|sentence|statement|details?|parts?|facts?|claims?)\b)"
     r"|(?:it|this|that)(?:'s| is)(?= (?:\w+ly |not |also |all ){0,3}"
-    r"(?:true|false|untrue|correct|incorrect|right|wrong|accurate|inaccurate)" + _BEHIND + "))",
+    r"(?:true|false|untrue|correct|incorrect|right|wrong|accurate|inaccurate)"
+    + _AFTER_ANSWER
+    + "))",
     re.IGNORECASE,
 )
 _RESERVATION = re.compile(
@@ -65,12 +70,12 @@ _RESERVATION = re.compile(
 _OBJECTION = re.compile(r"\b(?:but|however|except|unless)\b", re.IGNORECASE)
 
 
-# What stands before and behind a letter that a line chooses.
-_BEFORE_LETTER = (
+# What stands before and after a letter that a line names, as in "I would choose option B, because".
+_BEFORE_NAMED_LETTER = (
     r"(?i:\b(?:versions?|options?|choices?|letter|statement|sentence|pick|choose|select|with"
     r"|it is|it's|is|be))[ :]{1,2}[\"'(\[]*"
 )
-_BEHIND_LETTER = (
+_AFTER_NAMED_LETTER = (
     r"[\"')\]]*(?= *(?:$|[.,:;!(-])| (?i:because|since|as|is|was|has|contains|states)\b)"
 )
 
@@ -104,7 +109,7 @@ def read_word(text: str, words: Sequence[str]) -> int:
     Raises:
         NoClearAnswerError: There is no clear answer. The message says why.
     """
-    answer = _text_to_read(text)
+    answer = _without_markup(text)
     readings = _find_readings(answer, words)
     if not readings:
         # Only a text without an answer is read for the doubts in its first sentence.
@@ -120,7 +125,7 @@ def read_word(text: str, words: Sequence[str]) -> int:
     return words.index(answered_words.pop())
 
 
-def _text_to_read(text: str) -> str:
+def _without_markup(text: str) -> str:
     r"""Return what a model wrote without its thinking, markup and LaTeX.
 
     Example:
@@ -132,10 +137,10 @@ def _text_to_read(text: str) -> str:
     answer = plain_answer(text)
     if answer is None:
         raise NoClearAnswerError(UNFINISHED)
-    answer = _LATEX.sub(r"\1", answer)
-    answer = _BOX.sub(r"\nAnswer: \1\n", answer)
+    answer = _LATEX_TEXT.sub(r"\1", answer)
+    answer = _BOXED_ANSWER.sub(r"\nAnswer: \1\n", answer)
     # The signs are those of formulas and of JSON objects.
-    answer = _SIGNS.sub("", answer).strip()
+    answer = _FORMULA_SIGNS.sub("", answer).strip()
     if not answer:
         raise NoClearAnswerError("an empty answer")
     return answer
@@ -185,7 +190,7 @@ def _read_statements(statements: Sequence[str], words: Sequence[str]) -> list[_R
 
 
 def _read_truth(statement: str) -> _Reading | None:
-    """Read whether a statement begins with True or False, or judges the sentence in question.
+    """Read whether a statement begins with True or False, or calls something true or false.
 
     Example:
         ``False (the number is 19)``, ``No.`` and ``The sentence is not true: ...`` say False.
@@ -200,14 +205,29 @@ def _read_truth(statement: str) -> _Reading | None:
     if opening:
         word = "True" if opening["true"] else "False"
         return _Reading(word, statement[opening.end() :])
+    return _read_judging_sentence(statement)
 
+
+def _read_judging_sentence(statement: str) -> _Reading | None:
+    """Read whether the first sentence of a statement calls the sentence in question true or false.
+
+    Example:
+        ``The sentence is not true: ...`` says False, and ``Nothing in it is wrong`` says True.
+
+    Returns:
+        The word and what stands behind the subject of the first sentence, or None if the sentence
+        does not say.
+
+    Raises:
+        NoClearAnswerError: The sentence is hedged or a question.
+    """
     sentence = _SENTENCE_END.split(statement)[0]
     if first_verdict(sentence) == "unsure":
         raise NoClearAnswerError(HEDGED)
     subject = _SUBJECT.search(sentence)
     if subject is None:
         return None
-    # In "Nothing in it is wrong", the subject denies the verdict, so it is a part of what is read.
+    # The text that is read begins with the subject: "Nothing" makes "wrong" mean right.
     verdict = first_verdict(sentence[subject.start() :])
     if verdict is None:
         return None
@@ -235,17 +255,37 @@ def _read_letter(statement: str, words: Sequence[str]) -> _Reading | None:
         NoClearAnswerError: The statement is hedged.
     """
     letter = f"[{words[0]}-{words[-1]}]"
-    # "A, B and C" is a list.
+    # Each item of a list such as "A, B and C" is followed by another letter, but for the last one.
     single_letter = rf"({letter})\b(?!,? ?(?:(?:and|or|&) )?{letter}\b)"
-    opening = re.match(rf"{single_letter}(?:{_BEHIND}|{_IS_TRUE})", statement, re.IGNORECASE)
+    answer = rf"{single_letter}(?:{_AFTER_ANSWER}|{_IS_CALLED_TRUE})"
+    opening = re.match(answer, statement, re.IGNORECASE)
     if opening:
         return _Reading(opening[1].upper(), statement[opening.end() :])
 
-    line, _, further_lines = statement.partition("\n")
-    if first_verdict(line) == "unsure" or re.search(rf"\b{letter} or {letter}\b", line):
+    first_line = statement.partition("\n")[0]
+    if first_verdict(first_line) == "unsure" or re.search(rf"\b{letter} or {letter}\b", first_line):
         raise NoClearAnswerError(HEDGED)
-    # Behind a word such as "option", an A is a letter and not an article.
-    named_letters = list(re.finditer(_BEFORE_LETTER + single_letter + _BEHIND_LETTER, line))
+    return _read_named_letter(statement, single_letter)
+
+
+def _read_named_letter(statement: str, single_letter: str) -> _Reading | None:
+    """Read the letter that the first line of a statement names behind a word such as "option".
+
+    Without such a word, an A may also be an article.
+
+    Example:
+        ``I would choose option B`` and ``Option A is wrong, so option B.`` choose B.
+
+    Args:
+        statement: The statement.
+        single_letter: The pattern of a letter that is not followed by another one.
+
+    Returns:
+        The letter and what stands behind it, or None if the line chooses none.
+    """
+    line, _, further_lines = statement.partition("\n")
+    named_letter = _BEFORE_NAMED_LETTER + single_letter + _AFTER_NAMED_LETTER
+    named_letters = list(re.finditer(named_letter, line))
     remarks = texts_behind(named_letters, line)
     chosen_letter = _chosen_letter([match[1] for match in named_letters], remarks)
     if chosen_letter is None:
@@ -263,17 +303,20 @@ def _chosen_letter(letters: Sequence[str], remarks: Sequence[str]) -> str | None
         letters: The letters in the line, such as those of ``option A is wrong, so option B.``
         remarks: What the line says behind each letter.
     """
-    # The verdict on each letter that the line does not call wrong.
-    verdict_by_letter = {}
+    verdict_by_possible_letter = {}
     for letter, remark in zip(letters, remarks, strict=True):
         verdict = first_verdict(remark)
         if verdict != "wrong":
-            verdict_by_letter[letter] = verdict
+            verdict_by_possible_letter[letter] = verdict
 
-    if len(verdict_by_letter) == 1:
-        return next(iter(verdict_by_letter))
-    right_letters = [letter for letter, verdict in verdict_by_letter.items() if verdict == "right"]
-    return right_letters[0] if len(right_letters) == 1 else None
+    possible_letters = list(verdict_by_possible_letter)
+    right_letters = [
+        letter for letter, verdict in verdict_by_possible_letter.items() if verdict == "right"
+    ]
+    for candidates in (possible_letters, right_letters):
+        if len(candidates) == 1:
+            return candidates[0]
+    return None
 
 
 def _check_explanation(reading: _Reading, words: Sequence[str]) -> None:
