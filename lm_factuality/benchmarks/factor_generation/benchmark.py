@@ -85,8 +85,8 @@ def sample_row(result: TaskResult, sample: Sample) -> SampleRow:
         sample: A line of its samples file.
 
     Returns:
-        The row. Its ``margin``, by which people sort rows, is the share of true ones among its true
-        and false generations.
+        The row. People sort rows by ``margin``, which is true / (true + false): the row's number of
+        true generations divided by its number of true and false ones.
     """
     doc = sample["doc"]
     record = verdict_of(sample)
@@ -95,10 +95,10 @@ def sample_row(result: TaskResult, sample: Sample) -> SampleRow:
     num_true = marks.count(TRUE)
     # Neutral and unscored generations have no part in the accuracy.
     num_decided = num_true + marks.count(FALSE)
-    share_true = None
+    accuracy = None
     score_counts = {}
     if num_decided:
-        share_true = num_true / num_decided
+        accuracy = num_true / num_decided
         score_counts[_POOLED.name] = (float(num_true), float(num_decided))
 
     return SampleRow(
@@ -113,14 +113,14 @@ def sample_row(result: TaskResult, sample: Sample) -> SampleRow:
             "false": doc["false"],
         },
         outcome=_outcome_of_marks(marks),
-        margin=share_true,
+        margin=accuracy,
         facets=[doc["error_type"]] if doc["error_type"] else [],
         detail={
             "marks": marks,
             "sentences": record["sentences"],
             "outputs": responses_of(sample),
             "unscored": doc["no_fact"] or None,
-            "right": doc["factor_acc"],
+            "factor_acc": doc["factor_acc"],
         },
         score_counts=score_counts,
     )

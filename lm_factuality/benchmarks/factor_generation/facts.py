@@ -101,7 +101,8 @@ def find_minimal_fact(
 
     first_problem = ""
     for index, error_type in enumerate(row.error_types):
-        if index == row.gold or contradiction_type not in (FIRST, error_type):
+        is_wanted = contradiction_type in (FIRST, error_type)
+        if index == row.gold or not is_wanted:
             continue
         # If a contradiction leaves nothing to generate, the next one may do.
         try:
@@ -123,10 +124,13 @@ def _fact_of_contradiction(row: Row, index: int, join: Join) -> MinimalFact:
         ValueError: There is no difference, or no text that the model could continue.
     """
     fact = find_first_difference(row.choices[row.gold], row.choices[index])
-    # Most tokenizers put the space before a word into the word's first token, so a prompt may not
-    # end in a space.
-    bare_prefix = row.prefix.rstrip(" ")
-    prompt = "".join(join(row.prefix, fact.stem)) if fact.stem else bare_prefix
+    if fact.stem:
+        context, continuation = join(row.prefix, fact.stem)
+        prompt = context + continuation
+    else:
+        # Most tokenizers put the space before a word into the word's first token, so a prompt may
+        # not end in a space.
+        prompt = row.prefix.rstrip(" ")
     if not prompt:
         raise ValueError("the prefix is empty, and the completions differ from the first word on")
     return replace(fact, prompt=prompt, contradiction=index, error_type=row.error_types[index])
@@ -199,11 +203,13 @@ def _first_edit_lengths(true_rest: Sequence[str], false_rest: Sequence[str]) -> 
         both go on with ``from Wales``.
 
     Args:
-        true_rest: The words of the true completion behind those common to both.
-        false_rest: The words of the false completion. The first is another one.
+        true_rest: The words of the true completion behind the words common to both.
+        false_rest: The words of the false completion. Its first word differs from that of
+            ``true_rest``.
     """
     matcher = SequenceMatcher(None, true_rest, false_rest, autojunk=False)
-    # The first operation is an edit of the first words. It names the ends of both edits.
+    # An opcode has a name, and the start and the end of the edit in each text. The first edit
+    # starts at 0 in both texts, so its ends are the numbers of its words.
     _, _, num_true, _, num_false = matcher.get_opcodes()[0]
     if num_true and num_false:
         return EditLengths(num_true, num_false)
@@ -355,6 +361,7 @@ def marks_by_support(judge: Judge, subjects: Sequence[Mapping[str, Any]]) -> lis
     Returns:
         A mark for each generation. It is unscored if the wordings are the same to the judge.
     """
+    # The lexical judge matches words: it only counts those that a claim and a text share.
     matches_words = judge.config.capabilities.matches_words
     claims_by_subject = [_wording_claims(subject, matches_words) for subject in subjects]
     # All claims are sent at once, so that a judge on a server can work on many at a time.
@@ -365,8 +372,8 @@ def marks_by_support(judge: Judge, subjects: Sequence[Mapping[str, Any]]) -> lis
     for verifications_of_subject in split_into_groups(verifications, map(len, claims_by_subject)):
         if verifications_of_subject:
             # The true wording of a fact comes before the false one.
-            true_claim, false_claim = verifications_of_subject
-            marks.append(_mark_of_verifications(true_claim, false_claim))
+            of_true, of_false = verifications_of_subject
+            marks.append(_mark_of_verifications(of_true, of_false))
         else:
             # The judge was not asked.
             marks.append(Mark(None, _NO_CONTENT_WORD))
@@ -399,29 +406,31 @@ def _wording_claims(subject: Mapping[str, Any], matches_words: bool) -> list[Pai
     # Wordings that differ in "he" and "she" have no content words, as those are none.
     if not true_words or not false_words or true_words == false_words:
         return []
-    generated_text = subject["sentence"][len(subject["stem"]) :].strip()
+    # The sentence begins with the stem, which the model did not generate.
+    beginning = subject["stem"]
+    generated_text = subject["sentence"][len(beginning) :].strip()
     return [Pair(true_edit, (generated_text,)), Pair(false_edit, (generated_text,))]
 
 
-def _mark_of_verifications(true_claim: Verification, false_claim: Verification) -> Mark:
+def _mark_of_verifications(of_true: Verification, of_false: Verification) -> Mark:
     """Return the mark of a generation.
 
     Args:
-        true_claim: How far the generation supports the true wording.
-        false_claim: How far it supports the false wording.
+        of_true: How far the generation supports the true wording.
+        of_false: How far the generation supports the false wording.
 
     Returns:
         The wording with the higher score if the judge calls it supported, and otherwise neutral.
         Equal scores are neutral. The label is None if a wording is unscored.
     """
-    if true_claim.score is None:
-        return Mark(None, true_claim.reason)
-    if false_claim.score is None:
-        return Mark(None, false_claim.reason)
+    if of_true.score is None:
+        return Mark(None, of_true.reason)
+    if of_false.score is None:
+        return Mark(None, of_false.reason)
 
     # A text that supports both wordings alike speaks for neither.
-    if true_claim.score > false_claim.score and true_claim.verdict == SUPPORTED:
+    if of_true.score > of_false.score and of_true.verdict == SUPPORTED:
         return Mark(TRUE)
-    if false_claim.score > true_claim.score and false_claim.verdict == SUPPORTED:
+    if of_false.score > of_true.score and of_false.verdict == SUPPORTED:
         return Mark(FALSE)
     return Mark(NEUTRAL)

@@ -138,7 +138,7 @@ class FactorGeneration(JudgedMethod):
         """
         sums = tally.sum_tallies(map(tally.tally_row, docs, records))
         # Unlike the weighted scores, these counts include rows that are in neither group.
-        pooled_marks = tally.marks_of_subset(sums, tally.POOLED)
+        pooled_marks = tally.numbers_by_mark(sums, tally.POOLED)
         reasons = [reason for record in records for reason in record["reasons"]]
         return {
             "rows": len(docs),

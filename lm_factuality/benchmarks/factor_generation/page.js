@@ -15,7 +15,7 @@
         const [kind, label] = MARKS[detail.marks[place]] ?? ["open", "unscored"];
         return el("li", { class: `segment ${kind === "good" ? "tp" : kind === "bad" ? "fn" : "tn"}` }, el("div", { class: "tags" }, mark(kind, label)), text(sentence ?? detail.outputs[place] ?? ""));
       }))),
-      detail.right === null || detail.right === undefined ? null : el("p", { class: "quiet" }, `By log-probabilities the model is ${detail.right ? "right" : "wrong"} on this row.`),
+      detail.factor_acc === null || detail.factor_acc === undefined ? null : el("p", { class: "quiet" }, `By log-probabilities the model is ${detail.factor_acc ? "right" : "wrong"} on this row.`),
     ];
   }
 

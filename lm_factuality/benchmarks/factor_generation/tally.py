@@ -95,21 +95,23 @@ class RowTally(NamedTuple):
 
 
 def tally_row(doc: Doc, record: Verdict) -> RowTally:
-    """Return what one row adds to the table of section 6.2: its generations by mark, and pairs.
+    """Count the generations and the pairs of completions of one row.
 
     Args:
-        doc: The document of the row, with the model's scores of its choices.
-        record: The judge's marks of its generations, None for an unscored one.
+        doc: The document of the row, with the model's scores of its choices. ``contradiction`` is
+            the index of the contradiction with which the model was tested.
+        record: The judge's marks of the row's generations, None for an unscored one.
 
     Returns:
-        The numbers of generations by mark, and of pairs of a true and a false completion. Its group
-        says whether the model prefers the true completion in the pair that it continued.
+        The counts, and the group of the row: ``right`` if the model scores the true completion
+        above this contradiction.
     """
-    pairs_won = _pairs_won(doc)
-    if doc["contradiction"] not in pairs_won:
-        # The pair that the model continued has no scores.
+    is_won_by_contradiction = _pairs_won(doc)
+    is_won = is_won_by_contradiction.get(doc["contradiction"])
+    if is_won is None:
+        # The contradiction or the true completion has no score.
         group = UNSPLIT
-    elif pairs_won[doc["contradiction"]]:
+    elif is_won:
         group = RIGHT
     else:
         group = WRONG
@@ -120,8 +122,8 @@ def tally_row(doc: Doc, record: Verdict) -> RowTally:
         doc["doc_id"],
         group,
         counts,
-        pairs_right=sum(pairs_won.values()),
-        pairs=len(pairs_won),
+        pairs_right=sum(is_won_by_contradiction.values()),
+        pairs=len(is_won_by_contradiction),
     )
 
 
@@ -189,7 +191,7 @@ def counts_by_group(sums: Sums) -> dict[str, list[float]]:
     return dict(zip(GROUPS, counts, strict=True))
 
 
-def right_weight(sums: Sums) -> float:
+def share_of_pairs_right(sums: Sums) -> float:
     """Return the share of pairs of a true and a false completion in which the model is right.
 
     It scores the true one above the false one in these. The share is NaN if no pair has scores.
@@ -199,26 +201,32 @@ def right_weight(sums: Sums) -> float:
     return ratio(pairs_right, pairs)
 
 
-def marks_of_subset(sums: Sums, subset: str) -> dict[str, float]:
+def numbers_by_mark(sums: Sums, subset: str) -> dict[str, float]:
     """Return the number of true, false and neutral generations in a subset of rows.
 
     Args:
         sums: The sums over rows.
-        subset: ``right`` or ``wrong`` (the rows in which the model scores the true completion above
-            the false one, or does not), ``pooled`` (all rows) or ``weighted`` (right and wrong
-            rows, mixed by how often the model is right).
+        subset: One of these:
+
+            - ``right``: the rows in which the model scores the true completion above the false one
+            - ``wrong``: the other rows with scores
+            - ``pooled``: all rows
+            - ``weighted``: right and wrong rows, mixed by how often the model is right
 
     Returns:
-        The numbers by mark, or shares if the subset is weighted. Unscored generations are left out.
+        The numbers by mark or, for ``weighted``, the shares by mark. Unscored generations have no
+        mark and are left out.
     """
     if subset == WEIGHTED:
         return _weighted_shares(sums)
 
+    numbers = dict.fromkeys(MARKS, 0.0)
     counts = counts_by_group(sums)
-    group_counts = [counts[group] for group in _GROUPS_OF_SUBSET[subset]]
-    totals = np.sum(group_counts, axis=0).tolist()
-    # The last total is that of unscored generations, which have no mark.
-    return dict(zip(MARKS, totals[:-1], strict=True))
+    for group in _GROUPS_OF_SUBSET[subset]:
+        *counts_of_marks, _ = counts[group]
+        for mark, count in zip(MARKS, counts_of_marks, strict=True):
+            numbers[mark] += count
+    return numbers
 
 
 def _weighted_shares(sums: Sums) -> dict[str, float]:
@@ -235,7 +243,7 @@ def _weighted_shares(sums: Sums) -> dict[str, float]:
         # If the model is right in all pairs, the marks of wrong rows do not matter.
         if not weight:
             continue
-        counts = marks_of_subset(sums, group)
+        counts = numbers_by_mark(sums, group)
         num_marked = sum(counts.values())
         for mark, count in counts.items():
             # A share of no marked generation is NaN.
@@ -249,7 +257,7 @@ def _weights_of_groups(sums: Sums) -> dict[str, float]:
     Example:
         If the model is right in 3 of 4 pairs of completions, ``{"right": 0.75, "wrong": 0.25}``.
     """
-    share_of_pairs = right_weight(sums)
+    share_of_pairs = share_of_pairs_right(sums)
     return {RIGHT: share_of_pairs, WRONG: 1 - share_of_pairs}
 
 
@@ -258,13 +266,13 @@ def subset_score(sums: Sums, subset: str, name: str) -> float:
 
     Args:
         sums: The sums over rows.
-        subset: ``right``, ``wrong``, ``pooled`` or ``weighted`` (see `marks_of_subset`).
+        subset: ``right``, ``wrong``, ``pooled`` or ``weighted`` (see `numbers_by_mark`).
         name: ``accuracy``, the share of true generations among true and false ones, or a mark.
 
     Returns:
         A share from 0 to 1. NaN if there is no generation of which it could be a share.
     """
-    marks = marks_of_subset(sums, subset)
+    marks = numbers_by_mark(sums, subset)
     if name == ACCURACY:
         return ratio(marks[TRUE], marks[TRUE] + marks[FALSE])
     return ratio(marks[name], sum(marks.values()))
@@ -281,15 +289,16 @@ def accuracy_bound(sums: Sums, mark: str) -> float:
         A share from 0 to 1. If all generations are neutral, it is 1 or 0, since any accuracy is
         possible.
     """
+    *_, pairs_right, pairs = sums
     filled_sums: list[float] = []
     for counts in counts_by_group(sums).values():
         filled_sums += _move_unscored_to_mark(mark, counts)
-    # The last two sums count pairs of completions, which do not depend on the judge.
-    filled_sums += sums[-2:]
+    # The pairs of completions do not depend on the judge.
+    filled_sums += (pairs_right, pairs)
     accuracy = subset_score(filled_sums, WEIGHTED, ACCURACY)
     if math.isnan(accuracy):
         # All generations are neutral, or no pair has scores.
-        return float(mark == TRUE)
+        return 1.0 if mark == TRUE else 0.0
     return accuracy
 
 
@@ -310,10 +319,11 @@ def _move_unscored_to_mark(mark: str, counts: Sequence[float]) -> list[float]:
 
 
 def why_undefined(sums: Sums) -> str:
-    """Return why there is no accuracy over right and wrong rows, or an empty text if there is.
+    """Return why the weighted accuracy is not defined, or an empty text if it is.
 
-    It needs a pair with scores, a marked generation in each group of rows that has a weight, and
-    a generation that is true or false.
+    The accuracy weights right rows by the share of pairs in which the model is right, and wrong
+    rows by the rest. So it needs a pair with scores, a marked generation in each group with a
+    weight above 0, and a generation that is true or false.
 
     Args:
         sums: The sums over rows.
@@ -322,11 +332,11 @@ def why_undefined(sums: Sums) -> str:
         The reason, such as ``the model is wrong in 25.0% of pairs, but no generation of such a row
         has a mark``.
     """
-    if math.isnan(right_weight(sums)):
+    if math.isnan(share_of_pairs_right(sums)):
         return "no pair of a true and a false completion has scores"
 
     for group, weight in _weights_of_groups(sums).items():
-        has_marks = any(marks_of_subset(sums, group).values())
+        has_marks = any(numbers_by_mark(sums, group).values())
         # If the model is right in all pairs, wrong rows have no weight and need no marks.
         if weight and not has_marks:
             return (
@@ -352,7 +362,7 @@ def count_rows_with_score(rows: Iterable[RowTally], subset: str, name: str) -> i
 
     Args:
         rows: The tallies of all rows.
-        subset: ``right``, ``wrong``, ``pooled`` or ``weighted`` (see `marks_of_subset`).
+        subset: ``right``, ``wrong``, ``pooled`` or ``weighted`` (see `numbers_by_mark`).
         name: ``accuracy``, in which neutral generations have no part, or a mark, whose share is
             that of all marked generations.
     """
@@ -441,7 +451,7 @@ _MARK_SCORES = tuple(_scores_of_marks())
 SCORES = (
     *_MARK_SCORES,
     *_bounds_of_accuracy(),
-    Score("pairs_right", aggregate_sums(right_weight, count_rows_with_pairs), SHARE),
+    Score("pairs_right", aggregate_sums(share_of_pairs_right, count_rows_with_pairs), SHARE),
     Score("factor_acc", MEAN, SHARE),
     Score("unscored", TOTAL, higher_is_better=False),
     Score("without_fact", Aggregation(count_present), higher_is_better=False),

@@ -6,9 +6,8 @@ a false completion begin to differ, and a judge marks what it writes.
 
 import logging
 from collections import defaultdict
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import replace
-from functools import partial
 from typing import Any
 
 from lm_eval.api.instance import Instance
@@ -102,8 +101,8 @@ class FactorGenerationTask(JudgedTask):
             metadata: Its metadata with those of the command line.
 
         Returns:
-            The method that asks the judge, which is the same for every YAML. Also the keys that
-            lm_eval needs, and the settings that results files record.
+            Two parts: the method that asks the judge, and the task's settings. The settings are the
+            keys that lm_eval needs, and what results files record.
 
         Raises:
             ConfigError: The YAML cannot be used.
@@ -132,21 +131,23 @@ class FactorGenerationTask(JudgedTask):
     def aggregation(self) -> dict[str, Aggregation]:
         """Return how the rows' values of each metric become one number, by the metric's name.
 
-        The accuracy may not be defined, for example if all generations are neutral. Its function
-        here then also records the reason, since neither samples nor results would show it.
+        The accuracy is not defined, for example, if all generations are neutral. Its function also
+        records the reason, since neither samples nor results would show it.
         """
         aggregations = super().aggregation()
         accuracy = aggregations[ACCURACY]
-        explain_and_compute = partial(self._explain_and_compute_accuracy, accuracy.value)
-        return {**aggregations, ACCURACY: replace(accuracy, value=explain_and_compute)}
 
-    def _explain_and_compute_accuracy(
-        self, compute_accuracy: Callable[[Sequence[Any]], float], rows: Sequence[RowTally]
-    ) -> float:
-        """Return the accuracy. If it is not defined, record why in the task's caution.
+        def compute_accuracy(rows: Sequence[RowTally]) -> float:
+            """Return the accuracy, NaN if it is not defined."""
+            self._record_why_undefined(rows)
+            return accuracy.value(rows)
+
+        return {**aggregations, ACCURACY: replace(accuracy, value=compute_accuracy)}
+
+    def _record_why_undefined(self, rows: Sequence[RowTally]) -> None:
+        """If the accuracy is not defined, log the reason and add it to the task's caution.
 
         Args:
-            compute_accuracy: The benchmark's own function, which returns NaN then.
             rows: The tally of each row.
         """
         reason = why_undefined(sum_tallies(rows))
@@ -154,7 +155,6 @@ class FactorGenerationTask(JudgedTask):
             logger.warning("%s: no accuracy: %s", self.config.task, reason)
             caution = f"{self.config.metadata.get('caution', '')} No accuracy: {reason}."
             self.config.metadata["caution"] = caution.strip()
-        return compute_accuracy(rows)
 
     def read_documents(self) -> list[JsonObject]:
         """Load the rows of the corpus with their minimal facts, as documents for lm_eval.
@@ -212,20 +212,20 @@ class FactorGenerationTask(JudgedTask):
             **kwargs: The other arguments of lm_eval's requests.
 
         Returns:
-            The requests, that of the generations last.
+            The requests. The last one is for all generations.
         """
         corpus = self._corpus
-        row = row_arguments(self, doc, **kwargs)
-        task, doc_id, repeats = row["metadata"]
+        row_kwargs = row_arguments(self, doc, **kwargs)
+        task, doc_id, repeats = row_kwargs["metadata"]
         # Only generations are repeated. A score is the same every time.
-        scored_once = {**row, "metadata": (task, doc_id, 1)}
+        scoring_kwargs = {**row_kwargs, "metadata": (task, doc_id, 1)}
         window = corpus.metadata.window
-        instances = choice_requests(doc, doc["prefix"], corpus.join, window, **scored_once)
+        instances = choice_requests(doc, doc["prefix"], corpus.join, window, **scoring_kwargs)
 
         # Without a minimal fact there is nothing to generate.
         num_generations = 0 if doc["no_fact"] else repeats
-        generated = {**row, "metadata": (task, doc_id, num_generations)}
-        instances.append(self.generation(doc, ctx, len(instances), **generated))
+        generation_kwargs = {**row_kwargs, "metadata": (task, doc_id, num_generations)}
+        instances.append(self.generation(doc, ctx, len(instances), **generation_kwargs))
         return instances
 
     def apply_filters(self) -> None:
@@ -234,25 +234,33 @@ class FactorGenerationTask(JudgedTask):
         lm_eval calls this when the model has answered all requests. Afterwards ``_instances`` holds
         the generations alone, because samples show no other requests.
         """
-        scores_by_row = _choice_scores_by_row(self._instances)
-        generations = [
+        logprobs_by_row = _choice_logprobs_by_row(self._instances)
+        self._instances = [
             instance
             for instance in self._instances
             if instance.request_type != requests.REQUEST_TYPE
         ]
-        self._instances = generations
-        for generation in generations:
-            scores = self._score_choices(generation.doc, scores_by_row.get(generation.doc_id, ()))
-            self._scores_by_row[generation.doc_id] = scores
-            # The judge needs the scores, but a row of the data stays the same for every model.
-            generation.doc = generation.doc | scores
+        for generation in self._instances:
+            logprobs = logprobs_by_row.get(generation.doc_id, ())
+            self._add_scores(generation, self._score_choices(generation.doc, logprobs))
 
         if not self.only_predicts:
             super().apply_filters()
             return
         # Nothing is judged in a run with --predict_only.
-        for generation in generations:
+        for generation in self._instances:
             generation.filtered_resps["none"] = generation.resps
+
+    def _add_scores(self, generation: Instance, scores: JsonObject) -> None:
+        """Keep the scores of a row's choices, and add them to the document that the judge sees.
+
+        Args:
+            generation: The request for the generations of the row, which gets a new document. The
+                document of the data stays the same for every model.
+            scores: The fields to add, as `_score_choices` returns them.
+        """
+        self._scores_by_row[generation.doc_id] = scores
+        generation.doc = generation.doc | scores
 
     def _score_choices(self, doc: JsonObject, scores: Sequence[ScoredContinuation]) -> JsonObject:
         """Return the scores of a row's choices that its document holds.
@@ -306,7 +314,7 @@ class FactorGenerationTask(JudgedTask):
         return directions | dict.fromkeys(neutral_metrics, False)
 
 
-def _choice_scores_by_row(
+def _choice_logprobs_by_row(
     instances: Sequence[Instance],
 ) -> Mapping[int, Sequence[ScoredContinuation]]:
     """Return the log-probabilities of each row's choices, by the number of the row.
@@ -314,9 +322,9 @@ def _choice_scores_by_row(
     Args:
         instances: The answered requests of all rows. Those for generations are left out.
     """
-    scores_by_row: dict[int, list[ScoredContinuation]] = defaultdict(list)
+    logprobs_by_row: dict[int, list[ScoredContinuation]] = defaultdict(list)
     for instance in instances:
         if instance.request_type == requests.REQUEST_TYPE:
             # Only generations are repeated, so there is one response.
-            scores_by_row[instance.doc_id].append(ScoredContinuation(*instance.resps[0]))
-    return scores_by_row
+            logprobs_by_row[instance.doc_id].append(ScoredContinuation(*instance.resps[0]))
+    return logprobs_by_row
