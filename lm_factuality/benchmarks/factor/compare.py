@@ -19,7 +19,7 @@ from lm_factuality.benchmarks.chosen import (
     pairs_without_and_with_retrieval,
     score_figure,
 )
-from lm_factuality.benchmarks.declaration import ComparisonTable, Run
+from lm_factuality.benchmarks.declaration import ComparisonTable, Run, Score
 from lm_factuality.benchmarks.factor.corpus import PERPLEXITY_SUFFIX
 from lm_factuality.benchmarks.factor.metrics import SCORES
 from lm_factuality.benchmarks.pairs import (
@@ -218,7 +218,7 @@ def _note_without_accuracy(run: Run, factor_task: str) -> str:
     for unit, score in _PERPLEXITIES.items():
         figure = score_figure(run.task, score.name)
         # Without a tokenizer, there is no perplexity per token.
-        values[unit] = "none" if figure is None else f"{figure.value:.{score.decimals}f}"
+        values[unit] = "none" if figure is None else score.format_value(figure.value)
     return (
         f"{run.task.task}, {run.label}: perplexity {values['token']}, per byte {values['byte']};"
         f" no accuracy on {factor_task} to go with it"
@@ -498,37 +498,27 @@ def _agreement_rows(models: Sequence[ModelOnCorpus]) -> list[tuple[str, ...]]:
     """
     rows = []
     for model in sorted(models, key=lambda model: model.accuracy.value, reverse=True):
-        perplexities = [_perplexity_cell(model, unit) for unit in _PERPLEXITIES]
+        accuracy = _with_stderr(ACCURACY, model.accuracy)
+        perplexities = [
+            _with_stderr(score, model.perplexity(unit)) for unit, score in _PERPLEXITIES.items()
+        ]
         # For example 12,345.
         num_tokens = "" if model.num_tokens is None else f"{model.num_tokens:,}"
-        rows.append((model.task, model.model_name, _percent(model), *perplexities, num_tokens))
+        rows.append((model.task, model.model_name, accuracy, *perplexities, num_tokens))
     return rows
 
 
-def _perplexity_cell(model: ModelOnCorpus, unit: str) -> str:
-    """Write a model's perplexity per ``token`` or ``byte``, such as ``8.31 ± 0.10``, or nothing."""
-    perplexity = model.perplexity(unit)
-    if perplexity is None:
-        return ""
-    return _with_stderr(perplexity.value, perplexity.stderr, _PERPLEXITIES[unit].decimals)
-
-
-def _percent(model: ModelOnCorpus) -> str:
-    """Write a model's accuracy in percent with its standard error, such as ``33.1 ± 1.2``."""
-    return _with_stderr(model.accuracy.value, model.accuracy.stderr, digits=1, factor=100)
-
-
-def _with_stderr(value: float, stderr: float | None, digits: int, factor: float = 1) -> str:
-    """Write a value with its standard error, if it is known, such as ``8.31 ± 0.10``.
+def _with_stderr(score: Score, figure: ScoreFigure | None) -> str:
+    """Write a score with its standard error, such as ``8.31 ± 0.10``.
 
     Args:
-        value: The value.
-        stderr: Its standard error.
-        digits: The number of decimals.
-        factor: What both are multiplied by, 100 for percent.
+        score: The score, which decides the number of decimals.
+        figure: Its value for a model. None gives an empty text.
     """
-    text = f"{factor * value:.{digits}f}"
-    return text if stderr is None else f"{text} ± {factor * stderr:.{digits}f}"
+    if figure is None:
+        return ""
+    value = score.format_value(figure.value)
+    return value if figure.stderr is None else f"{value} ± {score.format_value(figure.stderr)}"
 
 
 def _reasons_not_comparable(models: Sequence[ModelOnCorpus]) -> Iterator[str]:
@@ -581,8 +571,7 @@ def _disagreement_row(disagreement: Disagreement) -> tuple[str, ...]:
         first.model_name,
         second.model_name,
         *[_perplexities_cell(first, second, unit) for unit in _PERPLEXITIES],
-        # Accuracies are shown in percent.
-        _two_numbers(100 * first.accuracy.value, 100 * second.accuracy.value, digits=1),
+        _two_values(ACCURACY, first.accuracy, second.accuracy),
         formatted_gap.difference,
         formatted_gap.interval or "unknown",
         formatted_gap.p_value or "unknown",
@@ -597,13 +586,12 @@ def _perplexities_cell(first: ModelOnCorpus, second: ModelOnCorpus, unit: str) -
     second_perplexity = second.perplexity(unit)
     if first_perplexity is None or second_perplexity is None:
         return ""
-    decimals = _PERPLEXITIES[unit].decimals
-    return _two_numbers(first_perplexity.value, second_perplexity.value, decimals)
+    return _two_values(_PERPLEXITIES[unit], first_perplexity, second_perplexity)
 
 
-def _two_numbers(first: float, second: float, digits: int) -> str:
-    """Write the numbers of two models with so many decimals, such as ``8.31 vs 9.02`` with two."""
-    return f"{first:.{digits}f} vs {second:.{digits}f}"
+def _two_values(score: Score, first: ScoreFigure, second: ScoreFigure) -> str:
+    """Write the values of a score for two models, such as ``8.31 vs 9.02``."""
+    return f"{score.format_value(first.value)} vs {score.format_value(second.value)}"
 
 
 def _gain_table(gains: Sequence[RetrievalGain]) -> ComparisonTable:
@@ -617,7 +605,9 @@ def _gain_table(gains: Sequence[RetrievalGain]) -> ComparisonTable:
     """
     rows = []
     for without_retrieval, with_retrieval, difference in gains:
-        accuracies = (_percent(without_retrieval), _percent(with_retrieval))
+        accuracies = [
+            _with_stderr(ACCURACY, model.accuracy) for model in (without_retrieval, with_retrieval)
+        ]
         difference_cells = format_difference(difference, ACCURACY)
         # The label of the run with retrieval names it, such as `gpt2 (hf-ralm)`.
         rows.append(
