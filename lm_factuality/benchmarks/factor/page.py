@@ -232,19 +232,17 @@ def _weighted_values(doc: JsonObject, scores: Mapping[str, Any]) -> dict[str, Co
         The value times its weight, and the weight, by the name of the score.
     """
     counts = {}
-    for name in (*ACCURACIES, *CONTINUOUS):
-        if name in scores:
-            counts[name] = mean_counts(scores[name], _weight_of_score(doc, name))
+    for name, value in scores.items():
+        # The error types of the data are only known from the names of their scores.
+        is_of_error_type = name.startswith(tuple(_ERROR_TYPE_LABELS))
+        if is_of_error_type or name in (*ACCURACIES, *CONTINUOUS):
+            counts[name] = mean_counts(value, _weight_of_score(doc, name))
 
     # An unscored row may have a mean log-probability, but no index of its true completion.
     mean_logprobs = scores.get(_MEAN_LOGPROB)
     if mean_logprobs and "unscored" not in scores:
         counts[_MEAN_LOGPROB] = mean_counts(mean_logprobs[doc["gold"]])
 
-    # The error types of the data are only known from the names of these scores.
-    for name, value in scores.items():
-        if name.startswith(tuple(_ERROR_TYPE_LABELS)):
-            counts[name] = mean_counts(value, _weight_of_score(doc, name))
     return counts
 
 

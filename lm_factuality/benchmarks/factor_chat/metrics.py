@@ -11,7 +11,7 @@ makes a row wrong in ``chat_acc``, and counts half in ``pairwise_acc`` and ``aur
 """
 
 import math
-from collections import defaultdict, deque
+from collections import defaultdict
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from string import ascii_uppercase
@@ -87,14 +87,14 @@ def _mean_over_rotations(answers: Sequence[Sequence[float]]) -> list[float]:
     Returns:
         The mean probability of each choice, in the order of the row.
     """
-    choice_probabilities = []
-    for rotation, letter_probabilities in enumerate(answers):
-        # In rotation r, the first letter stands for choice r. Moving all probabilities r places to
-        # the right, and the last ones to the front, puts them in the order of the choices.
-        probabilities = deque(letter_probabilities)
-        probabilities.rotate(rotation)
-        choice_probabilities.append(probabilities)
-    return [sum(column) / len(answers) for column in zip(*choice_probabilities, strict=True)]
+    # In rotation r, the first letter stands for choice r. Moving all probabilities r places to the
+    # right, and the last ones to the front, puts them in the order of the choices.
+    choice_probabilities = [
+        np.roll(letter_probabilities, rotation)
+        for rotation, letter_probabilities in enumerate(answers)
+    ]
+    means: list[float] = np.mean(choice_probabilities, axis=0).tolist()
+    return means
 
 
 PROTOCOLS: Mapping[str, Protocol] = {

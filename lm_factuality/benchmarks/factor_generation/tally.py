@@ -107,14 +107,9 @@ def tally_row(doc: Doc, record: Verdict) -> RowTally:
         above this contradiction.
     """
     is_won_by_contradiction = _pairs_won(doc)
+    # None if the contradiction or the true completion has no score.
     is_won = is_won_by_contradiction.get(doc["contradiction"])
-    if is_won is None:
-        # The contradiction or the true completion has no score.
-        group = UNSPLIT
-    elif is_won:
-        group = RIGHT
-    else:
-        group = WRONG
+    group = {None: UNSPLIT, True: RIGHT, False: WRONG}[is_won]
 
     # Unscored generations have the mark None.
     counts = [record["marks"].count(mark) for mark in (*MARKS, None)]

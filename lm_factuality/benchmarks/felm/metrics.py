@@ -162,15 +162,14 @@ def _report_unscored(responses: Sequence[JudgedResponse]) -> JsonObject:
     """
     unscored = [response for response in responses if response.flagged is None]
     reasons = Counter(response.reason for response in unscored)
+    num_unscored_by_domain = Counter(response.domain for response in unscored)
     # Domains in which every response has a verdict are listed with 0.
-    domains = dict.fromkeys(sorted({response.domain for response in responses}), 0)
-    for response in unscored:
-        domains[response.domain] += 1
+    domains = sorted({response.domain for response in responses})
     return {
         "responses": len(unscored),
         "segments": sum(len(response.errors) for response in unscored),
         "reasons": dict(reasons.most_common()),
-        "domains": domains,
+        "domains": {domain: num_unscored_by_domain[domain] for domain in domains},
         "worst": score_pooled_counts(responses, count_worst),
         "best": score_pooled_counts(responses, count_best),
     }
