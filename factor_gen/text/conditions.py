@@ -11,7 +11,7 @@ if all of them have::
 The first rule holds for *must* in *they must leave or stay*.
 
 Features of one token name a column and a position, such as ``tag -1``. The columns are ``word`` (in
-lower case), ``tag``, ``shape`` (see `shape`) and ``kind``, of the entity that begins with the
+lower case), ``tag``, ``shape`` (see `letter_case`) and ``kind``, of the entity that begins with the
 token. The positions are:
 
 - ``0``: the first of the tokens in question; ``last``: the last of them
@@ -81,8 +81,8 @@ class Rule(NamedTuple):
     """The ``then`` of the rule; empty if it has none."""
 
 
-def shape(word: str) -> str:
-    """Return how a word is written, by the name that the tables of conditions use for it.
+def letter_case(word: str) -> str:
+    """Return the case of a word: ``small``, ``capital``, ``capitals``, or an empty text.
 
     Example:
         ``small`` for *bank*, ``capital`` for *Bank* and *I*, ``capitals`` for *IMF*, and an empty
@@ -140,16 +140,20 @@ class Tables:
         """
         is_negated = name.startswith("not ")
         feature_name = name.removeprefix("not ")
+        # The values of these features are truth values themselves.
+        is_true = bool
         if isinstance(expected, bool):
             # "has title: false" says the same as "not has title: true".
             if not expected:
                 is_negated = not is_negated
-            return Condition(self._parse_feature(feature_name), bool, is_negated)
+            return Condition(self._parse_feature(feature_name), is_true, is_negated)
         if feature_name == "is":
-            # There is one value for each of these tables: whether a rule of it holds.
-            return Condition(lambda context: map(context.matches, expected), bool, is_negated)
-        is_expected = self._parse_expected(expected)
-        return Condition(self._parse_feature(feature_name), is_expected, is_negated)
+            return Condition(partial(_match_tables, tables=expected), is_true, is_negated)
+
+        find_values = self._parse_feature(feature_name)
+        if isinstance(expected, str):
+            return Condition(find_values, self._parse_expression(expected), is_negated)
+        return Condition(find_values, self._parse_words(expected), is_negated)
 
     def _parse_feature(self, name: str) -> Feature:
         """Return the function that finds the values of a feature in the context of some tokens.
@@ -183,24 +187,32 @@ class Tables:
             return context.facts[name]
         return self.features[name](context)
 
-    def _parse_expected(self, expected: Sequence[str]) -> Callable[[Any], object]:
-        """Return the function that tells whether a value is an expected one.
+    def _parse_expression(self, expression: str) -> Callable[[str], object]:
+        """Return the function that searches a value for a regular expression, in any case.
 
         Args:
-            expected: A list of words, or a text. A text is a regular expression that may match
-                anywhere in the value, in capitals or not. In both, ``<months>`` stands for any word
-                of the list ``months``. The word ``NN*`` stands for all values that begin so.
+            expression: The expression. ``<months>`` stands for any word of the list ``months``.
         """
-        if isinstance(expected, str):
-            expression = _LIST.sub(self._alternatives, expected)
-            return re.compile(expression, re.IGNORECASE | re.DOTALL).search
+        expression = _LIST.sub(self._alternatives, expression)
+        return re.compile(expression, re.IGNORECASE | re.DOTALL).search
 
+    def _parse_words(self, expected: Iterable[str]) -> Callable[[str], bool]:
+        """Return the function that tells whether a value is one of some words.
+
+        Args:
+            expected: The words. ``<months>`` stands for all words of the list ``months``, and
+                ``NN*`` for all values that begin with ``NN``.
+        """
         words: set[str] = set()
         for word in expected:
             is_list_name = word.startswith("<")
             words |= self.words[word.strip("<>")] if is_list_name else {word}
         beginnings = tuple(word.removesuffix("*") for word in words if word.endswith("*"))
-        return lambda value: value in words or value.startswith(beginnings)
+
+        def is_expected(value: str) -> bool:
+            return value in words or value.startswith(beginnings)
+
+        return is_expected
 
     def _alternatives(self, list_name: re.Match[str]) -> str:
         """Return a regular expression for any word of a list, such as ``(?:may|can)``."""
@@ -251,22 +263,23 @@ class TokenContext(NamedTuple):
         return values[index] if 0 <= index < len(values) else ""
 
     def values_around(
-        self, column: str, side: str | None, most: int | None = None
+        self, column: str, side: str | None, max_count: int | None = None
     ) -> Sequence[str]:
-        """Return the values of several tokens, such as the words before these, the nearest first.
+        """Return the values of the tokens before or after the tokens in question.
 
         Args:
             column: Which values, such as ``word``.
-            side: ``before`` or ``after`` these tokens; None for all tokens of the sentence.
-            most: How many values at most.
+            side: ``before`` or ``after``, with the nearest value first. None: the values of all
+                tokens of the sentence, in order.
+            max_count: How many values at most.
         """
         values: Sequence[str] = self.sentence.columns[column]
         if side == "before":
             nearest_first = values[: self.start][::-1]
-            return nearest_first[:most]
+            return nearest_first[:max_count]
         if side == "after":
-            return values[self.end :][:most]
-        return values[:most]
+            return values[self.end :][:max_count]
+        return values[:max_count]
 
     def values_in_clause(self, column: str, side: str | None) -> Sequence[str]:
         """Return the values of the tokens up to the next comma, full stop, semicolon or colon.
@@ -282,6 +295,11 @@ class TokenContext(NamedTuple):
                 break
             num_tokens += 1
         return self.values_around(column, side, num_tokens)
+
+
+def _match_tables(context: TokenContext, tables: Sequence[str]) -> Iterable[bool]:
+    """Return for each of some tables whether any rule of it holds."""
+    return map(context.matches, tables)
 
 
 def _join_values(context: TokenContext, find_values: Feature) -> list[str]:
@@ -320,8 +338,8 @@ def _feature_of_tokens(reach: str | None, column: str, side: str | None) -> Feat
     """
     if reach == "clause":
         return partial(TokenContext.values_in_clause, column=column, side=side)
-    most = int(reach) if reach else None
-    return partial(TokenContext.values_around, column=column, side=side, most=most)
+    max_count = int(reach) if reach else None
+    return partial(TokenContext.values_around, column=column, side=side, max_count=max_count)
 
 
 def _find_governor(context: TokenContext) -> int:

@@ -268,9 +268,9 @@ def _paragraphs(lines: Sequence[str]) -> Iterator[range]:
     """
     for block in _blocks(lines):
         start = block.start
-        # The first and the last line of the block lack a neighbour.
-        for index in block[1:-1]:
-            if _is_indented(*lines[index - 1 : index + 2]):
+        # The first and the last line of a block have no neighbours to compare with.
+        for index in range(block.start + 1, block.stop - 1):
+            if _is_indented(lines[index - 1], lines[index], lines[index + 1]):
                 yield range(start, index)
                 start = index
         yield range(start, block.stop)
@@ -300,10 +300,6 @@ def _is_verse(lines: Sequence[str]) -> bool:
 def _has_continuation_indent(lines: Sequence[str], position: int) -> bool:
     """Tell whether a line is indented like a continuation of the line before it.
 
-    It mostly begins in the same column. The text of a list item goes on to the right of its mark.
-    The second line of a paragraph may also begin to the left of the first line, which is indented,
-    or to the right of it, as in a bibliography.
-
     Args:
         lines: The lines of the paragraph.
         position: The index of the line in the paragraph, at least 1.
@@ -315,19 +311,27 @@ def _has_continuation_indent(lines: Sequence[str], position: int) -> bool:
     is_list_item = _LIST_MARK.match(line)
     if is_list_item:
         return False
+    # The text of a list item goes on to the right of the mark of the item.
     follows_list_item = _LIST_MARK.match(previous_line)
     if follows_list_item:
         return extra_indent > 0
-    if extra_indent == 0:
-        return True
-    # Only the first line of a paragraph may differ from the others, and only by a little.
-    if position > 1 or abs(extra_indent) > _MOST_FIRST_INDENT:
+    return extra_indent == 0 or (position == 1 and _is_first_line_set_off(lines))
+
+
+def _is_first_line_set_off(lines: Sequence[str]) -> bool:
+    """Tell whether the first line of a paragraph has a little more or less indent than the others.
+
+    Books indent the first line. A bibliography indents all other lines, so that at least two of
+    them are needed to recognise it.
+
+    Args:
+        lines: The lines of the paragraph, at least two.
+    """
+    first_indent = _indent(lines[0]) - _indent(lines[1])
+    if abs(first_indent) > _MOST_FIRST_INDENT:
         return False
-    # The first line is indented, and this second one is not.
-    if extra_indent < 0:
-        return True
-    # In a bibliography, the third line is indented like this second one.
-    return len(lines) > 2 and _indent(lines[2]) == _indent(line)
+    is_bibliography = len(lines) > 2 and _indent(lines[2]) == _indent(lines[1])
+    return first_indent > 0 or is_bibliography
 
 
 def _join_lines(lines: Sequence[str], vocabulary: Set[str]) -> str:

@@ -89,18 +89,18 @@ def _find_run_end(tokenised: TokenisedText, start: int) -> int:
         return start
 
     end = start + 1
+    follows_joint = False
     for index in range(start + 1, min(start + _MOST_WORDS, len(words))):
         # A comma or a line break ends a name.
         if _gap_before(tokenised, index) != " ":
             break
         if _may_be_name_word(words, index):
             end = index + 1
-            continue
-
-        # The run goes on after one joint, but not after two in a row. A joint that no word of the
-        # name follows is not in the run, so "end" stays before it.
-        follows_joint = end < index
-        if follows_joint or not _is_joint(words, index):
+            follows_joint = False
+        elif _is_joint(words, index) and not follows_joint:
+            # The joint is in the run only if another word of the name follows.
+            follows_joint = True
+        else:
             break
     return end
 
@@ -161,20 +161,20 @@ def _names_in_run(tokenised: TokenisedText, start: int, end: int) -> list[Entity
         words = tokenised.words[index:end]
         kind = _kind_of_word_before_name(words)
         is_title = words[0] in WORDS["titles"]
-        is_first = index == start and _starts_sentence(tokenised, start)
-        is_opener = is_first and _is_sentence_opener(words)
-        is_before_name = kind or is_title or is_opener
+        may_be_opener = index == start and _starts_sentence(tokenised, start)
+        is_opener = may_be_opener and _is_sentence_opener(words)
         # In "French Foreign Ministry", "French" is a part of the name.
         is_organisation = len(words) > 1 and not ORGANISATION_WORDS.isdisjoint(words)
-        if is_organisation or not is_before_name:
+        if is_organisation or not (kind or is_title or is_opener):
             entities.append(_name_entity(tokenised, index, end, has_title))
             break
 
+        # A nationality or place before the name is an entity of its own. A title only tells that a
+        # person follows, and a word that opens the sentence tells nothing.
         if kind:
             token = tokenised.tokens[index]
             entities.append(Entity(token.text, token.start, token.end, kind))
-        if is_title:
-            has_title = True
+        has_title = has_title or is_title
     return entities
 
 
@@ -237,6 +237,8 @@ def _name_entity(tokenised: TokenisedText, start: int, end: int, has_title: bool
     name = " ".join(words)
     # A headline may write "LONDON".
     is_place = name in places() or (name.isupper() and name.title() in places())
+    # The table asks for these features besides those of the tokens. A feature may have several
+    # values, so each is a list.
     facts: dict[str, Sequence[object]] = {
         "name": [name],
         "size": [str(len(words))],

@@ -8,6 +8,7 @@ import re
 from collections.abc import Mapping, Sequence
 from functools import lru_cache
 from importlib.metadata import version
+from itertools import pairwise
 from typing import Any
 
 from factor_gen.text.analysis import (
@@ -17,7 +18,7 @@ from factor_gen.text.analysis import (
     drop_overlaps,
     find_times_and_quantities,
 )
-from factor_gen.text.conditions import Feature, Tables, TokenColumns, TokenContext, shape
+from factor_gen.text.conditions import Feature, Tables, TokenColumns, TokenContext, letter_case
 from factor_gen.text.lists import DATA, LISTS, WORDS, hash_lists
 from factor_gen.text.names import english, find_proper_names, is_common
 from lm_factuality.ground.packages import need
@@ -95,35 +96,34 @@ def _tag(tokens: Sequence[Token]) -> list[Token]:
     was taken for a noun after *to*.
     """
     words = [token.text for token in tokens]
-    tags = [tag for _, tag in english().parser.find_tags(_lower_openers(words))]
-    sentence = TokenColumns(
-        {
-            "word": [word.lower() for word in words],
-            "tag": tags,
-            "shape": [shape(word) for word in words],
-        }
-    )
+    textblob_tags = english().parser.find_tags(_lowercase_sentence_starts(words))
+    columns = {
+        "word": [word.lower() for word in words],
+        "tag": [tag for _, tag in textblob_tags],
+        "shape": [letter_case(word) for word in words],
+    }
     for table in ("by word and governor", "first verb"):
-        for index in range(len(tags)):
-            token_in_sentence = TokenContext(sentence, _TABLES, index, index + 1)
-            # The sentence has this very list of tags, so that later tokens are corrected with the
-            # corrected tags of earlier ones.
-            tags[index] = token_in_sentence.first_result(table) or tags[index]
-    return [token._replace(tag=tag) for token, tag in zip(tokens, tags, strict=True)]
+        for index in range(len(words)):
+            context = TokenContext(TokenColumns(columns), _TABLES, start=index, end=index + 1)
+            corrected_tag = context.first_result(table)
+            # The contexts of all later tokens have the corrected tag.
+            if corrected_tag:
+                columns["tag"][index] = corrected_tag
+    return [token._replace(tag=tag) for token, tag in zip(tokens, columns["tag"], strict=True)]
 
 
-def _lower_openers(words: Sequence[str]) -> list[str]:
+def _lowercase_sentence_starts(words: Sequence[str]) -> list[str]:
     """Write ordinary words at the start of a sentence in lower case, as TextBlob's lexicon does.
 
     Example:
         ``["The", "house", "."]`` becomes ``["the", "house", "."]``.
     """
     lexicon_words = []
-    previous = ""
-    for word in words:
-        is_opener = previous in _SENTENCE_STARTS and is_common(word.lower())
-        lexicon_words.append(word.lower() if is_opener else word)
-        previous = word
+    # An empty text stands for the start of the text.
+    for previous, word in pairwise(["", *words]):
+        starts_sentence = previous in _SENTENCE_STARTS
+        is_ordinary = starts_sentence and is_common(word.lower())
+        lexicon_words.append(word.lower() if is_ordinary else word)
     return lexicon_words
 
 

@@ -137,7 +137,8 @@ def _is_break_at_number(line: str, start: int, next_start: int, language: str) -
     # would take quadratic time.
     tail_start = max(start, next_start - _TAIL_LENGTH)
     tail = line[tail_start:next_start]
-    # A number by itself is no sentence. One with the marks around it has few characters.
+    # A number with marks around it, such as "* 2.", is no sentence by itself. It is so short that
+    # the tail holds all of it.
     if tail_start == start and _NUMBER.fullmatch(tail):
         return True
     if language == "de" and _ORDINAL.search(tail):
@@ -146,7 +147,7 @@ def _is_break_at_number(line: str, start: int, next_start: int, language: str) -
 
 
 def _split_after_brackets(line: str, span: SentenceSpan) -> Iterator[SentenceSpan]:
-    """Split a sentence of a line after brackets that hold the end of a sentence.
+    """Split a sentence of a line after each bracket that closes right after a full stop.
 
     sentencex does not split there. The white space between the parts belongs to none of them.
 
@@ -155,10 +156,12 @@ def _split_after_brackets(line: str, span: SentenceSpan) -> Iterator[SentenceSpa
     """
     start = span.start
     for match in _END_IN_BRACKET.finditer(line, span.start, span.end):
-        before = line[max(start, match.start() - _TAIL_LENGTH) : match.start()]
-        if _ABBREVIATION.search(before):
+        # The match is the full stop, the bracket and the white space after it.
+        text_before = line[max(start, match.start() - _TAIL_LENGTH) : match.start()]
+        if _ABBREVIATION.search(text_before):
             continue
-        yield SentenceSpan(start, match.start() + len(match[0].rstrip()))
+        length_without_space = len(match[0].rstrip())
+        yield SentenceSpan(start, match.start() + length_without_space)
         start = match.end()
     yield SentenceSpan(start, span.end)
 
@@ -166,8 +169,9 @@ def _split_after_brackets(line: str, span: SentenceSpan) -> Iterator[SentenceSpa
 def _sentence_ends(line: str, start: int, language: str) -> Iterator[int]:
     """Yield where each sentence of a line ends.
 
-    sentencex finds the ends. It reads the line in pieces of 4,000 characters, which may break off
-    in a sentence. The next piece begins with this sentence, so that sentencex sees the whole of it.
+    sentencex finds the ends. It reads the line in pieces of 4,000 characters. A piece may break off
+    within a sentence. The next piece then begins with this sentence, so that sentencex sees the
+    whole sentence.
 
     Args:
         line: The line.
@@ -178,21 +182,20 @@ def _sentence_ends(line: str, start: int, language: str) -> Iterator[int]:
 
     # The commas keep the length of the line, so that the positions stay right.
     line_without_brackets = _BRACKETS.sub(r",\1,", line)
-    last_end = start
     piece_start = start
-    while True:
+    is_last_piece = False
+    while not is_last_piece:
         piece_end = piece_start + _PIECE_LENGTH
-        piece = line_without_brackets[piece_start:piece_end]
-        boundaries = get_sentence_boundaries(language, piece)
+        is_last_piece = piece_end >= len(line)
+        boundaries = get_sentence_boundaries(language, line_without_brackets[piece_start:piece_end])
         # The last sentence of the piece may be broken off.
-        for boundary in boundaries[:-1]:
-            last_end = piece_start + boundary["end_index"]
-            yield last_end
-        if piece_end >= len(line):
-            yield len(line)
-            return
+        complete_ends = [piece_start + boundary["end_index"] for boundary in boundaries[:-1]]
+        yield from complete_ends
 
-        # A sentence that fills more than half of the piece is not read twice, because the next
-        # piece would then hold little that is new. It goes on there.
+        # The next piece begins with the sentence that is broken off. But a sentence that fills more
+        # than half of this piece is not read again, because little else would fit into the next
+        # piece, which then begins in the middle of the sentence.
+        last_end = complete_ends[-1] if complete_ends else piece_start
         is_long_sentence = piece_end - last_end > _PIECE_LENGTH // 2
         piece_start = piece_end if is_long_sentence else last_end
+    yield len(line)

@@ -16,7 +16,7 @@ from factor_gen.generate.rules.conditions import TABLES
 from factor_gen.generate.rules.words import DATA, word_frequency
 from factor_gen.text import Entity, Tagger, Token
 from factor_gen.text.analysis import NAMES, NATIONALITY
-from factor_gen.text.conditions import TokenContext, shape
+from factor_gen.text.conditions import TokenContext, letter_case
 from factor_gen.text.lists import read_first_column
 
 _PREFIX_END_LENGTH = 3_000  # characters
@@ -94,7 +94,7 @@ class TaggedSentence:
         return {
             "word": self.lowercase_words,
             "tag": [token.tag for token in self.tokens],
-            "shape": [shape(token.text) for token in self.tokens],
+            "shape": [letter_case(token.text) for token in self.tokens],
             "token": [f"{token.text.lower()}/{token.tag}" for token in self.tokens],
             "kind": [kinds.get(token.start, "") for token in self.tokens],
         }
@@ -200,20 +200,20 @@ class TaggedSentence:
             facts: The values of features that the operator itself knows, such as ``clause text``.
         """
         tokens = self.tokens
-        # The last token that starts at the first character or before it.
-        first_token = bisect_right(tokens, start, key=lambda token: token.start) - 1
-        # The first token that ends after the last character.
-        last_token = bisect_left(tokens, end, key=lambda token: token.end)
+        # The token of the first character is the last one that starts there or before it. The token
+        # of the last character is the first one that ends there or after it.
+        first_token_index = bisect_right(tokens, start, key=lambda token: token.start) - 1
+        last_token_index = bisect_left(tokens, end, key=lambda token: token.end)
 
         starts_with_token = any(token.start == start for token in tokens)
         ends_with_token = any(token.end == end for token in tokens)
-        features = {
+        all_facts = {
             **facts,
             "text before": [self.text[:start]],
             "text after": [self.text[end:]],
             "whole tokens": [starts_with_token and ends_with_token],
         }
-        return self.context_of_tokens(first_token, last_token + 1, features)
+        return self.context_of_tokens(first_token_index, last_token_index + 1, all_facts)
 
     def draw_substitutes(self, rng: Random, old_word: str, substitutes: Iterable[str]) -> list[str]:
         """Draw the substitutes that replace a word this time, so that rare words stay rare.
