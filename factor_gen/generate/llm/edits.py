@@ -176,11 +176,11 @@ def _locate_edit(sentence: str, edit: Edit) -> Replacement:
         raise EditError("stray characters")
 
     start, end = _find_words(sentence, old_words)
-    # A quote may stand before the first word of the sentence.
+    # Only a quote may stand before the first word of the sentence.
     starts_sentence = not re.search(r"\w", sentence[:start])
-    # The model may have written "she" for "She", and the new words likewise.
-    lost_capital = edit.old.lstrip()[0].islower()
-    if sentence[start].isupper() and (starts_sentence or lost_capital):
+    # If the model wrote "she" for the "She" of the sentence, it wrote the new words likewise.
+    model_lost_capital = edit.old.lstrip()[0].islower()
+    if sentence[start].isupper() and (starts_sentence or model_lost_capital):
         new = new[0].upper() + new[1:]
     has_typographic_apostrophes = "\u2019" in sentence and "'" not in sentence
     if has_typographic_apostrophes:
@@ -199,19 +199,30 @@ def _find_words(sentence: str, words: Sequence[str]) -> tuple[int, int]:
     Raises:
         EditError: The sentence does not have the words, or has them twice.
     """
-    # "he" is not found in "the", but a sign of a script without spaces is found anywhere.
-    pattern = rf"(?<!{_LETTER})" if re.match(_LETTER, words[0]) else ""
-    pattern += r"\s+".join(map(re.escape, words))
-    if re.search(rf"{_LETTER}\Z", words[-1]):
-        pattern += rf"(?!{_LETTER})"
-
+    expression = _expression_for_words(words)
     text = sentence.translate(_PLAIN_CHARACTERS)
-    matches = list(re.finditer(pattern, text)) or list(re.finditer(pattern, text, re.IGNORECASE))
+    matches = list(re.finditer(expression, text))
+    if not matches:
+        matches = list(re.finditer(expression, text, re.IGNORECASE))
     if not matches:
         raise EditError("words that are not in the sentence")
     if len(matches) > 1:
         raise EditError("words that the sentence has twice")
     return matches[0].span()
+
+
+def _expression_for_words(words: Sequence[str]) -> str:
+    """Return a regular expression that finds whole words, with any white space between them.
+
+    A word of a script without spaces, such as Chinese, is found next to other characters too.
+    """
+    expression = r"\s+".join(map(re.escape, words))
+    # "he" is not found in "the".
+    if re.match(_LETTER, words[0]):
+        expression = rf"(?<!{_LETTER}){expression}"
+    if re.search(rf"{_LETTER}\Z", words[-1]):
+        expression += rf"(?!{_LETTER})"
+    return expression
 
 
 def _check_edited_sentence(sentence: str, edited: str, replacements: Sequence[Replacement]) -> None:

@@ -24,7 +24,7 @@ _ENDING = re.compile(r"(?:(?<=\w\w\w)(?:ing|ed|es|(?<!s)s|e)|(?<=\w\w\w)y)$")
 _LONGEST_DISTANCE = 4  # words between two content words that are companions
 _BREAKS = frozenset(".;:!?()[]")
 _MOST_COMPANIONS = 400  # kept for each word: the first that the corpus has
-_NEAR = 80  # characters on either side of an edit
+_NEAR_CHARACTERS = 80  # on either side of an edit, mostly more than 4 words
 _LEAST_SHARED = 12  # similar words share at least every twelfth companion
 
 
@@ -39,9 +39,7 @@ class ContentWord(NamedTuple):
 class Collocation(NamedTuple):
     """A word of a text, and one of its companions."""
 
-    position: int
-    """The index of the word."""
-    stem: str
+    word: ContentWord
     companion: str
     """What stands near the word, such as ``old _`` for a word after *old*."""
 
@@ -58,8 +56,8 @@ class Collocations:
     companions: Mapping[str, frozenset[int]] = field(default_factory=dict)
     """The hashes of the companions by the word's stem. If there are none, every word is allowed."""
 
-    def allows(
-        self, text: str, start: int, end: int, substitute: str, *, must_be_in_slot: bool = False
+    def allow_substitute(
+        self, text: str, start: int, end: int, substitute: str, *, must_be_in_slot: bool
     ) -> bool:
         """Whether the corpus has a substitute in a context like that of the words it replaces.
 
@@ -79,10 +77,9 @@ class Collocations:
             return True
 
         # The text is cut first, so that only a few words have to be split.
-        before = _split_words(text[:start][-_NEAR:])[-_LONGEST_DISTANCE:]
-        after = _split_words(text[end : end + _NEAR])[:_LONGEST_DISTANCE]
+        before = _split_words(text[:start][-_NEAR_CHARACTERS:])[-_LONGEST_DISTANCE:]
+        after = _split_words(text[end : end + _NEAR_CHARACTERS])[:_LONGEST_DISTANCE]
         new_words = _split_words(substitute)
-
         # The substitute between its two new neighbours, such as "the ship sank".
         slot = " ".join([*before[-1:], *new_words, *after[:1]])
         has_slot = _hash_companion(slot) in self._companions_of(stem(substitute))
@@ -108,10 +105,11 @@ class Collocations:
         """
         new_positions = range(len(before), len(before) + len(new_words))
         for collocation in _collocations([*before, *new_words, *after]):
+            word = collocation.word
             # The companions of the other words of the sentence do not matter.
-            if collocation.position not in new_positions:
+            if word.position not in new_positions:
                 continue
-            if _hash_companion(collocation.companion) in self._companions_of(collocation.stem):
+            if _hash_companion(collocation.companion) in self._companions_of(word.stem):
                 return True
         return False
 
@@ -144,10 +142,11 @@ class Collocations:
 
 
 def gather_collocations(texts: Iterable[str]) -> Collocations:
-    """Collect which words a corpus has near each word of the lists.
+    """Collect the companions of each word of the lists, i.e. the words that a corpus has near it.
 
-    These are its companions: in *the old mill burned*, those of *mill* are *old*, *burned* and its
-    slot *old ... burned*.
+    Example:
+        In *the old mill burned*, the companions of *mill* are *old*, *burned* and its slot *old ...
+        burned*.
 
     Args:
         texts: The texts of the corpus.
@@ -158,12 +157,12 @@ def gather_collocations(texts: Iterable[str]) -> Collocations:
     """
     companions: dict[str, set[int]] = {listed_stem: set() for listed_stem in _listed_stems()}
     # A line break ends a sentence, as in a heading.
-    lines = chain.from_iterable(map(str.splitlines, texts))
-    for collocation in chain.from_iterable(_collocations(_split_words(line)) for line in lines):
-        hashes = companions.get(collocation.stem)
-        # Words that are not in the lists have no set of hashes.
-        if hashes is not None and len(hashes) < _MOST_COMPANIONS:
-            hashes.add(_hash_companion(collocation.companion))
+    for line in chain.from_iterable(map(str.splitlines, texts)):
+        for collocation in _collocations(_split_words(line)):
+            hashes = companions.get(collocation.word.stem)
+            # Words that are not in the lists have no set of hashes.
+            if hashes is not None and len(hashes) < _MOST_COMPANIONS:
+                hashes.add(_hash_companion(collocation.companion))
     return Collocations(
         {word_stem: frozenset(hashes) for word_stem, hashes in companions.items() if hashes}
     )
@@ -177,18 +176,17 @@ def _listed_stems() -> Iterator[str]:
 
 
 def _collocations(words: Sequence[str]) -> Iterator[Collocation]:
-    """Find what stands near each content word of a text.
+    """Find the companions of each content word of a text.
 
-    Two content words in a row are companions of each other, such as *old* and *burned* of *mill*
-    in *the old mill burned*. The slot of a word, i.e. the word with its two neighbours, is a
-    companion too.
+    A content word has three companions: the stem of the content word before it, the stem of the
+    content word after it, and its slot, i.e. the word with its two neighbours.
+
+    Example:
+        In *the old mill burned*, *mill* has the companions ``old _``, ``_ burn`` and ``old mill
+        burned``. The ``_`` stands for *mill*.
 
     Args:
         words: The words and marks of the text, in lower case.
-
-    Yields:
-        Each content word with one companion: *mill* with ``old _``, ``_ burn`` and ``old mill
-        burned``, in which ``_`` stands for *mill*.
     """
     # The last content word of the same sentence.
     previous: ContentWord | None = None
@@ -197,19 +195,19 @@ def _collocations(words: Sequence[str]) -> Iterator[Collocation]:
         if word in _BREAKS:
             previous = None
         # Marks and function words such as "the" have no stem, and no companions.
-        word_stem = stem(word)
-        if not word_stem:
+        content_word = ContentWord(position, stem(word))
+        if not content_word.stem:
             continue
 
         if previous is not None and position - previous.position <= _LONGEST_DISTANCE:
-            yield Collocation(*previous, f"_ {word_stem}")
-            yield Collocation(position, word_stem, f"{previous.stem} _")
-        previous = ContentWord(position, word_stem)
+            yield Collocation(previous, f"_ {content_word.stem}")
+            yield Collocation(content_word, f"{previous.stem} _")
+        previous = content_word
 
         # The first and the last word stand between no two words.
         if 0 < position < len(words) - 1:
             slot = " ".join(words[position - 1 : position + 2])
-            yield Collocation(position, word_stem, slot)
+            yield Collocation(content_word, slot)
 
 
 def _hash_companion(companion: str) -> int:

@@ -5,6 +5,7 @@ The lists of ``dates.yaml`` say which parts of a date are changed, and to what.
 
 import re
 from collections.abc import Iterator, Mapping, Sequence
+from functools import partial
 from random import Random
 from typing import NamedTuple
 
@@ -24,7 +25,7 @@ class DatePart(NamedTuple):
     pattern: str
     """A regular expression that finds the number in a date."""
     same_kind: str
-    """A regular expression that finds all numbers of this kind in a sentence, such as years."""
+    """A regular expression that finds all numbers of this kind in a text, such as all years."""
     steps: Sequence[int]
     """The differences between a new number and the old one, such as -4 to 4 years."""
     least: int
@@ -44,6 +45,7 @@ _AMBIGUOUS_MONTHS = ("May", "March")  # They may also be a verb and a name.
 _DAY_NUMBER = re.compile(r"(?<![\d,])\b([12]?\d|3[01])(st|nd|rd|th)?\b(?![\d:])")
 _MOST_DAYS_AWAY = 9
 _USUAL_VALUES = 2
+_date_edit = partial(make_edit, "date", CIRCUMSTANCE)
 
 
 def change_dates(sentence: TaggedSentence, rng: Random) -> Iterator[SentenceEdit]:
@@ -63,46 +65,42 @@ def change_dates(sentence: TaggedSentence, rng: Random) -> Iterator[SentenceEdit
     for entity in sentence.entities:
         if entity.kind not in (DATE, TIME) or sentence.is_in_title(entity):
             continue
-        facts = {"date": [entity.text]}
-        context = sentence.context_of_characters(entity.start, entity.end, facts)
-        # Table "no date" of conditions.yaml: dates that may be changed without a contradiction. A
-        # shop that is open "since 1983" is also open "since 1985".
+        context = sentence.context_of_characters(
+            entity.start, entity.end, facts={"date": [entity.text]}
+        )
+        # The table "no date" of conditions.yaml has dates whose change may contradict nothing. For
+        # instance, a shop that is open "since 1983" is also open "since 1985".
         if context.matches("no date"):
             continue
 
-        changes = [*_change_number(sentence, entity, rng)]
-        # Table "one of two dates": "Monday and Tuesday" are not changed one by one.
+        yield from _change_number(sentence, entity, rng)
+        # The table "one of two dates" has dates such as "Monday and Tuesday". They must not be
+        # changed one by one.
         if not context.matches("one of two dates"):
-            changes += _change_calendar_word(sentence, entity, rng)
-        changes += _change_month_and_day(sentence, entity, rng)
-        for replacements in changes:
-            yield make_edit("date", CIRCUMSTANCE, *replacements)
+            yield from _change_calendar_word(sentence, entity, rng)
+        yield from _change_month_and_day(sentence, entity, rng)
 
 
-def _change_number(
-    sentence: TaggedSentence, date: Entity, rng: Random
-) -> Iterator[list[Replacement]]:
+def _change_number(sentence: TaggedSentence, date: Entity, rng: Random) -> Iterator[SentenceEdit]:
     """Change the decade, era, year or century of a date: ``1921`` becomes ``1923``.
 
     Args:
         sentence: The sentence to edit.
         date: The date in it.
         rng: The random numbers to draw with.
-
-    Yields:
-        The replacement of one edit, as the only one of a list.
     """
     found_part = _find_numbered_part(date.text)
     if found_part is None:
         return
     part, match = found_part
     span = _span_in_sentence(date, match.span())
-    # Table "no year" of conditions.yaml: the year of a citation, as in "Adams (1972)".
-    if sentence.context_of_characters(*span, {"part": [part.name]}).matches("no year"):
+    # The table "no year" of conditions.yaml rules out the year of a citation, as in "Adams (1972)".
+    context = sentence.context_of_characters(*span, facts={"part": [part.name]})
+    if context.matches("no year"):
         return
     old = match.group()
     for number in _draw_earlier_and_later(sentence, part, _digits_of(old), rng):
-        yield [Replacement(*span, _write_like(old, number))]
+        yield _date_edit(Replacement(*span, _write_like(old, number)))
 
 
 def _find_numbered_part(date: str) -> tuple[DatePart, re.Match[str]] | None:
@@ -134,7 +132,7 @@ def _draw_earlier_and_later(
     """Draw an earlier and a later number for a part of a date, in a random order.
 
     Args:
-        sentence: The sentence. Its `extra_values` ask for more numbers.
+        sentence: The sentence. Its `extra_values` is how many further numbers are drawn.
         part: The part of the date, such as its year.
         value: The number that the date has.
         rng: The random numbers to draw with.
@@ -156,42 +154,41 @@ def _draw_earlier_and_later(
 
 
 def _possible_numbers(text: str, part: DatePart, value: int) -> list[int]:
-    """List the numbers near a number of a date that may replace it.
+    """List the numbers that may replace the number of a date, such as years near its year.
 
     The numbers of a text keep their order: in *from 1931 to 1934*, 1931 may become 1933, but
-    neither 1934 nor 1935. A number that the text has twice is kept, because a reader would see that
-    one of them is wrong.
+    neither 1934 nor 1935. A number that the text has twice is not replaced, because a reader would
+    see that one of them is wrong.
 
     Args:
-        text: The sentence, after the end of the text before it.
-        part: The part of the date, such as its year, with the steps by which it may move.
-        value: The number that the date has.
+        text: The sentence with the text before it.
+        part: The part of the date, such as its year.
+        value: The number of the date.
     """
-    # All years of the text, if the part is a year.
-    numbers = [_digits_of(match.group()) for match in re.finditer(part.same_kind, text)]
-    if numbers.count(value) > 1:
+    numbers_in_text = [_digits_of(match.group()) for match in re.finditer(part.same_kind, text)]
+    if numbers_in_text.count(value) > 1:
         return []
-    used_numbers = set(numbers) - {value}
-    # "500 BC" moves by hundreds of years, and "1985" by single ones.
-    years_per_step = _years_of_step(value) if part.name == "era" else 1
+    other_numbers = set(numbers_in_text) - {value}
+
+    step_size = _years_of_step(value) if part.name == "era" else 1
+    new_numbers = [value + step * step_size for step in part.steps]
     # If the text has "the 1980s", 1981 may become 1983, but not 1979.
     decade = value // 10
-    must_keep_decade = part.name == "year" and f"{decade}0s" in text
-    possible = []
-    for step in part.steps:
-        number = value + step * years_per_step
-        if not part.least <= number <= part.most:
-            continue
-        if must_keep_decade and number // 10 != decade:
-            continue
-        if keeps_order(value, number, used_numbers):
-            possible.append(number)
-    return possible
+    if part.name == "year" and f"{decade}0s" in text:
+        new_numbers = [number for number in new_numbers if number // 10 == decade]
+    return [
+        number
+        for number in new_numbers
+        if part.least <= number <= part.most and keeps_order(value, number, other_numbers)
+    ]
 
 
 def _years_of_step(year: int) -> int:
-    """Return by how many years a year of an era moves: 100 for *500 BC*, and 10 for *480 BC*."""
-    # A round year stays as round.
+    """Return by how many years a year of an era moves, so that a round year stays round.
+
+    Example:
+        100 for *500 BC*, 10 for *480 BC*, and 1 for *44 BC*.
+    """
     return next(unit for unit in (100, 10, 1) if year % unit == 0)
 
 
@@ -202,7 +199,7 @@ def _digits_of(text: str) -> int:
 
 def _change_calendar_word(
     sentence: TaggedSentence, date: Entity, rng: Random
-) -> Iterator[list[Replacement]]:
+) -> Iterator[SentenceEdit]:
     """Change a weekday, season, part of the day or quarter: *Monday* becomes *Thursday*.
 
     Args:
@@ -211,8 +208,7 @@ def _change_calendar_word(
         rng: The random numbers to draw with.
 
     Yields:
-        The replacement of one edit, as the only one of a list. There are up to two edits, whose new
-        words the sentence does not have.
+        At most two edits. Each puts a word into the sentence that the sentence does not have yet.
     """
     # "Third-quarter" is listed as "third quarter".
     date_text = date.text.replace("-", " ")
@@ -230,12 +226,12 @@ def _change_calendar_word(
         for word in sample_up_to(rng, new_words, _USUAL_VALUES):
             # "Third-quarter" becomes "first-quarter", again with its hyphen.
             new = word.replace(" ", "-") if "-" in date.text else word
-            yield [Replacement(*span, new)]
+            yield _date_edit(Replacement(*span, new))
 
 
 def _change_month_and_day(
     sentence: TaggedSentence, date: Entity, rng: Random
-) -> Iterator[list[Replacement]]:
+) -> Iterator[SentenceEdit]:
     """Change the month of a date, the day, or both: *July 14* becomes *June 16*.
 
     Args:
@@ -244,8 +240,7 @@ def _change_month_and_day(
         rng: The random numbers to draw with.
 
     Yields:
-        The replacements of one edit: first for edits of the month alone, then for one of the day
-        and the month, then for one of the day alone.
+        Edits of the month, then one edit of the day and the month, then one edit of the day.
     """
     month = _find_changeable_month(sentence, date)
     if month is None:
@@ -255,22 +250,21 @@ def _change_month_and_day(
     new_months = _possible_months(sentence, month.group(), day=int(day[1]) if day else 1)
     month_span = _span_in_sentence(date, month.span())
     for new_month in sample_up_to(rng, new_months, 1 + sentence.extra_values):
-        yield [Replacement(*month_span, new_month)]
+        yield _date_edit(Replacement(*month_span, new_month))
     if day is None:
         return
 
     day_span = _span_in_sentence(date, day.span())
     new_days = _possible_days(sentence, month.group(), day[1])
-    for index, new_day in enumerate(sample_up_to(rng, new_days, _USUAL_VALUES)):
+    should_change_month = True
+    for new_day in sample_up_to(rng, new_days, _USUAL_VALUES):
         # "3rd" becomes "5th", and "3" becomes "5".
-        new_day_replacement = Replacement(*day_span, _write_like(day.group(), new_day))
+        replacements = [Replacement(*day_span, _write_like(day.group(), new_day))]
         months_with_day = [name for name in new_months if _last_day(name) >= new_day]
-        # The first edit of the day changes the month as well, and the second keeps it.
-        if index == 0 and months_with_day:
-            new_month_replacement = Replacement(*month_span, rng.choice(months_with_day))
-            yield [new_day_replacement, new_month_replacement]
-        else:
-            yield [new_day_replacement]
+        if should_change_month and months_with_day:
+            replacements.append(Replacement(*month_span, rng.choice(months_with_day)))
+        should_change_month = False
+        yield _date_edit(*replacements)
 
 
 def _find_changeable_month(sentence: TaggedSentence, date: Entity) -> re.Match[str] | None:

@@ -50,7 +50,7 @@ OPERATORS: Mapping[str, Operator] = {
 
 _CONTRADICTIONS_OF_ROW = 3
 _TYPES_OF_ROW = 2
-_MAX_LETTERS_BETWEEN_NAMES = 3  # of words such as "of" and "and"
+_LONGEST_LINKING_WORD = 3  # letters of words between names, such as "of" and "and"
 _VERSION = 24  # raised when the operators make other edits
 
 
@@ -193,7 +193,7 @@ def _is_statement(sentence: TaggedSentence) -> bool:
     if is_question:
         return False
     lower_words = [token.text for token in sentence.tokens if token.text.islower()]
-    return any(len(word) > _MAX_LETTERS_BETWEEN_NAMES for word in lower_words)
+    return any(len(word) > _LONGEST_LINKING_WORD for word in lower_words)
 
 
 def _first_sufficient_edits(

@@ -74,14 +74,19 @@ def edit_by_word_lists(text: str, language: str, rng: Random) -> Iterator[Senten
 
 @cache
 def language_rules(language: str) -> tuple[LanguageRule, ...]:
-    """Read the list of a language.
+    """Read the rules for a language from its list.
 
-    A line is a rule. It has one of three forms, which begin with an operator, an error type and an
-    action, and go on like this::
+    A line is a rule. Its columns are an operator, an error type, an action and the columns of the
+    action::
 
         swap <expression before> <expression after> <word> <word> ...
         step <expression> <least number> <greatest number>
         edit <expression> <new text>
+
+    Example:
+        ``season  circumstance  swap  (?<!-)  (?!-)  Sommer  Winter`` replaces *Sommer* by *Winter*
+        and *Winter* by *Sommer*, except before and after a hyphen. A word with ``~`` at its end is
+        an adjective, which is found with any ending and keeps the ending.
 
     Args:
         language: The language's ISO 639-1 code, such as ``de``.
@@ -89,9 +94,8 @@ def language_rules(language: str) -> tuple[LanguageRule, ...]:
     rules = []
     for operator, error_type, action, *columns in read_rows(LANGUAGES / f"{language}.tsv"):
         if action == "swap":
-            before, after, *words = columns
-            expression = f"{before}{_any_of_words(words)}{after}"
-            # "~" marks an adjective, whose ending is kept.
+            expression_before, expression_after, *words = columns
+            expression = f"{expression_before}{_expression_for_words(words)}{expression_after}"
             values = [word.removesuffix("~") for word in words]
         else:
             expression, *values = columns
@@ -100,8 +104,8 @@ def language_rules(language: str) -> tuple[LanguageRule, ...]:
     return tuple(rules)
 
 
-def _any_of_words(words: list[str]) -> str:
-    """Build the regular expression for any of some words, whose first letter may be a capital.
+def _expression_for_words(words: list[str]) -> str:
+    """Build a regular expression that finds any of the words of a rule, also with a capital.
 
     Example:
         ``["Sommer", "Herbst"]`` gives ``(?P<edit>(?:(?i:S)ommer|(?i:H)erbst))``.

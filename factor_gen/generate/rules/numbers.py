@@ -19,6 +19,8 @@ _MOST_LISTED = 12  # things that a sentence may count and list as well
 _LARGEST_PERCENT = 100
 _MOST_DIGITS = 12
 _TRIES = 6  # draws of a number until one has the right shape
+_PAIRS_PER_EXTRA_VALUE = 3  # of draws, since some draws give no number or a number for the 2nd time
+_NUMERALS = CARDINALS[:12]  # in words that are replaced; larger numbers are mostly in digits
 # The factor between a number and a larger new one, or between a smaller new one and the number.
 _LEAST_FACTOR = 1.25
 _MOST_FACTOR = 2.0
@@ -146,7 +148,7 @@ def _draw_digits(sentence: TaggedSentence, entity: Entity, number: str, rng: Ran
     """Draw numbers in digits, one larger and one smaller than the number of a quantity.
 
     Args:
-        sentence: The sentence to edit. Its `extra_values` ask for more numbers.
+        sentence: The sentence to edit. Its `extra_values` is how many further numbers are drawn.
         entity: The quantity.
         number: The number of the quantity, such as ``1,200``.
         rng: The random numbers to draw with.
@@ -156,13 +158,11 @@ def _draw_digits(sentence: TaggedSentence, entity: Entity, number: str, rng: Ran
         may be fewer than asked for, because a draw may find no number.
     """
     amounts = _comparable_amounts(sentence, entity)
-    # One draw of a larger and one of a smaller number, in a random order.
-    are_larger = rng.sample([True, False], 2)
-    # Some draws find no number, or one that an earlier draw has found. So if more than two numbers
-    # are wanted, there are three more pairs of draws for each further number.
-    num_pairs = 1 + 3 * sentence.extra_values
+    # A pair of draws is one of a larger and one of a smaller number.
+    pair_of_draws = rng.sample([True, False], 2)
+    num_pairs = 1 + _PAIRS_PER_EXTRA_VALUE * sentence.extra_values
     new_numbers = []
-    for is_larger in are_larger * num_pairs:
+    for is_larger in pair_of_draws * num_pairs:
         new_number = nearby_number(number, is_larger, rng, amounts)
         if new_number and new_number not in new_numbers:
             new_numbers.append(new_number)
@@ -198,14 +198,14 @@ def _draw_number_words(
     """Draw numbers in words near the number of a quantity, such as *three* for *four*.
 
     Args:
-        sentence: The sentence to edit. Its `extra_values` ask for more numbers.
+        sentence: The sentence to edit. Its `extra_values` is how many further numbers are drawn.
         entity: The quantity.
         number: The number of the quantity in lower case.
         rng: The random numbers to draw with.
 
     Returns:
-        The numbers; none for *one*, which is a pronoun too often, and for numbers above twelve
-        that are no tens.
+        The numbers. There are none for *one*, which often is a pronoun, and for numbers above
+        twelve, except *twenty*, *thirty* and so on.
     """
     value = _value_of(number)
     if number == "one" or value is None:
@@ -245,19 +245,19 @@ def _excluded_numerals(sentence: TaggedSentence, entity: Entity, number: str) ->
 
 
 def _nearby_numerals(number: str) -> Sequence[str]:
-    """List the numbers in words near a number, and itself.
+    """List the numbers in words that are at most three, or two tens, away from a number.
 
     Example:
-        *Two* to *seven* for *four*, *twenty* to *sixty* for *forty*, and nothing for *fifteen*.
+        *One* to *seven* for *four*, *twenty* to *sixty* for *forty*, and nothing for *fifteen*.
     """
-    is_tens = number in TENS
-    # Numbers above twelve are mostly written in digits.
-    numerals = TENS if is_tens else CARDINALS[:12]
-    if number not in numerals:
-        return []
-    # How far the new number is away in its list.
-    most_away = 2 if is_tens else 3
-    index = numerals.index(number)
+    if number in TENS:
+        return _slice_around(number, TENS, most_away=2)
+    return _slice_around(number, _NUMERALS, most_away=3) if number in _NUMERALS else []
+
+
+def _slice_around(numeral: str, numerals: Sequence[str], most_away: int) -> Sequence[str]:
+    """Return the numerals at most so many places before or after one of them in their list."""
+    index = numerals.index(numeral)
     return numerals[max(0, index - most_away) : index + most_away + 1]
 
 

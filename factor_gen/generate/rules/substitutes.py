@@ -57,7 +57,7 @@ def replace_listed_words(
         allowed_texts = [
             text
             for text in drawn_texts
-            if sentence.collocations.allows(
+            if sentence.collocations.allow_substitute(
                 sentence.text, *replaceable.span, text, must_be_in_slot=operator == NOUN
             )
         ]
@@ -119,17 +119,18 @@ def _fitting_substitutes(
 ) -> list[WordForm]:
     """Return the substitutes that are grammatical in the place of a word of the sentence.
 
+    Two tables of ``conditions.yaml`` for each operator decide whether the word can be replaced: a
+    rule of ``fitting antonym`` must hold, such as that a noun follows the verb, and no rule of
+    ``refused antonym``, which has idioms, for example.
+
     Args:
         operator: The operator that replaces the word.
         sentence: The sentence to edit.
         start: The index of the first token of the word.
         entry: The list entry of the word.
-
-    Returns:
-        The substitutes; none if the tables ``refused antonym``, ``fitting antonym`` and so on of
-        ``conditions.yaml`` say that the word is not to be replaced.
     """
     substitutes = _absent_substitutes(sentence, start, entry)
+    # The tables ask for these features besides those of the tokens.
     facts = {
         "operator": [operator],
         "frame": [entry.frame],
@@ -151,10 +152,11 @@ def _fitting_substitutes(
 
 
 def _absent_substitutes(sentence: TaggedSentence, start: int, entry: ListEntry) -> list[WordForm]:
-    """Return the substitutes of a word that do not occur elsewhere in the sentence.
+    """Return the substitutes of a word of which the sentence has no form yet.
 
-    In *prices rose and then fell*, the verb *fell* is no substitute for *rose*. It is none in
-    *prices rose, but will fall* either, because *fall* is a form of the same verb.
+    Example:
+        *Prices rose and then fell*, and *prices rose, but will fall*: *fell* does not replace
+        *rose*, because the sentence has a form of the verb *fall*.
 
     Args:
         sentence: The sentence to edit.
@@ -162,19 +164,19 @@ def _absent_substitutes(sentence: TaggedSentence, start: int, entry: ListEntry) 
         entry: The list entry of the word.
 
     Returns:
-        The substitutes; none if the rest of the sentence has the word itself, such as *rise* beside
-        *rose*, because an edit of one would be at odds with the other.
+        The substitutes. There are none if the rest of the sentence has a form of the word to
+        replace: in *prices rose and may rise*, an edit of *rose* would not fit *rise*.
     """
     words = sentence.lowercase_words
-    remaining_words = {*words[:start], *words[start + len(entry.words) :]}
-    if not entry.word.head_forms.isdisjoint(remaining_words):
+    other_words = {*words[:start], *words[start + len(entry.words) :]}
+    if not entry.word.head_forms.isdisjoint(other_words):
         return []
 
     substitutes = []
     for substitute in entry.substitutes:
-        # "Find" and "found" (a city) share the form "found", which counts as that of the old word.
+        # "Find" and "found" (a city) share the form "found", a form of the old word.
         new_forms = substitute.head_forms - entry.word.head_forms
-        if substitute.text not in sentence.text and new_forms.isdisjoint(remaining_words):
+        if substitute.text not in sentence.text and new_forms.isdisjoint(other_words):
             substitutes.append(substitute)
     return substitutes
 

@@ -106,16 +106,14 @@ def _merge_entries(entries: Iterable[ListEntry]) -> list[ListEntry]:
 def _entries_of_lines(operator: str) -> Iterator[ListEntry]:
     """Read the words that an operator may replace from ``substitutes.tsv``, line by line.
 
+    The columns of a line are the operator, the error type, the frame and the words.
+
     Example:
-        The line ``noun  entity  any  boat  ship  =vessel`` gives entries for *boat*, *boats*,
-        *ship* and *ships*. *Boats* may be replaced by *ships* and *vessels*. The ``=`` says that
-        nothing replaces *vessel*. The third column is `ListEntry.frame`.
+        The line ``noun  entity  any  boat  ship`` gives four entries: *boat* may be replaced by
+        *ship*, *ship* by *boat*, *boats* by *ships*, and *ships* by *boats*.
 
     Args:
         operator: The first column of the lines to read, such as ``noun``.
-
-    Yields:
-        Each word of a line in each of its forms, with the other words of the line in this form.
     """
     for line_operator, error_type, frame, *words in read_rows(DATA / "substitutes.tsv"):
         if line_operator != operator:
@@ -128,13 +126,16 @@ def _entries_of_lines(operator: str) -> Iterator[ListEntry]:
 def _substitutes_by_form(
     operator: str, words: Sequence[str], tag: str
 ) -> dict[WordForm, tuple[WordForm, ...]]:
-    """Inflect the words of a line, and return for each the other words that may replace it.
+    """Inflect the words of a line of the list, and return for each the words that may replace it.
+
+    Example:
+        The words ``boat``, ``ship`` and ``=vessel`` with the tag ``NNS``: *ships* and *vessels* may
+        replace *boats*, and *boats* and *vessels* may replace *ships*.
 
     Args:
-        operator: The operator that replaces the words.
-        words: The words of the line. A word after ``=`` may replace others, but nothing replaces
-            it.
-        tag: The Penn tag of the form in which the words are wanted.
+        operator: The operator of the line, ``antonym`` or ``noun``.
+        words: The words of the line. A word after ``=`` may replace others, but is not replaced.
+        tag: The Penn tag of the form to which the words are inflected.
     """
     forms = [_inflected_form(operator, word.removeprefix("="), tag) for word in words]
     substitutes = {}

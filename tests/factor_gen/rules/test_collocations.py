@@ -44,7 +44,7 @@ def allows(corpus: list[str], text: str, old: str, new: str, must_be_in_slot: bo
         must_be_in_slot: Whether the corpus has to have the new word between the same neighbours.
     """
     start = text.index(old)
-    return gather_collocations(corpus).allows(
+    return gather_collocations(corpus).allow_substitute(
         text, start, start + len(old), new, must_be_in_slot=must_be_in_slot
     )
 
