@@ -65,7 +65,7 @@ class SettingTrial(Protocol):
     def prompt_hashes(self, judge: Judge) -> Mapping[str, str]:
         """Return the hash of each prompt that the judge is asked with, by the prompt's name."""
 
-    def table(self, certificate: Mapping[str, Any], judge: str) -> Table:
+    def make_table(self, certificate: Mapping[str, Any], judge: str) -> Table:
         """Return a certificate as columns, rows and notes for the terminal.
 
         Args:

@@ -192,7 +192,7 @@ class ClaimTrial:
         """Return the hash of the prompt that asks about claims."""
         return judge.prompts.hashes([CHECK])
 
-    def table(self, certificate: Mapping[str, Any], judge: str) -> Table:
+    def make_table(self, certificate: Mapping[str, Any], judge: str) -> Table:
         """Show how often each true class got each verdict, as a table for the terminal.
 
         Args:

@@ -814,13 +814,13 @@ def _print_certificate(
 ) -> None:
     """Print the scores of a certificate, one table for each way in which they were measured."""
     title = f"{trial.data['file']}, {setting.name}: {setting.description}"
-    print_table(title, *trial.table(certificate, config.name))
+    print_table(title, *trial.make_table(certificate, config.name))
     if "also_measured" in certificate:
         scores = certificate["also_measured"]
-        table = trial.table({**certificate, **scores}, config.name)
+        table = trial.make_table({**certificate, **scores}, config.name)
         print_table(f"With verify: {scores['verify']}", *table)
     if "adjudicated" in certificate:
-        table = trial.table({**certificate, **certificate["adjudicated"]}, config.name)
+        table = trial.make_table({**certificate, **certificate["adjudicated"]}, config.name)
         print_table("After people corrected labels", *table)
 
 

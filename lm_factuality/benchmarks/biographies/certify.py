@@ -171,21 +171,18 @@ def compare_facts(biography: JudgedBiography, released_facts: Sequence[str]) -> 
         return [_no_decision(biography.problem or "taken for an abstention")]
     judged_facts = [fact.text for fact in biography.facts]
     released_by_judged = match_facts(judged_facts, released_facts, biography.generation.name)
-    matched_released = set(released_by_judged.values())
-    facts_of_judge_alone = [
-        text for index, text in enumerate(judged_facts) if index not in released_by_judged
-    ]
-    facts_of_authors_alone = [
-        text for index, text in enumerate(released_facts) if index not in matched_released
-    ]
-
-    # Nobody lists what a text does not state, so there is no fact that both lack.
     decide = partial(_decide_fact, biography.generation.output)
-    return [
-        *(decide(judged_facts[index], judged=True, released=True) for index in released_by_judged),
-        *(decide(text, judged=True, released=False) for text in facts_of_judge_alone),
-        *(decide(text, judged=False, released=True) for text in facts_of_authors_alone),
-    ]
+
+    decisions = []
+    for judged_index in released_by_judged:
+        decisions.append(decide(judged_facts[judged_index], judged=True, released=True))
+    for judged_index, text in enumerate(judged_facts):
+        if judged_index not in released_by_judged:
+            decisions.append(decide(text, judged=True, released=False))
+    for released_index, text in enumerate(released_facts):
+        if released_index not in released_by_judged.values():
+            decisions.append(decide(text, judged=False, released=True))
+    return decisions
 
 
 def _decide_fact(response: str, text: str, judged: bool, released: bool) -> Decision:
@@ -231,18 +228,19 @@ def match_facts(
     # The import is slow, and only certificates need it.
     from scipy.optimize import linear_sum_assignment
 
-    words_by_fact = [_content_words(fact, name) for fact in judged_facts]
-    words_by_released = [_content_words(fact, name) for fact in released_facts]
+    judged_words = [_content_words(fact, name) for fact in judged_facts]
+    released_words = [_content_words(fact, name) for fact in released_facts]
+    # The judge's facts are the rows, and the released facts are the columns.
     is_similar = np.zeros((len(judged_facts), len(released_facts)), dtype=bool)
-    for fact, released_fact in np.ndindex(is_similar.shape):
-        is_similar[fact, released_fact] = _have_similar_words(
-            words_by_fact[fact], words_by_released[released_fact]
+    for judged_index, released_index in np.ndindex(is_similar.shape):
+        is_similar[judged_index, released_index] = _have_similar_words(
+            judged_words[judged_index], released_words[released_index]
         )
 
     # This pairs all facts of the shorter list, so that as many pairs as possible are similar.
-    rows, columns = linear_sum_assignment(is_similar, maximize=True)
-    pairs = zip(rows.tolist(), columns.tolist(), strict=True)
-    return {row: column for row, column in pairs if is_similar[row, column]}
+    judged_indices, released_indices = linear_sum_assignment(is_similar, maximize=True)
+    pairs = zip(judged_indices.tolist(), released_indices.tolist(), strict=True)
+    return {judged: released for judged, released in pairs if is_similar[judged, released]}
 
 
 def _have_similar_words(words: set[str], released_words: set[str]) -> bool:
@@ -408,8 +406,9 @@ def _link_jointly(judge: Judge, biographies: Sequence[JudgedBiography]) -> list[
 def _adopt_links(with_released: JudgedBiography, with_judged: JudgedBiography) -> JudgedBiography:
     """Link the groups that the authors released to the pages that a judge named for its own facts.
 
-    A released group is linked to the page of most of those facts that the judge found in the
-    sentences of the group.
+    The facts of the judge differ from the released ones, but both belong to sentences. For a
+    released group, the judge's facts in the same sentences are taken. The group is linked to the
+    page that the judge named for most of them.
 
     Args:
         with_released: A response with the facts and groups that the authors released.
@@ -425,15 +424,16 @@ def _adopt_links(with_released: JudgedBiography, with_judged: JudgedBiography) -
         return replace(_fill_matrix(with_released, unscored), links=no_links)
 
     pages_by_sentence: dict[int, list[int | None]] = defaultdict(list)
-    for fact, page in linked_entity_by_fact(with_judged).items():
-        sentence = with_judged.facts[fact].sentence
+    for fact_index, page in linked_entity_by_fact(with_judged).items():
+        sentence = with_judged.facts[fact_index].sentence
         pages_by_sentence[sentence].append(page)
 
     links = []
     for group in with_released.groups:
-        sentences = {with_released.facts[fact].sentence for fact in group}
+        sentences = {with_released.facts[fact_index].sentence for fact_index in group}
         pages = list(chain.from_iterable(pages_by_sentence[sentence] for sentence in sentences))
         links.append(mode(pages) if pages else None)
+    # The joint question asks for no verdicts. Without any, every group would be unscored.
     return replace(_guess_verdicts(with_released), links=tuple(links))
 
 
@@ -508,24 +508,25 @@ def _verification_cases(response: ReleasedResponse) -> list[Case]:
 def _joint_verification_cases(response: ReleasedResponse) -> list[Case]:
     """Make the case that measures how a judge verifies facts by all pages in one question.
 
-    The question shows each fact below the page to which the authors linked its group.
+    The question shows each fact below the page to which the authors linked its group. The authors'
+    verdict on the fact is that of this page.
 
     Returns:
-        One case with the verdict on each fact by this page, as the authors released it. A verdict
-        is None where the files contradict each other. No case if no group can be used.
+        One case with the verdict on each fact, as the authors released it. A verdict is None where
+        the files contradict each other. No case if no group can be used.
     """
     groups = _groups_of_candidates(response)
     if not groups:
         return []
-    verdicts = []
-    links = []
-    for group in groups:
-        verdicts += [
-            response.verdicts.get(FactAndEntity(fact, group.entity)) for fact in group.facts
-        ]
-        links.append(response.generation.entities.index(group.entity))
-    biography = _keep_groups(response, groups)
-    linked = replace(biography, links=tuple(links), named_pages=tuple(links))
+    entities = response.generation.entities
+    links = tuple(entities.index(group.entity) for group in groups)
+    # Pages that the judge seems to have named itself stay linked after verification.
+    linked = replace(_keep_groups(response, groups), links=links, named_pages=links)
+    verdicts = [
+        response.verdicts.get(FactAndEntity(fact_index, group.entity))
+        for group in groups
+        for fact_index in group.facts
+    ]
     return [Case(linked, verdicts)]
 
 
@@ -557,23 +558,25 @@ def compare_verdicts(
         supported.
     """
     entity_by_fact = linked_entity_by_fact(biography)
-    for fact, is_supported in enumerate(released_verdicts):
+    for fact_index, is_supported in enumerate(released_verdicts):
         if is_supported is None:
             continue
-        # Facts without groups have a single page, the one with the index 0.
-        entity = entity_by_fact.get(fact) or 0
-        judgement = biography.matrix[fact][entity]
+        entity_index = entity_by_fact.get(fact_index)
+        if entity_index is None:
+            # Facts without groups have a single page.
+            entity_index = 0
+        judgement = biography.matrix[fact_index][entity_index]
         if judgement.outcome == UNSCORED:
             yield _no_decision(judgement.reason)
             continue
         yield Decision(
             judged=judgement.outcome == SUPPORTED,
             released=is_supported,
-            text=biography.facts[fact].text,
+            text=biography.facts[fact_index].text,
             verdict=describe_outcome(judgement),
             label="supported" if is_supported else "not supported",
             reason=judgement.reason,
-            evidence=((biography.entities[entity], "\n\n".join(judgement.evidence)),),
+            evidence=((biography.entities[entity_index], "\n\n".join(judgement.evidence)),),
         )
 
 
@@ -632,7 +635,7 @@ def scores_from_counts(counts: Sequence[float]) -> dict[str, float]:
 class StepCounts(NamedTuple):
     """The decisions of a step, counted."""
 
-    rows: list[list[int]]
+    counts_per_name: list[list[int]]
     """For each name, how often each of the four outcomes occurs, in the order tp, fp, fn, tn."""
 
     unscored: JsonObject
@@ -727,11 +730,11 @@ class StepTrial:
             "file": file_names,
             "git_blob": blobs,
             "is_published": blobs == _BLOBS,
-            # So many responses were drawn of all that can be used.
+            # The number of responses that were drawn, and the number of those that can be drawn.
             "rows": num_drawn,
             "of": len(usable_cases),
             "seed": _SEED,
-            # For so many responses, the files do not say enough about the step.
+            # The number of responses that cannot be drawn, since the files lack their labels.
             "without": len(cases_by_response) - len(usable_cases),
         }
         return cls(STEPS[name], _STEP_CONFIGS[name], drawn_cases, data)
@@ -749,7 +752,8 @@ class StepTrial:
         disagreements = []
         for name, decision_by_id in self._compare_by_response(self.ask(judge)):
             for decision_id, decision in decision_by_id.items():
-                if decision.judged in (None, decision.released):
+                # A judge that decided nothing does not differ from the authors.
+                if decision.judged is None or decision.judged == decision.released:
                     continue
                 disagreement = Disagreement(
                     id=decision_id,
@@ -780,13 +784,14 @@ class StepTrial:
             BackendDownError: The judge cannot be reached, or has no decision at all.
         """
         counts = self._count_outcomes(self.ask(judge), rulings)
-        if not counts.rows:
+        if not counts.counts_per_name:
             raise BackendDownError(
                 f"judge {judge.name}: no verdict on any of {counts.unscored['responses']}"
                 f" responses: {', '.join(counts.unscored['reasons'])}; there is nothing to certify"
             )
         intervals = {
-            score: _INTERVAL_BY_SCORE[score](counts.rows) for score in self.config["scores"]
+            score: _INTERVAL_BY_SCORE[score](counts.counts_per_name)
+            for score in self.config["scores"]
         }
 
         # A judge should be better than a guess, such as that every fact is supported.
@@ -794,17 +799,22 @@ class StepTrial:
         guess_counts = self._count_outcomes(guesses)
         return {
             # ALL stands for the responses about all names.
-            "scores": {"ALL": self._total_scores(counts.rows), "unscored": counts.unscored},
+            "scores": {
+                "ALL": self._total_scores(counts.counts_per_name),
+                "unscored": counts.unscored,
+            },
             "intervals": intervals,
-            "baselines": {self.config["baseline"]: self._total_scores(guess_counts.rows)},
+            "baselines": {
+                self.config["baseline"]: self._total_scores(guess_counts.counts_per_name)
+            },
         }
 
     def prompt_hashes(self, judge: Judge) -> Mapping[str, str]:
         """Return the hashes of the prompts that the step asks the judge with, by their names."""
         return judge.prompts.hashes(self.config["prompts"])
 
-    def table(self, certificate: Mapping[str, Any], judge: str) -> Table:
-        """Return a certificate as a table for the terminal, with a row for each score.
+    def make_table(self, certificate: Mapping[str, Any], judge: str) -> Table:
+        """Make the table of a certificate for the terminal, with a row for each score.
 
         Example:
             The row ``("f1", "81.0%", "78.0% - 84.0%", "40.0%")`` has the score of the judge, its
@@ -817,6 +827,7 @@ class StepTrial:
         Returns:
             The names of columns, the rows, and the notes below the table.
         """
+        # ALL stands for the responses about all names.
         scores = certificate["scores"]["ALL"]
         baseline = self.config["baseline"]
         baseline_scores = certificate["baselines"][baseline]
@@ -852,25 +863,23 @@ class StepTrial:
             have no verdict.
         """
         # All responses about one name are one cluster.
-        scored_by_name: dict[str, list[Decision]] = defaultdict(list)
-        unscored: list[Decision] = []
+        decisions_by_name: dict[str, list[Decision]] = defaultdict(list)
+        reasons: Counter[str] = Counter()
         num_unscored_responses = 0
         for name, decision_by_id in self._compare_by_response(results):
             decisions = list(_correct_labels(decision_by_id, rulings))
-            scored = [decision for decision in decisions if decision.judged is not None]
-            unscored += [decision for decision in decisions if decision.judged is None]
-            if scored:
-                scored_by_name[name] += scored
-            else:
+            unscored = [decision for decision in decisions if decision.judged is None]
+            reasons.update(decision.reason for decision in unscored)
+            if len(unscored) == len(decisions):
                 num_unscored_responses += 1
+            else:
+                decisions_by_name[name] += decisions
 
-        rows = [_count_decisions(decisions) for decisions in scored_by_name.values()]
-        reasons = Counter(decision.reason for decision in unscored)
         return StepCounts(
-            rows,
+            counts_per_name=[_count_decisions(group) for group in decisions_by_name.values()],
             unscored={
                 "responses": num_unscored_responses,
-                "items": len(unscored),
+                "items": reasons.total(),
                 "reasons": dict(reasons.most_common()),
             },
         )
@@ -889,28 +898,30 @@ class StepTrial:
             "4:0:2" has the numbers, from 0, of the response, of its case and of the decision.
         """
         results_by_response = split_into_groups(results, map(len, self.cases_by_response))
-        for response_index, cases in enumerate(self.cases_by_response):
-            cases_with_results = zip(cases, results_by_response[response_index], strict=True)
+        responses = zip(self.cases_by_response, results_by_response, strict=True)
+        for response_index, (cases, results_of_response) in enumerate(responses):
             decision_by_id = {}
-            for case_index, (case, result) in enumerate(cases_with_results):
+            for case_index, (case, result) in enumerate(
+                zip(cases, results_of_response, strict=True)
+            ):
                 decisions = self.step.compare(result, case.released)
                 for decision_index, decision in enumerate(decisions):
                     decision_id = f"{response_index}:{case_index}:{decision_index}"
                     decision_by_id[decision_id] = decision
             yield cases[0].biography.generation.name, decision_by_id
 
-    def _total_scores(self, rows: Sequence[Sequence[int]]) -> dict[str, float | None]:
+    def _total_scores(self, counts_per_name: Sequence[Sequence[int]]) -> dict[str, float | None]:
         """Add up the counts of all names and compute the scores of the step from the totals.
 
         Args:
-            rows: For each name the numbers of true positives, false positives, false negatives and
-                true negatives, in this order.
+            counts_per_name: For each name the numbers of true positives, false positives, false
+                negatives and true negatives, in this order.
 
         Returns:
             The four totals under ``tp``, ``fp``, ``fn`` and ``tn``, and the scores. None for a
             score that is not defined.
         """
-        totals = [float(sum(column)) for column in zip(*rows, strict=True)]
+        totals = [float(sum(column)) for column in zip(*counts_per_name, strict=True)]
         scores = scores_from_counts(totals)
         result: dict[str, float | None] = dict(zip(_OUTCOMES, totals, strict=True))
         for score_name in self.config["scores"]:

@@ -221,7 +221,7 @@ class FelmTrial:
         names = {f"felm/{settings.unit}_{settings.mode}", f"felm/segment_{plain_mode}"}
         return judge.prompts.hashes(names)
 
-    def table(self, certificate: Mapping[str, Any], judge: str) -> Table:
+    def make_table(self, certificate: Mapping[str, Any], judge: str) -> Table:
         """Format a certificate as a table for the terminal.
 
         Args:
