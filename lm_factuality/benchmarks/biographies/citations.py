@@ -103,15 +103,16 @@ class JudgedCitations:
 
         Each metric is the share of True among its verdicts. A missing verdict is None.
 
-        The protocols differ in two rules for precision. ``fixed`` takes citations of passages that
-        the model was not given for wrong, which ALCE's scorer ignores. ``code`` gives a response
-        without citations the precision 0.
+        The protocols differ in two rules for precision. A citation may refer to a passage that the
+        model was not given. ``fixed`` counts such a citation as wrong, and ALCE's scorer ignores
+        it. ``code`` gives a response without citations the precision 0.
         """
         sentence_verdicts = [sentence.supported for sentence in self.sentences]
         citation_verdicts: list[bool | None] = []
         for sentence in self.sentences:
             citation_verdicts += sentence.precise
             if self.protocol == "fixed":
+                # Citations of passages that were not given are dangling.
                 citation_verdicts += [False] * sentence.dangling
         # A single False gives the precision 0.
         if self.protocol == "code" and self.sentences and not citation_verdicts:
@@ -359,15 +360,15 @@ def judge_citations(
     Returns:
         The responses with their judged sentences, in order.
     """
-    unjudged = []
+    responses = []
     for generation in generations:
         sentences = read_cited_sentences(generation, protocol, split_line)
-        unjudged.append(JudgedCitations(generation, tuple(sentences), protocol))
+        responses.append(JudgedCitations(generation, tuple(sentences), protocol))
 
     while True:
         stored = _StoredVerdicts(entailment.verdicts, protocol)
-        responses = [_judge_response(response, stored.look_up) for response in unjudged]
-        # Every verdict that was needed is stored.
+        # Judging a response adds the pairs without a verdict to `missing_pairs`.
+        responses = [_judge_response(response, stored.find_or_remember) for response in responses]
         if not stored.missing_pairs:
             return responses
         # One batch for all responses is faster than one per sentence.
@@ -387,12 +388,13 @@ class _StoredVerdicts:
     missing_pairs: list[EntailmentPair] = field(default_factory=list)
     """The pairs that were looked up and have no verdict."""
 
-    def look_up(self, pair: EntailmentPair) -> bool | None:
+    def find_or_remember(self, pair: EntailmentPair) -> bool | None:
         """Return the verdict on a pair. If there is none yet, remember the pair as missing."""
         if pair not in self.verdicts:
             self.missing_pairs.append(pair)
             return None
         verdict = self.verdicts[pair]
+        # ALCE's scorer counts an answer that it cannot use as "not entailed".
         return bool(verdict) if self.protocol == "code" else verdict
 
 
@@ -428,7 +430,7 @@ def _judge_sentence(
     # Of several citations that support a sentence together, some may not be needed.
     if supported and len(citations) > 1:
         indices = range(len(citations))
-        precise = [_is_precise(index, citations, is_entailed_by) for index in indices]
+        precise = [_is_citation_needed(index, citations, is_entailed_by) for index in indices]
     else:
         # A single citation is precise if it supports the sentence. Of an unsupported sentence no
         # citation is precise, and without a verdict on the sentence there is none on its citations.
@@ -436,7 +438,7 @@ def _judge_sentence(
     return replace(sentence, supported=supported, precise=tuple(precise))
 
 
-def _is_precise(
+def _is_citation_needed(
     index: int,
     citations: tuple[int, ...],
     is_entailed_by: Callable[[Sequence[int]], bool | None],
@@ -457,8 +459,8 @@ def _is_precise(
     if is_enough_alone:
         return True
     # A passage may be cited twice, so the citation is removed by its index.
-    is_superfluous = is_entailed_by(citations[:index] + citations[index + 1 :])
-    return None if is_superfluous is None else not is_superfluous
+    others_are_enough = is_entailed_by(citations[:index] + citations[index + 1 :])
+    return None if others_are_enough is None else not others_are_enough
 
 
 def summarise_citations(responses: Sequence[JudgedCitations]) -> JsonObject:

@@ -39,12 +39,12 @@ class _Log(BaseModel):
 
 
 def _open_trial(options: CertifyOptions) -> ClaimTrial:
-    """Read the labelled sentences of the files that the user named with ``--data``.
+    """Make the trial of judges on the sentences in the files that the user named with ``--data``.
 
     Raises:
         ConfigError: The user named no file.
     """
-    # Nobody has pinned a published copy, so the user has to name one.
+    # The project knows no published copy, so the user has to name a file.
     if not options.files:
         raise ConfigError(
             f"--setting {SETTING.name} needs --data FILE..., ALCE's results with the key"

@@ -96,13 +96,13 @@ class DecidedResponse:
 
     @cached_property
     def grouped_verdicts(self) -> list[bool | None]:
-        """For each of ``facts`` whether it is supported after grouping, or None.
+        """The verdict on each of ``facts`` after grouping: whether a page supports the fact.
 
-        None means that grouping lost the fact, so that it was not verified again.
+        A fact that grouping lost was not verified again. Its verdict is None.
         """
         verdicts: list[bool | None] = [None] * len(self.facts)
         for index, fact in zip(self.grouped_fact_indices, self.grouped, strict=True):
-            # A fact that grouping invented is none of the facts.
+            # A fact that grouping invented has no index.
             if index is not None:
                 verdicts[index] = fact.is_supported
         return verdicts

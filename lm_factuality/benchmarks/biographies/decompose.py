@@ -73,13 +73,13 @@ def is_abstention(output: str) -> bool:
     """Return whether a response declines to answer, or is empty.
 
     Every clause of an abstention declines, says that nothing was found, or asks for more
-    information, and at least one does not only ask. A response that apologises and then states
-    anything is no abstention, since the judge decides about what it states. If the first sentence
-    says that the model does not know the subject, the rest may guess what was meant.
+    information. A response that only asks is no abstention. A response that apologises and then
+    states anything is no abstention either, since the judge decides about what it states. If the
+    first sentence says that the model does not know the subject, the rest may guess what was meant.
 
     Example:
-        "I'm sorry, I cannot find her. Could you say more?" is an abstention, and "I'm sorry, I know
-        little, but she was a painter." is none.
+        "I'm sorry, I cannot find her. Could you say more?" is an abstention. "I'm sorry, I know
+        little, but she was a painter." is an answer.
 
     Args:
         output: The response as the model wrote it.
@@ -109,8 +109,8 @@ def _does_not_know_subject(text: str) -> bool:
     Args:
         text: The response without emphasis.
     """
-    unknown = _UNKNOWN_SUBJECT.match(text)
-    if unknown is None or _WRITES_ANYWAY.search(text):
+    opening = _UNKNOWN_SUBJECT.match(text)
+    if opening is None or _WRITES_ANYWAY.search(text):
         return False
     # The items of a list are guesses and offers.
     lines = [line for line in text.splitlines() if not _LIST_ITEM.match(line)]
@@ -119,8 +119,9 @@ def _does_not_know_subject(text: str) -> bool:
     if not sentences or len(_split_clauses(sentences[0])) > 1:
         return False
 
-    # Words with a capital letter are the subject's name.
-    name_words = re.findall(r"[A-Z]\w+", sentences[0][unknown.end() :])
+    # The text begins with the opening, such as "I don't know ", and so does its first sentence. The
+    # words with a capital letter behind the opening are the subject's name.
+    name_words = re.findall(r"[A-Z]\w+", sentences[0][opening.end() :])
     subjects = {"he", "she", "they", "it", *(word.lower() for word in name_words)}
     return not any(_asserts_something(sentence, subjects) for sentence in sentences[1:])
 

@@ -79,19 +79,19 @@ def read_generations(paths: Sequence[Path], *, with_outputs: bool = True) -> lis
     generations: list[GeneratedText] = []
     for path in paths:
         rows = read_model(path, _AlceFile, _EXPECTED).data
-        # A file of cited passages alone has lost their places, by which the output cites them.
-        needs_citation_numbers = with_outputs and any(map(_has_joined_passages, rows))
+        is_from_logs = any(map(_has_joined_passages, rows))
         for number, row in enumerate(rows):
             if with_outputs and row.output is None:
                 raise DataError(
                     f"{path}: data[{number}] has no output, the text that a model wrote;"
                     f" {_EXPECTED}"
                 )
-            output = (row.output or "") if with_outputs else ""
             passages = _split_documents(row)
             citation_numbers = None
-            if needs_citation_numbers:
-                citation_numbers = _citation_numbers(output, row.docs, passages)
+            # A file from citation logs has only the passages that an output cites. Their places in
+            # the file are therefore not the numbers by which the output cites them.
+            if with_outputs and is_from_logs:
+                citation_numbers = _citation_numbers(row, passages)
             generation = GeneratedText(
                 index=str(len(generations)),
                 question=row.question,
@@ -99,7 +99,7 @@ def read_generations(paths: Sequence[Path], *, with_outputs: bool = True) -> lis
                 name=name_in_question(row.name or row.question),
                 # A thought before the biography is dropped. A thought that never ends is kept
                 # whole: the judge then reports it.
-                output=answer_or_thoughts(output),
+                output=answer_or_thoughts(row.output or "") if with_outputs else "",
                 passages=passages,
                 citation_numbers=citation_numbers,
             )
@@ -126,9 +126,7 @@ def _split_documents(row: _AlceRow) -> tuple[RetrievedPassage, ...]:
     return tuple(dict.fromkeys(passages)) if _has_joined_passages(row) else passages
 
 
-def _citation_numbers(
-    output: str, docs: Sequence[RetrievedPassage], passages: Sequence[RetrievedPassage]
-) -> tuple[int, ...]:
+def _citation_numbers(row: _AlceRow, passages: Sequence[RetrievedPassage]) -> tuple[int, ...]:
     """Find the numbers by which an output cites passages, in a file made from citation logs.
 
     The documents of such a file stand in the order of the sentences that cite them, and each joins
@@ -139,26 +137,28 @@ def _citation_numbers(
         document joins two passages and the second has one, the three passages have these numbers.
 
     Args:
-        output: The output with its citations.
-        docs: The documents of the row.
+        row: The row with its output and its documents.
         passages: The distinct passages of the row.
 
     Returns:
         The number of each passage. Empty if the documents do not fit the citations.
     """
-    cited_together = _numbers_cited_together(output)
-    documents = [split_document(doc) for doc in docs]
-    if [len(numbers) for numbers in cited_together] != [len(document) for document in documents]:
+    cited_together = _numbers_cited_together(row.output or "")
+    documents = [split_document(doc) for doc in row.docs]
+    if list(map(len, cited_together)) != list(map(len, documents)):
         return ()
 
-    cited_numbers = list(chain.from_iterable(cited_together))
-    cited_passages = list(chain.from_iterable(documents))
-    # One number cannot stand for two passages.
-    num_distinct_pairs = len(set(zip(cited_numbers, cited_passages, strict=True)))
-    if num_distinct_pairs > len(set(cited_numbers)):
-        return ()
-    # A retriever may return a passage twice. The page then shows it under its first number.
-    return tuple(cited_numbers[cited_passages.index(passage)] for passage in passages)
+    cited_numbers = chain.from_iterable(cited_together)
+    cited_passages = chain.from_iterable(documents)
+    passage_by_number: dict[int, RetrievedPassage] = {}
+    number_by_passage: dict[RetrievedPassage, int] = {}
+    for number, passage in zip(cited_numbers, cited_passages, strict=True):
+        # One number cannot stand for two passages.
+        if passage_by_number.setdefault(number, passage) != passage:
+            return ()
+        # A retriever may return a passage twice. The page then shows it under its first number.
+        number_by_passage.setdefault(passage, number)
+    return tuple(number_by_passage[passage] for passage in passages)
 
 
 def _numbers_cited_together(output: str) -> list[tuple[int, ...]]:

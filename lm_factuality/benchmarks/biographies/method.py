@@ -326,24 +326,18 @@ class AmbigBio(JudgedMethod):
             f"{self.folder}/decompose",
             FactsReply,
             self.decomposing_variables(biographies),
-            "decomposing sentences",
-            problem_with_facts,
+            description="decomposing sentences",
+            check=problem_with_facts,
             samples=1,
         )
         # One sample was asked for, so there is one reply about each sentence.
         replies = [reply for (reply,) in replies_by_sentence]
-        # The replies come in the order of responses, and of the sentences of each.
+        # The judge was only asked about the sentences of answers.
         num_replies = [
             len(biography.sentences) if biography.is_answer else 0 for biography in biographies
         ]
-        decomposed = []
         replies_by_response = split_into_groups(replies, num_replies)
-        for biography, replies_about_it in zip(biographies, replies_by_response, strict=True):
-            if biography.is_answer:
-                decomposed.append(_add_facts(biography, replies_about_it))
-            else:
-                decomposed.append(biography)
-        return decomposed
+        return list(map(_add_facts, biographies, replies_by_response))
 
     def decomposing_variables(self, biographies: Sequence[JudgedBiography]) -> list[JsonObject]:
         """Return the variables of the prompt about each sentence of each response.
@@ -435,9 +429,6 @@ class AmbigBio(JudgedMethod):
     ) -> list[JudgedBiography]:
         """Verify each fact by the page that its group is linked to, then by other pages.
 
-        A group for which the judge named no page is linked only after its facts are verified, to
-        the page that supports most of them. All its facts are then verified by this page, too.
-
         Args:
             judge: The judge to ask.
             biographies: The responses with their facts and groups. Each group is linked to the page
@@ -448,10 +439,13 @@ class AmbigBio(JudgedMethod):
         judgements = judge_linked_pages_first(judge, pairs, pairs_with_named_page, self.folder)
         verified = _add_matrices(biographies, judgements)
 
+        # Groups without a named page are now linked to the page that supports most of their facts.
         linked = [self.link(biography) for biography in verified]
         pairs_with_linked_page = _keys_of_linked_pages(linked)
         if pairs_with_linked_page == pairs_with_named_page:
             return verified
+        # D-FActScore needs the judgement of each fact by its linked page, and the judge was not
+        # asked for all of these. It already has the answers to the questions of the first pass.
         judgements = judge_linked_pages_first(judge, pairs, pairs_with_linked_page, self.folder)
         return _add_matrices(biographies, judgements)
 
@@ -643,10 +637,11 @@ def _keys_of_linked_pages(biographies: Sequence[JudgedBiography]) -> set[PairKey
     """Return the keys of all pairs of a fact and the page that its group is linked to."""
     keys = set()
     for response_index, biography in enumerate(biographies):
-        for fact, entity in linked_entity_by_fact(biography).items():
-            if entity is not None:
-                text = biography.facts[fact].text
-                keys.add(PairKey(response_index, text, biography.entities[entity]))
+        for fact_index, entity_index in linked_entity_by_fact(biography).items():
+            if entity_index is not None:
+                fact_text = biography.facts[fact_index].text
+                title = biography.entities[entity_index]
+                keys.add(PairKey(response_index, fact_text, title))
     return keys
 
 
@@ -676,9 +671,11 @@ def _add_facts(
     """Add the facts in a judge's replies to a response, or the ``problem`` with a reply.
 
     Args:
-        biography: The response.
-        replies: The reply about each sentence.
+        biography: The response. If it is no answer, it is returned as it is.
+        replies: The reply about each sentence of an answer.
     """
+    if not biography.is_answer:
+        return biography
     facts: list[Fact] = []
     for sentence_index, reply in enumerate(replies):
         # Without the facts of this sentence, all scores of the response would be incomplete.

@@ -110,18 +110,18 @@ def _link_items(biography: JudgedBiography, noun: str) -> Iterator[Item]:
     """Yield a question for each person of a text: which page is about this individual?
 
     People choose one of the candidate pages, "none of these pages", or "the text has no person 3".
-    They need the last option because the questions are made before they say how many individuals
-    the text has. It cannot have more of them than facts. There are no more questions than pages.
+    They need the last option because the questions are made before people say how many individuals
+    the text has. There is a question for each individual that the text may have, but no more
+    questions than facts, pages or keys.
 
     Args:
         biography: The judged biography.
         noun: What the questions call an entity.
     """
-    pages = passages_by_title(biography.generation)
+    passages_by_page = passages_by_title(biography.generation)
     context = [("Text", biography.generation.output)]
-    context += [(title, "\n".join(pages[title])) for title in biography.entities]
-    # An entity is identified by its position among the candidate pages, counted from 0.
-    page_options = [Option(str(entity), title) for entity, title in enumerate(biography.entities)]
+    context += [(title, "\n".join(passages_by_page[title])) for title in biography.entities]
+    page_options = [Option(str(index), title) for index, title in enumerate(biography.entities)]
 
     num_questions = min(len(biography.facts), len(biography.entities), MAX_INDIVIDUALS)
     for individual in range(1, num_questions + 1):
@@ -220,24 +220,22 @@ def apply_answers(
         link: Links the groups of a biography to entities by its verdicts. It decides where people
             did not say which page is about an individual.
     """
-    with_verdicts = replace(biography, matrix=_matrix_from_answers(biography, answers))
+    biography = replace(biography, matrix=_matrix_from_answers(biography, answers))
     # All facts have the same subject, so people gave verdicts only.
     if biography.entities == SINGLE_SUBJECT:
-        return with_verdicts
+        return biography
 
     individual_by_group = _groups_from_answers(biography, answers, protocol)
-    with_groups = replace(with_verdicts, ungrouped=None)
     # Ties between links depend on the order of groups, so equal groups keep the judge's order.
     if set(individual_by_group) != set(biography.groups):
         # The judge named no pages for the groups of people.
-        with_groups = replace(with_groups, groups=tuple(individual_by_group), named_pages=None)
-
-    linked_by_verdicts = link(with_groups)
+        biography = replace(biography, groups=tuple(individual_by_group), named_pages=None)
+    biography = link(replace(biography, ungrouped=None))
     links = []
-    for group, entity in zip(linked_by_verdicts.groups, linked_by_verdicts.links, strict=True):
+    for group, linked_entity in zip(biography.groups, biography.links, strict=True):
         answer = answers.get(f"link:{individual_by_group[group]}", SKIP)
-        links.append(_link_from_answer(answer, entity))
-    return replace(linked_by_verdicts, links=tuple(links))
+        links.append(_link_from_answer(answer, linked_entity))
+    return replace(biography, links=tuple(links))
 
 
 def _link_from_answer(answer: str, entity_by_verdicts: int | None) -> int | None:

@@ -80,8 +80,9 @@ def score_decisions(decisions: Decisions, protocol: Protocol = "code") -> JsonOb
 def _response_metrics(response: DecidedResponse, protocol: Protocol) -> dict[str, float | None]:
     """Compute the metrics of one response, under their names in the metrics file.
 
-    The authors asked a model to return the facts in groups, and verified each again in its group.
-    The model lost some facts, and returned others that it had invented.
+    FActScore is a share of the facts of the response. D-FActScore depends on the facts that a model
+    returned when the authors asked it to group them. The model lost some of the facts, and invented
+    others.
 
     Args:
         response: The released decisions on the response.

@@ -78,9 +78,7 @@ class AmbigBioTask(JudgedTask):
     def configure_judging(
         self, config: Mapping[str, Any], metadata: Mapping[str, Any]
     ) -> tuple[JudgedMethod, TaskSettings]:
-        """Read the settings of the task, and return how a judge verifies the biographies.
-
-        It stores the user's data file and the prompt as attributes for `read_documents`.
+        """Store the user's data file and the prompt for `read_documents`, and make the method.
 
         Args:
             config: The YAML of the task.
@@ -88,8 +86,8 @@ class AmbigBioTask(JudgedTask):
                 of a data file.
 
         Returns:
-            The method of judging, and the settings: those for lm_eval, and those that results
-            record.
+            The method by which a judge verifies biographies, and the settings: those for lm_eval,
+            and those that results record.
 
         Raises:
             ConfigError: A setting is wrong, the data file does not exist, or there is no prompt
@@ -101,15 +99,15 @@ class AmbigBioTask(JudgedTask):
         if generations:
             self._own_data = Path(str(generations)).expanduser()
         else:
-            # The second argument says in an error which format the file must have.
-            self._own_data = own_data_file(config, "JSON as ALCE has it")
+            self._own_data = own_data_file(config, expected="JSON as ALCE has it")
         self._prompt = make_prompt(metadata)
+
         method = method_from_metadata(metadata)
-        # A document has its prompt under "text". lm_eval needs a target, but no score uses it.
-        lm_eval_settings = {"doc_to_text": "text", "doc_to_target": "name"}
         recorded_settings = {**self._prompt.recorded, **method.recorded_settings}
         if method.pages is None:
             recorded_settings["caution"] = DOCUMENTS_CAUTION
+        # A document has its prompt under "text". lm_eval needs a target, but no score uses it.
+        lm_eval_settings = {"doc_to_text": "text", "doc_to_target": "name"}
         return method, TaskSettings(lm_eval_settings, recorded_settings)
 
     def read_documents(self) -> list[dict[str, Any]]:
