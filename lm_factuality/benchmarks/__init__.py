@@ -41,10 +41,10 @@ for _prompts_folder in sorted(Path(__file__).resolve().parent.glob("*/prompts"))
 def all_benchmarks() -> tuple[Benchmark, ...]:
     """Return every benchmark of this package and of installed plugins.
 
+    A plugin that cannot be loaded is left out with a warning.
+
     Returns:
         The benchmarks in the order in which lists show them.
-
-    A plugin that cannot be loaded is left out with a warning.
 
     Raises:
         ConfigError: Two benchmarks have the same kind.
@@ -74,13 +74,11 @@ def _load_benchmarks() -> Iterator[Benchmark]:
             declaration = import_module(f"{__name__}.{module.name}.benchmark")
             yield declaration.BENCHMARK
     for entry_point in entry_points(group=ENTRY_POINTS):
+        # A broken plugin must not stop the other benchmarks.
         try:
-            benchmark = _load_plugin(entry_point)
-        # The other benchmarks do not need this one.
+            yield _load_plugin(entry_point)
         except ConfigError as error:
             logger.warning("%s", error)
-            continue
-        yield benchmark
 
 
 def _load_plugin(entry_point: EntryPoint) -> Benchmark:

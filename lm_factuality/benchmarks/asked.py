@@ -168,7 +168,7 @@ class Relabel:
     make_items: Callable[[TaskResult, Sample], Sequence[Item]]
     """Returns all questions about a sample."""
 
-    change_sample: Callable[[TaskResult, Sample, Answers], Mapping[str, Any]]
+    relabelled_fields: Callable[[TaskResult, Sample, Answers], Mapping[str, Any]]
     """Returns the fields of a sample that change with people's answers."""
 
     make_rescorer: Callable[[TaskResult, Sequence[Any]], "Rescorer"]
@@ -207,7 +207,7 @@ class Relabel:
             return None
 
         # The changed fields replace those of the sample, which have the same keys.
-        changed_sample = {**sample, **self.change_sample(result, sample, answers)}
+        changed_sample = {**sample, **self.relabelled_fields(result, sample, answers)}
         # One sample is scored alone, so the rescorer gets no list of all rows.
         rescorer = self.make_rescorer(result, ())
         # `keep_row` takes from the sample what the rescorer needs.

@@ -83,7 +83,7 @@ class PromptAudit:
         # These are the decoding options, and the number of tokens for thinking if there is one.
         if generation_arguments != self._expected.generation_arguments:
             return "its generation arguments are not those of the leaderboard"
-        problem = self._audit_prompt(prompt_text(prompt), str(document[self.key]))
+        problem = self._problem_of_prompt(prompt_text(prompt), str(document[self.key]))
         if problem:
             return problem
 
@@ -97,17 +97,15 @@ class PromptAudit:
         """Return the number of responses that the model has to give to a document."""
         return self._expected.repeats
 
-    def _audit_prompt(self, prompt: str, text: str) -> str | None:
-        """Compare a prompt with the text of its document, and remember its chat template.
+    def _problem_of_prompt(self, prompt: str, text: str) -> str | None:
+        """Say how a prompt differs from what was expected, or return None.
 
-        The template of the first prompt is expected in all later prompts of the run.
+        If the run has a chat template, the first prompt shows it. The template is stored, and all
+        later prompts of the run are expected to have the same one.
 
         Args:
             prompt: The prompt that the model received.
             text: The text of the document.
-
-        Returns:
-            The problem if the prompt is another one, otherwise None.
         """
         # Without a template, the model gets the text and nothing else.
         if not self._expected.has_template:

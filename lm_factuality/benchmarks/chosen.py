@@ -176,18 +176,15 @@ class Entry:
         None means that the run has no such score, or that too few rows count for it.
         """
         figure = self.figure(score)
-        if figure is None or figure.is_few:
+        if figure is None or figure.has_few_clusters:
             return None
-
-        def in_display_unit(value: float | None) -> float | None:
-            """Return a value in the unit of tables, such as percent."""
-            return None if value is None else score.display_factor * value
-
+        # The plot shows all values in the unit of tables, such as percent.
+        factor = score.display_factor
         return Dot(
-            score.display_factor * figure.value,
-            in_display_unit(figure.low),
-            in_display_unit(figure.high),
-            in_display_unit(figure.guess_baseline),
+            value=factor * figure.value,
+            low=None if figure.low is None else factor * figure.low,
+            high=None if figure.high is None else factor * figure.high,
+            baseline=None if figure.guess_baseline is None else factor * figure.guess_baseline,
         )
 
     @property
@@ -374,7 +371,7 @@ class ScoreFigure:
         return ""
 
     @property
-    def is_few(self) -> bool:
+    def has_few_clusters(self) -> bool:
         """Whether the rows are from too few documents to show the score."""
         return self.num_clusters < MIN_CLUSTERS
 

@@ -8,9 +8,11 @@ import random
 from collections import Counter
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
+from itertools import chain
 from typing import Any, Literal, NamedTuple, TypeAlias, get_args
 
 import numpy as np
+from numpy.typing import NDArray
 
 from judges.claims import (
     CHECK,
@@ -62,41 +64,46 @@ class LabelledClaim:
     part: str = ""
     """The part of the data, such as ``other words``. Scores of each part are reported too."""
 
-    def is_judged_right(self, verdict: Verdict) -> bool:
-        """Return whether a verdict agrees with the label."""
-        return verdict in _RIGHT_VERDICTS[self.truth]
-
 
 class _JudgedClaim(NamedTuple):
-    """A claim and the verdict on it."""
+    """A claim and what the judge says of it."""
 
     claim: LabelledClaim
-    verdict: ClaimVerdict
+    """The claim with its label."""
+
+    answer: ClaimVerdict
+    """The judge's verdict with its reason."""
 
     @property
     def is_scored(self) -> bool:
         """Whether the judge has a verdict on the claim."""
-        return self.verdict.verdict != "unscored"
+        return self.answer.verdict != "unscored"
+
+    @property
+    def is_right(self) -> bool:
+        """Whether the verdict agrees with the label."""
+        return self.answer.verdict in _RIGHT_VERDICTS[self.claim.truth]
 
 
 class ClaimTrial:
     """A test of judges on labelled claims. It is a `SettingTrial`."""
 
     def __init__(
-        self, claims: Sequence[LabelledClaim], data: Mapping[str, Any], rows: int | None
+        self, claims: Sequence[LabelledClaim], data: Mapping[str, Any], num_clusters: int | None
     ) -> None:
         """Draw the claims to measure on.
 
         Args:
             claims: All claims.
             data: The file, its blob, and whether it is the published one.
-            rows: How many clusters to draw, with all their claims. None: all.
+            num_clusters: How many clusters to draw, with all their claims. None: all.
         """
         clusters = list(dict.fromkeys(claim.cluster for claim in claims))
-        num_drawn = min(rows or len(clusters), len(clusters))
+        num_drawn = min(num_clusters or len(clusters), len(clusters))
         # A fixed seed makes judges comparable.
         drawn = set(random.Random(_SEED).sample(clusters, num_drawn))
         self.claims = [claim for claim in claims if claim.cluster in drawn]
+        # A certificate states the data, with the number of clusters that were drawn of all.
         self.data = {**data, "rows": num_drawn, "of": len(clusters), "seed": _SEED}
 
     @property
@@ -111,10 +118,11 @@ class ClaimTrial:
     def disagreements(self, judge: Judge) -> list[Disagreement]:
         """Ask a judge about all claims, and return the verdicts that differ from the labels."""
         disagreements = []
-        for number, (claim, verdict) in enumerate(zip(self.claims, self.ask(judge), strict=True)):
-            if verdict.verdict == "unscored" or claim.is_judged_right(verdict.verdict):
+        for number, judged_claim in enumerate(self._judge_claims(judge)):
+            if judged_claim.is_right or not judged_claim.is_scored:
                 continue
-            # People see a heading above each text.
+            claim, answer = judged_claim
+            # Each passage gets a heading: its title, or else the name of its document.
             evidence = [
                 (passage.title or passage.document, passage.text)
                 for passage in claim.question.evidence
@@ -125,12 +133,16 @@ class ClaimTrial:
                     cluster=claim.cluster,
                     text=claim.question.claim,
                     label=_in_words(claim.truth),
-                    verdict=_in_words(verdict.verdict),
-                    reason=verdict.reason,
+                    verdict=_in_words(answer.verdict),
+                    reason=answer.reason,
                     evidence=tuple(evidence),
                 )
             )
         return disagreements
+
+    def _judge_claims(self, judge: Judge) -> list[_JudgedClaim]:
+        """Ask a judge about all claims, and return each claim with its answer, in order."""
+        return list(map(_JudgedClaim, self.claims, self.ask(judge)))
 
     def measure(self, judge: Judge, rulings: Rulings = NO_RULINGS) -> JsonObject:
         """Measure how often the verdicts of a judge agree with the labels of the claims.
@@ -146,7 +158,7 @@ class ClaimTrial:
         Raises:
             BackendDownError: The judge has no verdict on any claim.
         """
-        judged_claims = self._judge_corrected_claims(judge, rulings)
+        judged_claims = _correct_labels(self._judge_claims(judge), rulings)
         unscored = _count_unscored(judged_claims)
         if unscored["claims"] == len(judged_claims):
             raise BackendDownError(
@@ -166,28 +178,6 @@ class ClaimTrial:
             "questions": len(group_by_evidence(self.questions)),
         }
 
-    def _judge_corrected_claims(self, judge: Judge, rulings: Rulings) -> list[_JudgedClaim]:
-        """Ask the judge about all claims, and correct their labels as people say.
-
-        Args:
-            judge: The judge.
-            rulings: Who is right about a claim, by its number: ``judge``, ``label`` or ``neither``.
-
-        Returns:
-            The claims with their verdicts, without those on which neither is right.
-        """
-        judged_claims = []
-        for number, (claim, verdict) in enumerate(zip(self.claims, self.ask(judge), strict=True)):
-            ruling = rulings.get(str(number))
-            # People found neither the label nor the verdict right, so the truth is not known.
-            if ruling == "neither":
-                continue
-            # People found the verdict right, so it takes the place of the label.
-            if ruling == "judge" and verdict.verdict != "unscored":
-                claim = replace(claim, truth=verdict.verdict)
-            judged_claims.append(_JudgedClaim(claim, verdict))
-        return judged_claims
-
     def prompt_hashes(self, judge: Judge) -> Mapping[str, str]:
         """Return the hash of the prompt that asks about claims."""
         return judge.prompts.hashes([CHECK])
@@ -203,25 +193,60 @@ class ClaimTrial:
             The columns, the rows and the notes. Each part of the data has a row for each true
             class, and a last one with the balanced accuracy.
         """
-        rows = []
-        for part, scores in certificate["scores"].items():
-            if part == "unscored":
-                continue
-            # Only the scores of all claims have intervals.
-            intervals = certificate["intervals"] if part == "ALL" else {"recall": {}}
-            for truth, recall in scores["recall"].items():
-                interval = format_interval(intervals["recall"].get(truth))
-                counts = [f"{scores['confusion'][truth][verdict]:,}" for verdict in _VERDICTS]
-                rows.append((part, _in_words(truth), *counts, format_number(recall), interval))
-            interval = format_interval(intervals.get(HEADLINE))
-            no_counts = [""] * len(_VERDICTS)
-            mean_recall = format_number(scores[HEADLINE])
-            rows.append((part, "balanced accuracy", *no_counts, mean_recall, interval))
-
+        # The unscored claims are in the notes.
+        parts = [part for part in certificate["scores"] if part != "unscored"]
+        rows = list(chain.from_iterable(_table_rows(certificate, part) for part in parts))
         # Columns of numbers begin with "#".
         verdict_columns = [f"#{_in_words(verdict)}" for verdict in _VERDICTS]
         columns = ("claims", f"true class, judged by {judge}", *verdict_columns)
         return (*columns, "#right", "#95% interval"), rows, _table_notes(certificate)
+
+
+def _correct_labels(judged_claims: Sequence[_JudgedClaim], rulings: Rulings) -> list[_JudgedClaim]:
+    """Correct the labels of claims as people say.
+
+    Args:
+        judged_claims: All claims with the judge's answers.
+        rulings: Who is right about a claim, by its number: ``judge``, ``label`` or ``neither``.
+
+    Returns:
+        The claims with their answers, without those on which neither is right.
+    """
+    corrected_claims = []
+    for number, (claim, answer) in enumerate(judged_claims):
+        ruling = rulings.get(str(number))
+        # People found neither the label nor the verdict right, so the truth is not known.
+        if ruling == "neither":
+            continue
+        # People found the verdict right, so it takes the place of the label.
+        if ruling == "judge" and answer.verdict != "unscored":
+            claim = replace(claim, truth=answer.verdict)
+        corrected_claims.append(_JudgedClaim(claim, answer))
+    return corrected_claims
+
+
+def _table_rows(certificate: Mapping[str, Any], part: str) -> list[tuple[str, ...]]:
+    """Make the rows of a certificate's table that show one part of the data.
+
+    Args:
+        certificate: The result of `ClaimTrial.measure`.
+        part: The part, or ``ALL`` for all claims.
+    """
+    scores = certificate["scores"][part]
+    intervals = certificate["intervals"]
+    # Only the scores of all claims have intervals.
+    has_intervals = part == "ALL"
+    rows = []
+    for truth, recall in scores["recall"].items():
+        counts = [f"{scores['confusion'][truth][verdict]:,}" for verdict in _VERDICTS]
+        interval = format_interval(intervals["recall"][truth] if has_intervals else None)
+        rows.append((part, _in_words(truth), *counts, format_number(recall), interval))
+
+    no_counts = [""] * len(_VERDICTS)
+    interval = format_interval(intervals[HEADLINE] if has_intervals else None)
+    mean_recall = format_number(scores[HEADLINE])
+    rows.append((part, "balanced accuracy", *no_counts, mean_recall, interval))
+    return rows
 
 
 def _in_words(name: str) -> str:
@@ -232,7 +257,7 @@ def _in_words(name: str) -> str:
 def _scores(judged_claims: Sequence[_JudgedClaim]) -> JsonObject:
     """Compute how often the verdicts on some claims are right.
 
-    A true class has the claims with the same label.
+    The claims with the same label form a true class, such as all claims that are ``contradicted``.
 
     Returns:
         The ``confusion`` table (how many claims of each true class got each verdict), the
@@ -242,12 +267,11 @@ def _scores(judged_claims: Sequence[_JudgedClaim]) -> JsonObject:
     confusion: JsonObject = {}
     recalls = {}
     for truth in _truths(judged_claims):
-        counts = Counter(
-            verdict.verdict for claim, verdict in judged_claims if claim.truth == truth
-        )
+        counts = Counter(answer.verdict for claim, answer in judged_claims if claim.truth == truth)
         confusion[truth] = {verdict: counts[verdict] for verdict in _VERDICTS}
         num_right = sum(counts[verdict] for verdict in _RIGHT_VERDICTS[truth])
-        recalls[truth] = ratio(num_right, counts.total() - counts["unscored"])
+        num_scored = counts.total() - counts["unscored"]
+        recalls[truth] = ratio(num_right, num_scored)
     return {
         HEADLINE: none_if_nan(sum(recalls.values()) / len(recalls)),
         "recall": {truth: none_if_nan(recall) for truth, recall in recalls.items()},
@@ -268,25 +292,35 @@ def _intervals(judged_claims: Sequence[_JudgedClaim]) -> JsonObject:
     counts are added up first.
     """
     truths = _truths(judged_claims)
-    scored = [judged_claim for judged_claim in judged_claims if judged_claim.is_scored]
-    clusters = dict.fromkeys(claim.cluster for claim, _ in scored)
-    row_by_cluster = {cluster: row for row, cluster in enumerate(clusters)}
-    # The numbers of claims of each cluster (rows) and true class (columns).
-    num_right = np.zeros((len(clusters), len(truths)))
-    num_scored = np.zeros_like(num_right)
-    for claim, verdict in scored:
-        cell = row_by_cluster[claim.cluster], truths.index(claim.truth)
-        num_right[cell] += claim.is_judged_right(verdict.verdict)
-        num_scored[cell] += 1
-
-    recall_intervals = {
-        truth: ratio_interval(num_right[:, column], num_scored[:, column])
-        for column, truth in enumerate(truths)
-    }
-    # Each cluster has two counts for each true class in turn.
-    counts = np.stack([num_right, num_scored], axis=-1).reshape(len(clusters), -1)
-    mean_interval = pooled_interval(counts, _mean_recall)
+    counts = _count_by_cluster(judged_claims, truths)
+    recall_intervals = {}
+    for column, truth in enumerate(truths):
+        num_right, num_scored = counts[:, column].T
+        recall_intervals[truth] = ratio_interval(num_right, num_scored)
+    # The columns are now: the first class, judged rightly and scored, the second class, and so on.
+    flat_counts = counts.reshape(len(counts), -1)
+    mean_interval = pooled_interval(flat_counts, _mean_recall)
     return {HEADLINE: mean_interval, "recall": recall_intervals}
+
+
+def _count_by_cluster(
+    judged_claims: Sequence[_JudgedClaim], truths: Sequence[Truth]
+) -> NDArray[np.float64]:
+    """Count the claims with a verdict, and those with a right verdict.
+
+    Returns:
+        An array by cluster (in the order of claims), true class (as in ``truths``), and two counts:
+        the number of claims that are judged rightly, and the number of claims with a verdict.
+    """
+    scored_claims = [judged_claim for judged_claim in judged_claims if judged_claim.is_scored]
+    clusters = dict.fromkeys(judged_claim.claim.cluster for judged_claim in scored_claims)
+    row_by_cluster = {cluster: row for row, cluster in enumerate(clusters)}
+    counts = np.zeros((len(clusters), len(truths), 2))
+    for judged_claim in scored_claims:
+        row = row_by_cluster[judged_claim.claim.cluster]
+        column = truths.index(judged_claim.claim.truth)
+        counts[row, column] += (judged_claim.is_right, 1)
+    return counts
 
 
 def _mean_recall(sums: Sequence[float]) -> float:
@@ -301,13 +335,18 @@ def _mean_recall(sums: Sequence[float]) -> float:
 
 
 def _count_unscored(judged_claims: Sequence[_JudgedClaim]) -> JsonObject:
-    """Count the claims without a verdict by reason, and the clusters without any verdict."""
-    unscored = [judged_claim for judged_claim in judged_claims if not judged_claim.is_scored]
-    reasons = Counter(verdict.reason for _, verdict in unscored)
-    all_clusters = {claim.cluster for claim, _ in judged_claims}
-    scored_clusters = {
-        judged_claim.claim.cluster for judged_claim in judged_claims if judged_claim.is_scored
-    }
+    """Count the claims without a verdict by reason, and the clusters without any verdict.
+
+    Each document or response is a cluster. Certificates show the clusters as ``responses``.
+    """
+    reasons: Counter[str] = Counter()
+    scored_clusters = set()
+    for judged_claim in judged_claims:
+        if judged_claim.is_scored:
+            scored_clusters.add(judged_claim.claim.cluster)
+        else:
+            reasons[judged_claim.answer.reason] += 1
+    all_clusters = {judged_claim.claim.cluster for judged_claim in judged_claims}
     return {
         "responses": len(all_clusters - scored_clusters),
         "claims": reasons.total(),
@@ -316,17 +355,20 @@ def _count_unscored(judged_claims: Sequence[_JudgedClaim]) -> JsonObject:
 
 
 def _table_notes(certificate: Mapping[str, Any]) -> list[str]:
-    """Return the lines below a certificate's table."""
-    scores = certificate["scores"]
+    """Return the lines below a certificate's table: what was measured, and what has no verdict."""
     data = certificate["data"]
-    unscored = scores["unscored"]
-    num_classes = len(scores["ALL"]["confusion"])
-    num_claims = sum(sum(counts.values()) for counts in scores["ALL"]["confusion"].values())
+    confusion = certificate["scores"]["ALL"]["confusion"]
+    unscored = certificate["scores"]["unscored"]
+    num_claims = sum(chain.from_iterable(counts.values() for counts in confusion.values()))
+    # The data states how many clusters were drawn (rows), and how many there are (of).
+    clusters = f"{data['rows']:,} of {data['of']:,} documents or responses"
+    questions = plural(certificate["questions"], "question")
+    # Such a judge is right on all claims of one class, and on none of the others.
+    constant_accuracy = 1 / len(confusion)
     return [
-        f"{plural(num_claims, 'claim')} of {data['rows']:,} of {data['of']:,} documents or"
-        f" responses, in {plural(certificate['questions'], 'question')}. These are the clusters"
-        " of the intervals.",
-        f"A judge that always says the same has a balanced accuracy of {1 / num_classes:.1%}.",
+        f"{plural(num_claims, 'claim')} of {clusters}, in {questions}. These are the clusters of"
+        " the intervals.",
+        f"A judge that always says the same has a balanced accuracy of {constant_accuracy:.1%}.",
         f"unscored, and in no share: {plural(unscored['claims'], 'claim')}",
         *(f"  {count} x {reason}" for reason, count in unscored["reasons"].items()),
     ]

@@ -202,14 +202,14 @@ def load_scores(package: str, **aggregations: Aggregation) -> tuple[Score, ...]:
     aggregations |= {"mean": MEAN, "total": TOTAL, "count": Aggregation(count_present)}
     scores: list[Score] = []
     for name, entry in load_yaml(package, "scores.yaml").items():
-        # Three keys of the file are no fields of Score as they are, so they are taken out first.
+        # These three keys of the file need conversion.
         fields = dict(entry)
         has_bounds = fields.pop("bounds", False)
         aggregation = aggregations[fields.pop("aggregation", "mean")]
         low_and_high = fields.pop("value_range", None)
         value_range = ScoreRange(*low_and_high) if low_and_high else None
 
-        # The remaining fields, such as the label, have the form that Score takes.
+        # The other keys, such as the label, are fields of Score.
         score = Score(name, aggregation, value_range, **fields)
         scores.append(score)
         if has_bounds:

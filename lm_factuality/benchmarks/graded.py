@@ -146,21 +146,21 @@ def _row_outcome(grading: GradedAnswers, grade: str | None) -> str:
 
 
 def _score_counts(grading: GradedAnswers, grade: str | None, cluster: str) -> dict[str, Counts]:
-    """Return what an answer adds to each score that is computed from it, by the score's name.
+    """Return the counts of an answer in each score that is computed from it, by the score's name.
 
     Args:
         grading: The grading method of the benchmark.
         grade: The grade of the answer, or None if it is unscored.
         cluster: The cluster of the answer for standard errors.
     """
-    score_counts = {}
+    counts_by_score = {}
     for grade_score in grading.grade_scores:
         outcome = grade_score.outcome(grade, cluster)
         # For example, precision leaves out answers that were not attempted.
         if outcome is not None:
-            # An answer counts twice in a harmonic mean of two shares if both contain it.
-            score_counts[grade_score.score.name] = mean_counts(outcome, float(outcome.weight))
-    return score_counts
+            name = grade_score.score.name
+            counts_by_score[name] = mean_counts(float(outcome), float(outcome.weight))
+    return counts_by_score
 
 
 def _grade_label(grade: str) -> str:

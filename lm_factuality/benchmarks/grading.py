@@ -277,7 +277,8 @@ class GradedAnswers(JudgedMethod):
             raise ValueError(f"found the grade {grade!r}, expected one of {', '.join(self.grades)}")
         # Only an answer without a grade has a reason for being unscored.
         has_grade = grade is not None
-        if has_grade == isinstance(reason, str):
+        has_reason = isinstance(reason, str)
+        if has_grade == has_reason:
             raise ValueError(f"found the grade {grade!r} and the reason {reason!r}")
         if len(record["outputs"]) > 1:
             raise ValueError(f"{len(record['outputs'])} outputs of the judge, expected one")

@@ -176,7 +176,7 @@ class JudgedMethod(abc.ABC):
             elif content:
                 # An empty count, such as {} for no unscored responses, needs no note.
                 title = name.replace("_", " ").capitalize()
-                notes.append(f"{title}: {_format_count(content)}.")
+                notes.append(f"{title}: {_format_summary_entry(content)}.")
         columns = ("score", "#value", "#95% interval", "#rows", "#worst / best")
         return columns, rows, notes
 
@@ -290,7 +290,7 @@ def judged_benchmark(
     samples = _JudgedSamples(role)
     relabel = Relabel(
         samples.people_items,
-        samples.change_sample,
+        samples.relabelled_fields,
         samples.make_rescorer,
         optional_question=optional_question,
     )
@@ -321,7 +321,7 @@ class _JudgedSamples:
     role: JudgeRole
     """The judge's part in the benchmark, which makes the method of each run."""
 
-    def _method(self, result: TaskResult) -> JudgedMethod:
+    def _method_of_run(self, result: TaskResult) -> JudgedMethod:
         """Return the judge's method with the settings of a run."""
         # Results do not say where the pages of a knowledge source are, and only judges read them.
         method: JudgedMethod = self.role.make_method({**result.metadata, "knowledge": None})
@@ -334,16 +334,18 @@ class _JudgedSamples:
             result: The results of the task.
             rows: All rows of the run, which no judged benchmark needs.
         """
-        method = self._method(result)
+        method = self._method_of_run(result)
         return Rescorer(method.rescore_row, method.record_problem)
 
     def people_items(self, result: TaskResult, sample: Sample) -> list[Item]:
         """Return the questions that people answer about a sample in the judge's place."""
         # A sample without a response has questions about an empty text.
         responses = [*responses_of(sample), ""]
-        return self._method(result).people_items(sample["doc"], verdict_of(sample), responses[0])
+        return self._method_of_run(result).people_items(
+            sample["doc"], verdict_of(sample), responses[0]
+        )
 
-    def change_sample(
+    def relabelled_fields(
         self, result: TaskResult, sample: Sample, answers: Answers
     ) -> Mapping[str, Any]:
         """Return the fields of a sample that change with people's answers.
@@ -356,7 +358,7 @@ class _JudgedSamples:
         items = self.people_items(result, sample)
         # People need not answer optional questions, which then count as skipped.
         choices = [answers.get(item.id, SKIP) for item in items]
-        method = self._method(result)
+        method = self._method_of_run(result)
         record = method.relabel_record(sample["doc"], verdict_of(sample), choices)
         return verdict_fields(record)
 
@@ -383,13 +385,17 @@ def _format_score(score: Score, figure: Mapping[str, Any]) -> tuple[str, ...]:
     )
 
 
-def _format_count(count: object) -> str:
-    """Format a number, a list or numbers by name: ``{"refusal": 2}`` gives ``refusal 2``."""
-    if isinstance(count, Mapping):
-        return ", ".join(f"{name} {number}" for name, number in count.items())
-    if isinstance(count, list):
-        return "; ".join(map(str, count))
-    return str(count)
+def _format_summary_entry(entry: object) -> str:
+    """Format an entry of a summary that is no score: a number, a list, or numbers by name.
+
+    Example:
+        ``{"refusal": 2, "no text": 1}`` gives ``refusal 2, no text 1``.
+    """
+    if isinstance(entry, Mapping):
+        return ", ".join(f"{name} {number}" for name, number in entry.items())
+    if isinstance(entry, list):
+        return "; ".join(map(str, entry))
+    return str(entry)
 
 
 def score_figures(rows: Sequence[Mapping[str, Any]], scores: Sequence[Score]) -> JsonObject:
@@ -413,15 +419,15 @@ def score_figures(rows: Sequence[Mapping[str, Any]], scores: Sequence[Score]) ->
         if score is None or score.aggregation.stderr is None:
             continue
 
-        aggregation = score.bounded_aggregation
         values = [row[name] for row in rows if row.get(name) is not None]
-        interval = aggregation.interval_of(values)
+        # The interval must stay in the range of the score.
+        interval = score.bounded_aggregation.interval_of(values)
         figures[name] = {
-            "value": none_if_nan(aggregation.value(values)),
+            "value": none_if_nan(score.aggregation.value(values)),
             "stderr": none_if_nan(score.aggregation.stderr(values)),
             "interval": None if interval is None else interval.ends,
             **_worst_and_best_values(name, rows, scores),
-            "rows": aggregation.rows(values),
+            "rows": score.aggregation.rows(values),
         }
     return figures
 

@@ -237,24 +237,25 @@ def _interval_of_difference(shared: _SharedRows, score: Score) -> Interval | Non
     """
     counts_a, counts_b, clusters = shared
     value_range = score.value_range or NOT_NEGATIVE
-    if shared.are_means_of_equal_weights:
-        weights = counts_a[:, 1]
-        # A row without weight has no part in the means. Its divisor is 1, since 0 / 0 is NaN.
-        divisors = np.where(weights > 0, weights, 1.0)
-        return difference_interval(
-            (counts_a[:, 0] / divisors).tolist(),
-            (counts_b[:, 0] / divisors).tolist(),
-            clusters.tolist(),
-            value_range.low,
-            value_range.high,
-            weights.tolist(),
+    if not shared.are_means_of_equal_weights:
+        return pooled_difference_interval(
+            first=_sum_by_cluster(counts_a, clusters),
+            second=_sum_by_cluster(counts_b, clusters),
+            score_of_sums=score_of_sums(score, counts_a.shape[1]),
+            low=value_range.low,
+            high=value_range.high,
         )
-    return pooled_difference_interval(
-        _sum_by_cluster(counts_a, clusters),
-        _sum_by_cluster(counts_b, clusters),
-        score_of_sums(score, counts_a.shape[1]),
-        value_range.low,
-        value_range.high,
+    # The first count of a row is its value times its weight, and the second one is the weight.
+    weights = counts_a[:, 1]
+    # A row without weight has no part in the means. It is divided by 1, since 0 / 0 is NaN.
+    divisors = np.where(weights > 0, weights, 1.0)
+    return difference_interval(
+        first=(counts_a[:, 0] / divisors).tolist(),
+        second=(counts_b[:, 0] / divisors).tolist(),
+        clusters=clusters.tolist(),
+        low=value_range.low,
+        high=value_range.high,
+        weights=weights.tolist(),
     )
 
 
@@ -272,12 +273,14 @@ def compare_all_models(
     Returns:
         The differences in the order of ``models``, with p-values adjusted for their number.
     """
+    # For example, perplexities per token are compared only over the same number of tokens. Most
+    # scores have an empty name here, and all models have the value None.
+    required_equal_metric = score.comparable_if_equal
     differences = {}
     for name_a, name_b in combinations(models, 2):
-        # For example, perplexities per token are compared only over the same number of tokens. For
-        # most scores the name of such a metric is empty, and all models are compared.
-        metric = score.comparable_if_equal
-        if metric and metrics[name_a].get(metric) != metrics[name_b].get(metric):
+        value_a = metrics[name_a].get(required_equal_metric)
+        value_b = metrics[name_b].get(required_equal_metric)
+        if value_a != value_b:
             continue
         difference = paired_difference(models[name_a], models[name_b], score)
         if difference is not None:
@@ -318,7 +321,7 @@ def score_stderr(scored_rows: ScoredRows, score: Score) -> float | None:
     Returns:
         The standard error, or None for no rows or rows of a single cluster.
     """
-    # Without rows, nothing says how many counts a row of this score has.
+    # Without rows, the array of counts has no columns.
     if not scored_rows.rows:
         return None
     counts = scored_rows.counts

@@ -12,7 +12,7 @@ from collections import defaultdict
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from functools import cached_property
-from typing import TYPE_CHECKING, Any, TypeVar
+from typing import TYPE_CHECKING, Any, TypeAlias, TypeVar
 
 import numpy as np
 from numpy.typing import NDArray
@@ -31,6 +31,9 @@ Counts = tuple[float, ...]
 For a mean: (value times weight, weight). For F1 and the like: (true alarms, false alarms, missed,
 passed).
 """
+
+ClusteredCounts: TypeAlias = tuple[str, Counts]
+"""The cluster of a row, and its counts in a score."""
 
 
 @dataclass(frozen=True)
@@ -69,7 +72,7 @@ class SampleRow:
 class ScoredRows:
     """The rows of one model that count for one score."""
 
-    rows: Mapping[str, tuple[str, Counts]]
+    rows: Mapping[str, ClusteredCounts]
     """The cluster and the counts of each row, by the row's key."""
 
     @cached_property
@@ -99,8 +102,7 @@ def collect_scored_rows(rows: Iterable[SampleRow]) -> dict[str, ScoredRows]:
     Returns:
         The rows that have counts for a score, by the name of the score.
     """
-    # By the name of the score, and then by the key of the row: the row's cluster and its counts.
-    rows_by_score: dict[str, dict[str, tuple[str, Counts]]] = defaultdict(dict)
+    rows_by_score: dict[str, dict[str, ClusteredCounts]] = defaultdict(dict)
     for row in rows:
         for score_name, counts in row.score_counts.items():
             # If a samples file has a row twice, the last one counts.
@@ -126,7 +128,7 @@ def mean_counts(value: float, weight: float = 1.0) -> Counts:
 
 
 def mean_counts_by_score(sample: Mapping[str, Any], scores: Iterable[Score]) -> dict[str, Counts]:
-    """Return what a sample adds to each score that is a mean over samples.
+    """Return the counts of a sample in each score that is a mean over samples: (value, 1).
 
     Args:
         sample: A line of lm_eval's samples file, with its metrics by name.
@@ -160,9 +162,16 @@ def with_finite_numbers(row: SampleRow) -> SampleRow:
         TypeError: The key, the cluster, the title or a facet is not a string, or a score has no
             counts.
     """
-    _check_types(row)
+    # The row may come from the benchmark of another package, which may return anything.
+    for text in (row.key, row.cluster, row.title, *row.facets):
+        if not isinstance(text, str):
+            raise TypeError(f"found {repr(text)[:60]}, expected a text")
+
     finite_counts = {}
     for score_name, counts in row.score_counts.items():
+        # A score is computed from the sums of its counts, so an empty tuple is an error.
+        if not counts:
+            raise TypeError(f"found no counts for the score {score_name!r}, expected at least one")
         # number_of returns None for NaN and infinity.
         if all(number_of(count) is not None for count in counts):
             finite_counts[score_name] = counts
@@ -173,21 +182,6 @@ def with_finite_numbers(row: SampleRow) -> SampleRow:
         margin=finite_json(row.margin),
         score_counts=finite_counts,
     )
-
-
-def _check_types(row: SampleRow) -> None:
-    """Check a row from the benchmark of another package, which may return anything.
-
-    Raises:
-        TypeError: The key, the cluster, the title or a facet is not a string, or a score has no
-            counts.
-    """
-    for text in (row.key, row.cluster, row.title, *row.facets):
-        if not isinstance(text, str):
-            raise TypeError(f"found {repr(text)[:60]}, expected a text")
-    # An empty tuple has nothing to add to the sums of a score.
-    if not all(row.score_counts.values()):
-        raise TypeError("a score without counts")
 
 
 def finite_json(value: JsonValue) -> JsonValue:

@@ -92,13 +92,12 @@ class _ScoredAnswers:
         # If the model never stopped thinking, there is no answer to score.
         if without_thinking(row["answer"]) is None:
             return self._unscored_metrics(UNFINISHED, cluster)
-        value = self.score_answer(document, row["answer"])
-        # The benchmark returns a text in place of a number to say why there is no score.
-        if isinstance(value, str):
-            return self._unscored_metrics(value, cluster)
+        value_or_reason = self.score_answer(document, row["answer"])
+        if isinstance(value_or_reason, str):
+            return self._unscored_metrics(value_or_reason, cluster)
 
         name = self.score.name
-        outcome = Outcome(float(value), cluster)
+        outcome = Outcome(float(value_or_reason), cluster)
         return {name: outcome, **worst_and_best_of(name, outcome, outcome), "unscored": None}
 
     def _unscored_metrics(self, reason: str, cluster: str) -> JsonObject:

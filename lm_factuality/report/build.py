@@ -290,7 +290,7 @@ def _entries_by_note(entries: Iterable[Entry]) -> dict[str, list[Entry]]:
         for note in notes_of(entry.benchmark, entry.file, entry.result):
             entries_by_note[note].append(entry)
         figures = [entry.figure(score) for score in reported_scores([entry])]
-        if any(figure is not None and figure.is_few for figure in figures):
+        if any(figure is not None and figure.has_few_clusters for figure in figures):
             entries_by_note[_TOO_FEW].append(entry)
     return entries_by_note
 

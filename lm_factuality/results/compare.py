@@ -334,7 +334,7 @@ def score_cells(measured: ScoreFigure | None, score: Score) -> tuple[str, str]:
     if measured is None:
         return "none", ""
     # The mean of very few documents would mislead. Their interval shows how little they say.
-    value = "too few documents" if measured.is_few else score.format_value(measured.value)
+    value = "too few documents" if measured.has_few_clusters else score.format_value(measured.value)
     if measured.low is None or measured.high is None:
         return value, ""
     return value, score.format_interval(measured.low, measured.high)

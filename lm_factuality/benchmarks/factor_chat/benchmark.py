@@ -154,7 +154,7 @@ class FactorChatAudit(PromptAudit):
             return UNKNOWN_REQUESTS
         if generation_arguments != self._expected.generation_arguments:
             return "its generation arguments are not those of the leaderboard"
-        return self._audit_prompt(prompt_text(prompt), expected_prompt)
+        return self._problem_of_prompt(prompt_text(prompt), expected_prompt)
 
 
 def sample_row(result: TaskResult, sample: Sample) -> SampleRow:
