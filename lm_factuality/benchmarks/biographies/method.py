@@ -469,7 +469,9 @@ class AmbigBio(JudgedMethod):
         # Without a file of pages, the judge sees what the model was given.
         given_pages = passages_by_title(biography.generation)
         find_page = given_pages.get if self.pages is None else self.pages.passages
-        return pair_facts_with_pages(biography.facts, biography.entities, find_page)
+        pairs = pair_facts_with_pages(biography.facts, biography.entities, find_page)
+        variables = self.prompt_variables(biography.generation)
+        return [replace(pair, prompt_variables=variables) for pair in pairs]
 
     def link(self, biography: JudgedBiography) -> JudgedBiography:
         """Link each fact group of a verified response to an entity (step 4).

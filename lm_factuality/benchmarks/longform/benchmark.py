@@ -127,7 +127,7 @@ class LongForm(AmbigBio):
     finder: PassageFinder | None = None
     """What finds the passages for each fact, if documents have none."""
 
-    passages: int = MAX_PASSAGES
+    num_passages: int = MAX_PASSAGES
     """The number of passages that the judge sees with a fact."""
 
     kind: str = ""
@@ -149,7 +149,7 @@ class LongForm(AmbigBio):
             "knowledge": self.knowledge,
             "knowledge_identity": self.finder.identity if self.finder else None,
             "k": list(self.k),
-            "passages": self.passages,
+            "passages": self.num_passages,
             "linking": self.linking,
             "entities": bool(self.kind),
             "entity_kind": self.kind or "entity",
@@ -165,8 +165,8 @@ class LongForm(AmbigBio):
         problem = super().document_problem(doc, responses)
         if problem:
             return problem
-        # A document with evidence from an index was saved without passages. Without one, there is
-        # nothing to verify facts against.
+        # The document has no passages of its own, since an index is to find them. Without an index,
+        # there is nothing to verify facts against.
         if doc.get("evidence") == INDEX and self.finder is None:
             return _NO_PAGES if self.has_namesakes else _NO_INDEX
         return None
@@ -211,13 +211,9 @@ class LongForm(AmbigBio):
         Args:
             judged: The response with its facts.
         """
-        if not self.has_namesakes:
-            return self._pairs_about_one_subject(judged)
-
-        # The pairs of a biography lack the question, which the prompts for long answers show.
-        variables = self.prompt_variables(judged.generation)
-        pairs = super().fact_pairs(judged)
-        return [replace(pair, prompt_variables=variables) for pair in pairs]
+        if self.has_namesakes:
+            return super().fact_pairs(judged)
+        return self._pairs_about_one_subject(judged)
 
     def _pairs_about_one_subject(self, judged: JudgedBiography) -> list[FactPair]:
         """Pair each distinct fact of a response about one subject with the passages nearest to it.
@@ -269,10 +265,10 @@ class LongForm(AmbigBio):
         queries = [f"{subject} {fact}" for fact in facts]
 
         if self.finder is not None:
-            return self.finder.find_passages(queries, self.passages)
+            return self.finder.find_passages(queries, self.num_passages)
         document_passages = _format_passages(response)
         return [
-            FoundPassages(nearest_passages(document_passages, query, self.passages))
+            FoundPassages(nearest_passages(document_passages, query, self.num_passages))
             for query in queries
         ]
 
@@ -362,7 +358,7 @@ def long_form_method(metadata: Mapping[str, Any]) -> LongForm:
         # Only the name, so that results do not depend on this machine's folders.
         knowledge=path.name,
         finder=IndexFinder(open_index(path)) if has_index else None,
-        passages=settings.passages,
+        num_passages=settings.passages,
         kind=settings.kind,
         k=settings.k,
     )

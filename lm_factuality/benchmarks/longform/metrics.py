@@ -60,8 +60,13 @@ class FactTally:
             # A later verdict on an equal fact replaces the earlier one.
             verdict_by_fact[normalized_fact] = outcome_by_any_page(judgements)
 
-        # The outcomes are the names of the fields.
-        return cls(**Counter(verdict_by_fact.values()))
+        counts = Counter(verdict_by_fact.values())
+        return cls(
+            supported=counts["supported"],
+            not_supported=counts["not_supported"],
+            irrelevant=counts["irrelevant"],
+            unscored=counts["unscored"],
+        )
 
     @property
     def num_facts(self) -> int:

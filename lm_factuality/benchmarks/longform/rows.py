@@ -40,8 +40,8 @@ DEFAULT_K = (64,)
 INDEX = "index"
 """The value of a document's ``evidence`` if an index finds the passages for each fact."""
 
-KnowledgeSource: TypeAlias = Knowledge | Index | None
-"""The pages or the index that facts are verified against. None if a column holds passages."""
+KnowledgeSource: TypeAlias = Knowledge | Index
+"""The pages or the index that facts are verified against."""
 
 _Count = Annotated[int, Field(ge=1)]
 
@@ -233,7 +233,7 @@ class PromptCells(BaseModel):
     passages: Annotated[list[PassageCell], BeforeValidator(_cell_items)] = []
 
 
-def open_knowledge(path: Path) -> Knowledge | Index:
+def open_knowledge(path: Path) -> KnowledgeSource:
     """Open a knowledge source: the index in a folder, or the pages in a SQLite file.
 
     Raises:
@@ -244,12 +244,12 @@ def open_knowledge(path: Path) -> Knowledge | Index:
 
 
 def read_prompts(
-    task: LongFormYaml, knowledge: KnowledgeSource, data_dir: str | None
+    task: LongFormYaml, knowledge: KnowledgeSource | None, data_dir: str | None
 ) -> tuple[list[JsonObject], JsonObject]:
     """Read the prompts of a task with the passages that facts are verified against.
 
     Args:
-        task: The YAML.
+        task: The settings of the task from its YAML.
         knowledge: The opened knowledge source, or None if a column holds the passages.
         data_dir: The folder with downloaded data. None stands for the default folder.
 
@@ -268,26 +268,10 @@ def read_prompts(
     else:
         # These are the prompts of a user.
         table, description = load_table(task)
-    # `refuse` raises a DataError if there are problems, such as rows that cannot be read.
+    # The problems of a table are rows that cannot be read. Any problem raises a DataError.
     refuse(table.problems)
     _require_columns(task, table)
-
-    render_prompt = compile_cell_template(
-        task.where, "doc_to_text", task.template, column_names(table)
-    )
-    documents: list[JsonObject] = []
-    problems = []
-    for number, row in enumerate(table.records):
-        try:
-            prompt = (cell_text(render_prompt(row.values)) or "").strip()
-            document = _make_document(metadata, row.values, prompt, knowledge, str(number))
-        except (ValueError, TypeError, TemplateError) as error:
-            # All bad rows are collected, so that a user can mend them at once.
-            problems.append(f"{row.location}: {error}")
-            continue
-        documents.append(document)
-    refuse(problems, "rows")
-    return documents, description
+    return _make_documents(task, table, knowledge), description
 
 
 def _require_columns(task: LongFormYaml, table: Table) -> None:
@@ -334,21 +318,65 @@ def _read_longfact(
     return Table(records=tuple(rows)), description
 
 
-def _make_document(
+def _make_documents(
+    task: LongFormYaml, table: Table, knowledge: KnowledgeSource | None
+) -> list[JsonObject]:
+    """Make a document of each row: its prompt, and the passages that facts are verified against.
+
+    Args:
+        task: The settings of the task from its YAML.
+        table: The rows with the prompts.
+        knowledge: The opened knowledge source, or None if a column holds the passages.
+
+    Raises:
+        ConfigError: A template cannot be compiled.
+        DataError: Some rows cannot be used. The message names each of them.
+    """
+    metadata = task.metadata
+    render_prompt = compile_cell_template(
+        task.where, "doc_to_text", task.template, column_names(table)
+    )
+    # If no entities share a name, the index is searched later, for each fact.
+    needs_index = isinstance(knowledge, Index) and not metadata.entities
+    documents: list[JsonObject] = []
+    problems = []
+    for number, row in enumerate(table.records):
+        try:
+            prompt = (cell_text(render_prompt(row.values)) or "").strip()
+            text = _text_to_generate(metadata, row.values, prompt, knowledge)
+        except (ValueError, TypeError, TemplateError) as error:
+            # All bad rows are collected, so that a user can mend them at once.
+            problems.append(f"{row.location}: {error}")
+            continue
+        document = {
+            **generation_to_doc(text),
+            # Without an id, the row is identified by its number.
+            "index": text.index or str(number),
+            "text": prompt,
+            "topic": cell_text(row.values.get("topic")) or "",
+            "evidence": INDEX if needs_index else DOCUMENTS,
+        }
+        documents.append(document)
+    refuse(problems, "rows")
+    return documents
+
+
+def _text_to_generate(
     metadata: LongFormMetadata,
     values: Mapping[str, Any],
     prompt: str,
-    knowledge: KnowledgeSource,
-    default_id: str,
-) -> JsonObject:
-    """Make the document of a row: its prompt, and the passages that facts are verified against.
+    knowledge: KnowledgeSource | None,
+) -> GeneratedText:
+    """Read the question, the subject and the passages of a row. No model has answered it yet.
 
     Args:
         metadata: The settings of the task, which name the columns.
         values: The values of the row, by column.
         prompt: The prompt that the model gets.
         knowledge: The opened knowledge source, or None if a column holds the passages.
-        default_id: The id of the document if no column holds one.
+
+    Returns:
+        The text without an output. Its ``index`` is empty if no column holds an id.
 
     Raises:
         ValueError: The prompt is empty, or a value cannot be used.
@@ -356,27 +384,18 @@ def _make_document(
     if not prompt:
         raise ValueError("the prompt is empty, expected a text")
     columns = metadata.columns
-    # The titles and passages of the row. The model turns cells such as '["Grayport"]' into lists.
+    # PromptCells turns cells such as '["Grayport"]' into lists.
     cells = to_model(PromptCells, {field: values.get(column) for field, column in columns})
-    row_id = cell_text(values.get(columns.id)) if columns.id else None
     # The judge reads the question without the words that the template adds.
     question = (cell_text(values.get(columns.prompt)) or prompt).strip()
-    text = GeneratedText(
-        index=row_id or default_id,
+    row_id = cell_text(values.get(columns.id)) if columns.id else None
+    return GeneratedText(
+        index=row_id or "",
         question=question,
         name=_subject_name(metadata, cells.title, question),
-        # No model has answered yet.
         output="",
         passages=tuple(_document_passages(metadata, cells, question, knowledge)),
     )
-    # If no entities share a name, the index is searched later, for each fact.
-    needs_index = isinstance(knowledge, Index) and not metadata.entities
-    return {
-        **generation_to_doc(text),
-        "text": prompt,
-        "topic": cell_text(values.get("topic")) or "",
-        "evidence": INDEX if needs_index else DOCUMENTS,
-    }
 
 
 def _subject_name(metadata: LongFormMetadata, titles: Sequence[str], question: str) -> str:
@@ -392,7 +411,10 @@ def _subject_name(metadata: LongFormMetadata, titles: Sequence[str], question: s
 
 
 def _document_passages(
-    metadata: LongFormMetadata, cells: PromptCells, question: str, knowledge: KnowledgeSource
+    metadata: LongFormMetadata,
+    cells: PromptCells,
+    question: str,
+    knowledge: KnowledgeSource | None,
 ) -> list[RetrievedPassage]:
     """Return the passages that a document holds for the judge to compare facts with.
 
@@ -417,8 +439,8 @@ def _document_passages(
     if not metadata.entities:
         return []
 
-    # Each fact is compared with the passages about every entity, so these have to be known before
-    # there are facts. Without titles, the question is the text that names the entities.
+    # Each fact is compared with the passages about every entity. One search finds these passages
+    # for all facts. Without titles, the question is the text that names the entities.
     query = " ".join(cells.title) or question
     (hits,) = knowledge.retrieve([query], metadata.passages)
     return [RetrievedPassage(hit.passage.title, hit.passage.text) for hit in hits]

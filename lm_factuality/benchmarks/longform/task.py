@@ -10,7 +10,6 @@ from lm_factuality.benchmarks.factor.corpus import read_task_config
 from lm_factuality.benchmarks.judged import JudgedMethod
 from lm_factuality.benchmarks.longform.benchmark import BENCHMARK, long_form_method
 from lm_factuality.benchmarks.longform.rows import (
-    KnowledgeSource,
     LongFormMetadata,
     LongFormYaml,
     open_knowledge,
@@ -38,18 +37,16 @@ class LongFormTask(JudgedTask):
     def configure_judging(
         self, config: Mapping[str, Any], metadata: Mapping[str, Any]
     ) -> tuple[JudgedMethod, TaskSettings]:
-        """Read the settings of the task from its YAML, and return how a judge verifies answers.
-
-        It stores the checked YAML and the opened knowledge source as attributes for
-        `read_documents`.
+        """Store the settings and the knowledge source for `read_documents`, and make the method.
 
         Args:
             config: The YAML, whose ``metadata`` already include those of the command line.
-            metadata: The same metadata. They are not needed a second time.
+            metadata: The same metadata. Every task gets them, and this one reads them from
+                ``config``.
 
         Returns:
-            The method of judging, and the settings: those for lm_eval, such as the name of the
-            field with the prompt, and those that results record, such as K.
+            The method by which a judge verifies answers, and the settings: those for lm_eval, such
+            as the name of the field with the prompt, and those that results record, such as K.
 
         Raises:
             ConfigError: A setting is wrong.
@@ -57,7 +54,7 @@ class LongFormTask(JudgedTask):
         """
         self._task = read_task_config(LongFormYaml, config)
         path = self._task.knowledge_path
-        self._knowledge: KnowledgeSource = open_knowledge(path) if path else None
+        self._knowledge = open_knowledge(path) if path else None
 
         method_settings = self._task.metadata.model_dump()
         # The YAML states the path relative to its folder, which the method does not know.

@@ -217,7 +217,7 @@ def test_an_index_finds_a_passage_for_each_fact(open_judge, index, verification)
     """Open questions have no page of their own, so evidence is searched for each fact."""
     with open_judge(verify=verification) as judge:
         judged = judge_text(
-            judge, LongForm(finder=IndexFinder(index), passages=1), make_text(titles=[])
+            judge, LongForm(finder=IndexFinder(index), num_passages=1), make_text(titles=[])
         )
 
     titles = [row[0].evidence[0].split("\n")[0] for row in judged.matrix]
@@ -237,7 +237,7 @@ def test_facts_of_a_sentence_are_verified_together_with_index_passages(
 ):
     """Facts of one sentence find nearly the same passages, so one prompt costs less."""
     with open_judge(verify=verification) as judge:
-        judge_text(judge, LongForm(finder=IndexFinder(index), passages=1), make_text(titles=[]))
+        judge_text(judge, LongForm(finder=IndexFinder(index), num_passages=1), make_text(titles=[]))
 
     assert len(list_prompts(server, is_decomposition=False)) == num_prompts
 
