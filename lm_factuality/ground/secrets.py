@@ -58,16 +58,6 @@ _CREDENTIAL_FORMATS = tuple(
 )
 
 
-class SecretMatch(NamedTuple):
-    """A credential in a text. The credential itself is not kept, so that no error quotes it."""
-
-    offset: int
-    """Where it starts in the text, in characters."""
-
-    description: str
-    """What it looks like, such as ``a token of the Hugging Face Hub``."""
-
-
 class SecretSetting(NamedTuple):
     """A setting that holds a credential. The credential itself is not kept."""
 
@@ -98,37 +88,35 @@ def without_secrets(arguments: Mapping[str, Any]) -> dict[str, Any]:
     }
 
 
-def secrets_in_text(text: str) -> list[SecretMatch]:
-    """Find everything in a text that has the form of a known provider's credential.
+def secrets_in_text(text: str) -> list[str]:
+    """Describe everything in a text that has the form of a known provider's credential.
 
     Returns:
-        The matches in the order of the text, without the credentials themselves.
+        Descriptions such as ``a token of the Hugging Face Hub``, in the order of the text. They do
+        not quote the credentials.
     """
     matches = []
     for credential_format in _CREDENTIAL_FORMATS:
         if credential_format.start not in text:
             continue
         for match in credential_format.pattern.finditer(text):
-            matches.append(SecretMatch(match.start(), credential_format.description))
-    return sorted(matches)
+            matches.append((match.start(), credential_format.description))
+    return [description for _, description in sorted(matches)]
 
 
-def secrets_in_assignments(text: str) -> list[SecretMatch]:
-    """Find the credentials that a text sets by name, as command lines and environments do.
+def secrets_in_assignments(text: str) -> list[str]:
+    """Describe the credentials that a text sets by name, as command lines and environments do.
 
     Returns:
-        The matches in the order of the text, each at the offset where the name starts. For
-        ``model=gpt2,token=abc123`` there is one at offset 11, ``the value of token``.
+        Descriptions in the order of the text. ``model=gpt2,token=abc123`` has one:
+        ``the value of token``.
     """
     # Most texts set nothing, and this is much faster than the search.
     if "=" not in text:
         return []
-    matches = []
-    for argument in _ARGUMENT.finditer(text):
-        name, value = argument.groups()
-        if is_secret(name, value):
-            matches.append(SecretMatch(argument.start(1), f"the value of {name}"))
-    return matches
+    return [
+        f"the value of {name}" for name, value in _ARGUMENT.findall(text) if is_secret(name, value)
+    ]
 
 
 def secrets_within(value: object, key: str = "") -> Iterator[SecretSetting]:
@@ -174,9 +162,9 @@ def _describe_secret(text: str) -> str | None:
     Returns:
         A description such as ``an address with a user name``, without the credential.
     """
-    matches = secrets_in_text(text)
-    if matches:
-        return matches[0].description
+    descriptions = secrets_in_text(text)
+    if descriptions:
+        return descriptions[0]
     return _secret_in_address(text) or secret_of_environment(text)
 
 
@@ -239,15 +227,16 @@ def refuse_secrets(arguments: Sequence[str]) -> None:
 def _secrets_of_argument(argument: str) -> list[str]:
     """Describe the credentials in a word of the command line."""
     # Options such as --metadata take JSON.
-    value: object = argument
+    setting: object = argument
     if argument.startswith(("{", "[")):
         with suppress(ValueError, RecursionError):
-            value = json.loads(argument)
+            setting = json.loads(argument)
 
-    # A word that is not JSON has no key.
-    problems = [f"{setting.key} {setting.problem}".strip() for setting in secrets_within(value)]
-    problems += [match.description for match in secrets_in_assignments(argument)]
-    return problems
+    problems = []
+    for secret in secrets_within(setting):
+        # The key is empty if the word is not JSON.
+        problems.append(f"{secret.key} {secret.problem}".strip())
+    return problems + secrets_in_assignments(argument)
 
 
 def check_variable_name(name: str) -> str:

@@ -163,7 +163,7 @@ def _secrets_in_line(line: str, line_number: int) -> Iterator[str]:
     if "\\u" in line:
         text += json.dumps(_parse_json(line), ensure_ascii=False)
 
-    for _, kind in secrets_in_text(text):
+    for kind in secrets_in_text(text):
         yield f"line {line_number}: looks like {kind}"
     # The value of a variable such as HF_TOKEN on this machine is a credential of any form.
     variable = secret_of_environment(text)
@@ -189,7 +189,7 @@ def _secrets_in_json(content: object) -> Iterator[str]:
         # The text of a mapping or list shows a line break as a backslash and an n, which would hide
         # the name of an argument at the start of a line.
         text = str(value).replace("\\n", "\n")
-        for _, kind in secrets_in_assignments(text):
+        for kind in secrets_in_assignments(text):
             yield f"{key[:40]}: looks like {kind}"
 
 

@@ -34,10 +34,10 @@ CREDENTIALS = [
 @pytest.mark.parametrize("credential", CREDENTIALS)
 def test_a_credential_in_a_text_is_found_and_not_repeated(credential):
     """The description is shown and logged."""
-    secrets = secrets_in_text(f"before {credential} after")
+    descriptions = secrets_in_text(f"before {credential} after")
 
-    assert secrets
-    for _, description in secrets:
+    assert descriptions
+    for description in descriptions:
         assert credential not in description
 
 
@@ -103,11 +103,10 @@ def test_a_value_under_a_similar_name_is_not_secret(name):
 
 def test_credentials_among_the_arguments_of_a_model_are_named():
     """Results keep these arguments and are shared. The end mark ``eos_token`` is no credential."""
-    secrets = secrets_in_assignments(
+    descriptions = secrets_in_assignments(
         "pretrained=org/model,token=abcdefghijklmnop,eos_token=<|endoftext|>,password=hunter2"
     )
 
-    descriptions = [description for _, description in secrets]
     assert descriptions == ["the value of token", "the value of password"]
 
 
