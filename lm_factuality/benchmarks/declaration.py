@@ -171,7 +171,7 @@ class Score:
     @property
     def column(self) -> Column:
         """The column of a table that shows this score."""
-        return Column(self.title_with_unit, True, self.note or None)
+        return Column(self.title_with_unit, self.note or None, numeric=True)
 
 
 def _first_k(metadata: Mapping[str, Any]) -> int | None:

@@ -14,10 +14,10 @@ from jinja2.sandbox import SandboxedEnvironment
 
 from lm_factuality.ground.files import Json
 
-MOST_TEMPLATE = 20_000  # characters of a template
-MOST_PARTS = 300  # names, filters, operators and other parts of a template
-MOST_DEEP = 20  # parts within each other
-MOST_MADE = 1_000_000  # characters of the result of one operation
+_MAX_TEMPLATE_LENGTH = 20_000  # characters
+_MAX_PARTS = 300  # names, filters, operators and other parts of a template
+_MAX_DEPTH = 20  # of parts within each other
+_MAX_RESULT_LENGTH = 1_000_000  # characters of the result of one operation
 # Jinja's own filters and tests that need no limit. Those with a limit are defined below.
 _FILTERS = (
     "capitalize",
@@ -31,11 +31,12 @@ _FILTERS = (
     "lower",
     "string",
     "title",
+    "trim",
     "upper",
 )
 _TESTS = ("defined", "none", "number", "string", "undefined")
-# What a template is made of: texts, columns, their members and parts, conditions, and lists.
-_PARTS = (
+# What a template may be made of: texts, columns, their members and parts, conditions, and lists.
+_ALLOWED_PARTS = (
     nodes.Template,
     nodes.Output,
     nodes.TemplateData,
@@ -85,10 +86,10 @@ class BoundedEnvironment(SandboxedEnvironment):
             self.tests = {name: self.tests[name] for name in _TESTS}
             self.globals = {}
         # Jinja's own filters of these names have no limit.
-        self.filters |= {"replace": _replace, "join": _join, "trim": _trim}
+        self.filters |= {"replace": _replace, "join": _join}
 
     def _parse(self, source: str, name: str | None, filename: str | None) -> nodes.Template:
-        """Parse a template, and refuse whatever is not one of the parts named above.
+        """Parse a template, and refuse parts that are not in `_ALLOWED_PARTS`, such as loops.
 
         Args:
             source: The template.
@@ -101,18 +102,18 @@ class BoundedEnvironment(SandboxedEnvironment):
         """
         if self._is_trusted:
             return super()._parse(source, name, filename)
-        _check_size(len(source), MOST_TEMPLATE, "characters")
+        _check_size(len(source), _MAX_TEMPLATE_LENGTH, "characters")
         try:
             parsed = super()._parse(source, name, filename)
             depth = _depth(parsed)
         except RecursionError:
             raise TemplateSyntaxError("it is nested too deeply", 1) from None
-        _check_size(depth, MOST_DEEP, "parts within each other")
+        _check_size(depth, _MAX_DEPTH, "parts within each other")
 
         parts = list(parsed.find_all(nodes.Node))
-        _check_size(len(parts), MOST_PARTS, "parts")
+        _check_size(len(parts), _MAX_PARTS, "parts")
         for part in parts:
-            if not isinstance(part, _PARTS):
+            if not isinstance(part, _ALLOWED_PARTS):
                 raise TemplateSyntaxError(
                     f"{type(part).__name__} is not taken in the templates of a YAML; write columns,"
                     " conditions and filters such as {{ title | trim }}",
@@ -160,8 +161,10 @@ def _check_length(length: int) -> None:
     Raises:
         SecurityError: The result would be too long.
     """
-    if length > MOST_MADE:
-        raise SecurityError(f"it would make {length:,} characters, at most {MOST_MADE:,} are taken")
+    if length > _MAX_RESULT_LENGTH:
+        raise SecurityError(
+            f"it would make {length:,} characters, at most {_MAX_RESULT_LENGTH:,} are taken"
+        )
 
 
 def _replace(text: str, old: str, new: str) -> str:
@@ -176,8 +179,3 @@ def _join(values: Iterable[object], separator: str = "") -> str:
     texts = [str(value) for value in values]
     _check_length(sum(map(len, texts)) + len(texts) * len(separator))
     return separator.join(texts)
-
-
-def _trim(text: str) -> str:
-    """Remove the white space around a text."""
-    return str(text).strip()

@@ -9,7 +9,7 @@ import base64
 import hashlib
 import json
 import re
-from functools import cache
+from functools import cache, partial
 from importlib.resources import files
 from typing import Any, NamedTuple
 
@@ -24,14 +24,14 @@ class Column(NamedTuple):
     """The heading of a column of a table."""
 
     label: str
-    numeric: bool = False
-    """Whether the column holds numbers, which are flush right and sorted from the highest down."""
-
     title: str | None = None
     """The explanation that a browser shows at the heading."""
 
     small: str = ""
     """A line of small text under the label."""
+
+    numeric: bool = False
+    """Whether the column holds numbers, which are flush right and sorted from the highest down."""
 
 
 class Link(NamedTuple):
@@ -103,9 +103,9 @@ def _policy_hash(content: str) -> str:
 def _environment() -> Environment:
     """Return the environment of all templates, which escapes texts and refuses unknown names.
 
-    Templates make the headings of tables with ``text`` and ``number``, the two kinds of columns.
-    Both are functions, ``number("Accuracy", title="of all rows")``, and filters, with which
-    ``labels | map("number")`` makes a heading of each label.
+    Templates make the heading of a column with ``text`` or ``number``, after what the column holds.
+    Both can be called as functions: ``number("Accuracy", title="of all rows")``. Both are also
+    filters: ``labels | map("number")`` makes a heading of each label.
     """
     environment = SandboxedEnvironment(
         loader=FunctionLoader(read_file),
@@ -115,16 +115,11 @@ def _environment() -> Environment:
         lstrip_blocks=True,
         keep_trailing_newline=True,
     )
-    # `Column` itself makes the heading of a column of texts, by its defaults.
-    columns = {"text": Column, "number": _number_column}
+    # By its defaults, `Column` is the heading of a column of texts.
+    columns = {"text": Column, "number": partial(Column, numeric=True)}
     environment.filters |= {**columns, "breakable": breakable, "as_data": as_data}
     environment.globals |= columns
     return environment
-
-
-def _number_column(label: str, title: str | None = None, small: str = "") -> Column:
-    """Return the heading of a column of numbers, as the templates' function ``number``."""
-    return Column(label, numeric=True, title=title, small=small)
 
 
 def breakable(name: str) -> Markup:
