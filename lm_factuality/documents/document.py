@@ -1,11 +1,10 @@
 """The results of reading: documents, and the files that could not be read."""
 
-import importlib.util
 from collections.abc import Mapping
 from dataclasses import dataclass
 from pathlib import Path
 
-from lm_factuality.ground.packages import how_to_install
+from lm_factuality.ground.packages import how_to_install, is_installed
 from lm_factuality.ground.replies import REPLACEMENT_CHARACTER
 
 # Larger texts are hardly ever meant to be one document, and would have to fit into memory.
@@ -108,18 +107,17 @@ def read_text(path: Path) -> str:
     return text
 
 
-def need_library(module: str, package: str, format_name: str) -> None:
+def need_library(package: str, format_name: str) -> None:
     """Check that the library that reads a format is installed.
 
     Args:
-        module: The module of the library, such as ``docx``.
-        package: The name under which it is installed, such as ``python-docx``.
+        package: The name under which the library is installed, such as ``python-docx``.
         format_name: The format, such as ``DOCX``.
 
     Raises:
         UnreadableError: The library is missing.
     """
-    if importlib.util.find_spec(module) is None:
+    if not is_installed(package):
         raise UnreadableError(
             f"reading {format_name} needs {package}: {how_to_install('documents')}"
         )

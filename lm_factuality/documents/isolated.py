@@ -85,7 +85,6 @@ def _error_of_traceback(traceback: str, kind: str, limits: ExtractionLimits) -> 
     reason = traceback.strip().rpartition("\n")[2]
     if reason.startswith("MemoryError"):
         reason = f"it takes more than {limits.memory:,} bytes of memory; split it"
-    error_type = UnreadableError
-    if reason.startswith("pypdf.errors.FileNotDecryptedError"):
-        error_type = EncryptedError
+    is_encrypted = reason.startswith("pypdf.errors.FileNotDecryptedError")
+    error_type = EncryptedError if is_encrypted else UnreadableError
     return error_type(f"this {kind} cannot be read: {reason[:200]}")

@@ -172,11 +172,15 @@ class _Blocks:
                     self._item_mark = ""
 
     def _add_text(self, text: str) -> None:
-        """Add the text of a paragraph or a heading."""
+        """Add the text of a paragraph or a heading.
+
+        In the item of a list, the first text gets the mark of the item, such as ``- ``.
+        """
         if self._is_heading and not self.first_heading:
             self.first_heading = text
         if text.strip():
             self.texts.append(f"{self._item_mark}{text}")
+            # Other paragraphs of the same item have no mark.
             self._item_mark = ""
 
     def _add_html(self, source: str) -> None:
@@ -217,8 +221,9 @@ def table_blocks(rows: list[list[str]]) -> list[str]:
         header, *rows = rows
     blocks = []
     for cells in rows:
-        # Surplus cells have no header. Two columns may have the same one, as no dictionary could.
+        # Surplus cells have no header.
         columns = zip_longest(header, cells, fillvalue="")
+        # One dictionary for the whole row would lose a cell if two columns have the same header.
         lines = [row_text({column: cell}) for column, cell in columns]
         block = "\n".join(filter(None, lines))
         if block:

@@ -46,7 +46,7 @@ def read_html(path: Path) -> FileText:
     Raises:
         UnreadableError: The file is no text, or Resiliparse is missing.
     """
-    need_library("resiliparse", "resiliparse", "HTML")
+    need_library("resiliparse", "HTML")
     from resiliparse.extract.html2text import extract_plain_text
     from resiliparse.parse.html import HTMLTree
 
@@ -77,12 +77,10 @@ def _title_of(tree: "HTMLTree") -> str:
     """Return the title of a page, or else its first heading, or else an empty string."""
     if tree.title and tree.title.strip():
         return tree.title
-    heading = None
-    if tree.body is not None:
-        heading = tree.body.query_selector("h1, h2")
-    if heading is None:
+    if tree.body is None:
         return ""
-    return heading.text or ""
+    heading = tree.body.query_selector("h1, h2")
+    return "" if heading is None else heading.text or ""
 
 
 def _replace_tables_by_text(tree: "HTMLTree") -> None:
@@ -137,9 +135,10 @@ def read_pdf(path: Path) -> FileText:
     Raises:
         UnreadableError: The file cannot be read, is encrypted or has no text, or pypdf is missing.
     """
-    need_library("pypdf", "pypdf", "PDF")
+    need_library("pypdf", format_name="PDF")
+    content = read_bytes(path, _MAX_PDF_BYTES)
     try:
-        extracted = extract_in_process(read_bytes(path, _MAX_PDF_BYTES), "pdf", "", _PDF_LIMITS)
+        extracted = extract_in_process(content, kind="pdf", charset="", limits=_PDF_LIMITS)
     except EncryptedError:
         raise UnreadableError("it is encrypted; save it without a password") from None
     if not extracted.text.strip():

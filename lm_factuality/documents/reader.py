@@ -67,11 +67,9 @@ def _absolute(path: Path) -> Path:
 
 
 def _common_folder(paths: Sequence[Path]) -> str:
-    """Return the innermost folder that holds all paths, from which ids of documents are counted."""
-    folders = []
-    for path in paths:
-        absolute = _absolute(path)
-        folders.append(absolute if absolute.is_dir() else absolute.parent)
+    """Return the innermost folder that holds all paths. Ids of documents are relative to it."""
+    absolute_paths = map(_absolute, paths)
+    folders = [path if path.is_dir() else path.parent for path in absolute_paths]
     return os.path.commonpath(folders) if folders else ""
 
 

@@ -35,10 +35,18 @@ _SETTINGS = {
     # The parser would leave out smart quotes and the like of other languages.
     "language_code": "en",
 }
-_MAX_SUBSTITUTED = 100_000  # characters that stand in the place of substitutions
-_LEAST_SUBSTITUTED = 10  # characters that each of them counts as
+_MAX_SUBSTITUTED_LENGTH = 100_000  # characters that stand in the place of substitutions
+_MIN_SUBSTITUTED_LENGTH = 10  # characters that each of them counts as
 # docutils raises errors of many types at markup that it does not expect.
-_ERRORS = (ArithmeticError, AssertionError, AttributeError, LookupError, RecursionError, TypeError)
+_DOCUTILS_ERRORS = (
+    ArithmeticError,
+    AssertionError,
+    AttributeError,
+    LookupError,
+    RecursionError,
+    TypeError,
+    ValueError,
+)
 
 
 def read_restructured(path: Path) -> FileText:
@@ -47,7 +55,7 @@ def read_restructured(path: Path) -> FileText:
     Raises:
         UnreadableError: The file is no text, docutils is missing, or cannot parse the file.
     """
-    need_library("docutils", "docutils", "reStructuredText")
+    need_library("docutils", "reStructuredText")
     return parse_restructured(read_text(path))
 
 
@@ -63,16 +71,18 @@ def parse_restructured(source: str) -> FileText:
     from docutils.core import publish_doctree
 
     _register_unknown_names(source)
+    # docutils copies the definition of ``|name|`` at each use. Definitions may use each other, so
+    # a short text could stand for a text of any length, which this function refuses.
     copy_definition = _make_limited_copier()
     try:
         with replaced(nodes.substitution_definition, deepcopy=copy_definition):
             tree = publish_doctree(source, settings_overrides=_SETTINGS)
         blocks = list(_blocks_of(tree))
-    except (ApplicationError, ValueError, *_ERRORS) as error:
+    except (ApplicationError, *_DOCUTILS_ERRORS) as error:
         raise UnreadableError(
             f"docutils cannot parse it: {type(error).__name__}: {error}"
         ) from error
-    heading = next(iter(tree.findall(nodes.title)), None)
+    heading = next(tree.findall(nodes.title), None)
     title = heading.astext() if heading is not None else ""
     return FileText(title, "\n\n".join(blocks))
 
@@ -80,10 +90,7 @@ def parse_restructured(source: str) -> FileText:
 def _make_limited_copier() -> Callable[["nodes.Element"], "nodes.Element"]:
     """Return a function that copies a definition such as ``.. |name| replace:: text``.
 
-    docutils copies it for each ``|name|``. Definitions may use each other, so that a short text
-    could stand for one of any length.
-
-    The function raises UnreadableError if it has copied too much.
+    The function raises UnreadableError once all its copies together are too long.
     """
     from docutils import nodes
 
@@ -92,10 +99,11 @@ def _make_limited_copier() -> Callable[["nodes.Element"], "nodes.Element"]:
     def copy(definition: nodes.Element) -> nodes.Element:
         nonlocal num_characters
         # The text includes definitions that were already copied into this one.
-        num_characters += _LEAST_SUBSTITUTED + len(definition.astext())
-        if num_characters > _MAX_SUBSTITUTED:
+        num_characters += _MIN_SUBSTITUTED_LENGTH + len(definition.astext())
+        if num_characters > _MAX_SUBSTITUTED_LENGTH:
             raise UnreadableError(
-                f"its substitutions make more than {_MAX_SUBSTITUTED:,} characters; write them out"
+                f"its substitutions make more than {_MAX_SUBSTITUTED_LENGTH:,} characters;"
+                " write them out"
             )
         return nodes.Element.deepcopy(definition)
 
@@ -103,10 +111,10 @@ def _make_limited_copier() -> Callable[["nodes.Element"], "nodes.Element"]:
 
 
 def _register_unknown_names(source: str) -> None:
-    """Register the roles and directives of a text that docutils does not know.
+    """Register the unknown roles and directives of a text, so that docutils keeps their text.
 
-    Otherwise docutils would drop them and report an error. So they keep their text: the role in
-    ``:doc:`setup``` is read as ``setup``.
+    docutils would otherwise drop them and report an error. After the registration, it reads
+    ``:doc:`setup``` as ``setup``.
     """
     from docutils.parsers.rst import directives, roles
     from docutils.parsers.rst.languages import en
@@ -156,7 +164,11 @@ def _directive_that_keeps_text() -> type:
         final_argument_whitespace = True
 
         def run(self) -> list[Any]:
-            """Return the nodes of the argument, without options, and of the content."""
+            """Return a container with the argument and the content of the directive.
+
+            The argument may include options, which are lines such as ``:depth: 2``. They are cut
+            out.
+            """
             container = nodes.container()
             argument = _OPTION.sub("", "\n".join(self.arguments)).strip()
             if argument:
@@ -211,5 +223,5 @@ def _texts_of_table(table: "nodes.table") -> Iterator[str]:
     for row in table.findall(nodes.row):
         rows.append([" ".join(entry.astext().split()) for entry in row.children])
     # `table_blocks` takes the first row for the header, which some tables lack.
-    has_header = bool(list(table.findall(nodes.thead)))
+    has_header = any(table.findall(nodes.thead))
     yield from table_blocks(rows if has_header else [[], *rows])

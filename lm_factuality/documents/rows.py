@@ -5,7 +5,6 @@
 
 import json
 from collections.abc import Iterator, Mapping
-from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -41,44 +40,51 @@ def read_rows(path: Path, ending: str, document_id: str) -> Iterator[Document | 
     Yields:
         The documents. In place of a row that cannot be read stands an `UnreadDocument`.
     """
-    num_rows = 0
-    for number, row in enumerate(ROW_READERS[ending](path), start=1):
-        num_rows = number
+    number = 0
+    for number, row in enumerate(_rows_of_file(path, ending), start=1):
+        # In place of a row that it cannot read, a reader yields a sentence that says why.
         if isinstance(row, str):
-            yield _unread_row(path, row)
+            yield _split_problem(path, row)
             continue
-        document = _document_of(row.values, f"{document_id}#{number}", storable(path.stem))
+        document = _document_of_row(row.values, f"{document_id}#{number}", storable(path.stem))
         if document.text:
             yield document
         else:
             # Tables from spreadsheets often end in such rows.
             yield UnreadDocument(row.location, "the row is empty")
-    if num_rows == 0:
+    if number == 0:
         yield UnreadDocument(str(path), "there are no rows in it")
 
 
-def _unread_row(path: Path, problem: str) -> UnreadDocument:
-    """Split the sentence about a bad row into the place and the reason.
+def _split_problem(path: Path, problem: str) -> UnreadDocument:
+    """Split the sentence about a bad row into the place of the row and the reason.
 
     Example:
         ``prices.csv:3: 2 cells, expected 3`` has the place ``prices.csv:3`` and the reason
         ``2 cells, expected 3``.
     """
-    place, separator, reason = problem.removeprefix(str(path)).partition(": ")
+    # The path may contain a colon and a space itself, so only the text after it is split.
+    place_in_file, separator, reason = problem.removeprefix(str(path)).partition(": ")
     if not separator:
         return UnreadDocument(str(path), problem)
     if reason.startswith(tables.NOT_CSV):
         reason += "; the rows after it were not read"
-    return UnreadDocument(f"{path}{place}", reason)
+    return UnreadDocument(f"{path}{place_in_file}", reason)
 
 
-def _document_of(values: Mapping[str, Any], document_id: str, file_title: str) -> Document:
-    """Make a document of a row. Its text is empty if the row is.
+def _document_of_row(values: Mapping[str, Any], document_id: str, file_title: str) -> Document:
+    """Make a document of a row. If all cells are empty, the text of the document is empty.
 
-    A row without a title has that of the file.
+    Args:
+        values: The cells of the row, by column.
+        document_id: The id of the document.
+        file_title: The title of the file, for a row that has no title.
     """
     cells = {str(column): _cell_text(value) for column, value in values.items()}
+    # Columns are compared without regard to case and surrounding spaces, but shown as they are.
     cells_by_name = {column.strip().lower(): cell for column, cell in cells.items()}
+    # A row of a text and its title is one passage. Other rows list their cells, each with its
+    # column.
     is_passage = "text" in cells_by_name and cells_by_name.keys() <= _PASSAGE_COLUMNS
     text = cells_by_name["text"].strip() if is_passage else row_text(cells)
     title = _title_of_row(cells_by_name) or file_title
@@ -95,10 +101,11 @@ def _title_of_row(cells_by_name: Mapping[str, str]) -> str:
 
 
 def _cell_text(value: object) -> str:
-    """Return the value of a cell as a text.
+    """Return the value of a cell as a text: JSON for lists, objects and booleans.
 
     Example:
-        3.5 becomes ``3.5``, None an empty string, and a list ``["a", 2]`` becomes ``["a", 2]``.
+        True becomes ``true``, 3.5 becomes ``3.5``, and None an empty string. Binary data become a
+        note such as ``(2,048 bytes)``.
     """
     if value is None:
         return ""
@@ -110,9 +117,13 @@ def _cell_text(value: object) -> str:
 
 
 def _json_rows(path: Path) -> Iterator[tables.TableRow | str]:
-    """Yield the objects of a JSON file: those of a list, or the only one.
+    """Yield a row for each object of a JSON file.
 
-    A list may also be the only value of an object: ``{"data": [...]}``.
+    The file holds one object, a list of objects, or an object whose only value is such a list:
+    ``{"data": [...]}``.
+
+    Yields:
+        The rows. If the file cannot be read, the only item is a sentence that says why.
     """
     try:
         content = parse_json(read_text(path), refuse_repeated_keys=False)
@@ -129,27 +140,23 @@ def _json_rows(path: Path) -> Iterator[tables.TableRow | str]:
             content = only_value
     members = content if isinstance(content, list) else [content]
     for number, member in enumerate(members, start=1):
-        # A list of texts has no columns.
+        # A list may also hold plain texts. `row_text` writes a column without a name as its value.
         values = member if isinstance(member, dict) else {"": member}
         yield tables.TableRow(f"{path}, row {number}", values)
 
 
-def _checked(reader: tables.Reader, path: Path) -> Iterator[tables.TableRow | str]:
-    """Yield the rows of a file, or the reason why it cannot be opened."""
+def _rows_of_file(path: Path, ending: str) -> Iterator[tables.TableRow | str]:
+    """Yield the rows of a file, or a sentence that says why the file cannot be opened."""
     try:
-        yield from tables.bounded_rows(path, reader(path))
+        yield from tables.bounded_rows(path, ROW_READERS[ending](path))
     except OSError as error:
         yield f"{path}: it cannot be opened: {error.strerror or error}"
 
 
-_READERS: Mapping[str, tables.Reader] = {
+ROW_READERS: Mapping[str, tables.Reader] = {
     **tables.SPREADSHEET_FORMATS,
     **{f"{ending}.gz": reader for ending, reader in tables.SPREADSHEET_FORMATS.items()},
     ".json": _json_rows,
     ".parquet": tables.parquet_rows,
-}
-
-ROW_READERS: Mapping[str, tables.Reader] = {
-    ending: partial(_checked, reader) for ending, reader in _READERS.items()
 }
 """The function that reads the rows of a file, for each ending of a file's name."""

@@ -24,6 +24,9 @@ _MAX_TIMES_UNPACKED = 4
 _WORD = "{http://schemas.openxmlformats.org/wordprocessingml/2006/main}"
 _TEXT = f"{_WORD}t"
 _PARAGRAPH = f"{_WORD}p"
+_TABLE = f"{_WORD}tbl"
+# Content controls, such as fields of a form, and insertions of tracked changes.
+_CONTAINERS = (f"{_WORD}sdt", f"{_WORD}sdtContent", f"{_WORD}ins")
 _TEXT_BOX = f"{_WORD}txbxContent"
 # Word stores a drawing twice: the second time for older programs.
 _FALLBACK = "{http://schemas.openxmlformats.org/markup-compatibility/2006}Fallback"
@@ -34,6 +37,15 @@ _CHARACTERS = {
     f"{_WORD}cr": "\n",
     f"{_WORD}noBreakHyphen": "-",
 }
+# What python-docx and `zipfile` raise for damaged files, beside errors of optional packages.
+_FORMAT_ERRORS = (
+    zipfile.BadZipFile,
+    LookupError,
+    ValueError,
+    AttributeError,
+    NotImplementedError,
+    RecursionError,
+)
 # Parts of a document that are not in its body.
 _NOTES = ("footnotes", "endnotes")
 
@@ -47,7 +59,7 @@ def read_word(path: Path) -> FileText:
     Raises:
         UnreadableError: The file is damaged or encrypted, or python-docx is missing.
     """
-    need_library("docx", "python-docx", "DOCX")
+    need_library("python-docx", "DOCX")
     import docx
     from docx.opc.exceptions import PackageNotFoundError
     from lxml.etree import LxmlError
@@ -58,23 +70,14 @@ def read_word(path: Path) -> FileText:
     try:
         _check_size(content)
         document = docx.Document(io.BytesIO(content))
-        blocks = _Body(document)
-        blocks.read()
-        title = blocks.first_heading or document.core_properties.title or ""
-    except (
-        PackageNotFoundError,
-        zipfile.BadZipFile,
-        LxmlError,
-        LookupError,
-        ValueError,
-        AttributeError,
-        NotImplementedError,
-        RecursionError,
-    ) as error:
+        body = _Body(document)
+        body.read()
+        title = body.first_heading or document.core_properties.title or ""
+    except (PackageNotFoundError, LxmlError, *_FORMAT_ERRORS) as error:
         raise UnreadableError(
             f"not a readable DOCX file: {error or type(error).__name__}; save it again"
         ) from error
-    return FileText(title, "\n\n".join(blocks.texts))
+    return FileText(title, "\n\n".join(body.texts))
 
 
 def _check_size(content: bytes) -> None:
@@ -120,7 +123,9 @@ class _Body:
         body = self._document.element.body
         self._add_children(body)
         for box in body.iter(_TEXT_BOX):
-            if next(box.iterancestors(_FALLBACK), None) is None:
+            # A text box in a fallback is the copy of another one, for older programs.
+            is_copy = next(box.iterancestors(_FALLBACK), None) is not None
+            if not is_copy:
                 self._add_children(box)
         for element in self._footnotes_and_endnotes():
             self._add_children(element)
@@ -139,10 +144,9 @@ class _Body:
         for element in parent.iterchildren():
             if element.tag == _PARAGRAPH:
                 self._add_paragraph(element)
-            elif element.tag == f"{_WORD}tbl":
+            elif element.tag == _TABLE:
                 self._add_table(element)
-            elif element.tag in (f"{_WORD}sdt", f"{_WORD}sdtContent", f"{_WORD}ins"):
-                # Content controls, such as fields of a form, and tracked changes.
+            elif element.tag in _CONTAINERS:
                 self._add_children(element)
 
     def _add_paragraph(self, element: "etree.Element") -> None:

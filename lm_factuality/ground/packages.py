@@ -95,11 +95,11 @@ def _missing_requirements(extra: str) -> Iterator[str]:
         if requirement.name == "lm-factuality":
             for other_extra in requirement.extras:
                 yield from _missing_requirements(other_extra)
-        elif not _is_installed(requirement.name):
+        elif not is_installed(requirement.name):
             yield requirement.name
 
 
-def _is_installed(package: str) -> bool:
+def is_installed(package: str) -> bool:
     """Tell whether a package of this name is installed, in any version."""
     try:
         distribution(package)
