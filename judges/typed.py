@@ -238,7 +238,7 @@ def _parse_json(text: str) -> object:
     # Three tries are enough. To try each brace would take quadratic time.
     for candidate in (text, fenced_text, _bracketed_part(text)):
         try:
-            return KeyMask().json(json.loads(candidate))
+            return KeyMask().mask_json(json.loads(candidate))
         except (ValueError, RecursionError):
             continue
     raise ValueError(NO_OBJECT)

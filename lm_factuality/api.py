@@ -24,7 +24,7 @@ from lm_factuality.ground.errors import (
     DataError,
     FactualityError,
     ModelError,
-    reasons_of,
+    count_reasons,
 )
 
 if TYPE_CHECKING:
@@ -243,7 +243,7 @@ class Results:
         counts = Rows()
         for (model, task), texts in reasons_by_run.items():
             # Texts that differ only in numbers are one reason.
-            for reason in reasons_of(texts):
+            for reason in count_reasons(texts):
                 row = {"model": model, "task": task, "rows": reason.items}
                 counts.append({**row, "reason": reason.example, "cure": reason.cure})
         return counts

@@ -158,7 +158,7 @@ class _Client:
         except HTTPError as error:
             response: Any = error.response
             # The reason is part of the error's text, and a server may repeat the key in it.
-            response.reason = self.mask.text(str(response.reason))
+            response.reason = self.mask.mask_text(str(response.reason))
             body = json.loads(response.request.body)
             option = _unsupported_option(
                 response.status_code, response.text, body, self.refused_options
@@ -189,7 +189,7 @@ class _Client:
 
         def mask(record: logging.LogRecord) -> bool:
             """Mask the key in a line of the log, and return True so that the line is written."""
-            record.msg = self.mask.text(str(record.msg))
+            record.msg = self.mask.mask_text(str(record.msg))
             return True
 
         client_logger = logging.getLogger("lm_eval.models.api_models")
@@ -207,7 +207,7 @@ class _Client:
         Args:
             reply: The decoded JSON. It is checked, because a server may send any JSON value.
         """
-        safe_reply = self.mask.json(reply)
+        safe_reply = self.mask.mask_json(reply)
         choices = safe_reply.get("choices") if isinstance(safe_reply, dict) else None
         if not isinstance(choices, list):
             return safe_reply
@@ -310,7 +310,7 @@ class _SafeReply:
 
     async def text(self) -> str:
         """Return the body as a text."""
-        return self._client.mask.text(await self._reply.text())
+        return self._client.mask.mask_text(await self._reply.text())
 
     async def json(self) -> object:
         """Return the body as JSON."""
@@ -323,5 +323,5 @@ class _SafeReply:
         try:
             self._reply.raise_for_status()
         except ClientResponseError as error:
-            error.message = self._client.mask.text(error.message)
+            error.message = self._client.mask.mask_text(error.message)
             raise

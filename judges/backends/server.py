@@ -222,7 +222,7 @@ class Server:
             # A call that never reached the server is free. The class is compared by name, because
             # openai may bring its own version of httpx.
             bill.is_free = type(error.__cause__).__name__ == "ConnectError"
-            reason = _quoted(self._mask.text(f"connection failed: {error.__cause__}"))
+            reason = _quoted(self._mask.mask_text(f"connection failed: {error.__cause__}"))
             raise RetryableError(reason, is_unreachable=bill.is_free) from None
 
     def _remember_unsupported(self, options: Collection[str]) -> None:
@@ -248,7 +248,7 @@ class Server:
             BackendDownError: Every request would fail in the same way.
         """
         status = error.status_code
-        problem = f"HTTP {status}: {_quoted(self._mask.text(self._message_of(error)))}"
+        problem = f"HTTP {status}: {_quoted(self._mask.mask_text(self._message_of(error)))}"
 
         # OpenAI also sends 429 when the account has no money, which waiting does not change.
         is_out_of_money = error.code == "insufficient_quota"
@@ -278,7 +278,7 @@ class Server:
         if error.status_code < 400:
             # Following a redirect would send prompts and the key to a server that nobody named.
             location = error.response.headers.get("location", "nowhere")
-            target = _quoted(self._mask.text(location))
+            target = _quoted(self._mask.mask_text(location))
             return f"it redirects to {target}, which is not followed; change base_url"
         default_advice = f"no request of this judge can succeed; {RESUME_HINT}"
         return _STATUS_ADVICE.get(error.status_code, default_advice)
@@ -341,7 +341,7 @@ def parse_reply(text: str, endpoint: str, mask: KeyMask | None = None) -> Answer
     try:
         reply = parse_json(text, refuse_repeated_keys=False)
     except ValueError as error:
-        reply_start = mask.text(text)[:80]
+        reply_start = mask.mask_text(text)[:80]
         raise UnusableReplyError(f"a reply that is not JSON ({error}): {reply_start!r}") from None
     return answer_from_reply(reply, endpoint, mask)
 
@@ -370,7 +370,7 @@ def answer_from_reply(
         ``{"choices": [{"message": {"content": "True"}, "finish_reason": "stop"}]}`` becomes
         ``Answer("True", "stop")``.
     """
-    reply = (mask or KeyMask()).json(reply)
+    reply = (mask or KeyMask()).mask_json(reply)
     # Errors carry the token counts too, since the server charges for a reply of any form.
     usage_only = _usage_of_reply(reply)
     reply_start = str(reply)[:80]

@@ -14,7 +14,7 @@ from typing import TYPE_CHECKING, Annotated, Any, Literal
 import typer
 from typer import Argument, Option, echo
 
-from lm_factuality.ground.command_line import App, option_of_names
+from lm_factuality.ground.command_line import App, choice_option_settings
 from lm_factuality.ground.console import format_number, print_table
 from lm_factuality.ground.errors import BackendDownError, ConfigError, DataError, refuse
 from lm_factuality.ground.files import write_json, write_lines
@@ -103,7 +103,7 @@ def judge(
         str,
         Argument(
             help="The task that generated the texts, such as felm_gen, ambigbio or longform.",
-            **option_of_names(_task_names),
+            **choice_option_settings(_task_names),
         ),
     ],
     judge: JudgeName,
@@ -550,7 +550,7 @@ def certify(
         Option(
             help="What to measure, as described below (default: segment_cot, or segment_doc if the"
             " judge needs evidence).",
-            **option_of_names(_setting_names),
+            **choice_option_settings(_setting_names),
         ),
     ] = None,
     rows: Annotated[

@@ -14,7 +14,7 @@ from typer import echo
 from lm_factuality.benchmarks.chosen import benchmark_of, headline_name, suite_runs
 from lm_factuality.benchmarks.declaration import Run
 from lm_factuality.ground.console import print_table
-from lm_factuality.ground.errors import reasons_of
+from lm_factuality.ground.errors import count_reasons
 from lm_factuality.harness.outputs import TaskResult
 from lm_factuality.harness.run import Finished
 from lm_factuality.results.compare import headline_table, notes_of, with_display_names
@@ -81,7 +81,7 @@ def _describe_reasons(item_reasons: Iterable[str | None]) -> list[str]:
     Example:
         Five different reasons end in the line "2 × other reasons, named in the samples".
     """
-    reasons = reasons_of(item_reasons)
+    reasons = count_reasons(item_reasons)
     lines = [str(reason) for reason in reasons[:_MOST_REASONS]]
     remaining_items = sum(reason.items for reason in reasons[_MOST_REASONS:])
     if remaining_items:

@@ -31,7 +31,7 @@ from lm_factuality.benchmarks.biographies.matrix import (
 )
 from lm_factuality.cli.judge import print_plans
 from lm_factuality.ground.console import print_table
-from lm_factuality.ground.errors import BackendDownError, ConfigError, DataError, reasons_of
+from lm_factuality.ground.errors import BackendDownError, ConfigError, DataError, count_reasons
 from lm_factuality.ground.files import check_writable, write_lines
 from lm_factuality.ground.records import read_lines, to_model
 
@@ -203,6 +203,6 @@ def _print_summary(verifications: Sequence[Verification], path: Path, judge: str
         )
     notes.append(f"verdicts: {path}")
     unscored = [pair.reason for pair in verifications if pair.verdict == UNSCORED]
-    for reason in reasons_of(unscored):
+    for reason in count_reasons(unscored):
         notes.append(str(reason))
     print_table(f"{total:,} pairs judged by {judge}", ("verdict", "#pairs", "#share"), rows, notes)

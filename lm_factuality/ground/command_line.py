@@ -119,7 +119,7 @@ Version = Annotated[
 """The option ``--version`` of a program."""
 
 
-def option_of_names(list_names: Callable[[], Collection[str]]) -> dict[str, Any]:
+def choice_option_settings(list_names: Callable[[], Collection[str]]) -> dict[str, Any]:
     """Return the settings of a typer option whose value must be one of some names.
 
     Args:

@@ -94,7 +94,8 @@ def message_of(error: FactualityError | OSError) -> str:
     """Return what a user is told about an error.
 
     Raises:
-        OSError: The error names no file, or is about the pipe to the next program.
+        OSError: The error names no file, and the disk is not full. Such an error is a defect of
+            this program, so that a user needs its traceback.
     """
     if isinstance(error, FactualityError):
         return clip_lines(str(error))
@@ -222,7 +223,7 @@ class Reason(NamedTuple):
         return f"{self.items} × {self.example}{cure}"
 
 
-def reasons_of(reasons: Iterable[str | None]) -> list[Reason]:
+def count_reasons(reasons: Iterable[str | None]) -> list[Reason]:
     """Count the reasons why items are unscored, and add what a user can do about each.
 
     Reasons that differ only in numbers count as one.
@@ -247,7 +248,7 @@ def reasons_of(reasons: Iterable[str | None]) -> list[Reason]:
     counted_reasons = []
     for texts in sorted(texts_by_pattern.values(), key=len, reverse=True):
         example = _cut_off(texts[0], _LONGEST_REASON)
-        counted_reasons.append(Reason(len(texts), example, cure_of(example)))
+        counted_reasons.append(Reason(len(texts), example, find_cure(example)))
     return counted_reasons
 
 
@@ -258,7 +259,7 @@ def _cures() -> Mapping[str, str]:
     return cures
 
 
-def cure_of(reason: str) -> str:
+def find_cure(reason: str) -> str:
     """Return what a user can do about a reason why an item is unscored.
 
     Returns:

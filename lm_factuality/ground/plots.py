@@ -22,16 +22,28 @@ BASELINE = "guess baseline"  # the label of the score of a guess, in legends and
 # All lengths are in units of the drawing, which a page enlarges. Its letters have the size 9.
 _WIDTH = 346.0
 _SCATTER_HEIGHT = 200.0  # from the axis at 0 to that at 100%
-_LETTER = 5.4  # the width of an average letter, or a little more
-_LINE = 13.0  # the distance of two lines of text
+_LETTER_WIDTH = 5.4  # of an average letter, or a little more
+_LINE_HEIGHT = 13.0  # the distance of two lines of text
 _EDGE = 12.0  # between the axes and the right or the upper edge of the drawing
+_RIGHT_END = _WIDTH - _EDGE  # the position of the right end of the x axis
+_SCATTER_LEFT = 44.0  # the position of the y axis, with its labels to the left
 _LABEL_GAP = 7.0  # between a point of the plot and its label, to the right or left of it
 _ABOVE = -4.0  # from a point to the base line of a label above the point's interval
 _BELOW = 11.0  # to the base line of a label below the interval
 _CENTRED = 3.0  # to the base line of a text whose small letters are centred at the point
+_ABOVE_LINE = -3.0  # from a line across the plot to the base line of its label
+_LEGEND_MARKER_WIDTH = 24.0  # of the marker of a legend's entry, with the gaps on both sides
+_LEGEND_MARKER_MIDDLE = 8.0  # from the left of a legend's entry to the middle of its marker
+_MAX_LEGEND_COLUMNS = 3
 _LONGEST_LABEL = 30  # characters; the beginning of a longer label is cut off
 _MOST_TICKS = 7  # of an axis
 _MARGIN = 0.2  # beyond the outermost points, as a share of their distance
+# An axis from 1 to 2.56, which is 1.6 squared, has at least one of the ticks 1, 2 and 5.
+_MIN_LOGARITHMIC_MARGIN = 1.6  # the factor beyond the outermost points of a logarithmic axis
+# In a plot of rows, which are 1 apart: gaps between rows tell them apart, and the dots of a row are
+# so close that readers see that they belong together.
+_MAX_ROW_HEIGHT = 0.8
+_MAX_DOT_DISTANCE = 0.22
 
 Reference = tuple[str, float] | None
 """The label and the value of a line across a plot, such as ``("chance", 25.0)``, or None."""
@@ -157,29 +169,29 @@ class _Text(NamedTuple):
     @property
     def left(self) -> float:
         """The position of its left end."""
-        return self.x - len(self.text) * _LETTER if self.anchor == "end" else self.x
+        return self.x - len(self.text) * _LETTER_WIDTH if self.anchor == "end" else self.x
 
     @property
     def right(self) -> float:
         """The position of its right end."""
-        return self.left + len(self.text) * _LETTER
+        return self.left + len(self.text) * _LETTER_WIDTH
 
     def overlaps(self, text: "_Text") -> bool:
         """Tell whether it would cover a part of another text."""
-        is_level = abs(self.y - text.y) < _LINE
+        is_level = abs(self.y - text.y) < _LINE_HEIGHT
         return is_level and self.left < text.right and text.left < self.right
 
 
 class _Series(NamedTuple):
     """The dots of one series, which have a colour and a marker of their own."""
 
-    number: int
-    """Its place among all series, from 0, which decides about colour and marker."""
+    style_index: int
+    """The index of its colour and marker: its place among all series, from 0."""
 
     positions: Sequence[tuple[float, float]]
     """The x and the y position of each dot."""
 
-    intervals: str
+    interval_path: str
     """An SVG path with the interval of each dot."""
 
     has_line: bool
@@ -192,8 +204,8 @@ class _LegendEntry(NamedTuple):
     name: str
     x: float
     y: float
-    number: int | None
-    """The place of the series among all, or None for the guess baseline."""
+    style_index: int | None
+    """The index of the series' colour and marker, or None for the guess baseline."""
 
 
 def scatter(
@@ -232,9 +244,10 @@ def scatter(
     reference_line = ""
     if reference is not None:
         name, value = reference
-        height = y_axis.position(value)
-        reference_line = f"M{x_axis.start:.1f} {height:.1f}H{x_axis.end:.1f}"
-        texts.append(_Text(x_axis.end, height - 3, name, "end"))
+        y = y_axis.position(value)
+        # An SVG path: M moves to the left end of the line, and H draws it to the right end.
+        reference_line = f"M{x_axis.start:.1f} {y:.1f}H{x_axis.end:.1f}"
+        texts.append(_Text(x_axis.end, y + _ABOVE_LINE, name, "end"))
     # The labels of points come last, since they must not cover anything else.
     _add_labels(texts, points, x_axis, y_axis)
 
@@ -251,13 +264,22 @@ def scatter(
         texts=texts,
         references=reference_line,
     )
-    format_x: Callable[[float], str] = size_label if by_size else "{:.2f}".format
-    rows = [
-        (point.label, format_x(point.x.value), f"{point.y.value:.1f}", point.y.interval)
-        for point in points
-    ]
     columns = ("Model", x_label.capitalize(), y_label.capitalize(), "95% interval")
-    return Plot(drawing, title, columns, rows)
+    return Plot(drawing, title, columns, _table_rows(points, by_size))
+
+
+def _table_rows(points: Sequence[Point], by_size: bool) -> list[tuple[str, str, str, str]]:
+    """Return the cells of a scatter plot's table: label, x value, y value and y interval.
+
+    Args:
+        points: The points, one per row.
+        by_size: Whether the x values are numbers of parameters.
+    """
+    rows = []
+    for point in points:
+        x = size_label(point.x.value) if by_size else f"{point.x.value:.2f}"
+        rows.append((point.label, x, f"{point.y.value:.1f}", point.y.interval))
+    return rows
 
 
 def _place_groups(
@@ -277,12 +299,12 @@ def _place_groups(
         by_size: Whether a line joins the points of a group in the order of their x values.
     """
     series = []
-    for number, group in enumerate(groups):
+    for style_index, group in enumerate(groups):
         members = [point for point in points if point.group == group]
         members.sort(key=lambda point: point.x.value)
         # Models of unknown families have nothing in common that a line could show.
         has_line = by_size and not group.startswith(OTHER)
-        series.append(_place_series(number, members, x_axis, y_axis, has_line))
+        series.append(_place_series(style_index, members, x_axis, y_axis, has_line))
     return series
 
 
@@ -299,8 +321,8 @@ def dots(
     Args:
         title: The title of the plot.
         x_label: The label of the x axis, with its unit.
-        rows: The label of each row, and its dots by series. Only the first `MOST_ROWS` rows are
-            drawn.
+        rows: The label of each row, and its dots by series. There must be a row. Only the first
+            `MOST_ROWS` rows are drawn.
         series: The names of the series, in the order of the legend.
 
     Returns:
@@ -315,10 +337,10 @@ def dots(
     baselines = [_baselines_of(dot_by_series.values()) for _, dot_by_series in drawn_rows]
     legend = _lay_out_legend([*series, BASELINE] if any(baselines) else series)
     labels = [_short_label(label) for label, _ in drawn_rows]
-    longest = max((len(label) for label in labels), default=0)
-    x_axis = _Axis(0, 100, longest * _LETTER + _EDGE, _WIDTH - _EDGE)
-    # The rows stand at 0, 1, 2, ..., and the first one on top. Without rows, there is room for one.
-    num_rows = max(len(drawn_rows), 1)
+    longest = max(map(len, labels))
+    x_axis = _Axis(0, 100, longest * _LETTER_WIDTH + _EDGE, _RIGHT_END)
+    # The rows stand at 0, 1, 2, ..., and the first one on top.
+    num_rows = len(drawn_rows)
     top = _height_of(legend)
     row_height = 15 + 7 * len(series)
     y_axis = _Axis(-0.5, num_rows - 0.5, top, top + num_rows * row_height)
@@ -370,29 +392,28 @@ def _place_rows(
 
     Args:
         rows: The label of each row, and its dots by series.
-        series: The names of the series. Those of a row are drawn closely below each other.
+        series: The names of the series. Each row has a dot of each series, one below the other.
         x_axis: The axis of the values.
         y_axis: The axis of the heights.
     """
-    # Rows are 1 apart. Their dots take up at most 0.8 of that, so that rows can be told apart.
-    # Neighbouring dots are at most 0.22 apart, so that readers see that they are of one row.
-    series_distance = min(0.8 / max(len(series), 1), 0.22)
-    middle_series = (len(series) - 1) / 2
+    dot_distance = min(_MAX_ROW_HEIGHT / len(series), _MAX_DOT_DISTANCE)
+    middle_index = (len(series) - 1) / 2
     placed = []
-    for number, name in enumerate(series):
-        offset = series_distance * (number - middle_series)
+    for style_index, name in enumerate(series):
+        # The dots of a row are centred at its height.
+        offset = dot_distance * (style_index - middle_index)
         points = []
         for height, (label, dot_by_series) in enumerate(rows):
             if name in dot_by_series:
                 # The height is exact, so it has no interval.
                 y = Dot(height + offset)
                 points.append(Point(label, name, dot_by_series[name], y))
-        placed.append(_place_series(number, points, x_axis, y_axis))
+        placed.append(_place_series(style_index, points, x_axis, y_axis))
     return placed
 
 
 def _place_series(
-    number: int,
+    style_index: int,
     points: Sequence[Point],
     x_axis: _Axis,
     y_axis: _Axis,
@@ -401,7 +422,7 @@ def _place_series(
     """Place the dots of one series with their intervals.
 
     Args:
-        number: The place of the series among all, from 0.
+        style_index: The index of the colour and the marker of the series.
         points: The dots, in the order in which a line joins them.
         x_axis: The axis of the dots' x values.
         y_axis: The axis of the dots' y values.
@@ -410,8 +431,8 @@ def _place_series(
     positions = []
     for point in points:
         positions.append((x_axis.position(point.x.value), y_axis.position(point.y.value)))
-    intervals = "".join(_draw_intervals(point, x_axis, y_axis) for point in points)
-    return _Series(number, positions, intervals, has_line)
+    interval_path = "".join(_draw_intervals(point, x_axis, y_axis) for point in points)
+    return _Series(style_index, positions, interval_path, has_line)
 
 
 def _draw_intervals(point: Point, x_axis: _Axis, y_axis: _Axis) -> str:
@@ -436,21 +457,17 @@ def _draw_intervals(point: Point, x_axis: _Axis, y_axis: _Axis) -> str:
 
 def _x_axis_around(points: Sequence[Point], is_logarithmic: bool) -> _Axis:
     """Return the x axis of a scatter plot, with a margin for the labels of the outermost points."""
-    ends = [end for point in points for end in (point.x.value, point.x.low, point.x.high)]
-    values = [end for end in ends if end is not None]
+    values = []
+    for point in points:
+        values += [x for x in (point.x.value, point.x.low, point.x.high) if x is not None]
     low = min(values)
     high = max(values)
-    start = 44.0  # with room for the labels of the y axis to the left
-    end = _WIDTH - _EDGE
     if is_logarithmic:
-        # An axis from 1 to 2.56 or more has at least one of the ticks 1, 2 and 5.
-        factor = max((high / low) ** _MARGIN, 1.6)
-        return _Axis(low / factor, high * factor, start, end, is_logarithmic=True)
-    margin = _MARGIN * (high - low)
-    if margin == 0:
-        # All values are the same, so that they have no distance.
-        margin = _MARGIN * abs(high) if high else 1.0
-    return _Axis(low - margin, high + margin, start, end)
+        factor = max((high / low) ** _MARGIN, _MIN_LOGARITHMIC_MARGIN)
+        return _Axis(low / factor, high * factor, _SCATTER_LEFT, _RIGHT_END, is_logarithmic=True)
+    # If all values are the same, their distance is 0, so their size decides, or 1 if they are 0.
+    margin = _MARGIN * (high - low or abs(high)) or 1.0
+    return _Axis(low - margin, high + margin, _SCATTER_LEFT, _RIGHT_END)
 
 
 def _add_labels(texts: list[_Text], points: Sequence[Point], x_axis: _Axis, y_axis: _Axis) -> None:
@@ -465,14 +482,16 @@ def _add_labels(texts: list[_Text], points: Sequence[Point], x_axis: _Axis, y_ax
     positions = []
     for point in points:
         positions.append((x_axis.position(point.x.value), y_axis.position(point.y.value)))
-    # The marker of a point takes the room of a letter.
-    markers = [_Text(x - _LETTER / 2, y + _CENTRED, "o", "start") for x, y in positions]
+    # The marker of a point covers as much as a letter that is centred at the point.
+    markers = [_Text(x - _LETTER_WIDTH / 2, y + _CENTRED, "o", "start") for x, y in positions]
     for point, (x, y) in zip(points, positions, strict=True):
         label = _short_label(point.label)
-        candidates = (_label_beside(x, y + _ABOVE, label), _label_beside(x, y + _BELOW, label))
-        occupied = texts + markers
-        free = [text for text in candidates if not any(map(text.overlaps, occupied))]
-        texts += free[:1]
+        for label_y in (y + _ABOVE, y + _BELOW):
+            text = _label_beside(x, label_y, label)
+            has_room = not any(map(text.overlaps, texts + markers))
+            if has_room:
+                texts.append(text)
+                break
 
 
 def _label_beside(x: float, y: float, label: str) -> _Text:
@@ -485,27 +504,30 @@ def _lay_out_legend(names: Sequence[str]) -> list[_LegendEntry]:
     """Place the names of series in as many columns as there is room for, at most three.
 
     Args:
-        names: The names of the series in their order, and `BASELINE` if the plot shows it. A plot
-            with fewer than two names needs no legend.
+        names: The names of the series in their order, and `BASELINE` if the plot shows it.
+
+    Returns:
+        An entry for each name. Empty for fewer than two names, which need no legend.
     """
     if len(names) < 2:
         return []
     labels = [_short_label(name) for name in names]
-    column_width = 24 + _LETTER * max(len(label) for label in labels)
-    num_columns = max(1, min(3, len(names), int(_WIDTH / column_width)))
+    column_width = _LEGEND_MARKER_WIDTH + _LETTER_WIDTH * max(map(len, labels))
+    # Even the longest label leaves room for one column.
+    num_columns = min(_MAX_LEGEND_COLUMNS, len(names), int(_WIDTH / column_width))
     left = (_WIDTH - num_columns * column_width) / 2
     entries = []
-    for number, label in enumerate(labels):
-        row, column = divmod(number, num_columns)
-        series_number = None if names[number] == BASELINE else number
-        x = left + column * column_width + 8
-        entries.append(_LegendEntry(label, x, _LINE * (row + 1), series_number))
+    for index, label in enumerate(labels):
+        row, column = divmod(index, num_columns)
+        style_index = None if names[index] == BASELINE else index
+        x = left + column * column_width + _LEGEND_MARKER_MIDDLE
+        entries.append(_LegendEntry(label, x, _LINE_HEIGHT * (row + 1), style_index))
     return entries
 
 
 def _height_of(legend: Sequence[_LegendEntry]) -> float:
     """Return the position below the last line of the legend, or 0 without a legend."""
-    return max((entry.y + _LINE for entry in legend), default=0.0)
+    return max((entry.y + _LINE_HEIGHT for entry in legend), default=0.0)
 
 
 def _short_label(label: str) -> str:

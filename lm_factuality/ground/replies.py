@@ -22,6 +22,10 @@ SURROGATE_PATTERN = re.compile("[\ud800-\udfff]")
 REPLACEMENT_CHARACTER = "\N{REPLACEMENT CHARACTER}"
 # They change the order in which the rest of a line is shown.
 _DIRECTION_MARKS = re.compile("[\u061c\u200e\u200f\u202a-\u202e\u2066-\u2069]")
+# JSON within a text of JSON doubles each backslash of the inner one, and may be nested again.
+_BACKSLASHES = r"\\{1,4}"
+_BITS_PER_BYTE = 8
+_BITS_PER_CHARACTER = 6  # of base64
 _SHORTEST_KEY = 8  # characters; a shorter key would be found in ordinary words
 _WHITE_SPACE = r"\s*"  # that may stand between any two characters of a key
 _INSTEAD = "***"
@@ -57,21 +61,21 @@ class KeyMask:
             patterns.append(_WHITE_SPACE.join(map(re.escape, encoded)))
         self._pattern = re.compile("|".join(patterns))
 
-    def text(self, text: str) -> str:
+    def mask_text(self, text: str) -> str:
         """Return a text that can be stored, without marks of direction and without the key."""
         visible_text = _DIRECTION_MARKS.sub("", storable(text))
         if self._pattern is None:
             return visible_text
         return self._pattern.sub(_INSTEAD, visible_text)
 
-    def json(self, value: Json) -> Json:
-        """Return a JSON value in which each text, also of keys, is as `text` returns it."""
+    def mask_json(self, value: Json) -> Json:
+        """Return a JSON value after `mask_text` has cleaned all its texts and all names in it."""
         if isinstance(value, str):
-            return self.text(value)
+            return self.mask_text(value)
         if isinstance(value, list):
-            return [self.json(item) for item in value]
+            return [self.mask_json(item) for item in value]
         if isinstance(value, dict):
-            return {self.text(name): self.json(item) for name, item in value.items()}
+            return {self.mask_text(name): self.mask_json(item) for name, item in value.items()}
         return value
 
 
@@ -82,9 +86,9 @@ def _spellings_of(character: str) -> str:
         ``/`` may be ``/``, ``\/``, ``\u002f`` or ``%2F``.
     """
     percent = "".join(f"%{byte:02x}" for byte in character.encode())
-    spellings = [re.escape(character), rf"\\{{1,4}}u{ord(character):04x}", percent]
+    spellings = [re.escape(character), rf"{_BACKSLASHES}u{ord(character):04x}", percent]
     if character == "/":
-        spellings.append(r"\\{1,4}/")
+        spellings.append(f"{_BACKSLASHES}/")
     if character == " ":
         spellings.append(r"\+")
     # Hexadecimal digits may be capitals, but a key must not match in another case.
@@ -101,12 +105,15 @@ def _in_base64(key: str) -> list[str]:
     """
     key_bytes = key.encode()
     parts: list[str] = []
-    for offset in range(3):
-        encoded = b64encode(bytes(offset) + key_bytes).decode()
-        # A character holds 6 bits. The bits of the key begin and end at these positions.
-        start = 8 * offset
-        end = start + 8 * len(key_bytes)
-        part = encoded[ceil(start / 6) : end // 6]
+    for num_bytes_before in range(3):
+        padding = bytes(num_bytes_before)
+        encoded = b64encode(padding + key_bytes).decode()
+        first_bit = _BITS_PER_BYTE * num_bytes_before
+        end_bit = first_bit + _BITS_PER_BYTE * len(key_bytes)
+        # Only these characters consist of bits of the key alone.
+        first_character = ceil(first_bit / _BITS_PER_CHARACTER)
+        end_character = end_bit // _BITS_PER_CHARACTER
+        part = encoded[first_character:end_character]
         # Addresses have - and _ in place of + and /.
         parts += [part, part.replace("+", "-").replace("/", "_")]
     return parts

@@ -110,23 +110,22 @@ def _locate_field(model_type: type[object], path: Sequence[str | int]) -> _Field
         path: The keys and list indices of the error, such as ``("judges", 0, "name")``. The key of
             this field is ``judges[0].name``.
     """
-    fields = _fields_of(model_type)
-    field: FieldInfo | None = None
     key = ""
+    section_fields = _fields_of(model_type)  # of the section that the present step is in
+    field: FieldInfo | None = None  # the field that the last step named, if it named one
     for step in path:
-        # A key leads into its section. An index has no fields of its own, since `_fields_of` has
-        # already looked inside the list.
+        # The last step named a section or a list of sections. `_fields_of` looks inside lists, so
+        # an index between the list and the next key leads no further.
         if field:
-            fields = _fields_of(field.annotation)
+            section_fields = _fields_of(field.annotation)
         # For ``int | Window``, pydantic adds the type that it tried to the path. Users do not
-        # write that type, so their key has no such step.
-        if step not in fields and _UNION_MEMBER.fullmatch(str(step)):
-            continue
-        key += f"[{step}]" if isinstance(step, int) else f".{step}"
-        field = fields.get(str(step))
-    # The last step is not followed: an unknown key is compared with the keys of its section.
+        # write that type, so it is left out of their key.
+        is_type = step not in section_fields and _UNION_MEMBER.fullmatch(str(step))
+        if not is_type:
+            key += f"[{step}]" if isinstance(step, int) else f".{step}"
+            field = section_fields.get(str(step))
     description = field.description if field else None
-    return _FieldLocation(key.removeprefix("."), description, fields)
+    return _FieldLocation(key.removeprefix("."), description, section_fields)
 
 
 def unknown_key(name: str, names: Iterable[str]) -> str:
@@ -163,19 +162,21 @@ def _describe_problem(location: _FieldLocation, details: ErrorDetails) -> str:
 
     # YAML reads ``key:`` as None.
     value = "empty" if details["input"] is None else short(details["input"])
-    # pydantic writes "Input should be a valid integer", and "Value error, " before our texts.
-    message = details["msg"].replace("Input should be", "expected").removeprefix("Value error, ")
     expected = f"expected {location.description}" if location.description else ""
     if kind == "missing":
-        # The value is the section that lacks the key.
-        return f"{key} is missing; {expected or f'found {value}'}"
-    # Our own validators may raise a phrase that follows the key, such as "needs a model". If it is
-    # about the whole content, there is no key.
+        # The value of this error is the section that lacks the key.
+        remedy = expected or f"found {value}"
+        return f"{key} is missing; {remedy}"
+
+    # pydantic writes "Input should be a valid integer", and "Value error, " before our texts.
+    message = details["msg"].replace("Input should be", "expected").removeprefix("Value error, ")
     remedy = expected or message
     if kind == "value_error" and not remedy.startswith("expected "):
+        # Our own validators may raise a phrase that follows the key, such as "needs a model".
         return f"{key} {remedy}".strip()
-    subject = f"{key} is" if key else "found"
-    return f"{subject} {value}; {remedy}"
+    if not key:
+        return f"found {value}; {remedy}"
+    return f"{key} is {value}; {remedy}"
 
 
 def _fields_of(annotation: object) -> dict[str, FieldInfo]:

@@ -206,13 +206,19 @@ def separated_rows(path: Path) -> Iterator[TableRow | str]:
     """Yield the rows of a CSV file as `csv_rows` does, with the delimiter that its header has most.
 
     Spreadsheets write semicolons where the comma is the decimal point.
+
+    Yields:
+        A row, or a sentence that says why a row cannot be read.
     """
+    lines = every_line(path, _EXPECTED)
     try:
-        _, header = next(every_line(path, _EXPECTED), (0, ""))
+        # An empty file has no line 1.
+        _, header = next(lines, (1, ""))
     except DataError as error:
         yield str(error)
         return
-    yield from csv_rows(path, max(_DELIMITERS, key=header.count))
+    most_frequent = max(_DELIMITERS, key=header.count)
+    yield from csv_rows(path, delimiter=most_frequent)
 
 
 def _repeated_columns(header: Sequence[str]) -> str:
@@ -335,11 +341,11 @@ def _unpacked_rows(
 
 
 @contextmanager
-def _limited_memory(most: int) -> Iterator[None]:
+def _limited_memory(max_further_bytes: int) -> Iterator[None]:
     """On Linux, raise MemoryError within the block if the process takes too much more memory.
 
     Args:
-        most: The number of further bytes that this process may take.
+        max_further_bytes: The number of bytes that the process may take in the block.
     """
     if sys.platform != "linux":
         yield
@@ -347,8 +353,9 @@ def _limited_memory(most: int) -> Iterator[None]:
 
     import resource
 
+    # The first number in this file is the address space of the process, in pages.
     num_pages = int(Path("/proc/self/statm").read_text(encoding="ascii").split()[0])
-    limit = num_pages * resource.getpagesize() + most
+    limit = num_pages * resource.getpagesize() + max_further_bytes
     soft, hard = resource.getrlimit(resource.RLIMIT_AS)
     # A user may have set a lower limit.
     is_lower = soft != resource.RLIM_INFINITY and soft < limit

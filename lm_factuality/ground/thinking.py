@@ -40,8 +40,8 @@ _ANSWER_CLOSES = re.compile(rf"(?:{_FORMATS['answer_closes']})\s*\Z", re.IGNOREC
 _PART_OF_MARK = re.compile(_FORMATS["tokens"], re.IGNORECASE)
 _LONGEST_OPENING = 60  # characters of an opening mark at the end of a prompt
 # The marks that we add where a thought has none.
-_OPENS = "<think>"
-_CLOSES = "</think>"
+_THINK_OPENING = "<think>"
+_THINK_CLOSING = "</think>"
 # Soft hyphen, zero-width characters, marks of direction.
 _INVISIBLE = re.compile("[\u00ad\u200b-\u200f\u2060\ufeff]")
 _PLAIN_SIGNS = str.maketrans(
@@ -259,25 +259,26 @@ def content_of(choice: Mapping[str, Any]) -> str | None:
     """Return the text of one choice of a server's chat reply, or None if it has no text.
 
     If the token limit cut the reply off before its text began, all tokens went into thoughts,
-    which servers return in a field of their own or hide. The text is then a thought without an
-    end, so that readers know why there is no answer.
+    which servers return in a separate field or hide. The function then returns ``<think>`` and
+    these thoughts, without ``</think>``, so that readers know why there is no answer.
 
     Args:
         choice: An entry of ``choices``, as the OpenAI chat API defines it.
 
     Returns:
-        The content, the refusal, or ``<think>`` and the unfinished thought.
+        The content, the refusal, or ``<think>`` and the unfinished thoughts.
     """
     message = choice["message"]
-    text: str | None = message.get("content")
+    content: str | None = message.get("content")
     # OpenAI's models write a refusal into a field of its own.
-    if not text and message.get("refusal"):
-        text = message["refusal"]
-    was_cut_off = choice.get("finish_reason") == "length"
-    # An empty text of a reply that is complete is the model's answer, so it stays.
-    if text or not was_cut_off:
+    text: str | None = content or message.get("refusal")
+    if text:
         return text
-    return f"{_OPENS}{reasoning_of(choice)}"
+    if choice.get("finish_reason") == "length":
+        # The thoughts used up the token limit.
+        return f"{_THINK_OPENING}{reasoning_of(choice)}"
+    # The reply is complete, so its empty content is the model's answer.
+    return content
 
 
 def reasoning_of(choice: Mapping[str, Any]) -> str:
@@ -305,7 +306,7 @@ def _text_with_thoughts(choice: Mapping[str, Any]) -> str | None:
         return text
     # A mark such as </think> within the thoughts would end them too early.
     thoughts = _MARKS.sub("", thoughts)
-    return f"{_OPENS}{thoughts}{_CLOSES}{text}"
+    return f"{_THINK_OPENING}{thoughts}{_THINK_CLOSING}{text}"
 
 
 @contextmanager
@@ -323,49 +324,60 @@ def thoughts_kept(model: "LM") -> Iterator[Callable[[str], str]]:
         A function to apply to each text of the model. It replaces a ``think_end_token`` that
         `read_output` does not know, such as ``[done]``, by ``</think>``.
     """
-    added_tokens = getattr(getattr(model, "tokenizer", None), "added_tokens_decoder", {})
-    special_tokens = {number: str(token) for number, token in added_tokens.items() if token.special}
+    special_tokens = _special_tokens_of(model)
     end_mark = _think_end_mark(model, special_tokens)
 
-    attributes: dict[str, Any] = {}
+    replacements: dict[str, Any] = {}
     if end_mark is not None:
-        # Without this attribute, lm_eval cuts nothing off.
-        attributes["think_end_token"] = None
+        # lm_eval cuts no text off if this attribute is None.
+        replacements["think_end_token"] = None
     # Most models have no special tokens for thoughts, and decode as before.
     has_marks = any(token == end_mark or marks_thoughts(token) for token in special_tokens.values())
     if has_marks and hasattr(model, "tok_decode"):
-        dropped_tokens = _tokens_without_marks(special_tokens, end_mark)
-        attributes["tok_decode"] = partial(_decode_with_marks, model.tok_decode, dropped_tokens)
-    # This client of chat servers ignores the fields for thoughts. It is recognised by the name of
-    # its class, since importing the class needs packages of an extra.
-    if any(base.__name__ == "LocalChatCompletion" for base in type(model).__mro__):
-        attributes["parse_generations"] = partial(_parse_with_thoughts, model.parse_generations)
+        dropped_tokens = _tokens_to_drop(special_tokens, end_mark)
+        replacements["tok_decode"] = partial(_decode_with_marks, model.tok_decode, dropped_tokens)
+    if _ignores_thoughts_of_servers(model):
+        replacements["parse_generations"] = partial(_parse_with_thoughts, model.parse_generations)
 
-    with replaced(model, **attributes):
+    with replaced(model, **replacements):
         yield partial(_restore_end_mark, end_mark)
+
+
+def _special_tokens_of(model: "LM") -> dict[int, str]:
+    """Return the special tokens of a model's tokenizer by their ids. Empty without a tokenizer."""
+    added_tokens = getattr(getattr(model, "tokenizer", None), "added_tokens_decoder", {})
+    return {token_id: str(token) for token_id, token in added_tokens.items() if token.special}
+
+
+def _ignores_thoughts_of_servers(model: "LM") -> bool:
+    """Tell whether a model is lm_eval's client of chat servers, which reads no thoughts."""
+    # An import of the class would need the packages of an extra.
+    return any(base.__name__ == "LocalChatCompletion" for base in type(model).__mro__)
 
 
 def _restore_end_mark(end_mark: str | None, text: str) -> str:
     """Write the end of each thought as ``</think>``, if `read_output` does not know its mark."""
     # A mark that `read_output` takes for a piece of an answer is one that it does not know.
     if end_mark and read_output(end_mark).spans:
-        return text.replace(end_mark, _CLOSES)
+        return text.replace(end_mark, _THINK_CLOSING)
     return text
 
 
-def _tokens_without_marks(special_tokens: Mapping[int, str], end_mark: str | None) -> set[int]:
-    """Return the numbers of the special tokens that are no marks, such as the end of the text.
+def _tokens_to_drop(special_tokens: Mapping[int, str], end_mark: str | None) -> set[int]:
+    """Return the ids of the special tokens that belong to no thinking mark.
+
+    A thinking mark is a text that begins or ends a thought, such as ``<think>``. Tokens of marks
+    must stay in decoded texts. A token such as ``<|im_end|>`` belongs to no mark and is dropped.
 
     Args:
-        special_tokens: The special tokens of a tokenizer by their numbers.
-        end_mark: The text of the model's ``think_end_token``, which is a mark.
+        special_tokens: The special tokens of a tokenizer by their ids.
+        end_mark: The mark with which the model ends its thoughts, or None if it is not known.
     """
-    numbers = set()
-    for number, token in special_tokens.items():
-        is_mark = token == end_mark or _PART_OF_MARK.fullmatch(token) is not None
-        if not is_mark:
-            numbers.add(number)
-    return numbers
+    token_ids = set()
+    for token_id, token in special_tokens.items():
+        if token != end_mark and not _PART_OF_MARK.fullmatch(token):
+            token_ids.add(token_id)
+    return token_ids
 
 
 def _think_end_mark(model: "LM", special_tokens: Mapping[int, str]) -> str | None:
@@ -373,7 +385,7 @@ def _think_end_mark(model: "LM", special_tokens: Mapping[int, str]) -> str | Non
 
     Args:
         model: The model.
-        special_tokens: The special tokens of its tokenizer by their numbers.
+        special_tokens: The special tokens of its tokenizer by their ids.
 
     Returns:
         The text, such as ``</think>``, or None if the model has no such token.
@@ -396,7 +408,7 @@ def _decode_with_marks(
 
     Args:
         decode: The model's ``tok_decode``.
-        dropped: The numbers of the special tokens to leave out.
+        dropped: The ids of the special tokens to leave out.
         tokens: The tokens.
         skip_special_tokens: Whether to leave out the tokens in ``dropped``.
     """
@@ -412,8 +424,8 @@ def _parse_with_thoughts(
 ) -> list[str]:
     """Read the texts of replies like a chat client's ``parse_generations``, but with thoughts.
 
-    The content of each reply is changed in place: thoughts of other fields come before it, in
-    ``<think>`` marks.
+    The content of each reply is changed in place: reasoning from other fields is put before the
+    content, between ``<think>`` and ``</think>``.
 
     Args:
         parse: The client's ``parse_generations``, which reads only the content of a reply.
@@ -423,7 +435,7 @@ def _parse_with_thoughts(
     # lm_eval passes a single reply without a list.
     replies = outputs if isinstance(outputs, list) else [outputs]
     for reply in replies:
-        # A reply of another shape, such as an error, stays as it is: ``parse`` reports it.
+        # A reply without these fields, such as an error, stays as it is: ``parse`` reports it.
         with suppress(LookupError, TypeError, AttributeError):
             for choice in reply["choices"]:
                 choice["message"]["content"] = _text_with_thoughts(choice)

@@ -382,7 +382,7 @@ def _message_of(reply: httpx.Response, key: str) -> str:
         if isinstance(content, dict):
             content = content.get(name) or content
     one_line = " ".join(str(content).split())
-    message = KeyMask(key).text(one_line or reply.reason_phrase)
+    message = KeyMask(key).mask_text(one_line or reply.reason_phrase)
     return printable(message[:_LONGEST_MESSAGE])
 
 

@@ -24,7 +24,7 @@ from lm_factuality.benchmarks.pairs import (
     score_stderr,
 )
 from lm_factuality.benchmarks.rows import SampleRow, ScoredRows, collect_scored_rows
-from lm_factuality.ground.errors import Reason, reasons_of
+from lm_factuality.ground.errors import Reason, count_reasons
 from lm_factuality.ground.files import write_text
 from lm_factuality.ground.html import as_data
 from lm_factuality.harness.samples import samples_of
@@ -148,7 +148,7 @@ def _add_rows(task_data: TaskData, model_id: str, rows: Sequence[SampleRow]) -> 
     # may decide only nine of them.
     reasons = [str(row.detail["unscored"]) for row in rows if row.detail.get("unscored")]
     if reasons:
-        task_data.unscored_reasons[model_id] = reasons_of(reasons)
+        task_data.unscored_reasons[model_id] = count_reasons(reasons)
 
 
 def _write_rows_of_model(

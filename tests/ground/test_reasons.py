@@ -2,14 +2,14 @@
 
 from __future__ import annotations
 
-from lm_factuality.ground.errors import cure_of, reasons_of
+from lm_factuality.ground.errors import count_reasons, find_cure
 
 
 def test_similar_reasons_are_counted_together():
     """Otherwise a table of reasons would have a line for each row."""
     texts = ["choice 2: 31 tokens", None, "choice 0: 1,200 tokens", "", "no answer", "31 tokens"]
 
-    reasons = reasons_of(texts)
+    reasons = count_reasons(texts)
 
     number_by_example = {reason.example: reason.items for reason in reasons}
     assert number_by_example == {"31 tokens": 3, "no answer": 1}
@@ -17,23 +17,23 @@ def test_similar_reasons_are_counted_together():
 
 def test_advice_follows_the_longest_matching_reason():
     """The reason "cut off" alone has another cure than "cut off before the answer"."""
-    assert cure_of("row 3: cut off before the answer") == "a larger --gen_kwargs max_gen_toks=N"
+    assert find_cure("row 3: cut off before the answer") == "a larger --gen_kwargs max_gen_toks=N"
 
 
 def test_unknown_reason_has_no_advice():
     """Wrong advice would cost the user another run."""
-    assert cure_of("something else") == ""
+    assert find_cure("something else") == ""
 
 
 def test_reason_is_shown_with_its_count_and_advice():
     """A user sees how many items are affected and what to change."""
-    reason = reasons_of(["cut off", "cut off"])[0]
+    reason = count_reasons(["cut off", "cut off"])[0]
 
     assert str(reason) == "2 × cut off: a larger max_tokens under decoding in the judge's YAML"
 
 
 def test_a_long_reason_is_shortened():
     """A reason may quote what a model wrote."""
-    reason = reasons_of(["x" * 500])[0]
+    reason = count_reasons(["x" * 500])[0]
 
     assert len(str(reason)) < 200

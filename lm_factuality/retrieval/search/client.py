@@ -90,12 +90,12 @@ class SearchClient:
         try:
             content = parse_json(body, refuse_repeated_keys=False)
         except ValueError as error:
-            beginning = self._key_mask.text(body)[:_MAX_QUOTED_BODY]
+            beginning = self._key_mask.mask_text(body)[:_MAX_QUOTED_BODY]
             raise RetryableSearchError(
                 self._shorten_without_key(f"an answer that is not JSON ({error}): {beginning!r}")
             ) from None
         try:
-            pages = self._config.response.read(self._key_mask.json(content))
+            pages = self._config.response.read(self._key_mask.mask_json(content))
         except ValueError as error:
             raise FailedSearchError(self._shorten_without_key(str(error))) from None
         return pages[: self._config.results]
@@ -175,7 +175,7 @@ class SearchClient:
 
     def _shorten_without_key(self, text: str) -> str:
         """Shorten a message to one line, and take the key of the service out of it."""
-        line = " ".join(self._key_mask.text(text).split())
+        line = " ".join(self._key_mask.mask_text(text).split())
         return line if len(line) <= _MAX_QUOTED else f"{line[:_MAX_QUOTED]} ..."
 
 
