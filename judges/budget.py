@@ -9,7 +9,7 @@ import threading
 import time
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import NamedTuple
 
 from judges.answers import Answer, CostEstimate, Request, TokenCounter, Usage
@@ -126,7 +126,7 @@ class Bill:
     If it reports nothing, the call is charged at the most that it could cost.
     """
 
-    answer: Answer | None = None
+    answer: Answer = field(default=Answer(None))
     """An answer with the numbers of tokens that the server counted, if it did."""
 
     is_free: bool = False
@@ -140,16 +140,6 @@ class _Tokens(NamedTuple):
     """The tokens of the prompt."""
 
     completion: int
-    """The tokens of the answer."""
-
-
-class _CountedTokens(NamedTuple):
-    """The tokens of a call as the server counted them. None for a number that cannot be true."""
-
-    prompt: int | None
-    """The tokens of the prompt."""
-
-    completion: int | None
     """The tokens of the answer."""
 
 
@@ -208,13 +198,13 @@ class Budget:
             BackendDownError: The call could cost more than is left.
         """
         # The rate needs a likely number of tokens, and the limit on money the highest possible one.
-        most = _Tokens(self._token_counter.max_tokens(request), request.decoding.max_tokens)
-        expected_tokens = self._token_counter.expected_tokens(request) + most.completion
+        max_tokens = _Tokens(self._token_counter.max_tokens(request), request.decoding.max_tokens)
+        expected_tokens = self._token_counter.expected_tokens(request) + max_tokens.completion
 
         # The pauses come first, so that no money is set aside while the call waits.
         pause(self._request_rate.reserve())
         pause(self._token_rate.reserve(expected_tokens))
-        while not self._spending_limit.reserve(self._cost(*most)):
+        while not self._spending_limit.reserve(self._cost(*max_tokens)):
             pause(_RETRY_SECONDS)
 
         # Calls that fail count too, for the server has seen them.
@@ -223,50 +213,49 @@ class Budget:
         try:
             yield bill
         finally:
-            self._charge(bill, expected_tokens, most)
+            self._charge(bill, expected_tokens, max_tokens)
 
     def _cost(self, prompt_tokens: int, completion_tokens: int) -> float:
         """Return the cost of a number of tokens in USD, 0 if the judge has no prices."""
         return self._prices.cost(prompt_tokens, completion_tokens) if self._prices else 0.0
 
-    def _charge(self, bill: Bill, expected_tokens: int, most: _Tokens) -> None:
+    def _charge(self, bill: Bill, expected_tokens: int, max_tokens: _Tokens) -> None:
         """Charge for a finished call, and free what was reserved for it but not used.
 
-        If the server counted no tokens, the most that the call can have are charged, so that no
-        limit is exceeded.
+        A number of tokens that the server did not count is charged at its maximum, so that the
+        limit on money is never exceeded.
 
         Args:
             bill: What is known about the use of the call.
             expected_tokens: The tokens that were reserved in the rate limit.
-            most: The most tokens that the call can have, whose price was reserved.
+            max_tokens: The most tokens that the call can have. Their price was reserved.
         """
+        reserved_cost = self._cost(*max_tokens)
         if bill.is_free:
-            counted = _CountedTokens(0, 0)
-        else:
-            counted = _count_tokens(bill.answer or Answer(None), most)
-        prompt_tokens = most.prompt if counted.prompt is None else counted.prompt
-        completion_tokens = most.completion if counted.completion is None else counted.completion
-        cost = self._cost(prompt_tokens, completion_tokens)
-        # The rate needs a likely number of tokens, which the most is not.
-        is_counted = counted.prompt is not None and counted.completion is not None
-        used_tokens = prompt_tokens + completion_tokens if is_counted else expected_tokens
+            self._spending_limit.settle(reserved_cost, 0.0)
+            self._token_rate.release(expected_tokens)
+            return
 
-        self._spending_limit.settle(self._cost(*most), cost)
-        self._token_rate.release(expected_tokens - used_tokens)
-        self.add_usage(prompt_tokens=counted.prompt or 0, completion_tokens=counted.completion or 0)
+        # Every prompt has tokens, and so has every text.
+        least_completion = 1 if bill.answer.text else 0
+        prompt_tokens = _credible_count(bill.answer.prompt_tokens, 1, max_tokens.prompt)
+        completion_tokens = _credible_count(
+            bill.answer.completion_tokens, least_completion, max_tokens.completion
+        )
+        charged = _Tokens(
+            max_tokens.prompt if prompt_tokens is None else prompt_tokens,
+            max_tokens.completion if completion_tokens is None else completion_tokens,
+        )
+        cost = self._cost(*charged)
+        self._spending_limit.settle(reserved_cost, cost)
+        # Without counts of the server, the expected tokens are the best estimate for the rate.
+        if prompt_tokens is not None and completion_tokens is not None:
+            self._token_rate.release(expected_tokens - sum(charged))
+
+        self.add_usage(prompt_tokens=prompt_tokens or 0, completion_tokens=completion_tokens or 0)
         # Without prices the cost stays None, since 0 would be wrong.
         if self._prices:
             self.add_usage(cost=cost)
-
-
-def _count_tokens(answer: Answer, most: _Tokens) -> _CountedTokens:
-    """Return the tokens that a server counted for an answer, as far as they can be true."""
-    # Every prompt has tokens, and so has every text.
-    least_completion = 1 if answer.text else 0
-    return _CountedTokens(
-        _credible_count(answer.prompt_tokens, 1, most.prompt),
-        _credible_count(answer.completion_tokens, least_completion, most.completion),
-    )
 
 
 def _credible_count(count: int | None, least: int, most: int) -> int | None:

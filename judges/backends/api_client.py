@@ -23,6 +23,7 @@ from lm_factuality.ground.secrets import check_variable_name
 if TYPE_CHECKING:
     from aiohttp import ClientResponse, ClientSession
     from lm_eval.api.model import LM
+    from requests import HTTPError
 
 # In a run lm_eval shows the lines of its own loggers alone.
 logger = logging.getLogger("lm_eval.models")
@@ -66,9 +67,11 @@ def find_client_key(base_url: str, api_key_env: str | None) -> str:
         ConfigError: The environment variable that the user named is not set, or OpenAI's own
             server has no key.
     """
-    if api_key_env in (None, "none", "None"):
+    # lm_eval turns the values of ``--model_args`` into None and numbers where it can.
+    stated_name = str(api_key_env)
+    if stated_name in ("none", "None"):
         return ""
-    variable = str(api_key_env) or OPENAI_KEY_VARIABLE
+    variable = stated_name or OPENAI_KEY_VARIABLE
     try:
         key = os.environ.get(check_variable_name(variable), "").strip()
     except ValueError as error:
@@ -145,7 +148,7 @@ class _Client:
         return without_options(payload, self.refused_options)
 
     def model_call(self, *arguments: Any, **options: Any) -> object:
-        """Send one request. If the server does not support an option, send it without the option.
+        """Send one request, and send it again without each option that the server does not support.
 
         lm_eval calls this method with the prompts and the settings of the request.
         """
@@ -156,17 +159,12 @@ class _Client:
                 reply = super().model_call(*arguments, **options)  # type: ignore[misc]
             return self.safe_reply(reply)
         except HTTPError as error:
-            response: Any = error.response
-            # The reason is part of the error's text, and a server may repeat the key in it.
-            response.reason = self.mask.mask_text(str(response.reason))
-            body = json.loads(response.request.body)
-            option = _unsupported_option(
-                response.status_code, response.text, body, self.refused_options
-            )
+            option = self._option_refused_by(error)
             if option is None:
                 raise
 
-        # `_create_payload` now leaves the option out.
+        # `_create_payload` now leaves the option out. If the server does not support another option
+        # either, the next call finds it in the same way.
         self.refused_options.add(option)
         try:
             reply_without_option = self.model_call(*arguments, **options)
@@ -176,6 +174,17 @@ class _Client:
             raise
         self._warn_of(option)
         return reply_without_option
+
+    def _option_refused_by(self, error: HTTPError) -> str | None:
+        """Return the option that the server does not support, as its error says, or None.
+
+        The server's key is removed from the text of the error, in which a server may repeat it.
+        """
+        response: Any = error.response
+        # The reason is part of the error's text.
+        response.reason = self.mask.mask_text(str(response.reason))
+        body = json.loads(response.request.body)
+        return _unsupported_option(response.status_code, response.text, body, self.refused_options)
 
     async def amodel_call(self, session: ClientSession, *arguments: Any, **options: Any) -> object:
         """Send one request as `model_call` does, while others are under way."""
@@ -207,10 +216,10 @@ class _Client:
         Args:
             reply: The decoded JSON. It is checked, because a server may send any JSON value.
         """
-        safe_reply = self.mask.mask_json(reply)
-        choices = safe_reply.get("choices") if isinstance(safe_reply, dict) else None
+        masked_reply = self.mask.mask_json(reply)
+        choices = masked_reply.get("choices") if isinstance(masked_reply, dict) else None
         if not isinstance(choices, list):
-            return safe_reply
+            return masked_reply
         for choice in choices:
             if not isinstance(choice, dict):
                 continue
@@ -218,7 +227,7 @@ class _Client:
             # Chat completions have the text in a message, other completions in the choice itself.
             if isinstance(choice.get("message"), dict):
                 self._empty_long_texts(choice["message"])
-        return safe_reply
+        return masked_reply
 
     def _empty_long_texts(self, fields: dict[str, Any]) -> None:
         """Empty the texts of more than 1 MB among the fields of a reply, and log a warning."""

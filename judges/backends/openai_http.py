@@ -197,8 +197,10 @@ class OpenAIBackend(Backend):
             except RetryableError as error:
                 self._check_connection(error, num_tries)
                 # After a stop it is unknown whether a retry would have succeeded, so the request
-                # is not reported as failed. The pause at the end raises _StoppedError then.
-                if num_tries > self._config.max_retries and not work_queue.is_stopped:
+                # is not reported as failed.
+                if work_queue.is_stopped:
+                    raise _StoppedError from None
+                if num_tries > self._config.max_retries:
                     with self._lock:
                         self._failures_in_a_row += 1
                     return Answer(None, error=f"{error} (given up after {num_tries} tries)")
@@ -356,7 +358,8 @@ class _WorkQueue:
                 # Other threads have taken all requests.
                 break
             yield numbered_request
-        # The next thread that waits for a permit ends as well.
+        # This thread takes no further request. It passes its permit on, so that the next thread
+        # that waits for a permit ends as well.
         self._permits.release()
 
     def deliver(self, answer: NumberedAnswer) -> None:

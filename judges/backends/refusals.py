@@ -25,7 +25,7 @@ _OPTION = re.compile(
 )
 
 # The limit of tokens has two names, of which a server may know one. It is never left out.
-_OTHER_NAME = {
+_OTHER_TOKEN_LIMIT = {
     "max_tokens": "max_completion_tokens",
     "max_completion_tokens": "max_tokens",
 }
@@ -38,8 +38,8 @@ _UNSUPPORTED = re.compile(
     re.IGNORECASE,
 )
 
-# HTTP: no money, a wrong key or address, a slow or busy server. They concern no option.
-_OTHER_STATUSES = (401, 402, 404, 405, 408, 425, 429)
+# HTTP statuses about no money, a wrong key or address, or a slow or busy server.
+_STATUSES_ABOUT_NO_OPTION = (401, 402, 404, 405, 408, 425, 429)
 
 
 def find_unsupported_option(
@@ -60,25 +60,25 @@ def find_unsupported_option(
     Returns:
         The name of the option. None if the message is about something else.
     """
-    if status < 400 or status in _OTHER_STATUSES:
+    if status < 400 or status in _STATUSES_ABOUT_NO_OPTION:
         return None
     is_about_support = _UNSUPPORTED.search(message) is not None
     # The advice to take another option stands after the unsupported one, so the first one counts.
     for mention in _OPTION.finditer(message):
-        option = mention.lastgroup or ""
-        # A request is never sent without any limit of tokens.
-        is_last_limit = _OTHER_NAME.get(option) in left_out
-        if option not in body or is_last_limit:
-            continue
+        option = str(mention.lastgroup)
+        # A request always has a limit of tokens, so the second of its two names is never left out.
+        is_last_limit = _OTHER_TOKEN_LIMIT.get(option) in left_out
+        can_be_left_out = option in body and not is_last_limit
         # A schema is left out after any error about it: the prompt asks for the same form.
-        if is_about_support or option == "response_format":
+        is_refused = is_about_support or option == "response_format"
+        if can_be_left_out and is_refused:
             return option
     return None
 
 
 def instead_of(option: str) -> str:
     """Return how requests are sent from now on: ``without it``, or under another name."""
-    other_name = _OTHER_NAME.get(option)
+    other_name = _OTHER_TOKEN_LIMIT.get(option)
     return f"with {other_name} instead" if other_name else "without it"
 
 
@@ -92,8 +92,9 @@ def without_options(body: Mapping[str, Any], options: Collection[str]) -> dict[s
     changed = dict(body)
     for option in options:
         value = changed.pop(option, None)
-        if value is not None and option in _OTHER_NAME:
-            changed[_OTHER_NAME[option]] = value
+        if value is not None and option in _OTHER_TOKEN_LIMIT:
+            changed[_OTHER_TOKEN_LIMIT[option]] = value
     if "logprobs" in options:
+        # Servers accept the number of alternatives only together with log-probabilities.
         changed.pop("top_logprobs", None)
     return changed

@@ -69,6 +69,7 @@ _STATUS_ADVICE = {
 # Why a server ends a reply without any text in such a way that a retry would end the same.
 _FINAL_FINISH_REASONS = ("length", "content_filter")
 
+_NO_MASK = KeyMask()  # for a server without a key
 _MAX_QUOTED_CHARACTERS = 300
 _MAX_TOKEN_COUNT = 10**12  # a larger count is a server's mistake
 _MAX_ALTERNATIVES = 1000  # to the first token; servers send as many as they are asked for
@@ -148,14 +149,18 @@ class Server:
         if client is not None:
             client.close()
 
-    def call(self, request: Request, bill: Bill, leave_out: Collection[str] = ()) -> Answer:
+    def call(
+        self, request: Request, bill: Bill, unsupported_options: Collection[str] = ()
+    ) -> Answer:
         """Send one request to the server, without retries.
 
         Args:
             request: The prompt and its decoding parameters.
-            bill: Records what the call used: the server's token counts, or that it was free.
-            leave_out: The options of this request that the server does not support, such as
-                ``seed``. If it accepts the request without them, all later requests lack them too.
+            bill: Records what the call used: the server's token counts, or that it was free. If
+                the server accepts the request, the answer is recorded here too.
+            unsupported_options: The options of this request that the server does not support, such
+                as ``seed``. If the server accepts the request without them, all later requests are
+                sent without them too.
 
         Returns:
             The answer. If the server rejects this very request, an answer with ``error``.
@@ -166,15 +171,16 @@ class Server:
             BackendDownError: No request of this judge can succeed.
         """
         whole_body = request_body(request, self._config)
-        unsupported = self._unsupported.union(leave_out)
-        answer = self._post(without_options(whole_body, unsupported), bill, unsupported)
+        left_out = self._unsupported.union(unsupported_options)
+        answer = self._post(without_options(whole_body, left_out), bill, left_out)
+        # `_post` has recorded what the rejected request used.
         if answer.error is not None:
             return answer
 
-        self._remember_unsupported(leave_out)
+        self._remember_unsupported(unsupported_options)
         # An option that this request never had does not matter to its answer.
-        left_out = tuple(sorted(unsupported.intersection(whole_body)))
-        bill.answer = replace(answer, left_out=left_out or None)
+        missing_options = tuple(sorted(left_out.intersection(whole_body)))
+        bill.answer = replace(answer, left_out=missing_options or None)
         return bill.answer
 
     def _post(self, body: dict[str, Any], bill: Bill, left_out: Collection[str]) -> Answer:
@@ -326,18 +332,17 @@ def request_body(request: Request, config: JudgeConfig) -> dict[str, Any]:
     return {name: value for name, value in body.items() if value is not None}
 
 
-def parse_reply(text: str, endpoint: str, mask: KeyMask | None = None) -> Answer:
+def parse_reply(text: str, endpoint: str, mask: KeyMask = _NO_MASK) -> Answer:
     """Parse the body of a server's HTTP reply into an answer, as `answer_from_reply` does.
 
     Args:
         text: The body, which should be JSON.
         endpoint: ``chat`` or ``completions``.
-        mask: Removes the key of the server. By default there is none.
+        mask: Removes the key of the server. By default there is no key.
 
     Raises:
         UnusableReplyError: The text is not JSON, or holds no answer.
     """
-    mask = mask or KeyMask()
     try:
         reply = parse_json(text, refuse_repeated_keys=False)
     except ValueError as error:
@@ -346,9 +351,7 @@ def parse_reply(text: str, endpoint: str, mask: KeyMask | None = None) -> Answer
     return answer_from_reply(reply, endpoint, mask)
 
 
-def answer_from_reply(
-    reply: Mapping[str, Any], endpoint: str, mask: KeyMask | None = None
-) -> Answer:
+def answer_from_reply(reply: Mapping[str, Any], endpoint: str, mask: KeyMask = _NO_MASK) -> Answer:
     """Convert a server's decoded JSON reply to an answer.
 
     All texts of the answer can be stored, and none is longer than a limit.
@@ -356,7 +359,7 @@ def answer_from_reply(
     Args:
         reply: The decoded reply. It is checked, because a server may send any JSON value.
         endpoint: ``chat`` or ``completions``, which have the text in different places.
-        mask: Removes the key of the server. By default there is none.
+        mask: Removes the key of the server. By default there is no key.
 
     Returns:
         The text, why it ended, the token counts and, if the server sent them, the
@@ -370,9 +373,9 @@ def answer_from_reply(
         ``{"choices": [{"message": {"content": "True"}, "finish_reason": "stop"}]}`` becomes
         ``Answer("True", "stop")``.
     """
-    reply = (mask or KeyMask()).mask_json(reply)
+    reply = mask.mask_json(reply)
     # Errors carry the token counts too, since the server charges for a reply of any form.
-    usage_only = _usage_of_reply(reply)
+    usage_only = _answer_with_usage(reply)
     reply_start = str(reply)[:80]
     try:
         choice = reply["choices"][0]
@@ -419,7 +422,7 @@ def _text_problem(text: object, finish_reason: str | None) -> str:
     return f"an empty text (finish_reason {finish_reason})"
 
 
-def _usage_of_reply(reply: object) -> Answer:
+def _answer_with_usage(reply: object) -> Answer:
     """Return an answer without text that holds the token counts of a server's reply.
 
     Example:
@@ -474,10 +477,13 @@ def _first_token_logprobs(
     try:
         # Some servers send the form of chat completions for other completions too.
         read_tokens = _chat_logprobs if "content" in logprobs else _completion_logprobs
-        first_token = next(token for token in read_tokens(logprobs) if token.token.strip(BLANKS))
+        visible_tokens = (token for token in read_tokens(logprobs) if token.token.strip(BLANKS))
+        first_token = next(visible_tokens, None)
+        if first_token is None:
+            return None
         alternatives = _sorted_alternatives(first_token)
-    except (KeyError, IndexError, TypeError, AttributeError, OverflowError, StopIteration):
-        # The text is an answer all the same, whatever form the log-probabilities have.
+    except (KeyError, IndexError, TypeError, AttributeError, OverflowError):
+        # The log-probabilities have an unknown form, but the text is an answer all the same.
         return None
 
     # Some servers take a thought out of the text, but not out of the tokens.
@@ -607,11 +613,11 @@ def event_hooks(base_url: str, key: str, timeout: float) -> dict[str, list[Calla
     hooks: dict[str, list[Callable[..., None]]] = {"response": [partial(_limit_reading, timeout)]}
     # The openai client adds headers for OpenAI to every request, which others may not see.
     if not is_openai(base_url):
-        hooks["request"] = [partial(_remove_headers_for_openai, key)]
+        hooks["request"] = [partial(_replace_openai_headers, key)]
     return hooks
 
 
-def _remove_headers_for_openai(key: str, request: httpx.Request) -> None:
+def _replace_openai_headers(key: str, request: httpx.Request) -> None:
     """Remove the headers that only OpenAI may see, such as its key, and set the server's own key.
 
     Args:
@@ -627,11 +633,12 @@ def _remove_headers_for_openai(key: str, request: httpx.Request) -> None:
 
 
 def _limit_reading(timeout: float, response: httpx.Response) -> None:
-    """Make a response fail if its body takes more than some seconds, or has more than 32 MB.
+    """Make a response fail if its body takes more than ``timeout`` seconds, or has over 32 MB.
 
     httpx's own timeout starts anew with every byte, so a slow server could hold a call for ever.
     """
-    # httpx offers no hook for the body, so the method that reads it is replaced.
+    # httpx has hooks for requests and headers but none for the body, so the method with which its
+    # client reads the body is replaced.
     read_chunks = response.iter_bytes
     deadline = time.monotonic() + timeout
 

@@ -41,7 +41,8 @@ def call(judge_budget, answer=None, is_free=False):
     """Send a request, and return the seconds of its pauses."""
     pauses = []
     with judge_budget.metered_call(REQUEST, pauses.append) as bill:
-        bill.answer = answer
+        if answer is not None:
+            bill.answer = answer
         bill.is_free = is_free
     return pauses
 
