@@ -121,8 +121,6 @@ class NliModel:
         self._contradiction_label = find_label(
             settings.model, self.model.config.id2label, _CONTRADICTION_LABELS
         )
-        # Pairs are encoded before they are padded. The tokenizer would warn that this is slow.
-        self._tokenizer.deprecation_warnings["Asking-to-pad-a-fast-tokenizer"] = True
 
     def contradiction_probabilities(self, pairs: Sequence[ContradictionPair]) -> list[float]:
         """Return how likely the model thinks it that each hypothesis contradicts its premise.

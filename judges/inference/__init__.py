@@ -249,17 +249,18 @@ class PassageCutter:
             # A text without tokens, such as an empty one, is one part.
             yield text
             return
+        # Where each token begins and ends in the text.
+        token_starts = [start for start, _ in spans]
+        token_ends = [end for _, end in spans]
+        # The last characters of a text may belong to no token. They are part of the last one here.
+        token_ends[-1] = len(text)
         # Each sentence begins with a token, such as the 12th and the 30th.
-        first_characters = [first for first, _ in spans]
         sentence_starts = {
-            bisect_left(first_characters, match.end()) for match in _SENTENCE_END.finditer(text)
+            bisect_left(token_starts, match.end()) for match in _SENTENCE_END.finditer(text)
         }
 
-        for part in _cut_tokens(len(spans), sentence_starts, max_tokens):
-            # The last part goes on to the end of the text, which may have no token.
-            is_last = part.stop == len(spans)
-            end = len(text) if is_last else spans[part.stop - 1][1]
-            yield text[first_characters[part.start] : end].strip()
+        for tokens in _cut_tokens(len(spans), sentence_starts, max_tokens):
+            yield text[token_starts[tokens[0]] : token_ends[tokens[-1]]].strip()
 
     def _token_spans(self, text: str) -> list[tuple[int, int]]:
         """Return where each token of a text starts and ends, in characters."""

@@ -42,7 +42,7 @@ _MIN_ANSWER_PROBABILITY = 0.5  # that a seq2seq model is about to write 1 or 0
 _NO_VERDICT = "the model answers neither 1 nor 0"
 
 # What an error advises if a model cannot be loaded.
-_ADVICE = "its folder, or --nli lexical"
+_LOADING_ADVICE = "its folder, or --nli lexical"
 _TOKENIZER_ADVICE = "; tokenizers of T5 may need: pip install sentencepiece protobuf"
 
 # Models that number their positions from the padding id on, so that fewer of them are usable.
@@ -83,18 +83,18 @@ class SupportModel:
         name: str,
         family: str,
         loaded: LoadedModel,
-        batch_size: int = 16,
-        window: int | None = None,
+        batch_size: int,
+        window: int | None,
     ) -> None:
-        """Find out which of the model's labels or tokens means support.
+        """Prepare a loaded model, and find out which of its labels or tokens means support.
 
         Args:
             name: The name on the Hub, or the path of a folder.
-            family: A key of `FAMILIES`, which says how the model is asked.
+            family: A key of `FAMILIES`, which states the format of the model's input and output.
             loaded: The model and its tokenizer.
-            batch_size: How many windows the model reads at a time.
-            window: How many tokens of passages it reads at once. None takes the default of its
-                family, or as many tokens as the model can read.
+            batch_size: How many windows, i.e. parts of passages, the model reads at a time.
+            window: The size of a window in tokens. None takes the default of the family, or as
+                many tokens as the model can read.
 
         Raises:
             ModelError: No label of the model means support.
@@ -107,11 +107,6 @@ class SupportModel:
         self._window_size = window or self._family.window or loaded.max_tokens
         revision = getattr(loaded.model.config, "_commit_hash", None)
         self.identity = f"{family} {name}" + (f" {revision}" if revision else "")
-
-        # transformers warns once that padding texts only after they became tokens is slow. Here it
-        # is intended, because the windows are sorted by length first. This entry tells
-        # transformers that the warning was given.
-        self._tokenizer.deprecation_warnings["Asking-to-pad-a-fast-tokenizer"] = True
         if self._family.head == "seq2seq":
             self._zero_token_id = self._first_token("0")
             self._one_token_id = self._first_token("1")
@@ -176,11 +171,7 @@ class SupportModel:
             The probability for each pair, in order, or why there is none.
         """
         windows = list(self._cut_into_windows(pairs))
-        probabilities: defaultdict[int, list[float]] = defaultdict(list)  # by number of the pair
-        for window, probability in self._support_probabilities(windows):
-            if probability is not None:
-                probabilities[window.pair_number].append(probability)
-
+        probabilities = self._probabilities_by_pair(windows)
         num_windows = Counter(window.pair_number for window in windows)
         return [
             self._support_of_pair(num_windows[number], probabilities[number])
@@ -222,38 +213,40 @@ class SupportModel:
             for premise in cutter.windows(pair.passages, room):
                 yield _Window(number, premise, pair.claim)
 
-    def _support_probabilities(
-        self, windows: Sequence[_Window]
-    ) -> Iterator[tuple[_Window, float | None]]:
-        """Run the model on windows, in batches of similar length.
+    def _probabilities_by_pair(self, windows: Sequence[_Window]) -> defaultdict[int, list[float]]:
+        """Run the model on windows, from the longest to the shortest.
 
         Args:
-            windows: The windows. They were cut by an estimate of their length, so one may be too
-                long for the model. It is left out.
+            windows: The windows. They were cut by an estimate of their length, so a window may be
+                too long for the model. Such a window is left out.
 
-        Yields:
-            Each window and its probability of support, None where the model gives no verdict.
+        Returns:
+            The probabilities of support of the windows of each pair, by the number of the pair.
+            Windows on which the model gives no verdict have none.
         """
         premises = [window.premise for window in windows]
         encoded = self._encode(premises, [window.claim for window in windows])
-        fitting = self._fitting_windows(encoded)
-        progress_bar = tqdm(total=len(fitting), desc="entailment", unit=" windows", delay=2)
+        fitting_indices = self._indices_of_fitting_windows(encoded)
+        probabilities_by_pair: defaultdict[int, list[float]] = defaultdict(list)
+        progress_bar = tqdm(total=len(fitting_indices), desc="entailment", unit=" windows", delay=2)
         with torch.inference_mode(), progress_bar:
-            for start in range(0, len(fitting), self._batch_size):
-                window_indices = fitting[start : start + self._batch_size]
-                probabilities = self._run_batch(_rows_at(window_indices, encoded))
-                for index, probability in zip(window_indices, probabilities, strict=True):
-                    yield windows[index], probability
-                progress_bar.update(len(window_indices))
+            for start in range(0, len(fitting_indices), self._batch_size):
+                batch_indices = fitting_indices[start : start + self._batch_size]
+                probabilities = self._run_batch(_rows_at(batch_indices, encoded))
+                for index, probability in zip(batch_indices, probabilities, strict=True):
+                    if probability is not None:
+                        probabilities_by_pair[windows[index].pair_number].append(probability)
+                progress_bar.update(len(batch_indices))
+        return probabilities_by_pair
 
-    def _fitting_windows(self, encoded: Mapping[str, Sequence[list[int]]]) -> list[int]:
+    def _indices_of_fitting_windows(self, encoded: Mapping[str, Sequence[list[int]]]) -> list[int]:
         """Return the indices of the windows that are not too long for the model, longest first.
 
         Windows of similar length need little padding, and a lack of memory shows at the longest.
         """
         lengths = [len(token_ids) for token_ids in encoded.get("input_ids", [])]
-        fitting = [index for index, length in enumerate(lengths) if length <= self._max_tokens]
-        return sorted(fitting, key=lambda index: -lengths[index])
+        indices = [index for index, length in enumerate(lengths) if length <= self._max_tokens]
+        return sorted(indices, key=lambda index: -lengths[index])
 
     def _encode(self, premises: Sequence[str], claims: Sequence[str]) -> dict[str, list[list[int]]]:
         """Convert premises and claims to tokens, as the model's family joins the two texts.
@@ -349,10 +342,11 @@ def load_model(
         name: The name on the Hub, or the path of a folder.
         batch_size: How many windows the model reads at a time.
         device: ``cuda`` or ``cpu``. Defaults to the GPU, if there is one.
-        family: A key of `FAMILIES`, which says how the model is asked. Defaults to the family
-            that its name or configuration suggests.
+        family: A key of `FAMILIES`, which states the format of the model's input and output.
+            Defaults to the family that the model's name or configuration suggests.
         revision: A commit on the Hub. Defaults to the newest.
-        window: How many tokens of passages the model reads at once. Defaults to the family's.
+        window: The size in tokens of the parts into which passages are cut. Defaults to the size
+            that the family states.
 
     Returns:
         The model with its tokenizer.
@@ -363,20 +357,19 @@ def load_model(
             layer that its family needs.
     """
     device = device or default_device()
-    with loading(f"the inference model {name!r}", f"{_ADVICE}{_TOKENIZER_ADVICE}"):
+    with loading(f"the inference model {name!r}", f"{_LOADING_ADVICE}{_TOKENIZER_ADVICE}"):
         model_config, _ = transformers.PreTrainedConfig.get_config_dict(name, revision=revision)
-        # The family decides which kind of model is loaded.
-        family = family_of(name, model_config, family)
-        if FAMILIES[family].head == "sequence":
-            loaded = load_classifier(name, revision, device, _ADVICE)
+        model_family = family_of(name, model_config, family)
+        if FAMILIES[model_family].head == "sequence":
+            loaded = load_classifier(name, revision, device, _LOADING_ADVICE)
         else:
             loaded = _load_seq2seq(name, revision, device)
-        return SupportModel(name, family, loaded, batch_size, window)
+        return SupportModel(name, model_family, loaded, batch_size, window)
 
 
 def load_classifier(
     name: str,
-    revision: str | None = None,
+    revision: str | None,
     device: str | None = None,
     advice: str = "or its folder",
     dtype: torch.dtype | None = None,
@@ -385,7 +378,7 @@ def load_classifier(
 
     Args:
         name: The name on the Hub, or the path of a folder.
-        revision: A commit on the Hub. Defaults to the newest.
+        revision: A commit on the Hub. None loads the newest.
         device: ``cuda`` or ``cpu``. Defaults to the GPU, if there is one.
         advice: What an error tells the user to name instead of a model that cannot be loaded.
         dtype: The type of the weights. Defaults to bfloat16 on a GPU and float32 elsewhere.
@@ -407,7 +400,7 @@ def load_classifier(
                 " classifier such as microsoft/deberta-large-mnli, or a T5 such as"
                 " google/t5_xxl_true_nli_mixture"
             )
-        tokenizer = AutoTokenizer.from_pretrained(name, revision=revision)
+        tokenizer = _load_tokenizer(name, revision)
         model = AutoModelForSequenceClassification.from_pretrained(
             name, revision=revision, dtype=dtype or dtype_of(device)
         )
@@ -416,9 +409,19 @@ def load_classifier(
 
 def _load_seq2seq(name: str, revision: str | None, device: str) -> LoadedModel:
     """Load a model that writes its verdict as text, such as a T5 of TRUE."""
-    tokenizer = AutoTokenizer.from_pretrained(name, revision=revision)
+    tokenizer = _load_tokenizer(name, revision)
     model = AutoModelForSeq2SeqLM.from_pretrained(name, revision=revision, dtype=dtype_of(device))
     return LoadedModel(model.to(device), tokenizer, _MAX_T5_TOKENS)
+
+
+def _load_tokenizer(name: str, revision: str | None) -> PreTrainedTokenizerFast:
+    """Load the tokenizer of a model."""
+    tokenizer: PreTrainedTokenizerFast = AutoTokenizer.from_pretrained(name, revision=revision)
+    # transformers warns once that padding texts only after they became tokens is slow. Here it is
+    # intended, because texts are sorted by length first. This entry tells transformers that the
+    # warning was given.
+    tokenizer.deprecation_warnings["Asking-to-pad-a-fast-tokenizer"] = True
+    return tokenizer
 
 
 def default_device() -> str:
