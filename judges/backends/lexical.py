@@ -26,7 +26,7 @@ from judges.backends.classifier import (
     support_reply,
 )
 from judges.capabilities import capabilities_of
-from judges.claims import CHECK, CheckReply, ClaimFinding
+from judges.claims import CheckReply, ClaimFinding
 from judges.lexical.facts import group_by_individual, split_facts
 from judges.lexical.grades import grade_answer
 from judges.lexical.model import COEFFICIENTS, LexicalModel, load_lexical_model
@@ -118,23 +118,24 @@ class LexicalBackend(Backend):
             # The prompts of the generator, for example, need a language model.
             return answer_to_unknown_kind("the lexical judge", subject.get("kind"), _CAPABILITIES)
 
-        # These three kinds are answered by rules, not by a probability.
-        if kind == "decompose":
-            return _json_answer(facts=split_facts(subject["sentence"]))
-        if kind == "group":
-            return _group_facts(subject)
-        if kind == "joint":
-            return _split_and_group(subject)
-        if kind == "grade":
-            return _json_answer(**grade_answer(subject["reference"], subject["answer"]))
-        if kind == CHECK:
-            return self._check_claims(subject)
-        if kind == "verify_page":
-            if "pages" in subject:
+        match kind:
+            case "decompose":
+                return _json_answer(facts=split_facts(subject["sentence"]))
+            case "group":
+                return _group_facts(subject)
+            case "joint":
+                return _split_and_group(subject)
+            case "grade":
+                return _json_answer(**grade_answer(subject["reference"], subject["answer"]))
+            case "check":
+                return self._check_claims(subject)
+            case "verify_page" if "pages" in subject:
                 return self._verify_facts_on_pages(subject)
-            return self._verify_facts(subject)
-        # All other kinds ask whether passages support claims.
-        return self._verify_claims(kind, subject)
+            case "verify_page":
+                return self._verify_facts(subject)
+            case _:
+                # All other kinds ask whether passages support claims.
+                return self._verify_claims(kind, subject)
 
     def _verify_claims(self, kind: str, subject: Mapping[str, Any]) -> Answer:
         """Judge how well the passages of a question support each of its claims.
@@ -155,6 +156,7 @@ class LexicalBackend(Backend):
         # Only questions about atomic facts name an entity. Its whole page is the evidence, which
         # has coefficients of its own.
         model = self._fact_model if "entity" in subject else self._claim_model
+        # A question that tells contradictions is about one atomic fact.
         if subject.get("tells_contradictions"):
             finding = verify_fact(model, subject["claim"], passages)
             return _json_answer(
@@ -163,14 +165,17 @@ class LexicalBackend(Backend):
         replies = []
         for claim in claims_of_subject(subject):
             verdict = model.judge(claim, passages)
+            probability = verdict.probability
             # A sentence of a response may be "Sure!", which states nothing that can be wrong.
-            states_nothing = kind != "verify" and not parse_text(claim).content_words
-            probability = 1.0 if states_nothing else verdict.probability
+            if kind != "verify" and not parse_text(claim).content_words:
+                probability = 1.0
             replies.append(support_reply(probability, model.threshold, verdict.reason))
         return format_answer(kind, replies)
 
     def _verify_facts(self, subject: Mapping[str, Any]) -> Answer:
-        """Judge several facts by one page, for plans of what other judges would be asked.
+        """Judge several facts by one page.
+
+        Only estimates of the cost of another judge ask this, in place of that judge.
 
         Args:
             subject: The question: the facts are its ``claims``, and ``passages`` are the page.
@@ -188,10 +193,11 @@ class LexicalBackend(Backend):
         return _json_answer(verdicts=verdicts)
 
     def _verify_facts_on_pages(self, subject: Mapping[str, Any]) -> Answer:
-        """Judge several facts by several pages, for plans of what other judges would be asked.
+        """Judge several facts by several pages.
 
-        A fact is judged by the page about its individual. Without such a page it is judged by the
-        page that supports it most, the best page.
+        Only estimates of the cost of another judge ask this, in place of that judge. A fact is
+        judged by the page about its individual. Without such a page it is judged by the best page,
+        which is the page that supports it most.
 
         Args:
             subject: The question: the facts are its ``claims``. Each of its ``pages`` has
@@ -206,21 +212,21 @@ class LexicalBackend(Backend):
         pages = [passages_of_subject(page) for page in subject["pages"]]
         if not any(pages):
             return NO_EVIDENCE
-        # The index of the page about the individual of each fact.
-        page_of_fact: dict[int, int] = {}
+        # The index of the page about the individual of each fact, by the number of the fact.
+        own_page_of_fact: dict[int, int] = {}
         for index, page in enumerate(subject["pages"]):
-            page_of_fact.update(dict.fromkeys(page["facts"], index))
+            own_page_of_fact.update(dict.fromkeys(page["facts"], index))
 
         verdicts = []
         for number, fact in enumerate(subject["claims"], start=1):
             findings = [verify_fact(self._fact_model, fact, passages) for passages in pages]
             best_page = max(range(len(pages)), key=lambda index: findings[index].probability)
-            judging_page = page_of_fact.get(number, best_page)
+            own_page = own_page_of_fact.get(number)
+            judging_page = best_page if own_page is None else own_page
             verdict = _fact_verdict(number, findings[judging_page])
-            # The reply names only a page that is not about the individual.
-            is_about_individual = page_of_fact.get(number) == best_page
             is_supported = findings[best_page].verdict == SUPPORTED
-            verdict["page"] = best_page + 1 if is_supported and not is_about_individual else None
+            # Prompts number the pages from 1. The own page of a fact is known without the reply.
+            verdict["page"] = best_page + 1 if is_supported and best_page != own_page else None
             verdicts.append(verdict)
         return _json_answer(verdicts=verdicts)
 
@@ -306,7 +312,7 @@ def _split_and_group(subject: Mapping[str, Any]) -> Answer:
     """
     sentences = subject["sentences"]
     facts: list[dict[str, Any]] = []
-    sentence_indices = []
+    sentence_indices = []  # of the sentence that states each fact
     for index, sentence in enumerate(sentences):
         for text in split_facts(sentence["text"]):
             facts.append({"sentence": sentence["number"], "fact": text})
@@ -316,23 +322,38 @@ def _split_and_group(subject: Mapping[str, Any]) -> Answer:
 
     groups = group_by_individual(
         subject["name"],
-        [sentence["text"] for sentence in sentences],
-        [fact["fact"] for fact in facts],
-        sentence_indices,
+        sentences=[sentence["text"] for sentence in sentences],
+        facts=[fact["fact"] for fact in facts],
+        sentence_indices=sentence_indices,
     )
+    facts_by_individual = [[facts[index] for index in group] for group in groups]
+    individuals = _number_individuals(subject, facts_by_individual)
+    return _json_answer(
+        reason=f"by words: {len(groups)} individuals", individuals=individuals, facts=facts
+    )
+
+
+def _number_individuals(
+    subject: Mapping[str, Any], facts_by_individual: Sequence[Sequence[dict[str, Any]]]
+) -> list[dict[str, Any]]:
+    """Give each individual a number, write it into the facts about them, and describe them.
+
+    Args:
+        subject: The question, with the ``individuals`` of earlier parts of the response.
+        facts_by_individual: The facts about each individual. Each gets the field ``individual``.
+
+    Returns:
+        The number and the description of each individual, as `_describe_individual` returns it.
+    """
     individuals = []
     # The rules cannot tell whether a later part returns to an individual of an earlier one, so all
     # get new numbers.
     first_number = len(subject["individuals"]) + 1
-    for number, group in enumerate(groups, start=first_number):
-        facts_about_individual = [facts[index] for index in group]
-        for fact in facts_about_individual:
+    for number, facts in enumerate(facts_by_individual, start=first_number):
+        for fact in facts:
             fact["individual"] = number
-        description = _describe_individual(subject, facts_about_individual)
-        individuals.append({"number": number, **description})
-    return _json_answer(
-        reason=f"by words: {len(groups)} individuals", individuals=individuals, facts=facts
-    )
+        individuals.append({"number": number, **_describe_individual(subject, facts)})
+    return individuals
 
 
 def _describe_individual(

@@ -95,7 +95,7 @@ class Comparison:
 
     @cached_property
     def missing_names(self) -> tuple[tuple[Word, ...], ...]:
-        """The names in the claim whose words are close together in no passage."""
+        """The names in the claim that no passage mentions."""
         missing_names = []
         for name in self.claim_names:
             if not any(_mentions_name(passage.parsed_text, name) for passage in self.passages):

@@ -64,7 +64,7 @@ _MIN_SHARE_OF_SENTENCE = 0.5
 _MIN_SHARE_OF_NEGATION = 0.8
 
 # "She died there in 1812" may mean anybody, so only a sentence with all other words contradicts it.
-_MIN_SHARE_OF_UNNAMED = 1.0
+_MIN_SHARE_WITH_PRONOUN = 1.0
 
 # The share of the claim's words that a sentence has in the same order if it says the same with
 # other words in one place.
@@ -235,17 +235,20 @@ def _is_about_same_thing(alignment: _Alignment, difference: _Difference) -> bool
     # If other names or numbers differ too, the sentence is about something else.
     if _has_other_details(alignment, difference):
         return False
-    # A sentence about a man says nothing about a woman, unless just the pronouns differ.
-    return difference.kind == "opposite" or not _is_about_other_sex(alignment)
+    # A sentence about a man says nothing about a woman. But "he" and "she" may also be the opposite
+    # words in which the sentence contradicts the claim.
+    if difference.kind == "opposite":
+        return True
+    return not _is_about_other_sex(alignment)
 
 
 def _required_share(alignment: _Alignment, difference: _Difference) -> float:
     """Return the share of the claim's words that a sentence needs to be about the same thing."""
-    claim_stems = stems_of(alignment.claim)
-    has_pronoun = any(claim_stems & pronouns for pronouns in _PRONOUNS)
+    has_pronoun = bool(_sexes(alignment.claim))
+    names_topic = bool(stems_of(alignment.claim) & alignment.title_stems)
     # "She died in 1812" does not say whether it is about the topic of the passage.
-    if has_pronoun and claim_stems.isdisjoint(alignment.title_stems):
-        return _MIN_SHARE_OF_UNNAMED
+    if has_pronoun and not names_topic:
+        return _MIN_SHARE_WITH_PRONOUN
     return _MIN_SHARE_OF_NEGATION if difference.kind == "negation" else _MIN_SHARE
 
 
@@ -282,14 +285,18 @@ def _to_contradiction(passage: int, difference: _Difference) -> Contradiction:
         difference: The words that differ.
     """
     sentence_text = join_words(difference.sentence_words)
-    if difference.kind == "order":
-        reason = f"the passage has {sentence_text} in this order"
-    elif difference.kind != "negation":
-        reason = difference.description
-    elif difference.claim_words:
-        reason = f"the claim denies it: {join_words(difference.claim_words)}"
-    else:
-        reason = f"the passage denies it: {sentence_text}"
+    match difference.kind:
+        case "order":
+            # "Abel beat Vale", for the claim "Vale beat Abel"
+            reason = f"the passage has {sentence_text} in this order"
+        case "negation" if difference.claim_words:
+            # "Ada visited Oslo", for the claim "Ada never visited Oslo"
+            reason = f"the claim denies it: {join_words(difference.claim_words)}"
+        case "negation":
+            # "Ada never visited Oslo", for the claim "Ada visited Oslo"
+            reason = f"the passage denies it: {sentence_text}"
+        case _:
+            reason = difference.description
     deciding_words = tuple(word.text for word in difference.sentence_words)
     return Contradiction(passage, deciding_words, f"{difference.kind} differs: {reason}")
 
@@ -316,8 +323,9 @@ def find_doubt(claim: str, passage: ParsedPassage) -> str:
 
     passage_stems = passage.parsed_text.stem_set | passage.title_stems
     for word in parsed_claim.words:
-        # "One of the towns" is a town.
-        if _is_number(word) and word.stem != "1" and word.stem not in passage_stems:
+        # "One" is often no count, as in "one of the towns".
+        is_count = _is_number(word) and word.stem != "1"
+        if is_count and word.stem not in passage_stems:
             return f"the passage does not have the number {word.text}"
 
     difference = _opposite_words(alignment) or _replaced_words(alignment)
@@ -344,11 +352,13 @@ def _replaced_words(alignment: _Alignment) -> _Difference | None:
 
     missing_words = {word for word in alignment.claim_only if word.is_content}
     for change, start, end, sentence_start, sentence_end in matcher.get_opcodes():
+        if change != "replace":
+            continue
         claim_words = alignment.claim[start:end]
         sentence_words = alignment.sentence[sentence_start:sentence_end]
-        # A longer passage in the place of a word may explain the word, and not contradict it.
+        # More words in the place of a word may explain the word, and not contradict it.
         is_explanation = len(sentence_words) > len(claim_words)
-        if change == "replace" and not is_explanation and missing_words.intersection(claim_words):
+        if missing_words.intersection(claim_words) and not is_explanation:
             return _Difference("words", claim_words, sentence_words)
     return None
 

@@ -114,13 +114,10 @@ def _split_statement(text: str) -> list[str]:
         plays``, ``Ada taught art``
     """
     leading_birth = _GRAMMAR["born_first"].match(text)
-    if leading_birth is None:
-        return _split_main_clause(text)
-
-    # "Born in 1900, Ada sang" names the subject of the birth only in the main clause.
-    main_clause = leading_birth["rest"]
+    # In "Born in 1900, Ada sang", the subject of the birth is that of the main clause.
+    main_clause = leading_birth["rest"] if leading_birth else ""
     clause = _parse_clause(main_clause)
-    if clause is None:
+    if leading_birth is None or clause is None:
         return _split_main_clause(text)
     birth_facts = _split_birth(clause.subject, f"born {leading_birth['born']}")
     return birth_facts + _split_main_clause(main_clause)
@@ -136,12 +133,14 @@ def _split_main_clause(text: str) -> list[str]:
     Args:
         text: The statement. It stays whole if it does not begin with a subject and a verb.
     """
+    statement = text
+    life_phrases: list[str] = []
     # The search begins at the second character, since a subject stands before the bracket.
     bracket = _GRAMMAR["lifespan"].search(text, 1, _MAX_LIFE_START)
-    statement = text
     if bracket:
-        # "(1872-1934)" would hide where the subject ends.
+        # "(1872-1934)" would hide where the subject ends, so it is cut out and becomes facts.
         statement = text[: bracket.start()] + text[bracket.end() :]
+        life_phrases = _lifespan_as_verb_phrases(bracket)
     # "There is also Ada, a painter" becomes "Ada is a painter".
     for introduction, plain_statement in _REWRITES:
         statement = _GRAMMAR[introduction].sub(plain_statement, statement)
@@ -151,9 +150,8 @@ def _split_main_clause(text: str) -> list[str]:
     if clause is None:
         return [text]
     facts: list[str] = []
-    if bracket:
-        for verb_phrase in _lifespan_as_verb_phrases(bracket):
-            facts += _split_verb_phrase(clause.subject, verb_phrase)
+    for verb_phrase in life_phrases:
+        facts += _split_verb_phrase(clause.subject, verb_phrase)
     if clause.apposition:
         facts += _split_predicate(clause.subject, _apposition_as_predicate(clause))
     return facts + _split_predicate(clause.subject, clause.predicate)
@@ -455,31 +453,31 @@ def group_by_individual(
     for fact_index, sentence_index in enumerate(sentence_indices):
         facts_of_sentence[sentence_index].append(fact_index)
 
-    individuals = _Individuals()
+    paragraph = _Paragraph()
     for sentence_index, sentence in enumerate(sentences):
-        individuals.switch_to(_parse_mention(sentence, shared_name))
-        individuals.add_facts(facts_of_sentence[sentence_index], facts)
+        paragraph.switch_to(_parse_mention(sentence, shared_name))
+        paragraph.add_facts(facts_of_sentence[sentence_index], facts)
     # Lists of indices are sorted by their first index.
-    return sorted(individual.facts for individual in individuals.all if individual.facts)
+    return sorted(individual.facts for individual in paragraph.individuals if individual.facts)
 
 
-class _Individuals:
+class _Paragraph:
     """The individuals whom the sentences of a paragraph are about, as far as they have been read.
 
     Attributes:
         current: The individual whom the last sentence is about.
-        all: All individuals, in the order of their first sentence.
+        individuals: All individuals, in the order of their first sentence.
     """
 
     def __init__(self) -> None:
         """Begin with an individual of whom nothing is known, for the first sentence."""
         self.current = _Individual()
-        self.all = [self.current]
+        self.individuals = [self.current]
 
     def add(self, individual: _Individual) -> None:
         """Add a new individual, whom the next facts are about."""
         self.current = individual
-        self.all.append(individual)
+        self.individuals.append(individual)
 
     def add_facts(self, fact_indices: Sequence[int], facts: Sequence[str]) -> None:
         """Add the facts of the next sentence to the individuals whom they are about.
@@ -488,10 +486,11 @@ class _Individuals:
             fact_indices: The indices of these facts among all.
             facts: The facts of all sentences.
         """
+        # "Ada sang, while the other was a pilot" states its second fact about somebody else. The
+        # first fact of a sentence is about the individual whom `switch_to` has chosen.
         follows_fact_about_current = False
         for index in fact_indices:
             is_about_the_other = _WORDING["about_the_other"].match(facts[index]) is not None
-            # "Ada sang, while the other was a pilot" states its second fact about somebody else.
             if is_about_the_other and follows_fact_about_current:
                 self.add(_Individual(is_introduced=True))
             self.current.facts.append(index)
@@ -503,19 +502,31 @@ class _Individuals:
         Args:
             mention: How the sentence mentions somebody.
         """
-        # After sentences about "Ada Hill", "Ada Lind" may go back to an earlier individual.
-        has_other_name = mention.is_full_name and not self.current.can_be_called(mention.name)
-        if has_other_name and not mention.announces_another:
-            for individual in self.all:
-                if mention.name in individual.names:
-                    self.current = individual
-                    return
+        earlier_individual = self._earlier_individual(mention)
+        if earlier_individual is not None:
+            self.current = earlier_individual
+            return
 
         is_new = _begins_new_individual(mention, self.current)
-        # Before there are facts, everything is about the first individual.
-        if is_new and self.all[0].facts:
+        # The first individual is the one of the first fact, even if sentences without facts come
+        # before it.
+        has_facts = bool(self.individuals[0].facts)
+        if is_new and has_facts:
             self.add(_Individual())
         self.current.add_mention(mention, is_new)
+
+    def _earlier_individual(self, mention: _Mention) -> _Individual | None:
+        """Return the individual to whom a sentence goes back, or None if it goes back to nobody.
+
+        After sentences about Ada Lind and then about Ada Hill, one about ``Ada Lind`` goes back.
+        """
+        has_other_name = mention.is_full_name and not self.current.can_be_called(mention.name)
+        if not has_other_name or mention.announces_another:
+            return None
+        for individual in self.individuals:
+            if mention.name in individual.names:
+                return individual
+        return None
 
 
 def _begins_new_individual(mention: _Mention, current: _Individual) -> bool:

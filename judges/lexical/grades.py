@@ -19,17 +19,18 @@ def grade_answer(reference: str, answer: str) -> dict[str, str]:
     Returns:
         The fields of a reply: ``reason`` and ``grade``.
     """
-    answer_words = _words_between_spaces(answer)
-    # A model that writes nothing has not tried, so it is not wrong.
+    answer_words = _padded_words(answer)
+    # Without a word, only the spaces are left. A model that writes nothing has not tried, so it is
+    # not wrong.
     if answer_words.isspace():
         return {"reason": "the answer has no words", "grade": "NOT_ATTEMPTED"}
-    if _words_between_spaces(reference) in answer_words:
+    if _padded_words(reference) in answer_words:
         return {"reason": "the answer contains the reference", "grade": "CORRECT"}
     # The words of an answer do not show whether it declines, so that counts as wrong too.
     return {"reason": "the answer does not contain the reference", "grade": "INCORRECT"}
 
 
-def _words_between_spaces(text: str) -> str:
+def _padded_words(text: str) -> str:
     """Return the words of a text in lower case, without articles and with spaces around them.
 
     Example:

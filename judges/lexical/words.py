@@ -33,10 +33,9 @@ def read_patterns(name: str) -> Patterns:
     texts: dict[str, str] = {}
     # An expression may refer to those above it in the file.
     for key, pieces in load_yaml(__package__, f"{name}.yaml").items():
-        # Joining the characters of a text that is no list leaves it as it is.
-        text = "".join(pieces)
+        text = "".join(pieces) if isinstance(pieces, list) else pieces
         texts[key] = re.sub(r"\{\{(\w+)\}\}", lambda match: texts[match[1]], text)
-    # "A-Z" stands for the capitals of all alphabets, such as "É".
+    # In the files, "A-Z" stands for the capitals of all alphabets, such as "É".
     return Patterns({key: text.replace("A-Z", CAPITALS) for key, text in texts.items()})
 
 
