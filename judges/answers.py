@@ -364,30 +364,28 @@ class TokenCounter:
         Returns:
             The estimate, with the cost that is expected and the highest that the server may charge.
         """
-        prompt_tokens = sum(self.expected_tokens(request) for request in requests)
         # The offline judge, whose answers are measured, uses the classes of this module.
         from judges.estimates import typical_answer_tokens
 
+        prompt_tokens = sum(self.expected_tokens(request) for request in requests)
         completion_tokens = typical_answer_tokens(requests)
         # A model stops at `max_tokens`, so no answer is longer.
         max_completion_tokens = sum(request.decoding.max_tokens for request in requests)
 
-        estimate = CostEstimate(
+        estimated_cost = None
+        max_cost = None
+        if prices is not None:
+            max_prompt_tokens = sum(self.max_tokens(request) for request in requests)
+            estimated_cost = prices.cost(prompt_tokens, completion_tokens)
+            max_cost = prices.cost(max_prompt_tokens, max_completion_tokens)
+        return CostEstimate(
             calls=len(requests),
             prompt_tokens=prompt_tokens,
             max_completion_tokens=max_completion_tokens,
-            estimated_cost=None,
-            max_cost=None,
+            estimated_cost=estimated_cost,
+            max_cost=max_cost,
             counted_by=self.counting_method,
             completion_tokens=completion_tokens,
-        )
-        if prices is None:
-            return estimate
-        max_prompt_tokens = sum(self.max_tokens(request) for request in requests)
-        return replace(
-            estimate,
-            estimated_cost=prices.cost(prompt_tokens, completion_tokens),
-            max_cost=prices.cost(max_prompt_tokens, max_completion_tokens),
         )
 
     def count(self, text: str) -> int:

@@ -165,20 +165,22 @@ def group_by_evidence(
 ) -> list[list[int]]:
     """Group the questions with the same evidence, which a judge is asked together.
 
+    Questions without evidence, or without words in their claim, are left out, because
+    `_verdict_without_judge` answers them.
+
     Example:
         If the second of four questions has no evidence, and the last one has other evidence than
         the rest: ``[[0, 2], [3]]``
 
     Returns:
-        The indices of the questions in each group, of which there are at most ``max_claims``.
+        The indices of the questions in each group. A group has at most ``max_claims`` of them.
     """
-    indices = []
+    indices_to_ask = []
     for index, question in enumerate(questions):
         has_evidence = any(evidence.text.strip() for evidence in question.evidence)
-        # All other questions need no judge.
         if has_evidence and _has_words(question.claim):
-            indices.append(index)
-    return split_by_page(indices, lambda index: questions[index].evidence, max_claims)
+            indices_to_ask.append(index)
+    return split_by_page(indices_to_ask, lambda index: questions[index].evidence, max_claims)
 
 
 def _has_words(text: str) -> bool:

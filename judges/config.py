@@ -427,13 +427,14 @@ class JudgeConfig(
         description: dict[str, Any] = TypeAdapter(JudgeConfig).dump_python(
             self, mode="json", include=keys
         )
-        # Pydantic has dumped the judges of a cascade with all their settings, also unused ones.
+        # Pydantic has dumped the judges of a cascade with all their settings. Only those that
+        # their backends read are of interest.
         if self.first is not None:
             description["first"] = self.first.describe()
         if self.second is not None:
             description["second"] = self.second.describe()
 
-        # Only the fields that requests use are of interest, which are those of `to_dict`.
+        # `Decoding.to_dict` leaves out fields that are not in use.
         decoding = description["decoding"]
         description["decoding"] = {name: decoding[name] for name in self.decoding.to_dict()}
         # A path on the user's machine says nothing to readers of results.
@@ -494,7 +495,7 @@ def load_judge_config(path_or_name: str | Path) -> JudgeConfig:
     return config
 
 
-def described_config(description: Mapping[str, object], where: str) -> JudgeConfig:
+def config_from_description(description: Mapping[str, object], where: str) -> JudgeConfig:
     """Return the settings of a judge from their description in a results file, without its prompts.
 
     Args:
@@ -510,26 +511,27 @@ def described_config(description: Mapping[str, object], where: str) -> JudgeConf
     for key in ("first", "second"):
         judge_description = values.get(key)
         if isinstance(judge_description, dict):
-            values[key] = described_config(judge_description, f"{where}.{key}")
+            values[key] = config_from_description(judge_description, f"{where}.{key}")
     return _make_config(values, where)
 
 
-def _make_config(values: dict[str, object], where: str) -> JudgeConfig:
+def _make_config(values: Mapping[str, object], where: str) -> JudgeConfig:
     """Make and check the settings of a judge.
 
+    A cascade takes the settings that its own YAML may not have from its second judge.
+
     Args:
-        values: The values by their keys in the YAML. Those of a cascade are completed here.
+        values: The values by their keys in the YAML.
         where: The file or the place of the values, for errors.
 
     Raises:
         ConfigError: Values cannot be used.
     """
-    # A cascade takes the settings that its own YAML may not have from its second judge.
     second_judge = values.get("second")
+    shared_settings: dict[str, object] = {}
     if isinstance(second_judge, JudgeConfig):
-        for key in _SETTINGS_OF_SECOND_JUDGE:
-            values[key] = getattr(second_judge, key)
-    return read_settings(JudgeConfig, values, where)
+        shared_settings = {key: getattr(second_judge, key) for key in _SETTINGS_OF_SECOND_JUDGE}
+    return read_settings(JudgeConfig, {**values, **shared_settings}, where)
 
 
 def _resolve_files(folder: Path, key: str, value: object) -> object:

@@ -41,7 +41,7 @@ def seconds_of_server(num_requests: int, answer_tokens: int, concurrency: int) -
         concurrency: How many requests are under way at once.
     """
     seconds = num_requests * SECONDS_PER_REQUEST + answer_tokens / TOKENS_PER_SECOND
-    return seconds / max(1, concurrency)
+    return seconds / concurrency
 
 
 def typical_answer_tokens(requests: Sequence[Request]) -> int:
@@ -51,7 +51,7 @@ def typical_answer_tokens(requests: Sequence[Request]) -> int:
     """
     num_tokens = 0
     for request in requests:
-        text = _typical_answer(request).text
+        text = typical_answer(request).text
         longest = request.decoding.max_tokens
         # A question that the offline judge cannot answer may get the longest answer.
         length = longest if text is None else ceil(len(text.encode()) / BYTES_PER_TOKEN)
@@ -59,15 +59,10 @@ def typical_answer_tokens(requests: Sequence[Request]) -> int:
     return num_tokens
 
 
-def typical_answers(requests: Sequence[Request]) -> list[Answer]:
-    """Answer requests as the offline judge does, in the form and length of a model's answers."""
-    return [_typical_answer(request) for request in requests]
-
-
 # A plan needs each answer several times: for what follows from it, and for its length.
 @lru_cache(maxsize=100_000)
-def _typical_answer(request: Request) -> Answer:
-    """Return an answer to a request as a model might give it, by the offline judge."""
+def typical_answer(request: Request) -> Answer:
+    """Answer a request as the offline judge does, in the form and length of a model's answer."""
     # A question with choices is answered by one word.
     choices = request.subject.get("choices")
     if choices:
@@ -80,32 +75,32 @@ def _typical_answer(request: Request) -> Answer:
     # The offline judge finds fewer facts than language models do.
     kind = request.subject.get("kind")
     if kind == "decompose":
-        return replace(answer, text=_add_facts_of_sentence(answer.text, request.subject))
+        return replace(answer, text=_fill_up_facts_of_sentence(answer.text, request.subject))
     if kind == "joint":
-        return replace(answer, text=_add_facts_of_sentences(answer.text, request.subject))
+        return replace(answer, text=_fill_up_facts_of_sentences(answer.text, request.subject))
     return answer
 
 
-def _add_facts_of_sentence(answer: str, subject: Mapping[str, Any]) -> str:
-    """Add as many facts to those of one sentence as a model would find.
+def _fill_up_facts_of_sentence(reply_text: str, subject: Mapping[str, Any]) -> str:
+    """Add invented facts to a reply, until its sentence has as many as a model would find.
 
     Example:
         ``{"facts": ["Ada sang."]}`` → ``{"facts": ["Ada sang.", "Ada sang in Rome and wrote two
         (0)"]}``
     """
-    reply = json.loads(answer)
-    reply["facts"] += _invented_facts(subject["sentence"], len(reply["facts"]))
+    reply = json.loads(reply_text)
+    reply["facts"] += _invent_missing_facts(subject["sentence"], len(reply["facts"]))
     return json.dumps(reply)
 
 
-def _add_facts_of_sentences(answer: str, subject: Mapping[str, Any]) -> str:
-    """Add invented facts to an answer, until each sentence has as many as a model would find.
+def _fill_up_facts_of_sentences(reply_text: str, subject: Mapping[str, Any]) -> str:
+    """Add invented facts to a reply, until each sentence has as many as a model would find.
 
     Args:
-        answer: The reply as JSON, with facts such as ``{"sentence": 1, "fact": "Ada sang."}``.
+        reply_text: The reply as JSON, with facts such as ``{"sentence": 1, "fact": "Ada sang."}``.
         subject: The question with its numbered ``sentences``.
     """
-    reply = json.loads(answer)
+    reply = json.loads(reply_text)
     num_facts = Counter(fact["sentence"] for fact in reply["facts"])
     # An invented fact is about the same individual as the last one of its sentence.
     last_facts = {fact["sentence"]: fact for fact in reply["facts"]}
@@ -114,12 +109,12 @@ def _add_facts_of_sentences(answer: str, subject: Mapping[str, Any]) -> str:
         # A sentence without facts, such as a question, stays without.
         if number not in last_facts:
             continue
-        for text in _invented_facts(sentence["text"], num_facts[number]):
+        for text in _invent_missing_facts(sentence["text"], num_facts[number]):
             reply["facts"].append({**last_facts[number], "fact": text})
     return json.dumps(reply, ensure_ascii=False)
 
 
-def _invented_facts(sentence: str, num_found: int) -> list[str]:
+def _invent_missing_facts(sentence: str, num_found: int) -> list[str]:
     """Invent the facts of a sentence that a model would find but the offline judge did not.
 
     They are parts of the sentence as long as facts usually are, such as ``Ada sang in Rome and

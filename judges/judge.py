@@ -27,7 +27,6 @@ from judges.store import AnswerStore
 from judges.templates import Prompts
 from judges.typed import (
     ParsedReply,
-    Reply,
     ReplyCheck,
     ReplyT,
     is_worth_retrying,
@@ -68,15 +67,23 @@ class Judge(AbstractContextManager["Judge"]):
     def __init__(
         self, config: JudgeConfig, backend: Backend, store: AnswerStore, prompts: Prompts
     ) -> None:
-        """Use a backend, a store and prompts that are open already; `Judge.open` opens them."""
+        """Make a judge of parts that are open already. `Judge.open` opens them.
+
+        Args:
+            config: The settings of the judge.
+            backend: Sends the requests.
+            store: Keeps the answers.
+            prompts: The prompts, which become the requests.
+        """
         self.config = config
         self.prompts = prompts
         self.record: list[Answer] | None = None
         self._backend = backend
         self._store = store
+        # These three are part of `usage`, beside what the backend counts.
         self._num_stored = 0  # distinct answers that came from the store
-        self._shared_prompt_tokens = 0
-        self._refused_options: set[str] = set()
+        self._shared_prompt_tokens = 0  # sent tokens in beginnings that all prompts share
+        self._refused_options: set[str] = set()  # options that the server refused
 
     @classmethod
     def open(
@@ -119,7 +126,7 @@ class Judge(AbstractContextManager["Judge"]):
     def usage(self) -> Usage:
         """What was used since the judge was opened, and the options that its server refused."""
         return replace(
-            self._backend.usage or Usage(),
+            self._backend.usage,
             stored=self._num_stored,
             shared_prompt_tokens=self._shared_prompt_tokens,
             refused_options=tuple(sorted(self._refused_options)),
@@ -186,7 +193,8 @@ class Judge(AbstractContextManager["Judge"]):
             ConfigError: The prompt cannot be rendered.
             DataError: The store cannot be used.
         """
-        schema = self._schema(reply_type)
+        sends_schema = self.config.capabilities.accepts_schema and self.config.schema
+        schema = json_schema_of(reply_type) if sends_schema else ""
         requests = self._make_requests(prompt_name, subjects, samples, decoding, schema)
         answers = self._answer_with_room_to_think(requests, description)
         replies = [
@@ -264,9 +272,10 @@ class Judge(AbstractContextManager["Judge"]):
             The estimates by the labels of the progress bars, such as ``verifying``.
         """
         plans = {}
-        for description, step in self._record_steps(ask).items():
+        for label, step in self._record_steps(ask).items():
+            # A step of which earlier steps have asked everything already has no requests.
             if step.num_stored or step.missing:
-                plans[description] = self._plan_step(step)
+                plans[label] = self._plan_step(step)
         return plans
 
     def _record_steps(self, ask: Callable[[Judge], object]) -> dict[str, _PlannedStep]:
@@ -341,8 +350,13 @@ class Judge(AbstractContextManager["Judge"]):
         answers = answer_requests(
             self._backend, self._store, requests, description, on_stored=self._count_stored
         )
+        # A server may charge less for the beginning that all prompts share. Its tokens are not
+        # known, so they are estimated from its share of the characters.
         num_sent_tokens = self.usage.prompt_tokens - tokens_before
-        self._note_usage(requests, answers, num_sent_tokens)
+        self._shared_prompt_tokens += round(num_sent_tokens * common_prefix_share(requests))
+        for answer in answers:
+            # A stored answer was also given without the options that the server refused then.
+            self._refused_options.update(answer.left_out or ())
         if self.record is not None:
             self.record += answers
         return answers
@@ -350,28 +364,6 @@ class Judge(AbstractContextManager["Judge"]):
     def _count_stored(self, count: int) -> None:
         """Note for `usage` that answers came from the store."""
         self._num_stored += count
-
-    def _note_usage(
-        self, requests: Sequence[Request], answers: Sequence[Answer], num_sent_tokens: int
-    ) -> None:
-        """Note for `usage` what prompts have in common, and which options the server refused.
-
-        Args:
-            requests: The requests.
-            answers: The answers to them.
-            num_sent_tokens: The number of tokens of the prompts that were sent.
-        """
-        # A server may charge less for the beginning that all prompts share. Its tokens are not
-        # known, so they are estimated from its share of the characters.
-        self._shared_prompt_tokens += round(num_sent_tokens * common_prefix_share(requests))
-        for answer in answers:
-            # A stored answer was also given without the options that the server refused then.
-            self._refused_options.update(answer.left_out or ())
-
-    def _schema(self, reply_type: type[Reply]) -> str:
-        """Return the JSON schema to send for a reply, empty if the judge is sent none."""
-        is_sent = self.config.capabilities.accepts_schema and self.config.schema
-        return json_schema_of(reply_type) if is_sent else ""
 
     def _make_requests(
         self,
@@ -468,8 +460,7 @@ def _group_by_subject(items: Sequence[ItemT], num_subjects: int) -> list[list[It
     if not num_subjects:
         return []
     size = len(items) // num_subjects
-    starts = (number * size for number in range(num_subjects))
-    return [list(items[start : start + size]) for start in starts]
+    return [list(items[start : start + size]) for start in range(0, len(items), size)]
 
 
 @dataclass
@@ -499,30 +490,34 @@ class _PlanningJudge(Judge):
         self._answers: dict[str, Answer] = {}
 
     def _answer(self, requests: Sequence[Request], description: str) -> list[Answer]:
-        """Answer requests from the store or as the offline judge would, and record them."""
+        """Answer requests from the store or by guesses, and record them in the step of the plan."""
         # Equal requests have the same key. They count once, also if an earlier step asked them.
         keys = [self._backend.key_of(request) for request in requests]
         new_requests = {}
         for key, request in zip(keys, requests, strict=True):
             if key not in self._answers:
                 new_requests[key] = request
-        self._record(new_requests, self.steps[description])
+        self._answers |= self._plan_answers(new_requests, self.steps[description])
         return [self._answers[key] for key in keys]
 
-    def _record(self, requests: Mapping[str, Request], step: _PlannedStep) -> None:
-        """Record which requests the store can answer, and keep their answers or guessed ones.
+    def _plan_answers(
+        self, requests: Mapping[str, Request], step: _PlannedStep
+    ) -> dict[str, Answer]:
+        """Look requests up in the store, guess the other answers, and count both in a step.
 
         Args:
             requests: The requests by their keys.
-            step: The step that asks them.
+            step: The step that asks them. Its numbers are increased.
+
+        Returns:
+            The answers by the keys of their requests.
         """
         stored_answers = self._store.get_many(requests)
         missing = {key: requests[key] for key in requests if key not in stored_answers}
-        guessed_answers = self._guess_answers(list(missing.values()))
-        self._answers.update(stored_answers)
-        self._answers.update(zip(missing, guessed_answers, strict=True))
         step.num_stored += len(stored_answers)
         step.missing += missing.values()
+        guessed_answers = self._guess_answers(list(missing.values()))
+        return {**stored_answers, **dict(zip(missing, guessed_answers, strict=True))}
 
     def _guess_answers(self, requests: Sequence[Request]) -> list[Answer]:
         """Return the answers that the offline judge gives, in the order of the requests."""
@@ -530,9 +525,9 @@ class _PlanningJudge(Judge):
         if self.config.backend == LEXICAL:
             return [arrival.answer for arrival in self._backend.answer(requests)]
         # These answers are made with the classes of this module.
-        from judges.estimates import typical_answers
+        from judges.estimates import typical_answer
 
-        return typical_answers(requests)
+        return [typical_answer(request) for request in requests]
 
 
 @dataclass(frozen=True)

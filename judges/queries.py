@@ -56,7 +56,7 @@ def queries_for_claims(judge: Judge | None, claims: Sequence[str]) -> list[list[
     # Equal claims have equal queries, and a blank one is not asked about.
     distinct_claims = [claim for claim in dict.fromkeys(claims) if claim.strip()]
     if judge is not None and judge.config.capabilities.reads_prompts:
-        queries_by_claim = _ask_judge(judge, distinct_claims)
+        queries_by_claim = _queries_from_judge(judge, distinct_claims)
 
     for claim in distinct_claims:
         if not queries_by_claim.get(claim):
@@ -64,7 +64,7 @@ def queries_for_claims(judge: Judge | None, claims: Sequence[str]) -> list[list[
     return [queries_by_claim.get(claim, []) for claim in claims]
 
 
-def _ask_judge(judge: Judge, claims: Sequence[str]) -> dict[str, list[str]]:
+def _queries_from_judge(judge: Judge, claims: Sequence[str]) -> dict[str, list[str]]:
     """Ask a judge for the queries of claims, up to eight claims at once.
 
     Returns:
@@ -78,14 +78,15 @@ def _ask_judge(judge: Judge, claims: Sequence[str]) -> dict[str, list[str]]:
         PROMPT,
         QueriesReply,
         subjects,
-        "writing queries",
-        _check_numbers,
+        description="writing queries",
+        check=_check_numbers,
         samples=1,
         max_tokens=_MAX_TOKENS,
     )
 
     queries_by_claim = {}
     for subject, samples in zip(subjects, samples_by_question, strict=True):
+        # One sample per question was asked for.
         reply = samples[0].value
         # Without a usable reply, the words of the claims are searched for.
         if reply is None:

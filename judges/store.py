@@ -60,16 +60,16 @@ class AnswerStore:
         path: The SQLite file.
     """
 
-    def __init__(self, path: str | Path | None = None) -> None:
+    def __init__(self, path: str | Path | None) -> None:
         """Open a store, and create the file if it is missing.
 
         Args:
-            path: The SQLite file. By default the store in the user's cache folder.
+            path: The SQLite file. None takes the store in the user's cache folder.
 
         Raises:
             DataError: The file cannot be opened, or is not an answer store.
         """
-        self.path = Path(path) if path is not None else default_store()
+        self.path = Path(path or default_store())
         # Each opened store is an owner of leases, also within one process.
         self._owner = uuid.uuid4().hex
         self._owner_lock = self._lock_of(self._owner)

@@ -226,7 +226,7 @@ def _parse_json(text: str) -> object:
         ``Here it is: {"grade": "A"} I hope this helps!`` → ``{"grade": "A"}``
 
     Returns:
-        The JSON value, in which each text can be stored.
+        The JSON value. Characters that a database cannot store are replaced in its texts.
 
     Raises:
         ValueError: There is no JSON.
@@ -238,6 +238,7 @@ def _parse_json(text: str) -> object:
     # Three tries are enough. To try each brace would take quadratic time.
     for candidate in (text, fenced_text, _bracketed_part(text)):
         try:
+            # Without a key to remove, the mask only replaces characters that cannot be stored.
             return KeyMask().mask_json(json.loads(candidate))
         except (ValueError, RecursionError):
             continue

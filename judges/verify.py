@@ -30,9 +30,9 @@ PAGE_TOKENS = 4096
 # The most claims in one question about a page, in the default context of a judge.
 MAX_CLAIMS_PER_PAGE = 40
 
-# A stated probability contradicts the verdict if it is this close to the other verdict's. Judges
-# have thresholds of their own, so other probabilities are taken as they are.
-_CONTRADICTION_MARGIN = 0.1
+# A stated probability contradicts the verdict if it is this far from the score of a certain
+# verdict, 0 or 1. Judges have thresholds of their own, so other probabilities stay as they are.
+_CONTRADICTING_DISTANCE = 0.9
 
 # The most characters of a reason.
 _MAX_REASON = 400
@@ -220,8 +220,7 @@ def score_and_reason(probability: float | None, is_supported: bool, reason: str)
 
     # For a verdict of support, a probability of 0.05 is 0.95 from the certain score of 1.
     distance = abs(probability - certain_score)
-    agrees_with_verdict = distance < 1 - _CONTRADICTION_MARGIN
-    if agrees_with_verdict:
+    if distance < _CONTRADICTING_DISTANCE:
         return ScoreAndReason(probability, short_reason)
     remark = f"{short_reason} (the stated probability {probability:g} contradicts the verdict)"
     return ScoreAndReason(certain_score, remark.strip())
@@ -266,7 +265,7 @@ class PageVerdicts(Generic[KeyT]):
 def split_by_page(
     keys: Iterable[KeyT],
     page_of: Callable[[KeyT], Hashable],
-    max_claims: int = MAX_CLAIMS_PER_PAGE,
+    max_claims: int,
 ) -> list[list[KeyT]]:
     """Split claims into groups that each fit into one question about one page.
 

@@ -44,9 +44,9 @@ class Backend(ABC):
         """
 
     @property
-    def usage(self) -> Usage | None:
-        """Return what was sent since the backend was opened, or None if it does not count."""
-        return None
+    def usage(self) -> Usage:
+        """Return what was sent since the backend was opened. All zero if it does not count."""
+        return Usage()
 
     def key_of(self, request: Request) -> str:
         """Return the key of the answer to a request in a store."""

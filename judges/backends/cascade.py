@@ -72,9 +72,7 @@ class CascadeBackend(Backend):
     def usage(self) -> Usage:
         """Return the calls to both judges, and the tokens, cost and errors of the second."""
         # The first judge runs in this process, so its calls cost nothing.
-        first_usage = self._first.usage or Usage()
-        second_usage = self._second.usage or Usage()
-        return second_usage.plus(calls=first_usage.calls)
+        return self._second.usage.plus(calls=self._first.usage.calls)
 
     def estimate(self, requests: Sequence[Request]) -> CostEstimate:
         """Estimate the cost of the worst case, in which the second judge is asked everything."""
@@ -145,7 +143,7 @@ class CascadeBackend(Backend):
             "verify", "claim": "A", "passages": [...]}`` and the same for ``B``.
 
         Returns:
-            The requests. None at all if the first judge cannot answer this kind of question.
+            The requests. An empty list if the first judge cannot answer this kind of question.
         """
         subject = request.subject
         # A classifier, for example, cannot split a text into facts.
@@ -219,11 +217,14 @@ def _prefix_reason(answer: Answer, judge_name: str) -> Answer:
     """
     try:
         reply = json.loads(answer.text or "")
-        # The reply to a question about several claims has a list of verdicts.
-        for verdict in reply.get("verdicts", [reply]):
+        # The reply to a question about several claims has a list of verdicts. The reply to a
+        # question about one claim is the verdict itself.
+        verdicts = reply.get("verdicts", [reply])
+        for verdict in verdicts:
             verdict["reason"] = f"{judge_name}: {verdict['reason']}"
         text = json.dumps(reply, ensure_ascii=False)
     except (ValueError, RecursionError, TypeError, KeyError, AttributeError):
-        # The caller reports what is wrong with the reply, as for any other judge.
+        # The reply is not JSON or has another form. The caller reports what is wrong with it, as
+        # for any other judge.
         return answer
     return replace(answer, text=text)

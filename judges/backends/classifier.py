@@ -199,10 +199,6 @@ def support_reply(probability: float, threshold: float, reason: str) -> SupportR
 def format_answer(kind: str, replies: Sequence[SupportReply]) -> Answer:
     """Write verdicts as a language model would write them for this kind of question.
 
-    Example:
-        If the second of several claims is wrong, the answer to ``marks`` is ``{"wrong": [{"number":
-        2, "reason": "no evidence", "type": null}]}``.
-
     Args:
         kind: The kind of question: ``verify`` for one claim, ``check`` for several; ``marks``,
             ``segments`` or ``claims`` for the numbered claims of a response.
@@ -219,13 +215,8 @@ def format_answer(kind: str, replies: Sequence[SupportReply]) -> Answer:
     for number, reply in enumerate(replies, 1):
         if reply.verdict != SUPPORTED:
             reasons_by_number[number] = reply.reason
-    if kind != "marks":
-        return Answer(_format_thought_and_answer(reasons_by_number), "stop")
-
-    marks = []
-    for number, reason in reasons_by_number.items():
-        marks.append({"number": number, "reason": reason, "type": None})
-    return Answer(json.dumps({"wrong": marks}, ensure_ascii=False), "stop")
+    format_reasons = _format_marks if kind == "marks" else _format_thought_and_answer
+    return Answer(format_reasons(reasons_by_number), "stop")
 
 
 def _format_findings(replies: Sequence[SupportReply]) -> Answer:
@@ -244,6 +235,19 @@ def _format_findings(replies: Sequence[SupportReply]) -> Answer:
         )
         findings.append(finding)
     return Answer(CheckReply(verdicts=findings).model_dump_json(), "stop")
+
+
+def _format_marks(reasons_by_number: Mapping[int, str]) -> str:
+    """Write the wrong claims as JSON, as the prompt ``marks`` asks for them.
+
+    Example:
+        ``{2: "no evidence"}`` → ``{"wrong": [{"number": 2, "reason": "no evidence", "type":
+        null}]}``
+    """
+    marks = []
+    for number, reason in reasons_by_number.items():
+        marks.append({"number": number, "reason": reason, "type": None})
+    return json.dumps({"wrong": marks}, ensure_ascii=False)
 
 
 def _format_thought_and_answer(reasons_by_number: Mapping[int, str]) -> str:

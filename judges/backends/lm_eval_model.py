@@ -127,7 +127,12 @@ class LmEvalBackend(Backend):
             texts = self._generate([prompt for _, prompt in current_round], decoding, sample)
             for (number, prompt), text in zip(current_round, texts, strict=True):
                 answer = self._to_answer(prompt, text, decoding.max_tokens)
-                self._count(answer)
+                if answer.error is None:
+                    self.usage = self.usage.plus(
+                        calls=1,
+                        prompt_tokens=answer.prompt_tokens or 0,
+                        completion_tokens=answer.completion_tokens or 0,
+                    )
                 yield NumberedAnswer(number, answer)
 
     def _load_once(self) -> LM:
@@ -192,8 +197,9 @@ class LmEvalBackend(Backend):
         from aiohttp import ClientError
 
         arguments = _generation_arguments(self._model, decoding, sample)
-        # Models of transformers in this process draw from torch, others are sent the seed.
-        if arguments["do_sample"] and _is_hf_class(type(self._model)):
+        # A model of transformers in this process draws random numbers from torch, and takes no
+        # seed. All other models are sent the seed.
+        if _is_hf_class(type(self._model)):
             seed = arguments.pop("seed", None)
             if seed is not None:
                 torch.manual_seed(seed)
@@ -240,16 +246,6 @@ class LmEvalBackend(Backend):
             prompt_tokens=_count_tokens(self._model, prompt),
             completion_tokens=completion_tokens,
             left_out=left_out or None,
-        )
-
-    def _count(self, answer: Answer) -> None:
-        """Add an answer and its tokens to `usage`, unless it is an error."""
-        if answer.error is not None:
-            return
-        self.usage = self.usage.plus(
-            calls=1,
-            prompt_tokens=answer.prompt_tokens or 0,
-            completion_tokens=answer.completion_tokens or 0,
         )
 
 
@@ -445,12 +441,12 @@ def _hash_files(paths: Iterable[Path]) -> str:
 def _hash_file(file: Path, size: int, mtime_ns: int) -> bytes:
     """Hash the whole content of a file (BLAKE2b), once for each version of the file.
 
-    A checkpoint of 15 GB takes tens of seconds, so hashes are cached.
+    A checkpoint of 15 GB takes tens of seconds, so hashes are cached. The size and the time are
+    used only as keys of this cache, so that a file that has changed is hashed anew.
 
     Args:
         file: The file.
-        size: Its size in bytes. It is only part of the key of the cache, like ``mtime_ns``, so that
-            a file that has changed is hashed anew.
+        size: Its size in bytes.
         mtime_ns: When the file was changed, in nanoseconds.
     """
     digest = hashlib.blake2b()

@@ -10,7 +10,7 @@ from tempfile import TemporaryDirectory
 from typing import Any, NamedTuple
 
 from judges.certificates import ReplayedJudge, answers_path
-from judges.config import JudgeConfig, described_config
+from judges.config import JudgeConfig, config_from_description
 from lm_factuality.benchmarks.certifiable import CertifyOptions, SettingTrial, as_mapping
 from lm_factuality.benchmarks.certified import certifiable_settings
 from lm_factuality.ground.errors import DataError, FactualityError
@@ -49,7 +49,7 @@ def recompute_certificate(path: Path, certificate: Mapping[str, Any]) -> Recompu
         return Recomputation(obstacle=str(error))
 
     try:
-        config = described_config(as_mapping(certificate.get("judge")), f"{path}: judge")
+        config = config_from_description(as_mapping(certificate.get("judge")), f"{path}: judge")
         measured = _measure_again(trial, config, answers)
     except _UNUSABLE as error:
         reason = message_without_folder(error, path.parent)
