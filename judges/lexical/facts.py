@@ -273,15 +273,17 @@ def _split_into_verb_phrases(predicate: str) -> list[str]:
         ``directed and presented a play and wrote a novel`` → ``directed and presented a play``,
         ``wrote a novel``
     """
-    parts = [part.strip(" ,") for part in _GRAMMAR["between_verbs"].split(predicate)]
+    stripped_parts = (part.strip(" ,") for part in _GRAMMAR["between_verbs"].split(predicate))
+    parts = list(filter(None, stripped_parts))
     phrases = []
     verbs_without_object = ""  # such as "directed and "
-    for part in parts:
+    for position, part in enumerate(parts, start=1):
         is_single_verb = " " not in part
+        is_last = position == len(parts)
         # A single verb shares the object of the next one, unless it is the last.
-        if part and is_single_verb and part != parts[-1]:
+        if is_single_verb and not is_last:
             verbs_without_object += f"{part} and "
-        elif part:
+        else:
             phrases.append(verbs_without_object + part)
             verbs_without_object = ""
     return phrases
