@@ -423,9 +423,13 @@ class JudgeConfig(
         # Templates are needed here only, and importing them takes time.
         from judges.templates import Prompts
 
+        # Pydantic takes the fields to describe as the keys of a mapping.
         keys = {"name", *allowed_keys(self.backend)} - {"prompts"}
+        fields: dict[str, Any] = dict.fromkeys(keys, True)
+        # `Decoding.to_dict` leaves out fields that are not in use.
+        fields["decoding"] = set(self.decoding.to_dict())
         description: dict[str, Any] = TypeAdapter(JudgeConfig).dump_python(
-            self, mode="json", include=keys
+            self, mode="json", include=fields
         )
         # Pydantic has dumped the judges of a cascade with all their settings. Only those that
         # their backends read are of interest.
@@ -433,10 +437,6 @@ class JudgeConfig(
             description["first"] = self.first.describe()
         if self.second is not None:
             description["second"] = self.second.describe()
-
-        # `Decoding.to_dict` leaves out fields that are not in use.
-        decoding = description["decoding"]
-        description["decoding"] = {name: decoding[name] for name in self.decoding.to_dict()}
         # A path on the user's machine says nothing to readers of results.
         description["prompts"] = {name: path.name for name, path in self.prompts.items()}
         description["prompt_hashes"] = Prompts(self.prompts).hashes(prompt_names)

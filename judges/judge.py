@@ -594,7 +594,7 @@ def answer_requests(
             if batch.missing:
                 time.sleep(wait)
                 # While nothing arrives, the store is looked into less and less often.
-                has_progress = num_sent > 0 or num_stored > 0
+                has_progress = num_sent or num_stored
                 wait = _FIRST_WAIT if has_progress else min(2 * wait, _LONGEST_WAIT)
     return [batch.answers[key] for key in keys]
 

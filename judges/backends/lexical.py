@@ -90,9 +90,8 @@ class LexicalBackend(Backend):
     @property
     def identity(self) -> str:
         """Name the coefficients, the thresholds and the code that measures the features."""
-        claim_model = self._claim_model.identity
-        fact_model = self._fact_model.identity
-        return f"lexical {claim_model} facts {fact_model} code {_hash_of_code()}"
+        models = f"{self._claim_model.identity} facts {self._fact_model.identity}"
+        return f"lexical {models} code {_hash_of_code()}"
 
     def answer(self, requests: Sequence[Request]) -> Iterator[NumberedAnswer]:
         """Answer each request by its ``subject``, in order; the prompt is not read."""
