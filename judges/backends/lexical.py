@@ -211,21 +211,22 @@ class LexicalBackend(Backend):
         pages = [passages_of_subject(page) for page in subject["pages"]]
         if not any(pages):
             return NO_EVIDENCE
-        # The index of the page about the individual of each fact, by the number of the fact.
-        own_page_of_fact: dict[int, int] = {}
+        # By the number of a fact, the index of the page about its individual.
+        own_index_by_fact: dict[int, int] = {}
         for index, page in enumerate(subject["pages"]):
-            own_page_of_fact.update(dict.fromkeys(page["facts"], index))
+            own_index_by_fact.update(dict.fromkeys(page["facts"], index))
 
         verdicts = []
         for number, fact in enumerate(subject["claims"], start=1):
             findings = [verify_fact(self._fact_model, fact, passages) for passages in pages]
-            best_page = max(range(len(pages)), key=lambda index: findings[index].probability)
-            own_page = own_page_of_fact.get(number)
-            judging_page = best_page if own_page is None else own_page
-            verdict = _fact_verdict(number, findings[judging_page])
-            is_supported = findings[best_page].verdict == SUPPORTED
-            # Prompts number the pages from 1. The own page of a fact is known without the reply.
-            verdict["page"] = best_page + 1 if is_supported and best_page != own_page else None
+            best_index = max(range(len(pages)), key=lambda index: findings[index].probability)
+            own_index = own_index_by_fact.get(number)
+            judging_index = best_index if own_index is None else own_index
+            verdict = _fact_verdict(number, findings[judging_index])
+            # The page about the individual is known without the reply.
+            names_page = findings[best_index].verdict == SUPPORTED and best_index != own_index
+            # Prompts number the pages from 1.
+            verdict["page"] = best_index + 1 if names_page else None
             verdicts.append(verdict)
         return _json_answer(verdicts=verdicts)
 
