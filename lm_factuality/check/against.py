@@ -8,6 +8,8 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, NamedTuple
 
+import numpy as np
+
 from lm_factuality.check.outputs import claim_object
 from lm_factuality.check.results import CheckedAnswer, CheckedClaim, CheckResult
 from lm_factuality.ground.errors import DataError
@@ -57,7 +59,7 @@ class AnswerPair:
     """The answer of the second system."""
 
     claims: tuple[ChangedClaim, ...]
-    """The claims that differ, the worst first. Empty if none does."""
+    """The claims that differ, the worst first. Empty if the answers agree."""
 
     @property
     def difference(self) -> float:
@@ -112,12 +114,13 @@ def compare_checks(first: CheckResult, second: CheckResult) -> Comparison:
             " column named with --columns question=NAME"
         )
     changed_pairs = [pair for pair in pairs if pair.claims]
+    # The rows are the answers, and the columns are the supported and the scored claims.
     first_counts = [_counts(pair.first) for pair in pairs]
     second_counts = [_counts(pair.second) for pair in pairs]
     return Comparison(
         num_questions=len(pairs),
-        first=_share_supported(_sum_counts(first_counts)),
-        second=_share_supported(_sum_counts(second_counts)),
+        first=_share_supported(np.sum(first_counts, axis=0).tolist()),
+        second=_share_supported(np.sum(second_counts, axis=0).tolist()),
         interval=pooled_difference_interval(first_counts, second_counts, _share_supported),
         changes=tuple(sorted(changed_pairs, key=lambda pair: pair.sort_key)),
     )
@@ -261,13 +264,6 @@ def _question_or_id(answer: CheckedAnswer) -> str:
 def _counts(answer: CheckedAnswer) -> tuple[int, int]:
     """Return the numbers of supported and of scored claims, such as ``(3, 4)``."""
     return answer.num_supported, answer.num_scored
-
-
-def _sum_counts(counts: Sequence[tuple[int, int]]) -> tuple[int, int]:
-    """Add up the counts of several answers: ``[(3, 4), (1, 6)]`` gives ``(4, 10)``."""
-    num_supported = sum(supported for supported, _ in counts)
-    num_scored = sum(scored for _, scored in counts)
-    return num_supported, num_scored
 
 
 def _share_supported(counts: Sequence[float]) -> float:

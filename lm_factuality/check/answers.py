@@ -669,7 +669,7 @@ def _read_folder(folder: Path, columns: Mapping[str, str]) -> list[_AnswerOrProb
     """Read a folder of tables and text files, or of results of lm_eval with their samples.
 
     Raises:
-        DataError: The folder has neither, or samples of several runs of one task.
+        DataError: The folder has no answers, or it has samples of several runs of one task.
     """
     samples_files = sorted(folder.rglob("samples_*.jsonl"))
     if samples_files:

@@ -223,7 +223,7 @@ class _Introductions:
         # A list that begins with the block has the introduction of the text around the list.
         while len(self.by_depth) <= block.depth:
             self.by_depth.append(self.by_depth[-1])
-        # So does an item that begins with the block, whatever introduced the item before it.
+        # An item that begins with the block has it too, whatever introduced the item before it.
         if block.opens_item:
             self.by_depth[block.depth] = self.by_depth[block.depth - 1]
 
@@ -352,7 +352,6 @@ def _prose_claims(
         introduction of the next block. Only the sentence between them is a claim.
     """
     paragraph = _divide_paragraph(block)
-    # Only the first sentence may have a label, or call the title "it".
     if paragraph.title:
         introductions.replace(block, paragraph.title)
         may_have_label = False
@@ -367,6 +366,7 @@ def _prose_claims(
     for sentence in paragraph.sentences:
         for statement in _split_into_statements(sentence.text, place):
             yield Claim(statement, *block.plain.span(sentence.start, sentence.end))
+        # Only the first sentence may have a label, or call the title "it".
         place = _Place(introduction, is_in_list, may_have_label=False, continues_title=False)
 
     if paragraph.colon_sentence:
@@ -391,10 +391,14 @@ class _Paragraph(NamedTuple):
 
 
 def _divide_paragraph(block: Block) -> _Paragraph:
-    """Tell a title and a last sentence that ends in a colon from the sentences between them."""
+    """Tell a title and a last sentence that ends in a colon from the sentences between them.
+
+    A title is a bold phrase before the other sentences, as in ``**Climate.** It is mild.``
+    """
     sentences = _locate_sentences(block.plain.text)
     title = ""
-    if len(sentences) > 1 and _begins_with_title(block, sentences[0].text):
+    begins_bold = len(sentences) > 1 and block.emphasis == "start"
+    if begins_bold and _is_phrase(sentences[0].text.rstrip(".")):
         title = sentences.pop(0).text
     colon_sentence = ""
     if sentences[-1].text.endswith(":"):
@@ -415,7 +419,7 @@ def _continues_title(
         previous_block: The block before it. None for the first one.
         introduction: What introduces the text outside of lists.
     """
-    # The items of a list are about different things, so the title above the list is none of them.
+    # The items of a list are about different things, and not about the title above the list.
     if block.opens_item:
         return False
     # The other blocks of an item go on with what its first block names.
@@ -434,11 +438,6 @@ def _is_title_of_item(block: Block, next_block: Block) -> bool:
     has_text_below = next_block.depth == block.depth and not next_block.opens_item
     has_others_below = has_list_below or has_text_below
     return block.opens_item and has_others_below and _is_phrase(block.plain.text)
-
-
-def _begins_with_title(block: Block, first_sentence: str) -> bool:
-    """Tell whether a paragraph has a bold title, as in ``**Climate.** It is mild.``, before it."""
-    return block.emphasis == "start" and _is_phrase(first_sentence.rstrip("."))
 
 
 @dataclass(frozen=True)
@@ -553,13 +552,13 @@ def _needs_introduction(sentence: str, place: _Place, label: re.Match[str] | Non
     may_lack_verb = not has_full_stop and not _HAS_AUXILIARY.search(sentence)
     is_phrase = lacks_subject_or_verb or may_lack_verb
 
-    # "Climate: mild" needs it, unlike "Climate: It is mild."
+    # "Climate: mild" needs an introduction, unlike "Climate: It is mild."
     if label:
         return is_phrase
-    # So does the list item "the head".
+    # The list item "the head" needs one.
     if place.is_in_list and is_phrase:
         return True
-    # Below "She was:", so does "born in 1900", but not "She was born in 1900".
+    # Below "She was:", the words "born in 1900" need one, unlike "She was born in 1900".
     if place.introduction.ends_in_colon:
         return lacks_subject_or_verb and (place.continues_title or not has_full_stop)
     # "This stage needs light" says little without the title above it.

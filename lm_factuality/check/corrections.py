@@ -34,7 +34,7 @@ class Correction:
     """The claim."""
 
     verdict: Verdict
-    """The verdict of the person. It may be that of the judge, which the person then confirms."""
+    """The verdict of the person. The same verdict as the judge's confirms it."""
 
     person: Annotated[
         str,

@@ -32,7 +32,7 @@ class SearchEvidence:
         Args:
             path: The YAML file that describes the service.
             service: The service.
-            judge: The judge, which writes queries. If there is none, or it is no model, the words
+            judge: The judge, which writes queries. Without a judge that is a model, the words
                 of a claim are its query.
         """
         self._path = path

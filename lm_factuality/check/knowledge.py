@@ -152,19 +152,16 @@ class CheckKnowledge:
         evidence_by_claim: dict[str, FoundEvidence] = {}
         try:
             for claim in tqdm(dict.fromkeys(claims), "finding evidence", unit=" claims"):
-                evidence_by_claim[claim] = self._find_one(claim, count)
+                ranking = self._searcher.rank(spaced(claim), count)
+                passages = self._store.evidence([number for number, _ in ranking])
+                scores = tuple(score for _, score in ranking)
+                evidence_by_claim[claim] = FoundEvidence(tuple(passages), scores)
         except (sqlite3.Error, ValueError, LookupError) as error:
             raise DataError(
                 f"{self._folder}: this index is damaged ({first_line(error)}); delete the folder,"
                 " and the next run builds it again"
             ) from error
         return [evidence_by_claim[claim] for claim in claims]
-
-    def _find_one(self, claim: str, count: int) -> FoundEvidence:
-        """Find the passages for one claim, best first."""
-        ranking = self._searcher.rank(spaced(claim), count)
-        passages = self._store.evidence([number for number, _ in ranking])
-        return FoundEvidence(tuple(passages), tuple(score for _, score in ranking))
 
     def close(self) -> None:
         """Close the files of the index."""
@@ -438,7 +435,7 @@ def _read_file(source: Path, file: ChangedFile) -> Iterator[Document | UnreadDoc
     """
     # A database is read only if the user names it, and not if it lies in a folder.
     if file.path == source and is_database(source):
-        yield from _read_pages(source)
+        yield from Knowledge(source).iterate_pages()
         return
     try:
         documents = read_documents([file.path])
@@ -460,15 +457,6 @@ def is_database(path: Path) -> bool:
         return False
     with path.open("rb") as file:
         return file.read(len(_SQLITE_HEADER)) == _SQLITE_HEADER
-
-
-def _read_pages(path: Path) -> Iterator[Document | UnreadDocument]:
-    """Yield the pages of a database of pages by title."""
-    for page in Knowledge(path).iterate_pages():
-        if isinstance(page, UnreadDocument):
-            yield page
-        else:
-            yield Document(page.title, page.title, page.text)
 
 
 def _index_words(store: KnowledgeStore, folder: Path) -> None:

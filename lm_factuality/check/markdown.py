@@ -80,7 +80,7 @@ class Block:
     kind: Literal["heading", "prose", "row"]
     plain: PlainText
 
-    depth: int = 0
+    depth: int
     """The number of lists that the block is in."""
 
     opens_item: bool = False
@@ -246,7 +246,7 @@ class _Reader:
             # An indent that the parser has made wider would begin before the line.
             column = max(column_of_words - indent, 0)
             start = self._starts[line_number] + column
-            # The last offset is that of the line break.
+            # The last offset is the place of the line break.
             offsets.extend(range(start, start + len(content_line) + 1))
         return offsets
 

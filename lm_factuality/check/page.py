@@ -52,7 +52,8 @@ def build_page(result: CheckResult, title: str, note: str, source: str = "") -> 
     passage_numbers = {passage: number for number, passage in enumerate(passages)}
     answers = [_answer_content(answer, passage_numbers) for answer in result.answers]
     content = {
-        "check": _check_id(answers),
+        # The browser tells the corrections of two checks apart by 12 hexadecimal digits.
+        "check": hashlib.sha256(json.dumps(answers).encode()).hexdigest()[:12],
         "answers": answers,
         "passages": [(passage.document, passage.title, passage.text) for passage in passages],
     }
@@ -69,12 +70,6 @@ def build_page(result: CheckResult, title: str, note: str, source: str = "") -> 
         headline=_headline(result),
         content=content,
     )
-
-
-def _check_id(answers: Sequence[Mapping[str, Any]]) -> str:
-    """Return 12 hex digits by which the browser tells the corrections of two checks apart."""
-    digest = hashlib.sha256(json.dumps(answers).encode()).hexdigest()
-    return digest[:12]
 
 
 class Figure(NamedTuple):

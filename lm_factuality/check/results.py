@@ -48,7 +48,7 @@ class CheckedClaim:
     """How near each passage is to the claim. None for one that was found for another claim."""
 
     deciding: int | None = None
-    """The index in ``evidence`` of the passage that decides. None if none does."""
+    """The index in ``evidence`` of the passage that decides. None if no passage does."""
 
     deciding_words: tuple[str, ...] = ()
     """The words of that passage that decide, as they are written there."""

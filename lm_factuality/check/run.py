@@ -59,7 +59,7 @@ def run_check(
         store: Where the judge's answers are kept. None: the shared store.
 
     Raises:
-        ConfigError: Both or neither of ``knowledge`` and ``search`` are given, or a setting cannot
+        ConfigError: Not exactly one of ``knowledge`` and ``search`` is given, or a setting cannot
             be used.
         DataError: The documents cannot be used.
         BackendDownError: The judge or the service cannot be reached. What was received is kept.
@@ -96,7 +96,7 @@ def open_evidence(
         judge: The judge that writes queries to the service. None: a claim's words are its query.
 
     Raises:
-        ConfigError: Both or neither were named.
+        ConfigError: Not exactly one of ``knowledge`` and ``search`` was named.
     """
     if knowledge is not None and search is None:
         with closing(open_knowledge(knowledge)) as documents:

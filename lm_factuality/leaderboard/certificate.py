@@ -34,7 +34,7 @@ class Recomputation(NamedTuple):
 def recompute_certificate(path: Path, certificate: Mapping[str, Any]) -> Recomputation:
     """Measure a judge again by its packed answers, and compare the figures of its certificate.
 
-    The questions and labels are those of this machine, so only the answers are a submitter's.
+    The questions and labels come from this machine, and only the answers from the submitter.
 
     Args:
         path: The certificate. The answers are in the file beside it, if they are packed.
@@ -62,7 +62,7 @@ def recompute_certificate(path: Path, certificate: Mapping[str, Any]) -> Recompu
 
 
 def _measure_again(trial: SettingTrial, config: JudgeConfig, answers: Path) -> dict[str, Any]:
-    """Measure a judge that gives its packed answers again, all of which must be asked for."""
+    """Measure a judge that gives its packed answers again. The trial must ask for all of them."""
     with (
         TemporaryDirectory() as folder,
         closing(ReplayedJudge(config, answers, Path(folder))) as judge,

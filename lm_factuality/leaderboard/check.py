@@ -74,7 +74,7 @@ class Checked:
     refusals: tuple[Refusal, ...]
     """The reasons to refuse the submission; empty if it is accepted."""
 
-    evidence: Evidence | None = None
+    evidence: Evidence | None
     """The parsed results and samples, or None if they cannot be read."""
 
 
@@ -672,7 +672,7 @@ def _judge_prompt_problems(
     certificates: Iterable[Mapping[str, Any]],
     expected_hashes: Mapping[str, str],
 ) -> Iterator[str]:
-    """Describe each judge's prompt that neither the rules nor a certificate allow.
+    """Describe each prompt of a judge that is not allowed by the rules or by a certificate.
 
     Args:
         judge: The judge's configuration in the results, with a hash of each prompt.
@@ -730,21 +730,14 @@ def _check_documents(evidence: TaskEvidence, samples: SampleEvidence) -> Iterato
         )
         advice = "check where it is: lm-factuality data fetch, or its folder in LM_FACTUALITY_DATA"
         yield Refusal("DATA_UNAVAILABLE", rules.task, f"{problem}; {advice}")
-    # Wrong document numbers change the digest too, and are refused already.
-    elif not wrong_ids:
-        yield from _check_digest(rules.task, samples, evidence.published_digest)
-
-
-def _check_digest(
-    task_name: str, samples: SampleEvidence, published_digest: str
-) -> Iterator[Refusal]:
-    """Refuse samples whose documents have another hash than the published documents."""
+        return
     digest = samples.documents.hexdigest()
-    if digest != published_digest:
-        digests = f"digest {digest[:12]}, expected {published_digest[:12]}"
+    # Wrong document numbers change the digest too, and are refused already.
+    if not wrong_ids and digest != evidence.published_digest:
+        digests = f"digest {digest[:12]}, expected {evidence.published_digest[:12]}"
         problem = f"the documents in the samples are not the published ones ({digests})"
         advice = "run the task on the published data, as this version of the suite has it"
-        yield Refusal("WRONG_DATA", task_name, f"{problem}; {advice}")
+        yield Refusal("WRONG_DATA", rules.task, f"{problem}; {advice}")
 
 
 def _wrong_doc_ids(doc_ids: Sequence[int], num_documents: int) -> list[int]:

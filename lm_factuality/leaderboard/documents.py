@@ -102,7 +102,7 @@ def _find_published_file(git_blob: str) -> Path | None:
 
 
 def data_folder() -> Path:
-    """Return the folder with published data: the one that the user names, or that of downloads."""
+    """Return the folder of published data that the user names, or else the folder of downloads."""
     return Path(os.environ.get("LM_FACTUALITY_DATA") or cache_folder()).expanduser()
 
 

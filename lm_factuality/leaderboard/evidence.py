@@ -156,10 +156,10 @@ class TaskEvidence:
     samples: SampleEvidence | None
     """The samples of the task, or None if there is no samples file."""
 
-    published_digest: str | None = None
+    published_digest: str | None
     """The hash of the published documents, or None if they are not on this machine."""
 
-    correction_problem: str = ""
+    correction_problem: str
     """Why scores corrected by people's labels do not follow from the labels; empty if they do."""
 
 
@@ -220,11 +220,13 @@ def read_evidence(folder: Path, submission: Submission, rules: Rules) -> Evidenc
                 published_digest=published_digest(task_rules),
                 correction_problem=_correction_problem(folder, submission, file, task_result),
             )
-    certificate = _read_certificate(folder, submission)
     if submission.certificate is None:
+        certificate: Mapping[str, Any] = {}
         recomputation = Recomputation()
     else:
-        recomputation = recompute_certificate(folder / submission.certificate, certificate)
+        path = folder / submission.certificate
+        certificate = _read_certificate(path)
+        recomputation = recompute_certificate(path, certificate)
     return Evidence(submission, rules, results_files, tasks, certificate, recomputation)
 
 
@@ -236,7 +238,7 @@ def _read_results(folder: Path, submission: Submission) -> tuple[ResultsFile, ..
         submission: The content of its ``submission.json``, which lists the files.
 
     Raises:
-        SubmissionRefusedError: There is none, or one is not as lm_eval writes it.
+        SubmissionRefusedError: There is no results file, or one is not as lm_eval writes it.
     """
     files = []
     try:
@@ -255,16 +257,13 @@ def _read_results(folder: Path, submission: Submission) -> tuple[ResultsFile, ..
     return tuple(files)
 
 
-def _read_certificate(folder: Path, submission: Submission) -> Mapping[str, Any]:
-    """Read the judge's certificate in a submission.
+def _read_certificate(path: Path) -> Mapping[str, Any]:
+    """Read the packed certificate of the judge.
 
-    It is an empty mapping if there is none or it is no JSON object. A later check then refuses it.
+    A file that is no JSON object gives an empty mapping, which a later check refuses.
     """
-    if submission.certificate is None:
-        return {}
     try:
-        text = (folder / submission.certificate).read_text(encoding="utf-8")
-        return as_mapping(parse_json(text))
+        return as_mapping(parse_json(path.read_text(encoding="utf-8")))
     except (OSError, ValueError, RecursionError):
         return {}
 
@@ -369,7 +368,8 @@ def _sheet_problem(key: Key, task: TaskResult) -> str:
     Returns:
         A phrase that follows the name of the task. Empty if the same samples are drawn again.
     """
-    # A draw from several runs needs the samples of all of them, but a submission has those of one.
+    # To repeat a draw from several runs takes the samples of all of them. A submission has only the
+    # samples of one run.
     if len(key.sources) != 1 or task.samples is None:
         return (
             "its sheet is of several runs, so that its draw cannot be repeated; make one of this"

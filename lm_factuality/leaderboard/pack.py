@@ -129,7 +129,7 @@ def _find_rules(options: PackOptions, files: Sequence[ResultsFile]) -> Rules:
         complete_names = [rules.name for rules in complete]
         raise ConfigError(f"the results are whole for {listed(complete_names)}; give those of one")
 
-    # The error names the leaderboard of which the results have the most tasks.
+    # The error names the leaderboard that shares the most tasks with the results.
     closest = max(all_rules, key=lambda rules: len(tasks.intersection(rules.by_task)))
     missing_tasks = ", ".join(sorted(set(closest.by_task) - tasks))
     command = f"lm-factuality run --config configs/leaderboard/{closest.name}.yaml --log_samples"
@@ -204,7 +204,8 @@ def _revision_problem(revision: str, run_revision: str) -> str:
     """Say what is wrong with the revision to submit, or return an empty text.
 
     Args:
-        revision: The revision to submit. It is empty if neither the user nor the run states it.
+        revision: The revision to submit. Empty if the user has not named it and the run does not
+            state it.
         run_revision: The revision that was run. It is empty if it is unknown, as it is for models
             behind an API.
     """
@@ -337,10 +338,10 @@ def _write_submission(
         model: The submitted model.
         options: The options, with the names of the certificate, the key and the labels.
     """
-    files = []
-    for path in sorted(folder.iterdir()):
-        size = path.stat().st_size
-        files.append(PackedFile(path=path.name, sha256=sha256_of(path), bytes=size))
+    files = tuple(
+        PackedFile(path=path.name, sha256=sha256_of(path), bytes=path.stat().st_size)
+        for path in sorted(folder.iterdir())
+    )
     # The values are not validated: the check refuses invalid ones when it reads the file.
     submission = Submission.model_construct(
         leaderboard=leaderboard,
@@ -348,6 +349,6 @@ def _write_submission(
         certificate=CERTIFICATE_FILE if options.certificate else None,
         key=options.key.name if options.key else None,
         labels=tuple(path.name for path in options.labels),
-        files=tuple(files),
+        files=files,
     )
     write_json(folder / SUBMISSION_FILE, submission.model_dump())

@@ -81,7 +81,7 @@ class Rules(Strict):
     """The share of a task's responses that may be unscored, from 0 to 1."""
 
     thinking_tokens: Annotated[int, Field(ge=0)] = 32768
-    """The most tokens that a model may have to think, in addition to those of its answer."""
+    """The most tokens that a model may have to think, in addition to the tokens of its answer."""
 
     certificate: Literal["none", "any", "published"] = "none"
     """Whether a judge needs a certificate, and one that was measured on published data."""
@@ -108,7 +108,7 @@ class Rules(Strict):
             return False
 
 
-def rules_folder(chosen: Path | None = None) -> Path:
+def rules_folder(chosen: Path | None) -> Path:
     """Return the folder with the rules of leaderboards.
 
     Args:

@@ -107,11 +107,9 @@ class HFTree(HFLM):  # type: ignore[misc]
         Raises:
             ConfigError: A setting has no valid value.
         """
-        settings = {}
-        for name in settings_class.model_fields:
-            # The other settings have defaults.
-            if name in options:
-                settings[name] = options.pop(name)
+        # The other settings have defaults.
+        named = settings_class.model_fields.keys() & options.keys()
+        settings = {name: options.pop(name) for name in named}
         return read_settings(settings_class, settings, self.name)
 
     def require_decoder(self) -> None:

@@ -53,16 +53,16 @@ class Query(NamedTuple):
 class EvaluatedDocument:
     """The features by which passages of the document behind a row are recognised."""
 
-    ids: frozenset[str] = frozenset()
+    ids: frozenset[str]
     """The ids of the document in the index."""
 
-    titles: frozenset[str] = frozenset()
+    titles: frozenset[str]
     """The titles of the document, with normalised case and spaces."""
 
-    word_sequences: frozenset[WordSequence] = field(default=frozenset(), repr=False)
+    word_sequences: frozenset[WordSequence] = field(repr=False)
     """All sequences of a fixed number of consecutive words in its texts."""
 
-    pieces: tuple[str, ...] = field(default=(), repr=False)
+    pieces: tuple[str, ...] = field(repr=False)
     """Pieces of its texts to search for."""
 
 
@@ -208,7 +208,7 @@ class Search:
         self._ban_articles_of_documents()
 
     def _ban_articles_of_documents(self) -> None:
-        """Ban the articles of which a row's document is a copy, before any text is searched for.
+        """Ban the article that each row's document was copied from, before any other search.
 
         The index is searched for pieces of the document. Where a found passage is recognised as
         a part of the document, its whole article is banned for the row.
@@ -421,7 +421,7 @@ def insert_passages(
     insertion: str,
     max_length: int,
     first_token: int | None,
-    limit: int | None = None,
+    limit: int | None,
 ) -> list[int]:
     """Insert retrieved passages into the context of a window, in tokens.
 

@@ -17,7 +17,7 @@ from pathlib import Path
 from typing import Any, Literal
 
 from lm_factuality import __version__
-from lm_factuality.documents import UnreadDocument
+from lm_factuality.documents import Document, UnreadDocument
 from lm_factuality.ground.errors import DataError
 from lm_factuality.ground.files import parse_json
 from lm_factuality.ground.records import to_model
@@ -145,11 +145,10 @@ class Knowledge:
             return split_page(text)
         return None
 
-    def iterate_pages(self) -> Iterator[Passage | UnreadDocument]:
-        """Yield all pages as passages, whose ids are the titles.
+    def iterate_pages(self) -> Iterator[Document | UnreadDocument]:
+        """Yield all pages as documents, whose ids are the titles.
 
-        FActScore's separators become empty lines. A page that is not text is yielded as an unread
-        document, with the reason.
+        FActScore's separators become empty lines. A page that is not text cannot be read.
 
         Raises:
             DataError: The file is damaged.
@@ -158,7 +157,7 @@ class Knowledge:
             for title, text in self._connection.execute("SELECT title, text FROM documents"):
                 if isinstance(title, str) and isinstance(text, str):
                     plain_text = _SENTENCE_TAG.sub(" ", text.replace(SEPARATOR, "\n\n"))
-                    yield Passage(title, title, plain_text)
+                    yield Document(title, title, plain_text)
                 else:
                     reason = f"the page {title!r} is a {type(text).__name__}, expected text"
                     yield UnreadDocument(str(self.path), reason)

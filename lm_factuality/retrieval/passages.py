@@ -318,7 +318,7 @@ class PassageStore:
         return digest.hexdigest()
 
     def add(self, passages: Sequence[Passage]) -> None:
-        """Append passages in one transaction. Their numbers follow those of earlier passages."""
+        """Append passages in one transaction. Their numbers continue those of earlier passages."""
         rows = [
             (number, passage.id, passage.title, passage.text)
             for number, passage in enumerate(passages, start=len(self))

@@ -115,7 +115,7 @@ def _open_source(name: str, columns: PassageColumns, log: ReadingLog) -> Passage
 def _open_table(
     name: str, path: Path, read_rows: tables.Reader, columns: PassageColumns
 ) -> PassageSource:
-    """Open a file of which each row is a passage.
+    """Open a file that has a passage in each row.
 
     Args:
         name: The file as the user named it.

@@ -53,7 +53,7 @@ class ServiceOfTwoQueries:
 
     def search_all(self, queries):
         """Return the results of one query and the problem of the other."""
-        failure = SearchProblem("two", "the search failed: HTTP 500")
+        failure = SearchProblem("the search failed: HTTP 500")
         return SearchReport({"one": self.results}, {"two": failure}, num_sent=2)
 
 

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import json
 from collections.abc import Mapping, Sequence
+from dataclasses import replace
 from functools import partialmethod
 from pathlib import Path
 from typing import NamedTuple
@@ -20,7 +21,7 @@ from lm_factuality.cli.main import main
 from lm_factuality.ground.errors import ConfigError
 from lm_factuality.models.hf_ralm import HFRALM
 from lm_factuality.models.hf_tree import HFTree
-from lm_factuality.models.ralm import EvaluatedDocument, Exclusion, Query, Search
+from lm_factuality.models.ralm import Exclusion, Query, Search
 from lm_factuality.retrieval.build import build_index
 from lm_factuality.retrieval.index import Hit, Index
 from tests.conftest import TASKS, example_row
@@ -196,11 +197,10 @@ def late_search(tmp_path) -> Search:
     of the document of the second row.
     """
     index = make_index(tmp_path, PASSAGES)
-    word_sequences = Exclusion().collect_features([], [OPENING]).word_sequences
-    documents = {
-        ("task", 0): EvaluatedDocument(word_sequences=word_sequences),
-        ("task", 1): EvaluatedDocument(),
-    }
+    # Without pieces, the index is not searched for the article before the first query.
+    document = replace(Exclusion().collect_features([], [OPENING]), pieces=())
+    unknown_document = Exclusion().collect_features([], [])
+    documents = {("task", 0): document, ("task", 1): unknown_document}
     return Search(index, Exclusion(), documents)
 
 

@@ -70,7 +70,7 @@ def test_protocol_paper_puts_the_passage_before_the_text(before, document, expec
     """The passage is shown in addition to the text, which is cut only if the window is full."""
     window = Window(0, before, targets=[70, 71])
 
-    context = insert_passages(window, document, "paper", 10, 0)
+    context = insert_passages(window, document, "paper", 10, 0, limit=None)
 
     assert context == expected
 
@@ -95,7 +95,7 @@ def test_protocol_code_overwrites_the_start_of_the_text_with_the_passage(
     """The authors' code keeps the length of the input, so the passage replaces as many tokens."""
     window = Window(0, before, targets=[70, 71])
 
-    context = insert_passages(window, document, "code", 10, 0)
+    context = insert_passages(window, document, "code", 10, 0, limit=None)
 
     assert context == expected
 

@@ -497,7 +497,7 @@ def test_unrenderable_template_is_a_problem(service, search):
 def test_a_blank_query_is_not_sent(service, search):
     report = search(" ")
 
-    assert report.problems == {" ": SearchProblem(" ", "nothing to search for")}
+    assert report.problems == {" ": SearchProblem("nothing to search for")}
     assert service.asks == []
 
 

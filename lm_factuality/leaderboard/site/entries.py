@@ -113,9 +113,7 @@ class RankedScore:
         """
         if self.score_if_unscored_wrong is not None:
             return self.score_if_unscored_wrong
-        if self.figure.corrected is not None:
-            return self.figure.corrected.value
-        return self.figure.value
+        return (self.figure.corrected or self.figure).value
 
 
 class RefusedEntry(NamedTuple):
@@ -378,7 +376,7 @@ def _score_if_unscored_are_wrong(score: ScoreFigure, higher_is_better: bool) -> 
     """
     if score.worst is None:
         return None
-    # The loss is positive for scores of which lower is better, too.
+    # The loss is positive, also if a lower score is better.
     loss = abs(score.value - score.worst)
     if not score.unscored and loss <= _ROUNDING:
         return None

@@ -47,7 +47,7 @@ class TargetLogits:
     rows: Tensor
     """The row of ``values`` for each target of the pass, shape [targets]."""
 
-    contrast: tuple[Tensor, ...] = ()
+    contrast: tuple[Tensor, ...]
     """Hidden states or another model's logits at the same positions, each [positions, ...]."""
 
 
@@ -162,7 +162,7 @@ def score_targets(
     Args:
         logits: The logits at the positions before the targets.
         tokens: The token that each target stands for, shape [targets].
-        dtype: The precision of the softmax. None takes that of the logits, but at least float32:
+        dtype: The precision of the softmax. None is the precision of the logits, at least float32:
             rounding -10 to bfloat16 moves it by up to 0.03.
         rescore: The function of a decoding method that replaces the softmax.
     """

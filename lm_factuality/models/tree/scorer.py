@@ -118,7 +118,8 @@ def score_trie(
         ancestors = pass_range.next_ancestors(trie)
         progress(pass_range.stop - start)
         start = pass_range.stop
-    # Targets are in the order of their positions, so those of the passes follow each other.
+    # Targets are in the order of their positions, so the targets of one pass follow those of the
+    # pass before.
     return TargetScores.concatenate(parts)
 
 
@@ -251,7 +252,7 @@ def _trial_sequences(vocab_size: int, max_length: int) -> list[list[int]]:
 def _agrees_with_model(
     model: PreTrainedModel, sequence: Sequence[int], logprobs: npt.NDArray[np.float64]
 ) -> bool:
-    """Return whether log-probabilities are, within rounding, those of the model by itself.
+    """Return whether the model by itself gives the same log-probabilities, up to rounding.
 
     Args:
         model: The language model of transformers.
@@ -260,7 +261,8 @@ def _agrees_with_model(
     """
     tokens = torch.tensor([sequence], device=device_of(model))
     logits = model(input_ids=tokens[:, :-1]).logits[0].double().cpu()
-    # The log-probabilities of all tokens at each position, and those of the tokens that follow.
+    # First the log-probabilities of all tokens at each position, then only the log-probability of
+    # the token that follows.
     distributions = torch.log_softmax(logits, dim=-1)
     next_tokens = tokens[0, 1:, None].cpu()
     expected_logprobs = distributions.gather(1, next_tokens)[:, 0].numpy()

@@ -224,7 +224,7 @@ class _TrieBuilder:
         After the input [5, 6, 7] with the positions [0, 1, 2], the input [5, 8] gets [0, 3].
 
         Args:
-            tokens: The tokens of the input, which must not sort before those of the last one.
+            tokens: The tokens of the input. They must not sort before the tokens of the last input.
 
         Returns:
             The positions, shape [tokens].

@@ -156,7 +156,7 @@ class FetchReport:
     references: tuple[FetchedReference, ...]
     """The references of all links."""
 
-    not_links: tuple[str, ...] = ()
+    not_links: tuple[str, ...]
     """The annotators' entries that hold no link."""
 
     def counts(self) -> list[OutcomeCount]:

@@ -124,7 +124,7 @@ class _Visits:
     """What was requested to fetch one reference."""
 
     urls: list[str] = field(default_factory=list)
-    """The URL of the link, and then those of redirects."""
+    """The URL of the link, and then the URLs of redirects."""
 
     last_status: int | None = None
     """The HTTP status of the last response. None without one."""
@@ -209,7 +209,7 @@ def _read_reference(url: str, response: HttpResponse, limits: Limits) -> CachedR
     Raises:
         DeadLinkError: The status is not 200, or the document has no text.
     """
-    # An error page has a text too, but not that of the document.
+    # The text of an error page is not the text of the document.
     if response.status != httpx.codes.OK:
         raise DeadLinkError("http", f"status {response.status}")
     extracted = extract_text(response.headers, response.body, limits)

@@ -64,9 +64,6 @@ class SearchResult:
 class SearchProblem:
     """A query without results because the search failed, not because nothing was found."""
 
-    query: str
-    """The query."""
-
     reason: str
     """What happened, without the key of the service."""
 
@@ -151,7 +148,7 @@ class SearchService:
             if key in stored_searches:
                 outcomes[query] = stored_searches[key]
             elif not query.strip():
-                outcomes[query] = SearchProblem(query, "nothing to search for")
+                outcomes[query] = SearchProblem("nothing to search for")
             else:
                 missing_queries.append(query)
         outcomes |= self._ask_all(missing_queries)
@@ -210,7 +207,7 @@ class SearchService:
             pages = self._search_with_retries(query)
         except FailedSearchError as error:
             self._count_failure(str(error))
-            return SearchProblem(query, f"the search failed: {error}")
+            return SearchProblem(f"the search failed: {error}")
         except _StoppedError:
             return None
         except BackendDownError as error:
