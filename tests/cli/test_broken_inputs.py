@@ -248,7 +248,8 @@ def renamed(row, column, name):
         pytest.param(
             YAML_OF_JSONL,
             [renamed(ROW, "completion", "compleation")],
-            "rows.jsonl: no column 'completion', but 'compleation', which looks misspelt;",
+            "rows.jsonl: no column 'completion'; found 'doc_id', 'turncated_prefixes', 'contradiction_0',"
+            " 'contradiction_1', 'contradiction_2', 'compleation'; rename yours",
             id="misspelt completion",
         ),
         pytest.param(

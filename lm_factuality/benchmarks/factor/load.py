@@ -359,17 +359,11 @@ def _require_authors_column(column: str, names: Sequence[str], table: Table) -> 
     Raises:
         ConfigError: The table lacks the column.
     """
-    if column in names:
-        return
-    # The message names a column that may be a misspelling of the missing one. The column
-    # contradiction_1 is none of contradiction_0.
-    candidates = [name for name in names if not re.match(r"contradiction_\d+(_|$)", name)]
-    misspellings = difflib.get_close_matches(column, candidates, n=1)
-    hint = f", but {misspellings[0]!r}, which looks misspelt" if misspellings else ""
-    raise ConfigError(
-        f"{_file_of(table)}: no column {column!r}{hint}; found {', '.join(map(repr, names))};"
-        " rename yours, or name it under metadata.columns of a YAML"
-    )
+    if column not in names:
+        raise ConfigError(
+            f"{_file_of(table)}: no column {column!r}; found {', '.join(map(repr, names))};"
+            " rename yours, or name it under metadata.columns of a YAML"
+        )
 
 
 def _file_of(table: Table) -> str:
