@@ -278,30 +278,26 @@ def accuracy_difference(first: ModelOnCorpus, second: ModelOnCorpus) -> PairedDi
         The difference. It is paired by row and clustered by document if the samples of both runs
         are at hand. Otherwise it has no interval, and ``shared_rows`` is 0.
     """
-    # The accuracies that results files report.
-    first_accuracy = first.accuracy.value
-    second_accuracy = second.accuracy.value
-    unpaired = PairedDifference(
-        first_accuracy,
-        second_accuracy,
-        difference=first_accuracy - second_accuracy,
+    reported_difference = first.accuracy.value - second.accuracy.value
+    first_rows = first.run.scored_rows.get(ACCURACY.name)
+    second_rows = second.run.scored_rows.get(ACCURACY.name)
+    # Runs without samples have no rows.
+    if first_rows is not None and second_rows is not None:
+        paired = paired_difference(first_rows, second_rows, ACCURACY)
+        # The difference over shared rows is not the reported one if the runs scored different rows,
+        # or if samples and results are not of the same run.
+        if paired and math.isclose(paired.difference, reported_difference, abs_tol=1e-8):
+            return paired
+
+    return PairedDifference(
+        first.accuracy.value,
+        second.accuracy.value,
+        reported_difference,
         interval=None,
         p_value=None,
         shared_rows=0,
         shared_clusters=0,
     )
-
-    first_rows = first.run.scored_rows.get(ACCURACY.name)
-    second_rows = second.run.scored_rows.get(ACCURACY.name)
-    # Runs without samples have no rows.
-    if first_rows is None or second_rows is None:
-        return unpaired
-    paired = paired_difference(first_rows, second_rows, ACCURACY)
-    # The difference over shared rows is another one than that of the results if the runs scored
-    # different rows, or if samples and results are not of the same run.
-    if paired and math.isclose(paired.difference, unpaired.difference, abs_tol=1e-8):
-        return paired
-    return unpaired
 
 
 def find_disagreements(models: Sequence[ModelOnCorpus]) -> list[Disagreement]:

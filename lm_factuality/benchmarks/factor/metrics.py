@@ -10,9 +10,10 @@ three different words, that happens in one of eight rows.
 import hashlib
 from collections.abc import Sequence
 from functools import lru_cache
-from typing import Any, NamedTuple
+from typing import NamedTuple
 
 import numpy as np
+from numpy.typing import NDArray
 
 from lm_factuality.benchmarks.declaration import load_scores, worst_and_best_of
 from lm_factuality.benchmarks.factor.scoring import ACCURACIES, RowScore, score_row
@@ -25,7 +26,6 @@ NUM_DRAWS = 20
 
 _BYTES_PER_WEIGHT = 3
 
-Ints = np.ndarray[Any, np.dtype[np.int64]]
 
 ACCURACY_BY_TYPE = "factor_acc_vs_"
 """The beginning of a metric: the pairwise accuracy against contradictions of one error type."""
@@ -229,14 +229,15 @@ def guess_accuracy(choices: Sequence[str], gold: int, seed: int = 0) -> float:
         for word in choice.split():
             score_by_choice_and_draw[index] += _random_weights(word, seed)
 
-    gold_probabilities = []
-    for scores_of_choices in score_by_choice_and_draw.T.tolist():
-        gold_probabilities.append(pick_probabilities(scores_of_choices)[gold])
+    gold_probabilities = [
+        pick_probabilities(scores_of_choices)[gold]
+        for scores_of_choices in score_by_choice_and_draw.T.tolist()
+    ]
     return float(np.mean(gold_probabilities))
 
 
 @lru_cache(maxsize=1 << 16)
-def _random_weights(word: str, seed: int) -> Ints:
+def _random_weights(word: str, seed: int) -> NDArray[np.int64]:
     """Return `NUM_DRAWS` random weights of a word, which are the same on every machine.
 
     Args:

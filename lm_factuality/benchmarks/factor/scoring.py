@@ -79,7 +79,10 @@ def score_row(
         return row_score
 
     sums = [float(score.logprob) for score in scores if score.logprob is not None]
-    per_byte = _mean_logprobs_per_byte(sums, choices)
+    # Bytes do not depend on the tokenizer, so models can be compared.
+    per_byte = [
+        total / len(choice.encode("utf-8")) for total, choice in zip(sums, choices, strict=True)
+    ]
     correct = {
         "acc": gold_wins(sums, gold, protocol),
         "acc_bytes": gold_wins(per_byte, gold, protocol),
@@ -113,16 +116,6 @@ def _values_of_factor_acc(
     if len(known_means) < len(sums):
         return ()
     return sums if protocol == "dola" else known_means
-
-
-def _mean_logprobs_per_byte(sums: Sequence[float], choices: Sequence[str]) -> list[float]:
-    """Divide the summed log-probability of each choice by the number of its UTF-8 bytes.
-
-    Bytes do not depend on the tokenizer, so models can be compared.
-    """
-    return [
-        total / len(choice.encode("utf-8")) for total, choice in zip(sums, choices, strict=True)
-    ]
 
 
 def _mean_logprob(score: ScoredContinuation) -> float | None:

@@ -155,7 +155,7 @@ POSITION = "position_"
 class ChoiceProbabilities(list[float]):
     """The probability that each choice of a row is true."""
 
-    def __init__(self, values: Sequence[float] = (), gold: int = 0, cluster: str = "") -> None:
+    def __init__(self, values: Sequence[float], gold: int, cluster: str) -> None:
         """Keep the probabilities with the facts that scores over all rows need.
 
         Args:

@@ -262,14 +262,14 @@ def _read_letter(statement: str, words: Sequence[str]) -> _Reading | None:
     if opening:
         return _Reading(opening[1].upper(), statement[opening.end() :])
 
-    first_line = statement.partition("\n")[0]
-    if first_verdict(first_line) == "unsure" or re.search(rf"\b{letter} or {letter}\b", first_line):
+    line, _, further_lines = statement.partition("\n")
+    if first_verdict(line) == "unsure" or re.search(rf"\b{letter} or {letter}\b", line):
         raise NoClearAnswerError(HEDGED)
-    return _read_named_letter(statement, single_letter)
+    return _read_named_letter(line, further_lines, single_letter)
 
 
-def _read_named_letter(statement: str, single_letter: str) -> _Reading | None:
-    """Read the letter that the first line of a statement names behind a word such as "option".
+def _read_named_letter(line: str, further_lines: str, single_letter: str) -> _Reading | None:
+    """Read the letter that a line names behind a word such as "option".
 
     Without such a word, an A may also be an article.
 
@@ -277,13 +277,13 @@ def _read_named_letter(statement: str, single_letter: str) -> _Reading | None:
         ``I would choose option B`` and ``Option A is wrong, so option B.`` choose B.
 
     Args:
-        statement: The statement.
+        line: The first line of a statement.
+        further_lines: The text below it.
         single_letter: The pattern of a letter that is not followed by another one.
 
     Returns:
         The letter and what stands behind it, or None if the line chooses none.
     """
-    line, _, further_lines = statement.partition("\n")
     named_letter = _BEFORE_NAMED_LETTER + single_letter + _AFTER_NAMED_LETTER
     named_letters = list(re.finditer(named_letter, line))
     remarks = texts_behind(named_letters, line)

@@ -430,11 +430,10 @@ def _combine_mentions(mentions: Sequence[_Mention], num_units: int) -> frozenset
     right = set[int]()
     for mention in mentions:
         is_listed = mention.is_opening or _PATTERNS["note"].match(mention.remark)
-        if mention.verdict == "right" and mention.units:
-            right |= mention.units
-        elif mention.verdict == "right":
-            # "The others are correct" is about all units that were not called wrong before.
-            right |= all_units - wrong
+        if mention.verdict == "right":
+            # "The others are correct", which names no unit, is about all units that were not called
+            # wrong before.
+            right |= mention.units or all_units - wrong
         elif mention.verdict == "wrong" or is_listed:
             wrong |= mention.units
 
@@ -602,11 +601,9 @@ def _names_units(match: re.Match[str], num_units: int) -> bool:
 
 def _is_number(count: str, number: int) -> bool:
     """Return whether digits or a word, such as "four", stand for a number."""
-    number_words = _WORDS["count"]
-    if count.lower() in number_words:
-        # The list of words begins with "two".
-        return bool(number_words.index(count.lower()) + 2 == number)
-    return count == str(number)
+    # The list of words begins with "two".
+    words_by_number = dict(enumerate(_WORDS["count"], start=2))
+    return count.lower() in (str(number), words_by_number.get(number))
 
 
 def _units_of(match: re.Match[str], num_units: int) -> frozenset[int]:
@@ -736,10 +733,12 @@ def _check_explanation(explanation: str, flagged: frozenset[int], num_units: int
             flagged units right.
     """
     mentions = _find_mentions(explanation, num_units)
-    agrees = all(_agrees(mention, flagged) for mention in mentions)
-    if not agrees or withdraws_answer(explanation):
-        raise UnreadableAnswerError(TAKEN_BACK)
-    if _lists_further_units(explanation, flagged, num_units):
+    is_taken_back = (
+        not all(_agrees(mention, flagged) for mention in mentions)
+        or withdraws_answer(explanation)
+        or _lists_further_units(explanation, flagged, num_units)
+    )
+    if is_taken_back:
         raise UnreadableAnswerError(TAKEN_BACK)
     if flagged and _PATTERNS["all_correct_name"].search(explanation):
         raise UnreadableAnswerError(CONTRADICTORY)

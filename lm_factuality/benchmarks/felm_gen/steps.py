@@ -59,26 +59,17 @@ _NO_EVIDENCE = "no evidence"
 _PATTERNS = load_patterns(__package__)
 
 
-def answer_without_thinking(generation: str) -> str:
-    """Return a generation without the thinking that some models write before their answer.
-
-    Example:
-        ``<think>Is it?</think> It is.`` → ``It is.``
-
-    If the thinking never ends, all of the generation is returned.
-    """
-    return answer_or_thoughts(generation).strip()
-
-
 def text_to_judge(generation: str) -> str:
-    """Return the answer in a generation without the headings, which state nothing.
+    """Return the answer in a generation, without the model's thinking and without headings.
+
+    Headings state nothing, but an answer that is nothing but headings is returned as it is. If the
+    thinking never ends, all of the generation counts as the answer.
 
     Example:
-        The lines ``**Size**`` and ``It has two moons.`` → ``It has two moons.``
-
-    An answer that is nothing but headings is returned as it is.
+        ``<think>Is it?</think>``, ``**Size**`` and ``It has two moons.``, each on a line →
+        ``It has two moons.``
     """
-    answer = answer_without_thinking(generation)
+    answer = answer_or_thoughts(generation).strip()
     lines = [line for line in answer.splitlines() if not _HEADING.fullmatch(line)]
     return "\n".join(lines).strip() or answer
 

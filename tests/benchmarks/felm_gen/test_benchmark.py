@@ -24,7 +24,6 @@ from lm_factuality.benchmarks.felm_gen.steps import (
     Cut,
     CutReply,
     MarksReply,
-    answer_without_thinking,
     apply_judge_cut,
     combine_marks,
     cut_by_rules,
@@ -138,7 +137,7 @@ def test_answer_may_contain_words_of_a_refusal(generation):
 )
 def test_thinking_is_removed_from_an_answer(generation, answer):
     """The judge marks the answer and not what the model thought before it."""
-    assert answer_without_thinking(generation) == answer
+    assert text_to_judge(generation) == answer
 
 
 def test_rules_split_a_response_into_sentences_paragraphs_and_list_items():
