@@ -3,8 +3,9 @@
 from __future__ import annotations
 
 import abc
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from functools import cached_property
+from itertools import chain
 from pathlib import Path
 from typing import Any
 
@@ -65,6 +66,27 @@ class AskingStage(abc.ABC):
         """Estimate what would be asked about some examples that are in use; nothing is sent."""
         return self._judge.plan(lambda judge: self._ask(judge, examples))
 
+    def _replies_by_document(
+        self, examples: Sequence[Example]
+    ) -> Mapping[str, Sequence[ParsedReply[Any]]]:
+        """Ask the judge about each of some examples.
+
+        Returns:
+            The replies about each example, by the id of its document.
+
+        Raises:
+            BackendDownError: The model cannot be reached, or gave no answer to some questions.
+                Answers received so far stay in the store.
+        """
+        # A question to the judge loads its model, which takes long, so none is asked in vain.
+        if not examples:
+            return {}
+        replies = self._ask(self._judge, examples)
+        # A shard with failed requests must not count as finished.
+        _check_answers([reply.answer for reply in chain.from_iterable(replies)])
+        doc_ids = [example.doc_id for example in examples]
+        return dict(zip(doc_ids, replies, strict=True))
+
     @abc.abstractmethod
     def _ask(
         self, judge: Judge, examples: Sequence[Example]
@@ -124,7 +146,7 @@ def load_judge_with_model(name: str | None, folder: Path, section: str) -> Judge
     return config
 
 
-def check_answers(answers: Sequence[Answer]) -> None:
+def _check_answers(answers: Sequence[Answer]) -> None:
     """Check that the requests of a shard were answered, or else refused for their content.
 
     The server would refuse such a request again, so it only counts as lost. A request that failed

@@ -6,10 +6,11 @@ functions that clean a text or cut it to its last words.
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
+from itertools import zip_longest
 from pathlib import Path
-from typing import Literal, NamedTuple, get_args
+from typing import Literal, NamedTuple, TypeVar, get_args
 
 from lm_factuality.ground.replies import replace_surrogates
 
@@ -17,6 +18,8 @@ from lm_factuality.ground.replies import replace_surrogates
 ErrorType = Literal["predicate", "entity", "circumstance", "coreference", "link"]
 ERROR_TYPES: tuple[ErrorType, ...] = get_args(ErrorType)
 PREDICATE, ENTITY, CIRCUMSTANCE, COREFERENCE, LINK = ERROR_TYPES
+
+Item = TypeVar("Item")
 
 # The column with all text before the completion, which our task reads.
 PREFIX = "full_prefix"
@@ -194,6 +197,19 @@ class Example:
             sentences=(),
             unused=f"{stage}: {reason}",
         )
+
+
+def take_turns(groups: Iterable[Sequence[Item]]) -> list[Item]:
+    """Return the first item of each group, then the second item of each group, and so on.
+
+    Example:
+        The groups ``["a", "b", "c"]`` and ``["x"]`` give ``["a", "x", "b", "c"]``.
+    """
+    ordered: list[Item] = []
+    # A group without further items contributes None, which is left out.
+    for turn in zip_longest(*groups):
+        ordered += filter(None, turn)
+    return ordered
 
 
 def shorten_paths(value: object) -> object:

@@ -7,15 +7,14 @@ each sentence is that of the completion.
 from collections import defaultdict
 from collections.abc import Mapping, Sequence
 from dataclasses import replace
-from itertools import zip_longest
 from pathlib import Path
 from typing import Any, Literal
 
-from factor_gen.asking import AskingStage, check_answers, load_judge_with_model, model_use_of
+from factor_gen.asking import AskingStage, load_judge_with_model, model_use_of
 from factor_gen.contradiction.changes import find_changes
 from factor_gen.contradiction.stage import NOT_CONTRADICTORY, open_candidates, with_checked
 from factor_gen.filters import NOT_SCORED
-from factor_gen.records import Candidate, Example, add_model_use, last_words
+from factor_gen.records import Candidate, Example, add_model_use, last_words, take_turns
 from factor_gen.settings import JudgeSettings
 from judges.judge import Judge
 from judges.templates import Prompts
@@ -104,21 +103,16 @@ class JudgeCheck(AskingStage):
             BackendDownError: The model cannot be reached, or gave no answer to some questions.
                 Answers received so far stay in the store.
         """
-        examples_to_ask_about = [
-            example for example in examples if len(open_candidates(example)) >= self._row_size
-        ]
-        # A question to the judge loads its model, which takes long, so none is asked in vain.
-        if not examples_to_ask_about:
-            return list(examples)
-
-        replies = [reply for [reply] in self._ask(self._judge, examples_to_ask_about)]
-        # A shard with failed requests must not count as finished.
-        check_answers([reply.answer for reply in replies])
-
-        checked_examples = {}
-        for example, reply in zip(examples_to_ask_about, replies, strict=True):
-            checked_examples[example.doc_id] = self._record_decisions(example, reply)
-        return [checked_examples.get(example.doc_id, example) for example in examples]
+        replies = self._replies_by_document(
+            [example for example in examples if len(open_candidates(example)) >= self._row_size]
+        )
+        checked_examples = []
+        for example in examples:
+            # There is one reply about a document, or none if the judge was not asked about it.
+            for reply in replies.get(example.doc_id, ()):
+                example = self._record_decisions(example, reply)
+            checked_examples.append(example)
+        return checked_examples
 
     def _ask(self, judge: Judge, examples: Sequence[Example]) -> list[list[ParsedReply[Decisions]]]:
         """Ask a judge about the candidates of each example.
@@ -158,12 +152,7 @@ class JudgeCheck(AskingStage):
         by_type: dict[str, list[Candidate]] = defaultdict(list)
         for candidate in open_candidates(example):
             by_type[candidate.type].append(candidate)
-        chosen: list[Candidate] = []
-        # The first turn has the first candidate of each type. A type without further candidates
-        # contributes None, which is left out.
-        for turn in zip_longest(*by_type.values()):
-            chosen += filter(None, turn)
-        return chosen[: self._settings.candidates]
+        return take_turns(by_type.values())[: self._settings.candidates]
 
     def _record_decisions(self, example: Example, reply: ParsedReply[Decisions]) -> Example:
         """Return a document with the decisions about its candidates, and with the judge's use.

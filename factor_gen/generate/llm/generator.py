@@ -6,10 +6,9 @@ It asks about all sentences of a shard at once, and each answer is on disk befor
 from collections import Counter
 from collections.abc import Mapping, Sequence
 from dataclasses import replace
-from itertools import chain
 from pathlib import Path
 
-from factor_gen.asking import AskingStage, check_answers, load_judge_with_model, model_use_of
+from factor_gen.asking import AskingStage, load_judge_with_model, model_use_of
 from factor_gen.generate.llm.edits import (
     REFUSED,
     REPEATED,
@@ -105,18 +104,11 @@ class LLMGenerator(AskingStage):
                 Answers received so far stay in the store.
             ConfigError: A prompt of the user cannot be rendered.
         """
-        used_examples = [example for example in examples if not example.unused]
-        # A question to the judge loads its model, which takes long, so none is asked in vain.
-        if not used_examples:
-            return list(examples)
-
-        replies = self._ask(self._judge, used_examples)
-        # A shard with failed requests must not count as finished.
-        check_answers([reply.answer for reply in chain.from_iterable(replies)])
-        with_candidates = {}
-        for example, replies_about_example in zip(used_examples, replies, strict=True):
-            with_candidates[example.doc_id] = self._add_candidates(example, replies_about_example)
-        return [with_candidates.get(example.doc_id, example) for example in examples]
+        replies = self._replies_by_document([example for example in examples if not example.unused])
+        return [
+            example if example.unused else self._add_candidates(example, replies[example.doc_id])
+            for example in examples
+        ]
 
     def _ask(
         self, judge: Judge, examples: Sequence[Example]

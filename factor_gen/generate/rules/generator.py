@@ -8,7 +8,6 @@ from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import replace
 from functools import cached_property, partial
 from importlib.metadata import version
-from itertools import zip_longest
 from pathlib import Path
 from random import Random
 from typing import NamedTuple
@@ -31,7 +30,7 @@ from factor_gen.generate.rules.sentence import EXTRA_VALUES, TaggedSentence, tag
 from factor_gen.generate.rules.substitutes import replace_listed_words
 from factor_gen.generate.rules.words import DATA
 from factor_gen.language import ENGLISH
-from factor_gen.records import Candidate, Example
+from factor_gen.records import Candidate, Example, take_turns
 from factor_gen.settings import GenerateSettings, TypesSettings
 from factor_gen.text import Tagger, load_tagger
 from factor_gen.text.lists import hash_lists
@@ -76,7 +75,7 @@ class RulesGenerator:
         collocations: Path | None = None,
         language: str = ENGLISH,
         *,
-        filtered: bool = False,
+        filtered: bool,
     ) -> None:
         """Set up the stage. The tagger is loaded when it is first needed.
 
@@ -180,7 +179,11 @@ class RulesGenerator:
         else:
             # If there are too few edits, rarer words are allowed, and then more numbers and dates.
             attempts = [sentence, with_rarer_words, with_more_numbers]
-        return _first_sufficient_edits(attempts, example.types, seed)
+        for attempt in attempts:
+            result = _contradicting_edits(attempt, example.types, seed)
+            if _are_enough_for_row(result.edits):
+                break
+        return result
 
 
 def _is_statement(sentence: TaggedSentence) -> bool:
@@ -194,23 +197,6 @@ def _is_statement(sentence: TaggedSentence) -> bool:
         return False
     lower_words = [token.text for token in sentence.tokens if token.text.islower()]
     return any(len(word) > _LONGEST_LINKING_WORD for word in lower_words)
-
-
-def _first_sufficient_edits(
-    attempts: Sequence[TaggedSentence], types: Sequence[str], seed: str
-) -> SentenceEdits:
-    """Return the edits of the first attempt that gives enough for a row, or of the last one.
-
-    Args:
-        attempts: The sentence, at least once. Each attempt allows more edits than the one before.
-        types: The error types that are wanted, such as ``predicate``.
-        seed: The seed of the document.
-    """
-    for attempt in attempts:
-        result = _contradicting_edits(attempt, types, seed)
-        if _are_enough_for_row(result.edits):
-            break
-    return result
 
 
 def _contradicting_edits(
@@ -329,10 +315,4 @@ def _alternate_operators(edits: Sequence[SentenceEdit], seed: str) -> list[Sente
         edits_by_operator[edit.operator].append(edit)
     queues = list(edits_by_operator.values())
     Random(seed).shuffle(queues)
-
-    ordered_edits: list[SentenceEdit] = []
-    # The first turn has the first edit of each operator. An operator without further edits
-    # contributes None, which is left out.
-    for turn in zip_longest(*queues):
-        ordered_edits += filter(None, turn)
-    return ordered_edits
+    return take_turns(queues)
