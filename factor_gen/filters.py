@@ -7,8 +7,9 @@ imported only when a filter is used.
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from dataclasses import asdict, replace
+from dataclasses import asdict, dataclass, replace
 from functools import cached_property
+from itertools import chain
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -32,6 +33,7 @@ DIGITS = 4
 _DTYPE = "float32"
 
 
+@dataclass
 class FilterStage:
     """The stage that rejects contradictions that are less likely than the completion.
 
@@ -40,15 +42,11 @@ class FilterStage:
 
     name = "filter"
 
-    def __init__(self, settings: FilterSettings, language: str = ENGLISH) -> None:
-        """Keep the settings.
+    settings: FilterSettings
+    """The settings of the filters. A filter whose settings are None is off."""
 
-        Args:
-            settings: The settings of the filters. A filter whose settings are None is off.
-            language: The language of the corpus as an ISO 639-1 code.
-        """
-        self._settings = settings
-        self._language = language
+    language: str = ENGLISH
+    """The language of the corpus as an ISO 639-1 code."""
 
     @cached_property
     def fingerprint(self) -> Mapping[str, Any]:
@@ -59,7 +57,7 @@ class FilterStage:
         Raises:
             ModelError: A model is not available.
         """
-        fluency = self._settings.fluency
+        fluency = self.settings.fluency
         return {"fluency": OFF if fluency is None else model_fingerprint(fluency)}
 
     def run(self, examples: Sequence[Example]) -> list[Example]:
@@ -76,7 +74,7 @@ class FilterStage:
         Raises:
             ModelError: A model cannot be loaded, or is of the wrong kind.
         """
-        limits = self._settings.fluency
+        limits = self.settings.fluency
         # A shard without candidates should not load the model.
         if limits is None or not any(example.candidates for example in examples):
             return list(examples)
@@ -89,25 +87,26 @@ class FilterStage:
             context = last_words(example.prefix, limits.context)
             for candidate in example.candidates:
                 comparisons.append(Comparison(context, example.completion, candidate.text))
-        measures = measure_fluency(self._fluency_model, comparisons, self._language)
-        num_candidates = [len(example.candidates) for example in examples]
-        measures_of_examples = split_into_groups(measures, num_candidates)
-
-        filtered = []
-        for example, measures_of_example in zip(examples, measures_of_examples, strict=True):
-            checked = [
-                _check_candidate(candidate, measure, limits)
-                for candidate, measure in zip(example.candidates, measures_of_example, strict=True)
-            ]
-            filtered.append(replace(example, candidates=tuple(checked)))
-        return filtered
+        measures = measure_fluency(self._fluency_model, comparisons, self.language)
+        candidates = chain.from_iterable(example.candidates for example in examples)
+        checked = [
+            _check_candidate(candidate, measure, limits)
+            for candidate, measure in zip(candidates, measures, strict=True)
+        ]
+        checked_groups = split_into_groups(
+            checked, [len(example.candidates) for example in examples]
+        )
+        return [
+            replace(example, candidates=tuple(group))
+            for example, group in zip(examples, checked_groups, strict=True)
+        ]
 
     @cached_property
     def _fluency_model(self) -> FluencyModel:
         """The language model of the fluency filter."""
         from factor_gen.filter_models import FluencyModel
 
-        return FluencyModel(self._settings.fluency or FluencySettings())
+        return FluencyModel(self.settings.fluency or FluencySettings())
 
 
 def _check_candidate(

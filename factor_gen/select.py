@@ -8,7 +8,7 @@ import random
 import re
 import unicodedata
 from collections.abc import Callable, Mapping, Sequence, Set
-from dataclasses import asdict, replace
+from dataclasses import asdict, dataclass, field, replace
 from importlib.metadata import version
 from typing import Any, NamedTuple
 
@@ -72,6 +72,7 @@ _UNFINISHED_WORDS = (
 _UNFINISHED_LINE = re.compile(rf"(?:,|\b(?:{_UNFINISHED_WORDS.replace(' ', '|')}))[ \t\r]*\n\s*\Z")
 
 
+@dataclass
 class SelectStage:
     """The stage that draws a sentence of each document.
 
@@ -82,37 +83,36 @@ class SelectStage:
 
     name = "select"
 
-    def __init__(self, settings: SelectSettings, seed: int, language: str = ENGLISH) -> None:
-        """Create a stage that has not prepared any document yet.
+    settings: SelectSettings
+    """Which sentences are suitable, and which of them is tried first."""
 
-        Args:
-            settings: Which sentences are suitable, and which of them is tried first.
-            seed: The seed of the random order in which sentences are tried.
-            language: The language of the corpus as an ISO 639-1 code.
-        """
-        self._settings = settings
-        self._seed = seed
-        self._language = language
-        # A cache of documents by id, because several sentences of a document may be drawn. It is
-        # limited by the number of characters of their texts.
-        self._prepared: dict[str, _Document] = {}
-        self._num_prepared_characters = 0
+    seed: int
+    """The seed of the random order in which sentences are tried."""
+
+    language: str = ENGLISH
+    """The language of the corpus as an ISO 639-1 code."""
+
+    _prepared: dict[str, "_Document"] = field(default_factory=dict, init=False)
+    """A cache of documents by id, because several sentences of a document may be drawn."""
+
+    _num_prepared_characters: int = field(default=0, init=False)
+    """How many characters the texts of the documents in the cache have, which are limited."""
 
     @property
     def fingerprint(self) -> Mapping[str, Any]:
         """The settings and versions that decide which sentence is selected."""
-        settings = asdict(self._settings)
+        settings = asdict(self.settings)
         # The number of draws decides how often the stage runs, not what it selects in one of them.
         del settings["draws"]
         fingerprint = {
             "rules": _RULES_VERSION,
-            "language": self._language,
+            "language": self.language,
             "py3langid": version("py3langid"),
             "sentencex": version("sentencex"),
             **settings,
         }
-        if self._settings.position in ("facts", "random"):
-            fingerprint["seed"] = self._seed
+        if self.settings.position in ("facts", "random"):
+            fingerprint["seed"] = self.seed
         return fingerprint
 
     def run(self, examples: Sequence[Example]) -> list[Example]:
@@ -170,7 +170,7 @@ class SelectStage:
         if document is not None:
             self._forget(example.doc_id)
 
-        document = _prepare_document(example, self._settings, self._seed, self._language)
+        document = _prepare_document(example, self.settings, self.seed, self.language)
         self._prepared[example.doc_id] = document
         self._num_prepared_characters += len(document.text)
         # The documents that were prepared first are forgotten first.
@@ -201,8 +201,8 @@ class SelectStage:
             return "no other sentence"
         if not failed_checks:
             return "the text is empty"
-        reason_template = _CHECKS[max(failed_checks)].reason
-        return reason_template.format(settings=self._settings, language=self._language)
+        reason_template = list(_CHECKS)[max(failed_checks)]
+        return reason_template.format(settings=self.settings, language=self.language)
 
 
 def _order_sentences(example: Example, settings: SelectSettings, seed: int) -> list[Sentence]:
@@ -306,8 +306,8 @@ class _SentenceInDocument:
 
     def first_failed_check(self) -> int | None:
         """Return the index of the first check that the sentence fails, or None if it passes all."""
-        for index, check in enumerate(_CHECKS):
-            if not check.passes(self):
+        for index, passes_check in enumerate(_CHECKS.values()):
+            if not passes_check(self):
                 return index
         return None
 
@@ -477,40 +477,27 @@ def _is_no_code(sentence: _SentenceInDocument) -> bool:
     return line_number not in sentence.document.code_lines
 
 
-class _Check(NamedTuple):
-    """A requirement that a sentence has to meet."""
+_CHECKS: Mapping[str, Callable[[_SentenceInDocument], bool]] = {
+    "no sentence that ends with . ! or ?": _has_end_mark,
+    "no sentence that begins with a capital or a digit": _has_capital_or_digit_first,
+    "no sentence of {settings.min_words} words or more": _has_enough_words,
+    "no sentence that is short enough": _is_short_enough,
+    "no sentence of running text": _is_running_text,
+    "no sentence that isn't a headline": lambda sentence: not _is_headline(sentence),
+    "no sentence without control characters": _has_no_control_characters,
+    "no sentence without markup": _has_no_markup,
+    "no sentence without a web address": _has_no_address,
+    "no sentence whose quotes and brackets are balanced": _is_balanced,
+    "no sentence in the language {language}": _is_in_language,
+    "no text before the sentence": _has_prefix,
+    "no white space before the sentence": _has_space_before,
+    "no sentence that begins after the end of another": _begins_after_sentence,
+    "no sentence that the rest of the text does not repeat": _is_unique_in_document,
+    "no sentence that is not in a document before it": _is_unique_in_corpus,
+    "no sentence outside code and tables": _is_no_code,
+}
+"""The checks that a sentence has to pass, in order.
 
-    reason: str
-    """What is said of a document whose best sentence fails this check.
-
-    It is a format string with the fields ``settings`` and ``language``.
-    """
-
-    passes: Callable[[_SentenceInDocument], bool]
-    """Tells whether a sentence meets the requirement."""
-
-
-_CHECKS: Sequence[_Check] = (
-    _Check("no sentence that ends with . ! or ?", _has_end_mark),
-    _Check("no sentence that begins with a capital or a digit", _has_capital_or_digit_first),
-    _Check("no sentence of {settings.min_words} words or more", _has_enough_words),
-    _Check("no sentence that is short enough", _is_short_enough),
-    _Check("no sentence of running text", _is_running_text),
-    _Check("no sentence that isn't a headline", lambda sentence: not _is_headline(sentence)),
-    _Check("no sentence without control characters", _has_no_control_characters),
-    _Check("no sentence without markup", _has_no_markup),
-    _Check("no sentence without a web address", _has_no_address),
-    _Check("no sentence whose quotes and brackets are balanced", _is_balanced),
-    _Check("no sentence in the language {language}", _is_in_language),
-    _Check("no text before the sentence", _has_prefix),
-    _Check("no white space before the sentence", _has_space_before),
-    _Check("no sentence that begins after the end of another", _begins_after_sentence),
-    _Check("no sentence that the rest of the text does not repeat", _is_unique_in_document),
-    _Check("no sentence that is not in a document before it", _is_unique_in_corpus),
-    _Check("no sentence outside code and tables", _is_no_code),
-)
-"""The checks of a sentence, in order.
-
-If no sentence of a document passes all of them, the reason of the document is that of the check
-that its best sentence failed.
+The key is the reason of a document whose best sentence, i.e. the one that passed the most checks,
+fails this check. It is a format string with the fields ``settings`` and ``language``.
 """

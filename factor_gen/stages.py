@@ -6,7 +6,7 @@ hundred consecutive documents, without any knowledge of the other shards.
 """
 
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import replace
+from dataclasses import dataclass, field, replace
 from itertools import groupby
 from pathlib import Path
 from typing import Any, NamedTuple, Protocol, TypeVar
@@ -93,19 +93,22 @@ def group_stages(settings: BuildSettings) -> list[StageGroup]:
     return [StageGroup(has_model, list(names)) for has_model, names in groups]
 
 
+@dataclass
 class StageRunner:
     """Takes the examples of shards through stages, and opens each stage when it is first needed."""
 
-    def __init__(self, settings: BuildSettings, opener: StageOpener) -> None:
-        """Create a runner whose stages are not open yet; ``opener`` opens them by name."""
-        self._settings = settings
-        self._opener = opener
-        self._stages: dict[str, Stage] = {}
+    settings: BuildSettings
+
+    opener: StageOpener
+    """The function that opens a stage by its name."""
+
+    _stages: dict[str, Stage] = field(default_factory=dict, init=False)
+    """The stages that are open, by name."""
 
     def open(self, name: str) -> Stage:
         """Return the stage of this name, and open it if it is not open yet."""
         if name not in self._stages:
-            self._stages[name] = self._opener(self._settings, name)
+            self._stages[name] = self.opener(self.settings, name)
         return self._stages[name]
 
     def run(

@@ -5,7 +5,7 @@
 
 import re
 from collections.abc import Mapping, Sequence
-from dataclasses import replace
+from dataclasses import dataclass, replace
 from functools import cached_property
 from typing import Any
 
@@ -33,26 +33,24 @@ _PRONOUNS = re.compile(
 _LINK_WORDS = read_first_column(DATA / "links.txt")
 
 
+@dataclass
 class TypesStage:
     """The stage that sets ``Example.types``, the error types that a completion can be edited for.
 
     Nouns make a sentence fit for entity errors, verbs for predicate errors, pronouns for
     coreference errors, and causal and temporal link words for link errors. For circumstance errors
     the paper looks for places, dates and times. We add quantities and adverbs in -ly, because
-    manner and extent are circumstances too (section 3.1).
+    manner and extent are circumstances too (section 3.1). The tagger is loaded when it is first
+    needed.
     """
 
     name = "types"
 
-    def __init__(self, settings: TypesSettings, language: str = ENGLISH) -> None:
-        """Keep the settings. The tagger is loaded when it is first needed.
+    settings: TypesSettings
+    """The error types to look for, and the tagger."""
 
-        Args:
-            settings: The error types to look for, and the tagger.
-            language: The language of the corpus as an ISO 639-1 code.
-        """
-        self.settings = settings
-        self._language = language
+    language: str = ENGLISH
+    """The language of the corpus as an ISO 639-1 code."""
 
     @cached_property
     def _tagger(self) -> Tagger:
@@ -83,7 +81,7 @@ class TypesStage:
         types = self.settings.types
 
         # The taggers know only English. In other languages the generator finds what to edit.
-        if self._language == ENGLISH:
+        if self.language == ENGLISH:
             editable = editable_types(self._tagger.analyse(example.completion))
             types = tuple(error_type for error_type in types if error_type in editable)
 

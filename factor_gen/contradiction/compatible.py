@@ -9,7 +9,7 @@ from typing import NamedTuple
 
 from factor_gen.contradiction.changes import TextChange, find_changes
 from factor_gen.contradiction.places import DATA, is_within
-from factor_gen.text.analysis import CARDINALS, TENS
+from factor_gen.text.analysis import NUMERAL_VALUES
 from factor_gen.text.conditions import Tables, TokenContext
 from factor_gen.text.lists import WORDS, read_rows, read_word_lists
 
@@ -29,10 +29,8 @@ Each reason is the name of a table of ``compatible.yaml``. The first one that ma
 """
 
 NEGATIONS = frozenset(read_word_lists(DATA)["negations"])
-_NUMBER = rf"\d+(?:,\d{{3}})*(?:\.\d+)?|\b(?:{'|'.join((*CARDINALS, *TENS))})\b"
+_NUMBER = rf"\d+(?:,\d{{3}})*(?:\.\d+)?|\b(?:{'|'.join(NUMERAL_VALUES)})\b"
 _QUANTITY = re.compile(rf"(?<![\w.])[$€£¥]?({_NUMBER})", re.IGNORECASE)
-_VALUES = {word: float(value) for value, word in enumerate(CARDINALS, 1)}
-_VALUES |= {word: 10.0 * value for value, word in enumerate(TENS, 2)}
 _DATE_PARTS = {name: re.compile(pattern) for name, pattern in read_rows(DATA / "dates.tsv")}
 _DATE_WORD = (
     r"(?:[A-Z][a-z]+day|(?:Jan|Feb|Mar|Apr|May|Jun|Jul|Aug|Sep|Oct|Nov|Dec)[a-z]*\.?"
@@ -146,10 +144,7 @@ def compatible_reason_of_change(change: TextChange) -> str | None:
     # The tables of compatible.yaml ask for no tokens, but only for these texts and for the change
     # itself. So no tokens are selected, and the change stands in the place of a sentence.
     context = TokenContext(sentence=change, tables=_TABLES, start=0, end=0, facts=features)
-    for reason in COMPATIBLE_REASONS:
-        if context.matches(reason):
-            return reason
-    return None
+    return context.first_match(COMPATIBLE_REASONS)
 
 
 def last_clause(text: str) -> str:
@@ -226,8 +221,8 @@ def _value_of_number(number: str) -> float:
         The value; instead of 0, a value that is almost zero.
     """
     word = number.lower()
-    if word in _VALUES:
-        return _VALUES[word]
+    if word in NUMERAL_VALUES:
+        return NUMERAL_VALUES[word]
     return float(number.replace(",", "")) or _ALMOST_ZERO
 
 

@@ -23,12 +23,14 @@ DTYPE = torch.float32
 _CONTRADICTION_LABELS = ("contradiction", "contradictory", "contradicts", "contradict", "contra")
 
 
+@dataclass
 class NliCheck:
-    """The check that asks a model of natural language inference (section 3.2.3 of the paper)."""
+    """The check that asks a model of natural language inference (section 3.2.3 of the paper).
 
-    def __init__(self, settings: NliSettings) -> None:
-        """Keep the settings. The model is loaded when it is needed."""
-        self._settings = settings
+    The model is loaded when it is needed.
+    """
+
+    settings: NliSettings
 
     @cached_property
     def fingerprint(self) -> Mapping[str, object]:
@@ -37,12 +39,12 @@ class NliCheck:
         Raises:
             ModelError: The model is not available.
         """
-        return model_fingerprint(self._settings)
+        return model_fingerprint(self.settings)
 
     @cached_property
     def _model(self) -> "NliModel":
         """The model."""
-        return NliModel(self._settings)
+        return NliModel(self.settings)
 
     def check(self, examples: Sequence[Example]) -> list[Example]:
         """Reject candidates that the model does not take for contradictions.
@@ -56,7 +58,7 @@ class NliCheck:
         """
         pairs = []
         for example in examples:
-            context = last_words(example.prefix, self._settings.context)
+            context = last_words(example.prefix, self.settings.context)
             for candidate in open_candidates(example):
                 pairs.append(ContradictionPair(context, example.completion, candidate.text))
         # The first question loads the model, which takes long.
@@ -82,7 +84,7 @@ class NliCheck:
         score = round(probability, DIGITS)
         # The paper's threshold is lower for coreference errors (appendix A.2).
         is_coreference = candidate.type == COREFERENCE
-        threshold = self._settings.coreference if is_coreference else self._settings.threshold
+        threshold = self.settings.coreference if is_coreference else self.settings.threshold
         reason = "" if score > threshold else NOT_CONTRADICTORY
         return replace(candidate, contradiction=score, rejected=reason)
 

@@ -312,10 +312,8 @@ def _are_different_names(old: str, new: str) -> bool:
     if any(word.lower() in _DATE_NAMES for word in (*old.split(), *new.split())):
         return False
     known_kinds = {_kind_of_name(old), _kind_of_name(new)} - {""}
-    are_of_different_kinds = len(known_kinds) == 2
-    if are_of_different_kinds:
-        return False
-    return not may_be_same(old, new)
+    may_be_of_one_kind = len(known_kinds) < 2
+    return may_be_of_one_kind and not may_be_same(old, new)
 
 
 def _kind_of_name(name: str) -> str:

@@ -6,7 +6,7 @@ judge, and :mod:`~factor_gen.contradiction.nli` asks a model of natural language
 """
 
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import replace
+from dataclasses import dataclass, replace
 from functools import cached_property
 from typing import Any, Protocol
 
@@ -72,14 +72,14 @@ def open_contradiction_stage(
     return ContradictionStage(None)
 
 
+@dataclass
 class ContradictionStage:
     """The stage that rejects candidates which may be true together with the completion."""
 
     name = "contradiction"
 
-    def __init__(self, check: Check | None) -> None:
-        """Keep the check; None if nothing is checked."""
-        self.check = check
+    check: Check | None
+    """The kind of check. None if nothing is checked."""
 
     @cached_property
     def fingerprint(self) -> Mapping[str, Any]:
