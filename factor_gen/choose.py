@@ -118,12 +118,10 @@ def _describe_main_rejection(example: Example) -> str:
     Example:
         ``; the stage filter rejected most``, or an empty text if no stage rejected any.
     """
-    num_rejected_by_stage: Counter[str] = Counter()
-    for candidate in example.candidates:
-        if candidate.rejected:
-            num_rejected_by_stage[Refusal.parse(candidate.rejected).stage] += 1
-    if not num_rejected_by_stage:
+    reasons = [candidate.rejected for candidate in example.candidates if candidate.rejected]
+    if not reasons:
         return ""
+    num_rejected_by_stage = Counter(Refusal.parse(reason).stage for reason in reasons)
     # Of two stages with the same number, the one that rejected first is named.
     stage, _ = num_rejected_by_stage.most_common(1)[0]
     return f"; the stage {stage} rejected most"
@@ -138,8 +136,8 @@ def usable_candidates(example: Example) -> list[Candidate]:
     for candidate in example.candidates:
         # Candidates that differ only in white space are the same sentence.
         sentence = " ".join(candidate.text.split())
-        if not candidate.rejected and sentence not in candidate_of_sentence:
-            candidate_of_sentence[sentence] = candidate
+        if not candidate.rejected:
+            candidate_of_sentence.setdefault(sentence, candidate)
     return list(candidate_of_sentence.values())
 
 
@@ -214,14 +212,12 @@ def _limit_candidates(candidates: Sequence[Candidate], row_size: int) -> list[Ca
     # The first candidate of each type has priority, so that no rare type gets lost.
     first_by_type: dict[str, Candidate] = {}
     for candidate in candidates:
-        if candidate.type not in first_by_type:
-            first_by_type[candidate.type] = candidate
+        first_by_type.setdefault(candidate.type, candidate)
     first_of_types = list(first_by_type.values())
-    others = [candidate for candidate in candidates if candidate not in first_of_types]
-    kept = [*first_of_types, *others][:limit]
+    by_priority = sorted(candidates, key=lambda candidate: candidate not in first_of_types)
 
     # The candidates that are kept return to their random order.
-    return [candidate for candidate in candidates if candidate in kept]
+    return [candidate for candidate in candidates if candidate in by_priority[:limit]]
 
 
 class _SelectionRank(NamedTuple):

@@ -97,8 +97,9 @@ def _matching_files(pattern: Path) -> dict[str, Path]:
     if pattern.is_file():
         return _files_by_id([pattern], folder)
     # Unlike pathlib's glob, glob.glob leaves hidden files out.
-    rest_of_pattern = str(pattern.relative_to(folder))
-    matches = glob.glob(rest_of_pattern, root_dir=folder, recursive=True)  # noqa: PTH207
+    matches = glob.glob(  # noqa: PTH207
+        str(pattern.relative_to(folder)), root_dir=folder, recursive=True
+    )
     return _files_by_id(sorted(folder / match for match in matches), folder)
 
 
@@ -333,11 +334,10 @@ def _dataset_rows(
 
 def _unknown_ending_error(path: Path) -> DataError:
     """Return the error for a file whose format cannot be told by its name."""
-    endings: list[str] = []
-    for ending in (*TEXT_ENDINGS, *TABLE_FORMATS, ".csv.gz", *DOCUMENT_ENDINGS):
-        # Files without an ending are read too, but an empty ending cannot be shown.
-        if ending and ending not in endings:
-            endings.append(ending)
+    # A dict keeps the first of equal endings.
+    endings = dict.fromkeys((*TEXT_ENDINGS, *TABLE_FORMATS, ".csv.gz", *DOCUMENT_ENDINGS))
+    # Files without an ending are read too, but an empty ending cannot be shown.
+    del endings[""]
     return DataError(
         f"{path}: expected a file that ends in {', '.join(endings)}; convert it, or name others"
         " with a pattern such as corpus: my_texts/*.txt"

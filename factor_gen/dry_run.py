@@ -41,7 +41,7 @@ class StagePlan:
     """The cost in USD. None without prices."""
 
 
-def plan_build(settings: BuildSettings, prices: Prices | None = None) -> list[StagePlan]:
+def plan_build(settings: BuildSettings, prices: Prices | None) -> list[StagePlan]:
     """Estimate what a build would ask of models; nothing is sent and no model is loaded.
 
     Args:

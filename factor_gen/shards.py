@@ -349,7 +349,7 @@ def run_shards(
                 number = waiting.popleft()
                 documents = list(document_folder.read_shard(number))
                 shard = RunningShard(number, documents, settings, len(engine.groups))
-                running[_submit(engine, shard)] = shard
+                running[engine.submit(shard.group, number, shard.examples)] = shard
 
             # Each shard continues as soon as its own group of stages is done.
             for future in wait(running, return_when=FIRST_COMPLETED).done:
@@ -363,18 +363,13 @@ def run_shards(
 
                 shard.advance(future.result())
                 if shard.examples:
-                    running[_submit(engine, shard)] = shard
+                    running[engine.submit(shard.group, shard.number, shard.examples)] = shard
                 else:
                     finished_folder.write_shard(shard.number, shard.best_draws.values())
                     progress.update()
     # Later errors may be consequences of the first.
     if failures:
         raise failures[0]
-
-
-def _submit(engine: LocalEngine | RayEngine, shard: RunningShard) -> Future[list[Example]]:
-    """Let the engine take the examples of a shard through their next group of stages."""
-    return engine.submit(shard.group, shard.number, shard.examples)
 
 
 def _explain_error(error: BaseException, shard: RunningShard) -> BaseException:

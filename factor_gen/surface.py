@@ -163,8 +163,7 @@ class BalanceLedger:
         num_tied = 1 + (false_values == true_value).sum(axis=1, keepdims=True)
         ranks = np.arange(self._num_choices)
         has_rank = (first_rank <= ranks) & (ranks < first_rank + num_tied)
-        units: Ints = has_rank * (self._units_per_row // num_tied)
-        return units
+        return has_rank * (self._units_per_row // num_tied)  # type: ignore[no-any-return]
 
 
 class _RunningSums:

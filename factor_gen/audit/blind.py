@@ -36,9 +36,7 @@ _GENERATOR = "generator"
 _CONTEXT_WORDS = 150  # words of the prefix that a reader sees
 
 
-def draw_blind_sheet(
-    benchmarks: Sequence[str], rows: int, seed: int, run_code: bool = False
-) -> Sheet:
+def draw_blind_sheet(benchmarks: Sequence[str], rows: int, seed: int, run_code: bool) -> Sheet:
     """Draw equally many rows of each benchmark, and ask people about all their contradictions.
 
     Args:
@@ -165,11 +163,9 @@ def _list_bad_verdicts(key: Key) -> list[str]:
 
     All but "good" are such answers: each is a reason why a contradiction is bad.
     """
-    bad_verdicts: list[str] = []
-    for verdict in chain.from_iterable(item.options for item in key.items):
-        if verdict != GOOD and verdict not in bad_verdicts:
-            bad_verdicts.append(verdict)
-    return bad_verdicts
+    # A dict keeps the first of equal verdicts.
+    verdicts = dict.fromkeys(chain.from_iterable(item.options for item in key.items))
+    return [verdict for verdict in verdicts if verdict != GOOD]
 
 
 def _share_cells(readings: Sequence[_Reading], bad_verdicts: Sequence[str]) -> list[str]:

@@ -88,7 +88,7 @@ def open_judge(path_or_name: str, store: Path | None = None) -> Judge:
 
 
 def judge_rows(
-    judge: Judge, rows: Sequence[Row], seed: int, count: int = 100
+    judge: Judge, rows: Sequence[Row], seed: int, count: int
 ) -> tuple[JudgedProperty, ...]:
     """Ask a judge which contradictions are non-factual, fluent and self-consistent (table 2).
 
@@ -128,7 +128,7 @@ def _judge_property(
     return JudgedProperty(name, len(outcomes), share, dict(sorted(unscored.items())))
 
 
-def judge_types(judge: Judge, rows: Sequence[Row], seed: int, count: int = 100) -> list[str | None]:
+def judge_types(judge: Judge, rows: Sequence[Row], seed: int, count: int) -> list[str | None]:
     """Ask a judge for the error types of the contradictions that `judge_rows` draws.
 
     Args:
@@ -162,15 +162,13 @@ def _draw_contradictions(rows: Sequence[Row], seed: int, count: int) -> list[Con
 
 def _prompt_variables(contradictions: Sequence[Contradiction]) -> list[dict[str, str]]:
     """Return the variables of the prompt for each contradiction."""
-    variables = []
-    for row, text in contradictions:
-        variables.append(
-            {
-                "kind": "audit",
-                # The end of the prefix is enough, and a long prefix costs money.
-                "context": " ".join(row.prefix.split()[-_CONTEXT_WORDS:]),
-                "completion": row.choices[row.gold].strip(),
-                "contradiction": text.strip(),
-            }
-        )
-    return variables
+    return [
+        {
+            "kind": "audit",
+            # The end of the prefix is enough, and a long prefix costs money.
+            "context": " ".join(row.prefix.split()[-_CONTEXT_WORDS:]),
+            "completion": row.choices[row.gold].strip(),
+            "contradiction": text.strip(),
+        }
+        for row, text in contradictions
+    ]

@@ -35,14 +35,14 @@ def read_benchmark(target: str, run_code: bool = False) -> LoadedData:
     corpus = parse_corpus(_task_config(target, run_code))
     table, provenance = load_table(corpus, corpus.metadata.source)
 
-    rows = []
-    for row in rows_from_table(corpus, table):
-        # The results must be the same on two machines that have the file in different folders.
-        rows.append(replace(row, location=Path(row.location).name))
+    # The results must be the same on two machines that have the file in different folders.
+    rows = [
+        replace(row, location=Path(row.location).name) for row in rows_from_table(corpus, table)
+    ]
     return LoadedData(tuple(rows), provenance, table.problems)
 
 
-def read_generators(target: str, run_code: bool = False) -> list[dict[int, str]]:
+def read_generators(target: str, run_code: bool) -> list[dict[int, str]]:
     """Read by which generator and rule the contradictions of each row were made.
 
     Args:

@@ -43,7 +43,7 @@ def summarise_audit(audit: BenchmarkAudit, name: str) -> list[str]:
     lines = [f"{name}: {_describe_strongest_leak(audit)}."]
     # Without sampled rows there are no baselines.
     if audit.sampled:
-        lines.append(_describe_guesses(audit))
+        lines.append(f"{_describe_guess_baseline(audit)}. {_describe_most_central(audit)}.")
 
     distance = _mean_and_deviation(audit.distance.mean, audit.distance.deviation)
     lines.append(
@@ -99,22 +99,16 @@ def _describe_best(baselines: Sequence[BlindBaseline]) -> str:
     )
 
 
-def _describe_guesses(audit: BenchmarkAudit) -> str:
-    """Say how often two ways of guessing pick the true completion of a row.
-
-    Returns:
-        Two sentences, such as ``Guess baseline: 18.0% (15.1% - 20.9%) of rows, not 25.0%. Picking
-        the most central choice wins 58.4%.``.
-    """
-    return f"{_describe_guess_baseline(audit)}. {_describe_most_central(audit)}."
-
-
 def _describe_guess_baseline(audit: BenchmarkAudit) -> str:
     """Say how often the choice whose words have the greatest sum of random weights is the true one.
 
     Such a guess is right in less than 25% of rows of four choices. Every contradiction shares most
     words with the true completion, but differs from it in some words. If those of any contradiction
     have a greater weight, the true completion is not picked.
+
+    Returns:
+        A sentence without its full stop, such as ``Guess baseline: 18.0% (15.1% - 20.9%) of rows,
+        not 25.0%``.
     """
     sentence = f"Guess baseline: {_with_interval(audit.guess_baseline)} of rows"
     high = audit.guess_baseline.high
@@ -265,10 +259,8 @@ def paper_table(audit: BenchmarkAudit, judged_types: Sequence[str | None] = ()) 
 
 def _paper_shares(error_type: str) -> list[str]:
     """Format the shares of an error type in the paper's benchmarks; ``-`` for an unknown type."""
-    shares = PAPER["types"].get(error_type)
-    if shares is None:
-        return ["-"] * len(_PAPER_COLUMNS)
-    return [format_number(share) for share in shares]
+    no_shares = [None] * len(_PAPER_COLUMNS)
+    return [format_number(share) for share in PAPER["types"].get(error_type, no_shares)]
 
 
 def _mean_and_deviation(mean: float, deviation: float) -> str:

@@ -61,9 +61,10 @@ class ContradictionCounts:
 
     def to_json(self) -> dict[str, Any]:
         """Return the counts of generated, rejected and lost contradictions, each sorted."""
-        generated = []
-        for (error_type, generator), count in sorted(self.generated.items()):
-            generated.append({"type": error_type, "generator": generator, "candidates": count})
+        generated = [
+            {"type": error_type, "generator": generator, "candidates": count}
+            for (error_type, generator), count in sorted(self.generated.items())
+        ]
         rejected = {}
         for refusal, count in sorted(self.kept.items()):
             if refusal != NO_REFUSAL:
@@ -202,12 +203,11 @@ class BuiltBenchmark:
         Example:
             ``{"generate": {"requests": 90, "prompt_tokens": 40000, ..., "usd": 0.25}}``
         """
-        use_by_stage = {}
-        for stage in ALL_STAGES:
-            if stage in self.model_use:
-                use = self.model_use[stage]._asdict()
-                use_by_stage[stage] = {**use, "usd": self.cost(stage)}
-        return use_by_stage
+        return {
+            stage: {**self.model_use[stage]._asdict(), "usd": self.cost(stage)}
+            for stage in ALL_STAGES
+            if stage in self.model_use
+        }
 
     def _count_unused(self) -> list[dict[str, Any]]:
         """Count the documents without a row by the stage that gave them up, and by its reason.

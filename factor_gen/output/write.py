@@ -132,7 +132,10 @@ def write_benchmark(
         _write_rows(settings, outcomes, folder, built)
         if built.rows == 0:
             raise _no_rows_error(built)
-        audit = _audit_written_rows(settings, folder)
+        # The audit reads the CSV that was just written, as a user would, so that a CSV that cannot
+        # be read is noticed here.
+        rows = read_benchmark(str(folder / files["csv"].name)).rows
+        audit = audit_rows(rows, settings.seed, _NUM_AUDITED_ROWS)
         _write_descriptions(settings, folder, provenance, built.to_json(), audit)
         # All files are complete now. The folder is a subfolder of ``out``.
         move_into_place(out)
@@ -303,13 +306,6 @@ def make_row(chosen: ChosenRow) -> dict[str, Cell]:
                 cell = replace_surrogates(cell)
             row[f"contradiction_{index}{ending}"] = cell
     return row
-
-
-def _audit_written_rows(settings: BuildSettings, folder: Path) -> BenchmarkAudit:
-    """Audit the rows in a folder. A CSV that cannot be read as a user would is noticed here."""
-    csv_path = folder / file_names(settings)["csv"]
-    rows = read_benchmark(str(csv_path)).rows
-    return audit_rows(rows, settings.seed, _NUM_AUDITED_ROWS)
 
 
 def _write_descriptions(

@@ -30,6 +30,9 @@ SHORT_MONTHS = LISTS["short months"]
 DAYS = LISTS["day names"]
 CARDINALS = LISTS["cardinals"]
 TENS = LISTS["tens"]
+# The value of each numeral, such as 2.0 for "two" and 30.0 for "thirty".
+NUMERAL_VALUES = {word: float(value) for value, word in enumerate(CARDINALS, start=1)}
+NUMERAL_VALUES |= {word: 10.0 * value for value, word in enumerate(TENS, start=2)}
 _PLACEHOLDER = re.compile(r"<[a-z ]+>")  # such as <year>, for a longer expression
 
 

@@ -140,7 +140,6 @@ class Tables:
         """
         is_negated = name.startswith("not ")
         feature_name = name.removeprefix("not ")
-        # The values of these features are truth values themselves.
         is_true = bool
         if isinstance(expected, bool):
             # "has title: false" says the same as "not has title: true".
@@ -148,7 +147,8 @@ class Tables:
                 is_negated = not is_negated
             return Condition(self._parse_feature(feature_name), is_true, is_negated)
         if feature_name == "is":
-            return Condition(partial(_match_tables, tables=expected), is_true, is_negated)
+            # The value is the name of a table of which a rule holds, or None, which is not true.
+            return Condition(lambda context: [context.first_match(expected)], is_true, is_negated)
 
         find_values = self._parse_feature(feature_name)
         if isinstance(expected, str):
@@ -209,10 +209,7 @@ class Tables:
             words |= self.words[word.strip("<>")] if is_list_name else {word}
         beginnings = tuple(word.removesuffix("*") for word in words if word.endswith("*"))
 
-        def is_expected(value: str) -> bool:
-            return value in words or value.startswith(beginnings)
-
-        return is_expected
+        return lambda value: value in words or value.startswith(beginnings)
 
     def _alternatives(self, list_name: re.Match[str]) -> str:
         """Return a regular expression for any word of a list, such as ``(?:may|can)``."""
@@ -248,6 +245,10 @@ class TokenContext(NamedTuple):
     def matches(self, table: str) -> bool:
         """Tell whether any rule of a table holds for the tokens."""
         return self.first_result(table) is not None
+
+    def first_match(self, tables: Iterable[str]) -> str | None:
+        """Return the name of the first table of which a rule holds; None if no rule holds."""
+        return next(filter(self.matches, tables), None)
 
     def first_result(self, table: str) -> str | None:
         """Return the ``then`` of the first rule of a table that holds; None if none holds."""
@@ -295,11 +296,6 @@ class TokenContext(NamedTuple):
                 break
             num_tokens += 1
         return self.values_around(column, side, num_tokens)
-
-
-def _match_tables(context: TokenContext, tables: Sequence[str]) -> Iterable[bool]:
-    """Return for each of some tables whether any rule of it holds."""
-    return map(context.matches, tables)
 
 
 def _join_values(context: TokenContext, find_values: Feature) -> list[str]:

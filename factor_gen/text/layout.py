@@ -96,15 +96,12 @@ def _find_fenced_lines(lines: Sequence[str]) -> set[int]:
     for index, line in enumerate(lines):
         match = _FENCE.match(line)
         fence = match[1] if match else ""
+        if open_fence or fence:
+            fenced.add(index)
         if not open_fence:
             open_fence = fence
-            if fence:
-                fenced.add(index)
-            continue
-
-        fenced.add(index)
         # Only a fence of the same kind closes the open one. The other kind is text.
-        if fence == open_fence:
+        elif fence == open_fence:
             open_fence = ""
     return fenced
 

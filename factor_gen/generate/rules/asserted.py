@@ -60,10 +60,7 @@ def unasserted_reason(sentence: TaggedSentence, edit: SentenceEdit) -> str | Non
             "breaks phrase": [_breaks_fixed_phrase(sentence, edit)],
         },
     )
-    for reason in UNASSERTED_REASONS:
-        if context.matches(reason):
-            return reason
-    return None
+    return context.first_match(UNASSERTED_REASONS)
 
 
 def _clause_before(text: str, position: int) -> str:

@@ -319,12 +319,8 @@ def _possible_days(sentence: TaggedSentence, month: str, day: str) -> list[int]:
     last = min(_last_day(month), old_day + _MOST_DAYS_AWAY)
     # "May 3 and May 5" must not become "May 5 and May 5".
     used_numbers = {day, *re.findall(r"\b\d+\b", sentence.text)}
-    days = []
-    for new_day in range(first, last + 1):
-        new_digits = str(new_day)
-        if new_digits not in used_numbers and len(new_digits) == len(day):
-            days.append(new_day)
-    return days
+    nearby_days = set(map(str, range(first, last + 1)))
+    return sorted(int(new) for new in nearby_days - used_numbers if len(new) == len(day))
 
 
 def _last_day(month: str) -> int:

@@ -198,8 +198,5 @@ def _nearby_numbers(number: str, least: int, most: int) -> list[str]:
     most_away = _MOST_YEARS_AWAY if is_year else max(2, value // 2)
     first = max(least, value - most_away)
     last = min(most, value + most_away)
-    new_numbers = []
-    for new_value in range(first, last + 1):
-        if new_value != value and len(str(new_value)) == len(number):
-            new_numbers.append(str(new_value))
-    return new_numbers
+    nearby_numbers = map(str, range(first, last + 1))
+    return [new for new in nearby_numbers if new != number and len(new) == len(number)]

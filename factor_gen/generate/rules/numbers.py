@@ -10,7 +10,16 @@ from random import Random
 from factor_gen.generate.rules.edits import Replacement, SentenceEdit, make_edit, sample_up_to
 from factor_gen.generate.rules.sentence import Span, TaggedSentence
 from factor_gen.records import CIRCUMSTANCE
-from factor_gen.text.analysis import CARDINALS, DURATION, MONEY, NUMBER, PERCENT, TENS, Entity
+from factor_gen.text.analysis import (
+    CARDINALS,
+    DURATION,
+    MONEY,
+    NUMBER,
+    NUMERAL_VALUES,
+    PERCENT,
+    TENS,
+    Entity,
+)
 
 _QUANTITIES = (NUMBER, MONEY, PERCENT, DURATION)
 _DIGITS = re.compile(r"\d+(?:,\d{3})*(?:\.\d+)?")
@@ -105,13 +114,8 @@ def _spellings_of_number(quantity: str) -> set[str]:
         return spellings
 
     number = int(value)
-    spellings |= {f"{number}", f"{number:,}"}
-    # The lists begin with "one" and "twenty".
-    if number in range(1, len(CARDINALS) + 1):
-        spellings.add(CARDINALS[number - 1])
-    if number in range(20, 100, 10):
-        spellings.add(TENS[number // 10 - 2])
-    return spellings
+    numerals = {word for word, numeral_value in NUMERAL_VALUES.items() if numeral_value == value}
+    return spellings | numerals | {f"{number}", f"{number:,}"}
 
 
 def _value_of(quantity: str) -> float | None:
@@ -126,13 +130,9 @@ def _value_of(quantity: str) -> float | None:
         # A comma groups the digits.
         return float(digits.group().replace(",", ""))
     first_word = re.split(r"[ -]", quantity)[0].lower()
-    if first_word in CARDINALS:
-        # The list begins with "one", which has the index 0.
-        return CARDINALS.index(first_word) + 1.0
-    # "Thirty-five" begins with a ten, but is another number.
-    is_whole_ten = first_word in TENS and not quantity.lower().startswith(f"{first_word}-")
-    # The list begins with "twenty".
-    return 10.0 * (TENS.index(first_word) + 2) if is_whole_ten else None
+    # "Thirty-five" is another number than "thirty". "Two-week" has the number "two".
+    is_compound = first_word not in CARDINALS and quantity.lower().startswith(f"{first_word}-")
+    return None if is_compound else NUMERAL_VALUES.get(first_word)
 
 
 def _written_number(quantity: str) -> str:
@@ -250,15 +250,11 @@ def _nearby_numerals(number: str) -> Sequence[str]:
     Example:
         *One* to *seven* for *four*, *twenty* to *sixty* for *forty*, and nothing for *fifteen*.
     """
-    if number in TENS:
-        return _slice_around(number, TENS, most_away=2)
-    return _slice_around(number, _NUMERALS, most_away=3) if number in _NUMERALS else []
-
-
-def _slice_around(numeral: str, numerals: Sequence[str], most_away: int) -> Sequence[str]:
-    """Return the numerals at most so many places before or after one of them in their list."""
-    index = numerals.index(numeral)
-    return numerals[max(0, index - most_away) : index + most_away + 1]
+    for numerals, most_places_away in ((TENS, 2), (_NUMERALS, 3)):
+        if number in numerals:
+            index = numerals.index(number)
+            return numerals[max(0, index - most_places_away) : index + most_places_away + 1]
+    return []
 
 
 def nearby_number(
@@ -338,15 +334,15 @@ def _draw_value(digits: str, fraction: str, is_larger: bool, rng: Random) -> flo
     multiple = value * factor if is_larger else value / factor
     if fraction:
         return _round_decimal(multiple, fraction, rng)
+    direction = 1 if is_larger else -1
     # A multiple of a single digit would often be rounded to the digit itself.
     if value <= 9:
-        difference = rng.choice((1, 2, 3))
-        return value + difference if is_larger else value - difference
+        return value + direction * rng.choice((1, 2, 3))
 
     new_value = _round_like(multiple, digits)
     # A number that is not round stays so: for 36, a draw of 50 is changed to 51.
     if not digits.endswith("0") and new_value % 10 == 0:
-        return new_value + 1 if is_larger else new_value - 1
+        return new_value + direction
     return new_value
 
 

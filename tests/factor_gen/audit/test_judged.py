@@ -131,7 +131,7 @@ def test_each_property_has_a_separate_prompt(model_judge: Judge, server: JudgeSe
         lambda prompt: {"answer": "no" if "native speaker" in prompt else "yes"}
     )
 
-    properties = judge_rows(model_judge, synthetic_rows(3), seed=0)
+    properties = judge_rows(model_judge, synthetic_rows(3), seed=0, count=3)
 
     shares = {judged.name: judged.share.value for judged in properties}
     assert shares == {"non-factual": 1.0, "fluent": 0.0, "self-consistent": 1.0}
@@ -142,7 +142,7 @@ def test_every_prompt_has_the_contradiction(model_judge: Judge, server: JudgeSer
     rows = synthetic_rows(3)
     server.script = answer_with(lambda prompt: {"answer": "yes"})
 
-    judge_rows(model_judge, rows, seed=0)
+    judge_rows(model_judge, rows, seed=0, count=100)
 
     prompts = list(server.attempts)
     assert server.attempts.total() == 3 * 9
@@ -158,7 +158,7 @@ def test_unknown_error_type_is_read_as_none(model_judge: Judge, server: JudgeSer
     )
     row = factor_row("It is so.", "A plain one.", "An odd one.")
 
-    assert judge_types(model_judge, [row], seed=0) == ["link", None]
+    assert judge_types(model_judge, [row], seed=0, count=1) == ["link", None]
 
 
 def test_the_prompt_for_error_types_has_both_sentences(
@@ -167,7 +167,7 @@ def test_the_prompt_for_error_types_has_both_sentences(
     """The type of an error shows only beside the original sentence."""
     server.script = answer_with(lambda prompt: {"type": "link"})
 
-    judge_types(model_judge, [factor_row("It is so.", "A plain one.")], seed=0)
+    judge_types(model_judge, [factor_row("It is so.", "A plain one.")], seed=0, count=1)
 
     [prompt] = server.attempts
     assert "Original sentence: It is so.\nChanged sentence: A plain one." in prompt
