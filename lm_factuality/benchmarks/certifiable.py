@@ -13,6 +13,7 @@ from typing import Any, Literal, Protocol, TypeAlias, runtime_checkable
 
 from judges.config import CONFIG_FOLDER, JudgeConfig
 from judges.judge import Judge
+from lm_factuality.ground.published import blob_id
 from lm_factuality.ground.suite import find_config
 from lm_factuality.harness.generation import Table
 from lm_factuality.harness.outputs import number_of
@@ -272,6 +273,18 @@ class JudgedStep:
             return f"no judge is measured with {', '.join(unmeasured)}"
         # Without published labels, there is nothing to compare a judge's decisions with.
         return "" if self.settings else "no reference data"
+
+
+def describe_files(paths: Sequence[Path], published_blobs: str) -> dict[str, Any]:
+    """Describe the files that a judge is measured on, as certificates state them.
+
+    Args:
+        paths: The files. Certificates do not show folders, since these differ between machines.
+        published_blobs: The git blob ids of the published files, joined by commas.
+    """
+    blobs = ",".join(map(blob_id, paths))
+    file_names = ", ".join(path.name for path in paths)
+    return {"file": file_names, "git_blob": blobs, "is_published": blobs == published_blobs}
 
 
 def changed_prompts(certified_hashes: Mapping[str, Any], judge: Mapping[str, Any]) -> list[str]:

@@ -193,9 +193,12 @@ class ClaimTrial:
             The columns, the rows and the notes. Each part of the data has a row for each true
             class, and a last one with the balanced accuracy.
         """
-        # The unscored claims are in the notes.
-        parts = [part for part in certificate["scores"] if part != "unscored"]
-        rows = list(chain.from_iterable(_table_rows(certificate, part) for part in parts))
+        rows = []
+        for part, scores in certificate["scores"].items():
+            # Only the scores of all claims have intervals. The unscored claims are in the notes.
+            intervals = certificate["intervals"] if part == "ALL" else {}
+            if part != "unscored":
+                rows += _table_rows(part, scores, intervals)
         # Columns of numbers begin with "#".
         verdict_columns = [f"#{_in_words(verdict)}" for verdict in _VERDICTS]
         columns = ("claims", f"true class, judged by {judge}", *verdict_columns)
@@ -225,26 +228,26 @@ def _correct_labels(judged_claims: Sequence[_JudgedClaim], rulings: Rulings) -> 
     return corrected_claims
 
 
-def _table_rows(certificate: Mapping[str, Any], part: str) -> list[tuple[str, ...]]:
+def _table_rows(
+    part: str, scores: JsonObject, intervals: Mapping[str, Any]
+) -> list[tuple[str, ...]]:
     """Make the rows of a certificate's table that show one part of the data.
 
     Args:
-        certificate: The result of `ClaimTrial.measure`.
         part: The part, or ``ALL`` for all claims.
+        scores: The scores of the part.
+        intervals: The intervals of the scores. Empty if there are none.
     """
-    scores = certificate["scores"][part]
-    intervals = certificate["intervals"]
-    # Only the scores of all claims have intervals.
-    has_intervals = part == "ALL"
+    recall_intervals = intervals.get("recall", {})
     rows = []
     for truth, recall in scores["recall"].items():
         counts = [f"{scores['confusion'][truth][verdict]:,}" for verdict in _VERDICTS]
-        interval = format_interval(intervals["recall"][truth] if has_intervals else None)
+        interval = format_interval(recall_intervals.get(truth))
         rows.append((part, _in_words(truth), *counts, format_number(recall), interval))
 
     no_counts = [""] * len(_VERDICTS)
-    interval = format_interval(intervals[HEADLINE] if has_intervals else None)
     mean_recall = format_number(scores[HEADLINE])
+    interval = format_interval(intervals.get(HEADLINE))
     rows.append((part, "balanced accuracy", *no_counts, mean_recall, interval))
     return rows
 

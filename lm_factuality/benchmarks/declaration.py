@@ -138,7 +138,7 @@ class Score:
         """
         if not self.label.endswith("@K"):
             return self
-        first_numbers = {_first_k(metadata) for metadata in metadata_of_runs}
+        first_numbers = set(map(first_k, metadata_of_runs))
         if len(first_numbers) != 1 or None in first_numbers:
             return self
         return replace(self, label=f"{self.label.removesuffix('K')}{first_numbers.pop()}")
@@ -174,7 +174,7 @@ class Score:
         return Column(self.title_with_unit, self.note or None, numeric=True)
 
 
-def _first_k(metadata: Mapping[str, Any]) -> int | None:
+def first_k(metadata: Mapping[str, Any]) -> int | None:
     """Return the first of the numbers K in the metadata of a run, or None if there is none."""
     k_values = metadata.get("k")
     # Files of others may lack the key, or hold something else under it.
@@ -465,7 +465,7 @@ class JudgeRole:
     make_method: Callable[[Mapping[str, Any]], JudgedMethod]
     """Makes the method from the settings in a task's metadata."""
 
-    steps: tuple[JudgedStep, ...] = ()
+    steps: tuple[JudgedStep, ...]
     """The steps that the judge decides. A certificate can apply to each."""
 
     prompts: Path | None = None

@@ -274,13 +274,11 @@ def compare_all_models(
         The differences in the order of ``models``, with p-values adjusted for their number.
     """
     # For example, perplexities per token are compared only over the same number of tokens. Most
-    # scores have an empty name here, and all models have the value None.
-    required_equal_metric = score.comparable_if_equal
+    # scores name no such metric.
+    equal_metric = score.comparable_if_equal
     differences = {}
     for name_a, name_b in combinations(models, 2):
-        value_a = metrics[name_a].get(required_equal_metric)
-        value_b = metrics[name_b].get(required_equal_metric)
-        if value_a != value_b:
+        if equal_metric and metrics[name_a].get(equal_metric) != metrics[name_b].get(equal_metric):
             continue
         difference = paired_difference(models[name_a], models[name_b], score)
         if difference is not None:

@@ -50,12 +50,13 @@ from lm_factuality.benchmarks.certifiable import (
     Disagreement,
     JudgedStep,
     Rulings,
+    describe_files,
 )
 from lm_factuality.ground.console import format_interval, format_number
 from lm_factuality.ground.errors import BackendDownError, ConfigError, DataError
 from lm_factuality.ground.groups import split_into_groups
 from lm_factuality.ground.packages import load_yaml
-from lm_factuality.ground.published import blob_id, locate
+from lm_factuality.ground.published import locate
 from lm_factuality.harness.generation import JsonObject, Table
 from lm_factuality.scores.intervals import DETECTION_INTERVALS, Interval, pooled_interval
 from lm_factuality.scores.statistics import none_if_nan, ratio
@@ -169,10 +170,20 @@ def compare_facts(biography: JudgedBiography, released_facts: Sequence[str]) -> 
     """
     if not biography.facts:
         return [_no_decision(biography.problem or "taken for an abstention")]
+
+    def decide(text: str, judged: bool, released: bool) -> Decision:
+        """Make the decision on a fact that the judge, the authors or both found."""
+        return Decision(
+            judged,
+            released,
+            text,
+            verdict="a fact" if judged else "no such fact",
+            label="a fact" if released else "no such fact",
+            evidence=(("Response", biography.generation.output),),
+        )
+
     judged_facts = [fact.text for fact in biography.facts]
     released_by_judged = match_facts(judged_facts, released_facts, biography.generation.name)
-    decide = partial(_decide_fact, biography.generation.output)
-
     decisions = []
     for judged_index in released_by_judged:
         decisions.append(decide(judged_facts[judged_index], judged=True, released=True))
@@ -183,25 +194,6 @@ def compare_facts(biography: JudgedBiography, released_facts: Sequence[str]) -> 
         if released_index not in released_by_judged.values():
             decisions.append(decide(text, judged=False, released=True))
     return decisions
-
-
-def _decide_fact(response: str, text: str, judged: bool, released: bool) -> Decision:
-    """Make the decision whether a response states a fact.
-
-    Args:
-        response: The text of the response, which people see.
-        text: The fact.
-        judged: Whether the judge has found the fact in the response.
-        released: Whether the authors have.
-    """
-    return Decision(
-        judged,
-        released,
-        text,
-        verdict="a fact" if judged else "no such fact",
-        label="a fact" if released else "no such fact",
-        evidence=(("Response", response),),
-    )
 
 
 def match_facts(
@@ -711,25 +703,21 @@ class StepTrial:
             DataError: A file cannot be used, or no response has labels for the step.
         """
         paths = _released_files(options)
-        # Certificates do not show folders, since these differ between machines.
-        file_names = ", ".join(path.name for path in paths)
+        files = describe_files(paths, _BLOBS)
         cases_by_response = _read_cases(paths, STEPS[name])
         usable_cases = [cases for cases in cases_by_response if cases]
         if not usable_cases:
             raise DataError(
-                f"{file_names}: none of {len(cases_by_response)} responses has what the step"
+                f"{files['file']}: none of {len(cases_by_response)} responses has what the step"
                 f" {name} needs; give the files as they were released"
             )
 
         num_drawn = min(options.rows or len(usable_cases), len(usable_cases))
         # A fixed seed makes judges comparable.
         drawn_cases = random.Random(_SEED).sample(usable_cases, num_drawn)
-        blobs = ",".join(blob_id(path) for path in paths)
         # A certificate states this, so that readers know what the judge was measured on.
         data = {
-            "file": file_names,
-            "git_blob": blobs,
-            "is_published": blobs == _BLOBS,
+            **files,
             # The number of responses that were drawn, and the number of those that can be drawn.
             "rows": num_drawn,
             "of": len(usable_cases),
@@ -795,7 +783,7 @@ class StepTrial:
         }
 
         # A judge should be better than a guess, such as that every fact is supported.
-        guesses = [self.step.guess(biography) for biography in self._biographies]
+        guesses = list(map(self.step.guess, self._biographies))
         guess_counts = self._count_outcomes(guesses)
         return {
             # ALL stands for the responses about all names.
@@ -847,7 +835,7 @@ class StepTrial:
     @property
     def _biographies(self) -> list[JudgedBiography]:
         """The input of every case, in order."""
-        return [case.biography for cases in self.cases_by_response for case in cases]
+        return [case.biography for case in chain.from_iterable(self.cases_by_response)]
 
     def _count_outcomes(
         self, results: Sequence[JudgedBiography], rulings: Rulings = NO_RULINGS

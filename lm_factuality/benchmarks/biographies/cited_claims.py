@@ -5,6 +5,7 @@ TRUE-11B finds that they entail it. These labels are not people's.
 """
 
 from collections.abc import Iterator
+from itertools import chain
 from pathlib import Path
 from typing import Literal
 
@@ -14,10 +15,9 @@ from judges.claims import ClaimQuestion, Evidence
 from lm_factuality.benchmarks.biographies.decompose import remove_citations
 from lm_factuality.benchmarks.biographies.generations import split_document
 from lm_factuality.benchmarks.biographies.types import RetrievedPassage
-from lm_factuality.benchmarks.certifiable import CertifiableSetting, CertifyOptions
+from lm_factuality.benchmarks.certifiable import CertifiableSetting, CertifyOptions, describe_files
 from lm_factuality.benchmarks.claim_trial import HEADLINE, ClaimTrial, LabelledClaim, Truth
 from lm_factuality.ground.errors import ConfigError
-from lm_factuality.ground.published import blob_id
 from lm_factuality.ground.records import read_model
 
 _EXPECTED = "expected ALCE's JSON: {'autoais_log': [{'qid', 'claim', 'passage', 'model_output'}]}"
@@ -50,13 +50,8 @@ def _open_trial(options: CertifyOptions) -> ClaimTrial:
             f"--setting {SETTING.name} needs --data FILE..., ALCE's results with the key"
             " autoais_log, plain or .gz"
         )
-    claims = [claim for path in options.files for claim in _read_claims(path)]
-    data = {
-        "file": ", ".join(path.name for path in options.files),
-        "git_blob": ",".join(blob_id(path) for path in options.files),
-        "is_published": False,
-    }
-    return ClaimTrial(claims, data, options.rows)
+    claims = list(chain.from_iterable(map(_read_claims, options.files)))
+    return ClaimTrial(claims, describe_files(options.files, SETTING.git_blob), options.rows)
 
 
 def _read_claims(path: Path) -> list[LabelledClaim]:

@@ -324,7 +324,7 @@ def problem_with_groups(reply: GroupsReply, prompt_variables: Mapping[str, Any])
     Returns:
         The problem, such as "no fact 3", or an empty string if the groups are usable.
     """
-    numbers = [number for group in reply.groups for number in group]
+    numbers = list(chain.from_iterable(reply.groups))
     return numbering_problem(numbers, len(prompt_variables["facts"]), "fact")
 
 

@@ -22,7 +22,6 @@ from lm_factuality.benchmarks.biographies.decompose import (
 )
 from lm_factuality.benchmarks.biographies.generations import passages_by_title
 from lm_factuality.benchmarks.biographies.types import (
-    SINGLE_SUBJECT,
     Fact,
     GeneratedText,
     JudgedBiography,
@@ -119,7 +118,7 @@ class _Draft:
             "kind": "joint",
             "name": text.name,
             "sentences": sentences,
-            "pages": [] if self.has_one_subject else page_leads(text),
+            "pages": [] if self.biography.has_single_subject else page_leads(text),
             "individuals": [individual.model_dump() for individual in self.individuals.values()],
             **self.further_variables,
         }
@@ -178,16 +177,11 @@ class _Draft:
 
     def _named_entity(self, individual: int) -> int | None:
         """Return the index of the entity whose page the judge named for an individual, or None."""
-        if self.has_one_subject:
+        if self.biography.has_single_subject:
             return 0
         # The question numbers pages from 1.
         page = self.individuals[individual].page
         return None if page is None else page - 1
-
-    @property
-    def has_one_subject(self) -> bool:
-        """Whether the response is about one subject, so that nobody has to be told apart."""
-        return self.biography.entities == SINGLE_SUBJECT
 
 
 def decompose_and_group(

@@ -39,7 +39,6 @@ from lm_factuality.ground.thinking import UNFINISHED, without_thinking
 
 SampleT = TypeVar("SampleT")
 
-PROMPT_FOLDER = "biographies"
 PAGES_PROMPT = "biographies/verify_pages"
 
 # A question about several pages with these limits, and its reply, fit into the default context of a
@@ -215,7 +214,7 @@ def _judgement_without_page(entity: str, page: Sequence[str] | None) -> Judgemen
 def judge_pairs(
     judge: Judge,
     pairs: Mapping[PairKey, FactPair],
-    folder: str = PROMPT_FOLDER,
+    folder: str,
     by_page: bool = False,
 ) -> dict[PairKey, Judgement]:
     """Ask a judge whether pages support facts, as the judge's configuration says.

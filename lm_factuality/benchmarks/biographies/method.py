@@ -56,7 +56,6 @@ from lm_factuality.benchmarks.biographies.scores import (
     unscored_reason,
 )
 from lm_factuality.benchmarks.biographies.types import (
-    SINGLE_SUBJECT,
     Fact,
     GeneratedText,
     JudgedBiography,
@@ -192,7 +191,7 @@ class AmbigBio(JudgedMethod):
             generation_from_doc(doc, response)
             for doc, (response,) in zip(docs, responses, strict=True)
         ]
-        return [self.make_record(biography) for biography in self.judge_texts(judge, texts)]
+        return list(map(self.make_record, self.judge_texts(judge, texts)))
 
     def judge_texts(self, judge: Judge, texts: Sequence[GeneratedText]) -> list[JudgedBiography]:
         """Find the facts, groups, judgements and linked entities of generated biographies.
@@ -210,7 +209,7 @@ class AmbigBio(JudgedMethod):
             biographies = self.decompose(judge, biographies)
             biographies = self.group(judge, biographies)
         biographies = self.verify(judge, biographies)
-        return [self.link(biography) for biography in biographies]
+        return list(map(self.link, biographies))
 
     def unscored_record(self, doc: Doc, responses: Sequence[str], reason: str) -> Verdict:
         """Return the record of a response that could not be judged.
@@ -440,7 +439,7 @@ class AmbigBio(JudgedMethod):
         verified = _add_matrices(biographies, judgements)
 
         # Groups without a named page are now linked to the page that supports most of their facts.
-        linked = [self.link(biography) for biography in verified]
+        linked = list(map(self.link, verified))
         pairs_with_linked_page = _keys_of_linked_pages(linked)
         if pairs_with_linked_page == pairs_with_named_page:
             return verified
@@ -520,11 +519,10 @@ class AmbigBio(JudgedMethod):
             ValueError: No judge can have produced the record. The message says why.
         """
         biography = biography_from_record(record)
-        if not biography.abstained:
-            if biography.facts and biography.problem:
-                raise ValueError("it has facts and a reason why it has none")
-            if not biography.facts and not biography.problem:
-                raise ValueError("it has neither facts nor a reason why it has none")
+        has_facts = bool(biography.facts)
+        has_problem = bool(biography.problem)
+        if has_facts == has_problem and not biography.abstained:
+            raise ValueError("expected either facts or a reason why it has none")
         # When a reply is read, repeated facts of a sentence are dropped.
         if len(set(biography.facts)) < len(biography.facts):
             raise ValueError("a fact is there twice")
@@ -535,7 +533,7 @@ class AmbigBio(JudgedMethod):
             if biography.groups:
                 raise ValueError("it has groups and a reason why it has none")
             return
-        grouped_facts = sorted(fact for group in biography.groups for fact in group)
+        grouped_facts = sorted(chain.from_iterable(biography.groups))
         # Facts are numbered from 0. Under the protocol "code", the first one is in no group, since
         # the authors' code loses it.
         first_grouped_fact = 1 if self.protocol == "code" else 0
@@ -697,7 +695,7 @@ def _add_groups(biography: JudgedBiography, reply: ParsedReply[GroupsReply]) -> 
 
 def _needs_grouping(biography: JudgedBiography) -> bool:
     """Return whether a response has several facts, which may be about several people."""
-    return len(biography.facts) > 1 and biography.entities != SINGLE_SUBJECT
+    return len(biography.facts) > 1 and not biography.has_single_subject
 
 
 def group_together(biography: JudgedBiography) -> JudgedBiography:

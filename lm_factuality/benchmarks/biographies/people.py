@@ -13,7 +13,6 @@ from judges.verify import SUPPORTED, UNSCORED
 from lm_factuality.benchmarks.asked import SKIP, Answers, Item, Option, Question, load_questions
 from lm_factuality.benchmarks.biographies.generations import passages_by_title
 from lm_factuality.benchmarks.biographies.types import (
-    SINGLE_SUBJECT,
     JudgedBiography,
     Judgement,
     Outcome,
@@ -50,7 +49,7 @@ def items_for_people(biography: JudgedBiography, noun: str) -> list[Item]:
     """
     verdict_items = list(_verdict_items(biography))
     # There is nobody to tell apart.
-    if biography.entities == SINGLE_SUBJECT:
+    if biography.has_single_subject:
         return verdict_items
     return [*_group_items(biography, noun), *_link_items(biography, noun), *verdict_items]
 
@@ -222,7 +221,7 @@ def apply_answers(
     """
     biography = replace(biography, matrix=_matrix_from_answers(biography, answers))
     # All facts have the same subject, so people gave verdicts only.
-    if biography.entities == SINGLE_SUBJECT:
+    if biography.has_single_subject:
         return biography
 
     individual_by_group = _groups_from_answers(biography, answers, protocol)

@@ -156,6 +156,11 @@ class JudgedBiography:
     """The evidence for verdicts on facts, such as ``cited passages``. Empty in older records."""
 
     @property
+    def has_single_subject(self) -> bool:
+        """Whether all facts have the same subject, so that nobody has to be told apart."""
+        return self.entities == SINGLE_SUBJECT
+
+    @property
     def is_answer(self) -> bool:
         """Whether the response can be decomposed into facts."""
         return not self.abstained and self.problem is None

@@ -11,11 +11,10 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from judges.claims import ClaimQuestion, Evidence
-from lm_factuality.benchmarks.certifiable import CertifiableSetting, CertifyOptions
+from lm_factuality.benchmarks.certifiable import CertifiableSetting, CertifyOptions, describe_files
 from lm_factuality.benchmarks.claim_trial import HEADLINE, ClaimTrial, LabelledClaim
 from lm_factuality.ground.console import plural
 from lm_factuality.ground.errors import ConfigError, DataError, refuse
-from lm_factuality.ground.published import blob_id
 from lm_factuality.ground.tables import TableRow, read_table
 from lm_factuality.harness.own_data import require_text
 
@@ -90,12 +89,7 @@ def _open_trial(options: CertifyOptions) -> ClaimTrial:
             " JSON Lines file of its documents with id, title and text"
         )
     documents = _read_documents(files)
-    blobs = ",".join(blob_id(path) for path in files)
-    data = {
-        "file": ", ".join(path.name for path in files),
-        "git_blob": blobs,
-        "is_published": blobs == _BLOBS_OF_SUITE,
-    }
+    data = describe_files(files, _BLOBS_OF_SUITE)
     return ClaimTrial(list(_make_claims(documents)), data, options.rows)
 
 

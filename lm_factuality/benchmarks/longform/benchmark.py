@@ -38,6 +38,7 @@ from lm_factuality.benchmarks.declaration import (
     Sample,
     SampleDisplay,
     count_answered_rows,
+    first_k,
 )
 from lm_factuality.benchmarks.judged import count_reasons, judged_benchmark
 from lm_factuality.benchmarks.longform.metrics import (
@@ -437,10 +438,10 @@ def note_k(file: ResultsFile, task: TaskResult) -> Iterator[str]:
     Yields:
         A note, such as ``F1@K and recall@K with K = 64``.
     """
-    k_values = task.metadata.get("k")
-    # The main score has the first K. Files of others may hold something else under the key.
-    if isinstance(k_values, list) and k_values:
-        yield f"F1@K and recall@K with K = {k_values[0]}"
+    # The main score has the first K.
+    k = first_k(task.metadata)
+    if k is not None:
+        yield f"F1@K and recall@K with K = {k}"
 
 
 def _report_outcome(judged: JudgedBiography, is_unscored: bool) -> str:

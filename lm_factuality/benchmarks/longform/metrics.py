@@ -39,8 +39,8 @@ _BOUNDED_METRICS = ("f1_at_k", "precision", "factscore")
 class FactTally:
     """The number of distinct facts of a response by the judge's verdict."""
 
-    supported: int = 0
-    not_supported: int = 0
+    supported: int
+    not_supported: int
     irrelevant: int = 0
     unscored: int = 0
 

@@ -431,8 +431,11 @@ def _document_passages(
         ValueError: Pages are to be looked up, but the row has no title.
     """
     if knowledge is None:
-        passages = [passage for passage in cells.passages if passage.text.strip()]
-        return [RetrievedPassage(passage.title, passage.text) for passage in passages]
+        return [
+            RetrievedPassage(passage.title, passage.text)
+            for passage in cells.passages
+            if passage.text.strip()
+        ]
     if isinstance(knowledge, Knowledge):
         return _passages_of_pages(knowledge, cells.title)
     # If all facts are about one subject, a search for each fact finds better passages.

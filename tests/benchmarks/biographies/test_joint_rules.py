@@ -10,7 +10,6 @@ from collections import Counter
 from pathlib import Path
 
 from lm_factuality.benchmarks.biographies.matrix import (
-    PROMPT_FOLDER,
     FactPair,
     PairKey,
     judge_linked_pages_first,
@@ -46,7 +45,7 @@ def verify(case, judge):
     for fact in case["verdicts"]:
         pair = FactPair(fact, case["page"], tuple(case["passages"]))
         pairs[PairKey(0, fact, case["page"])] = pair
-    judgements = judge_linked_pages_first(judge, pairs, pairs.keys(), PROMPT_FOLDER)
+    judgements = judge_linked_pages_first(judge, pairs, pairs.keys(), "biographies")
     return {key.fact: judgement for key, judgement in judgements.items()}
 
 
