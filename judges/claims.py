@@ -148,7 +148,7 @@ def judge_claims(
         CheckReply,
         subjects,
         description,
-        check_claim_numbers,
+        check=check_claim_numbers,
         max_tokens=judge.config.fit_context(PAGE_TOKENS),
     )
 

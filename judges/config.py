@@ -424,8 +424,8 @@ class JudgeConfig(
         from judges.templates import Prompts
 
         # Pydantic takes the fields to describe as the keys of a mapping.
-        keys = {"name", *allowed_keys(self.backend)} - {"prompts"}
-        fields: dict[str, Any] = dict.fromkeys(keys, True)
+        fields: dict[str, Any] = dict.fromkeys({"name", *allowed_keys(self.backend)}, True)
+        del fields["prompts"]
         # `Decoding.to_dict` leaves out fields that are not in use.
         fields["decoding"] = set(self.decoding.to_dict())
         description: dict[str, Any] = TypeAdapter(JudgeConfig).dump_python(

@@ -397,8 +397,16 @@ class Judge(AbstractContextManager["Judge"]):
         requests = []
         for prompt, subject in zip(prompts, subjects, strict=True):
             for sample in range(num_samples):
-                request = Request(prompt, decoding, sample, config.system, subject, schema)
-                requests.append(request)
+                requests.append(
+                    Request(
+                        prompt,
+                        decoding,
+                        sample=sample,
+                        system=config.system,
+                        subject=subject,
+                        schema=schema,
+                    )
+                )
         return requests
 
 
@@ -441,7 +449,7 @@ def common_prefix_share(requests: Sequence[Request]) -> float:
     if len(prompts) < 2:
         return 0.0
     shared_beginning = commonprefix(list(prompts))  # noqa: RUF071  of characters, not of paths
-    num_characters = sum(len(prompt) for prompt in prompts)
+    num_characters = sum(map(len, prompts))
     return len(shared_beginning) * len(prompts) / num_characters
 
 

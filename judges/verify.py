@@ -304,13 +304,25 @@ def page_subject(
     return {"kind": "verify_page", "claims": list(claims), "passages": list(passages), **variables}
 
 
+def check_claim_numbers(reply: PageReply, subject: Mapping[str, Any]) -> str:
+    """Return what is wrong with the numbers by which a reply names the claims of a question.
+
+    A reply may leave claims out.
+
+    Example:
+        ``number 3 of 2`` or ``number 1 twice``. Empty if nothing is wrong.
+    """
+    numbers = [verdict.number for verdict in reply.verdicts]
+    return numbering_problem(numbers, len(subject["claims"]), "number", must_be_complete=False)
+
+
 def ask_by_page(
     judge: Judge,
     prompt: str,
     reply_type: type[PageReply],
     questions: Sequence[PageQuestion[KeyT]],
     description: str,
-    check: ReplyCheck[Any] | None = None,
+    check: ReplyCheck[Any] = check_claim_numbers,
 ) -> Iterator[PageVerdicts[KeyT]]:
     """Ask a judge about many claims in one question per page.
 
@@ -335,7 +347,7 @@ def ask_by_page(
         reply_type,
         subjects,
         description,
-        check or check_claim_numbers,
+        check=check,
         max_tokens=judge.config.fit_context(PAGE_TOKENS),
     )
     for question, samples in zip(questions, samples_by_question, strict=True):
@@ -349,15 +361,3 @@ def ask_by_page(
         for number, key in enumerate(question.keys, start=1):
             if number in verdicts_by_number:
                 yield PageVerdicts(key, question.subject, verdicts_by_number[number])
-
-
-def check_claim_numbers(reply: PageReply, subject: Mapping[str, Any]) -> str:
-    """Return what is wrong with the numbers by which a reply names the claims of a question.
-
-    A reply may leave claims out.
-
-    Example:
-        ``number 3 of 2`` or ``number 1 twice``. Empty if nothing is wrong.
-    """
-    numbers = [verdict.number for verdict in reply.verdicts]
-    return numbering_problem(numbers, len(subject["claims"]), "number", must_be_complete=False)
