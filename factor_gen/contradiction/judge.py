@@ -106,13 +106,13 @@ class JudgeCheck(AskingStage):
         replies = self._replies_by_document(
             [example for example in examples if len(open_candidates(example)) >= self._row_size]
         )
-        checked_examples = []
-        for example in examples:
-            # There is one reply about a document, or none if the judge was not asked about it.
-            for reply in replies.get(example.doc_id, ()):
-                example = self._record_decisions(example, reply)
-            checked_examples.append(example)
-        return checked_examples
+        # There is one reply about each document that the judge was asked about.
+        return [
+            self._record_decisions(example, *replies[example.doc_id])
+            if example.doc_id in replies
+            else example
+            for example in examples
+        ]
 
     def _ask(self, judge: Judge, examples: Sequence[Example]) -> list[list[ParsedReply[Decisions]]]:
         """Ask a judge about the candidates of each example.

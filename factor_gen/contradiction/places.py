@@ -46,12 +46,9 @@ def _is_city(place: str) -> bool:
     return places().get(place, "").endswith(("city", "capital"))
 
 
-def _regions_of(places: Iterable[str]) -> set[str]:
-    """Return the larger places that contain one of some places directly."""
-    regions: set[str] = set()
-    for place in places:
-        regions.update(_regions_by_place().get(place, ()))
-    return regions
+def _regions_of(names: Iterable[str]) -> set[str]:
+    """Return the larger places that directly contain a place with one of some names."""
+    return set().union(*(_regions_by_place().get(name, ()) for name in names))
 
 
 @cache

@@ -159,23 +159,37 @@ def _names_in_run(tokenised: TokenisedText, start: int, end: int) -> list[Entity
     has_title = False
     for index in range(start, end):
         words = tokenised.words[index:end]
-        kind = _kind_of_word_before_name(words)
-        is_title = words[0] in WORDS["titles"]
-        may_be_opener = index == start and _starts_sentence(tokenised, start)
-        is_opener = may_be_opener and _is_sentence_opener(words)
-        # In "French Foreign Ministry", "French" is a part of the name.
-        is_organisation = len(words) > 1 and not ORGANISATION_WORDS.isdisjoint(words)
-        if is_organisation or not (kind or is_title or is_opener):
+        starts_sentence = index == start and _starts_sentence(tokenised, start)
+        if not _precedes_name(words, starts_sentence):
             entities.append(_name_entity(tokenised, index, end, has_title))
             break
 
         # A nationality or place before the name is an entity of its own. A title only tells that a
         # person follows, and a word that opens the sentence tells nothing.
+        kind = _kind_of_word_before_name(words)
         if kind:
             token = tokenised.tokens[index]
             entities.append(Entity(token.text, token.start, token.end, kind))
-        has_title = has_title or is_title
+        has_title = has_title or words[0] in WORDS["titles"]
     return entities
+
+
+def _precedes_name(words: Sequence[str], starts_sentence: bool) -> bool:
+    """Tell whether a capitalised word stands before a name, and is no part of the name.
+
+    Args:
+        words: The word and the capitalised words after it.
+        starts_sentence: Whether the word is the first of its sentence.
+
+    Example:
+        *French* in *French President Macron*, but not in *French Foreign Ministry*.
+    """
+    is_in_organisation = len(words) > 1 and not ORGANISATION_WORDS.isdisjoint(words)
+    if is_in_organisation:
+        return False
+    if words[0] in WORDS["titles"] or _kind_of_word_before_name(words):
+        return True
+    return starts_sentence and _is_sentence_opener(words)
 
 
 def _kind_of_word_before_name(words: Sequence[str]) -> str:
