@@ -39,8 +39,6 @@ else:
 NOT_FROM_OUTSIDE = {
     "lm_factuality.ground.settings": "types and keys of a user's own YAML, in an error",
     "lm_factuality.retrieval.search.config": "templates of a user's own YAML",
-    "lm_factuality.retrieval.search.response": "paths of a user's own YAML",
-    "lm_factuality.benchmarks.factor.rows:_ONLY_EXPRESSION": "templates of a task's YAML",
     "factor_gen.text.conditions": "conditions of a user's own YAML",
     "lm_factuality.harness.outputs": "names of files, which have at most 255 bytes",
     "lm_factuality.ground.secrets": "names of settings, cut to 200 characters",

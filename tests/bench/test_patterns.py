@@ -6,7 +6,12 @@ import re
 
 import pytest
 
-from bench.attack.patterns import Expression, collect_expressions, find_slow_text
+from bench.attack.patterns import (
+    NOT_FROM_OUTSIDE,
+    Expression,
+    collect_expressions,
+    find_slow_text,
+)
 
 
 def slow_text(pattern: str, *methods: str) -> str:
@@ -48,3 +53,11 @@ def test_patterns_of_modules_and_of_yaml_files_are_collected_with_their_methods(
 
     assert "split" in methods["judges.claims:_OMISSION"]
     assert "match" in methods["lm_factuality.benchmarks.felm.grammar:_PATTERNS['thought']"]
+
+
+def test_only_existing_patterns_are_excused():
+    """A pattern that was renamed would otherwise lose its reason unnoticed."""
+    names = {expression.name for expression in collect_expressions()}
+    modules = {name.partition(":")[0] for name in names}
+
+    assert NOT_FROM_OUTSIDE.keys() <= names | modules
