@@ -92,6 +92,7 @@ class _Client:
     Attributes:
         refused_options: The options that the server has refused in this run, such as ``seed``.
         mask: Removes the key from what the server sends.
+        think_end_token: The text that ends the model's thoughts. None for the common marks.
     """
 
     # Attributes of lm_eval's TemplateAPI, before which this class stands.
@@ -118,6 +119,8 @@ class _Client:
         super().__init__(**arguments)
         # lm_eval's constructor cannot take None for the seed, and has set a default.
         self._seed = None if seed is None else int(seed)
+        # Of lm_eval's clients, only those of chat servers keep this argument.
+        self.think_end_token = arguments.get("think_end_token")
         self._key = find_client_key(self.base_url, api_key_env)
         self.mask = KeyMask(self._key)
         if self._key and not self._header and not is_openai(self.base_url):

@@ -8,8 +8,10 @@ from pathlib import Path
 from types import SimpleNamespace
 
 import pytest
+from lm_eval.api.registry import get_model
 
 from judges.answers import Answer
+from judges.backends.api_client import client_class
 from judges.backends.server import parse_reply
 from judges.config import JudgeConfig, load_judge_config
 from judges.judge import Judge, is_cut_off_in_thought
@@ -289,3 +291,19 @@ def test_thoughts_are_kept_only_inside_the_context_manager():
     assert end_token_inside is None
     assert text == "a</think>b"
     assert vars(lm) == attributes_before
+
+
+@pytest.mark.parametrize("model_type", ["local-completions", "local-chat-completions"])
+def test_clients_of_servers_know_the_end_mark_of_the_user(model_type):
+    """lm_eval's client of completions servers drops the argument ``think_end_token``."""
+    lm = client_class(get_model(model_type))(
+        model="m",
+        base_url="http://127.0.0.1:9/v1",
+        tokenizer_backend=None,
+        think_end_token="[done]",
+    )
+
+    with thoughts_kept(lm) as with_known_tags:
+        text = with_known_tags("a[done]b")
+
+    assert text == "a</think>b"
