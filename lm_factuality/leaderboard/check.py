@@ -47,7 +47,7 @@ from lm_factuality.leaderboard.submission import (
     read_submission,
 )
 from lm_factuality.results.read import PLAIN_BACKENDS, date_of
-from lm_factuality.results.settings import ADAPTERS, changing_arguments
+from lm_factuality.results.settings import ADAPTERS, score_changing_arguments
 
 logger = logging.getLogger(__name__)
 
@@ -291,7 +291,7 @@ def _check_run(file: ResultsFile, rules: Rules) -> Iterator[Refusal]:
     """
     run_name = file.path.name
     # An adapter such as LoRA weights makes it another model, so none is allowed.
-    adapters = [argument for argument in changing_arguments(file) if argument in ADAPTERS]
+    adapters = [argument for argument in score_changing_arguments(file) if argument in ADAPTERS]
     settings = [
         _Setting("the backend", file.backend, tuple(PLAIN_BACKENDS)),
         _Setting("what is added to the model", adapters, [[]]),

@@ -25,7 +25,7 @@ from lm_factuality.leaderboard.check import check_submission
 from lm_factuality.leaderboard.evidence import Evidence, has_template, thinking_tokens_of
 from lm_factuality.leaderboard.site.entries import digest_of
 from lm_factuality.results.read import read_results_files
-from lm_factuality.results.settings import changing_arguments, model_arguments
+from lm_factuality.results.settings import model_arguments, score_changing_arguments
 
 RERUN_SUFFIX = ".rerun.json"
 """The end of the name of a rerun's file, after the name of the submission's folder.
@@ -176,7 +176,7 @@ def _submitted_arguments(evidence: Evidence) -> dict[str, Any]:
     model = evidence.submission.model
     # The check accepts only runs of one model, so that all files have the same arguments.
     first_file = evidence.files[0]
-    arguments = changing_arguments(first_file)
+    arguments = score_changing_arguments(first_file)
     arguments.pop("trust_remote_code", None)
     arguments |= {"pretrained": model.name, "revision": model.revision, "dtype": model.dtype}
     # The revision of local weights is a hash of their files, which lm_eval does not know.

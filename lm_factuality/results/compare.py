@@ -56,6 +56,9 @@ _SIGNIFICANCE_LEVEL = 0.05
 _PAIR_TEXTS = load_yaml(__package__, "compare.yaml")
 """The columns of the tables of pairs, and the notes that explain them."""
 
+_PAIR_COLUMNS: Sequence[str] = _PAIR_TEXTS["columns"]
+"""The columns of the tables of pairs."""
+
 
 def read_runs(paths: Sequence[Path]) -> tuple[list[Run], list[str]]:
     """Read every run of this package's benchmarks from results files.
@@ -73,15 +76,18 @@ def read_runs(paths: Sequence[Path]) -> tuple[list[Run], list[str]]:
         DataError: A path has no results, or lm_eval did not write a file or its samples.
     """
     runs, left_out = suite_runs(read_results_files(paths))
-    # Older runs are shown, but pairs of models are compared by the newest runs only. Two files can
-    # hold equal runs, so runs are told apart by their identity as objects.
-    newest_ids = {id(run) for run in newest_runs(runs)[0]}
-    runs_with_rows = []
+    newest, _ = newest_runs(runs)
+    complete_runs = []
     for run in tqdm(runs, "reading samples", unit=" runs", delay=2):
-        rows = _sample_rows(run.task) if id(run) in newest_ids else []
         notes = tuple(notes_of(benchmark_of(run.task), run.file, run.task))
-        runs_with_rows.append(replace(run, notes=notes, scored_rows=collect_scored_rows(rows)))
-    return with_display_names(runs_with_rows), left_out
+        complete_run = replace(run, notes=notes)
+        # Older runs are shown, but models are compared row by row in their newest runs only. Two
+        # files can hold equal runs, so this asks for the same object.
+        if any(run is newest_run for newest_run in newest):
+            scored_rows = collect_scored_rows(_sample_rows(run.task))
+            complete_run = replace(complete_run, scored_rows=scored_rows)
+        complete_runs.append(complete_run)
+    return with_display_names(complete_runs), left_out
 
 
 def _sample_rows(task: TaskResult) -> list[SampleRow]:
@@ -93,7 +99,7 @@ def _sample_rows(task: TaskResult) -> list[SampleRow]:
 
 
 def with_display_names(runs: Sequence[Run]) -> list[Run]:
-    """Return runs in which the path of a checkpoint is its last part, if no other has the same.
+    """Shorten the path of each checkpoint to its last part, unless two checkpoints share this part.
 
     A path would take half of the screen.
     """
@@ -158,11 +164,11 @@ def _notes_on_data(benchmark: Benchmark, task: TaskResult) -> Iterator[str]:
 
     unit = benchmark.scoring.unit
     # The metadata count the rows of the whole file under the benchmark's word: "responses": 120.
-    num_rows = data.get(unit, task.effective)
+    rows_in_file = data.get(unit)
     if task.limit:
         yield f"--limit {task.limit:g}: part of the {unit} only"
-    elif task.effective != num_rows:
-        yield f"{task.effective} of {num_rows} {unit}"
+    elif rows_in_file is not None and task.effective != rows_in_file:
+        yield f"{task.effective} of {rows_in_file} {unit}"
 
 
 def _is_changed_file(benchmark: Benchmark, data: Mapping[str, Any]) -> bool:
@@ -217,27 +223,41 @@ def compare_runs(
         _check_scores(scores, runs)
     has_pairs = False
     for benchmark in all_benchmarks():
-        benchmark_runs = [run for run in runs if run.task.kind == benchmark.kind]
-        # Some benchmarks have no main table, since their scores are shown in that of another one.
-        if benchmark_runs and benchmark.comparing.shown_with_kind is None:
-            yield headline_table(benchmark, benchmark_runs, benchmark.scoring.headlines[0])
-        newest, _ = newest_runs(benchmark_runs)
-        for table in _pair_tables(benchmark, newest, scores):
-            # A table without rows only says which samples are missing.
-            if table.rows:
-                has_pairs = True
-            # The table is printed before the next one is computed.
+        # Each table is printed before the next one is computed.
+        for table in _benchmark_tables(benchmark, runs, scores):
+            has_pairs |= table.columns == _PAIR_COLUMNS
             yield table
-        if benchmark.comparing.tables is not None:
-            yield from benchmark.comparing.tables(runs)
 
-    published_rows = _published_rows(runs, figures)
-    if published_rows:
-        columns = ("task", "model", "score", "#measured", "#published", "#diff", "where")
-        yield ComparisonTable("\nPublished scores", columns, published_rows)
-    # The last table has nothing but the notes that explain the tables of pairs.
+    published_table = _published_table(runs, figures)
+    if published_table.rows:
+        yield published_table
     if has_pairs:
-        yield ComparisonTable("", (), (), _PAIR_TEXTS["how"])
+        yield _notes_only(_PAIR_TEXTS["how"])
+
+
+def _benchmark_tables(
+    benchmark: Benchmark, runs: Sequence[Run], scores: Sequence[str] | None
+) -> Iterator[ComparisonTable]:
+    """Yield the main table of a benchmark, the pairs of models, and the tables that it adds.
+
+    Args:
+        benchmark: The benchmark.
+        runs: The runs of all benchmarks.
+        scores: The names of the scores to compare pairs by, or nothing for the default ones.
+    """
+    benchmark_runs = [run for run in runs if run.task.kind == benchmark.kind]
+    # Some benchmarks have no main table, since another one shows their scores.
+    if benchmark_runs and benchmark.comparing.shown_with_kind is None:
+        yield headline_table(benchmark, benchmark_runs, benchmark.scoring.headlines[0])
+    newest, _ = newest_runs(benchmark_runs)
+    yield from _pair_tables(benchmark, newest, scores)
+    if benchmark.comparing.tables is not None:
+        yield from benchmark.comparing.tables(runs)
+
+
+def _notes_only(notes: Sequence[str]) -> ComparisonTable:
+    """Return a table that has nothing but notes."""
+    return ComparisonTable(title="", columns=(), rows=(), notes=notes)
 
 
 def _check_scores(scores: Sequence[str], runs: Sequence[Run]) -> None:
@@ -276,24 +296,25 @@ def headline_table(benchmark: Benchmark, runs: Iterable[Run], name: str) -> Comp
     # Many benchmarks have no score of a guess, and get no column for it.
     has_baselines = any(figure and figure.guess_baseline is not None for figure in figures)
 
-    # A heading that starts with # is of a column of numbers.
-    baseline_columns = ["#guess baseline"] if has_baselines else []
-    rows = []
+    rows: list[dict[str, str]] = []
     for run, figure in zip(sorted_runs, figures, strict=True):
-        row = [run.task.task, run.label, *score_cells(figure, score)]
+        value, interval = score_cells(figure, score)
+        cells = {
+            "task": run.task.task,
+            "model": run.label,
+            f"#{name}": value,
+            "#95% interval": interval,
+        }
         if has_baselines:
-            row.append(_baseline_cell(figure, score))
-        rows.append([*row, str(run.task.effective), str(run.task.unscored)])
+            cells["#guess baseline"] = _baseline_cell(figure, score)
+        cells[f"#{benchmark.scoring.unit}"] = str(run.task.effective)
+        cells["#unscored"] = str(run.task.unscored)
+        rows.append(cells)
 
     # Scores without a unit, such as perplexity, are printed as they are.
     percent = " in percent" if score.unit == "%" else ""
-    score_columns = ("task", "model", f"#{name}", "#95% interval")
-    return ComparisonTable(
-        title=f"{benchmark.title} {_uncapitalized(score.label)}{percent}",
-        columns=(*score_columns, *baseline_columns, f"#{benchmark.scoring.unit}", "#unscored"),
-        rows=rows,
-        notes=_collect_notes(benchmark, sorted_runs, name),
-    )
+    title = f"{benchmark.title} {_uncapitalized(score.label)}{percent}"
+    return _table_of_cells(title, rows, _collect_notes(benchmark, sorted_runs, name))
 
 
 def _collect_notes(benchmark: Benchmark, runs: Iterable[Run], name: str) -> list[str]:
@@ -390,32 +411,50 @@ def _uncapitalized(label: str) -> str:
     return label.lower() if is_plain else label
 
 
-def _published_rows(
-    runs: Sequence[Run], figures: Iterable[PublishedScores]
-) -> list[tuple[str, ...]]:
-    """List published scores with the scores of the runs that they can be compared with.
+def _published_table(runs: Sequence[Run], figures: Iterable[PublishedScores]) -> ComparisonTable:
+    """Make the table of published scores and the runs that they can be compared with.
 
     Args:
         runs: The runs.
         figures: The published figures.
 
     Returns:
-        Rows of task, model, score, measured and published value, difference, and place of
-        publication. A score that no run has measured gets a row without a measured value.
+        The table, with a row for each published score and run. A score that no run has measured
+        gets a row without a measured value.
     """
-    rows: list[tuple[str, ...]] = []
+    rows: list[dict[str, str]] = []
     for published in figures:
         # Several runs can match, for example an older and a newer one.
         matching_runs = [run for run in runs if _has_published(run, published)]
         for name, value in published.scores.items():
-            text = str(value)
+            cells = {
+                "task": published.task,
+                "model": published.label,
+                "score": name,
+                "#measured": "",
+                "#published": str(value),
+                "#diff": "",
+                "where": published.where,
+            }
+            if not matching_runs:
+                rows.append(cells)
             for run in matching_runs:
                 measured, difference = _measured_cells(run, name, value)
-                task = run.task.task
-                rows.append((task, run.label, name, measured, text, difference, published.where))
-            if not matching_runs:
-                rows.append((published.task, published.label, name, "", text, "", published.where))
-    return rows
+                measured_cells = {"model": run.label, "#measured": measured, "#diff": difference}
+                rows.append(cells | measured_cells)
+    # The line break separates this table from those of the benchmarks.
+    return _table_of_cells("\nPublished scores", rows)
+
+
+def _table_of_cells(
+    title: str, rows: Sequence[Mapping[str, str]], notes: Sequence[str] = ()
+) -> ComparisonTable:
+    """Make a table from the cells of each row by their headings.
+
+    A heading that starts with ``#`` is of a column of numbers. All rows have the same headings.
+    """
+    columns = list(rows[0]) if rows else []
+    return ComparisonTable(title, columns, [list(cells.values()) for cells in rows], notes)
 
 
 def _measured_cells(run: Run, name: str, published: float) -> tuple[str, str]:
@@ -426,13 +465,13 @@ def _measured_cells(run: Run, name: str, published: float) -> tuple[str, str]:
     Example:
         A measured accuracy of 0.484 and a published one of 48.1 give ``("48.4", "+0.3")``.
     """
-    score = benchmark_of(run.task).find_score(name)
-    measured = score_figure(run.task, name)
-    if measured is None or score is None:
+    declaration = benchmark_of(run.task).find_score(name)
+    figure = score_figure(run.task, name)
+    if figure is None or declaration is None:
         return "", ""
-    # The factor is 100 for shares, which are published in percent.
-    difference = score.display_factor * measured.value - published
-    return score.format_value(measured.value), f"{difference:+.{score.decimals}f}"
+    # Shares are published in percent, so their factor is 100.
+    difference = declaration.display_factor * figure.value - published
+    return declaration.format_value(figure.value), f"{difference:+.{declaration.decimals}f}"
 
 
 def _has_published(run: Run, published: PublishedScores) -> bool:
@@ -467,6 +506,8 @@ def _pair_tables(
         runs_by_task[run.task.task].append(run)
 
     for task, task_runs in runs_by_task.items():
+        if len(task_runs) == 1:
+            continue
         runs_with_rows = [run for run in task_runs if run.scored_rows]
         labels_without_rows = [run.label for run in task_runs if not run.scored_rows]
         notes = []
@@ -480,9 +521,9 @@ def _pair_tables(
             # The table is empty if no two models share a row or a chosen score.
             if table.rows:
                 yield table._replace(notes=[*notes, *table.notes])
-        # A benchmark that never shows samples does not miss them.
-        elif len(task_runs) > 1 and benchmark.page.samples is not None:
-            yield ComparisonTable("", (), (), notes)
+        elif benchmark.page.samples is not None:
+            # The benchmark shows samples, but these runs lack them.
+            yield _notes_only(notes)
 
 
 def _pair_table(
@@ -524,7 +565,7 @@ def _pair_table(
         other_names = [score.name for score in scores_of_rows if score.name not in chosen_names]
         notes.append(f"Other scores by --scores: {', '.join(other_names)}")
     title = f"\nPairs of models on {task}, row by row"
-    return ComparisonTable(title, _PAIR_TEXTS["columns"], rows, notes)
+    return ComparisonTable(title, _PAIR_COLUMNS, rows, notes)
 
 
 def _pair_rows(runs: Sequence[Run], score: Score) -> list[tuple[str, ...]]:

@@ -7,10 +7,11 @@ reports, leaderboards and the Python API call this module.
 import datetime
 import logging
 import math
+import posixpath
 from collections.abc import Mapping, Sequence
 from dataclasses import replace
 from pathlib import Path
-from typing import Annotated, Any, Literal, NamedTuple
+from typing import Annotated, Any, Literal, NamedTuple, TypeGuard
 
 from pydantic import (
     BaseModel,
@@ -107,13 +108,21 @@ def read_correction(path: Path) -> Correction:
         content = parse_json(read_text(path, _CORRECTION_ADVICE))
         correction = to_model(Correction, content)
         for name, score in correction.scores.items():
-            is_finite = all(map(math.isfinite, (score.low, score.high, score.stderr)))
-            # The handler below adds the path of the file to this error.
-            if not (is_finite and score.low <= score.value <= score.high):
-                raise ValueError(f"{name}: no finite number inside its interval")
+            _check_corrected_score(name, score)
     except (ValueError, RecursionError) as error:
         raise DataError(f"{path}: no corrected scores: {error}; {_CORRECTION_ADVICE}") from error
     return correction
+
+
+def _check_corrected_score(name: str, score: Corrected) -> None:
+    """Check that a corrected score has finite numbers, and lies inside its interval.
+
+    Raises:
+        ValueError: A number is not finite, or the score lies outside of its interval.
+    """
+    is_finite = all(map(math.isfinite, (score.low, score.high, score.stderr)))
+    if not (is_finite and score.low <= score.value <= score.high):
+        raise ValueError(f"{name}: no finite number inside its interval")
 
 
 def read_results_files(
@@ -340,7 +349,7 @@ def _describe_variant(model: str, backend: str, config: Mapping[str, Any]) -> st
     if revision not in (None, "", "main"):
         differences.append(str(revision))
     if backend not in PLAIN_BACKENDS:
-        arguments = _changing_arguments(config)
+        arguments = _describe_score_arguments(config)
         # A baseline without a checkpoint is named after its backend, which need not be repeated.
         words = arguments if backend == model else [backend, *arguments]
         if words:
@@ -348,18 +357,18 @@ def _describe_variant(model: str, backend: str, config: Mapping[str, Any]) -> st
     return ", ".join(differences)
 
 
-def _changing_arguments(config: Mapping[str, Any]) -> list[str]:
+def _describe_score_arguments(config: Mapping[str, Any]) -> list[str]:
     """List the model arguments that can change scores, such as ``index=wiki`` and ``stride=4``.
 
     Arguments that only say how a checkpoint is loaded, such as ``dtype``, are left out.
     """
-    words = []
+    assignments = []
     for argument, value in sorted(model_arguments(config).items()):
         if argument not in _LOADING_ARGUMENTS:
             # The folder above an index differs between machines, so /data/wiki/ becomes wiki.
-            last_part = str(value).rstrip("/").rpartition("/")[2]
-            words.append(f"{argument}={last_part}")
-    return words
+            name = posixpath.basename(str(value).rstrip("/"))
+            assignments.append(f"{argument}={name}")
+    return assignments
 
 
 def _to_task_result(path: Path, file: _ResultsContent, name: str) -> TaskResult:
@@ -376,13 +385,14 @@ def _to_task_result(path: Path, file: _ResultsContent, name: str) -> TaskResult:
     results = file.results[name]
     task_config = file.configs[name]
     metadata = to_model(_JsonObject, task_config.get("metadata") or {})
-    # Only tasks of this package describe their data and judge.
+    # Only tasks of this package describe their data and judge, whose types are checked here.
     if "suite_version" in metadata:
         to_model(SuiteMetadata, metadata)
     # The number of documents, such as {"original": 2994, "effective": 10} after a run with
-    # --limit 10. A file that lacks it may have the number that was run as "sample_len".
+    # --limit 10. A file without it may have the number of documents that were run in the results.
     counts = file.counts.get(name, {})
-    num_run = int(counts.get("effective", number_of(results.get("sample_len")) or 0))
+    sample_len = number_of(results.get("sample_len")) or 0
+    num_run = int(counts.get("effective", sample_len))
     intervals = {}
     for score_name, stated in file.intervals.get(name, {}).items():
         intervals[score_name] = ClusterInterval(stated.low, stated.high, stated.num_clusters)
@@ -426,22 +436,23 @@ def _split_metrics(results: Mapping[str, object]) -> _Metrics:
     values: dict[str, float] = {}
     stderrs: dict[str, float] = {}
     for key, result in results.items():
-        # Only metrics have a filter after a comma.
+        # Only metrics have a filter after a comma. Of several filters, the first one counts.
         name, comma, _ = key.partition(",")
         if not comma:
             continue
-        is_stderr = name.endswith("_stderr")
-        # A score that is not defined is stored as the text "N/A", and becomes NaN.
-        number = math.nan if result == NOT_DEFINED and not is_stderr else result
-        # To Python, True and False are integers too.
-        if not isinstance(number, int | float) or isinstance(number, bool):
-            continue
-        numbers = stderrs if is_stderr else values
-        metric = name.removesuffix("_stderr")
-        # Of several filters, the first one counts.
-        if metric not in numbers:
-            numbers[metric] = float(number)
+        if name.endswith("_stderr"):
+            if _is_number(result):
+                stderrs.setdefault(name.removesuffix("_stderr"), float(result))
+        elif result == NOT_DEFINED:
+            values.setdefault(name, math.nan)
+        elif _is_number(result):
+            values.setdefault(name, float(result))
     return _Metrics(values, stderrs)
+
+
+def _is_number(value: object) -> TypeGuard[float]:
+    """Return whether a value of a results file is a number. To Python, True is an integer too."""
+    return isinstance(value, int | float) and not isinstance(value, bool)
 
 
 def _benchmark_kind(metadata: Mapping[str, Any]) -> str:

@@ -167,7 +167,7 @@ def _aggregate(
     Args:
         benchmark: The benchmark, which declares how each score is aggregated.
         row_values_by_name: The values of all rows, by the name of the metric.
-        changed_rows: What `Recomputed` says about changed rows.
+        changed_rows: Sentences about the rows whose metrics in the file do not follow from them.
 
     Raises:
         ValueError: A row has a metric that the benchmark does not declare.
@@ -268,13 +268,13 @@ def differences(task: TaskResult, recomputed: Recomputed) -> list[str]:
     """
     # Standard errors and intervals count as well, since ranks depend on them.
     return [
-        *_score_differences(task.metrics, recomputed.metrics, _TOLERANCE),
-        *_score_differences(
+        *_describe_differences(task.metrics, recomputed.metrics, _TOLERANCE),
+        *_describe_differences(
             _with_suffix(task.stderrs), _with_suffix(recomputed.stderrs), _STDERR_TOLERANCE
         ),
-        *_score_differences(
-            _numbers_of_intervals(task.intervals),
-            _numbers_of_intervals(recomputed.intervals),
+        *_describe_differences(
+            _flatten_intervals(task.intervals),
+            _flatten_intervals(recomputed.intervals),
             _STDERR_TOLERANCE,
         ),
         *recomputed.changed_rows,
@@ -286,42 +286,45 @@ def _with_suffix(stderrs: Mapping[str, float]) -> dict[str, float]:
     return {f"{name}_stderr": stderr for name, stderr in stderrs.items()}
 
 
-def _numbers_of_intervals(intervals: Mapping[str, ClusterInterval]) -> dict[str, float]:
-    """Name the numbers of each defined interval after its score, such as ``acc_low``."""
+def _flatten_intervals(intervals: Mapping[str, ClusterInterval]) -> dict[str, float]:
+    """Return the fields of all defined intervals: ``acc_low``, ``acc_high``, ``acc_num_clusters``.
+
+    Args:
+        intervals: The intervals by the name of the score, such as ``acc``.
+    """
     numbers = {}
     for name, interval in intervals.items():
         if interval.ends is None:
             continue
-        for part, number in interval._asdict().items():
-            numbers[f"{name}_{part}"] = float(number)
+        for field, number in interval._asdict().items():
+            numbers[f"{name}_{field}"] = float(number)
     return numbers
 
 
-def _score_differences(
+def _describe_differences(
     stated: Mapping[str, float], recomputed: Mapping[str, float], tolerance: float
 ) -> list[str]:
-    """List the numbers that a results file states wrongly.
+    """Write a sentence about each number that a results file states wrongly.
 
     Args:
         stated: The numbers in the results file by name, such as scores or standard errors.
         recomputed: The numbers that follow from the samples.
         tolerance: The difference up to which two numbers are the same.
     """
-    sentences = []
-    for name, value in stated.items():
-        # An undefined score (NaN) may be missing in the samples, such as the score of an error type
-        # that no row has. A score with a value may not.
-        if name not in recomputed and not math.isnan(value):
-            sentences.append(f"{name}: the results have it, the samples do not")
+    differences = []
+    # NaN stands for a score that is not defined, such as the score of an error type that no row
+    # has. Such a score is the same as a missing one.
+    for name, stated_value in stated.items():
+        if name not in recomputed and not math.isnan(stated_value):
+            differences.append(f"{name}: the results have it, the samples do not")
 
     for name, value in recomputed.items():
-        # A score that the results lack is as good as one that is not defined.
         stated_value = stated.get(name, math.nan)
         if _is_close(stated_value, value, tolerance):
             continue
         computed_text = f"the samples give {value:.10g}"
         if name in stated:
-            sentences.append(f"{name}: the results say {stated_value:.10g}, {computed_text}")
+            differences.append(f"{name}: the results say {stated_value:.10g}, {computed_text}")
         else:
-            sentences.append(f"{name}: {computed_text}, the results have none")
-    return sentences
+            differences.append(f"{name}: {computed_text}, the results have none")
+    return differences

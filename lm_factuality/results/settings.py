@@ -12,10 +12,16 @@ from lm_factuality.benchmarks.certifiable import as_mapping
 from lm_factuality.ground.packages import load_yaml
 from lm_factuality.harness.outputs import ResultsFile, TaskResult
 
-_NAMES: Mapping[str, list[str]] = load_yaml(__package__, "settings.yaml")
+_SETTING_NAMES: Mapping[str, list[str]] = load_yaml(__package__, "settings.yaml")
 
-ADAPTERS = _NAMES["adapters"]
+ADAPTERS = _SETTING_NAMES["adapters"]
 """The arguments of a model that add something to its checkpoint."""
+
+_SCORE_CHANGING_ARGUMENTS = (*ADAPTERS, *_SETTING_NAMES["arguments"])
+"""The arguments of a model that can change its scores."""
+
+_PROMPT_SETTINGS = _SETTING_NAMES["prompting"]
+"""The names in a results file under which lm_eval describes the form of all prompts."""
 
 _UNSET_ARGUMENTS = (None, "", False, "None", "False", "false")
 """The values of a model argument that have no effect."""
@@ -42,17 +48,17 @@ def model_arguments(config: Mapping[str, Any]) -> dict[str, Any]:
     return dict(as_mapping(arguments))
 
 
-def changing_arguments(file: ResultsFile) -> dict[str, Any]:
+def score_changing_arguments(file: ResultsFile) -> dict[str, Any]:
     """Return the model arguments of a run that can change its scores, such as ``load_in_4bit``.
 
     They add an adapter to the checkpoint, change its weights, or change the tokens of a text.
     """
     arguments = model_arguments(as_mapping(file.content.get("config")))
-    changing = {}
-    for name in (*ADAPTERS, *_NAMES["arguments"]):
-        if arguments.get(name) not in _UNSET_ARGUMENTS:
-            changing[name] = arguments[name]
-    return changing
+    return {
+        name: arguments[name]
+        for name in _SCORE_CHANGING_ARGUMENTS
+        if arguments.get(name) not in _UNSET_ARGUMENTS
+    }
 
 
 def settings_of(file: ResultsFile, task: TaskResult) -> dict[str, str]:
@@ -79,13 +85,12 @@ def settings_of(file: ResultsFile, task: TaskResult) -> dict[str, str]:
         "task version": task.version,
         "limit": task.limit,
         "num_fewshot": shots_by_task.get(task.task, task.config.get("num_fewshot")),
-        "model_args": changing_arguments(file),
+        "model_args": score_changing_arguments(file),
         "judge": as_mapping(task.metadata.get("judge_config")).get("name"),
     }
     settings |= _task_settings(task)
-    # The options of the prompt, such as a chat template. One that is off (False) becomes None, and
-    # settings that are None are left out.
-    for name in _NAMES["prompting"]:
+    for name in _PROMPT_SETTINGS:
+        # An option of the prompt that is off (False) is left out, as None is.
         settings[name] = file.content.get(name) or None
     return settings_as_texts(settings)
 
