@@ -75,8 +75,6 @@ _LAZY_MODULES = {
     "load_judge_config": "judges.config",
     "verify": "judges.verify",
 }
-# The keys of a score that are attributes of its figure.
-_FIGURE_KEYS = ("value", "low", "high", "stderr", "unscored", "worst", "best", "guess_baseline")
 # The keys of a headline that a notebook shows.
 _HEADLINE_KEYS = (
     "model",
@@ -90,8 +88,6 @@ _HEADLINE_KEYS = (
     "unscored",
 )
 _MOST_SHOWN = 10  # rows, and columns, of a table in a notebook
-# The keys of a score that are attributes of the corrected figure.
-_CORRECTED_KEYS = {"corrected_low": "low", "corrected_high": "high", "corrected": "value"}
 
 
 def __getattr__(name: str) -> object:
@@ -207,22 +203,24 @@ class Results:
         """Return a dictionary for each row of each task whose samples were kept.
 
         Returns:
-            Dictionaries with the keys ``model``, ``task``, ``doc_id``, each score of the row by
-            its name (None if the row has none), ``unscored`` (the reason, for a row without a
-            score), and ``doc``, ``resps`` and ``filtered_resps`` as lm_eval writes them.
+            Dictionaries with the keys ``model``, ``task``, ``doc_id``, the name of each metric of
+            the row (such as ``acc``, or ``unscored`` for the reason why a row has no score), and
+            ``doc``, ``resps`` and ``filtered_resps`` as lm_eval writes them. A metric that the row
+            does not have is None.
 
         Raises:
             DataError: A file of samples is damaged.
         """
-        rows = Rows()
+        all_rows = Rows()
         for file in self.files:
             for task in file.tasks:
                 for sample in _samples(file, task):
-                    # lm_eval names the row's scores under "metrics".
-                    keys = (*sample.get("metrics", ()), "doc", "resps", "filtered_resps")
-                    run = {"model": file.label, "task": task.task, "doc_id": sample["doc_id"]}
-                    rows.append(run | {key: sample.get(key) for key in keys})
-        return rows
+                    row = {"model": file.label, "task": task.task, "doc_id": sample["doc_id"]}
+                    # lm_eval lists the names of the row's metrics under "metrics".
+                    for key in (*sample.get("metrics", ()), "doc", "resps", "filtered_resps"):
+                        row[key] = sample.get(key)
+                    all_rows.append(row)
+        return all_rows
 
     def unscored(self) -> Rows:
         """Return a dictionary for each reason why rows of a task have no score.
@@ -240,13 +238,20 @@ class Results:
             if isinstance(reason, str):
                 reasons_by_run[row["model"], row["task"]].append(reason)
 
-        counts = Rows()
-        for (model, task), texts in reasons_by_run.items():
+        summary = Rows()
+        for (model, task), row_reasons in reasons_by_run.items():
             # Texts that differ only in numbers are one reason.
-            for reason in count_reasons(texts):
-                row = {"model": model, "task": task, "rows": reason.items}
-                counts.append({**row, "reason": reason.example, "cure": reason.cure})
-        return counts
+            for reason in count_reasons(row_reasons):
+                summary.append(
+                    {
+                        "model": model,
+                        "task": task,
+                        "rows": reason.num_items,
+                        "reason": reason.example,
+                        "cure": reason.cure,
+                    }
+                )
+        return summary
 
 
 def _score_row(run: Run, name: str) -> dict[str, Any] | None:
@@ -266,20 +271,37 @@ def _score_row(run: Run, name: str) -> dict[str, Any] | None:
     figure = score_figure(task, name)
     if score is None or score.value_range is None or figure is None:
         return None
-    row = {"model": run.file.label, "task": task.task, "score": name, "rows": figure.n}
-    for key in _FIGURE_KEYS:
-        row[key] = getattr(figure, key)
-    for key, attribute in _CORRECTED_KEYS.items():
-        # Only scores that people's labels corrected have a corrected figure.
-        row[key] = getattr(figure.corrected, attribute, None)
+    row = {
+        "model": run.file.label,
+        "task": task.task,
+        "score": name,
+        "rows": figure.n,
+        "value": figure.value,
+        "low": figure.low,
+        "high": figure.high,
+        "stderr": figure.stderr,
+        "unscored": figure.unscored,
+        "worst": figure.worst,
+        "best": figure.best,
+        "guess_baseline": figure.guess_baseline,
+        "corrected_low": None,
+        "corrected_high": None,
+        "corrected": None,
+    }
+    # Only scores that people's labels corrected have a corrected figure.
+    corrected = figure.corrected
+    if corrected is not None:
+        row["corrected_low"] = corrected.low
+        row["corrected_high"] = corrected.high
+        row["corrected"] = corrected.value
     return row
 
 
 def _samples(file: ResultsFile, task: TaskResult) -> Iterable[Mapping[str, Any]]:
     """Return the samples of a task, i.e. its rows with the responses and scores of a model.
 
-    If lm_eval applied several filters, each row has a sample per filter. Only those of the first
-    filter are returned.
+    If lm_eval applied several filters, each row has a sample per filter. Only the samples of the
+    first filter are returned.
 
     Args:
         file: The results of the run. It holds the samples itself if the run was in memory.
@@ -288,9 +310,13 @@ def _samples(file: ResultsFile, task: TaskResult) -> Iterable[Mapping[str, Any]]
     from lm_factuality.harness.samples import samples_of
 
     if task.samples:
+        # This function skips the samples of other filters.
         return samples_of(task)
     samples = file.content.get("samples", {}).get(task.task, ())
-    return [sample for sample in samples if sample["filter"] == samples[0]["filter"]]
+    if not samples:
+        return []
+    first_filter = samples[0]["filter"]
+    return [sample for sample in samples if sample["filter"] == first_filter]
 
 
 @dataclass(frozen=True, repr=False)
@@ -491,9 +517,9 @@ def _refuse_broken_tasks(tasks: Sequence[object], include_path: Sequence[str]) -
     for name in tasks:
         if not isinstance(name, str):
             continue
-        for _, config in find_configs(name, include_path, may_import=True):
-            if isinstance(config, FactualityError):
-                raise config
+        for _, config_or_error in find_configs(name, include_path, may_import=True):
+            if isinstance(config_or_error, FactualityError):
+                raise config_or_error
 
 
 def _to_plain_content(content: dict[str, Any]) -> dict[str, Any]:
@@ -505,7 +531,7 @@ def _to_plain_content(content: dict[str, Any]) -> dict[str, Any]:
     """
     from lm_factuality.harness.internals import lm_eval_part
 
-    # lm_eval converts responses by this function, and all else by the other one.
+    # lm_eval converts responses by `sanitize`, and all other objects by `to_json`.
     sanitize = lm_eval_part("lm_eval.utils:sanitize_list")
     to_json = lm_eval_part("lm_eval.utils:handle_non_serializable")
     plain_samples = {}

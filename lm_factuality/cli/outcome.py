@@ -83,7 +83,7 @@ def _describe_reasons(item_reasons: Iterable[str | None]) -> list[str]:
     """
     reasons = count_reasons(item_reasons)
     lines = [str(reason) for reason in reasons[:_MOST_REASONS]]
-    remaining_items = sum(reason.items for reason in reasons[_MOST_REASONS:])
+    remaining_items = sum(reason.num_items for reason in reasons[_MOST_REASONS:])
     if remaining_items:
         lines.append(f"{remaining_items} × other reasons, named in the samples")
     return lines

@@ -208,7 +208,7 @@ def did_you_mean(name: str, names: Iterable[str], most: int = 1, cutoff: float =
 class Reason(NamedTuple):
     """A reason why items are unscored, for all items with similar reasons."""
 
-    items: int
+    num_items: int
     """The number of these items."""
 
     example: str
@@ -220,7 +220,7 @@ class Reason(NamedTuple):
     def __str__(self) -> str:
         """Return the reason for a report, such as ``3 × no reply: start the server``."""
         cure = f": {self.cure}" if self.cure else ""
-        return f"{self.items} × {self.example}{cure}"
+        return f"{self.num_items} × {self.example}{cure}"
 
 
 def count_reasons(reasons: Iterable[str | None]) -> list[Reason]:

@@ -222,12 +222,21 @@ def _sample_pages(
     # The scripts of both pages read the same description of models and tasks.
     values = {"content": page_content(report_runs, tasks)}
     samples_page = ReportPage(
-        "samples.html", "Samples", values, "samples.html", _sample_scripts(tasks)
+        href="samples.html",
+        label="Samples",
+        values=values,
+        template="samples.html",
+        scripts=_sample_scripts(tasks),
     )
     if not has_pairs:
         return [samples_page]
-    compare_scripts = (*_DATA_SCRIPTS, "compare.js")
-    compare_page = ReportPage("compare.html", "Compare", values, "compared.html", compare_scripts)
+    compare_page = ReportPage(
+        href="compare.html",
+        label="Compare",
+        values=values,
+        template="compared.html",
+        scripts=(*_DATA_SCRIPTS, "compare.js"),
+    )
     return [compare_page, samples_page]
 
 
@@ -505,7 +514,7 @@ def _unscored_rows(tasks: Sequence[TaskData], kinds: set[str]) -> list[tuple[str
         kinds: The kinds of the benchmarks to list.
 
     Returns:
-        The task, the model, the reason with its remedy, and the number of rows, for each reason.
+        The task, the model, the reason with its cure, and the number of rows, for each reason.
     """
     table = []
     for task_data in tasks:
@@ -513,10 +522,11 @@ def _unscored_rows(tasks: Sequence[TaskData], kinds: set[str]) -> list[tuple[str
             continue
         for entry in task_data.entries:
             for reason in task_data.unscored_reasons.get(entry.model.id, ()):
-                # Not every reason has a known remedy. `reason.items` is how many rows have it.
-                remedy = f" ({reason.cure})" if reason.cure else ""
-                text = f"{reason.example}{remedy}"
-                table.append((task_data.task, entry.model.label, text, reason.items))
+                text = reason.example
+                # Not every reason has a known cure.
+                if reason.cure:
+                    text += f" ({reason.cure})"
+                table.append((task_data.task, entry.model.label, text, reason.num_items))
     return table
 
 

@@ -97,9 +97,10 @@ def write_data(report_runs: ReportRuns, folder: Path) -> list[TaskData]:
     tasks = []
     for number, task in enumerate(report_runs.tasks):
         entries = [entry for entry in report_runs.of_task(task) if entry.result.samples]
-        # Two benchmarks can have tasks of the same name, whose rows cannot be mixed. A task without
-        # samples has no benchmark here.
-        if len({entry.result.kind for entry in entries}) != 1:
+        if not entries:
+            continue
+        # Two benchmarks can have tasks of the same name, whose rows cannot be mixed.
+        if len({entry.result.kind for entry in entries}) > 1:
             continue
         benchmark = entries[0].benchmark
         display = benchmark.page.samples
@@ -224,16 +225,16 @@ def with_missing_stderrs(report_runs: ReportRuns, tasks: Sequence[TaskData]) -> 
 
 
 def _missing_stderrs(entry: Entry, task_data: TaskData) -> dict[str, float]:
-    """Compute the standard errors that a results file lacks from the rows of the run.
+    """Compute the standard errors that are not in a results file, from the rows of the run.
 
     Returns:
         The standard errors by the name of the score. Rows of a single cluster have none.
     """
     stderrs = {}
     for name, rows_by_model in task_data.scored_rows.items():
-        has_no_stderr = name in entry.result.metrics and name not in entry.result.stderrs
+        lacks_stderr = name in entry.result.metrics and name not in entry.result.stderrs
         rows = rows_by_model.get(entry.model.id)
-        if rows is None or not has_no_stderr:
+        if rows is None or not lacks_stderr:
             continue
         # A plugin's rows can have scores that its benchmark does not declare.
         score = entry.benchmark.find_score(name) or undeclared_score(name)
@@ -277,7 +278,7 @@ def _task_content(
         custom_pages: The benchmark's pages about samples, by task and model id.
 
     Returns:
-        A JSON object. Its ``words`` are the labels of `OUTCOMES` in this benchmark.
+        The JSON object of the task.
     """
     display = task_data.display
     # Pages compare models only in scores of which higher or lower is better.
@@ -292,8 +293,10 @@ def _task_content(
         "models": task_data.model_ids,
         "metrics": [_metric_content(score.with_k_label(settings)) for score in scores],
         "rows": len(task_data.first_rows),
+        # All groups of rows, such as "math". Below, "facet" is what they are called, "Domain".
         "facets": task_data.facets,
         "kind": task_data.benchmark.kind,
+        # What the benchmark calls the number of right rows, and each of `OUTCOMES`.
         "right": display.right_count_label,
         "words": display.outcome_labels,
         "margin": display.margin_label,

@@ -11,7 +11,7 @@ def test_similar_reasons_are_counted_together():
 
     reasons = count_reasons(texts)
 
-    number_by_example = {reason.example: reason.items for reason in reasons}
+    number_by_example = {reason.example: reason.num_items for reason in reasons}
     assert number_by_example == {"31 tokens": 3, "no answer": 1}
 
 
