@@ -162,14 +162,12 @@ class Results:
 
         scores = self.scores()
         models = {score["model"] for score in scores}
-        headlines = Rows()
-        runs_with_headline = set()
+        first_scores: dict[tuple[str, str], dict[str, Any]] = {}
         for score in scores:
-            run = (score["model"], score["task"])
-            # The first score of a run is its headline.
-            if run in runs_with_headline:
-                continue
-            runs_with_headline.add(run)
+            first_scores.setdefault((score["model"], score["task"]), score)
+        # The first score of a model and task is its headline.
+        headlines = Rows()
+        for score in first_scores.values():
             headline = {key: score[key] for key in _HEADLINE_KEYS}
             headline["model"] = display_name(score["model"], models)
             headlines.append(headline)

@@ -269,31 +269,19 @@ def differences(task: TaskResult, recomputed: Recomputed) -> list[str]:
     # Standard errors and intervals count as well, since ranks depend on them.
     return [
         *_describe_differences(task.metrics, recomputed.metrics, _TOLERANCE),
-        *_describe_differences(
-            _with_suffix(task.stderrs), _with_suffix(recomputed.stderrs), _STDERR_TOLERANCE
-        ),
-        *_describe_differences(
-            _flatten_intervals(task.intervals),
-            _flatten_intervals(recomputed.intervals),
-            _STDERR_TOLERANCE,
-        ),
+        *_describe_differences(_uncertainties(task), _uncertainties(recomputed), _STDERR_TOLERANCE),
         *recomputed.changed_rows,
     ]
 
 
-def _with_suffix(stderrs: Mapping[str, float]) -> dict[str, float]:
-    """Name each standard error as lm_eval does, such as ``acc_stderr``."""
-    return {f"{name}_stderr": stderr for name, stderr in stderrs.items()}
+def _uncertainties(scores: TaskResult | Recomputed) -> dict[str, float]:
+    """Return all standard errors, and the fields of all defined intervals.
 
-
-def _flatten_intervals(intervals: Mapping[str, ClusterInterval]) -> dict[str, float]:
-    """Return the fields of all defined intervals: ``acc_low``, ``acc_high``, ``acc_num_clusters``.
-
-    Args:
-        intervals: The intervals by the name of the score, such as ``acc``.
+    For the score ``acc`` these are ``acc_stderr``, ``acc_low``, ``acc_high`` and
+    ``acc_num_clusters``.
     """
-    numbers = {}
-    for name, interval in intervals.items():
+    numbers = {f"{name}_stderr": stderr for name, stderr in scores.stderrs.items()}
+    for name, interval in scores.intervals.items():
         if interval.ends is None:
             continue
         for field, number in interval._asdict().items():

@@ -196,10 +196,10 @@ def _gaps_of_bins(
     bins = _bin_numbers(values)
     choices_per_bin = np.bincount(bins, minlength=_NUM_BINS)
     is_used = choices_per_bin > 0
-    # A table with a row for each cluster and a column for each bin, whose cells are numbered.
-    cells = cluster_numbers * _NUM_BINS + bins
-    table = np.bincount(cells, values - truths, num_clusters * _NUM_BINS)
-    gaps_by_cluster = table.reshape(num_clusters, _NUM_BINS)[:, is_used] / num_choices
+    # What each choice adds to the gap of its bin, summed over the choices of each cluster.
+    table = np.zeros((num_clusters, _NUM_BINS))
+    np.add.at(table, (cluster_numbers, bins), values - truths)
+    gaps_by_cluster = table[:, is_used] / num_choices
     gaps = gaps_by_cluster.sum(axis=0)
     covariance = _covariance_of_sums(gaps_by_cluster, cluster_sizes / num_choices)
     has_equal_clusters = bool(covariance.max() < _ROUNDING)

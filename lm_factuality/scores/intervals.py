@@ -440,13 +440,10 @@ def difference_interval(
         The interval of first less second, between ``low - high`` and ``high - low``. None if it is
         not defined.
     """
-    differences: list[float | None] = []
-    for first_value, second_value in zip(first, second, strict=True):
-        if first_value is None or second_value is None:
-            differences.append(None)
-        else:
-            differences.append(first_value - second_value)
-
+    differences = [
+        None if first_value is None or second_value is None else first_value - second_value
+        for first_value, second_value in zip(first, second, strict=True)
+    ]
     estimate = clustered_mean(differences, clusters, weights)
     if estimate is None:
         return None

@@ -277,6 +277,8 @@ class _LabelledSample:
         # variance N² / n * (1 - n / N) * s², where s² is the variance of the units' values. With
         # w = N / n, each of the n labels adds w * (w - 1) * s² to it.
         self.variance_weights = np.maximum(0.0, self.weights * (self.weights - 1))
+        # The weights of squared deviations from the mean of the labels.
+        self.deviation_weights = self.variance_weights * self.bessel_factors
 
     def _hajek_weights(self, drawn_weights: Floats) -> Floats:
         """Scale the weights of labels so that they add up to the size of each stratum (Hájek).
@@ -332,15 +334,14 @@ class _LabelledSample:
         # Only labelled units show how people's scores vary with the judge's.
         people_deviations = self._stratum_deviations(self.people_counts @ gradient)
         judge_deviations = self._stratum_deviations(self.judge_counts @ gradient)
-        regression_weights = self.variance_weights * self.bessel_factors
-        covariance = float(regression_weights @ (people_deviations * judge_deviations))
+        covariance = float(self.deviation_weights @ (people_deviations * judge_deviations))
         if variance == 0 or covariance <= _ROUNDING * variance:
             return 0.0
 
         # The error of each label in the regression of people's scores on the judge's.
-        slope_in_sample = covariance / float(regression_weights @ judge_deviations**2)
+        slope_in_sample = covariance / float(self.deviation_weights @ judge_deviations**2)
         residuals = people_deviations - slope_in_sample * judge_deviations
-        errors = regression_weights * judge_deviations * residuals
+        errors = self.deviation_weights * judge_deviations * residuals
         jackknife_errors = errors / (1 - self._leverages(gradient))
         return min(1.0, covariance / variance) * self._shrinkage(covariance, jackknife_errors)
 
@@ -381,7 +382,7 @@ class _LabelledSample:
         score. A leverage of 1 would make the error of a label infinite.
         """
         deviations = self._stratum_deviations(self.judge_counts @ gradient)
-        squares = self.variance_weights * self.bessel_factors * deviations**2
+        squares = self.deviation_weights * deviations**2
         # If the judge's scores do not vary, the sum is 0, and 1.0 avoids a division by it.
         return np.minimum(squares / (float(squares.sum()) or 1.0), _MAX_LEVERAGE)
 
