@@ -277,13 +277,13 @@ class _LabelledSample:
         # variance N² / n * (1 - n / N) * s², where s² is the variance of the units' values. With
         # w = N / n, each of the n labels adds w * (w - 1) * s² to it.
         self.variance_weights = np.maximum(0.0, self.weights * (self.weights - 1))
-        # The weights of squared deviations from the mean of the labels.
+        # For s², squared deviations from the mean of the labels need Bessel's correction.
         self.deviation_weights = self.variance_weights * self.bessel_factors
 
     def _hajek_weights(self, drawn_weights: Floats) -> Floats:
         """Scale the weights of labels so that they add up to the size of each stratum (Hájek).
 
-        They do not if people left out some of the units that were drawn.
+        People may have left out some of the units that were drawn, whose weights are then missing.
 
         Args:
             drawn_weights: One over the probability that each labelled unit was drawn.
@@ -303,8 +303,8 @@ class _LabelledSample:
     def sums(self, judge_weight: float) -> Floats:
         """Compute the sum of each count over all units, corrected by the labels.
 
-        The judge's total is multiplied by lambda. To it, each label adds its weight times the
-        difference between people's count and lambda times the judge's.
+        It is the sum of lambda * the judge's count over all units, plus the sum of
+        weight * (people's count - lambda * the judge's count) over the labels.
 
         Args:
             judge_weight: Lambda, from 0 to 1.
@@ -318,10 +318,10 @@ class _LabelledSample:
     def tuned_judge_weight(self, gradient: Floats) -> float:
         """Choose lambda, the weight of the judge, so that the corrected score varies the least.
 
-        Lambda is the slope of people's scores on the judge's, i.e. their covariance over the
-        variance of the judge's (the power tuning of PPI++). It is near 1 if both rise and fall
-        together, and 0 if they are unrelated. A slope from few labels may be chance, so it is made
-        smaller (`_shrinkage`).
+        Lambda is the slope in a regression of people's scores on the judge's: the covariance of
+        both, divided by the variance of the judge's scores (the power tuning of PPI++). It is near
+        1 if both rise and fall together, and 0 if they are unrelated. A slope from few labels may
+        be chance, so it is made smaller (`_shrinkage`).
 
         Args:
             gradient: How much the final score changes with each count. It turns the counts of a
@@ -346,10 +346,13 @@ class _LabelledSample:
         return min(1.0, covariance / variance) * self._shrinkage(covariance, jackknife_errors)
 
     def _judge_variance(self, gradient: Floats) -> float:
-        """Compute the variance of the judge's scores, by the weights of `tuned_judge_weight`.
+        """Compute the variance of the judge's scores, by which lambda is divided.
 
-        The judge has scored all units, so the variance of a stratum is exact: the mean square less
-        the square of the mean. It is 0 if the judge's scores are equal up to rounding.
+        The judge has scored all units, so the variance in a stratum is exact: the mean square less
+        the square of the mean. The variances are added up over the labels, by their weights.
+
+        Returns:
+            The variance, or 0 if the judge's scores in each stratum are equal up to rounding.
         """
         strata = self.units.strata
         judge_scores = self.units.judge_counts @ gradient
