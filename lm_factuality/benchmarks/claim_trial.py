@@ -166,15 +166,15 @@ class ClaimTrial:
                 f" {', '.join(unscored['reasons'])}; there is nothing to certify"
             )
 
-        scores: JsonObject = {"ALL": _scores(judged_claims)}
+        scores: JsonObject = {"ALL": _compute_scores(judged_claims)}
         for part in sorted({claim.part for claim in self.claims} - {""}):
             judged_of_part = [
                 judged_claim for judged_claim in judged_claims if judged_claim.claim.part == part
             ]
-            scores[part] = _scores(judged_of_part)
+            scores[part] = _compute_scores(judged_of_part)
         return {
             "scores": {**scores, "unscored": unscored},
-            "intervals": _intervals(judged_claims),
+            "intervals": _compute_intervals(judged_claims),
             "questions": len(group_by_evidence(self.questions)),
         }
 
@@ -195,10 +195,12 @@ class ClaimTrial:
         """
         rows = []
         for part, scores in certificate["scores"].items():
-            # Only the scores of all claims have intervals. The unscored claims are in the notes.
+            # The notes below the table show the unscored claims.
+            if part == "unscored":
+                continue
+            # Only the scores of all claims have intervals.
             intervals = certificate["intervals"] if part == "ALL" else {}
-            if part != "unscored":
-                rows += _table_rows(part, scores, intervals)
+            rows += _make_rows(part, scores, intervals)
         # Columns of numbers begin with "#".
         verdict_columns = [f"#{_in_words(verdict)}" for verdict in _VERDICTS]
         columns = ("claims", f"true class, judged by {judge}", *verdict_columns)
@@ -228,7 +230,7 @@ def _correct_labels(judged_claims: Sequence[_JudgedClaim], rulings: Rulings) -> 
     return corrected_claims
 
 
-def _table_rows(
+def _make_rows(
     part: str, scores: JsonObject, intervals: Mapping[str, Any]
 ) -> list[tuple[str, ...]]:
     """Make the rows of a certificate's table that show one part of the data.
@@ -257,7 +259,7 @@ def _in_words(name: str) -> str:
     return name.replace("_", " ")
 
 
-def _scores(judged_claims: Sequence[_JudgedClaim]) -> JsonObject:
+def _compute_scores(judged_claims: Sequence[_JudgedClaim]) -> JsonObject:
     """Compute how often the verdicts on some claims are right.
 
     The claims with the same label form a true class, such as all claims that are ``contradicted``.
@@ -269,7 +271,7 @@ def _scores(judged_claims: Sequence[_JudgedClaim]) -> JsonObject:
     """
     confusion: JsonObject = {}
     recalls = {}
-    for truth in _truths(judged_claims):
+    for truth in _true_classes(judged_claims):
         counts = Counter(answer.verdict for claim, answer in judged_claims if claim.truth == truth)
         confusion[truth] = {verdict: counts[verdict] for verdict in _VERDICTS}
         num_right = sum(counts[verdict] for verdict in _RIGHT_VERDICTS[truth])
@@ -282,25 +284,25 @@ def _scores(judged_claims: Sequence[_JudgedClaim]) -> JsonObject:
     }
 
 
-def _truths(judged_claims: Sequence[_JudgedClaim]) -> list[Truth]:
+def _true_classes(judged_claims: Sequence[_JudgedClaim]) -> list[Truth]:
     """Return the true classes of some claims, in the order of tables."""
     truths = {judged_claim.claim.truth for judged_claim in judged_claims}
     return [truth for truth in _RIGHT_VERDICTS if truth in truths]
 
 
-def _intervals(judged_claims: Sequence[_JudgedClaim]) -> JsonObject:
+def _compute_intervals(judged_claims: Sequence[_JudgedClaim]) -> JsonObject:
     """Return the 95% interval of the recall of each true class, and of the mean of the recalls.
 
     The claims of one document or response depend on each other, so these are the clusters, whose
     counts are added up first.
     """
-    truths = _truths(judged_claims)
+    truths = _true_classes(judged_claims)
     counts = _count_by_cluster(judged_claims, truths)
     recall_intervals = {}
     for column, truth in enumerate(truths):
         num_right, num_scored = counts[:, column].T
         recall_intervals[truth] = ratio_interval(num_right, num_scored)
-    # The columns are now: the first class, judged rightly and scored, the second class, and so on.
+    # A cluster becomes one row, with the two counts of the first class, then of the second class.
     flat_counts = counts.reshape(len(counts), -1)
     mean_interval = pooled_interval(flat_counts, _mean_recall)
     return {HEADLINE: mean_interval, "recall": recall_intervals}
@@ -309,11 +311,15 @@ def _intervals(judged_claims: Sequence[_JudgedClaim]) -> JsonObject:
 def _count_by_cluster(
     judged_claims: Sequence[_JudgedClaim], truths: Sequence[Truth]
 ) -> NDArray[np.float64]:
-    """Count the claims with a verdict, and those with a right verdict.
+    """Count the claims that are judged rightly, and all claims with a verdict, in each cluster.
+
+    Args:
+        judged_claims: The claims. Those without a verdict are left out.
+        truths: The true classes.
 
     Returns:
-        An array by cluster (in the order of claims), true class (as in ``truths``), and two counts:
-        the number of claims that are judged rightly, and the number of claims with a verdict.
+        An array with the shape (clusters, true classes, 2). The last axis has the number of claims
+        that are judged rightly, and the number of claims with a verdict.
     """
     scored_claims = [judged_claim for judged_claim in judged_claims if judged_claim.is_scored]
     clusters = dict.fromkeys(judged_claim.claim.cluster for judged_claim in scored_claims)

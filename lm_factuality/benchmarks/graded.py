@@ -146,7 +146,10 @@ def _row_outcome(grading: GradedAnswers, grade: str | None) -> str:
 
 
 def _score_counts(grading: GradedAnswers, grade: str | None, cluster: str) -> dict[str, Counts]:
-    """Return the counts of an answer in each score that is computed from it, by the score's name.
+    """Return what an answer adds to each score that is computed from it, by the score's name.
+
+    Each score is a weighted mean, so these are two counts: the value times the weight, and the
+    weight.
 
     Args:
         grading: The grading method of the benchmark.

@@ -287,7 +287,7 @@ def judge_linked_pages_first(
     judgements = _preset_judgements(pairs)
 
     def unjudged_pairs() -> dict[PairKey, FactPair]:
-        """Return the pairs that still need a judgement. A pair that needs none is not asked."""
+        """Return the pairs that still need a judgement."""
         return _unjudged_pairs(pairs, judgements, linked_keys)
 
     if reads_pages(judge):

@@ -443,8 +443,8 @@ class AmbigBio(JudgedMethod):
         pairs_with_linked_page = _keys_of_linked_pages(linked)
         if pairs_with_linked_page == pairs_with_named_page:
             return verified
-        # D-FActScore needs the judgement of each fact by its linked page, and the judge was not
-        # asked for all of these. It already has the answers to the questions of the first pass.
+        # D-FActScore needs the judgement of each fact by its linked page. The judge was not asked
+        # about a newly linked page if another page supports the fact.
         judgements = judge_linked_pages_first(judge, pairs, pairs_with_linked_page, self.folder)
         return _add_matrices(biographies, judgements)
 
