@@ -254,7 +254,7 @@ def _best_selections(
         random order, and so are the indices of each selection.
     """
     overlapping_pairs = _overlapping_pairs(completion, candidates)
-    selections_by_rank: defaultdict[_SelectionRank, list[tuple[int, ...]]] = defaultdict(list)
+    selections_by_rank = defaultdict(list)
     for selection in combinations(range(len(candidates)), settings.contradictions):
         types = Counter(candidates[index].type for index in selection)
         if len(types) < settings.min_types:

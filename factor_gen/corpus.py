@@ -401,10 +401,10 @@ def split_into_sentences(
         Every document in order, with ``sentences`` set. A document whose id or text occurred
         before is marked as unused. One that is unused already passes unchanged.
     """
-    ids: set[str] = set()
+    ids = set()
     # Hashes take less memory than texts. Two different texts of a large corpus hardly ever have the
     # same hash of 64 bits: among a billion texts, the probability is 3%.
-    text_hashes: set[int] = set()
+    text_hashes = set()
     sentence_hashes: set[int] = set()
     for document in documents:
         # A file that could not be read has no text.

@@ -189,7 +189,7 @@ def _most_negative_change_after_edit(completion: ScoredText, candidate: ScoredTe
     matcher = SequenceMatcher(None, completion.tokens, candidate.tokens, autojunk=False)
     # The first operation that is not "equal" is the first edit.
     from_first_edit = dropwhile(lambda operation: operation[0] == "equal", matcher.get_opcodes())
-    changes: list[float] = []
+    changes = []
     for tag, start, stop, candidate_start, candidate_stop in from_first_edit:
         if tag == "equal":
             original = completion.logprobs[start:stop]
@@ -253,7 +253,7 @@ def _forms_of(word: str) -> set[str]:
     # lemminflect takes long to import, and only this function needs it.
     from lemminflect import getAllInflections, getAllLemmas
 
-    forms: set[str] = set()
+    forms = set()
     for closed_class in _CLOSED_CLASSES:
         if word in closed_class:
             forms |= closed_class

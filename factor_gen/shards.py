@@ -342,7 +342,7 @@ def run_shards(
     waiting = deque(numbers)
     # The shards that the engine works on. A future has the result of one group of stages.
     running: dict[Future[list[Example]], RunningShard] = {}
-    failures: list[BaseException] = []
+    failures = []
     with tqdm(total=len(numbers), desc="build", unit=" shards", delay=2) as progress:
         while running or waiting:
             while waiting and len(running) < engine.capacity:

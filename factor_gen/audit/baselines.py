@@ -221,7 +221,7 @@ def _split_by_row(scores: Floats, sizes: Sequence[int]) -> list[list[float] | No
     Returns:
         The scores of each row; None for a row whose choices were not scored.
     """
-    scores_of_rows: list[list[float] | None] = []
+    scores_of_rows = []
     # Where the choices of each row end, except for the last row.
     row_ends = np.cumsum(sizes)[:-1]
     for row_scores in np.split(scores, row_ends):

@@ -193,7 +193,7 @@ def _group_readings(readings: Iterable[_Reading]) -> dict[tuple[str, str], list[
         The groups by source and label. Each contradiction is in several groups, such as
         ``("news_factor", "all")`` and ``("news_factor", "type entity")``.
     """
-    groups: dict[tuple[str, str], list[_Reading]] = defaultdict(list)
+    groups = defaultdict(list)
     for reading in readings:
         strata = reading.item.strata
         source = strata[_SOURCE]

@@ -149,7 +149,7 @@ class JudgeCheck(AskingStage):
             At most as many candidates as the settings allow. The error types take turns, so that
             each of them is among the first.
         """
-        by_type: dict[str, list[Candidate]] = defaultdict(list)
+        by_type = defaultdict(list)
         for candidate in open_candidates(example):
             by_type[candidate.type].append(candidate)
         return take_turns(by_type.values())[: self._settings.candidates]

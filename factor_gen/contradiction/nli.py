@@ -181,7 +181,7 @@ class NliModel:
         # Where each token begins and ends in its text, in characters. The model reads no offsets.
         offsets = encoded_pairs.pop("offset_mapping")
 
-        inputs_of_pairs: list[dict[str, list[int]]] = []
+        inputs_of_pairs = []
         for index, pair in enumerate(pairs):
             token_ends = [end for _, end in offsets[index]]
             side_by_position = encoded_pairs.sequence_ids(index)

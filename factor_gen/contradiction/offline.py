@@ -257,7 +257,7 @@ def _exclusive_words() -> Mapping[str, set[str]]:
     Returns:
         For each word or phrase, those that it excludes, such as all other months for ``may``.
     """
-    exclusive_words: dict[str, set[str]] = defaultdict(set)
+    exclusive_words = defaultdict(set)
     for word, second_word in _exclusive_pairs():
         exclusive_words[word].add(second_word)
         exclusive_words[second_word].add(word)

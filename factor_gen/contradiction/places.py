@@ -58,7 +58,7 @@ def _regions_by_place() -> Mapping[str, set[str]]:
     Returns:
         The larger places by name: *Texas* and *United States* for *Houston*.
     """
-    regions: dict[str, set[str]] = defaultdict(set)
+    regions = defaultdict(set)
     for country, continent in _continent_by_country().items():
         regions[country].add(continent)
     for state in geonames().get_us_states().values():

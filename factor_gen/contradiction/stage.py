@@ -91,8 +91,7 @@ class ContradictionStage:
     @property
     def prices(self) -> Prices | None:
         """The prices of the judge. None if there is none, or if its YAML has no prices."""
-        prices: Prices | None = getattr(self.check, "prices", None)
-        return prices
+        return getattr(self.check, "prices", None)
 
     def run(self, examples: Sequence[Example]) -> list[Example]:
         """Reject the candidates that do not contradict the completion.

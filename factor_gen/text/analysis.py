@@ -133,7 +133,7 @@ def _compile_patterns() -> Sequence[tuple[str, re.Pattern[str]]]:
 
 def drop_overlaps(entities: Iterable[Entity]) -> list[Entity]:
     """Drop each entity that overlaps an earlier one, and return the others in order of the text."""
-    disjoint: list[Entity] = []
+    disjoint = []
     # The indexes of the characters that belong to an entity that stays.
     covered: set[int] = set()
     for entity in entities:

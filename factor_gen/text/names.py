@@ -62,7 +62,7 @@ def find_proper_names(text: str, tokens: Sequence[Token]) -> list[Entity]:
     """
     words = [token.text for token in tokens]
     tokenised = TokenisedText(text, tokens, words, {"word": [word.lower() for word in words]})
-    names: list[Entity] = []
+    names = []
     start = 0
     while start < len(tokens):
         end = _find_run_end(tokenised, start)
@@ -155,7 +155,7 @@ def _names_in_run(tokenised: TokenisedText, start: int, end: int) -> list[Entity
         ``Yesterday French President Emmanuel Macron`` has the nationality ``French`` and the person
         ``Emmanuel Macron``.
     """
-    entities: list[Entity] = []
+    entities = []
     has_title = False
     for index in range(start, end):
         words = tokenised.words[index:end]

@@ -93,7 +93,7 @@ def candidates_of_reply(
 
     # How many contradictions are lost, i.e. cannot be used, by reason.
     lost: Counter[str] = Counter()
-    candidates: dict[str, Candidate] = {}
+    candidates = {}
     num_by_type: Counter[str] = Counter()
     for contradiction in reply.value.contradictions:
         error_type = contradiction.type.strip().lower()

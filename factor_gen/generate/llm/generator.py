@@ -17,7 +17,6 @@ from factor_gen.generate.llm.edits import (
 )
 from factor_gen.language import ENGLISH
 from factor_gen.records import (
-    Candidate,
     Example,
     add_model_use,
     last_words,
@@ -157,8 +156,8 @@ class LLMGenerator(AskingStage):
             A copy of the example, which is dropped if no candidate could be read.
         """
         # How many contradictions of the model could not be used, by reason.
-        lost: Counter[str] = Counter(example.lost)
-        candidates: dict[str, Candidate] = {}
+        lost = Counter(example.lost)
+        candidates = {}
         for reply in replies:
             parsed = candidates_of_reply(reply, example, self._settings.per_type)
             lost.update(parsed.lost)

@@ -267,7 +267,7 @@ def _choose_candidates(
     Returns:
         The candidates by type, no two with the same text.
     """
-    chosen: dict[str, Candidate] = {}
+    chosen = {}
     for error_type in example.types:
         edits_of_type = [edit for edit in edits if edit.error_type == error_type]
         ordered_edits = _alternate_operators(edits_of_type, f"{seed}/{error_type}")
@@ -310,7 +310,7 @@ def _alternate_operators(edits: Sequence[SentenceEdit], seed: str) -> list[Sente
         edits: The edits of one error type.
         seed: The seed of the random order in which the operators take turns.
     """
-    edits_by_operator: dict[str, list[SentenceEdit]] = defaultdict(list)
+    edits_by_operator = defaultdict(list)
     for edit in edits:
         edits_by_operator[edit.operator].append(edit)
     queues = list(edits_by_operator.values())

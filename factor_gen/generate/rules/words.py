@@ -79,7 +79,7 @@ def entries_by_first_word(operator: str) -> Mapping[str, Sequence[ListEntry]]:
         The entries by first word. Longer entries come first, such as *set up* before *set*.
     """
     entries = _merge_entries(_entries_of_lines(operator))
-    index: dict[str, list[ListEntry]] = defaultdict(list)
+    index = defaultdict(list)
     # Longer entries are put first, because callers take the first that the sentence has.
     for entry in sorted(entries, key=lambda entry: len(entry.words), reverse=True):
         index[entry.words[0]].append(entry)
