@@ -37,12 +37,13 @@ if TYPE_CHECKING:
 
     from judges.answers import Prices
     from lm_factuality.harness.dry_run import RunPlan
+    from lm_factuality.harness.kept_answers import AnswerFile
 
 _YAML = (".yaml", ".yml")
 _FRESH = "--fresh"
 _OWN_OPTIONS = (_FRESH, "--dry-run", "--prices")  # those that lm_eval does not have
 # Options that can change the model's answer to a request. Others change the requests.
-_OPTIONS_OF_ANSWERS = ("model", "model_args", "seed", "trust_remote_code")
+_ANSWER_CHANGING_OPTIONS = ("model", "model_args", "seed", "trust_remote_code")
 
 
 @dataclass(frozen=True)
@@ -88,26 +89,26 @@ def run(
     # lm_eval would keep answers in a cache of its own.
     parsed.use_cache = None
     parsed.model_args = _with_real_path(options["model_args"])
-    current = _begin_run_with(options, is_fresh=_FRESH in arguments)
-    answers = current.answers
+    folder = _writable_output_folder(options)
+    answers = _open_answer_file(options, is_fresh=_FRESH in arguments)
+    current = begin_run(EvaluationRun(folder, only_predicts=bool(options.get("predict_only"))))
     with reported_stage("reading the tasks and their data"):
-        is_suite_only = _prepare_tasks(parsed, options, preflight.check_server)
+        is_suite_only = _prepare_tasks(parsed, options, checks_server=True)
     # The check has built each task once, and lm_eval builds them again.
     current.tasks.clear()
 
     output = options.get("output_path")
     # The folder may hold the results of earlier runs, which are not those of this one.
     earlier_files = _results_files(output)
-    # lm_eval's command returns nothing. It only prints its results, which are collected here.
-    printed_results: list[Mapping[str, Any]] = []
     with (
-        _readable_tables(current, printed_results),
+        # lm_eval's command returns nothing. It only prints its results, which are collected here.
+        _readable_tables(current) as printed_results,
         _without_lm_eval_tasks() if is_suite_only else nullcontext(),
         _without_commit_outside_checkouts(),
         reported_stage(f"loading --model {options['model']}", current.is_evaluating),
         explained_failures(options["model"], str(options["model_args"].get("base_url") or "")),
         _with_suite_clients(),
-        _stop_keeping_answers_afterwards(current),
+        _kept_answers(current, answers),
     ):
         # lm_eval sets `func` to the function that carries out its command ``run``.
         parsed.func(parsed)
@@ -123,8 +124,7 @@ def run(
     raise_failures()
     if output and not saved and is_first_process():
         raise DataError(f"{output}: lm_eval saved no results; its log above says why")
-    if answers is not None:
-        answers.finish()
+    answers.finish()
     return saved
 
 
@@ -166,15 +166,16 @@ def plan(arguments: Sequence[str], prices: "Prices | None" = None) -> "RunPlan":
         DataError: Data cannot be read.
     """
     parsed, options = _read_command_line(arguments)
+    # This module is imported only now, because it imports lm_eval, which takes long.
     from lm_factuality.harness.dry_run import plan_run
 
     # A run that only predicts needs no judge.
     current = begin_run(EvaluationRun(only_predicts=True))
-    is_suite_only = _prepare_tasks(parsed, options, check_server=None)
+    is_suite_only = _prepare_tasks(parsed, options, checks_server=False)
     if not is_suite_only:
         raise ConfigError("--dry-run: knows the suite's own tasks alone; leave out lm_eval's")
-    config = lm_eval_part("lm_eval.config.evaluate_config:EvaluatorConfig.from_cli")(parsed)
-    return plan_run(current.tasks, config, prices)
+    config_class = lm_eval_part("lm_eval.config.evaluate_config:EvaluatorConfig")
+    return plan_run(current.tasks, config_class.from_cli(parsed), prices)
 
 
 def _read_command_line(arguments: Sequence[str]) -> tuple[argparse.Namespace, dict[str, Any]]:
@@ -191,7 +192,7 @@ def _read_command_line(arguments: Sequence[str]) -> tuple[argparse.Namespace, di
 
 
 def _parse_command_line(arguments: Sequence[str]) -> argparse.Namespace:
-    """Parse the words after ``lm-factuality run`` by lm_eval's own parser.
+    """Parse the words after ``lm-factuality run`` by lm_eval's own parser, and set ``sys.argv``.
 
     Args:
         arguments: The words, such as ``["--model", "hf", "--tasks", "factor"]``.
@@ -203,13 +204,14 @@ def _parse_command_line(arguments: Sequence[str]) -> argparse.Namespace:
         ConfigError: There is no such file.
     """
     register_models()
-    # lm_eval's parser takes no arguments. It reads the words of the command from here.
-    sys.argv = ["lm-factuality", "run", *arguments]
     harness = lm_eval_part("lm_eval._cli:HarnessCLI")()
     run_parser = harness._subparsers.choices["run"]
     accept_assignments(run_parser)
     # lm_eval's main parser, not that of `run`, reports options that do not exist.
     exit_with_suggestion = functools.partial(_exit_with_suggestion, run_parser)
+    # lm_eval's parser takes no arguments, and reads the words of the command from here. They stay
+    # here, because Ctrl-C prints them as the command that continues the run.
+    sys.argv = ["lm-factuality", "run", *arguments]
     with replaced(harness._parser, error=exit_with_suggestion):
         parsed: argparse.Namespace = harness.parse_args()
     if parsed.config:
@@ -234,42 +236,47 @@ def _exit_with_suggestion(parser: argparse.ArgumentParser, message: str) -> NoRe
     parser.exit(2, f"lm-factuality run: {message}{hint}\n")
 
 
-def _begin_run_with(options: Mapping[str, Any], is_fresh: bool) -> EvaluationRun:
-    """Begin a run with lm_eval's options, after checking that its output folder can be written.
+def _open_answer_file(options: Mapping[str, Any], is_fresh: bool) -> "AnswerFile":
+    """Open the file that keeps the model's answers until the results are saved.
 
     Args:
         options: The options from `_read_options`.
         is_fresh: Whether the run begins anew instead of continuing an interrupted one.
 
     Raises:
-        DataError: The folder or the file of kept answers cannot be written.
+        DataError: The file cannot be written.
     """
     # This module imports lm_eval's models, which takes long.
     from lm_factuality.harness.kept_answers import AnswerFile
 
-    output = options.get("output_path")
-    folder = Path(output) if output else None
-    # lm_eval also accepts the path of a results file.
-    if folder and folder.suffix == ".json":
-        folder = folder.parent
-    if folder:
-        check_writable(folder, "results")
-        preflight.check_disk_space(folder)
-
     cache = options.get("use_cache")
-    answers = AnswerFile(
+    return AnswerFile(
         Path(f"{cache}.sqlite") if cache else None,
-        {name: options.get(name) for name in _OPTIONS_OF_ANSWERS},
+        {name: options.get(name) for name in _ANSWER_CHANGING_OPTIONS},
         is_fresh=is_fresh,
     )
-    only_predicts = bool(options.get("predict_only"))
-    return begin_run(EvaluationRun(folder, only_predicts, answers))
+
+
+def _writable_output_folder(options: Mapping[str, Any]) -> Path | None:
+    """Return the folder for results, after checking that it can be written; None without one.
+
+    Raises:
+        DataError: The folder cannot be written.
+    """
+    output = options.get("output_path")
+    if not output:
+        return None
+    folder = Path(output)
+    # lm_eval also accepts the path of a results file.
+    if folder.suffix == ".json":
+        folder = folder.parent
+    check_writable(folder, "results")
+    preflight.check_disk_space(folder)
+    return folder
 
 
 def _prepare_tasks(
-    parsed: argparse.Namespace,
-    options: Mapping[str, Any],
-    check_server: Callable[[str, Mapping[str, Any], bool], None] | None,
+    parsed: argparse.Namespace, options: Mapping[str, Any], *, checks_server: bool
 ) -> bool:
     """Check the tasks of the run, and change lm_eval's options so that it finds them.
 
@@ -278,8 +285,8 @@ def _prepare_tasks(
             each data file; ``include_path`` gets the suite's folder of tasks; and if the user named
             a YAML by its path, ``metadata`` gets its folder.
         options: The options from `_read_options`.
-        check_server: Checks the model's server before the tasks read their data. None to ask no
-            server.
+        checks_server: Whether to ask the model's server for one token before the tasks read their
+            data.
 
     Returns:
         Whether all tasks are the suite's.
@@ -308,8 +315,8 @@ def _prepare_tasks(
     suite_configs = [config for config in configs if config is not None]
     scoring_tasks = [config["task"] for config in suite_configs if config["class"].scores_texts]
     preflight.check_tasks_suit(model, scoring_tasks)
-    if check_server is not None:
-        check_server(model, model_args, bool(scoring_tasks))
+    if checks_server:
+        preflight.check_server(model, model_args, needs_scores=bool(scoring_tasks))
     build_tasks(suite_configs, model_args, metadata)
 
     if tasks != named_tasks:
@@ -420,13 +427,14 @@ def _as_texts(options: Mapping[str, Any], name: str) -> list[str]:
 
 
 def _check_options(options: Mapping[str, Any]) -> None:
-    """Check that the model and the judge exist, and that no option holds a credential.
+    """Check what can be checked of the options before the tasks are read.
 
     Args:
         options: The options from `_read_options`.
 
     Raises:
-        ConfigError: An option holds a credential, or the model or the judge is unknown.
+        ConfigError: An option holds a credential, samples have no output folder, the model or the
+            judge is unknown, or the model cannot take the chat template.
         ModelError: The model's checkpoint or the device does not exist.
     """
     secret = next(secrets_within(options), None)
@@ -475,49 +483,43 @@ def _without_commit_outside_checkouts() -> AbstractContextManager[None]:
     return replaced(evaluator, get_git_commit_hash=lambda: None)
 
 
-def _readable_tables(
-    current: EvaluationRun, printed_results: list[Mapping[str, Any]]
-) -> AbstractContextManager[None]:
+@contextmanager
+def _readable_tables(current: EvaluationRun) -> Iterator[list[Mapping[str, Any]]]:
     """Shorten the tables that lm_eval prints within a ``with`` block, and collect its results.
 
     Args:
         current: The run, whose tasks say which metrics tables show.
-        printed_results: The list to which lm_eval's results are added when it prints a table of
-            them.
+
+    Yields:
+        A list, to which lm_eval's results are added when it prints a table of them.
     """
-    make_table = functools.partial(
-        _collect_and_make_table, lm_eval_part("lm_eval.utils:make_table"), current, printed_results
-    )
-    return replaced(lm_eval_part("lm_eval.utils"), make_table=make_table)
+    printed_results: list[Mapping[str, Any]] = []
+    lm_eval_make_table = lm_eval_part("lm_eval.utils:make_table")
+
+    def collect_and_make_table(
+        content: Mapping[str, Any], column: str = "results", **options: Any
+    ) -> object:
+        printed_results.append(content)
+        # A table shows the results of tasks, or of groups in the column ``groups``.
+        shown_results = _results_for_readers(content[column], current)
+        return lm_eval_make_table({**content, column: shown_results}, column, **options)
+
+    with replaced(lm_eval_part("lm_eval.utils"), make_table=collect_and_make_table):
+        yield printed_results
 
 
-def _collect_and_make_table(
-    lm_eval_make_table: Callable[..., object],
-    current: EvaluationRun,
-    printed_results: list[Mapping[str, Any]],
-    content: Mapping[str, Any],
-    column: str = "results",
-    **options: Any,
-) -> str:
-    """Collect the results, and format them as lm_eval does, without metrics for programs.
-
-    Args:
-        lm_eval_make_table: lm_eval's own function, of which the last three are the arguments.
-        current: The run with its tasks.
-        printed_results: The list to which the results are added.
-        content: The results.
-        column: The part of them that the table shows: ``results`` or ``groups``.
-        **options: Further arguments of lm_eval's function.
-    """
-    printed_results.append(content)
+def _results_for_readers(
+    results_by_task: Mapping[str, Mapping[str, object]], current: EvaluationRun
+) -> dict[str, dict[str, object]]:
+    """Return the results of tasks and groups without the entries that tables do not show."""
     shown_results = {}
-    for name, results in content[column].items():
+    for name, results in results_by_task.items():
         # The suite does not know lm_eval's own tasks and groups.
         task = current.tasks.get(name)
         shown_results[name] = {
             key: result for key, result in results.items() if is_for_readers(key, result, task)
         }
-    return str(lm_eval_make_table({**content, column: shown_results}, column, **options))
+    return shown_results
 
 
 def is_for_readers(key: str, value: object, task: "Task | None") -> bool:
@@ -525,9 +527,9 @@ def is_for_readers(key: str, value: object, task: "Task | None") -> bool:
 
     Args:
         key: The key of the entry, such as ``alias``, ``acc,none`` or ``acc_stderr,none``.
-        value: Its value; metrics that are no numbers are left out.
+        value: Its value. Tables show no metric whose value is not a number.
         task: The task, which tells whether tables show a metric such as ``acc``. None for a task of
-            lm_eval, of which all metrics are shown.
+            lm_eval, whose metrics are all shown.
     """
     name, comma, _ = key.partition(",")
     # Entries without a filter after a comma are no metrics.
@@ -539,20 +541,22 @@ def is_for_readers(key: str, value: object, task: "Task | None") -> bool:
 
 
 @contextmanager
-def _stop_keeping_answers_afterwards(current: EvaluationRun) -> Iterator[None]:
-    """Let the run keep no more answers of models after a ``with`` block, also if it fails.
+def _kept_answers(current: EvaluationRun, answers: "AnswerFile") -> Iterator[None]:
+    """Let a run keep the answers of models within a ``with`` block.
 
-    This process may then evaluate other models, whose answers are not to be kept.
+    After the block, this process may evaluate other models, whose answers are not to be kept.
+
+    Args:
+        current: The run.
+        answers: The file in which the run keeps the answers.
 
     Raises:
-        KeyboardInterrupt: The user pressed Ctrl-C. The text names the file with the answers.
+        KeyboardInterrupt: The user pressed Ctrl-C. The text names the file.
     """
-    answers = current.answers
+    current.answers = answers
     try:
         yield
     except KeyboardInterrupt as interrupt:
-        if answers is None:
-            raise
         raise KeyboardInterrupt(f"answers are kept in {answers.path}") from interrupt
     finally:
         current.answers = None
