@@ -456,7 +456,7 @@ class _AnswerServer:
         send = partial(self._send_by_client, questions, cache_keys, generation_kwargs)
 
         replies = []
-        for reply in answer_kept(self._lm, "generate_until", cache_keys, send):
+        for reply in answer_kept(self._lm, cache_keys, send):
             # A reply from disk is a mapping, as JSON has it.
             replies.append(reply if isinstance(reply, Answer) else to_model(Answer, reply))
         if self._last_failure is not None:

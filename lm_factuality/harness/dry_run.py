@@ -23,7 +23,8 @@ from lm_factuality.harness.requests import is_greedy_generation
 from lm_factuality.harness.suite_task import SuiteTask
 
 _WINDOW = 2048  # tokens that a model sees at once if neither the task nor the user sets a limit
-_READ_ROWS = 512  # positions in a matrix product that stands for reading a prompt
+_DEFAULT_ANSWER_LIMIT = 256  # tokens that lm_eval's models generate at most, if no task says more
+_PROMPT_ROWS = 512  # tokens in a matrix product that stands for reading a prompt
 _MATRIX_SIZE = 2048  # rows and columns of the matrices whose products are timed
 _PRODUCT_SECONDS = 0.2  # how long products are timed
 
@@ -87,7 +88,10 @@ def plan_run(tasks: Mapping[str, SuiteTask], config: LmEvalPart, prices: Prices 
     # Nothing is sent, so a server cannot be asked for its tokenizer.
     tokenizer = arguments.get("tokenizer") or arguments.get("pretrained")
     counter = TokenCounter(str(tokenizer) if tokenizer else None)
-    speed = _estimate_speed(config)
+    if preflight.is_client(config.model):
+        speed = _assume_speed_of_server(arguments)
+    else:
+        speed = _measure_speed_of_local_model(config)
     request_counter = _RequestCounter(config.model, counter)
     plans = []
     for name, task in tasks.items():
@@ -162,7 +166,7 @@ class _RequestCounter:
     """Counts the tokens of requests, each of which is sent once per run."""
 
     def __init__(self, model: str, counter: TokenCounter) -> None:
-        """Prepare to count.
+        """Begin without counted requests.
 
         Args:
             model: The model class, from lm_eval's ``--model``, such as ``hf``.
@@ -171,9 +175,8 @@ class _RequestCounter:
         self._count_tokens = cache(counter.count)
         self._is_server = preflight.is_client(model)
         self._shares_prefixes = model == "hf-tree"
-        # The requests of the run that were counted so far, as JSON, and the contexts in them.
-        self._counted_requests: set[str] = set()
-        self._read_contexts: set[str] = set()
+        self._counted_requests: set[str] = set()  # as JSON
+        self._contexts_already_read: set[str] = set()
 
     def count(self, task: SuiteTask) -> list[_RequestTokens]:
         """Count the tokens of the requests that a task sends.
@@ -193,15 +196,18 @@ class _RequestCounter:
                 num_sent = 0 if key in self._counted_requests else min(1, num_sent)
                 self._counted_requests.add(key)
             for _ in range(num_sent):
-                sent_requests += self._count_tokens_of(instance, answer_tokens)
+                sent_requests += self._count_instance(instance, answer_tokens)
         return sent_requests
 
-    def _count_tokens_of(self, instance: Instance, answer_tokens: int) -> list[_RequestTokens]:
-        """Return the tokens of the requests by which a model answers one request of lm_eval.
+    def _count_instance(self, instance: Instance, answer_tokens: int) -> list[_RequestTokens]:
+        """Count the tokens that the model reads and writes for one request of lm_eval.
 
         Args:
             instance: The request of lm_eval.
             answer_tokens: The usual length of a text that the model generates for the task.
+
+        Returns:
+            The tokens of each input of the model. A long text, for example, is several inputs.
         """
         if instance.request_type == requests.REQUEST_TYPE:
             return [self._count_scored(*instance.args)]
@@ -217,7 +223,7 @@ class _RequestCounter:
     ) -> _RequestTokens:
         """Return the tokens of a request for text, whose answer usually has ``answer_tokens``."""
         prompt_tokens = self._count_tokens(request.prompt)
-        limit = request.generation_kwargs.get("max_gen_toks", 256)
+        limit = request.generation_kwargs.get("max_gen_toks", _DEFAULT_ANSWER_LIMIT)
         max_answer = limit + request.thinking_tokens
         return _RequestTokens(prompt_tokens, min(answer_tokens, limit), max_answer)
 
@@ -250,9 +256,9 @@ class _RequestCounter:
 
         `hf-tree` reads a context once for all its continuations, so the second time it is 0.
         """
-        if self._shares_prefixes and context in self._read_contexts:
+        if self._shares_prefixes and context in self._contexts_already_read:
             return 0
-        self._read_contexts.add(context)
+        self._contexts_already_read.add(context)
         return self._count_tokens(context)
 
     def _count_rolling(
@@ -289,14 +295,15 @@ def _answer_tokens(task: SuiteTask) -> int:
     """Return how many tokens an answer to a task usually has, by measurements of its benchmark.
 
     A measurement is, for example, ``{"task": "_cot", "bytes": 700}``, where ``task`` is a part of
-    the task's name. Without one, it is the task's limit on generated tokens.
+    the task's name. If no measurement fits the task, an answer is assumed to be as long as the task
+    allows.
     """
     measurements = load_yaml(__package__, "answer_lengths.yaml").get(task.declared.kind, [])
     for measurement in measurements:
         # One benchmark may have tasks with and without reasoning.
         if measurement.get("task", "") in str(task.config.task):
             return ceil(float(measurement["bytes"]) / BYTES_PER_TOKEN)
-    return int((task.config.generation_kwargs or {}).get("max_gen_toks", 256))
+    return int((task.config.generation_kwargs or {}).get("max_gen_toks", _DEFAULT_ANSWER_LIMIT))
 
 
 @dataclass(frozen=True)
@@ -326,13 +333,6 @@ class _Speed:
         )
 
 
-def _estimate_speed(config: LmEvalPart) -> _Speed:
-    """Estimate the speed of the model of a run, without loading or asking it."""
-    if preflight.is_client(config.model):
-        return _assume_speed_of_server(config.model_args)
-    return _measure_speed_of_local_model(config)
-
-
 def _assume_speed_of_server(model_args: Mapping[str, Any]) -> _Speed:
     """Return the speed of a usual server, which answers several requests at the same time."""
     concurrency = max(1, int(model_args.get("num_concurrent") or 1))
@@ -344,7 +344,12 @@ def _assume_speed_of_server(model_args: Mapping[str, Any]) -> _Speed:
 
 
 def _measure_speed_of_local_model(config: LmEvalPart) -> _Speed:
-    """Estimate the speed of a checkpoint by its size and by matrix products on this machine."""
+    """Estimate the speed of a checkpoint by its size and by matrix products on this machine.
+
+    A model mostly multiplies matrices that hold its parameters, so the time of a token is in
+    proportion to their number. A model reads many tokens of a prompt at once, but writes one token
+    of each text at a time, which takes longer per token.
+    """
     num_parameters = _num_parameters(str(config.model_args.get("pretrained") or ""))
     if not num_parameters:
         return _Speed("unknown, because the checkpoint is not on this machine as .safetensors")
@@ -356,7 +361,7 @@ def _measure_speed_of_local_model(config: LmEvalPart) -> _Speed:
         f"matrix products on this machine, for {num_parameters / 1e6:,.0f} million parameters;"
         " expect a factor of two",
         per_request=0.0,
-        per_prompt_token=num_parameters * _seconds_per_parameter(_READ_ROWS, device),
+        per_prompt_token=num_parameters * _seconds_per_parameter(_PROMPT_ROWS, device),
         per_answer_token=num_parameters * _seconds_per_parameter(num_texts, device),
     )
 

@@ -32,7 +32,12 @@ from lm_factuality.harness.failures import waits_for_busy_server
 from lm_factuality.harness.internals import LmEvalPart, StderrOfMetric, lm_eval_part, with_stderrs
 from lm_factuality.harness.kept_answers import keep_answers
 from lm_factuality.harness.progress import reported_requests
-from lm_factuality.harness.requests import has_class_named, is_greedy, seed_samples
+from lm_factuality.harness.requests import (
+    has_class_named,
+    is_greedy,
+    may_skip_requests,
+    seed_samples,
+)
 from lm_factuality.scores.statistics import Aggregation, ClusterInterval, NotDefined
 
 # In a run lm_eval shows the lines of its own loggers alone.
@@ -54,16 +59,16 @@ def extend_evaluate() -> None:
     second call does nothing.
     """
     lm_eval_evaluate = lm_eval_part("lm_eval.evaluator:evaluate")
-    if hasattr(lm_eval_evaluate, "knows_suite"):
+    if hasattr(lm_eval_evaluate, "is_extended"):
         return
 
     @wraps(lm_eval_evaluate)
-    def evaluate_with_suite(*arguments: Any, **options: Any) -> LmEvalPart:
+    def extended_evaluate(*arguments: Any, **options: Any) -> LmEvalPart:
         return _evaluate_with_suite(lm_eval_evaluate, *arguments, **options)
 
-    # This mark tells a second call that the replacement is done.
-    evaluate_with_suite.knows_suite = True  # type: ignore[attr-defined]
-    evaluator.evaluate = evaluate_with_suite
+    # A second call of `extend_evaluate` sees by this attribute that the replacement is done.
+    extended_evaluate.is_extended = True  # type: ignore[attr-defined]
+    evaluator.evaluate = extended_evaluate
 
 
 def _evaluate_with_suite(
@@ -79,12 +84,9 @@ def _evaluate_with_suite(
     """
     run = current_run()
     model = lm.lm if isinstance(lm, CachingLM) else lm
-    store = run.answers
-    # `lm-factuality run` keeps answers itself, also if a config file has --use_cache.
-    if store is not None:
-        lm = model
-    elif isinstance(lm, CachingLM):
-        store = lm.dbdict
+    # `lm-factuality run` keeps answers itself, even if a config file has --use_cache.
+    uses_lm_eval_cache = run.answers is None and isinstance(lm, CachingLM)
+    store = lm.dbdict if uses_lm_eval_cache else run.answers
     run.is_evaluating.set()
     _check_chat_server(model, options)
     with (
@@ -92,7 +94,8 @@ def _evaluate_with_suite(
         _with_request_types(model),
         with_stderrs(_stderr_for_metric),
     ):
-        results = evaluate(lm, *arguments, **options)
+        evaluated_model = lm if uses_lm_eval_cache else model
+        results = evaluate(evaluated_model, *arguments, **options)
     # In a run of several processes, only the first one has results.
     if results is not None:
         results["intervals"] = _intervals_of(results["results"])
@@ -156,9 +159,7 @@ def _with_request_types(model: LM) -> Iterator[None]:
         for name, answer_requests in _REQUEST_TYPES.items()
         if not hasattr(model, name)
     }
-    # Some models need the same number of requests in every process, or they wait for ever. The
-    # processes of lm_eval's HFLM generate independently of each other.
-    if getattr(model, "world_size", 1) == 1 or has_class_named(model, "HFLM"):
+    if may_skip_requests(model):
         generate = partial(_generate_and_report, model, model.generate_until)
         methods["generate_until"] = partial(ask_once, generate)
     # Only clients of servers may find them busy.
@@ -265,6 +266,7 @@ def ask_once(
     Returns:
         The texts in the order of the requests.
     """
+    # A sampled request has its position as key, which no other request has.
     keys = [_key_of_text(request, position) for position, request in enumerate(requests)]
     distinct_requests = dict(zip(keys, requests, strict=True))
     texts = generate(list(distinct_requests.values()))

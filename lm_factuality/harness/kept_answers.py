@@ -40,7 +40,11 @@ from lm_factuality.ground.packages import replaced
 from lm_factuality.ground.published import cache_folder
 from lm_factuality.ground.sqlite import exclusive_access, open_store
 from lm_factuality.harness.internals import LmEvalPart
-from lm_factuality.harness.requests import has_class_named, is_greedy_generation
+from lm_factuality.harness.requests import (
+    has_class_named,
+    is_greedy_generation,
+    may_skip_requests,
+)
 
 # In a run lm_eval shows the lines of its own loggers alone.
 logger = logging.getLogger("lm_eval.evaluator")
@@ -257,10 +261,7 @@ def keep_answers(lm: LM, store: AnswerStore | None) -> Iterator[None]:
         lm: Any model of lm_eval.
         store: Where answers are kept. None keeps none.
     """
-    # If a model runs in several processes, each may have to make the same number of requests, or
-    # the others wait for ever. The processes of lm_eval's HFLM do not wait for each other.
-    is_alone = getattr(lm, "world_size", 1) == 1 or has_class_named(lm, "HFLM")
-    if store is None or not is_alone:
+    if store is None or not may_skip_requests(lm):
         yield
         return
 
@@ -285,17 +286,12 @@ def _scoring_method(lm: LM, keeper: Keeper) -> dict[str, Callable[..., Any]]:
 
 
 def answer_kept(
-    lm: LM,
-    method: str,
-    requests: Sequence[Sequence[Any]],
-    ask: Callable[[list[int]], Sequence[Any]],
+    lm: LM, requests: Sequence[Sequence[Any]], ask: Callable[[list[int]], Sequence[Any]]
 ) -> list[Any]:
-    """Answer requests to a server with the answers on disk, and have its client ask the others.
+    """Answer requests for text with the answers on disk, and have a server's client ask the others.
 
     Args:
         lm: lm_eval's client of the server. Outside of `keep_answers`, it is asked for everything.
-        method: The kind of request, such as ``generate_until``. The client stores its answers under
-            it.
         requests: The arguments of each request, under which the client stores its answer.
         ask: Asks the requests with the given indices, and returns their answers.
 
@@ -306,7 +302,7 @@ def answer_kept(
     keeper = lm.cache_hook
     if not isinstance(keeper, Keeper):
         return list(ask(list(range(len(requests)))))
-    return keeper.answer(method, requests, ask)
+    return keeper.answer("generate_until", requests, ask)
 
 
 class _AnswerKeys:
@@ -495,7 +491,9 @@ class Keeper:
         keys = [self._answer_keys.next_key(method, request) for request in requests]
         questions = _Questions(requests, keys, ask)
         # Requests with the same key have the same answer, so only the first of them is asked.
-        index_by_key = _first_index_by_key(keys)
+        index_by_key: dict[_AnswerKey, int] = {}
+        for index, key in enumerate(keys):
+            index_by_key.setdefault(key, index)
         answers = self._find_stored_answers(index_by_key)
         self._note_reused(len(answers), len(index_by_key), method)
         unanswered = [index for key, index in index_by_key.items() if key not in answers]
@@ -628,7 +626,9 @@ class Keeper:
             self._seed_torch(questions.requests[asked[0]], keys[0].number)
 
         answers = dict(zip(keys, questions.ask(asked), strict=True))
-        self._store.update(_texts_to_keep(answers))
+        self._store.update(
+            {key.text: _to_json(answer) for key, answer in answers.items() if key.request_hash}
+        )
         return answers
 
     def _seed_torch(self, request: Sequence[Any], sample_number: str) -> None:
@@ -830,15 +830,6 @@ def _digest(content: bytes) -> str:
     return hashlib.sha256(content).hexdigest()
 
 
-def _first_index_by_key(keys: Sequence[_AnswerKey]) -> dict[_AnswerKey, int]:
-    """Return the index at which each key first occurs, in the order of the indices."""
-    index_by_key: dict[_AnswerKey, int] = {}
-    for index, key in enumerate(keys):
-        if key not in index_by_key:
-            index_by_key[key] = index
-    return index_by_key
-
-
 def _group_by_input(requests: Sequence[TokenRequest]) -> list[list[int]]:
     """Return the indices of the requests in tokens, grouped by the tokens that a model reads."""
     indices_by_input: dict[tuple[int, ...], list[int]] = defaultdict(list)
@@ -853,11 +844,6 @@ def _longest_first(request: TokenRequest) -> tuple[int, list[int]]:
     """Return a key that sorts requests by length, the longest first, and then by their tokens."""
     _, context, continuation = request
     return -len(context) - len(continuation), [*context, *continuation]
-
-
-def _texts_to_keep(answers: Mapping[_AnswerKey, object]) -> dict[str, str]:
-    """Return answers as JSON by the text of their key, without those that cannot be stored."""
-    return {key.text: _to_json(answer) for key, answer in answers.items() if key.request_hash}
 
 
 def _to_json(answer: object) -> str:

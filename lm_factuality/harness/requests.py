@@ -272,6 +272,15 @@ def has_class_named(lm: LM, name: str) -> bool:
     return any(base.__name__ == name for base in type(lm).__mro__)
 
 
+def may_skip_requests(lm: LM) -> bool:
+    """Tell whether one process may ask a model fewer requests than the others do.
+
+    If a model runs in several processes, each may have to make the same number of requests, or the
+    others wait for ever. The processes of lm_eval's HFLM do not wait for each other.
+    """
+    return getattr(lm, "world_size", 1) == 1 or has_class_named(lm, "HFLM")
+
+
 def request_like(request: Instance, request_type: str, arguments: tuple[Any, ...]) -> Instance:
     """Make a request of another type, with other arguments, for the row of a request."""
     # Releases of lm_eval have other fields, so the fields of the row are copied as they are.

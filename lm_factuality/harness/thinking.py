@@ -118,7 +118,7 @@ def room_to_think(generation_kwargs: Mapping[str, Any], tokens: int) -> dict[str
 
 
 def cut_answer_at_limits(
-    lm: LM, response: str, generation_kwargs: Mapping[str, Any], thinking_tokens: int = 0
+    lm: LM, response: str, generation_kwargs: Mapping[str, Any], thinking_tokens: int
 ) -> str:
     """Cut the answer in a response at the first stop string or at the task's limit of tokens.
 
@@ -191,15 +191,15 @@ def _as_generate_until(lm: LM, request: Instance) -> Instance:
 
     Args:
         lm: The model.
-        request: A request, of which the arguments are `TextArguments`.
+        request: A request with `TextArguments` as arguments.
 
     Raises:
         ModelError: Prompt, thoughts and answer do not fit into the model's window.
     """
-    prompt, generation_kwargs, num_thinking = TextArguments(*request.args)
-    if num_thinking:
-        generation_kwargs = room_to_think(generation_kwargs, num_thinking)
-        _check_window(lm, prompt, generation_kwargs["max_gen_toks"], num_thinking)
+    prompt, generation_kwargs, num_thinking_tokens = TextArguments(*request.args)
+    if num_thinking_tokens:
+        generation_kwargs = room_to_think(generation_kwargs, num_thinking_tokens)
+        _check_window(lm, prompt, generation_kwargs["max_gen_toks"], num_thinking_tokens)
     return request_like(request, "generate_until", (prompt, generation_kwargs))
 
 
