@@ -72,23 +72,31 @@ class _Waits:
         import tenacity
 
         retry = tenacity.retry(
-            retry=tenacity.retry_if_exception(self._log_and_check_if_busy),
+            retry=tenacity.retry_if_exception(self._retries_after),
             stop=self._give_up_after_long_wait,
             wait=_seconds_to_wait,
             reraise=True,
         )
         return retry(call)
 
-    def _log_and_check_if_busy(self, error: BaseException) -> bool:
-        """Log an error unless its HTTP status was logged, and tell whether the server is busy."""
+    def _retries_after(self, error: BaseException) -> bool:
+        """Tell whether a request is sent again after an error, because the server is busy.
+
+        Args:
+            error: The error, which is logged. After other errors, the client itself tries again.
+        """
         # An interrupt by the user is no error.
         if not isinstance(error, Exception):
             return False
+        self._log_first_of_status(error)
+        return status_of(error) in _BUSY_STATUSES
+
+    def _log_first_of_status(self, error: Exception) -> None:
+        """Log an error of the server, unless one with the same HTTP status was logged before."""
         status = status_of(error)
         if status not in self._logged:
             self._logged.add(status)
             logger.warning("%s: %s; trying again", self._url, describe_server_error(error))
-        return status in _BUSY_STATUSES
 
     def _give_up_after_long_wait(self, state: "RetryCallState") -> bool:
         """Tell whether a request gives up. Once one has waited too long, all others give up too."""
@@ -116,7 +124,8 @@ def explained_failures(model: str, base_url: str) -> Iterator[None]:
         ModelError: The device is out of memory, the server does not answer, or the model cannot be
             loaded. Other errors are defects and pass unchanged.
     """
-    # Tasks that are left when one has failed would each log a traceback.
+    # When a request to a server fails, asyncio would log a traceback for each other request that is
+    # still open. It may do so after this block, so the level stays.
     logging.getLogger("asyncio").setLevel(logging.CRITICAL)
     try:
         yield

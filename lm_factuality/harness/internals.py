@@ -85,21 +85,20 @@ def with_stderrs(stderr_for_metric: StderrOfMetric) -> AbstractContextManager[No
 
 
 def row_arguments(task: Task, doc: Mapping[str, Any], **arguments: Any) -> dict[str, Any]:
-    """Return those arguments of lm_eval's requests that say which row of which task they are from.
-
-    Every request of a task is made with them: ``Instance(type, doc, arguments, idx, **these)``.
+    """Return the keyword arguments of an ``Instance`` that name the row of the request.
 
     Args:
         task: The task.
         doc: The document of the row.
-        **arguments: The keyword arguments that lm_eval passes to ``construct_requests``: in 0.4
-            ``metadata``, and in 0.5 ``doc_id``. Those about chat templates are not used.
+        **arguments: The keyword arguments that lm_eval passes to ``construct_requests``, among
+            which is the row: ``metadata`` in lm_eval 0.4, ``doc_id`` in 0.5.
 
     Returns:
-        Keyword arguments of lm_eval's ``Instance``, such as ``{"metadata": ("felm", 7, 1),
-        "task_name": "felm", "doc_id": 7}`` for row 7, whose requests are sent once.
+        The arguments, such as ``{"metadata": ("felm", 7, 1), "task_name": "felm", "doc_id": 7}``
+        for row 7, whose requests are sent once.
     """
     metadata = arguments.get("metadata")
+    # lm_eval 0.5 gives the number of the row alone.
     if metadata is None:
         metadata = (task.config.task, arguments["doc_id"], task.config.repeats)
     origin = {"metadata": metadata, "task_name": metadata[0], "doc_id": metadata[1]}
@@ -148,7 +147,7 @@ def set_filters(task: Task, filters: Sequence[FilterEnsemble]) -> None:
 def score_rows(
     task: Task, requests_by_row: Mapping[int, Sequence[Instance]], filter_name: str
 ) -> dict[int, LmEvalPart]:
-    """Score each row by a task's ``process_results``, and return the scores as lm_eval 0.5 does.
+    """Score each row by a task's ``process_results``, in the form that lm_eval 0.5 expects.
 
     Args:
         task: The task.
@@ -156,10 +155,10 @@ def score_rows(
         filter_name: The name of the filter whose responses are scored.
 
     Returns:
-        The row's ``ScoredDoc``, which holds the value of each metric, by the number of the row.
+        A ``ScoredDoc`` with the value of each metric for each row, by the number of the row.
     """
     scored_class = lm_eval_part("lm_eval.scorers:ScoredDoc")
-    scored = {}
+    scored_by_row = {}
     for row, requests in requests_by_row.items():
         _unwrap_single_responses(requests, filter_name)
         responses = [request.filtered_resps[filter_name] for request in requests]
@@ -167,8 +166,10 @@ def score_rows(
         # lm_eval averages the values in a list, one for each repetition of a row. A row of the
         # suite has one value, which may be a list itself.
         lists_of_one = {metric: [value] for metric, value in metrics.items()}
-        scored[row] = scored_class(doc_id=row, reference=requests[0].target, scores=lists_of_one)
-    return scored
+        scored_by_row[row] = scored_class(
+            doc_id=row, reference=requests[0].target, scores=lists_of_one
+        )
+    return scored_by_row
 
 
 def _unwrap_single_responses(requests: Sequence[Instance], filter_name: str) -> None:

@@ -186,24 +186,21 @@ class Judging(Filter):  # type: ignore[misc]
             generations: The file of the responses, for the warning about unanswered requests.
 
         Returns:
-            The verdicts. If the judge left some requests unanswered, it has failed only if no
-            document has a verdict.
+            The verdicts, and a failure if requests got no answer and no document has a verdict. If
+            some documents have a verdict, a warning is logged instead.
         """
         with Judge.open(self.config, self.store, _shared_spending_limit(self.config)) as judge:
             verdicts: list[Verdict] = self.method.judge(judge, docs, responses)
             usage = judge.usage
         self.metadata["judge_usage"] = dataclasses.asdict(usage)
-        if not usage.errors:
-            return _JudgedResponses(verdicts, failure=None)
-
-        problem = f"{usage.errors} requests got no answer"
-        if all(verdict["unscored"] for verdict in verdicts):
-            first_reason = verdicts[0]["unscored"]
-            failure = f"{problem}, and nothing has a verdict: {first_reason}"
-            return _JudgedResponses(verdicts, failure)
-
-        logger.warning("%s", self._failure_message(problem, [generations]))
-        return _JudgedResponses(verdicts, failure=None)
+        failure = None
+        if usage.errors:
+            problem = f"{usage.errors} requests got no answer"
+            if all(verdict["unscored"] for verdict in verdicts):
+                failure = f"{problem}, and nothing has a verdict: {verdicts[0]['unscored']}"
+            else:
+                logger.warning("%s", self._failure_message(problem, [generations]))
+        return _JudgedResponses(verdicts, failure)
 
     def _unscored_verdicts(self, docs: Docs, responses: Responses, failure: str) -> list[Verdict]:
         """Return one unscored verdict per document, with the first line of a failure as reason."""
@@ -369,20 +366,8 @@ class JudgedTask(SuiteTask):
         self._judge_name = str(metadata.get("judge") or "")
         self._judge_config = load_named_judge(str(config.get("task")), self._judge_name)
         method, task_settings = self.configure_judging(config, metadata)
-        setting_names = getattr(method, "recorded_settings", ())
-        settings = {
-            name: metadata[name] for name in setting_names if metadata.get(name) is not None
-        }
-        store = metadata.get("judge_store")
         # `finish_construction` installs it as a filter, once lm_eval's constructor has run.
-        self._judging = Judging(
-            method=method,
-            config=self._judge_config,
-            name=self._judge_name,
-            store=Path(str(store)) if store else None,
-            metadata={},
-            settings=settings,
-        )
+        self._judging = self._make_judging(method, metadata)
         # This also checks that the judge can be used, before the model generates anything.
         judge_metadata = self._judging.describe_judge()
 
@@ -394,6 +379,26 @@ class JudgedTask(SuiteTask):
             )
         lm_eval_config = {"output_type": "generate_until", **task_settings.config}
         return TaskSettings(lm_eval_config, recorded_metadata)
+
+    def _make_judging(self, method: JudgedMethod, metadata: Mapping[str, Any]) -> Judging:
+        """Make the filter by which the task's judge marks responses.
+
+        Args:
+            method: The method by which the judge marks them.
+            metadata: The task's metadata together with those of the command line.
+        """
+        setting_names = getattr(method, "recorded_settings", ())
+        store = metadata.get("judge_store")
+        return Judging(
+            method=method,
+            config=self._judge_config,
+            name=self._judge_name,
+            store=Path(str(store)) if store else None,
+            metadata={},
+            settings={
+                name: metadata[name] for name in setting_names if metadata.get(name) is not None
+            },
+        )
 
     def _with_judge(
         self, metadata: Mapping[str, Any], judge_metadata: Mapping[str, Any], caution: object

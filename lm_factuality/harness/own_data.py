@@ -41,19 +41,19 @@ def folder_of(metadata: Mapping[str, Any]) -> Path | None:
     return Path(folder) if folder else None
 
 
-def own_data_file(config: Mapping[str, Any], expected: str) -> Path | None:
+def own_data_file(config: Mapping[str, Any], expected_file: str) -> Path | None:
     """Return the user's data file that a YAML names under ``dataset_path``, None without one.
 
     Args:
         config: The task's YAML. A relative path starts from the folder of the YAML.
-        expected: A description of the file for the error, such as ``a table``.
+        expected_file: A description of the file for the error, such as ``a table``.
 
     Raises:
         ConfigError: There is no such file.
     """
     if not config.get("dataset_path"):
         return None
-    return _existing_data_file(config, expected)
+    return _existing_data_file(config, expected_file)
 
 
 def find_data(own_file: Path | None, source: Source, data_dir: str | None) -> DataFile:
@@ -82,16 +82,16 @@ def find_data(own_file: Path | None, source: Source, data_dir: str | None) -> Da
 
 
 def read_records(
-    config: Mapping[str, Any], expected: str
+    config: Mapping[str, Any], expected_file: str
 ) -> tuple[Sequence[TableRow], dict[str, Any]]:
-    """Read the rows of the table, or of the dataset of the Hub, that a YAML names.
+    """Read the rows of a task from a table or from a dataset of the Hub.
 
-    For example, ``dataset_path: rows.csv`` names a table beside the YAML, and ``dataset_path:
-    truthful_qa`` a dataset, of which the split ``test_split`` or the only split is read.
+    For example, ``dataset_path: rows.csv`` names a table beside the task's YAML, and
+    ``dataset_path: truthful_qa`` a dataset. ``test_split`` chooses a split of the dataset.
 
     Args:
-        config: The YAML.
-        expected: A description of the table for errors, such as ``a table``.
+        config: The content of the task's YAML.
+        expected_file: A description of the table for errors, such as ``a table``.
 
     Returns:
         The rows, and the description of the data in results.
@@ -106,7 +106,7 @@ def read_records(
         raise ConfigError(f"{task}: dataset_path is missing; name a table or a dataset of the Hub")
 
     if path.endswith(tuple(FORMATS)):
-        file = _existing_data_file(config, expected)
+        file = _existing_data_file(config, expected_file)
         table = read_table(file)
         refuse(table.problems)
         return table.records, _describe_own_file(file)
@@ -121,12 +121,12 @@ def read_records(
     return table.records, description
 
 
-def _existing_data_file(config: Mapping[str, Any], expected: str) -> Path:
+def _existing_data_file(config: Mapping[str, Any], expected_file: str) -> Path:
     """Return the file under ``dataset_path`` of a YAML, after checking that it exists.
 
     Args:
-        config: The YAML. A relative path starts from its folder.
-        expected: A description of the file for the error, such as ``a table``.
+        config: The content of the YAML. A relative path starts from the folder of the YAML.
+        expected_file: A description of the file for the error, such as ``a table``.
 
     Raises:
         ConfigError: There is no such file.
@@ -136,7 +136,7 @@ def _existing_data_file(config: Mapping[str, Any], expected: str) -> Path:
     path = folder / str(config["dataset_path"])
     if not path.is_file():
         raise ConfigError(
-            f"{config.get('task')}: dataset_path: {path}: no such file; expected {expected}"
+            f"{config.get('task')}: dataset_path: {path}: no such file; expected {expected_file}"
         )
     return path
 
@@ -156,7 +156,7 @@ def read_dataset(
     """Read a split of a dataset of the Hub.
 
     Args:
-        task: The task or its YAML, for errors.
+        task: The name of the task, or the path of its YAML, for errors.
         path: The name of the dataset.
         config_name: The configuration of the dataset.
         options: Further arguments of ``datasets.load_dataset``.
@@ -175,7 +175,9 @@ def read_dataset(
         TableRow(f"{location}, row {number}", dict(values)) for number, values in enumerate(rows, 1)
     ]
     problems = () if records else (f"{location}: no rows; expected at least one",)
-    return Table(tuple(records), problems), {"dataset": path, "fingerprint": rows._fingerprint}
+    # The library changes the fingerprint whenever the content of a dataset changes.
+    description = {"dataset": path, "fingerprint": rows._fingerprint}
+    return Table(tuple(records), problems), description
 
 
 def _load_dataset(

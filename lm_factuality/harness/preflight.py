@@ -222,10 +222,11 @@ class _Server:
 
 
 def _check_address(server: _Server) -> None:
-    """Check that the address and the model are named, before anything is sent.
+    """Check the address of a server and the name of its model, before anything is sent.
 
     Raises:
-        ConfigError: One of them is missing, or the address is none.
+        ConfigError: The address or the name is missing, or the address is no web address or lacks
+            the path of the API.
     """
     example = f"http://localhost:8000/v1{server.path}"
     if not server.url:
@@ -377,7 +378,8 @@ def _message_of(reply: httpx.Response, key: str) -> str:
         content = reply.json()
     except ValueError:
         content = reply.text
-    # Servers have the message under different keys, and ``message`` may be within ``error``.
+    # Servers reply {"error": {"message": TEXT}}, {"error": TEXT}, {"message": TEXT} or {"detail":
+    # TEXT}. A key that a reply lacks is passed over.
     for name in ("error", "message", "detail"):
         if isinstance(content, dict):
             content = content.get(name) or content
@@ -395,7 +397,7 @@ def _check_reply(reply: httpx.Response, server: _Server, needs_scores: bool) -> 
         needs_scores: Whether the reply must have the log-probabilities of the prompt.
 
     Raises:
-        ModelError: It has not, or it lacks the log-probabilities of the prompt.
+        ModelError: The reply has another form, or lacks the log-probabilities of the prompt.
     """
     try:
         choice = reply.json()["choices"][0]

@@ -142,16 +142,16 @@ class SuiteTask(ConfigurableTask):  # type: ignore[misc]
         """
         yaml = dict(config or {})
         metadata = yaml.get("metadata") or {}
-        # `read_documents` needs this folder, and lm_eval's constructor calls it by `download`.
+        # lm_eval's constructor reads the rows, for which `read_documents` needs this folder.
         self._data_dir: str | None = metadata.get("data_dir") or data_dir
         settings = self.configure(yaml, metadata)
         self._check_yaml(yaml, settings.config)
         super().__init__(config=self._lm_eval_config(yaml, settings))
-        # lm_eval 0.5 calls `download` only when this attribute is first read, but bad rows are to
-        # be reported before the model is loaded.
+        # lm_eval 0.5 reads the rows only when this attribute is first used, but bad rows are to be
+        # reported before the model is loaded.
         _ = self.dataset
 
-        # The filters move to where this release of lm_eval applies them.
+        # Each release of lm_eval applies the filters that it finds in another attribute.
         set_filters(self, filters_of(self))
         if self.generates:
             # lm_eval pads requests of this type when several processes share the work.
@@ -313,7 +313,11 @@ class SuiteTask(ConfigurableTask):  # type: ignore[misc]
         return {}
 
     def aggregation(self) -> dict[str, Aggregation]:
-        """Return for each metric how one number is computed from the values of all rows."""
+        """Return for each metric how one number is computed from the values of all rows.
+
+        Only these functions see the values of all rows together. So the function that counts
+        unscored rows also sets ``self.unscored``, from which a run prints the reasons.
+        """
         aggregations: dict[str, Aggregation] = self.declared.aggregation_by_metric(self.families())
         if UNSCORED in aggregations:
             count_unscored = aggregations[UNSCORED]
@@ -325,8 +329,6 @@ class SuiteTask(ConfigurableTask):  # type: ignore[misc]
         self, count_unscored: Callable[[Sequence[Any]], float], row_values: Sequence[Any]
     ) -> float:
         """Set ``self.unscored`` to the reasons of the unscored rows, and return their number.
-
-        Only here does lm_eval give the task the values of all rows together.
 
         Args:
             count_unscored: The benchmark's own function that counts unscored rows.
@@ -518,7 +520,9 @@ def build_and_check(
     # Tasks of lm_eval have no `problem_key` and no `first_join`.
     problems = _row_problems(documents, getattr(task, "problem_key", ""), target)
     # A task that knows the published file of its data describes it in its metadata.
-    problems += _compare_with_published((task.config.metadata or {}).get("data", {}), target)
+    data = (task.config.metadata or {}).get("data", {})
+    _warn_of_changed_file(data, target)
+    problems += _row_count_problems(data, target)
     return TaskReport(
         target=target,
         problems=tuple(problems),
@@ -529,22 +533,31 @@ def build_and_check(
     )
 
 
-def _compare_with_published(data: Mapping[str, Any], target: str) -> list[str]:
-    """Compare a task's data with the published file, and warn if they are another file.
+def _warn_of_changed_file(data: Mapping[str, Any], target: str) -> None:
+    """Warn if a task's data replace a published file and have other content.
 
     Args:
-        data: The description of the data, such as ``{"source": "factor", "rows": 1000,
-            "published_rows": 1036, "is_published": False}``; empty if it is unknown.
-        target: The task's name, for the messages.
-
-    Returns:
-        A problem if the numbers of rows differ.
+        data: The description of the data, such as ``{"source": "factor", "is_published": False,
+            "git_blob": "1f...a9"}``; empty if it is unknown.
+        target: The task's name, for the message.
     """
     # Without the name of a published source, the data are the user's own.
     if "source" in data and data.get("is_published") is False:
         logger.warning(
             "%s: the data is not the published file (git blob %s)", target, data.get("git_blob")
         )
+
+
+def _row_count_problems(data: Mapping[str, Any], target: str) -> list[str]:
+    """Compare the number of a task's rows with that of the published file.
+
+    Args:
+        data: The description of the data, such as ``{"rows": 1000, "published_rows": 1036}``.
+        target: The task's name, for the message.
+
+    Returns:
+        The problem, if the numbers differ.
+    """
     num_rows = data.get("rows")
     num_published = data.get("published_rows", num_rows)
     if num_rows == num_published:

@@ -31,7 +31,7 @@ logger = logging.getLogger(__name__)
 
 _YAML = (".yaml", ".yml")
 _TABLE_BASE = "factor/_factor.yaml"  # the YAML that tasks of a table without a YAML include
-_TEMPLATES = BoundedEnvironment()
+_RESTRICTED_ENVIRONMENT = BoundedEnvironment()  # takes no templates that could run code
 _MISSPELT_SIMILARITY = 0.8  # difflib's ratio from which a key counts as a misspelt setting
 
 # The keys of metadata that all tasks of the suite read.
@@ -295,16 +295,17 @@ def _check_settings(configs: Sequence[Config], metadata: Mapping[str, Any]) -> N
 
 
 def _template_problem(config: object) -> str:
-    """Find a template in a YAML that could run code, because it does more than to insert columns.
+    """Find a template in a YAML that could run code, such as one that calls a method.
 
     Returns:
-        What is wrong with the first one; empty if all templates are harmless.
+        What is wrong with the first such template; empty if all templates only insert columns.
     """
     for key, text in _texts_within(config):
         if "{{" not in text and "{%" not in text:
             continue
         try:
-            _TEMPLATES.from_string(text)
+            # This raises an error for anything but text and columns.
+            _RESTRICTED_ENVIRONMENT.from_string(text)
         except TemplateError as error:
             return (
                 f"{key} is not a template of columns and text: {error}; if you trust its author,"
@@ -320,18 +321,16 @@ def _texts_within(content: object, key: str = "") -> Iterator[tuple[str, str]]:
         ``{"task": "qa", "doc_to_choice": ["yes", "no"]}`` yields ``("task", "qa")``,
         ``("doc_to_choice.0", "yes")`` and ``("doc_to_choice.1", "no")``.
     """
-    members: Iterable[tuple[object, object]]
-    if isinstance(content, dict):
+    # Numbers, for example, are no texts and have no members.
+    members: Iterable[tuple[object, object]] = ()
+    if isinstance(content, str):
+        yield key, content
+    elif isinstance(content, dict):
         members = content.items()
     elif isinstance(content, list):
         members = enumerate(content)
-    else:
-        # Numbers, for example, are no texts.
-        if isinstance(content, str):
-            yield key, content
-        return
     for name, member in members:
-        yield from _texts_within(member, f"{key}.{name}".lstrip("."))
+        yield from _texts_within(member, f"{key}.{name}" if key else str(name))
 
 
 def _is_lm_eval_task(name: str) -> bool:
@@ -387,11 +386,11 @@ class _ConfigFinder:
 
         config: ConfigOrError
         if isinstance(target, dict) and name not in index_of(self._manager):
-            # The suite's groups name their tasks. A task that is written out is lm_eval's, and
-            # without a class it is not taken for one of the suite's.
+            # Only groups of lm_eval write their tasks out. Such a task gets no class, since
+            # `is_suite_task` knows the suite's tasks by it.
             config = {**target, "class": None}
         else:
-            config = self._read(name)
+            config = self._read_config(name)
         # A task names itself under "task", and a group lists its members there.
         members = config.get("task") if isinstance(config, dict) else None
         if not isinstance(members, list):
@@ -400,7 +399,7 @@ class _ConfigFinder:
         for member in members:
             yield from self.find(member, (*parents, name))
 
-    def _read(self, target: str) -> ConfigOrError:
+    def _read_config(self, target: str) -> ConfigOrError:
         """Read the config of a task or group, given by its path or name.
 
         Args:
@@ -418,7 +417,8 @@ class _ConfigFinder:
             hint = did_you_mean(target, names, most=2) or f"; known: {', '.join(names)}"
             return ConfigError(f"{target!r} is not a task, group, YAML or data file{hint}")
         # A tag has no YAML. It is a word that several tasks list under "tag" in theirs.
-        if entry.kind is lm_eval_part("lm_eval.tasks._index:Kind.TAG"):
+        is_tag = entry.kind is lm_eval_part("lm_eval.tasks._index:Kind.TAG")
+        if is_tag:
             return {"task": sorted(entry.tags)}
         # A subtask that is written out in a group has no YAML of its own.
         if not entry.yaml_path:

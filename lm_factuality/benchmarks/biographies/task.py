@@ -99,7 +99,7 @@ class AmbigBioTask(JudgedTask):
         if generations:
             self._own_data = Path(str(generations)).expanduser()
         else:
-            self._own_data = own_data_file(config, expected="JSON as ALCE has it")
+            self._own_data = own_data_file(config, expected_file="JSON as ALCE has it")
         self._prompt = make_prompt(metadata)
 
         method = method_from_metadata(metadata)
