@@ -55,10 +55,14 @@ def page(
 
 
 def _read_provenance(verdicts: Path) -> dict[str, Any]:
-    """Return the names of the judge and of its knowledge, which stand beside the verdicts.
+    """Return how verdicts came about, for the head of their page.
 
     Args:
-        verdicts: A file ``verdicts.jsonl``. Without ``metrics.json`` beside it, nothing is known.
+        verdicts: A file ``verdicts.jsonl``.
+
+    Returns:
+        The entry ``about`` of the file ``metrics.json`` beside it, such as ``{"judge": "my_judge",
+        "knowledge": "wiki.db"}``, where the judge is reduced to its name. Empty without that file.
     """
     from lm_factuality.benchmarks.certifiable import as_mapping
     from lm_factuality.ground.records import read_model
@@ -66,8 +70,8 @@ def _read_provenance(verdicts: Path) -> dict[str, Any]:
     metrics = verdicts.with_name("metrics.json")
     if not metrics.is_file():
         return {}
-    about = as_mapping(read_model(metrics, dict, "expected a JSON object").get("about"))
-    return {**about, "judge": as_mapping(about.get("judge")).get("name")}
+    provenance = as_mapping(read_model(metrics, dict, "expected a JSON object").get("about"))
+    return {**provenance, "judge": as_mapping(provenance.get("judge")).get("name")}
 
 
 def _read_page_records(verdicts: Path) -> list[dict[str, Any]]:

@@ -195,11 +195,13 @@ def _write_results(
 
 def _evidence_note(checked: "FinishedCheck") -> str:
     """Say what the answers were checked against, and by whom."""
-    about = checked.about
-    against = _evidence_source(checked).name
-    if "documents" in about:
-        against += f", {plural(about['documents'], 'document')},"
-    return f"Checked against {against} by the judge {about['judge']['name']}"
+    source_name = _evidence_source(checked).name
+    judge_name = checked.about["judge"]["name"]
+    # A search service does not say how many documents it has.
+    if "documents" not in checked.about:
+        return f"Checked against {source_name} by the judge {judge_name}"
+    num_documents = plural(checked.about["documents"], "document")
+    return f"Checked against {source_name}, {num_documents}, by the judge {judge_name}"
 
 
 def _evidence_source(checked: "FinishedCheck") -> Path:
@@ -275,25 +277,31 @@ def _unscored_note(result: "CheckResult") -> str:
 
 def _cost_note(about: Mapping[str, Any]) -> str:
     """Say what a check took: calls, tokens and US dollars of the judge, searches, and seconds."""
-    usage = about["judge_usage"]
-    costs = []
-    if usage["calls"]:
-        costs.append(
-            f"{plural(usage['calls'], 'call')} to the judge, {usage['prompt_tokens']:,} prompt"
-            f" tokens, {usage['completion_tokens']:,} completion tokens"
-        )
-        # The price is None if the judge's YAML file names no prices.
-        price = usage["cost"]
-        costs.append("no prices known" if price is None else f"{price:.4f} USD")
-    if usage["stored"]:
-        costs.append(f"{plural(usage['stored'], 'answer')} of the judge on disk already")
-    if usage["errors"]:
-        costs.append(f"{plural(usage['errors'], 'request')} without an answer, to be asked again")
+    costs = list(_judge_costs(about["judge_usage"]))
     if "searches_sent" in about:
         costs.append(f"searches: {about['searches_sent']:,} sent")
         costs.append(f"{about['searches_failed']:,} failed")
     costs.append(f"{about['seconds']:.1f} seconds")
     return f"{'; '.join(costs)}."
+
+
+def _judge_costs(usage: Mapping[str, Any]) -> Iterator[str]:
+    """Yield what a judge took, such as ``12 calls to the judge, ...`` and ``0.0041 USD``."""
+    if usage["calls"]:
+        num_calls = plural(usage["calls"], "call")
+        yield (
+            f"{num_calls} to the judge, {usage['prompt_tokens']:,} prompt tokens,"
+            f" {usage['completion_tokens']:,} completion tokens"
+        )
+        # The price is None if the judge's YAML file names no prices.
+        price = usage["cost"]
+        yield "no prices known" if price is None else f"{price:.4f} USD"
+    if usage["stored"]:
+        num_stored = plural(usage["stored"], "answer")
+        yield f"{num_stored} of the judge on disk already"
+    if usage["errors"]:
+        num_errors = plural(usage["errors"], "request")
+        yield f"{num_errors} without an answer, to be asked again"
 
 
 def _print_claim(claim: "CheckedClaim") -> None:
@@ -303,10 +311,10 @@ def _print_claim(claim: "CheckedClaim") -> None:
     echo(f"{claim.verdict.replace('_', ' ')}: {claim.text}  ({claim.answer})")
     if claim.deciding is None:
         return
-    evidence = claim.evidence[claim.deciding]
-    sentence = deciding_sentence(claim.text, evidence.text, claim.deciding_words)
-    if sentence is not None:
-        echo(f"    {evidence.document}: {sentence.sentence}")
+    deciding_passage = claim.evidence[claim.deciding]
+    contradiction = deciding_sentence(claim.text, deciding_passage.text, claim.deciding_words)
+    if contradiction is not None:
+        echo(f"    {deciding_passage.document}: {contradiction.sentence}")
 
 
 def _print_comparison(comparison: "Comparison", names: Sequence[str]) -> None:

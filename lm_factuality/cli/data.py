@@ -263,10 +263,10 @@ def fetch_references(
     )
     # Each page is fetched when the progress bar asks for its outcome.
     outcomes = tuple(tqdm(fetching, "references", len(links.urls), unit="link"))
-    summary = FetchReport(outcomes, links.not_links)
+    fetch_report = FetchReport(outcomes, links.not_links)
     if report:
-        summary.write(report)
-    _print_fetch_report(summary, source, text_cache.folder, report)
+        fetch_report.write(report)
+    _print_fetch_report(fetch_report, source, text_cache.folder, report)
     if all(reference.kind in UNREACHED_KINDS for reference, _ in outcomes):
         raise DataError(
             "no server was reached: check the links and the network, then run the same command with"
@@ -296,27 +296,29 @@ def _read_links(source: Path) -> "Links":
 
 
 def _print_fetch_report(
-    summary: "FetchReport", source: Path, folder: Path, report: Path | None
+    report: "FetchReport", source: Path, folder: Path, report_path: Path | None
 ) -> None:
     """Print how many links gave a text, and why other links gave none.
 
     Args:
-        summary: The outcome of each link. A dead link is one that gave no text.
+        report: The outcome of each link. A dead link is one that gave no text.
         source: The file with the links.
         folder: The folder that holds the texts.
-        report: The JSON file that lists all links. None if the user asked for none.
+        report_path: The JSON file that lists all links. None if the user asked for none.
     """
     notes = [f"texts: {folder}"]
-    if summary.not_links:
-        notes.append(f"{len(summary.not_links)} entries of {source} are not links")
-    dead_links = sum(reference.is_dead for reference, _ in summary.references)
-    if dead_links:
-        notes.append(f"{dead_links} links are dead; {report or '--report FILE'} lists them")
+    if report.not_links:
+        notes.append(f"{len(report.not_links)} entries of {source} are not links")
+    num_dead_links = sum(reference.is_dead for reference, _ in report.references)
+    if num_dead_links:
+        notes.append(
+            f"{num_dead_links} links are dead; {report_path or '--report FILE'} lists them"
+        )
 
     rows = [
         (outcome, f"{this_run:,}", f"{from_cache:,}", meaning)
-        for outcome, this_run, from_cache, meaning in summary.counts()
+        for outcome, this_run, from_cache, meaning in report.counts()
     ]
     # The sign # marks columns of numbers, which are flush right.
     columns = ("outcome", "#this run", "#from cache", "meaning")
-    print_table(f"{source}: {len(summary.references):,} links", columns, rows, notes)
+    print_table(f"{source}: {len(report.references):,} links", columns, rows, notes)

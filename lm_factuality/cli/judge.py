@@ -360,7 +360,7 @@ def _open_method(
     is_opened_by_method = is_index or is_page_database
     if is_opened_by_method:
         settings["knowledge"] = str(knowledge)
-    method = _find_method(task, settings, reads_alce_files)
+    method = _make_method(task, settings, reads_alce_files)
     if source is None or is_opened_by_method:
         yield method
         return
@@ -391,12 +391,13 @@ def _with_evidence(
     from lm_factuality.check.evidence import FactEvidence
     from lm_factuality.check.knowledge import CheckKnowledge
 
-    # Long form searches passages for each fact. If its task names a kind of entities, it looks up
-    # pages by title instead.
+    # Long form searches passages for each fact, unless its task names a kind of entities, whose
+    # pages it looks up by title.
     if isinstance(method, LongForm) and not method.kind:
         finder = FactEvidence(evidence, evidence.describe().get("identity"))
         return replace(method, finder=finder, knowledge=name)
-    # Biographies look up pages by title, which a search service cannot. LongForm is a subclass.
+    # Biographies look up pages by title, which a search service cannot do. LongForm, a subclass of
+    # AmbigBio, is not meant here.
     if type(method) is AmbigBio and isinstance(evidence, CheckKnowledge):
         return replace(method, pages=evidence, knowledge=name)
 
@@ -407,8 +408,8 @@ def _with_evidence(
     )
 
 
-def _find_method(task: str, settings: Mapping[str, Any], reads_alce_files: bool) -> "JudgedMethod":
-    """Find the method by which a judge marks a task's generations, with the user's settings.
+def _make_method(task: str, settings: Mapping[str, Any], reads_alce_files: bool) -> "JudgedMethod":
+    """Make the method by which a judge marks a task's generations, with the user's settings.
 
     Args:
         task: The name of the task, such as ``felm_gen``.
@@ -422,8 +423,21 @@ def _find_method(task: str, settings: Mapping[str, Any], reads_alce_files: bool)
     from lm_factuality.benchmarks import make_judged_method
     from lm_factuality.benchmarks.biographies.method import AmbigBio
 
+    _check_settings(task, settings, make_judged_method(task))
+    if reads_alce_files and task != AmbigBio.name:
+        raise ConfigError(f"--generations: only for {AmbigBio.name}, not for {task}")
+    method: JudgedMethod = make_judged_method(task, settings)
+    return method
+
+
+def _check_settings(task: str, settings: Mapping[str, Any], method: "JudgedMethod") -> None:
+    """Check that a task's method has all settings that the user names.
+
+    Raises:
+        ConfigError: A setting is unknown.
+    """
     # Some methods have no settings at all.
-    accepted = set(getattr(make_judged_method(task), "recorded_settings", ()))
+    accepted = set(getattr(method, "recorded_settings", ()))
     # The identity is computed from the knowledge source. Nobody can set it.
     accepted.discard("knowledge_identity")
     unknown = settings.keys() - accepted
@@ -433,10 +447,6 @@ def _find_method(task: str, settings: Mapping[str, Any], reads_alce_files: bool)
         raise ConfigError(
             f"--metadata: {task} has no setting {unknown_names}; known: {accepted_names}"
         )
-    if reads_alce_files and task != AmbigBio.name:
-        raise ConfigError(f"--generations: only for {AmbigBio.name}, not for {task}")
-    method: JudgedMethod = make_judged_method(task, settings)
-    return method
 
 
 def _parse_metadata(text: str) -> dict[str, Any]:
@@ -771,15 +781,13 @@ def _adjudicate(
         return {}
     disagreements = trial.disagreements(judge)
     echo(f"Cases in which judge and label disagree: {len(disagreements)}.")
-    if not disagreements:
-        return {}
-    if cases_folder is not None:
+    if disagreements and cases_folder is not None:
         for path in write_cases(disagreements, setting, trial.data, cases_folder):
             echo(f"Written to {path}")
-    if not label_files:
-        return {}
-    corrected = _measure_corrected(trial, judge, setting, disagreements, label_files)
-    return {"adjudicated": corrected}
+    if disagreements and label_files:
+        corrected = _measure_corrected(trial, judge, setting, disagreements, label_files)
+        return {"adjudicated": corrected}
+    return {}
 
 
 def _measure_corrected(
@@ -812,16 +820,21 @@ def _print_certificate(
     setting: "CertifiableSetting",
     config: "JudgeConfig",
 ) -> None:
-    """Print the scores of a certificate, one table for each way in which they were measured."""
+    """Print the scores of a certificate, one table for each way in which they were measured.
+
+    A further table has the scores with another 'verify' (``--also-verify``), and one those with the
+    labels that people corrected (``--adjudicated``).
+    """
     title = f"{trial.data['file']}, {setting.name}: {setting.description}"
-    print_table(title, *trial.make_table(certificate, config.name))
+    scores_by_title = {title: certificate}
     if "also_measured" in certificate:
         scores = certificate["also_measured"]
-        table = trial.make_table({**certificate, **scores}, config.name)
-        print_table(f"With verify: {scores['verify']}", *table)
+        scores_by_title[f"With verify: {scores['verify']}"] = scores
     if "adjudicated" in certificate:
-        table = trial.make_table({**certificate, **certificate["adjudicated"]}, config.name)
-        print_table("After people corrected labels", *table)
+        scores_by_title["After people corrected labels"] = certificate["adjudicated"]
+    for heading, scores in scores_by_title.items():
+        # The other entries of the certificate, such as its data, hold for all tables.
+        print_table(heading, *trial.make_table({**certificate, **scores}, config.name))
 
 
 def print_plans(subject: str, config: "JudgeConfig", steps: Sequence[tuple[str, "Plan"]]) -> None:

@@ -146,7 +146,7 @@ def check(
     checked = _check_all(find_submissions(folder), rules)
     for line in _describe_checks(checked, rules):
         echo(line)
-    return int(any(submission.refusals for submission in checked))
+    return int(any(outcome.refusals for outcome in checked))
 
 
 def _check_all(folders: Sequence[Path], rules: Path | None) -> list["Checked"]:
@@ -164,7 +164,8 @@ def _check_all(folders: Sequence[Path], rules: Path | None) -> list["Checked"]:
     from lm_factuality.leaderboard.check import check_submission
     from lm_factuality.leaderboard.rules import leaderboard_names
 
-    # This refuses a folder without rules, with which every submission would be refused.
+    # If the folder holds no rules, this raises an error. Otherwise each submission would be
+    # refused, as if it were at fault.
     leaderboard_names(rules)
     progress = tqdm(folders, "checking", unit="submission", delay=2, disable=None)
     return [check_submission(folder, rules) for folder in progress]
@@ -183,16 +184,16 @@ def _describe_checks(checked: Sequence["Checked"], rules: Path | None) -> Iterat
     """
     from lm_factuality.leaderboard.check import describe_certificates
 
-    for submission in checked:
-        for refusal in submission.refusals:
-            yield printable(f"{submission.folder}: {refusal}")
-        if submission.refusals:
-            verdict = f"refused, {len(submission.refusals)} reasons{_rules_note(rules)}"
+    for outcome in checked:
+        for refusal in outcome.refusals:
+            yield printable(f"{outcome.folder}: {refusal}")
+        if outcome.refusals:
+            verdict = f"refused, {plural(len(outcome.refusals), 'reason')}{_rules_note(rules)}"
         else:
             verdict = f"accepted{_rules_note(rules)}"
-            if submission.evidence is not None:
-                verdict = "; ".join([verdict, *describe_certificates(submission.evidence)])
-        yield printable(f"{submission.folder}: {verdict}")
+            if outcome.evidence is not None:
+                verdict = "; ".join([verdict, *describe_certificates(outcome.evidence)])
+        yield printable(f"{outcome.folder}: {verdict}")
 
 
 @app.command()
@@ -308,5 +309,5 @@ def check_changes(
     lines += [str(problem) for problem in change.problems]
     for line in lines or ["no submission is changed"]:
         echo(line)
-    has_refusals = any(submission.refusals for submission in checked)
+    has_refusals = any(outcome.refusals for outcome in checked)
     return int(has_refusals or bool(change.problems))

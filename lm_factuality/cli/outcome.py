@@ -20,12 +20,11 @@ from lm_factuality.harness.run import Finished
 from lm_factuality.results.compare import headline_table, notes_of, with_display_names
 from lm_factuality.results.read import to_results_file
 
-# The screen names at most this many reasons for unscored items per task.
-_ABOUT_GUESSING = (
+_GUESSING_NOTE = (
     "Guess baseline: what a guess without knowledge scores on these rows. It need not be 1 in the"
     " number of choices, because the false choices are edits of the true one."
 )
-_MOST_REASONS = 3
+_MOST_REASONS = 3  # that the screen names for unscored items of a task
 
 
 def print_outcome(finished: Finished) -> None:
@@ -34,10 +33,11 @@ def print_outcome(finished: Finished) -> None:
     Args:
         finished: The results of the run, where they were saved, and why items are unscored.
     """
+    # A run that saves nothing has no path, but results of the same form as in a file.
     results_file = to_results_file(finished.path or Path(), finished.content)
+    # lm_eval itself has printed the scores of tasks that are not the suite's.
     runs, _ = suite_runs([results_file])
     if not runs:
-        # lm_eval has printed the scores of tasks that are not the suite's.
         return
 
     _print_scores(runs)
@@ -69,8 +69,9 @@ def _print_scores(runs: Iterable[Run]) -> None:
         # All tasks of a table have the same benchmark.
         benchmark = benchmark_of(table_runs[0].task)
         table = headline_table(benchmark, with_display_names(table_runs), score_name)
+        # Only benchmarks with choices have this column.
         if "#guess baseline" in table.columns:
-            table = table._replace(notes=[*table.notes, _ABOUT_GUESSING])
+            table = table._replace(notes=[*table.notes, _GUESSING_NOTE])
         echo()
         print_table(*table)
 

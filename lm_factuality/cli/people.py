@@ -207,6 +207,7 @@ def _print_correction(result: "TaskResult", correction: "Correction") -> None:
     notes = []
     for name in result.metrics:
         corrected = correction.scores.get(name)
+        # Only some scores depend on the judge.
         if corrected is None:
             continue
         rows.append(_correction_row(result, name, corrected))

@@ -199,6 +199,7 @@ def validate(
 
     settings = {}
     if judge is not None:
+        # A judge that cannot be used is reported once, not for each task.
         load_judge_config(judge)
         settings["judge"] = judge
     if data_dir is not None:
