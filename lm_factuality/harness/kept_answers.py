@@ -39,7 +39,6 @@ from judges.answers import Answer
 from lm_factuality.ground.packages import replaced
 from lm_factuality.ground.published import cache_folder
 from lm_factuality.ground.sqlite import exclusive_access, open_store
-from lm_factuality.harness.internals import LmEvalPart
 from lm_factuality.harness.requests import (
     has_class_named,
     is_greedy_generation,
@@ -305,59 +304,6 @@ def answer_kept(
     return keeper.answer("generate_until", requests, ask)
 
 
-class _AnswerKeys:
-    """Makes the keys under which the answers of a model are kept."""
-
-    def __init__(self, identity: str, rank: int) -> None:
-        """Start to count samples.
-
-        Args:
-            identity: Identifies the model with its weights and settings.
-            rank: The number of this process among those of the run. It is part of samples' keys.
-        """
-        self._identity_hash = _digest(identity.encode())
-        self._rank = rank
-        # How many numbered answers to each request the run has asked for, by the request's hash.
-        self._num_numbered: Counter[str] = Counter()
-
-    def hash_request(self, method: str, request: Sequence[Any]) -> str:
-        """Return a hash of the model and a request, with which the keys of its answers begin.
-
-        Args:
-            method: The kind of request, such as ``loglikelihood``.
-            request: The arguments of the request.
-
-        Returns:
-            64 hexadecimal digits; empty if JSON cannot hold an argument, such as an image.
-        """
-        try:
-            text = json.dumps([self._identity_hash, method, request], sort_keys=True)
-        except TypeError:
-            return ""
-        return _digest(text.encode())
-
-    def next_key(self, method: str, request: Sequence[Any]) -> _AnswerKey:
-        """Return the key of the next answer to a request.
-
-        The key gets a new number if the answer is a sample or cannot be stored. Equal greedy
-        requests have the same key.
-
-        Args:
-            method: The kind of request, such as ``generate_until``.
-            request: The arguments of the request.
-        """
-        request_hash = self.hash_request(method, request)
-        generation_kwargs = request[1] if len(request) > 1 else None
-        is_sampled = isinstance(generation_kwargs, dict) and not is_greedy_generation(
-            generation_kwargs
-        )
-        if request_hash and not is_sampled:
-            return _AnswerKey(request_hash)
-        number = self._num_numbered[request_hash]
-        self._num_numbered[request_hash] += 1
-        return _AnswerKey(request_hash, f"{self._rank}.{number}")
-
-
 class Keeper:
     """Answers requests to a model with answers that are kept, and keeps new ones.
 
@@ -382,9 +328,11 @@ class Keeper:
         self._is_client = has_class_named(lm, "TemplateAPI")
         settings = getattr(store, "settings", {})
         self._seeds = settings.get("seed")
-        self._answer_keys = _AnswerKeys(identity_of(lm, settings), lm.rank)
+        self._identity_hash = _digest(identity_of(lm, settings).encode())
+        # How many numbered answers to each request the run has asked for, by the request's hash.
+        self._num_numbered: Counter[str] = Counter()
         # The store also holds the options that the model's server has refused, under this key.
-        self._refused_key = self._answer_keys.hash_request("refused options", [])
+        self._refused_key = self._hash_request("refused options", [])
         # The keys for the answers that a client still has to receive, by the hash of the request. A
         # request has several keys if several samples of it are asked for.
         self._awaited_keys: dict[str, deque[_AnswerKey]] = defaultdict(deque)
@@ -488,7 +436,7 @@ class Keeper:
         Returns:
             The answers in the order of the requests.
         """
-        keys = [self._answer_keys.next_key(method, request) for request in requests]
+        keys = [self._next_key(method, request) for request in requests]
         questions = _Questions(requests, keys, ask)
         # Requests with the same key have the same answer, so only the first of them is asked.
         index_by_key: dict[_AnswerKey, int] = {}
@@ -508,6 +456,43 @@ class Keeper:
             ) as bar:
                 answers |= self._ask_in_batches(questions, set(unanswered), batches, bar)
         return [answers[key] for key in keys]
+
+    def _hash_request(self, method: str, request: Sequence[Any]) -> str:
+        """Return a hash of the model and a request, with which the keys of its answers begin.
+
+        Args:
+            method: The kind of request, such as ``loglikelihood``.
+            request: The arguments of the request.
+
+        Returns:
+            64 hexadecimal digits; empty if JSON cannot hold an argument, such as an image.
+        """
+        try:
+            text = json.dumps([self._identity_hash, method, request], sort_keys=True)
+        except TypeError:
+            return ""
+        return _digest(text.encode())
+
+    def _next_key(self, method: str, request: Sequence[Any]) -> _AnswerKey:
+        """Return the key of the next answer to a request.
+
+        The key gets a new number if the answer is a sample or cannot be stored. Equal greedy
+        requests have the same key.
+
+        Args:
+            method: The kind of request, such as ``generate_until``.
+            request: The arguments of the request.
+        """
+        request_hash = self._hash_request(method, request)
+        generation_kwargs = request[1] if len(request) > 1 else None
+        is_sampled = isinstance(generation_kwargs, dict) and not is_greedy_generation(
+            generation_kwargs
+        )
+        if request_hash and not is_sampled:
+            return _AnswerKey(request_hash)
+        number = self._num_numbered[request_hash]
+        self._num_numbered[request_hash] += 1
+        return _AnswerKey(request_hash, f"{self._lm.rank}.{number}")
 
     def _find_stored_answers(self, keys: Iterable[_AnswerKey]) -> dict[_AnswerKey, Any]:
         """Return the answers that the store has, by key."""
@@ -571,7 +556,7 @@ class Keeper:
             request: Its arguments.
             answer: The answer.
         """
-        awaited_keys = self._awaited_keys.get(self._answer_keys.hash_request(method, request))
+        awaited_keys = self._awaited_keys.get(self._hash_request(method, request))
         # Models that are asked in batches call this as well, but their answers are stored later.
         if not awaited_keys:
             return
@@ -848,9 +833,7 @@ def _longest_first(request: TokenRequest) -> tuple[int, list[int]]:
 
 def _to_json(answer: object) -> str:
     """Return an answer as JSON."""
-
-    def to_plain(part: LmEvalPart) -> object:
-        """Return a server's reply as an object, and a number of numpy or torch as a number."""
-        return asdict(part) if isinstance(part, Answer) else part.item()
-
-    return json.dumps(answer, default=to_plain)
+    # JSON knows neither the dataclass of a server's reply nor numbers of numpy and torch.
+    return json.dumps(
+        answer, default=lambda part: asdict(part) if isinstance(part, Answer) else part.item()
+    )

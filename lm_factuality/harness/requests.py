@@ -58,10 +58,10 @@ class Encoded:
     truncated: bool
     """Whether the context loses its beginning."""
 
-    source: Instance | None = None
+    source: Instance
     """The request that it was made from."""
 
-    window: int | None = None
+    window: int | None
     """How many tokens the model may see."""
 
 

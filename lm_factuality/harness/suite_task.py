@@ -6,10 +6,9 @@ Each benchmark subclasses `SuiteTask`; lm_eval makes the tasks and calls their m
 import abc
 import contextlib
 import logging
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from copy import deepcopy
 from dataclasses import dataclass, replace
-from functools import partial
 from typing import Any, ClassVar, NamedTuple
 
 import datasets
@@ -43,7 +42,6 @@ _OVERRIDDEN = (
     "download process_results aggregation higher_is_better build_all_requests construct_requests"
     " apply_filters dump_config"
 )
-
 
 evaluation.extend_evaluate()
 for _method in _OVERRIDDEN.split():
@@ -321,21 +319,13 @@ class SuiteTask(ConfigurableTask):  # type: ignore[misc]
         aggregations: dict[str, Aggregation] = self.declared.aggregation_by_metric(self.families())
         if UNSCORED in aggregations:
             count_unscored = aggregations[UNSCORED]
-            remember_and_count = partial(self._remember_and_count_unscored, count_unscored.value)
-            aggregations[UNSCORED] = replace(count_unscored, value=remember_and_count)
+
+            def note_and_count(row_values: Sequence[Any]) -> float:
+                self.unscored = self.why_unscored(row_values)
+                return count_unscored.value(row_values)
+
+            aggregations[UNSCORED] = replace(count_unscored, value=note_and_count)
         return aggregations
-
-    def _remember_and_count_unscored(
-        self, count_unscored: Callable[[Sequence[Any]], float], row_values: Sequence[Any]
-    ) -> float:
-        """Set ``self.unscored`` to the reasons of the unscored rows, and return their number.
-
-        Args:
-            count_unscored: The benchmark's own function that counts unscored rows.
-            row_values: The ``unscored`` metric of each row: the reason, or None.
-        """
-        self.unscored = self.why_unscored(row_values)
-        return count_unscored(row_values)
 
     def why_unscored(self, values: Sequence[Any]) -> Sequence[str]:
         """Return the reasons of the unscored rows.
