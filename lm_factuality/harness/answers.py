@@ -265,9 +265,6 @@ class _Trial(NamedTuple):
     problem: str = ""
     """Why the server gave no log-probabilities; empty if it gave some."""
 
-    is_refused: bool = False
-    """Whether the server refused the arguments, so that it may accept others."""
-
 
 class _AnswerServer:
     """The server behind one of lm_eval's clients.
@@ -350,46 +347,25 @@ class _AnswerServer:
             ModelError: The server gives no answer, with or without log-probabilities.
         """
         for logprob_arguments in _LOGPROB_ARGUMENTS[self._endpoint]:
-            trial = self._ask_for_logprobs(questions, logprob_arguments)
-            # A server that refuses 20 alternatives may take 5.
-            if not trial.is_refused:
+            replies = self._send(questions, {**self._generation_kwargs, **logprob_arguments})
+            # A server that forbids log-probabilities fails every request of the trial. It is not
+            # gone, so these failures do not count.
+            self._failures_in_a_row = 0
+            # A text shows that the server takes the arguments.
+            if any(reply.text is not None for reply in replies):
                 break
-        return trial
-
-    def _ask_for_logprobs(
-        self, questions: Sequence[WordQuestion], logprob_arguments: Mapping[str, Any]
-    ) -> _Trial:
-        """Ask questions for log-probabilities.
-
-        Args:
-            questions: The questions.
-            logprob_arguments: The arguments that ask for them, such as ``{"logprobs": 5}``.
-
-        Raises:
-            ModelError: The server neither answers a question nor refuses one.
-        """
-        replies = self._send(questions, {**self._generation_kwargs, **logprob_arguments})
-        # A server that forbids log-probabilities fails every request of the trial. It is not gone,
-        # so these failures do not count.
-        self._failures_in_a_row = 0
+            # A server that refuses 20 alternatives may take 5.
+            if not any(reply.finish_reason == _REFUSED for reply in replies):
+                raise ModelError(
+                    f"{self._lm.base_url}: the first questions got no answer; the first one:"
+                    f" {replies[0].error}"
+                )
 
         answers = list(map(_answer_by_first_token, replies, questions))
         if any(answer.logprobs for answer in answers):
             return _Trial(replies, logprob_arguments)
-        has_texts = any(reply.text is not None for reply in replies)
-        is_refused = any(reply.finish_reason == _REFUSED for reply in replies)
-        if not has_texts and not is_refused:
-            raise ModelError(
-                f"{self._lm.base_url}: the first questions got no answer; the first one:"
-                f" {replies[0].error}"
-            )
-        return _Trial(
-            replies,
-            logprob_arguments=None,
-            problem=next(answer.problem for answer in answers if answer.problem),
-            # If the server writes texts, it takes the arguments, but has no log-probabilities.
-            is_refused=not has_texts,
-        )
+        problem = next(answer.problem for answer in answers if answer.problem)
+        return _Trial(replies, logprob_arguments=None, problem=problem)
 
     def _report_missing_logprobs(self, reason: str, is_error: bool) -> None:
         """Warn that the server gives no log-probabilities, or raise a ModelError that says so."""
