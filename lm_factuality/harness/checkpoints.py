@@ -7,6 +7,7 @@ from collections.abc import Mapping
 from inspect import signature
 from pathlib import Path
 
+from lm_factuality.ground.console import plural
 from lm_factuality.ground.errors import ConfigError, ModelError, did_you_mean
 from lm_factuality.ground.packages import loading
 from lm_factuality.harness.internals import LmEvalPart, lm_eval_part
@@ -99,7 +100,12 @@ def _check_checkpoint(name: str, arguments: Mapping[str, object]) -> None:
     subfolder = str(arguments.get("subfolder") or "")
     folder = Path(name).expanduser()
     if folder.is_dir():
-        _check_config_in(folder / subfolder, option)
+        # Mistral's own format has params.json instead.
+        files = (folder / subfolder / "config.json", folder / subfolder / "params.json")
+        if not any(file.is_file() for file in files):
+            raise ModelError(
+                f"{option}: a folder without config.json, so no checkpoint as transformers saves it"
+            )
         return
     if name.startswith(_PATH_STARTS):
         neighbours = [file.name for file in folder.parent.glob("*")]
@@ -111,20 +117,6 @@ def _check_checkpoint(name: str, arguments: Mapping[str, object]) -> None:
     with loading(option):
         revision = arguments.get("revision")
         cached_file(name, "config.json", revision=revision, subfolder=subfolder)
-
-
-def _check_config_in(folder: Path, option: str) -> None:
-    """Check that a folder has the config of a checkpoint.
-
-    Raises:
-        ModelError: It has none. The message begins with ``option``.
-    """
-    # Mistral's own format has params.json instead.
-    has_config = (folder / "config.json").is_file() or (folder / "params.json").is_file()
-    if not has_config:
-        raise ModelError(
-            f"{option}: a folder without config.json, so no checkpoint as transformers saves it"
-        )
 
 
 def _check_device(device: str) -> None:
@@ -143,13 +135,11 @@ def _check_device(device: str) -> None:
     import torch
 
     num_gpus = torch.cuda.device_count()
-    if num_gpus == 0:
-        raise ModelError(
-            f"--device {device}: this machine shows no GPU; leave --device out, or use --device cpu"
-        )
-    number = device.removeprefix("cuda:")
+    # "cuda" stands for the first GPU.
+    number = device.partition(":")[2] or "0"
     if number.isdecimal() and int(number) >= num_gpus:
         raise ModelError(
-            f"--device {device}: no such GPU, and lm_eval would take the first instead; expected"
-            f" cuda:0 to cuda:{num_gpus - 1}"
+            f"--device {device}: no such GPU, and lm_eval would take another device instead; this"
+            f" machine shows {plural(num_gpus, 'GPU')}, the first called cuda:0; name another"
+            " device, or leave --device out"
         )
