@@ -288,20 +288,17 @@ def _cost_note(about: Mapping[str, Any]) -> str:
 def _judge_costs(usage: Mapping[str, Any]) -> Iterator[str]:
     """Yield what a judge took, such as ``12 calls to the judge, ...`` and ``0.0041 USD``."""
     if usage["calls"]:
-        num_calls = plural(usage["calls"], "call")
         yield (
-            f"{num_calls} to the judge, {usage['prompt_tokens']:,} prompt tokens,"
-            f" {usage['completion_tokens']:,} completion tokens"
+            f"{plural(usage['calls'], 'call')} to the judge, {usage['prompt_tokens']:,} prompt"
+            f" tokens, {usage['completion_tokens']:,} completion tokens"
         )
         # The price is None if the judge's YAML file names no prices.
         price = usage["cost"]
         yield "no prices known" if price is None else f"{price:.4f} USD"
     if usage["stored"]:
-        num_stored = plural(usage["stored"], "answer")
-        yield f"{num_stored} of the judge on disk already"
+        yield f"{plural(usage['stored'], 'answer')} of the judge on disk already"
     if usage["errors"]:
-        num_errors = plural(usage["errors"], "request")
-        yield f"{num_errors} without an answer, to be asked again"
+        yield f"{plural(usage['errors'], 'request')} without an answer, to be asked again"
 
 
 def _print_claim(claim: "CheckedClaim") -> None:

@@ -65,12 +65,8 @@ class _Loader(getattr(yaml, "CSafeLoader", yaml.SafeLoader)):  # type: ignore[mi
     """Reads the YAML of a task. It gives the name of a function, and does not import it."""
 
 
-def _name_of_function(loader: _Loader, node: yaml.ScalarNode) -> str:
-    """Return the name of the function or class in a YAML's ``!function NAME``."""
-    return str(loader.construct_scalar(node))
-
-
-_Loader.add_constructor("!function", _name_of_function)
+# ``!function NAME`` is read as the text NAME.
+_Loader.add_constructor("!function", _Loader.construct_scalar)
 
 
 def _read_config(path: Path) -> dict[str, Any]:

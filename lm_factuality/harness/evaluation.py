@@ -62,10 +62,7 @@ def extend_evaluate() -> None:
     if hasattr(lm_eval_evaluate, "is_extended"):
         return
 
-    @wraps(lm_eval_evaluate)
-    def extended_evaluate(*arguments: Any, **options: Any) -> LmEvalPart:
-        return _evaluate_with_suite(lm_eval_evaluate, *arguments, **options)
-
+    extended_evaluate = wraps(lm_eval_evaluate)(partial(_evaluate_with_suite, lm_eval_evaluate))
     # A second call of `extend_evaluate` sees by this attribute that the replacement is done.
     extended_evaluate.is_extended = True  # type: ignore[attr-defined]
     evaluator.evaluate = extended_evaluate
@@ -187,24 +184,22 @@ def _stderr_for_metric(
         return lm_eval_stderr(metric, *arguments, **options)
     if metric.stderr is None:
         return None
-    return partial(_stderr_with_interval, metric.stderr, metric.interval_of)
+    return partial(_stderr_with_interval, metric, metric.stderr)
 
 
 def _stderr_with_interval(
-    compute_stderr: Callable[[Sequence[Any]], float],
-    compute_interval: Callable[[Sequence[Any]], ClusterInterval | None],
-    rows: Sequence[Any],
+    metric: Aggregation, compute_stderr: Callable[[Sequence[Any]], float], rows: Sequence[Any]
 ) -> StandardError | UndefinedStderr:
     """Compute the standard error of a score, which has the score's interval as an attribute.
 
     Args:
+        metric: How the score is computed from rows.
         compute_stderr: Returns the standard error of rows, NaN if it is not defined.
-        compute_interval: Returns the interval of rows, None if the score has none.
         rows: The values of the score's metric, one per row of the task.
     """
     number = compute_stderr(rows)
     stderr = UndefinedStderr("N/A") if math.isnan(number) else StandardError(number)
-    stderr.interval = compute_interval(rows)
+    stderr.interval = metric.interval_of(rows)
     return stderr
 
 

@@ -170,7 +170,11 @@ class Judging(Filter):  # type: ignore[misc]
             if not isinstance(error, FactualityError):
                 logger.exception("%s: unexpected error", self.method.name)
                 failure = f"{type(error).__name__}: {error}"
-            verdicts = self._unscored_verdicts(docs, responses, failure)
+            reason = f"the judge failed: {failure.splitlines()[0]}"
+            verdicts = [
+                self.method.unscored_record(doc, texts, reason)
+                for doc, texts in zip(docs, responses, strict=True)
+            ]
 
         self._report_failures(generations, failure)
         return verdicts
@@ -201,14 +205,6 @@ class Judging(Filter):  # type: ignore[misc]
             else:
                 logger.warning("%s", self._failure_message(problem, [generations]))
         return _JudgedResponses(verdicts, failure)
-
-    def _unscored_verdicts(self, docs: Docs, responses: Responses, failure: str) -> list[Verdict]:
-        """Return one unscored verdict per document, with the first line of a failure as reason."""
-        reason = f"the judge failed: {failure.splitlines()[0]}"
-        return [
-            self.method.unscored_record(doc, texts, reason)
-            for doc, texts in zip(docs, responses, strict=True)
-        ]
 
     def _report_failures(self, generations: SavedGenerations, failure: str | None) -> None:
         """Log why the judge failed in any process, and add that to the failures of the run.

@@ -39,6 +39,7 @@ from judges.answers import Answer
 from lm_factuality.ground.packages import replaced
 from lm_factuality.ground.published import cache_folder
 from lm_factuality.ground.sqlite import exclusive_access, open_store
+from lm_factuality.harness.progress import batch_size_of
 from lm_factuality.harness.requests import (
     has_class_named,
     is_greedy_generation,
@@ -127,11 +128,6 @@ class _AnswerKey(NamedTuple):
 
     It is empty if equal requests have the same answer, which can be stored.
     """
-
-    @property
-    def is_sample(self) -> bool:
-        """Whether this is the key of a stored answer that was sampled."""
-        return bool(self.request_hash and self.number)
 
     @property
     def text(self) -> str:
@@ -228,14 +224,11 @@ class AnswerFile:
         """
         if self._is_shared:
             self._delete(self._used)
-            self._free_disk_space()
+            with self._exclusive_access():
+                # This shrinks the file, which would take long if other runs had answers in it.
+                if not self._database.execute("SELECT 1 FROM answers LIMIT 1").fetchone():
+                    self._database.execute("VACUUM")
         self._database.close()
-
-    def _free_disk_space(self) -> None:
-        """Shrink the file if no run has answers in it. With answers, shrinking would take long."""
-        with self._exclusive_access():
-            if not self._database.execute("SELECT 1 FROM answers LIMIT 1").fetchone():
-                self._database.execute("VACUUM")
 
     def _delete(self, keys: Iterable[str]) -> None:
         """Delete the answers under some keys."""
@@ -607,8 +600,9 @@ class Keeper:
         """
         keys = [questions.keys[index] for index in asked]
         # All requests of a batch have the same options, so all or none are sampled.
-        if keys[0].is_sample:
-            self._seed_torch(questions.requests[asked[0]], keys[0].number)
+        first_key = keys[0]
+        if first_key.request_hash and first_key.number:
+            self._seed_torch(questions.requests[asked[0]], first_key.number)
 
         answers = dict(zip(keys, questions.ask(asked), strict=True))
         self._store.update(
@@ -688,36 +682,17 @@ class Keeper:
         if not any(groups):
             return Batches([])
         found_size = None
-        size = self._batch_size_of_model()
-        if size is None:
-            found_size = self._find_batch_size(longest_requests)
-            size = found_size or _LOCAL_BATCH
+        size = batch_size_of(self._lm)
+        if size is None and hasattr(self._lm, "_detect_batch_size"):
+            # lm_eval's HFLM tries out how many of the longest requests fit into its memory.
+            found_size = int(self._lm._detect_batch_size(longest_requests))
+        size = size or found_size or _LOCAL_BATCH
 
         batches = []
         for inputs in groups:
             for start in range(0, len(inputs), size):
                 batches.append(list(chain.from_iterable(inputs[start : start + size])))
         return Batches(batches, found_size)
-
-    def _batch_size_of_model(self) -> int | None:
-        """Return the model's batch size, None if the model has none or it is ``auto``."""
-        try:
-            return max(1, int(self._lm.batch_size))
-        except (AttributeError, TypeError, ValueError):
-            return None
-
-    def _find_batch_size(self, longest_requests: Sequence[TokenRequest] | None) -> int | None:
-        """Have the model try out how many of the longest requests fit into its memory.
-
-        Args:
-            longest_requests: The longest request, in a list of one. None for requests in text.
-
-        Returns:
-            The number of requests, None if the model has no such method. lm_eval's HFLM has it.
-        """
-        if not hasattr(self._lm, "_detect_batch_size"):
-            return None
-        return int(self._lm._detect_batch_size(longest_requests))
 
 
 def identity_of(lm: LM, settings: Mapping[str, Any]) -> str:

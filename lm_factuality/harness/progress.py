@@ -51,7 +51,7 @@ def reported_requests(
     """
     progress = _RequestProgress(lm, num_requests, kind, longest_answer, _count_kept(lm))
     with (
-        _counted_passes(lm, progress) if longest_answer else nullcontext(),
+        _counted_passes(lm, progress),
         _counted_answers(lm, progress),
         _log_regularly(progress.describe),
     ):
@@ -59,12 +59,12 @@ def reported_requests(
 
 
 def _counted_passes(lm: LM, progress: "_RequestProgress") -> AbstractContextManager[object]:
-    """Count the forward passes of a local model within a ``with`` block.
+    """Count the forward passes of a local model that generates texts, within a ``with`` block.
 
     The model writes a whole batch before it gives any answer, one token of each text per pass.
     """
     network: Any = getattr(lm, "model", None)
-    if not hasattr(network, "register_forward_hook"):
+    if not (progress.longest_answer and hasattr(network, "register_forward_hook")):
         return nullcontext()
     # PyTorch removes the hook at the end of the block.
     handle: AbstractContextManager[object] = network.register_forward_hook(progress.count_pass)
@@ -135,7 +135,7 @@ class _RequestProgress:
             seconds: The seconds so far.
         """
         # Each pass adds one token to each text of the batch.
-        num_batches = math.ceil(num_asked / _batch_size(self.lm))
+        num_batches = math.ceil(num_asked / (batch_size_of(self.lm) or 1))
         most_passes = num_batches * self.longest_answer
         most_seconds = seconds * most_passes / self.num_passes
         return (
@@ -150,10 +150,12 @@ def _count_kept(lm: LM) -> int:
     return getattr(lm.cache_hook, "num_kept", 0)
 
 
-def _batch_size(lm: LM) -> int:
-    """Return the number of texts that a local model writes at once, 1 if that is not known."""
-    batch_size = getattr(lm, "batch_size", 1)
-    return batch_size if isinstance(batch_size, int) else 1
+def batch_size_of(lm: LM) -> int | None:
+    """Return how many requests a model computes at once, None if it has no number or ``auto``."""
+    try:
+        return max(1, int(lm.batch_size))
+    except (AttributeError, TypeError, ValueError):
+        return None
 
 
 def describe_progress(num_answered: int, num_requests: int, seconds: float) -> str:

@@ -591,15 +591,11 @@ def _first_row_requests(requests: Sequence[Instance]) -> list[tuple[str, str]]:
     for request in requests:
         if request.doc_id != requests[0].doc_id:
             break
-        context, *others = request.args
+        context = str(request.args[0])
+        # A long context is shortened to its end, which the continuation follows.
+        if len(context) > _LONGEST_EXAMPLE:
+            context = f"... {context[-_LONGEST_EXAMPLE:]}"
         # The second argument of a generation is a mapping of options.
-        has_continuation = bool(others) and isinstance(others[0], str)
-        pairs.append((_end_of(str(context)), others[0] if has_continuation else ""))
+        has_continuation = len(request.args) > 1 and isinstance(request.args[1], str)
+        pairs.append((context, request.args[1] if has_continuation else ""))
     return pairs
-
-
-def _end_of(text: str) -> str:
-    """Shorten a text to its end, as in ``... the last words of a long prompt``."""
-    if len(text) <= _LONGEST_EXAMPLE:
-        return text
-    return f"... {text[-_LONGEST_EXAMPLE:]}"
