@@ -15,7 +15,7 @@ from lm_factuality.leaderboard.site.build import BOARD_FILE, build_site
 from lm_factuality.leaderboard.site.entries import digest_of
 from tests.conftest import REPOSITORY, TASKS
 from tests.leaderboard.conftest import Forger
-from tests.leaderboard.reseal import read_rows, reseal, write_rows
+from tests.leaderboard.reseal import reseal
 
 CONFIGS = REPOSITORY / "configs" / "leaderboard"
 CHECKPOINT = TASKS / "sample" / "models" / "smaller"
@@ -28,11 +28,12 @@ def submission(honest, tmp_path):
 
 
 def test_an_honest_submission_gives_the_same_outputs(submission, capsys):
-    """Machines differ in the last digits of log-probabilities."""
+    """Log-probabilities may differ by 0.1%, since machines round differently."""
     exit_code = main(["leaderboard", "rerun", str(submission), "--rows", "3", "--seed", "7"])
 
     output = " ".join(capsys.readouterr().out.split())
     assert exit_code == 0
+    assert "task rows same outcome compared" in output
     assert "sample_factor 3 3 same log-probabilities, within 0.1%" in output
     assert "sample_felm_gen 3 3 same texts" in output
 
@@ -44,10 +45,11 @@ def test_a_rerun_is_written_beside_the_submission(submission):
     rerun(submission, 3, seed=7)
 
     written = json.loads(submission.with_name(f"own{RERUN_SUFFIX}").read_text(encoding="utf-8"))
-    outcomes = {name: outcome for name, _, _, outcome, _ in written["tasks"]}
+    outcome_by_task = {task: outcome for task, _, _, outcome, _ in written["tasks"]}
     assert written["submission"] == digest
     assert digest_of(submission) == digest
-    assert outcomes["sample_ambigbio"] in ("sampled", "same")  # its responses are drawn at random
+    # The responses of this task are drawn at random.
+    assert outcome_by_task["sample_ambigbio"] in ("sampled", "same")
 
 
 def test_the_site_shows_a_rerun(submission, tmp_path):
@@ -58,12 +60,9 @@ def test_the_site_shows_a_rerun(submission, tmp_path):
 
     board = json.loads((tmp_path / "site" / BOARD_FILE).read_text(encoding="utf-8"))
     page = (tmp_path / "site" / "index.html").read_text(encoding="utf-8")
-    (leaderboard,) = board["leaderboards"]
-    (model,) = leaderboard["models"]
-    description = describe_rerun(submission, digest_of(submission))
-    assert model["rerun"] == description
-    assert "sample_factor same (3 of 3)" in model["rerun"]
-    assert "Run again on" in page
+    shown_rerun = board["leaderboards"][0]["models"][0]["rerun"]
+    assert "sample_factor same (3 of 3)" in shown_rerun
+    assert f"Run again on {shown_rerun}" in page
 
 
 def test_a_rerun_does_not_count_for_a_changed_submission(submission):
@@ -74,15 +73,17 @@ def test_a_rerun_does_not_count_for_a_changed_submission(submission):
     assert describe_rerun(submission, digest_of(submission)) == ""
 
 
-def test_invented_log_probabilities_differ(submission, capsys):
-    """No check of files can find them, since the forger makes the scores follow from them."""
-    samples_path = Forger(submission).samples("sample_factor")
-    rows = read_rows(samples_path)
+def make_true_completions_likeliest(rows):
+    """Invent a high log-probability of the true completion in each row of FACTOR."""
     for row in rows:
         responses = row["filtered_resps"]
-        responses[row["doc"]["gold"]][0] = "-1.5"  # so that the true completion is the likeliest
+        responses[row["doc"]["gold"]][0] = "-1.5"
         row["resps"] = [[response] for response in responses]
-    write_rows(samples_path, rows)
+
+
+def test_invented_log_probabilities_differ(submission, capsys):
+    """No check of files can find them, since the forger makes the scores follow from them."""
+    Forger(submission).change_samples("sample_factor", make_true_completions_likeliest)
     reseal(submission)
     options = ["--rows", "2", "--model_args", f"pretrained={CHECKPOINT}"]
 
@@ -140,28 +141,28 @@ def test_refused_submission_is_not_rerun(submission):
     with pytest.raises(ConfigError, match="FILE_EXTRA"):
         rerun(submission, 2)
 
-    assert describe_rerun(submission, "") == ""
+    assert not submission.with_name(f"own{RERUN_SUFFIX}").exists()
 
 
 def test_a_broken_file_of_a_rerun_is_ignored(submission):
     """A broken file must not take the submission off the board."""
     submission.with_name(f"own{RERUN_SUFFIX}").write_text('{"submission": 1}', encoding="utf-8")
 
-    assert describe_rerun(submission, "1") == ""
+    assert describe_rerun(submission, digest="1") == ""
 
 
 @pytest.mark.parametrize(
     ("output", "other_output", "share", "is_same"),
     [
-        ("-30.01", "-30.02", 1e-3, True),
-        ("-30.01", "-31.02", 1e-3, False),
-        ("-30.01", "-31.02", 5e-2, True),
-        ("12", "13", 5e-2, False),
-        ("True", "False", 1e-3, True),
-        ("None", "-3.5", 1e-3, False),
-        ("a", "a", None, True),
-        ("a", "b", None, False),
-        ("True", "False", None, False),
+        pytest.param("-30.01", "-30.02", 1e-3, True, id="within 0.1%"),
+        pytest.param("-30.01", "-31.02", 1e-3, False, id="not within 0.1%"),
+        pytest.param("-30.01", "-31.02", 5e-2, True, id="within 5%"),
+        pytest.param("12", "13", 5e-2, False, id="numbers of tokens"),
+        pytest.param("True", "False", 1e-3, True, id="whether a completion is the likeliest"),
+        pytest.param("None", "-3.5", 1e-3, False, id="one log-probability is missing"),
+        pytest.param("a", "a", None, True, id="equal texts"),
+        pytest.param("a", "b", None, False, id="unequal texts"),
+        pytest.param("True", "False", None, False, id="unequal texts that look like flags"),
     ],
 )
 def test_outputs_match_within_a_relative_tolerance(output, other_output, share, is_same):

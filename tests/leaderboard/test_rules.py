@@ -53,8 +53,8 @@ def test_the_run_config_names_a_judge_if_the_rules_want_a_certificate(name):
 
 
 @pytest.mark.parametrize("name", NAMES)
-def test_every_task_of_the_suite_s_leaderboards_ranks_models(name):
-    """Models are ranked by the headline of a task, so a task without one would show nothing."""
+def test_every_task_of_the_suites_leaderboards_has_a_headline(name):
+    """The headline is the score of a task by which models are ranked."""
     rules = read_rules(name)
 
     assert set(rules.headlines) == set(rules.by_task)
@@ -109,19 +109,37 @@ def test_other_versions_of_lm_eval_are_not_allowed(version):
     assert not read_rules("factor").allows_lm_eval(version)
 
 
-@pytest.mark.parametrize("name", NAMES)
-def test_rules_require_generation_settings_of_tasks_and_run_config(name):
-    """A run by the suite's own config, which may change settings of tasks, must not be refused."""
-    changes_of_run = read_run_config(name).get("gen_kwargs", {})
+def find_task_config(task: str) -> dict[str, Any]:
+    """Return the content of a task's YAML."""
+    ((_, task_config),) = find_configs(task)
+    return task_config
 
-    for rules in read_rules(name).by_task.values():
-        ((_, task_config),) = find_configs(rules.task)
-        settings_of_run = task_config.get("generation_kwargs")
-        if settings_of_run is not None:
-            settings_of_run = {**settings_of_run, **changes_of_run}
-        assert rules.generation_kwargs == settings_of_run
-        assert rules.repeats == task_config.get("repeats", 1)
-        assert rules.version == str(task_config["metadata"]["version"])
+
+def generation_settings_of_run(leaderboard: str, task: str) -> dict[str, Any] | None:
+    """Return the task's settings with the changes of the leaderboard's run config.
+
+    None stands for a task that generates nothing.
+    """
+    settings = find_task_config(task).get("generation_kwargs")
+    if settings is None:
+        return None
+    return {**settings, **read_run_config(leaderboard).get("gen_kwargs", {})}
+
+
+@pytest.mark.parametrize("name", NAMES)
+def test_rules_require_the_generation_settings_of_the_run_config(name):
+    """A run by the suite's own config must not be refused."""
+    for task, rules in read_rules(name).by_task.items():
+        assert rules.generation_kwargs == generation_settings_of_run(name, task)
+
+
+@pytest.mark.parametrize("rules", ALL_TASK_RULES, ids=lambda rules: rules.task)
+def test_rules_require_the_version_and_repeats_of_the_task(rules):
+    """A task whose YAML names no repeats asks each question once."""
+    task_config = find_task_config(rules.task)
+
+    assert rules.version == str(task_config["metadata"]["version"])
+    assert rules.repeats == task_config.get("repeats", 1)
 
 
 def test_the_rules_of_the_sample_have_the_digests_of_its_data():
@@ -249,7 +267,7 @@ def write_changed_rules(folder: Path, line: str, changed_line: str) -> Path:
     ],
 )
 def test_rules_with_a_wrong_line_are_refused(line, changed_line, message, tmp_path):
-    """If a misspelt rule were ignored, it would not be applied."""
+    """If a misspelt rule were ignored, the board would accept what the rule forbids."""
     path = write_changed_rules(tmp_path, line, changed_line)
 
     with pytest.raises(ConfigError) as error:

@@ -25,7 +25,7 @@ def make_score(
     task: str = "wiki_factor",
     kind: str = "factor",
     metric: str = "factor_acc",
-    higher: bool = True,
+    higher_is_better: bool = True,
     unscored: int = 0,
     score_if_unscored_wrong: float | None = None,
     judge: str | None = None,
@@ -40,7 +40,7 @@ def make_score(
         task: The name of the task.
         kind: The benchmark of the task.
         metric: The name of the score.
-        higher: Whether higher is better.
+        higher_is_better: Whether a higher score is better.
         unscored: The number of unscored rows.
         score_if_unscored_wrong: The score if all of these were wrong.
         judge: The name of the judge. None if nobody judged.
@@ -75,7 +75,7 @@ def make_score(
         task=task,
         kind=kind,
         figure=ScoreFigure(result, metric, **{**figure_fields, **figure_changes}),
-        higher_is_better=higher,
+        higher_is_better=higher_is_better,
         judge=judge,
         steps=(),
         items=0,

@@ -174,8 +174,8 @@ def test_models_with_the_same_answers_are_named():
 
 def test_a_low_error_rate_is_better_than_a_high_one():
     error_rate = {"task": "felm_gen", "kind": "felm_gen", "metric": "segment_error_rate"}
-    high_error = make_score(0.5, higher=False, **error_rate)
-    low_error = make_score(0.1, higher=False, **error_rate)
+    high_error = make_score(0.5, higher_is_better=False, **error_rate)
+    low_error = make_score(0.1, higher_is_better=False, **error_rate)
     entries = [
         make_entry("acme/high-error", high_error, leaderboard="felm_gen"),
         make_entry("acme/low-error", low_error, leaderboard="felm_gen"),

@@ -123,30 +123,38 @@ def test_uncertified_steps_are_shown_as_uncertified(judge_steps):
         assert not step["is_certified"]
 
 
-def test_pages_count_certified_steps_and_explain_certification(site):
-    """The page of a model has the command."""
-    (model_page,) = (site / "models").glob("*.html")
+def test_start_page_counts_certified_steps(site):
+    """None of the four steps of judging biographies has a certificate."""
+    page = (site / "index.html").read_text()
 
-    advice = "not certified; run lm-factuality certify --judge lexical --setting"
-    assert "0 of 4 steps of the judge certified" in (site / "index.html").read_text()
-    assert f"{advice} biographies_grouping" in model_page.read_text()
+    assert "0 of 4 steps of the judge certified" in page
 
 
-def test_a_certificate_without_the_judge_s_answers_is_shown_as_claimed(one_submission, tmp_path):
+def test_page_of_a_model_has_the_command_that_certifies_a_step(site):
+    (page_path,) = (site / "models").glob("*.html")
+
+    command = "lm-factuality certify --judge lexical --setting biographies_grouping"
+    assert f"not certified; run {command}" in page_path.read_text()
+
+
+def drop_file(submission: Path, name: str) -> None:
+    """Remove a file from a submission and from its list of files."""
+    (submission / name).unlink()
+    content = json.loads((submission / SUBMISSION_FILE).read_text())
+    content["files"] = [file for file in content["files"] if file["path"] != name]
+    (submission / SUBMISSION_FILE).write_text(json.dumps(content))
+
+
+def test_certificate_without_the_judges_answers_is_shown_as_claimed(one_submission, tmp_path):
     """Nobody can compute the certificate again without the answers."""
-    answers = one_submission / "one" / "certificate.answers.jsonl"
-    answers.unlink()
-    path = one_submission / "one" / SUBMISSION_FILE
-    submission = json.loads(path.read_text())
-    submission["files"] = [file for file in submission["files"] if file["path"] != answers.name]
-    path.write_text(json.dumps(submission))
+    drop_file(one_submission / "one", "certificate.answers.jsonl")
 
     build_site(one_submission, tmp_path / "site")
 
+    page = (tmp_path / "site" / "index.html").read_text()
     scores = {score["task"]: score for score in only_model(tmp_path / "site")["scores"]}
     steps = scores["sample_felm_gen"]["steps"]
     (claimed_step,) = [step for step in steps if step["is_claimed"]]
-    page = (tmp_path / "site" / "index.html").read_text()
     assert claimed_step["text"].startswith("claimed: F1 of segments with errors")
     assert not any(step["is_certified"] for step in steps)
     assert "0 of 2 steps of the judge certified, 1 claimed" in page
@@ -280,7 +288,10 @@ def write_rules_of_seven_documents(folder: Path) -> None:
 
 
 def test_rules_in_the_working_folder_are_not_applied(one_submission, tmp_path, monkeypatch):
-    """A repository of submissions could otherwise bring weaker rules."""
+    """A repository of submissions could otherwise bring weaker rules.
+
+    The rules in the working folder of this test would refuse the submission.
+    """
     write_rules_of_seven_documents(tmp_path / "configs" / "leaderboard" / "rules")
     monkeypatch.chdir(tmp_path)
 

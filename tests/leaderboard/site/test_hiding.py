@@ -2,11 +2,13 @@
 
 from __future__ import annotations
 
+import html
 import json
 import shutil
 from collections import defaultdict
 from dataclasses import replace
 from pathlib import Path
+from typing import Any, NamedTuple
 
 import pytest
 from hypothesis import assume, given, settings
@@ -29,14 +31,16 @@ ROWS = 24  # of each model
 LAST = 10**6  # a rank behind all others
 
 
-def factor_score(rows, hidden):
-    """Return the accuracy of rows (is right, document), as lm_eval would aggregate it.
+def factor_score(rows, unscored_rows):
+    """Return the accuracy of rows, as lm_eval would aggregate it.
 
-    The rows of the numbers ``hidden`` are unscored.
+    Args:
+        rows: Whether each row is right, and the number of its document.
+        unscored_rows: The numbers of the rows that are unscored.
     """
     values = {"factor_acc": [], "factor_acc_worst": [], "factor_acc_best": [], "unscored": []}
     for number, (is_right, document) in enumerate(rows):
-        is_hidden = number in hidden
+        is_hidden = number in unscored_rows
         cluster = str(document)
         values["factor_acc"].append(None if is_hidden else Outcome(is_right, cluster))
         values["factor_acc_worst"].append(Outcome(is_right and not is_hidden, cluster))
@@ -45,14 +49,16 @@ def factor_score(rows, hidden):
     return ranked_score("factor", "factor_acc", FACTOR, values, higher=True)
 
 
-def felm_gen_score(rows, hidden):
-    """Return the share of segments with errors of rows (has each segment an error, document).
+def felm_gen_score(rows, unscored_rows):
+    """Return the share of segments with errors, as lm_eval would aggregate it.
 
-    The rows of the numbers ``hidden`` are unscored.
+    Args:
+        rows: Whether each segment of each row has an error, and the number of the row's document.
+        unscored_rows: The numbers of the rows that are unscored.
     """
     values = defaultdict(list)
     for number, (have_errors, _) in enumerate(rows):
-        is_hidden = number in hidden
+        is_hidden = number in unscored_rows
         record = {
             "domain": "wk",
             "segments": ["x"] * len(have_errors),
@@ -141,20 +147,20 @@ def test_marking_rows_unscored_never_improves_a_rank(make_score, row, data):
         if rival is not None:
             rivals.append(rival)
     assume(rivals)
-    hidden = data.draw(row_numbers)
-    more_hidden = hidden | data.draw(row_numbers)
+    unscored_rows = data.draw(row_numbers)
+    more_unscored_rows = unscored_rows | data.draw(row_numbers)
 
-    place = place_of(make_score(own_rows, hidden), rivals)
-    place_with_more_hidden = place_of(make_score(own_rows, more_hidden), rivals)
+    place = place_of(make_score(own_rows, unscored_rows), rivals)
+    place_with_more_unscored_rows = place_of(make_score(own_rows, more_unscored_rows), rivals)
 
     # A better place has a lower rank or, with the same rank, a lower line in the table.
-    assert place_with_more_hidden >= place
+    assert place_with_more_unscored_rows >= place
 
 
 def test_a_score_with_unscored_rows_and_no_worst_case_has_no_interval():
     """The worst case is the score that the model would have if its unscored rows were wrong."""
-    is_right_and_document = [(number % 2 == 0, number) for number in range(10)]
-    score = factor_score(is_right_and_document, hidden={3})
+    rows = [(document % 2 == 0, document) for document in range(10)]  # every second row is right
+    score = factor_score(rows, unscored_rows={3})
 
     score_without_worst_case = replace(score, score_if_unscored_wrong=None)
 
@@ -185,93 +191,95 @@ def forge(folder, honest, name, num_improved, num_hidden=0):
     reseal(folder)
 
 
-@pytest.fixture(scope="module")
-def boards(honest, tmp_path_factory):
-    """Build sites of a model with 0, 4 and 17 unscored rows and of a better rival.
+class BuiltSite(NamedTuple):
+    """The site of two models, as the page of its leaderboard and the same data as JSON."""
 
-    The fixture returns the folder of each site and the data of its leaderboard.
-    """
+    page: str
+    leaderboard: dict[str, Any]
+
+    @property
+    def models(self) -> dict[str, Any]:
+        """Return the models of the leaderboard by name."""
+        return {model["model"]: model for model in self.leaderboard["models"]}
+
+    @property
+    def own_factor_score(self) -> dict[str, Any]:
+        """Return the score on FACTOR of ``acme/own``, the model with unscored rows."""
+        scores = self.models["acme/own"]["scores"]
+        (score,) = [score for score in scores if score["task"] == "sample_factor"]
+        return score
+
+
+@pytest.fixture(scope="module")
+def sites_by_unscored(honest, tmp_path_factory):
+    """Build sites on which ``acme/own`` has 0, 4 and 17 unscored rows, and ``acme/rival`` none."""
     folder = tmp_path_factory.mktemp("hiding")
-    boards = {}
-    for num_hidden in (0, 4, 17):
-        submissions = folder / str(num_hidden)
-        site = folder / f"site{num_hidden}"
+    sites = {}
+    for num_unscored in (0, 4, 17):
+        submissions = folder / str(num_unscored)
+        site = folder / f"site{num_unscored}"
         forge(submissions / "rival", honest, "acme/rival", num_improved=56)
-        forge(submissions / "own", honest, "acme/own", num_improved=20, num_hidden=num_hidden)
+        forge(submissions / "own", honest, "acme/own", num_improved=20, num_hidden=num_unscored)
         build_site(submissions, site)
         board = json.loads((site / BOARD_FILE).read_text(encoding="utf-8"))
         assert board["refused"] == []
-        boards[num_hidden] = site, board["leaderboards"][0]
-    return boards
+        page = html.unescape((site / "index.html").read_text(encoding="utf-8"))
+        sites[num_unscored] = BuiltSite(page, board["leaderboards"][0])
+    return sites
 
 
-def models_of(leaderboard):
-    """Return the models of a leaderboard by name."""
-    return {model["model"]: model for model in leaderboard["models"]}
-
-
-def own_score(leaderboard):
-    """Return the score of the model with unscored rows on FACTOR."""
-    scores = models_of(leaderboard)["acme/own"]["scores"]
-    (score,) = [score for score in scores if score["task"] == "sample_factor"]
-    return score
-
-
-def test_more_unscored_rows_give_no_better_rank_on_the_site(boards):
+def test_more_unscored_rows_give_no_better_rank_on_the_site(sites_by_unscored):
     """All rows that the model leaves unscored are rows on which it is wrong."""
-    ranks = []
-    for num_unscored in (0, 4, 17):
-        _, leaderboard = boards[num_unscored]
-        ranks.append(own_score(leaderboard)["rank"])
+    rank_with_0 = sites_by_unscored[0].own_factor_score["rank"]
+    rank_with_4 = sites_by_unscored[4].own_factor_score["rank"]
+    rank_with_17 = sites_by_unscored[17].own_factor_score["rank"]
 
-    assert ranks == sorted(ranks)
+    assert rank_with_0 <= rank_with_4 <= rank_with_17
 
 
-def test_hiding_rows_raises_the_score_over_scored_rows(boards):
+def test_hiding_rows_raises_the_score_over_scored_rows(sites_by_unscored):
     """Models are therefore not ranked by the score over scored rows."""
-    values = []
-    for num_unscored in (0, 4, 17):
-        _, leaderboard = boards[num_unscored]
-        values.append(own_score(leaderboard)["value"])
+    score_with_0 = sites_by_unscored[0].own_factor_score["value"]
+    score_with_4 = sites_by_unscored[4].own_factor_score["value"]
+    score_with_17 = sites_by_unscored[17].own_factor_score["value"]
 
-    assert values[0] < values[1] < values[2]
-
-
-@pytest.mark.parametrize("num_unscored", [0, 4, 17])
-def test_unscored_rows_are_counted_on_the_site(boards, num_unscored):
-    """They are among the rows of the score, of which 5% may be unscored."""
-    _, leaderboard = boards[num_unscored]
-
-    score = own_score(leaderboard)
-    assert leaderboard["max_unscored"] == 0.05
-    assert score["unscored"] == num_unscored
-    assert score["items"] == score["n"]
+    assert score_with_0 < score_with_4 < score_with_17
 
 
 @pytest.mark.parametrize("num_unscored", [0, 4, 17])
-def test_submission_names_another_submission_with_the_same_answers(boards, num_unscored):
+def test_unscored_rows_are_counted_on_the_site(sites_by_unscored, num_unscored):
+    """FACTOR's sample has 432 rows, of which 5% may be unscored."""
+    site = sites_by_unscored[num_unscored]
+
+    assert site.own_factor_score["unscored"] == num_unscored
+    assert site.own_factor_score["n"] == 432
+    assert site.own_factor_score["items"] == 432
+    assert site.leaderboard["max_unscored"] == 0.05
+
+
+def test_page_shows_the_actual_and_allowed_unscored_share(sites_by_unscored):
+    page = sites_by_unscored[17].page
+
+    assert "17 unscored (3.9%), ranked by" in page  # 17 of 432 rows
+    assert "At most 5% of a task's responses may be unscored" in page
+
+
+# The models acme/own and acme/rival are forged from one run. Only some of their log-probabilities
+# on FACTOR differ, and their answers to the other tasks are the same.
+
+
+@pytest.mark.parametrize("num_unscored", [0, 4, 17])
+def test_submission_names_another_submission_with_the_same_answers(sites_by_unscored, num_unscored):
     """The files cannot show which of the two came first, so each names the other."""
-    _, leaderboard = boards[num_unscored]
+    models = sites_by_unscored[num_unscored].models
 
-    models = models_of(leaderboard)
     assert models["acme/own"]["same_answers_as"] == ["acme/rival"]
     assert models["acme/rival"]["same_answers_as"] == ["acme/own"]
 
 
-def test_page_shows_the_actual_and_allowed_unscored_share(boards):
-    site, leaderboard = boards[17]
-    num_rows = own_score(leaderboard)["n"]
-
-    page = (site / "index.html").read_text(encoding="utf-8").replace("'", "&#39;")
-
-    assert f"17 unscored ({17 / num_rows:.1%}), ranked by" in page
-    assert "At most 5% of a task&#39;s responses may be unscored" in page
-
-
-def test_the_page_names_a_model_with_the_same_answers(boards):
-    """Both submissions are forged from one run."""
-    site, _ = boards[17]
-
-    page = (site / "index.html").read_text(encoding="utf-8")
+def test_the_page_names_a_model_with_the_same_answers(sites_by_unscored):
+    """The answers of acme/own and acme/rival differ on FACTOR alone, as both are from one run."""
+    page = sites_by_unscored[17].page
 
     assert "The same answers as acme/rival" in page
+    assert "The same answers as acme/own" in page

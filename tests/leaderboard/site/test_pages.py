@@ -82,14 +82,18 @@ def test_a_score_without_an_interval_has_no_rank():
     assert 'data-value="">–</td>' in page
 
 
-def test_ranks_in_later_tasks_stand_under_their_scores():
-    """The rank in the first task is in another column, which has the number alone."""
+def test_rank_in_a_later_task_stands_under_its_score():
+    """The first column has the rank in the first task, whose cell has none."""
     first_score = make_score(0.8, task="wiki_factor")
     later_score = make_score(0.7, task="news_factor")
 
     page = render(make_entry("acme/one", first_score, later_score))["index.html"]
 
-    assert page.count("rank 1") == 1
+    first_cell, later_cell = re.findall(r'<span class="figure">.*?</span>', page, re.DOTALL)
+    assert "<b>80.0</b>" in first_cell
+    assert "rank" not in first_cell
+    assert "<b>70.0</b>" in later_cell
+    assert "rank 1" in later_cell
 
 
 def test_model_path_is_shortened_and_shown_as_a_tooltip():
@@ -99,20 +103,24 @@ def test_model_path_is_shortened_and_shown_as_a_tooltip():
     assert 'title="/data/models/pythia">pythia</a>' in page
 
 
-def test_the_page_of_a_model_shows_settings_and_rank():
-    entry = make_entry(
-        "acme/second",
-        make_score(0.8),
-        settings={"wiki_factor": {"window": "1024", "judge, name": "strict"}},
-    )
+def test_the_page_of_a_model_shows_its_name_and_rank():
+    entry = make_entry("acme/second", make_score(0.8))
     better_entry = make_entry("acme/first", make_score(0.9))
 
     page = render(entry, better_entry)[f"models/{entry.slug}.html"]
 
     assert "acme/second" in page
-    assert "1024" in page
-    assert "strict" in page
-    assert "2 of 2" in page
+    assert ">2 of 2</td>" in page
+
+
+def test_the_page_of_a_model_shows_the_settings_of_its_tasks():
+    settings = {"wiki_factor": {"window": "1024", "judge, name": "strict"}}
+    entry = make_entry("acme/one", make_score(0.8), settings=settings)
+
+    page = render(entry)[f"models/{entry.slug}.html"]
+
+    assert '<th scope="row">window</th><td><code>1024</code></td>' in page
+    assert '<th scope="row">judge, name</th><td><code>strict</code></td>' in page
 
 
 def test_the_page_of_a_model_shows_its_revision_and_the_hashes_of_its_files():
@@ -178,7 +186,10 @@ def test_only_twenty_reasons_are_shown_and_the_others_counted():
 
 @pytest.mark.parametrize("field", ["revision", "dtype", "backend", "folder"])
 def test_markup_in_a_submission_is_shown_as_text(field):
-    """Whoever sends a submission chooses these texts, which must not become HTML or a script."""
+    """Whoever sends a submission chooses these texts, which must not become HTML or a script.
+
+    The hostile text has the tags ``script`` and ``img``, quotes and the beginning of a comment.
+    """
     hostile_entry = make_entry(
         "acme/one",
         make_score(0.8, judge=HOSTILE),
@@ -187,12 +198,11 @@ def test_markup_in_a_submission_is_shown_as_text(field):
     )
     board = to_board([hostile_entry, refuse(HOSTILE, ("SECRET", HOSTILE))])
 
-    for _, page in render_pages(board, HOSTILE, {}):
-        scripts_of_the_site = 1
+    for _, page in render_pages(board, title=HOSTILE, reports={}):
         assert HOSTILE not in page
-        assert "<img" not in page
-        assert page.count("<script") == scripts_of_the_site
         assert HOSTILE in html.unescape(page)
+        assert "<img" not in page
+        assert page.count("<script") == 1  # the script of the site
 
 
 def test_the_path_of_a_model_s_page_has_only_safe_letters():

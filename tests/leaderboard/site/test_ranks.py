@@ -77,42 +77,41 @@ def test_ranks_if_lower_is_better_equal_ranks_of_negated_intervals(intervals):
     assert ranks == rank_scores(negative_intervals, higher_is_better=True)
 
 
+def test_interval_reaches_to_both_sides_of_the_score_if_no_row_is_unscored():
+    score = make_score(0.75, half_width=0.05, unscored=0)
+
+    assert score.interval == (0.7, 0.8)
+
+
 @pytest.mark.parametrize(
-    ("unscored", "score_if_unscored_wrong", "interval"),
+    ("worst_score", "interval"),
     [
-        pytest.param(0, None, (0.7, 0.8), id="none unscored"),
-        pytest.param(9, 0.6, (0.6, 0.6), id="many unscored: both ends fall"),
-        pytest.param(9, 0.74, (0.7, 0.74), id="few unscored: the upper end falls"),
+        pytest.param(0.6, (0.6, 0.6), id="many unscored: both ends fall"),
+        pytest.param(0.74, (0.7, 0.74), id="few unscored: the upper end falls"),
     ],
 )
-def test_the_interval_does_not_exceed_the_score_with_unscored_rows_wrong(
-    unscored, score_if_unscored_wrong, interval
-):
-    """A model must not gain a rank by leaving rows unscored."""
-    score = make_score(
-        0.75, half_width=0.05, unscored=unscored, score_if_unscored_wrong=score_if_unscored_wrong
-    )
+def test_interval_does_not_exceed_the_worst_score(worst_score, interval):
+    """A model must not gain a rank by leaving rows unscored: the worst score has them wrong."""
+    score = make_score(0.75, half_width=0.05, unscored=9, score_if_unscored_wrong=worst_score)
 
     assert score.interval == interval
 
 
 @pytest.mark.parametrize(
-    ("score_if_unscored_wrong", "interval"),
+    ("worst_score", "interval"),
     [
         pytest.param(0.9, (0.9, 0.9), id="many unscored: both ends rise"),
         pytest.param(0.76, (0.76, 0.8), id="few unscored: the lower end rises"),
     ],
 )
-def test_the_interval_is_not_below_the_score_with_unscored_rows_wrong_if_lower_is_better(
-    score_if_unscored_wrong, interval
-):
-    """A model must not gain a rank by leaving rows unscored."""
+def test_interval_is_not_below_the_worst_score_if_lower_is_better(worst_score, interval):
+    """A share of errors is at its worst, and highest, if all unscored rows are wrong."""
     score = make_score(
         0.75,
         half_width=0.05,
-        higher=False,
+        higher_is_better=False,
         unscored=9,
-        score_if_unscored_wrong=score_if_unscored_wrong,
+        score_if_unscored_wrong=worst_score,
     )
 
     assert score.interval == interval
@@ -131,24 +130,24 @@ def test_interval_with_an_unknown_end_is_none(unknown_end):
 
 
 @pytest.mark.parametrize(
-    ("higher_is_better", "score_if_unscored_wrong", "expected"),
+    ("higher_is_better", "uncorrected_worst", "corrected_worst"),
     [
-        pytest.param(True, 0.75 - 0.05, 0.6 - 0.05, id="higher is better"),
-        pytest.param(False, 0.75 + 0.05, 0.7 + 0.05, id="lower is better"),
+        pytest.param(True, 0.7, 0.55, id="the low end 0.6 falls by 0.05"),
+        pytest.param(False, 0.8, 0.75, id="the high end 0.7 rises by 0.05"),
     ],
 )
-def test_unscored_rows_move_the_worse_end_of_a_corrected_interval(
-    higher_is_better, score_if_unscored_wrong, expected
+def test_worst_corrected_score_is_the_worse_end_after_the_same_loss(
+    higher_is_better, uncorrected_worst, corrected_worst
 ):
-    """It moves by as much as the uncorrected score would if the unscored rows were wrong."""
-    figure = make_score(0.75, unscored=9, score_if_unscored_wrong=score_if_unscored_wrong).figure
+    """Unscored rows would make the uncorrected score of 0.75 worse by 0.05 if they were wrong."""
+    figure = make_score(0.75, unscored=9, score_if_unscored_wrong=uncorrected_worst).figure
     figure.task.corrected["factor_acc"] = Corrected(
         value=0.65, low=0.6, high=0.7, stderr=0.02, how="labels"
     )
 
-    corrected_score_if_unscored_wrong = _score_if_unscored_are_wrong(figure, higher_is_better)
+    worst_score = _score_if_unscored_are_wrong(figure, higher_is_better=higher_is_better)
 
-    assert corrected_score_if_unscored_wrong == pytest.approx(expected)
+    assert worst_score == pytest.approx(corrected_worst)
 
 
 @pytest.mark.parametrize(
@@ -160,9 +159,8 @@ def test_unscored_rows_move_the_worse_end_of_a_corrected_interval(
         pytest.param(None, 3, None, id="the benchmark states no worst score"),
     ],
 )
-def test_score_counting_unscored_rows_as_wrong_is_the_worst_score(worst_score, unscored, expected):
+def test_score_if_unscored_rows_are_wrong_is_the_worst_score(worst_score, unscored, expected):
+    """A benchmark states the worst score beside the score itself, here 0.75."""
     figure = make_score(0.75, unscored=unscored, score_if_unscored_wrong=worst_score).figure
 
-    score_with_unscored_wrong = _score_if_unscored_are_wrong(figure, True)
-
-    assert score_with_unscored_wrong == expected
+    assert _score_if_unscored_are_wrong(figure, higher_is_better=True) == expected
