@@ -70,13 +70,13 @@ def test_leftovers_of_a_killed_process_are_removed(tmp_path):
 
 
 def test_a_file_that_another_process_is_writing_is_left_alone(tmp_path):
-    other_process = os.getppid()  # the parent, which runs
-    file_of_process = half_written(tmp_path / "a.txt", process_id=other_process)
-    file_of_process.write_text("half")
+    running_process_id = os.getppid()  # the process that started this one
+    partial_file = half_written(tmp_path / "a.txt", process_id=running_process_id)
+    partial_file.write_text("half")
 
     write_text(tmp_path / "a.txt", "whole")
 
-    assert names_in(tmp_path) == {"a.txt", file_of_process.name}
+    assert names_in(tmp_path) == {"a.txt", partial_file.name}
 
 
 @pytest.mark.parametrize(

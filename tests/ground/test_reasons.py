@@ -7,12 +7,14 @@ from lm_factuality.ground.errors import count_reasons, find_cure
 
 def test_similar_reasons_are_counted_together():
     """Otherwise a table of reasons would have a line for each row."""
-    texts = ["choice 2: 31 tokens", None, "choice 0: 1,200 tokens", "", "no answer", "31 tokens"]
+    # The number of the choice and the number of tokens do not matter.
+    similar_reasons = ["choice 2: 31 tokens", "choice 0: 1,200 tokens", "31 tokens"]
+    missing_reasons = [None, ""]
 
-    reasons = count_reasons(texts)
+    reasons = count_reasons([*similar_reasons, *missing_reasons, "no answer"])
 
-    number_by_example = {reason.example: reason.num_items for reason in reasons}
-    assert number_by_example == {"31 tokens": 3, "no answer": 1}
+    count_by_example = {reason.example: reason.num_items for reason in reasons}
+    assert count_by_example == {"31 tokens": 3, "no answer": 1}
 
 
 def test_advice_follows_the_longest_matching_reason():

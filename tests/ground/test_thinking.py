@@ -16,8 +16,6 @@ from lm_factuality.ground.thinking import (
     without_thinking,
 )
 
-ANSWER = "Ada was a painter."
-
 # The marks around a thought, by model.
 FORMATS = [
     ("<think>", "</think>"),
@@ -51,14 +49,17 @@ every_thought = pytest.mark.parametrize(
 @every_thought
 def test_a_thought_before_the_answer_is_removed(opening, closing, thought):
     """A thought quotes questions and wrong answers, which must not be scored."""
-    assert without_thinking(f"{opening}{thought}{closing}\n\n{ANSWER}") == ANSWER
+    assert (
+        without_thinking(f"{opening}{thought}{closing}\n\nAda was a painter.")
+        == "Ada was a painter."
+    )
 
 
 @every_format
 @every_thought
 def test_thought_opened_in_the_prompt_is_removed(opening, closing, thought):
     """Chat templates open the thought, so the output has only its end."""
-    assert without_thinking(f"{thought}{closing}{ANSWER}") == ANSWER
+    assert without_thinking(f"{thought}{closing}Ada was a painter.") == "Ada was a painter."
 
 
 @every_format
@@ -70,9 +71,27 @@ def test_a_thought_without_an_end_leaves_no_answer(opening, closing):
     assert answer_or_thoughts(text) == text
 
 
-@pytest.mark.parametrize("opening", [opening for opening, _ in FORMATS if opening != "analysis"])
+@pytest.mark.parametrize(
+    "opening",
+    [
+        "<think>",
+        "<thinking>",
+        "<thought>",
+        "<reasoning>",
+        "<seed:think>",
+        "<mm:think>",
+        "<longcat_think>",
+        "[THINK]",
+        "◁think▷",
+        "<|channel>thought\n",
+        "<|START_THINKING|>",
+        "<|begin_of_thought|>",
+        "<|inner_prefix|>",
+        "<|channel|>analysis<|message|>",
+    ],
+)
 def test_an_opening_mark_alone_leaves_no_answer(opening):
-    """The thought was cut off. The word "analysis" is left out, since it may be an answer."""
+    """The model ran out of tokens at the beginning of its thought."""
     assert without_thinking(opening) is None
     assert answer_or_thoughts(opening) == opening
 
@@ -216,24 +235,41 @@ def test_a_finished_output_is_read_as_its_answer(text):
         assert answer_or_thoughts(text) == output.text
 
 
+@pytest.mark.parametrize(
+    ("length", "expected_text"),
+    [
+        (0, "<think>Who?</think>"),
+        (3, "<think>Who?</think>Ada"),
+        (4, "<think>Who?</think>Ada."),
+        (5, "<think>Who?</think>Ada.<think>Or?</think>E"),
+        (8, "<think>Who?</think>Ada.<think>Or?</think>Eva."),
+        (9, "<think>Who?</think>Ada.<think>Or?</think>Eva."),
+    ],
+)
+def test_written_up_to_counts_only_characters_of_the_answer(length, expected_text):
+    """A limit on the length of answers must not depend on how long the model thinks."""
+    output = read_output("<think>Who?</think>Ada.<think>Or?</think>Eva.")
+
+    assert output.written_up_to(length) == expected_text
+
+
+def count_answer_characters(text: str, spans: list[tuple[int, int]]) -> int:
+    """Count the characters of a text that lie in the spans of the answer."""
+    return sum(len(text[start:end]) for start, end in spans)
+
+
 @given(mixed_texts)
-def test_a_text_is_cut_off_after_a_number_of_characters_of_its_answer(text):
-    """A limit counts what is answered and not what is thought."""
+def test_written_up_to_keeps_a_prefix_with_that_many_answer_characters(text):
     output = read_output(text)
 
     for length in range(len(output.text) + 1):
-        shortened = output.written_up_to(length)
-        assert text.startswith(shortened)
-        answer_length = 0
-        for start, end in output.spans:
-            if start < len(shortened):
-                answer_length += min(end, len(shortened)) - start
-        assert answer_length == length
+        prefix = output.written_up_to(length)
+        assert text.startswith(prefix)
+        assert count_answer_characters(prefix, output.spans) == length
 
 
 @given(mixed_texts)
-def test_a_text_is_not_cut_off_if_its_answer_is_shorter(text):
-    """The limit is one character more than the answer has."""
+def test_written_up_to_accepts_a_length_beyond_the_answer(text):
     output = read_output(text)
 
     assert text.startswith(output.written_up_to(len(output.text) + 1))
@@ -268,7 +304,7 @@ def test_chat_template_with_thought_marks_indicates_a_reasoning_model(template):
 
 
 def test_chat_template_without_thought_marks_indicates_no_reasoning():
-    """Models that do not think need no room for it."""
+    """For other models, no tokens are reserved for thoughts."""
     template = "{% for message in messages %}<|im_start|>{{ message.role }}{% endfor %}"
 
     assert not marks_thoughts(template)
