@@ -470,16 +470,13 @@ def test_the_joint_method_refuses_another_linking():
         AmbigBio(method="joint", linking="hungarian")
 
 
-@pytest.mark.parametrize("name", ["_individuals", "_pages", "_support"])
-def test_docs_quote_the_rules_of_the_prompt(name):
-    """Who labels by hand reads the rules in the docs, and has to apply those of the judge."""
-    template = (PROMPTS / f"{name}.jinja").read_text(encoding="utf-8")
-    docs = " ".join((DOCS / "biographies.md").read_text(encoding="utf-8").split())
+@pytest.mark.parametrize("name", ["_individuals.jinja", "_pages.jinja", "_support.jinja"])
+def test_docs_name_the_prompts_with_the_rules(name):
+    """People who label by hand read the judge's rules for difficult cases in these files."""
+    docs = (DOCS / "biographies.md").read_text(encoding="utf-8")
 
-    rules = [line for line in template.splitlines() if line.startswith("- ")]
-
-    assert rules
-    assert [rule for rule in rules if rule not in docs] == []
+    assert (PROMPTS / name).is_file()
+    assert name in docs
 
 
 def test_facts_are_sorted_by_sentence():
