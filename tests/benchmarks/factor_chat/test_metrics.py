@@ -9,6 +9,7 @@ from itertools import chain
 import numpy as np
 import pytest
 from scipy.stats import norm
+from scipy.stats import t as student_t
 from sklearn.metrics import brier_score_loss, roc_auc_score
 
 from lm_factuality.benchmarks.factor_chat import metrics
@@ -20,7 +21,7 @@ from lm_factuality.benchmarks.factor_chat.metrics import (
 )
 from lm_factuality.harness.outputs import WordAnswer
 from lm_factuality.scores.calibration import calibration_interval
-from lm_factuality.scores.statistics import clustered_stderr, mean
+from lm_factuality.scores.statistics import mean
 
 DOC = {"choices": ["a", "b", "c", "d"], "gold": 0, "doc_id": "d", "problem": ""}
 
@@ -237,26 +238,38 @@ def test_each_choice_stands_first_in_one_prompt():
 
 
 def letter_answers(probabilities):
-    """Return an answer to each prompt, from its probabilities of the four letters."""
+    """Return an answer to each prompt, from its probabilities of the letters A to D."""
     return [WordAnswer(tuple(np.log(row).tolist())) for row in probabilities]
 
 
 def test_letter_probabilities_are_averaged_over_rotations():
-    """The prompt of number ``first`` shows the choice of that number under the letter A."""
-    probabilities = np.random.default_rng(0).dirichlet([1] * 4, size=4)
+    """Each of four prompts shows the choices under other letters, in turn."""
+    answers = letter_answers(
+        [
+            [0.40, 0.30, 0.20, 0.10],  # the letters A to D are the choices 0, 1, 2, 3
+            [0.70, 0.10, 0.10, 0.10],  # the choices 1, 2, 3, 0
+            [0.25, 0.25, 0.05, 0.45],  # the choices 2, 3, 0, 1
+            [0.10, 0.20, 0.30, 0.40],  # the choices 3, 0, 1, 2
+        ]
+    )
 
-    figures = row_metrics(DOC, letter_answers(probabilities), "letters")
+    figures = row_metrics(DOC, answers, "letters")
 
-    expected = []
-    for choice in range(4):
-        of_choice = [probabilities[first][(choice - first) % 4] for first in range(4)]
-        expected.append(np.mean(of_choice))
-    assert figures["auroc"] == pytest.approx(expected)
+    probabilities_of_choices = list(figures["auroc"])
+    assert probabilities_of_choices == pytest.approx(
+        [
+            (0.40 + 0.10 + 0.05 + 0.20) / 4,
+            (0.30 + 0.70 + 0.45 + 0.30) / 4,
+            (0.20 + 0.10 + 0.25 + 0.40) / 4,
+            (0.10 + 0.10 + 0.25 + 0.10) / 4,
+        ]
+    )
 
 
 def test_unscored_letter_rows_have_the_metrics_of_scored_rows():
     """lm_eval would average a metric that some rows lack over the other rows."""
-    answers = letter_answers(np.full((4, 4), 0.25))
+    equal_probabilities = [[0.25, 0.25, 0.25, 0.25]] * 4
+    answers = letter_answers(equal_probabilities)
     scored = row_metrics(DOC, answers, "letters")
 
     unscored = row_metrics(DOC, [WordAnswer(None, "", "lost"), *answers[1:]], "letters")
@@ -280,16 +293,17 @@ def test_auroc_equals_scikit_learns(digits):
     assert area == pytest.approx(roc_auc_score(truth, probabilities))
 
 
+def brier_score_of_row(probabilities_of_true):
+    """Score answers with these probabilities about four choices, the second of which is true."""
+    doc = {"choices": ["a", "b", "c", "d"], "gold": 1, "doc_id": "d", "problem": ""}
+    return row_metrics(doc, answers_by_probability(*probabilities_of_true), "statements")["brier"]
+
+
 def test_brier_score_equals_scikit_learns():
     """The mean of the rows' Brier scores is the score over all their choices."""
     rows = random_rows(60, digits=3)
-    scores = []
-    for row in rows:
-        doc = {**DOC, "gold": 1, "doc_id": row.cluster}
-        figures = row_metrics(doc, answers_by_probability(*row), "statements")
-        scores.append(figures["brier"])
 
-    brier = mean(scores)
+    brier = mean([brier_score_of_row(row) for row in rows])
 
     truth = [0, 1, 0, 0] * 60  # the second choice of each row is true
     probabilities = list(chain.from_iterable(rows))
@@ -333,20 +347,27 @@ def test_auroc_without_scored_rows_is_undefined():
     assert math.isnan(metrics.auroc([unscored_row]))
 
 
-def test_auroc_has_wilsons_interval_for_the_effective_trials():
-    """So the interval stays between 0 and 1, even if the AUROC is near an end."""
+def wilson_interval(share, num_trials):
+    """Return Wilson's 95% interval of a share of so many independent trials."""
+    z = 1.959964
+    centre = share + z**2 / (2 * num_trials)
+    half_width = z * math.sqrt(share * (1 - share) / num_trials + z**2 / (4 * num_trials**2))
+    widening = 1 + z**2 / num_trials
+    return (centre - half_width) / widening, (centre + half_width) / widening
+
+
+def test_auroc_interval_is_wilsons_for_the_effective_number_of_trials():
+    """Wilson's interval stays between 0 and 1, even if the AUROC is near an end."""
     rows = random_rows(240)
 
-    low, high = metrics.auroc_interval(rows)
+    interval = metrics.auroc_interval(rows)
 
     area = metrics.auroc(rows)
-    student_factor = (1.990450 / 1.959964) ** 2  # 80 documents have 79 degrees of freedom
-    trials = area * (1 - area) / metrics.auroc_stderr(rows) ** 2 / student_factor
-    # Wilson's ends are the shares whose own error of 1.96 standard deviations reaches the AUROC.
-    for end in (low, high):
-        assert abs(area - end) == pytest.approx(
-            1.96 * math.sqrt(end * (1 - end) / trials), rel=1e-3
-        )
+    # The share of so many independent trials has the same standard error.
+    num_trials = area * (1 - area) / metrics.auroc_stderr(rows) ** 2
+    # An interval from 80 documents is wider, by Student's distribution with 79 degrees of freedom.
+    num_trials *= (norm.ppf(0.975) / student_t.ppf(0.975, df=79)) ** 2
+    assert interval == pytest.approx(wilson_interval(area, num_trials))
 
 
 def aggregation_of(name):
@@ -357,12 +378,13 @@ def aggregation_of(name):
 
 def test_the_interval_of_auroc_states_the_number_of_documents():
     """Reports show it, so that readers know how much an interval is worth."""
-    aggregation = aggregation_of("auroc")
+    rows = random_rows(60)  # of documents of three rows
+    unscored_row = None
 
-    interval = aggregation.interval_of([None, *random_rows(60)])
+    interval = aggregation_of("auroc").interval_of([unscored_row, *rows])
 
-    assert interval.ends == metrics.auroc_interval(random_rows(60))
-    assert interval.num_clusters == 20  # documents of three rows
+    assert interval.ends == metrics.auroc_interval(rows)
+    assert interval.num_clusters == 60 / 3
 
 
 @pytest.mark.parametrize("area", [0.6, 0.95])
@@ -411,15 +433,16 @@ def test_an_auroc_of_fewer_than_two_documents_has_no_interval(rows):
 
 
 def test_the_interval_of_the_calibration_error_is_clustered_by_document():
-    """The four choices of a row share its document. The unscored row, None, is left out."""
+    """The four choices of a row share its document. An unscored row is left out."""
     rows = random_rows(90)
+    unscored_row = None
 
-    interval = aggregation_of("ece").interval_of([rows[0], None, *rows[1:]])
+    interval = aggregation_of("ece").interval_of([rows[0], unscored_row, *rows[1:]])
 
     probabilities = list(chain.from_iterable(rows))
     documents = np.repeat([row.cluster for row in rows], 4).tolist()
     assert interval.ends == calibration_interval(probabilities, [0, 1, 0, 0] * 90, documents)
-    assert interval.num_clusters == 30  # of three rows each
+    assert interval.num_clusters == 90 / 3  # documents of three rows
 
 
 def test_the_calibration_error_without_scored_rows_has_no_interval():
@@ -475,25 +498,41 @@ def test_calibration_error_without_scored_rows_is_undefined():
 
 def test_the_standard_error_of_accuracy_is_clustered_by_document():
     """Rows of one document share its difficulty, so they tell less than independent rows."""
-    accuracies = []
-    for number in range(8):
-        # Every third row calls all choices true, which is wrong. Two rows share a document.
-        word_for_false_choices = "True" if number % 3 == 0 else "False"
-        answers = answers_in_words("True", *[word_for_false_choices] * 3)
-        doc = {**DOC, "doc_id": str(number // 2)}
-        accuracies.append(row_metrics(doc, answers, "statements")["chat_acc"])
+    right_answers = answers_in_words("True", "False", "False", "False")
+    wrong_answers = answers_in_words("True", "True", "True", "True")
+    doc_ids_and_answers = [
+        ("d0", wrong_answers),
+        ("d0", right_answers),
+        ("d1", right_answers),
+        ("d1", wrong_answers),
+        ("d2", right_answers),
+        ("d2", right_answers),
+        ("d3", wrong_answers),
+        ("d3", right_answers),
+    ]
+    accuracies = [
+        row_metrics({**DOC, "doc_id": doc_id}, answers, "statements")["chat_acc"]
+        for doc_id, answers in doc_ids_and_answers
+    ]
 
     stderr = aggregation_of("chat_acc").stderr(accuracies)
 
-    documents = [accuracy.cluster for accuracy in accuracies]
-    assert stderr == pytest.approx(clustered_stderr(accuracies))
-    assert documents == ["0", "0", "1", "1", "2", "2", "3", "3"]
+    # The mean of the rows is 5/8. The sum of a document's two rows differs from 2 * 5/8 by 3/4 in
+    # d2 and by -1/4 in the other three documents. Four documents have three degrees of freedom.
+    sum_of_squares = 3 * (1 / 4) ** 2 + (3 / 4) ** 2
+    assert stderr == pytest.approx(math.sqrt(4 / 3 * sum_of_squares) / 8)
 
 
-@pytest.mark.parametrize("rest", [-1000.0, None])
-def test_nearly_impossible_word_leaves_all_probability_to_the_alternative(rest):
+@pytest.mark.parametrize(
+    "logprob_of_false",
+    [
+        pytest.param(-1000.0, id="nearly impossible"),
+        pytest.param(None, id="not among the likeliest words of the server"),
+    ],
+)
+def test_nearly_impossible_word_leaves_all_probability_to_the_alternative(logprob_of_false):
     """The exponential of a difference of a thousand would be infinite."""
-    answer = WordAnswer((-1.0, rest))
+    answer = WordAnswer(logprobs=(-1.0, logprob_of_false))
 
     assert word_probabilities(answer, ("True", "False")) == [1.0, 0.0]
 

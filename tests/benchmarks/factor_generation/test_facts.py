@@ -324,45 +324,50 @@ def test_a_row_with_neither_prefix_nor_stem_has_no_fact():
     assert fact.no_fact.startswith("the prefix is empty")
 
 
-@pytest.fixture
-def row_of_two_contradictions():
-    """Return a row with a contradiction of type entity and, behind it, one of type predicate."""
-    return make_factor_row(
+@pytest.mark.parametrize("contradiction_type", ["first", "entity"])
+def test_fact_comes_from_the_first_contradiction_of_the_type(contradiction_type):
+    """The type "first" stands for any."""
+    row = make_factor_row(
         "It opened. ",
         "Her first keeper was a sailor.",
         "Its first keeper had a sailor.",
+        true="Its first keeper was a sailor.",
         error_types=("entity", "predicate"),
     )
 
-
-@pytest.mark.parametrize("contradiction_type", ["first", "entity"])
-def test_fact_comes_from_the_first_contradiction_of_the_type(
-    row_of_two_contradictions, contradiction_type
-):
-    """The type "first" stands for any. This contradiction has "Her" where the truth has "Its"."""
-    fact = find_minimal_fact(row_of_two_contradictions, contradiction_type)
+    fact = find_minimal_fact(row, contradiction_type)
 
     assert fact.contradiction == 1
     assert fact.error_type == "entity"
     assert fact.true_edit == "Its"
+    assert fact.false_edit == "Her"
     assert fact.prompt == "It opened."
 
 
-def test_fact_comes_from_a_later_contradiction_if_it_alone_has_the_type(
-    row_of_two_contradictions,
-):
-    """The second contradiction has "had" where the truth has "was", behind "Its first keeper"."""
-    fact = find_minimal_fact(row_of_two_contradictions, "predicate")
+def test_fact_comes_from_a_later_contradiction_if_it_alone_has_the_type():
+    row = make_factor_row(
+        "It opened. ",
+        "Her first keeper was a sailor.",
+        "Its first keeper had a sailor.",
+        true="Its first keeper was a sailor.",
+        error_types=("entity", "predicate"),
+    )
+
+    fact = find_minimal_fact(row, "predicate")
 
     assert fact.contradiction == 2
     assert fact.error_type == "predicate"
     assert fact.true_edit == "was"
+    assert fact.false_edit == "had"
     assert fact.prompt == "It opened. Its first keeper"
 
 
-def test_a_row_without_a_contradiction_of_the_type_has_no_fact(row_of_two_contradictions):
-    """Its contradictions are about an entity and a predicate."""
-    fact = find_minimal_fact(row_of_two_contradictions, "link")
+def test_a_row_without_a_contradiction_of_the_type_has_no_fact():
+    row = make_factor_row(
+        "It opened. ", "Her first keeper was a sailor.", BAKER, error_types=("entity", "predicate")
+    )
+
+    fact = find_minimal_fact(row, "link")
 
     assert fact.no_fact == "no contradiction of type 'link'"
 

@@ -66,8 +66,9 @@ def test_right_and_wrong_rows_are_weighted_by_the_share_of_right_pairs():
         row_that_the_model_has_wrong(TRUE, FALSE, FALSE),
     )
 
-    weight_of_right = (3 + 1) / 6
-    weight_of_wrong = 2 / 6
+    weight_of_right = (3 + 1) / 6  # of six pairs
+    weight_of_wrong = (0 + 2) / 6
+    # The first row has 3 true and 1 false of 5 generations, the second 1 true and 2 false of 3.
     share_true = weight_of_right * 3 / 5 + weight_of_wrong * 1 / 3
     share_false = weight_of_right * 1 / 5 + weight_of_wrong * 2 / 3
     assert summary["pairs_right"]["value"] == pytest.approx(weight_of_right)
@@ -160,46 +161,50 @@ def test_table_shows_the_accuracy_and_unscored_counts():
     assert "Unscored: unread 1." in notes
 
 
-NO_GENERATIONS = [0, 0, 0, 0]
+def generations(true=0, false=0, neutral=0, unscored=0):
+    """Return the numbers of generations in the order in which sums hold them."""
+    return [true, false, neutral, unscored]
 
 
 def make_sums(right, wrong, num_pairs_right, num_pairs):
     """Make the sums over rows from which scores are computed.
 
     Args:
-        right: The true, false, neutral and unscored generations of rows that the model has right.
+        right: The generations of rows that the model has right.
         wrong: Those of the rows that the model has wrong.
         num_pairs_right: The pairs of completions in which the model is right.
         num_pairs: All pairs of completions.
     """
-    return [*right, *wrong, *NO_GENERATIONS, num_pairs_right, num_pairs]
+    of_rows_without_scores = generations()
+    return [*right, *wrong, *of_rows_without_scores, num_pairs_right, num_pairs]
 
 
 @pytest.mark.parametrize(
-    ("right", "wrong", "weight", "printed"),
+    ("right", "wrong", "share_of_pairs_right", "printed"),
     [
-        # Percentages of true, false and neutral generations as the table prints them. We computed
-        # the weight, which it does not print, from its column of neutral generations.
         pytest.param(
-            (11.3, 26.3, 62.4),
-            (5.4, 45.8, 48.8),
+            generations(true=11.3, false=26.3, neutral=62.4),
+            generations(true=5.4, false=45.8, neutral=48.8),
             0.787,
             {"accuracy": 24.8, "true": 10.0, "false": 30.5, "neutral": 59.5},
             id="first model",
         ),
-        # Its share of false ones, printed as 28.4, is left out: the row does not add up to 100.
         pytest.param(
-            (21.4, 24.5, 54.1),
-            (2.1, 42.8, 55.1),
+            generations(true=21.4, false=24.5, neutral=54.1),
+            generations(true=2.1, false=42.8, neutral=55.1),
             0.81,
+            # The table has 28.4 for "false", with which the row does not add up to 100.
             {"accuracy": 38.8, "true": 17.7, "neutral": 54.3},
             id="OPT-66B",
         ),
     ],
 )
-def test_weighted_scores_match_table_6_of_the_paper(right, wrong, weight, printed):
-    """The table prints one decimal, so its numbers are known to within 0.05."""
-    sums = make_sums(right=[*right, 0], wrong=[*wrong, 0], num_pairs_right=weight, num_pairs=1)
+def test_weighted_scores_match_table_6_of_the_paper(right, wrong, share_of_pairs_right, printed):
+    """The table prints all numbers but the share of pairs, in percent with one decimal.
+
+    We computed the share of pairs from the neutral generations.
+    """
+    sums = make_sums(right, wrong, num_pairs_right=share_of_pairs_right, num_pairs=1)
 
     scores = {name: 100 * subset_score(sums, WEIGHTED, name) for name in printed}
 
@@ -209,71 +214,108 @@ def test_weighted_scores_match_table_6_of_the_paper(right, wrong, weight, printe
 def test_group_accuracy_omits_neutral_generations():
     """Neutral ones neither help nor harm, however many there are."""
     sums = make_sums(
-        right=[11.3, 26.3, 62.4, 0], wrong=NO_GENERATIONS, num_pairs_right=1, num_pairs=1
+        right=generations(true=11.3, false=26.3, neutral=62.4),
+        wrong=generations(),
+        num_pairs_right=1,
+        num_pairs=1,
     )
 
     assert subset_score(sums, RIGHT, "accuracy") == pytest.approx(11.3 / (11.3 + 26.3))
-
-
-# The numbers of true, false, neutral and unscored generations of some rows.
-MOSTLY_TRUE = [3, 1, 0, 0]
-MOSTLY_FALSE = [1, 3, 0, 0]
-ALL_UNSCORED = [0, 0, 0, 3]
 
 
 @pytest.mark.parametrize(
     ("sums", "worst", "best"),
     [
         pytest.param(
-            make_sums(right=MOSTLY_TRUE, wrong=MOSTLY_FALSE, num_pairs_right=3, num_pairs=4),
+            make_sums(
+                right=generations(true=3, false=1),
+                wrong=generations(true=1, false=3),
+                num_pairs_right=3,
+                num_pairs=4,
+            ),
             3 / 4 * 3 / 4 + 1 / 4 * 1 / 4,
             3 / 4 * 3 / 4 + 1 / 4 * 1 / 4,
             id="all generations have a mark",
         ),
         pytest.param(
-            make_sums(right=MOSTLY_TRUE, wrong=NO_GENERATIONS, num_pairs_right=3, num_pairs=4),
+            make_sums(
+                right=generations(true=3, false=1),
+                wrong=generations(),
+                num_pairs_right=3,
+                num_pairs=4,
+            ),
             3 / 4 * 3 / 4 + 1 / 4 * 0,
             3 / 4 * 3 / 4 + 1 / 4 * 1,
             id="wrong rows have no generation",
         ),
         pytest.param(
-            make_sums(right=MOSTLY_TRUE, wrong=ALL_UNSCORED, num_pairs_right=3, num_pairs=4),
+            make_sums(
+                right=generations(true=3, false=1),
+                wrong=generations(unscored=3),
+                num_pairs_right=3,
+                num_pairs=4,
+            ),
             3 / 4 * 3 / 4 + 1 / 4 * 0,
             3 / 4 * 3 / 4 + 1 / 4 * 1,
             id="wrong rows have no mark",
         ),
         pytest.param(
-            make_sums(right=NO_GENERATIONS, wrong=MOSTLY_FALSE, num_pairs_right=3, num_pairs=4),
+            make_sums(
+                right=generations(),
+                wrong=generations(true=1, false=3),
+                num_pairs_right=3,
+                num_pairs=4,
+            ),
             3 / 4 * 0 + 1 / 4 * 1 / 4,
             3 / 4 * 1 + 1 / 4 * 1 / 4,
             id="right rows have no generation",
         ),
         pytest.param(
-            make_sums(right=MOSTLY_TRUE, wrong=NO_GENERATIONS, num_pairs_right=4, num_pairs=4),
+            make_sums(
+                right=generations(true=3, false=1),
+                wrong=generations(),
+                num_pairs_right=4,
+                num_pairs=4,
+            ),
             3 / 4,
             3 / 4,
             id="wrong rows have no weight",
         ),
         pytest.param(
-            make_sums(right=[0, 0, 3, 0], wrong=[0, 0, 2, 0], num_pairs_right=3, num_pairs=4),
+            make_sums(
+                right=generations(neutral=3),
+                wrong=generations(neutral=2),
+                num_pairs_right=3,
+                num_pairs=4,
+            ),
             0,
             1,
             id="all generations are neutral",
         ),
         pytest.param(
-            make_sums(right=[0, 0, 2, 1], wrong=NO_GENERATIONS, num_pairs_right=4, num_pairs=4),
+            make_sums(
+                right=generations(neutral=2, unscored=1),
+                wrong=generations(),
+                num_pairs_right=4,
+                num_pairs=4,
+            ),
             0,
             1,
             id="all marked generations are neutral",
         ),
         pytest.param(
-            make_sums(right=MOSTLY_TRUE, wrong=MOSTLY_FALSE, num_pairs_right=0, num_pairs=0),
+            make_sums(
+                right=generations(true=3, false=1),
+                wrong=generations(true=1, false=3),
+                num_pairs_right=0,
+                num_pairs=0,
+            ),
             0,
             1,
             id="no pairs",
         ),
         pytest.param(
-            make_sums(right=NO_GENERATIONS, wrong=NO_GENERATIONS, num_pairs_right=0, num_pairs=0),
+            make_sums(right=generations(), wrong=generations(), num_pairs_right=0, num_pairs=0),
             0,
             1,
             id="nothing at all",
@@ -281,7 +323,11 @@ ALL_UNSCORED = [0, 0, 0, 3]
     ],
 )
 def test_accuracy_bounds_exist_even_if_accuracy_is_undefined(sums, worst, best):
-    """Whatever the judge failed to mark counts as false at worst, and as true at best."""
+    """Whatever the judge failed to mark counts as false at worst, and as true at best.
+
+    If the model is right in 3 of 4 pairs, each bound is 3/4 times the accuracy of the rows that it
+    has right, plus 1/4 times the accuracy of the rows that it has wrong.
+    """
     assert accuracy_bound(sums, FALSE) == pytest.approx(worst)
     assert accuracy_bound(sums, TRUE) == pytest.approx(best)
 
@@ -290,43 +336,73 @@ def test_accuracy_bounds_exist_even_if_accuracy_is_undefined(sums, worst, best):
     ("sums", "reason"),
     [
         pytest.param(
-            make_sums(right=MOSTLY_TRUE, wrong=NO_GENERATIONS, num_pairs_right=3, num_pairs=4),
+            make_sums(
+                right=generations(true=3, false=1),
+                wrong=generations(),
+                num_pairs_right=3,
+                num_pairs=4,
+            ),
             "the model is wrong in 25.0% of pairs, but no generation of such a row has a mark",
             id="wrong rows have no generations",
         ),
         pytest.param(
-            make_sums(right=MOSTLY_TRUE, wrong=ALL_UNSCORED, num_pairs_right=3, num_pairs=4),
+            make_sums(
+                right=generations(true=3, false=1),
+                wrong=generations(unscored=3),
+                num_pairs_right=3,
+                num_pairs=4,
+            ),
             "the model is wrong in 25.0% of pairs, but no generation of such a row has a mark",
             id="wrong rows have no marks",
         ),
         pytest.param(
-            make_sums(right=NO_GENERATIONS, wrong=MOSTLY_FALSE, num_pairs_right=3, num_pairs=4),
+            make_sums(
+                right=generations(),
+                wrong=generations(true=1, false=3),
+                num_pairs_right=3,
+                num_pairs=4,
+            ),
             "the model is right in 75.0% of pairs, but no generation of such a row has a mark",
             id="right rows have no generations",
         ),
         pytest.param(
-            make_sums(right=[0, 0, 3, 0], wrong=[0, 0, 2, 0], num_pairs_right=3, num_pairs=4),
+            make_sums(
+                right=generations(neutral=3),
+                wrong=generations(neutral=2),
+                num_pairs_right=3,
+                num_pairs=4,
+            ),
             "no generation is marked true or false",
             id="all generations are neutral",
         ),
         pytest.param(
-            make_sums(right=[0, 0, 2, 1], wrong=NO_GENERATIONS, num_pairs_right=4, num_pairs=4),
+            make_sums(
+                right=generations(neutral=2, unscored=1),
+                wrong=generations(),
+                num_pairs_right=4,
+                num_pairs=4,
+            ),
             "no generation is marked true or false",
             id="generations are neutral or unscored",
         ),
         pytest.param(
-            make_sums(right=MOSTLY_TRUE, wrong=MOSTLY_FALSE, num_pairs_right=0, num_pairs=0),
+            make_sums(
+                right=generations(true=3, false=1),
+                wrong=generations(true=1, false=3),
+                num_pairs_right=0,
+                num_pairs=0,
+            ),
             "no pair of a true and a false completion has scores",
             id="no pairs",
         ),
         pytest.param(
-            make_sums(right=NO_GENERATIONS, wrong=NO_GENERATIONS, num_pairs_right=0, num_pairs=0),
+            make_sums(right=generations(), wrong=generations(), num_pairs_right=0, num_pairs=0),
             "no pair of a true and a false completion has scores",
             id="neither generations nor pairs",
         ),
     ],
 )
-def test_an_undefined_accuracy_has_a_reason(sums, reason):
+def test_a_reason_is_given_for_an_undefined_accuracy(sums, reason):
     """Rows that the model has right and rows that it has wrong need marks, if they have a weight."""
     assert math.isnan(subset_score(sums, WEIGHTED, "accuracy"))
     assert why_undefined(sums) == reason
@@ -336,36 +412,49 @@ def test_an_undefined_accuracy_has_a_reason(sums, reason):
     "sums",
     [
         pytest.param(
-            make_sums(right=MOSTLY_TRUE, wrong=MOSTLY_FALSE, num_pairs_right=3, num_pairs=4),
+            make_sums(
+                right=generations(true=3, false=1),
+                wrong=generations(true=1, false=3),
+                num_pairs_right=3,
+                num_pairs=4,
+            ),
             id="both groups have marks",
         ),
         # No pair is wrong, so nothing has to be known of wrong rows.
         pytest.param(
-            make_sums(right=MOSTLY_TRUE, wrong=NO_GENERATIONS, num_pairs_right=4, num_pairs=4),
+            make_sums(
+                right=generations(true=3, false=1),
+                wrong=generations(),
+                num_pairs_right=4,
+                num_pairs=4,
+            ),
             id="one group has all pairs",
         ),
     ],
 )
-def test_a_defined_accuracy_has_no_reason(sums):
+def test_no_reason_is_given_for_a_defined_accuracy(sums):
     """A group of rows whose weight is 0 needs no marks."""
     assert not math.isnan(subset_score(sums, WEIGHTED, "accuracy"))
     assert why_undefined(sums) == ""
 
 
 def test_a_tie_with_the_contradiction_of_the_fact_makes_a_row_wrong():
-    """The true completion, whose score is the first, is likelier than the other contradictions."""
-    document = make_document(mean_logprob=(-2, -2, -3, -4))
+    """The true completion is likelier than the two other contradictions."""
+    true_completion = -2
+    contradiction_of_the_fact = -2
+    document = make_document(mean_logprob=(true_completion, contradiction_of_the_fact, -3, -4))
 
     tally = tally_row(document, make_verdict(TRUE))
 
     assert tally.group == WRONG
-    assert tally.counts == [1, 0, 0, 0]  # true, false, neutral and unscored
+    assert tally.counts == generations(true=1)
     assert tally.pairs_right == 2
 
 
 def test_unscored_contradiction_forms_no_pair():
-    """The true completion, whose score is the first, ties with one and loses to another."""
-    document = make_document(mean_logprob=(-2, -2, -1, None))
+    """The true completion ties with one of the two scored contradictions, and loses to the other."""
+    true_completion = -2
+    document = make_document(mean_logprob=(true_completion, -2, -1, None))
 
     tally = tally_row(document, make_verdict(TRUE))
 
@@ -389,7 +478,7 @@ def test_row_without_its_true_completion_is_neither_right_nor_wrong(gold):
     tally = tally_row(make_document(gold=gold), make_verdict(TRUE))
 
     assert tally.group == UNSPLIT
-    assert tally.counts == [1, 0, 0, 0]  # true, false, neutral and unscored
+    assert tally.counts == generations(true=1)
     assert tally.pairs == 0
 
 
@@ -420,6 +509,6 @@ def test_bootstrap_draws_whole_documents():
 
     first_document, second_document = sums_by_document(tallies)
 
-    # The first three sums are true, false and neutral generations of rows that are right.
-    assert first_document[:3] == [1, 1, 0]
-    assert second_document[:3] == [1, 0, 0]
+    # The model has these rows right, and the sums begin with the generations of such rows.
+    assert first_document[:4] == generations(true=1, false=1)
+    assert second_document[:4] == generations(true=1)
