@@ -174,7 +174,7 @@ def write_results_of(
     folder,
     model,
     right,
-    perplexity,
+    perplexity=8.0,
     date="2026-01-01T00-00-00.0",
     backend="hf",
     **config,
@@ -273,24 +273,33 @@ def test_accuracy_gaps_are_paired_by_row_and_clustered_by_document(tmp_path):
     assert gap.p_value == 2 / 4
 
 
+def test_an_accuracy_gap_needs_samples(tmp_path):
+    """Without them the difference of two accuracies is known, but not how sure it is."""
+    write_results_of(tmp_path / "a", "one", right=RIGHT_IN_4_OF_10_ROWS, perplexity=8.0)
+    write_results_of(tmp_path / "b", "two", right=RIGHT_IN_6_OF_10_ROWS, perplexity=9.0)
+    (tmp_path / "b" / "samples_x_factor_2026-01-01T00-00-00.0.jsonl").unlink()
+
+    (pair,) = find_disagreements(read_points(tmp_path))
+
+    assert pair.accuracy_gap.difference == pytest.approx((6 - 4) / 10)
+    assert pair.accuracy_gap.shared_rows == 0
+    assert pair.accuracy_gap.p_value is None
+
+
 @pytest.mark.parametrize(
-    ("text", "replacement"),
+    ("old", "new"),
     [
-        pytest.param(None, None, id="no samples"),
-        pytest.param("1870", "1880", id="other rows"),
-        pytest.param('"factor_acc": 1.0', '"factor_acc": 0.0', id="other accuracy"),
+        pytest.param("1870", "1880", id="samples of rows with another text"),
+        pytest.param('"factor_acc": 1.0', '"factor_acc": 0.0', id="samples with another accuracy"),
     ],
 )
-def test_an_accuracy_gap_needs_the_samples_of_the_same_rows(text, replacement, tmp_path):
+def test_an_accuracy_gap_needs_the_samples_of_the_same_rows(old, new, tmp_path):
     """Without them the difference of two accuracies is known, but not how sure it is."""
     write_results_of(tmp_path / "a", "one", right=RIGHT_IN_4_OF_10_ROWS, perplexity=8.0)
     write_results_of(tmp_path / "b", "two", right=RIGHT_IN_6_OF_10_ROWS, perplexity=9.0)
     samples_of_two = tmp_path / "b" / "samples_x_factor_2026-01-01T00-00-00.0.jsonl"
-    if text is None:
-        samples_of_two.unlink()
-    else:
-        content = samples_of_two.read_text(encoding="utf-8")
-        samples_of_two.write_text(content.replace(text, replacement), encoding="utf-8")
+    content = samples_of_two.read_text(encoding="utf-8")
+    samples_of_two.write_text(content.replace(old, new), encoding="utf-8")
 
     (pair,) = find_disagreements(read_points(tmp_path))
 
@@ -301,8 +310,9 @@ def test_an_accuracy_gap_needs_the_samples_of_the_same_rows(text, replacement, t
 
 def test_accuracy_gap_omits_unscored_rows(tmp_path):
     """The first of ten rows is unscored, and of the others "two" is right in two more."""
-    write_results_of(tmp_path / "a", "one", [None, *RIGHT_IN_4_OF_10_ROWS[1:]], 8.0)
-    write_results_of(tmp_path / "b", "two", [None, *RIGHT_IN_6_OF_10_ROWS[1:]], 8.0)
+    unscored = None
+    write_results_of(tmp_path / "a", "one", [unscored, 1, 0, 0, 1, 0, 0, 1, 0, 0])
+    write_results_of(tmp_path / "b", "two", [unscored, 1, 0, 1, 1, 1, 0, 1, 0, 0])
     one, two = read_points(tmp_path)
 
     gap = accuracy_difference(two, one)
@@ -323,60 +333,51 @@ def test_p_values_of_disagreements_are_corrected_for_all_pairs(tmp_path):
     assert {pair.better_by_accuracy.model_name for pair in pairs} == {"right"}
     # "right" differs from "one" in four documents, and from "two" in three. Of the 2**4 and 2**3
     # ways to swap the models in these documents, two give as large a gap.
-    assert gaps["one"].p_value == 2 / 2**4
-    assert gaps["one"].adjusted_p_value == 3 * 2 / 2**4
-    assert gaps["two"].p_value == 2 / 2**3
-    assert gaps["two"].adjusted_p_value == 2 * 2 / 2**3
+    assert gaps["one"].p_value == 0.125
+    assert gaps["one"].adjusted_p_value == 3 * 0.125
+    assert gaps["two"].p_value == 0.25
+    assert gaps["two"].adjusted_p_value == 2 * 0.25
 
 
-@pytest.fixture
-def gains(tmp_path):
-    """Return the gains of two models by retrieval.
-
-    Two further runs, of another method and of another revision, have no partner.
-    """
-    write_results_of(tmp_path / "a", "org/m-125m", right=RIGHT_IN_4_OF_10_ROWS, perplexity=8.0)
-    write_results_of(
-        tmp_path / "b", "org/m-125m", right=RIGHT_IN_6_OF_10_ROWS, perplexity=8.0, backend="hf-ralm"
-    )
-    write_results_of(
-        tmp_path / "c", "org/m-125m", right=[0] * 10, perplexity=8.0, backend="hf-prefix-free"
-    )
-    write_results_of(
-        tmp_path / "d",
-        "org/m-125m",
-        right=RIGHT_IN_6_OF_10_ROWS,
-        perplexity=8.0,
-        backend="hf-ralm",
-        model_revision="step1",
-    )
-    write_results_of(tmp_path / "e", "org/n-1b", right=[1] * 10, perplexity=8.0, backend="hf-ralm")
-    write_results_of(tmp_path / "f", "org/n-1b", right=RIGHT_IN_6_OF_10_ROWS, perplexity=8.0)
-    return retrieval_gains(read_points(tmp_path))
-
-
-def test_gains_pair_each_model_with_itself_without_retrieval(gains):
+def test_gains_pair_each_model_with_itself_without_retrieval(tmp_path):
     """A gain over another model would mix the model's skill with the retrieval's."""
-    assert [
-        (gain.without_retrieval.model_name, gain.with_retrieval.model_name) for gain in gains
-    ] == [
+    right = RIGHT_IN_4_OF_10_ROWS
+    write_results_of(tmp_path / "a", "org/m-125m", right, backend="hf")
+    write_results_of(tmp_path / "b", "org/m-125m", right, backend="hf-ralm")
+    write_results_of(tmp_path / "c", "org/n-1b", right, backend="hf-ralm")
+    write_results_of(tmp_path / "d", "org/n-1b", right, backend="hf")
+    # These runs have no partner: one is by another method, the other of another revision.
+    write_results_of(tmp_path / "e", "org/m-125m", right, backend="hf-prefix-free")
+    write_results_of(tmp_path / "f", "org/m-125m", right, backend="hf-ralm", model_revision="step1")
+
+    gains = retrieval_gains(read_points(tmp_path))
+
+    names = [(gain.without_retrieval.model_name, gain.with_retrieval.model_name) for gain in gains]
+    assert names == [
         ("org/m-125m", "org/m-125m (hf-ralm)"),
         ("org/n-1b", "org/n-1b (hf-ralm)"),
     ]
 
 
-def test_gains_are_differences_with_corrected_p_values(gains):
+def test_gains_are_differences_with_corrected_p_values(tmp_path):
     """The smaller model gains in two documents, and the larger model in three."""
-    of_small_model, of_large_model = (gain.difference for gain in gains)
+    write_results_of(tmp_path / "a", "m-125m", RIGHT_IN_4_OF_10_ROWS, backend="hf")
+    write_results_of(tmp_path / "b", "m-125m", RIGHT_IN_6_OF_10_ROWS, backend="hf-ralm")
+    write_results_of(tmp_path / "c", "n-1b", RIGHT_IN_6_OF_10_ROWS, backend="hf")
+    write_results_of(tmp_path / "d", "n-1b", right=[1] * 10, backend="hf-ralm")
 
-    assert of_small_model.difference == pytest.approx((6 - 4) / 10)
-    assert of_large_model.difference == pytest.approx((10 - 6) / 10)
-    # Two of the ways to swap the runs in these documents give as large a difference.
-    assert of_small_model.p_value == 2 / 2**2
-    assert of_large_model.p_value == 2 / 2**3
+    gain_of_small_model, gain_of_large_model = retrieval_gains(read_points(tmp_path))
+
+    small = gain_of_small_model.difference
+    large = gain_of_large_model.difference
+    assert small.difference == pytest.approx((6 - 4) / 10)
+    assert large.difference == pytest.approx((10 - 6) / 10)
+    # Of the 2**2 and 2**3 ways to swap the runs in these documents, two give as large a difference.
+    assert small.p_value == 0.5
+    assert large.p_value == 0.25
     # By Holm's method, the smallest of two p-values is multiplied by 2, and the other by 1.
-    assert of_small_model.adjusted_p_value == 2 / 2**2
-    assert of_large_model.adjusted_p_value == 2 * 2 / 2**3
+    assert small.adjusted_p_value == 1 * 0.5
+    assert large.adjusted_p_value == 2 * 0.25
 
 
 def test_newest_result_is_used_and_older_results_are_listed(tmp_path):
@@ -396,31 +397,14 @@ def test_newest_result_is_used_and_older_results_are_listed(tmp_path):
 
 
 def test_newest_result_is_used_across_equivalent_backends(tmp_path):
-    """Such backends give the same log-probabilities, unlike those that change what a model sees."""
-    write_results_of(
-        tmp_path / "a",
-        "one",
-        right=RIGHT_IN_4_OF_10_ROWS,
-        perplexity=8.0,
-        date="2026-01-01T00-00-00.0",
-        backend="hf",
-    )
-    write_results_of(
-        tmp_path / "b",
-        "one",
-        right=RIGHT_IN_4_OF_10_ROWS,
-        perplexity=8.0,
-        date="2026-01-02T00-00-00.0",
-        backend="hf-tree",
-    )
-    write_results_of(
-        tmp_path / "c",
-        "one",
-        right=RIGHT_IN_6_OF_10_ROWS,
-        perplexity=8.0,
-        date="2026-01-03T00-00-00.0",
-        backend="vllm",
-    )
+    """These three backends give a model the same log-probabilities."""
+    runs = [
+        ("hf", "2026-01-01T00-00-00.0", RIGHT_IN_4_OF_10_ROWS),
+        ("hf-tree", "2026-01-02T00-00-00.0", RIGHT_IN_4_OF_10_ROWS),
+        ("vllm", "2026-01-03T00-00-00.0", RIGHT_IN_6_OF_10_ROWS),
+    ]
+    for backend, date, right in runs:
+        write_results_of(tmp_path / backend, "one", right, date=date, backend=backend)
 
     (point,) = read_points(tmp_path)
 
@@ -430,17 +414,10 @@ def test_newest_result_is_used_across_equivalent_backends(tmp_path):
 
 def test_other_backends_and_revisions_count_as_separate_models(tmp_path):
     """Retrieval changes the scores of a model, and so does further training."""
-    write_results_of(tmp_path / "a", "one", right=RIGHT_IN_4_OF_10_ROWS, perplexity=8.0)
-    write_results_of(
-        tmp_path / "b", "one", right=RIGHT_IN_4_OF_10_ROWS, perplexity=8.0, backend="hf-ralm"
-    )
-    write_results_of(
-        tmp_path / "c",
-        "one",
-        right=RIGHT_IN_4_OF_10_ROWS,
-        perplexity=9.0,
-        model_revision="step1000",
-    )
+    right = RIGHT_IN_4_OF_10_ROWS
+    write_results_of(tmp_path / "a", "one", right, backend="hf")
+    write_results_of(tmp_path / "b", "one", right, backend="hf-ralm")
+    write_results_of(tmp_path / "c", "one", right, backend="hf", model_revision="step1000")
 
     models = [point.model_name for point in read_points(tmp_path)]
 
@@ -482,7 +459,7 @@ def test_perplexity_without_an_accuracy_is_listed(tmp_path):
     ],
 )
 def test_the_family_and_the_size_of_a_model_are_read_from_its_name(name, model_family, size):
-    """The family is the colour of a model in plots, and the size the place on their axis."""
+    """Plots colour models by family and place them by size."""
     assert family(name) == model_family
     assert size_in_name(name) == size
 

@@ -131,13 +131,15 @@ def test_yaml_can_select_the_truncated_prefix(load, rows_file):
     assert document.text.startswith("The library")
 
 
-def test_file_and_row_and_document_counts_are_recorded(load, rows_file):
+def test_provenance_identifies_the_texts(load, write_rows):
     """Two perplexities can be compared only if they are of the same texts."""
-    provenance = load({"documents_of": rows_file}).provenance
+    path = write_rows([example_row()])
+
+    provenance = load({"documents_of": path.name}).provenance
 
     assert provenance["documents"] == 1
     assert provenance["rows"] == 1
-    assert len(provenance["git_blob"]) == 40
+    assert len(provenance["git_blob"]) == 40  # hexadecimal digits, as git hashes files
 
 
 @pytest.fixture
@@ -158,7 +160,6 @@ def test_published_documents_have_no_problem(load_published, name):
 
 
 def test_each_row_of_news_factor_is_a_document(load_published):
-    """Each row of News-FACTOR is from an article of its own."""
     news = load_published("news_factor")
 
     assert len(news.rows) == news.provenance["rows"]

@@ -187,11 +187,13 @@ def test_results_record_the_protocol_and_no_window(checkpoint, rows, run_protoco
 
 
 def test_margin_is_a_difference_of_sums(checkpoint, rows, run_protocol_dola):
-    """Reports show the margin. By other protocols it is between means per token."""
+    """DoLa's protocol compares sums of log-probabilities, and other protocols means per token."""
     run = run_protocol_dola(checkpoint, rows)
 
-    true_sum, *false_sums = sums_of_sample(run.samples[-1])
-    margin = sample_row(None, run.samples[-1]).margin
+    *_, sample = run.samples
+    true_sum, *false_sums = sums_of_sample(sample)
+    unused_results = None
+    margin = sample_row(unused_results, sample).margin
     assert margin == pytest.approx(true_sum - max(false_sums), abs=1e-3)
 
 
@@ -204,11 +206,15 @@ def test_dola_decoding_scores_equal_those_of_the_script(checkpoint, rows, run_pr
     assert_scored_like_script(run, [script.score(row) for row in rows])
 
 
-def test_tie_counts_as_right_as_in_the_script(tmp_path, checkpoint, run_protocol_dola):
-    """The script calls a row wrong only if a false choice has a larger sum."""
+@pytest.fixture
+def model_of_equal_tokens(tmp_path, checkpoint):
+    """Return the folder of a model to which all tokens are equally likely: its weights are 0."""
     tokenizer = AutoTokenizer.from_pretrained(checkpoint)
-    # With weights of 0, all tokens are equally likely, so the shortest choice has the largest sum.
-    model = save_gpt2(tmp_path / "model", tokenizer, value=0.0)
+    return save_gpt2(tmp_path / "model", tokenizer, value=0.0)
+
+
+def test_tie_counts_as_right_as_in_the_script(model_of_equal_tokens, run_protocol_dola):
+    """With all tokens equally likely, choices of equal length tie, and a shorter choice wins."""
     tied_row = example_row(
         turncated_prefixes="It is ",
         completion="one two",
@@ -217,15 +223,14 @@ def test_tie_counts_as_right_as_in_the_script(tmp_path, checkpoint, run_protocol
         contradiction_2="two one",
     )
     lost_row = {**tied_row, "contradiction_0": "one"}
-    script = Script(model)
-    result_of_tie = script.score(tied_row)
-    result_of_loss = script.score(lost_row)
-    assert result_of_tie.is_right
-    assert not result_of_loss.is_right
+    script = Script(model_of_equal_tokens)
 
-    run = run_protocol_dola(model, [tied_row, lost_row])
+    run = run_protocol_dola(model_of_equal_tokens, [tied_row, lost_row])
 
-    assert_scored_like_script(run, [result_of_tie, result_of_loss])
+    tied_sample, lost_sample = run.samples
+    assert tied_sample["factor_acc"] == 1
+    assert lost_sample["factor_acc"] == 0
+    assert_scored_like_script(run, [script.score(tied_row), script.score(lost_row)])
 
 
 @pytest.fixture
@@ -338,10 +343,11 @@ MODEL = "huggyllama/llama-7b"
 def compare_with_figures(tmp_path, capsys):
     """Return a function that compares a run, whose accuracy is 40%, with the published figures.
 
-    The function returns what the command prints.
+    The function returns what the command prints. Its arguments are the backend of the run, further
+    arguments of the model, and the protocol.
     """
 
-    def compare(backend, options, protocol):
+    def compare(backend="hf", model_args="", protocol="dola"):
         path = write_results_of(
             tmp_path,
             MODEL,
@@ -349,7 +355,7 @@ def compare_with_figures(tmp_path, capsys):
             perplexity=9.0,
             backend=backend,
             decoding={"method": "DoLa", "layers": [0, 2]} if backend == "hf-dola" else None,
-            model_args=f"pretrained={MODEL},dtype=float16{options}",
+            model_args=f"pretrained={MODEL},dtype=float16{model_args}",
         )
         text = path.read_text(encoding="utf-8").replace("x_factor", "news_factor")
         text = text.replace('"window": 1024,', f'"window": 1024, "protocol": "{protocol}",')
@@ -361,8 +367,8 @@ def compare_with_figures(tmp_path, capsys):
     return compare
 
 
-PUBLISHED_OPTIONS = ",layers=low,formula=code"
-"""The options with which the paper's figures of DoLa were measured."""
+ARGUMENTS_OF_PAPER = ",layers=low,formula=code"
+"""The arguments of the model with which the paper's figures of DoLa were measured."""
 
 
 def read_differences(output):
@@ -371,52 +377,55 @@ def read_differences(output):
 
 
 @pytest.mark.parametrize(
-    ("backend", "options", "difference"),
+    ("backend", "model_args", "difference"),
     [
         pytest.param("hf", "", "-18.3", id="plain decoding"),
-        pytest.param("hf-dola", PUBLISHED_OPTIONS, "-22.0", id="DoLa"),
+        pytest.param("hf-dola", ARGUMENTS_OF_PAPER, "-22.0", id="DoLa"),
     ],
 )
 def test_published_figure_is_compared_with_a_run_of_equal_protocol_and_method(
-    compare_with_figures, backend, options, difference
+    compare_with_figures, backend, model_args, difference
 ):
     """The run has an accuracy of 40.0%, and DoLa's paper 58.3% without DoLa and 62.0% with it."""
-    output = compare_with_figures(backend, options, "dola")
+    output = compare_with_figures(backend=backend, model_args=model_args, protocol="dola")
 
     assert read_differences(output) == [difference]
 
 
 @pytest.mark.parametrize(
-    ("backend", "options", "protocol"),
+    ("backend", "model_args", "protocol"),
     [
-        pytest.param("hf-dola", "", "dola", id="other layers"),
-        pytest.param("hf-dola", ",layers=high,formula=code", "dola", id="high layers"),
-        pytest.param("hf-ralm", ",index=wikipedia", "dola", id="other method"),
-        pytest.param("hf", "", "paper", id="other protocol"),
-        pytest.param("hf-dola", PUBLISHED_OPTIONS, "paper", id="other protocol of DoLa"),
+        pytest.param("hf-dola", "", "dola", id="DoLa with its default layers"),
+        pytest.param("hf-dola", ",layers=high,formula=code", "dola", id="DoLa with high layers"),
+        pytest.param("hf-ralm", ",index=wikipedia", "dola", id="retrieval"),
+        pytest.param("hf", "", "paper", id="plain decoding by another protocol"),
+        pytest.param("hf-dola", ARGUMENTS_OF_PAPER, "paper", id="DoLa by another protocol"),
     ],
 )
 def test_published_figure_is_not_compared_across_protocols_or_methods(
-    compare_with_figures, backend, options, protocol
+    compare_with_figures, backend, model_args, protocol
 ):
-    """Such a difference would mix that of the models with that of the methods."""
-    output = compare_with_figures(backend, options, protocol)
+    """The figures are of plain decoding and of DoLa with low layers, by the protocol ``dola``."""
+    output = compare_with_figures(backend=backend, model_args=model_args, protocol=protocol)
 
     assert read_differences(output) == []
 
 
 def test_figures_are_listed_with_their_method_and_protocol(compare_with_figures):
     """A reader sees why a figure is not subtracted: it is of DoLa, and by another protocol."""
-    output = compare_with_figures("hf", "", "paper")
+    output = compare_with_figures(backend="hf", protocol="paper")
 
-    method = r"\(hf-dola formula=code layers=low\), protocol dola"
-    assert re.search(rf"wiki_factor +{MODEL} {method} +factor_acc +62\.2", output)
+    lines = [" ".join(line.split()) for line in output.splitlines()]
+    assert (
+        "wiki_factor huggyllama/llama-7b (hf-dola formula=code layers=low), protocol dola"
+        " factor_acc 62.2 DoLa, tables 1, 11, 15"
+    ) in lines
 
 
 @pytest.mark.parametrize(("backend", "is_named"), [("hf-dola", True), ("hf", False)])
 def test_output_names_the_decoding_of_a_run(compare_with_figures, backend, is_named):
     """Scores depend on the layers that DoLa contrasts."""
-    output = compare_with_figures(backend, "", "dola")
+    output = compare_with_figures(backend=backend)
 
     assert ("decoding: method DoLa, layers [0, 2]" in output) == is_named
 
@@ -424,6 +433,6 @@ def test_output_names_the_decoding_of_a_run(compare_with_figures, backend, is_na
 @pytest.mark.parametrize(("protocol", "is_explained"), [("dola", True), ("paper", False)])
 def test_output_explains_protocol_dola(compare_with_figures, protocol, is_explained):
     """The usual protocol needs no explanation in the output."""
-    output = compare_with_figures("hf", "", protocol)
+    output = compare_with_figures(backend="hf", protocol=protocol)
 
     assert ("protocol dola: scored as by DoLa's script" in output) == is_explained

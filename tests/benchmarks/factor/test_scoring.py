@@ -146,17 +146,18 @@ def test_row_with_a_problem_is_unscored():
     assert row.unscored == "choice 1 is empty"
 
 
-def test_choice_prob_and_brier_score_use_sums_like_lm_eval():
-    """The installed release of lm_eval computes its Brier score out of a list of distributions."""
+def test_choice_prob_and_brier_score_come_from_sums_as_in_lm_eval():
+    """The probabilities of the choices follow from sums of log-probabilities, not from means."""
     from lm_eval.api.metrics import brier_score
 
-    logprobs = (-31.2, -30.9, -33.0, -30.1)
-    probabilities = softmax(logprobs)
+    sums = (-31.2, -30.9, -33.0, -30.1)
+    gold = 2
 
-    continuous = score_row(make_scores(*logprobs), CHOICES, gold=2).continuous
+    continuous = score_row(make_scores(*sums), CHOICES, gold).continuous
 
-    assert continuous["choice_prob"] == pytest.approx(probabilities[2])
-    assert continuous["brier_score"] == pytest.approx(brier_score([(2, probabilities)]))
+    probabilities = softmax(sums)
+    assert continuous["choice_prob"] == pytest.approx(probabilities[gold])
+    assert continuous["brier_score"] == pytest.approx(brier_score([(gold, probabilities)]))
 
 
 @pytest.mark.parametrize(
@@ -213,7 +214,7 @@ def test_the_margin_is_the_lead_over_the_nearest_contradiction():
     doc = make_doc(error_types=["entity", "date", "entity"])
     scores = make_scores(-4, -2, -6, -8, tokens=(2, 2, 2, 2))
 
-    metrics = row_metrics(doc, scores, "paper", ["date", "entity"])
+    metrics = row_metrics(doc, scores, protocol="paper", error_types=["date", "entity"])
 
     assert metrics["margin"] == -2 - (-1)
     assert metrics["margin_vs_entity"] == -2 - (-1)
@@ -221,11 +222,11 @@ def test_the_margin_is_the_lead_over_the_nearest_contradiction():
 
 
 def test_pairwise_accuracy_is_the_share_of_losing_contradictions():
-    """Each choice has two tokens, so the means are -2 for the truth, and -1, -3 and -4."""
+    """The means per token are -2 for the truth, and -1, -3 and -4, of which two lose to -2."""
     doc = make_doc(error_types=["entity", "date", "entity"])
     scores = make_scores(-4, -2, -6, -8, tokens=(2, 2, 2, 2))
 
-    metrics = row_metrics(doc, scores, "paper", [])
+    metrics = row_metrics(doc, scores, protocol="paper", error_types=[])
 
     assert metrics["pairwise_acc"] == pytest.approx(2 / 3)
     assert metrics["pairwise_acc"].weight == 3
@@ -236,7 +237,7 @@ def test_pairwise_accuracy_is_given_by_error_type():
     doc = make_doc(error_types=["entity", "date", "entity"])
     scores = make_scores(-4, -2, -6, -8, tokens=(2, 2, 2, 2))
 
-    metrics = row_metrics(doc, scores, "paper", ["date", "entity"])
+    metrics = row_metrics(doc, scores, protocol="paper", error_types=["date", "entity"])
 
     assert metrics["factor_acc_vs_entity"] == 1 / 2
     assert metrics["factor_acc_vs_entity"].weight == 2
@@ -247,17 +248,19 @@ def test_missing_error_type_has_no_metrics():
     """Rows without a value are left out of the mean."""
     doc = make_doc(error_types=["entity", "date", "entity"])
 
-    metrics = row_metrics(doc, make_scores(-4, -2, -6, -8), "paper", ["predicate"])
+    metrics = row_metrics(
+        doc, make_scores(-4, -2, -6, -8), protocol="paper", error_types=["predicate"]
+    )
 
     assert metrics["margin_vs_predicate"] is None
     assert metrics["factor_acc_vs_predicate"] is None
 
 
 def test_continuous_metrics_are_clustered_by_document():
-    """Rows of one document share its difficulty."""
+    """The standard errors of these metrics allow for rows of one document being alike."""
     doc = make_doc(error_types=["entity", "date", "entity"], doc_id="town")
 
-    metrics = row_metrics(doc, make_scores(-4, -2, -6, -8), "paper", [])
+    metrics = row_metrics(doc, make_scores(-4, -2, -6, -8), protocol="paper", error_types=[])
 
     for name in CONTINUOUS:
         assert metrics[name].cluster == "town"
@@ -267,7 +270,7 @@ def test_bits_per_byte_are_weighted_by_the_bytes_of_the_true_choice():
     doc = make_doc(error_types=["entity", "date", "entity"])
     doc["choices"] = ["four", "sixsix", "eighteig", "ten ten te"]
 
-    metrics = row_metrics(doc, make_scores(-4, -2, -6, -8), "paper", [])
+    metrics = row_metrics(doc, make_scores(-4, -2, -6, -8), protocol="paper", error_types=[])
 
     assert metrics["bits_per_byte"].weight == 4
 
@@ -275,24 +278,23 @@ def test_bits_per_byte_are_weighted_by_the_bytes_of_the_true_choice():
 @pytest.mark.parametrize(("protocol", "pairwise_acc"), [("dola", 1), ("paper", 2 / 3)])
 def test_only_protocol_dola_counts_a_tied_pair_as_right(protocol, pairwise_acc):
     """The true choice ties with the first of three contradictions."""
-    metrics = row_metrics(
-        make_doc(["entity", "date", "entity"]), make_scores(-4, -4, -6, -8), protocol, []
-    )
+    doc = make_doc(error_types=["entity", "date", "entity"])
+
+    metrics = row_metrics(doc, make_scores(-4, -4, -6, -8), protocol, error_types=[])
 
     assert metrics["pairwise_acc"] == pytest.approx(pairwise_acc)
 
 
 def test_margin_is_positive_exactly_for_right_rows():
     """A row is right if the true choice beats each contradiction, of whatever type."""
+    doc = make_doc(error_types=["entity", "date", "entity"])
     draw = random.Random(0)
     for _ in range(200):
         logprobs = [draw.uniform(-20, -1) for _ in range(4)]
         tokens = [draw.randint(1, 9) for _ in range(4)]
         scores = make_scores(*logprobs, tokens=tokens)
 
-        metrics = row_metrics(
-            make_doc(["entity", "date", "entity"]), scores, "paper", ["entity", "date"]
-        )
+        metrics = row_metrics(doc, scores, protocol="paper", error_types=["entity", "date"])
 
         is_right = bool(metrics["factor_acc"])
         assert (metrics["margin"] > 0) == is_right
@@ -302,9 +304,10 @@ def test_margin_is_positive_exactly_for_right_rows():
 
 def test_an_unscored_row_has_no_continuous_metrics():
     """The second choice has an infinite score, which would spoil every mean."""
+    doc = make_doc(error_types=["entity", "date", "entity"])
     scores = make_scores(-1, math.inf, -1, -1)
 
-    metrics = row_metrics(make_doc(["entity", "date", "entity"]), scores, "paper", [])
+    metrics = row_metrics(doc, scores, protocol="paper", error_types=[])
 
     for name in CONTINUOUS:
         assert metrics[name] is None
@@ -312,9 +315,10 @@ def test_an_unscored_row_has_no_continuous_metrics():
 
 def test_margins_need_token_counts():
     """Margins are differences of means per token, and this model tells no numbers of tokens."""
+    doc = make_doc(error_types=["entity", "date", "entity"])
     scores = make_scores(-1, -2, -3, -4, tokens=NO_TOKENS)
 
-    metrics = row_metrics(make_doc(["entity", "date", "entity"]), scores, "paper", ["entity"])
+    metrics = row_metrics(doc, scores, protocol="paper", error_types=["entity"])
 
     assert metrics.keys() & set(CONTINUOUS) == {"bits_per_byte", "choice_prob", "brier_score"}
     assert not any(name.startswith("margin") for name in metrics)
