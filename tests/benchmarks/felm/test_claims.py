@@ -45,17 +45,14 @@ def make_reply(*claims_of_segments):
     return read_answer(Answer(json.dumps({"segments": segments}), "stop"))
 
 
-@pytest.fixture
-def row_claims():
-    """Return the claims that rules find in three segments, of which the second has none."""
+def test_rules_extract_one_claim_per_clause():
+    """The second segment, "Sure!", says nothing."""
     row = make_row(
         "Mars is red; it has two moons. Both are small.", "Sure!", "First line\\n\\nSecond line"
     )
-    return split_claims(row)
 
+    row_claims = split_claims(row)
 
-def test_rules_extract_one_claim_per_clause(row_claims):
-    """The second segment, "Sure!", says nothing."""
     assert row_claims.claims == (
         ("Mars is red", "it has two moons.", "Both are small."),
         (),
@@ -63,10 +60,15 @@ def test_rules_extract_one_claim_per_clause(row_claims):
     )
 
 
-def test_all_claims_are_listed_with_the_numbers_of_their_segments(row_claims):
-    """The first of three segments has three claims, the second none, and the third two."""
-    assert row_claims.all_claims()[3:] == ["First line", "Second line"]
-    assert row_claims.segment_numbers() == [1, 1, 1, 3, 3]
+def test_all_claims_are_listed_with_the_numbers_of_their_segments():
+    row_claims = RowClaims(
+        index="0",
+        claims=(("Mars is red.", "It has two moons."), (), ("Both are small.",)),
+        source="rules",
+    )
+
+    assert row_claims.all_claims() == ["Mars is red.", "It has two moons.", "Both are small."]
+    assert row_claims.segment_numbers() == [1, 1, 3]
 
 
 def test_claims_are_sorted_by_segment():

@@ -136,9 +136,7 @@ def test_detections_are_counted():
 
 
 def test_scores_follow_from_the_counts():
-    tp, fp, fn, tn = 5, 3, 2, 10
-
-    scores = detection_scores([tp, fp, fn, tn])
+    scores = detection_scores(counts(tp=5, fp=3, fn=2, tn=10))
 
     precision = 5 / (5 + 3)
     recall = 5 / (5 + 2)
@@ -150,7 +148,7 @@ def test_scores_follow_from_the_counts():
 
 
 @pytest.mark.parametrize(
-    ("counts", "undefined"),
+    ("counts_by_name", "undefined"),
     [
         pytest.param(
             {"tp": 0, "fp": 0, "fn": 0, "tn": 0},
@@ -170,9 +168,9 @@ def test_scores_follow_from_the_counts():
         ),
     ],
 )
-def test_score_with_a_zero_denominator_is_nan(counts, undefined):
+def test_score_with_a_zero_denominator_is_nan(counts_by_name, undefined):
     """A value of 0 would look like a bad score, where nothing was measured."""
-    scores = detection_scores(list(counts.values()))
+    scores = detection_scores(counts(**counts_by_name))
 
     assert {name for name in MEASURES if math.isnan(scores[name])} == undefined
 
@@ -352,34 +350,57 @@ def make_doc(labels=(True,), domain="math", mode="plain"):
     }
 
 
+def counts(tp=0, fp=0, fn=0, tn=0):
+    """Return true and false positives, and false and true negatives, in the order of metrics."""
+    return [tp, fp, fn, tn]
+
+
 def test_response_counts_in_its_domain_and_in_the_total():
-    """Counts of 0 in the other domains add nothing to their sums."""
+    """Only the second segment is wrong, and the judge flags the second and the third."""
     doc = make_doc(labels=[True, False, True], domain="math")
 
-    metrics = response_metrics(doc, ["Answer: 2, 3"], "chat", "plain")
+    metrics = response_metrics(doc, ["Answer: 2, 3"], protocol="chat", mode="plain")
 
-    # Counts are in the order of true and false positives, false and true negatives.
-    assert metrics["segment_f1"] == metrics["segment_f1_math"] == [1, 1, 0, 1]
-    assert metrics["response_f1"] == metrics["response_f1_math"] == [1, 0, 0, 0]
-    assert metrics["segment_f1_wk"] == metrics["response_f1_wk"] == [0, 0, 0, 0]
     assert metrics["flagged"] == [2, 3]
-    assert metrics["unscored"] is metrics["unscored_math"] is None
+    assert metrics["segment_f1"] == counts(tp=1, fp=1, tn=1)
+    assert metrics["segment_f1_math"] == counts(tp=1, fp=1, tn=1)
+    assert metrics["response_f1"] == counts(tp=1)
+    assert metrics["response_f1_math"] == counts(tp=1)
+    assert metrics["unscored"] is None
+    assert metrics["unscored_math"] is None
+
+
+def test_response_adds_nothing_to_the_counts_of_another_domain():
+    doc = make_doc(labels=[True, False, True], domain="math")
+
+    metrics = response_metrics(doc, ["Answer: 2, 3"], protocol="chat", mode="plain")
+
+    assert metrics["segment_f1_wk"] == counts()
+    assert metrics["response_f1_wk"] == counts()
 
 
 def test_unjudged_response_is_unscored_in_its_domain_and_in_the_total():
+    doc = make_doc(labels=[True, False, True], domain="math")
+    empty_output = ""
+
+    metrics = response_metrics(doc, [empty_output], protocol="chat", mode="plain")
+
+    assert metrics["unscored"] == "empty output"
+    assert metrics["unscored_math"] == "empty output"
+    assert metrics["unscored_wk"] is None  # another domain
+    assert metrics["flagged"] is None
+
+
+def test_unjudged_response_counts_only_in_the_bounds():
     """At worst the verdicts on all three segments would be wrong, and at best right."""
     doc = make_doc(labels=[True, False, True], domain="math")
     empty_output = ""
 
-    metrics = response_metrics(doc, [empty_output], "chat", "plain")
+    metrics = response_metrics(doc, [empty_output], protocol="chat", mode="plain")
 
-    assert metrics["unscored"] == metrics["unscored_math"] == "empty output"
-    assert metrics["unscored_wk"] is None
-    assert metrics["flagged"] is None
-    # Counts are in the order of true and false positives, false and true negatives.
-    assert metrics["segment_f1"] == [0, 0, 0, 0]
-    assert metrics["segment_f1_worst"] == [0, 2, 1, 0]
-    assert metrics["segment_f1_best"] == [1, 0, 0, 2]
+    assert metrics["segment_f1"] == counts()
+    assert metrics["segment_f1_worst"] == counts(fp=2, fn=1)
+    assert metrics["segment_f1_best"] == counts(tp=1, tn=2)
 
 
 @pytest.mark.parametrize(
@@ -392,7 +413,7 @@ def test_missing_references_count_only_in_domains_with_references(
     """The task asks for mode ``link``, which falls back to the plain prompt for such rows."""
     doc = make_doc(domain=domain, mode=asked_mode)
 
-    metrics = response_metrics(doc, ["ALL_CORRECT"], "chat", "link")
+    metrics = response_metrics(doc, ["ALL_CORRECT"], protocol="chat", mode="link")
 
     assert metrics["without_references"] == lacks_references
 

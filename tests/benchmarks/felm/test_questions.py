@@ -94,7 +94,9 @@ def test_segments_are_formatted_by_protocol(segment, protocol, formatted):
 
 def test_protocol_code_shows_no_references():
     """The authors' script never inserts them, though the paper says so."""
-    assert FelmSettings("segment", "doc", "code").make_question(ROW).mode == "vanilla"
+    settings = FelmSettings(unit="segment", mode="doc", protocol="code")
+
+    assert settings.make_question(ROW).mode == "vanilla"
 
 
 def test_protocol_code_blanks_124_segments_of_the_published_file(shared):
@@ -168,34 +170,34 @@ def test_first_chunk_is_chosen_if_no_chunk_resembles_the_question():
     assert chunks == [first_chunk]
 
 
-@pytest.fixture
-def checkout(tmp_path):
-    """Return a checkout of the authors' repository that has the plain prompt for wk alone."""
+def test_the_authors_prompt_is_read_from_their_checkout(tmp_path):
+    """Question and segments are added to the prompt's examples as they are, with double spaces."""
     folder = tmp_path / "eval" / "prompt" / "segment" / "wk"
     folder.mkdir(parents=True)
-    (folder / "prompt_wk_raw.txt").write_text("Their words.\n")
-    return str(tmp_path)
-
-
-def test_the_authors_prompt_is_read_from_their_checkout(checkout):
-    """The authors' prompts are not shipped with the suite, so users name a checkout of them."""
+    (folder / "prompt_wk_raw.txt").write_text("The authors' examples.\n")
+    row = replace(
+        ROW,
+        domain="wk",
+        prompt="How many moons has Mars?",
+        segments=("Mars has two moons.", "They  are big."),
+    )
     settings = FelmSettings(mode="vanilla")
 
-    prompt = render_authors_prompt(checkout, ROW, settings.make_question(ROW), settings)
+    prompt = render_authors_prompt(str(tmp_path), row, settings.make_question(row), settings)
 
     assert prompt == (
-        "Their words.\n\n\nQuestion: How many moons has Mars?\nSegments: 1. Mars has two moons.\n"
-        "2. They  are big.\n"
+        "The authors' examples.\n\n\nQuestion: How many moons has Mars?\n"
+        "Segments: 1. Mars has two moons.\n2. They  are big.\n"
     )
 
 
-def test_prompt_missing_from_the_checkout_is_named(checkout):
+def test_prompt_missing_from_the_checkout_is_named(tmp_path):
     """The user may have given another folder than the checkout."""
     settings = FelmSettings(mode="cot")
     question = settings.make_question(ROW)
 
     with pytest.raises(DataError, match=r"prompt_wk_cot\.txt: no such file; expected a checkout"):
-        render_authors_prompt(checkout, ROW, question, settings)
+        render_authors_prompt(str(tmp_path), ROW, question, settings)
 
 
 # The file of the authors' prompt for each of their script's methods and domains.
@@ -270,7 +272,7 @@ def authors_checkout(shared, tmp_path):
 @pytest.mark.parametrize("mode", MODES)
 def test_protocol_code_prompts_equal_the_scripts_byte_for_byte(mode, published, authors_checkout):
     """Another prompt could give another score than in the paper."""
-    settings = FelmSettings("segment", mode, "code")
+    settings = FelmSettings(unit="segment", mode=mode, protocol="code")
 
     for row, line in published:
         expected = render_like_the_script(line, mode, authors_checkout / "eval" / "prompt")
@@ -281,7 +283,7 @@ def test_protocol_code_prompts_equal_the_scripts_byte_for_byte(mode, published, 
 @pytest.mark.parametrize("mode", MODES)
 def test_protocol_paper_prompts_add_only_the_references(mode, published, authors_checkout):
     """A difference between the protocols must come from the references, and from no other words."""
-    settings = FelmSettings("segment", mode, "paper")
+    settings = FelmSettings(unit="segment", mode=mode, protocol="paper")
 
     for row, line in published:
         question = settings.make_question(row)

@@ -415,11 +415,11 @@ FRAMES = (
 
 @given(st.sampled_from(sorted(NOTATIONS)), st.sampled_from(FRAMES), lists_of_ids)
 def test_ids_are_read_in_any_notation_and_context(notation, frame, ids):
-    """Models write lists and what stands around them in many ways."""
+    """Models write lists in many ways. "**Answer:** 1 and 3" flags the segments 1 and 3."""
     write_ids = NOTATIONS[notation]
     output = frame.format(write_ids(ids))
 
-    flagged = read_verdict(output, LAST_ID)
+    flagged = read_verdict(output, num_units=LAST_ID)
 
     assert flagged == frozenset(ids), output
 

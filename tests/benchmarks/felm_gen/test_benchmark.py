@@ -239,7 +239,7 @@ def group_pieces(num_pieces, last_pieces):
 
 @given(st.text(alphabet="abA7.?* é\n\t\u2028\x1f", max_size=60), st.sets(st.integers(1, 12)))
 def test_any_split_by_the_judge_keeps_all_text(text, last_pieces):
-    """A segment that is lost would never be found wrong."""
+    """The judge ends a segment after each of some pieces, whose numbers are drawn at random."""
     groups = group_pieces(len(split_into_pieces(text)), last_pieces)
 
     cut = apply_judge_cut(text, make_cut(groups, text))
@@ -322,7 +322,7 @@ UNTYPED_MARK = '{"wrong": [{"number": 1, "reason": "no"}]}'
 )
 def test_judge_marks_become_segment_errors(reply, domain, errors):
     """A reply lists the wrong segments, and each has one error or none."""
-    assert combine_marks([reply], 3, domain) == errors
+    assert combine_marks([reply], num_segments=3, domain=domain) == errors
 
 
 @pytest.mark.parametrize(
@@ -358,7 +358,7 @@ def test_judge_marks_become_segment_errors(reply, domain, errors):
 def test_an_unreadable_reply_leaves_the_response_unscored(reply, reason):
     """A reply that was taken for "no error" would make the model seem better."""
     with pytest.raises(UnreadableAnswerError) as error:
-        combine_marks([reply], 3, "wk")
+        combine_marks([reply], num_segments=3, domain="wk")
 
     assert str(error.value) == reason
 
@@ -372,7 +372,7 @@ def test_samples_vote_on_errors_and_on_their_types():
         read_marks(Answer("?"), num_segments=2),
     ]
 
-    assert combine_marks(replies, 2, "wk") == ["knowledge", None]
+    assert combine_marks(replies, num_segments=2, domain="wk") == ["knowledge", None]
 
 
 def test_response_without_readable_samples_is_unscored():
@@ -380,21 +380,35 @@ def test_response_without_readable_samples_is_unscored():
     replies = [read_marks(Answer("?")), read_marks(Answer("?"))]
 
     with pytest.raises(UnreadableAnswerError, match="^none of 2 outputs .*: no JSON object$"):
-        combine_marks(replies, 2, "wk")
+        combine_marks(replies, num_segments=2, domain="wk")
 
 
-def test_marking_question_has_the_segments_and_references(docs):
-    """Line breaks within a segment would break the numbered list in the prompt."""
-    subject = marking_subject(docs[0], ["It is\nold.", "It is of iron."])
+def test_marking_question_has_the_segments_and_references():
+    doc = {**DOC, "reference_texts": ["The bridge was opened in 1870."]}
+
+    subject = marking_subject(doc, ["It is old.", "It is of iron."])
 
     assert subject["kind"] == "marks"
     assert subject["units"] == ["It is old.", "It is of iron."]
-    assert subject["passages"] == docs[0]["reference_texts"]
+    assert subject["passages"] == ["The bridge was opened in 1870."]
 
 
-def test_marking_prompt_ends_with_question_segments_and_references(docs):
+def test_marking_question_has_each_segment_in_one_line():
+    """A line break within a segment would break the numbered list in the prompt."""
+    subject = marking_subject(DOC, ["It is\nold.", "It is of iron."])
+
+    assert subject["units"] == ["It is old.", "It is of iron."]
+
+
+def test_marking_prompt_ends_with_question_segments_and_references():
     """What differs between responses stands last, so that servers can cache the rest."""
-    subject = marking_subject(docs[0], ["It is\nold.", "It is of iron."])
+    doc = {
+        "index": "0",
+        "domain": "wk",
+        "prompt": "How old is the Lantern Bridge?",
+        "reference_texts": ["The Lantern Bridge was opened in 1870 and is made of iron."],
+    }
+    subject = marking_subject(doc, ["It is\nold.", "It is of iron."])
 
     prompt = Prompts().render("felm_gen/mark_segments", subject)
 
@@ -407,9 +421,9 @@ def test_marking_prompt_ends_with_question_segments_and_references(docs):
     )
 
 
-def test_marking_prompt_shows_no_references_in_math(docs):
+def test_marking_prompt_shows_no_references_in_math():
     """The authors' settings show none in this domain."""
-    math_doc = {**docs[2], "reference_texts": ["x"]}
+    math_doc = {**DOC, "domain": "math", "reference_texts": ["3 times 4 is 12."]}
 
     prompt = Prompts().render("felm_gen/mark_segments", marking_subject(math_doc, ["It is 12."]))
 
@@ -426,29 +440,33 @@ def test_marking_prompt_shows_no_references_in_math(docs):
         ("reasoning", [None, "reasoning", "reasoning"]),
     ],
 )
-def test_examples_in_the_marking_prompt_are_readable(domain, errors, docs):
+def test_examples_in_the_marking_prompt_are_readable(domain, errors):
     """A judge that follows the examples must give replies that can be read."""
-    subject = marking_subject({**docs[0], "domain": domain}, ["So."])
+    subject = marking_subject({**DOC, "domain": domain}, ["So."])
+
     prompt = Prompts().render("felm_gen/mark_segments", subject)
+
     json_lines = [line for line in prompt.splitlines() if line.startswith('{"wrong": [')]
-    _form, *examples = json_lines
+    _form, example_with_errors, example_without_errors = json_lines
+    assert read_errors(example_with_errors) == errors
+    assert read_errors(example_without_errors) == [None, None, None]
 
-    errors_of_examples = [
-        combine_marks([read_marks(Answer(example))], 3, "wk") for example in examples
-    ]
 
-    without_errors = [None, None, None]
-    assert errors_of_examples == [errors, without_errors]
+def read_errors(reply):
+    """Read the errors of three segments from the text of a reply, with the types that it gives."""
+    # In math and reasoning, all types would become "reasoning".
+    return combine_marks([read_marks(Answer(reply))], num_segments=3, domain="wk")
 
 
 def test_example_in_the_splitting_prompt_is_readable():
     """A judge that follows the example must give a reply that can be read."""
     prompt = Prompts().render("felm_gen/segment", cutting_subject("So. No."))
 
-    _instructions, example, pieces = prompt.rsplit(":\n\n", 2)
-    example_pieces, _brace, reply_and_rest = example.partition("\n{")
-    reply = CutReply.model_validate_json("{" + reply_and_rest.splitlines()[0])
-    assert find_cut_problem(reply, {"pieces": example_pieces.splitlines()}) == ""
+    example_and_rest = prompt.split("An example:\n\n")[1]
+    example, pieces = example_and_rest.split("\n\nNow the pieces to group:\n\n")
+    *example_pieces, example_reply = example.splitlines()
+    reply = CutReply.model_validate_json(example_reply)
+    assert find_cut_problem(reply, {"pieces": example_pieces}) == ""
     assert pieces == "1. So.\n2. No."
 
 
@@ -479,16 +497,18 @@ def summarise(*records):
 
 
 def test_the_segment_error_rate_is_pooled_over_scored_responses():
+    """Long responses weigh more than short ones. None is a segment without an error."""
     summary = summarise(
-        make_record("wk", [None, "knowledge", "fooled"]),  # None is a segment without an error
+        make_record("wk", [None, "knowledge", "fooled"]),
         make_record("wk", [None]),
         make_record("math", ["reasoning", None]),
     )
 
     rate = summary["segment_error_rate"]
-    assert rate["value"] == 3 / 6
+    low, high = rate["interval"]
+    assert rate["value"] == (2 + 0 + 1) / (3 + 1 + 2)
     assert rate["rows"] == 3
-    assert rate["interval"][0] < 0.5 < rate["interval"][1]
+    assert low < 0.5 < high
 
 
 def test_segment_error_rate_bounds_include_unscored_responses():
@@ -535,31 +555,23 @@ def test_the_segment_error_rate_is_given_by_domain():
     assert summary["segment_error_rate_math"]["interval"] is None
 
 
-@pytest.fixture
-def summary():
-    """Return the summary of five responses.
-
-    Three are scored: 2 of 3 segments are wrong, 0 of 1, and 1 of 2. One with 4 segments is
-    unscored, and one is no answer.
-    """
-    return summarise(
-        make_record("wk", [None, "knowledge", "fooled"]),
-        make_record("wk", [None]),
-        make_record("math", ["reasoning", None]),
-        make_record("math", None, unscored="no answer line", segments=["s"] * 4),
-        make_record(
-            "wk", None, unscored="no answer: empty", no_answer="empty", segments=[], cut_by=None
-        ),
+def test_wrong_segments_are_counted_by_type():
+    """The types are FELM's. They say whether a model lacks knowledge or reasons wrongly."""
+    summary = summarise(
+        make_record("wk", [None, "knowledge", "fooled"]), make_record("math", ["reasoning", None])
     )
 
-
-def test_wrong_segments_are_counted_by_type(summary):
-    """The types are FELM's. They say whether a model lacks knowledge or reasons wrongly."""
     assert summary["wrong_segments"] == {"knowledge": 1, "fooled": 1, "reasoning": 1}
 
 
-def test_unscored_and_unanswered_responses_are_counted_separately(summary):
+def test_unscored_and_unanswered_responses_are_counted_separately():
     """For the first the judge is to blame, and for the others the model."""
+    summary = summarise(
+        make_record("wk", [None]),
+        make_record("math", None, unscored="no answer line"),
+        make_record("wk", None, unscored="no answer: empty", no_answer="empty", cut_by=None),
+    )
+
     assert summary["unscored"] == {"no answer line": 1}
     assert summary["no_answer"] == {"empty": 1}
 
@@ -674,7 +686,7 @@ def test_judge_still_marks_after_its_split_is_refused(server, judge, docs, respo
 
 
 def test_refused_split_is_requested_once_more(server, judge, docs, responses):
-    """Its reply left out the first piece of the response. The second request says so."""
+    """The second request says what is wrong with the judge's first reply."""
     server.script = refuse_to_cut
 
     FELM_GEN.judge(judge, docs, responses)
@@ -685,36 +697,51 @@ def test_refused_split_is_requested_once_more(server, judge, docs, responses):
     assert len(requests_with_the_problem) == 1
 
 
-def make_sample(doc, response, changes):
+def make_unscored_sample(response, **changes):
     """Make a sample whose verdict is unscored because the judge is down.
 
     Args:
-        doc: The document.
-        response: The response to it.
-        changes: Changes of the verdict, as somebody may make them in a file.
+        response: The response to be judged.
+        **changes: Changes of the verdict, as somebody may make them in a file.
     """
-    verdict = FELM_GEN.unscored_record(doc, [response], "the judge is down")
-    return {"doc": doc, "responses": [response], "verdict": {**verdict, **changes}}
+    verdict = FELM_GEN.unscored_record(DOC, [response], "the judge is down")
+    return {"doc": DOC, "responses": [response], "verdict": {**verdict, **changes}}
 
 
-@pytest.mark.parametrize("row", [0, 3], ids=["answer", "refusal"])
-def test_unscored_record_agrees_with_its_response(docs, row):
-    """A leaderboard computes it again from the response to check a submission."""
-    sample = make_sample(docs[row], RESPONSES[row], {})
+@pytest.mark.parametrize(
+    "response",
+    [
+        pytest.param("It is made of iron.", id="answer"),
+        pytest.param("I'm sorry, but I can't help with that.", id="refusal"),
+    ],
+)
+def test_unscored_record_agrees_with_its_response(response):
+    """A leaderboard makes the record again from the response to check a submission."""
+    sample = make_unscored_sample(response)
 
     assert not FELM_GEN.record_problem(sample)
 
 
 @pytest.mark.parametrize(
-    ("row", "changes", "key"),
+    ("response", "changes", "key"),
     [
-        pytest.param(0, {"no_answer": "refusal"}, "no_answer", id="an answer called a refusal"),
-        pytest.param(3, {"unscored": None}, "unscored", id="a refusal called scored"),
+        pytest.param(
+            "It is made of iron.",
+            {"no_answer": "refusal"},
+            "no_answer",
+            id="an answer called a refusal",
+        ),
+        pytest.param(
+            "I'm sorry, but I can't help with that.",
+            {"unscored": None},
+            "unscored",
+            id="a refusal called scored",
+        ),
     ],
 )
-def test_a_record_that_contradicts_its_response_is_a_problem(docs, row, changes, key):
+def test_a_record_that_contradicts_its_response_is_a_problem(response, changes, key):
     """Somebody may have changed the file. A leaderboard makes the record anew and compares it."""
-    sample = make_sample(docs[row], RESPONSES[row], changes)
+    sample = make_unscored_sample(response, **changes)
 
     problem = FELM_GEN.record_problem(sample)
 
@@ -738,22 +765,37 @@ def test_unknown_judged_benchmark_is_refused_with_a_similar_name():
         make_judged_method("felm_gn")
 
 
-def test_generations_are_read_once_from_files_with_several_filters(docs, tmp_path):
+def test_generations_are_read_once_from_files_with_several_filters(tmp_path):
     """lm_eval writes each sample once for each filter, here "judge" and "none"."""
-    lines = []
-    for name in ("judge", "none"):
-        for doc, response in zip(docs[:3], RESPONSES[:3], strict=True):
-            sample = {"doc": doc, "resps": [[response]], "doc_id": 7, "filter": name}
-            lines.append(json.dumps(sample))
-    filtered_path = tmp_path / "a.jsonl"
-    filtered_path.write_text("\n".join(lines) + "\n\n", encoding="utf-8")
-    plain_path = tmp_path / "b.jsonl"
-    plain_path.write_text(to_line(docs[3], [RESPONSES[3]]) + "\n", encoding="utf-8")
+    samples = [
+        {"doc": FIRST, "resps": [["It is old."]], "doc_id": 7},
+        {"doc": DOC, "resps": [["It is new."]], "doc_id": 7},  # the number is not relied on
+    ]
+    lines = [
+        json.dumps({**sample, "filter": filter_name})
+        for filter_name in ("judge", "none")
+        for sample in samples
+    ]
+    path = tmp_path / "samples.jsonl"
+    path.write_text("\n".join(lines) + "\n\n", encoding="utf-8")
 
-    read_docs, read_responses = read_generations([filtered_path, plain_path], FELM_GEN)
+    docs, responses = read_generations([path], FELM_GEN)
 
-    assert read_docs == docs[:4]
-    assert read_responses == [(response,) for response in RESPONSES[:4]]
+    assert docs == [FIRST, DOC]
+    assert responses == [("It is old.",), ("It is new.",)]
+
+
+def test_generations_are_read_from_several_files(tmp_path):
+    """The samples of a task may be in several files, in the order of the command line."""
+    first_path = tmp_path / "a.jsonl"
+    first_path.write_text(to_line(FIRST, ["It is old."]) + "\n", encoding="utf-8")
+    second_path = tmp_path / "b.jsonl"
+    second_path.write_text(to_line(DOC, ["It is new."]) + "\n", encoding="utf-8")
+
+    docs, responses = read_generations([first_path, second_path], FELM_GEN)
+
+    assert docs == [FIRST, DOC]
+    assert responses == [("It is old.",), ("It is new.",)]
 
 
 @pytest.mark.parametrize(
