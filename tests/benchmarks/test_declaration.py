@@ -143,16 +143,19 @@ def test_a_package_cannot_replace_a_published_file(install):
 
 def test_package_cannot_reuse_an_existing_prompt_prefix(tmp_path):
     """A judge would be asked other questions than those it is certified for."""
-    with pytest.raises(ConfigError, match="take another prefix"):
-        register_prompts("biographies", tmp_path)
+    folder_of_package = tmp_path
+
+    with pytest.raises(ConfigError, match="'biographies' already belongs .* take another prefix"):
+        register_prompts("biographies", folder_of_package)
 
 
 @pytest.mark.parametrize("prompt", ["biographies/decompose", "verify"])
-def test_prompts_are_unchanged_after_a_refused_replacement(tmp_path, prompt):
-    """Half of a replacement would be worse than all of it."""
+def test_prompts_are_unchanged_after_a_refused_reuse_of_their_prefix(tmp_path, prompt):
+    """The package has a prompt of its own, which must not replace one of the suite."""
     hash_before = Prompts().hash(prompt)
+    (tmp_path / "decompose.jinja").write_text("Other words.")
 
-    with pytest.raises(ConfigError):
+    with pytest.raises(ConfigError, match="take another prefix"):
         register_prompts("biographies", tmp_path)
 
     assert Prompts().hash(prompt) == hash_before

@@ -60,7 +60,7 @@ def test_scores_follow_the_paper():
     summary = summarise_replies(*replies)
 
     correct = 3 / 10
-    correct_given_attempted = 3 / 5
+    correct_given_attempted = 3 / (3 + 2)
     harmonic_mean = 2 / (1 / correct + 1 / correct_given_attempted)
     assert summary["correct"]["value"] == pytest.approx(correct)
     assert summary["correct_given_attempted"]["value"] == pytest.approx(correct_given_attempted)
@@ -195,6 +195,15 @@ def test_a_sheet_asks_people_for_the_grades_of_a_run(results_folder, tmp_path):
     assert "Which grade does the answer deserve" in sheet_path.read_text(encoding="utf-8")
 
 
+def config_of_task(table_path, **metadata):
+    """Return the configuration of the sample task, with another table and these settings."""
+    config = yaml.safe_load((TASKS / "sample" / "sample_simpleqa.yaml").read_text("utf-8"))
+    del config["include"]
+    config["dataset_path"] = str(table_path)
+    config["metadata"] = {"judge": "lexical", **metadata}
+    return config
+
+
 @pytest.mark.parametrize(
     ("row", "metadata", "message"),
     [
@@ -217,10 +226,6 @@ def test_broken_data_is_refused_with_its_location(row, metadata, message, tmp_pa
     """Each row must have a question and the reference that the judge compares with."""
     table_path = tmp_path / "rows.jsonl"
     table_path.write_text(json.dumps(row) + "\n", encoding="utf-8")
-    config = yaml.safe_load((TASKS / "sample" / "sample_simpleqa.yaml").read_text("utf-8"))
-    del config["include"]
-    config["dataset_path"] = str(table_path)
-    config["metadata"] = {"judge": "lexical", **metadata}
 
     with pytest.raises(DataError, match=message):
-        SimpleQATask(config=config)
+        SimpleQATask(config=config_of_task(table_path, **metadata))
