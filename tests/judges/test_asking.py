@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import os
-import signal
 import subprocess
 import sys
 import time
@@ -16,16 +15,19 @@ import pytest
 from judges.answers import Answer, Decoding, Prices, Request
 from judges.backends import Backend
 from judges.backends.openai_http import OpenAIBackend
+from judges.config import JudgeConfig
 from judges.judge import answer_requests
 from judges.store import AnswerStore
 from lm_factuality.ground.errors import BackendDownError
 from tests.conftest import REPOSITORY
-from tests.judges.server import Act, JudgeServer
+from tests.judges.server import Act, answer_to_prompt
 
 
 class Echo(Backend):
-    """A backend that answers in reverse order, and calls ``before_answer`` with the number of the
-    answers given so far before each."""
+    """A backend that begins with the last request, and answers "a" with "a, sample 0".
+
+    Before each answer it calls ``before_answer`` with the number of answers given so far.
+    """
 
     identity = "echo"
 
@@ -37,7 +39,7 @@ class Echo(Backend):
         for number, request in reversed(list(enumerate(requests))):
             self.before_answer(len(self.sent))
             self.sent.append(request.prompt)
-            yield number, Answer(f"{request.prompt}/{request.sample}", "stop")
+            yield number, Answer(f"{request.prompt}, sample {request.sample}", "stop")
 
 
 def answer_texts(backend, store, requests, **options) -> list[str | None]:
@@ -58,7 +60,7 @@ def test_identical_requests_are_sent_once_and_answered_in_order(store):
 
     texts = answer_texts(backend, store, requests)
 
-    assert texts == ["a/0", "b/0", "a/0", "a/0", "c/0"]
+    assert texts == ["a, sample 0", "b, sample 0", "a, sample 0", "a, sample 0", "c, sample 0"]
     assert sorted(backend.sent) == ["a", "b", "c"]
 
 
@@ -72,7 +74,7 @@ def test_requests_differing_in_sample_or_decoding_are_all_sent(store):
 
     texts = answer_texts(backend, store, requests)
 
-    assert texts == ["a/0", "a/1", "a/0"]
+    assert texts == ["a, sample 0", "a, sample 1", "a, sample 0"]
     assert backend.sent == ["a", "a", "a"]
 
 
@@ -85,18 +87,18 @@ def test_stored_answers_are_not_asked_for_again(store):
 
     texts = answer_texts(later_backend, store, requests, on_stored=stored_counts.append)
 
-    assert texts == ["a/0", "b/0", "a/0", "a/1"]
+    assert texts == ["a, sample 0", "b, sample 0", "a, sample 0", "a, sample 1"]
     assert later_backend.sent == []
     assert sum(stored_counts) == 3  # the second request for "a" is the same as the first
 
 
-def test_no_answer_comes_from_an_empty_store(store):
-    """The command tells the user how many answers were free, which are none in a first run."""
-    stored_counts = []
+def test_first_run_reports_that_no_answer_was_stored(store):
+    """Commands print how many answers came from the store and cost nothing."""
+    reported_counts = []
 
-    answer_texts(Echo(), store, [Request("a"), Request("b")], on_stored=stored_counts.append)
+    answer_texts(Echo(), store, [Request("a"), Request("b")], on_stored=reported_counts.append)
 
-    assert sum(stored_counts) == 0
+    assert sum(reported_counts) == 0
 
 
 def test_the_key_of_a_request_never_changes():
@@ -171,8 +173,8 @@ def test_answers_with_errors_are_returned_and_asked_again(store):
     first_texts = answer_texts(backend, store, requests)
     second_texts = answer_texts(backend, store, requests)
 
-    assert first_texts == ["p0/0", None, "p2/0"]
-    assert second_texts == ["p0/0", "p1/0", "p2/0"]
+    assert first_texts == ["p0, sample 0", None, "p2, sample 0"]
+    assert second_texts == ["p0, sample 0", "p1, sample 0", "p2, sample 0"]
     # The backend begins with the last request. The second run sends only "p1".
     assert backend.sent == ["p2", "p1", "p0", "p1"]
 
@@ -195,7 +197,7 @@ def test_answers_before_an_error_are_kept(store, error):
 
     texts = answer_texts(later_backend, store, requests)
 
-    assert texts == ["p0/0", "p1/0", "p2/0", "p3/0"]
+    assert texts == ["p0, sample 0", "p1, sample 0", "p2, sample 0", "p3, sample 0"]
     # The backend begins with the last request.
     assert first_backend.sent == ["p3", "p2"]
     assert later_backend.sent == ["p1", "p0"]
@@ -210,59 +212,77 @@ class InterruptedStore(AnswerStore):
     def put(self, key, answer, model=""):
         self.put_count += 1
         if self.put_count == 3:
-            _wait_until(self.has_arrived, seconds=10)
+            wait_until(self.has_arrived, seconds=10)
             time.sleep(0.05)
             raise KeyboardInterrupt
         return super().put(key, answer, model)
+
+
+def interrupt_run(config: JudgeConfig, store_path: Path, *, num_prompts: int, num_received: int):
+    """Send prompts, and press Ctrl-C when so many answers are received and only two are stored."""
+    with (
+        closing(OpenAIBackend(config)) as backend,
+        closing(InterruptedStore(store_path)) as interrupted_store,
+    ):
+        # The server counts 10 tokens for each prompt that it answers.
+        interrupted_store.has_arrived = lambda: backend.usage.prompt_tokens >= 10 * num_received
+        with pytest.raises(KeyboardInterrupt):
+            answer_requests(backend, interrupted_store, prompts(num_prompts), "asking")
+
+
+def hang_on_p19(prompt: str, attempt: int) -> Act:
+    """Play a server that answers all prompts but "p19"."""
+    if prompt == "p19":
+        return Act(kind="hang")
+    return answer_to_prompt(prompt, attempt)
 
 
 def test_interrupt_while_storing_loses_no_received_answer(
     server, config, tmp_path: Path, monkeypatch
 ):
     """Answers that reached this process are paid for, so Ctrl-C stores them first."""
-    monkeypatch.setattr("judges.backends.openai_http._GRACE_AFTER_INTERRUPT", 0.5)  # seconds
-    server.script = lambda prompt, attempt: (
-        Act(kind="hang") if prompt == "p19" else Act(text="fine")
+    seconds_to_wait_for_p19 = 0.5
+    monkeypatch.setattr(
+        "judges.backends.openai_http._GRACE_AFTER_INTERRUPT", seconds_to_wait_for_p19
     )
-    path = tmp_path / "answers.sqlite"
+    judge_config = config(concurrency=20)
+    store_path = tmp_path / "answers.sqlite"
+    server.script = hang_on_p19
+    interrupt_run(judge_config, store_path, num_prompts=20, num_received=19)
+    server.script = answer_to_prompt
 
-    with closing(OpenAIBackend(config(concurrency=20))) as backend:
-        with closing(InterruptedStore(path)) as store:
-            # All but the answer that hangs, each with a prompt of 10 tokens.
-            store.has_arrived = lambda: backend.usage.prompt_tokens >= 19 * 10
-            with pytest.raises(KeyboardInterrupt):
-                answer_requests(backend, store, prompts(20), "asking")
-        server.script = lambda prompt, attempt: Act(text="fine")
-        with closing(AnswerStore(path)) as store:
-            texts = answer_texts(backend, store, prompts(20))
+    with closing(OpenAIBackend(judge_config)) as backend, closing(AnswerStore(store_path)) as store:
+        texts = answer_texts(backend, store, prompts(20))
 
-    assert texts == ["fine"] * 20
-    assert server.attempts.pop("p19") == 2
-    assert server.attempts == {f"p{number}": 1 for number in range(19)}
+    assert texts == [f"answer to p{number}" for number in range(20)]
+    sent_again = [prompt for prompt, attempts in server.attempts.items() if attempts > 1]
+    assert sent_again == ["p19"]
 
 
-def test_estimate_states_the_cost_and_sends_nothing(server, config):
-    """With ``--dry-run``, users see the price of a run before they agree to it."""
-    prompt_price, answer_price = 2.0, 8.0  # USD for a million tokens
-    priced = config(prices=Prices(prompt_price, answer_price))
+def test_estimate_counts_tokens_and_sends_nothing(server, config):
     requests = [Request("seven l", Decoding(max_tokens=100)), Request("p0")]
 
-    with closing(OpenAIBackend(priced)) as backend:
+    with closing(OpenAIBackend(config())) as backend:
         estimate = backend.estimate(requests)
 
-    # The prompts have 7 and 2 bytes. A token has 3.5 bytes as a rule, and at least one.
-    likely_prompt_tokens = 2 + 1
-    # The chat template may add 32 tokens to each prompt.
-    most_prompt_tokens = (7 + 32) + (2 + 32)
-    most_answer_tokens = 100 + 512  # 512 is the default
-    likely_prompt_cost = likely_prompt_tokens * prompt_price / 1e6
-    most_prompt_cost = most_prompt_tokens * prompt_price / 1e6
-    answer_cost = most_answer_tokens * answer_price / 1e6
-    assert estimate.prompt_tokens == likely_prompt_tokens
-    assert estimate.max_completion_tokens == most_answer_tokens
-    assert estimate.estimated_cost == pytest.approx(likely_prompt_cost + answer_cost)
-    assert estimate.max_cost == pytest.approx(most_prompt_cost + answer_cost)
+    # A token of a prompt has 3.5 bytes as a rule. The prompts have 7 and 2 bytes.
+    assert estimate.prompt_tokens == 2 + 1
+    assert estimate.max_completion_tokens == 100 + 512  # 512 is the default
     assert not server.attempts
+
+
+def test_estimate_states_the_expected_and_the_highest_cost(config):
+    """With ``--dry-run``, users see the price of a run before they agree to it."""
+    prices = Prices(prompt=2.0, completion=8.0)  # USD for a million tokens
+    requests = [Request("seven l", Decoding(max_tokens=100)), Request("p0")]
+
+    with closing(OpenAIBackend(config(prices=prices))) as backend:
+        estimate = backend.estimate(requests)
+
+    # The two prompts have 3 tokens as a rule, and the answers at most 612.
+    assert estimate.estimated_cost == pytest.approx((3 * 2.0 + 612 * 8.0) / 1e6)
+    # At most, each of the 9 bytes is a token, and the chat template adds 32 tokens to each prompt.
+    assert estimate.max_cost == pytest.approx(((9 + 2 * 32) * 2.0 + 612 * 8.0) / 1e6)
 
 
 def test_a_backend_without_an_estimate_counts_bytes():
@@ -274,86 +294,117 @@ def test_a_backend_without_an_estimate_counts_bytes():
     assert estimate.prompt_tokens == 2 + 1  # of 7 and of 2 bytes
 
 
-def _start(server: JudgeServer, store_path: Path, count: int, out: Path) -> subprocess.Popen[bytes]:
-    """Start a process that sends the prompts "p0" to "p{count-1}" to a server.
-
-    It writes the answers to ``out``, one a line.
-    """
-    arguments = [server.base_url, str(store_path), str(count), str(out)]
-    command = [sys.executable, "-m", "tests.judges.run_requests", *arguments]
-    return subprocess.Popen(command, cwd=REPOSITORY)
-
-
-def _kill(process: subprocess.Popen[bytes]) -> None:
-    """Kill a process without a chance to clean up, and wait for its end."""
-    process.send_signal(signal.SIGKILL)
-    process.wait()
-
-
-def _written_answers(count: int) -> str:
-    """What such a process writes when all is answered: "to p0", "to p1" and so on."""
-    return "".join(f"to p{number}\n" for number in range(count))
-
-
-def _wait_until(condition: Callable[[], bool], seconds: float = 30) -> None:
-    """Waits until ``condition()`` holds, and fails if it does not within ``seconds``."""
+def wait_until(condition: Callable[[], bool], seconds: float = 30) -> None:
+    """Wait until ``condition()`` holds, and fail if it does not within ``seconds``."""
     deadline = time.monotonic() + seconds
     while not condition():
         assert time.monotonic() < deadline
         time.sleep(0.02)
 
 
-@pytest.mark.skipif(os.name == "nt", reason="needs signals")
-def test_killed_run_resumes_without_repeating_finished_calls(server, tmp_path: Path):
-    """The server answers one half of the prompts only.
+StartRun = Callable[..., "subprocess.Popen[bytes]"]
 
-    So it is known what is finished and what is under way when the kill comes.
+
+@pytest.fixture
+def start_run(server, tmp_path: Path) -> Iterator[StartRun]:
+    """Return a function that starts a process which sends prompts to the server, 8 at a time.
+
+    The processes of a test share the store ``answers.sqlite``. Each writes its answers to the file
+    ``out``, one on a line.
     """
-    store_path = tmp_path / "answers.sqlite"
-    count = 200
-    finished = {f"p{number}" for number in range(100)}
+    processes = []
+
+    def start(num_prompts: int, out: str) -> subprocess.Popen[bytes]:
+        arguments = [server.base_url, tmp_path / "answers.sqlite", str(num_prompts), tmp_path / out]
+        process = subprocess.Popen(
+            [sys.executable, "-m", "tests.judges.run_requests", *arguments], cwd=REPOSITORY
+        )
+        processes.append(process)
+        return process
+
+    yield start
+    for process in processes:
+        process.kill()
+        process.wait()
+
+
+def finish_run(process: subprocess.Popen[bytes], out: Path) -> list[str]:
+    """Wait until a process has finished, and return the answers that it wrote."""
+    assert process.wait(60) == 0
+    return out.read_text().splitlines()
+
+
+def hang_from_p100(prompt: str, attempt: int) -> Act:
+    """Play a server that answers "p0" to "p99" and never replies to later prompts."""
+    if int(prompt.removeprefix("p")) >= 100:
+        return Act(kind="hang")
+    return answer_to_prompt(prompt, attempt)
+
+
+@pytest.fixture
+def killed_run(server, start_run, tmp_path: Path) -> None:
+    """Kill a process with 200 prompts when "p0" to "p99" are answered and 8 calls are under way."""
+    server.script = hang_from_p100
     identity = f"openai:127.0.0.1:{server.port}/v1:chat:small-judge"
-    keys = [request.key(identity) for request in prompts(count)]
-    server.script = lambda prompt, attempt: (
-        Act(text=f"to {prompt}") if prompt in finished else Act(kind="hang")
-    )
-    killed = _start(server, store_path, count, tmp_path / "killed.txt")
-    try:
-        with closing(AnswerStore(store_path)) as store:
-            _wait_until(lambda: len(store.get_many(keys)) == len(finished))
-    finally:
-        _kill(killed)
+    keys = [request.key(identity) for request in prompts(200)]
+    process = start_run(num_prompts=200, out="killed.txt")
+    with closing(AnswerStore(tmp_path / "answers.sqlite")) as store:
+        wait_until(lambda: len(store.get_many(keys)) == 100)
+    process.kill()
+    process.wait()
     assert not (tmp_path / "killed.txt").exists()
 
-    server.script = lambda prompt, attempt: Act(text=f"to {prompt}")
-    for name in ("second.txt", "third.txt"):
-        assert _start(server, store_path, count, tmp_path / name).wait(60) == 0
-        assert (tmp_path / name).read_text() == _written_answers(count)
 
-    assert len(server.attempts) == count
-    assert all(server.attempts[prompt] == 1 for prompt in finished)
-    # Only requests that were under way at the kill are repeated. These are 8 at most.
-    repeated = [prompt for prompt, attempts in server.attempts.items() if attempts == 2]
-    assert 0 < len(repeated) <= 8
+@pytest.mark.skipif(os.name == "nt", reason="needs signals")
+def test_killed_run_resumes_without_repeating_finished_calls(
+    killed_run, server, start_run, tmp_path: Path
+):
+    """The killed run had 200 prompts, of which "p0" to "p99" were answered."""
+    server.script = answer_to_prompt
+
+    resumed_run = start_run(num_prompts=200, out="resumed.txt")
+    answers = finish_run(resumed_run, tmp_path / "resumed.txt")
+
+    assert answers == [f"answer to p{number}" for number in range(200)]
+    assert [server.attempts[f"p{number}"] for number in range(100)] == [1] * 100
+    # Besides the 200 prompts, only the calls under way at the kill are sent again: 8 at most.
+    assert 200 < len(server.bodies) <= 208
 
 
 @pytest.mark.skipif(os.name == "nt", reason="needs signals")
-def test_process_takes_over_requests_of_a_killed_process(server, tmp_path: Path):
-    """A claim on a request must end with its process, or the second process would wait forever."""
-    store_path = tmp_path / "answers.sqlite"
-    count = 8  # all are under way at once
-    server.script = lambda prompt, attempt: (
-        Act(kind="hang") if attempt == 0 else Act(text=f"to {prompt}")
-    )
-    killed = _start(server, store_path, count, tmp_path / "killed.txt")
-    try:
-        _wait_until(lambda: len(server.attempts) == count)
-        waiting = _start(server, store_path, count, tmp_path / "waiting.txt")
-        time.sleep(1.5)
-        assert waiting.poll() is None
-        assert set(server.attempts.values()) == {1}
-    finally:
-        _kill(killed)
+def test_finished_run_sends_nothing_again(server, start_run, tmp_path: Path):
+    """Two processes have the same prompts, one after the other."""
+    first_run = start_run(num_prompts=200, out="first.txt")
+    first_answers = finish_run(first_run, tmp_path / "first.txt")
 
-    assert waiting.wait(30) == 0
-    assert (tmp_path / "waiting.txt").read_text() == _written_answers(count)
+    second_run = start_run(num_prompts=200, out="second.txt")
+    second_answers = finish_run(second_run, tmp_path / "second.txt")
+
+    assert second_answers == first_answers
+    assert len(server.bodies) == 200
+
+
+def hang_on_first_attempt(prompt: str, attempt: int) -> Act:
+    """Play a server that replies to a prompt only if it is sent again."""
+    if attempt == 0:
+        return Act(kind="hang")
+    return answer_to_prompt(prompt, attempt)
+
+
+@pytest.mark.skipif(os.name == "nt", reason="needs signals")
+def test_process_takes_over_requests_of_a_killed_process(server, start_run, tmp_path: Path):
+    """A claim on a request must end with its process, or the second process would wait forever."""
+    server.script = hang_on_first_attempt
+    first_process = start_run(num_prompts=3, out="first.txt")
+    wait_until(lambda: len(server.bodies) == 3)
+    second_process = start_run(num_prompts=3, out="second.txt")
+
+    # The second process waits for the first, which has claimed the three requests.
+    time.sleep(1.5)
+    assert second_process.poll() is None
+    assert len(server.bodies) == 3
+
+    first_process.kill()
+    first_process.wait()
+    answers = finish_run(second_process, tmp_path / "second.txt")
+    assert answers == ["answer to p0", "answer to p1", "answer to p2"]

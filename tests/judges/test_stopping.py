@@ -17,22 +17,23 @@ from judges.answers import Decoding, Request
 from judges.store import AnswerStore
 from lm_factuality.ground.errors import BackendDownError
 from tests.conftest import REPOSITORY
-from tests.judges.server import Act
-
-PROMPTS = [f"question {number}" for number in range(24)]
-REQUESTS = [Request(prompt, Decoding(max_tokens=8)) for prompt in PROMPTS]
-REFUSED_PROMPT = "question 9"
+from tests.judges.server import Act, Script, answer_to_prompt
 
 WRONG_KEY = Act(status=401, text="who are you?")
 REDIRECT = Act(status=302, headers={"Location": "http://127.0.0.1:1/v1"}, text="")
 NO_QUOTA = Act(status=429, raw=b'{"error": {"message": "no money", "code": "insufficient_quota"}}')
 
 
-def refuse_one_request(refusal: Act):
-    """Return a script of a server that refuses the tenth request and answers the others slowly."""
+def questions(count: int) -> list[Request]:
+    """Return requests with the prompts "question 0", "question 1" and so on."""
+    return [Request(f"question {number}", Decoding(max_tokens=8)) for number in range(count)]
+
+
+def refuse_question_9(refusal: Act) -> Script:
+    """Return a script of a server that answers all other questions after 0.3 seconds."""
 
     def script(prompt: str, attempt: int) -> Act:
-        if prompt == REFUSED_PROMPT:
+        if prompt == "question 9":
             return refusal
         return Act(text=f"answer to {prompt}", delay=0.3)
 
@@ -51,32 +52,35 @@ refusals = pytest.mark.parametrize(
 
 @refusals
 def test_pending_answers_are_kept_after_a_refusal(refusal, server, ask_server, store):
-    """Eight calls are sent at once, and the server bills all but the refused one."""
-    server.script = refuse_one_request(refusal)
+    """The server bills the calls that are under way when the refusal arrives."""
+    server.script = refuse_question_9(refusal)
 
     with pytest.raises(BackendDownError):
-        ask_server(REQUESTS, concurrency=8)
+        ask_server(questions(24), concurrency=8)
 
     identity = ask_server.backend.identity
-    kept_answers = store.get_many([request.key(identity) for request in REQUESTS])
-    answered_prompts = set(server.attempts) - {REFUSED_PROMPT}
-    assert len(answered_prompts) >= 8
-    assert len(kept_answers) == len(answered_prompts)
+    kept_prompts = {
+        request.prompt for request in questions(24) if store.get_many([request.key(identity)])
+    }
+    assert kept_prompts == set(server.attempts) - {"question 9"}
+    # The first eight questions are sent at once, before the refused one.
+    assert len(kept_prompts) >= 8
 
 
 @refusals
 def test_only_the_refused_request_is_sent_again_in_a_later_run(refusal, server, ask_server):
     """After the user has corrected the key, no answer is paid for twice."""
-    server.script = refuse_one_request(refusal)
+    server.script = refuse_question_9(refusal)
     with pytest.raises(BackendDownError):
-        ask_server(REQUESTS, concurrency=8)
-    server.script = lambda prompt, attempt: Act(text=f"answer to {prompt}")
+        ask_server(questions(24), concurrency=8)
+    server.script = answer_to_prompt
 
-    answers = ask_server(REQUESTS, concurrency=8)
+    answers = ask_server(questions(24), concurrency=8)
 
-    assert [answer.text for answer in answers] == [f"answer to {prompt}" for prompt in PROMPTS]
+    texts = [answer.text for answer in answers]
+    assert texts == [f"answer to question {number}" for number in range(24)]
     repeated_prompts = [prompt for prompt, count in server.attempts.items() if count > 1]
-    assert repeated_prompts == [REFUSED_PROMPT]
+    assert repeated_prompts == ["question 9"]
 
 
 def test_waiting_retry_does_not_delay_the_end(server, ask_server):
@@ -85,7 +89,7 @@ def test_waiting_retry_does_not_delay_the_end(server, ask_server):
     def script(prompt: str, attempt: int) -> Act:
         if prompt == "question 3":
             return Act(status=503, headers={"Retry-After": "60"}, text="")  # seconds
-        if prompt == REFUSED_PROMPT:
+        if prompt == "question 9":
             return WRONG_KEY
         return Act(text="yes", delay=0.1)
 
@@ -93,7 +97,7 @@ def test_waiting_retry_does_not_delay_the_end(server, ask_server):
     start = time.monotonic()
 
     with pytest.raises(BackendDownError, match="HTTP 401"):
-        ask_server(REQUESTS, concurrency=8)
+        ask_server(questions(24), concurrency=8)
 
     assert time.monotonic() - start < 30
 

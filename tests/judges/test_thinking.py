@@ -6,6 +6,7 @@ from __future__ import annotations
 import json
 from pathlib import Path
 from types import SimpleNamespace
+from typing import Any
 
 import pytest
 from lm_eval.api.registry import get_model
@@ -122,17 +123,14 @@ def thinking_server(server: JudgeServer) -> JudgeServer:
     return server
 
 
-SUBJECTS = [{"claim": claim} for claim in ("plain", "hard", "never", "broken")]
-
-
 @pytest.fixture
 def ask_without_thoughts(thinking_server, config, own_prompt, tmp_path):
-    """Return a function that asks about `SUBJECTS`, and returns the texts without thoughts.
+    """Return a function that asks about claims, and returns the texts without thoughts.
 
     It takes the setting ``thinking_tokens`` of the judge. All calls share a store of answers.
     """
 
-    def ask(thinking_tokens: int | None) -> list[str | None]:
+    def ask(claims: list[str], thinking_tokens: int | None) -> list[str | None]:
         judge_config = config(
             prompts=own_prompt,
             thinking_tokens=thinking_tokens,
@@ -140,7 +138,8 @@ def ask_without_thoughts(thinking_server, config, own_prompt, tmp_path):
             prices={"prompt": 1, "completion": 1},
         )
         with Judge.open(judge_config, store=tmp_path / "answers.sqlite") as judge:
-            answers = [answer for (answer,) in judge.ask(PROMPT_NAME, SUBJECTS, "asking")]
+            subjects = [{"claim": claim} for claim in claims]
+            answers = [answer for (answer,) in judge.ask(PROMPT_NAME, subjects, "asking")]
         return [without_thinking(answer.text) if answer.text else "an error" for answer in answers]
 
     return ask
@@ -163,7 +162,9 @@ def test_truncated_thought_is_retried_with_more_tokens(
     """The model thinks about some questions for longer than an answer may be."""
     # The model answers "plain" at once and "hard" with 1,000 tokens. It never comes to an end with
     # "never", and refuses "broken" with 1,000 tokens or more.
-    texts = ask_without_thoughts(thinking_tokens)
+    claims = ["plain", "hard", "never", "broken"]
+
+    texts = ask_without_thoughts(claims, thinking_tokens)
 
     assert texts == expected_texts
     assert [body["max_tokens"] for body in thinking_server.bodies] == max_tokens_sent
@@ -181,10 +182,12 @@ def test_later_judge_repeats_only_refused_requests(
     thinking_server, ask_without_thoughts, thinking_tokens, num_sent_again
 ):
     """Answers that end in a thought are stored as well, and only a refused call has no answer."""
-    texts = ask_without_thoughts(thinking_tokens)
+    # Of these claims, the server refuses "broken" if it may answer with 1,000 tokens or more.
+    claims = ["plain", "hard", "never", "broken"]
+    texts = ask_without_thoughts(claims, thinking_tokens)
     num_sent = len(thinking_server.bodies)
 
-    later_texts = ask_without_thoughts(thinking_tokens)
+    later_texts = ask_without_thoughts(claims, thinking_tokens)
 
     assert later_texts == texts
     assert len(thinking_server.bodies) == num_sent + num_sent_again
@@ -242,37 +245,54 @@ def test_impossible_thinking_tokens_are_refused(config, settings, message):
         config(**settings)
 
 
-@pytest.mark.parametrize(
-    ("thought_end", "content"),
-    [
-        pytest.param(["</think>"], "Yes.", id="thought ends"),
-        pytest.param([], None, id="thought does not end"),
-    ],
-)
-def test_lm_eval_model_gets_thinking_tokens(own_prompt, tmp_path, thought_end, content):
-    """An answer that ends in a thought is asked for again, with more tokens."""
-    # The model recites the pieces, one token each. Three tokens end in the thought, which the
-    # template has opened in the prompt.
-    pieces = ["Who", " is", " it", "?", *thought_end, "Yes."]
+def reciting_judge(folder: Path, pieces: list[str], **settings: Any) -> JudgeConfig:
+    """Return a judge whose model recites ``pieces``, each of which is one token.
+
+    The chat template of the model opens a thought at the end of the prompt.
+    """
     template = "{{ messages[0].content }}<think>\n"
-    folder = save_reciter(tmp_path / "model", pieces, template, special=["</think>"])
-    judge_config = JudgeConfig(
+    save_reciter(folder, pieces, template, special=["</think>"])
+    return JudgeConfig(
         "local",
         "lm_eval",
         model="hf",
         model_args={"pretrained": str(folder), "device": "cpu"},
         apply_chat_template=True,
-        prompts=own_prompt,
-        decoding={"max_tokens": 3},
+        **settings,
+    )
+
+
+@pytest.mark.parametrize(
+    ("pieces", "expected_text", "expected_answer"),
+    [
+        pytest.param(
+            ["Who", " is", " it", "?", "</think>", "Yes."],
+            "<think>Who is it?</think>Yes.",
+            "Yes.",
+            id="thought ends",
+        ),
+        pytest.param(
+            ["Who", " is", " it", "?", "Yes."],
+            "<think>Who is it?Yes.",
+            None,
+            id="thought does not end",
+        ),
+    ],
+)
+def test_lm_eval_model_is_asked_again_with_more_tokens_if_its_thought_is_cut_off(
+    own_prompt, tmp_path, pieces, expected_text, expected_answer
+):
+    """The first answer has three tokens, which all belong to the thought."""
+    judge_config = reciting_judge(
+        tmp_path / "model", pieces, prompts=own_prompt, decoding={"max_tokens": 3}
     )
 
     with Judge.open(judge_config, store=tmp_path / "answers.sqlite") as judge:
-        answers_by_claim = judge.ask(PROMPT_NAME, [{"claim": "a"}], "asking")
+        ((answer,),) = judge.ask(PROMPT_NAME, [{"claim": "a"}], "asking")
 
-    answer = answers_by_claim[0][0]
-    assert answer.text == "<think>" + "".join(pieces)
-    assert without_thinking(answer.text) == content
     assert judge.usage.calls == 2
+    assert answer.text == expected_text
+    assert without_thinking(answer.text) == expected_answer
 
 
 def test_thoughts_are_kept_only_inside_the_context_manager():
