@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import csv
 import json
+import re
 from pathlib import Path
 
 import pytest
@@ -13,7 +14,9 @@ from lm_factuality.people.labels import read_key
 from tests.conftest import example_row
 
 NUM_ROWS = 6
-VERDICTS = {"good", "compatible", "not_fluent", "other", "skip"}
+BUILD = 0
+"""The number of the build in the key of a sheet, since it is the first benchmark."""
+OTHER_BENCHMARK = 1
 
 
 def write_benchmark(path: Path, generator: str) -> Path:
@@ -39,12 +42,15 @@ def write_benchmark(path: Path, generator: str) -> Path:
 
 @pytest.fixture
 def sheet(tmp_path: Path) -> Path:
-    """Return the name of a sheet with four rows of a build and four of another benchmark."""
+    """Return the name of a sheet with four rows of a build and four of another benchmark.
+
+    Rules made the contradictions of the build, and a model those of the other benchmark.
+    """
     build = write_benchmark(tmp_path / "secret_build" / "ours.csv", "rules/noun").parent
-    beside = write_benchmark(tmp_path / "secret_beside.csv", "llm")
+    other = write_benchmark(tmp_path / "secret_other.csv", "llm")
     out = tmp_path / "sheets" / "sheet"
 
-    arguments = ["read", str(build), "--beside", str(beside), "--rows", "4", "--out", str(out)]
+    arguments = ["read", str(build), "--beside", str(other), "--rows", "4", "--out", str(out)]
     assert main(arguments) == 0
     return out
 
@@ -55,12 +61,12 @@ def read_lines(sheet: Path) -> list[dict[str, object]]:
     return [json.loads(line) for line in text.splitlines()]
 
 
-def answer(sheet: Path, person: str, verdicts: dict[str, str]) -> Path:
+def answer(sheet: Path, person: str, verdict_by_generator: dict[str, str]) -> Path:
     """Answer all items of a sheet by the generator of the contradiction, and return the file."""
     path = sheet.parent / f"{person}.jsonl"
     lines = []
     for item in read_key(sheet.with_suffix(".key.json")).items:
-        verdict = verdicts[item.strata["generator"]]
+        verdict = verdict_by_generator[item.strata["generator"]]
         label = {"id": f"{sheet_id(sheet)}-{item.number}", "verdict": verdict, "reason": "so"}
         lines.append(json.dumps(label) + "\n")
     path.write_text("".join(lines), encoding="utf-8")
@@ -73,22 +79,30 @@ def sheet_id(sheet: Path) -> str:
 
 
 def report(sheet: Path, capsys: pytest.CaptureFixture[str], *labels: Path) -> str:
-    """Return what the command prints of labels."""
+    """Return what the command prints about the answers of readers."""
     capsys.readouterr()
     arguments = ["read", "secret_build", "--out", str(sheet), "--labels", *map(str, labels)]
     assert main(arguments) == 0
     return capsys.readouterr().out
 
 
-def test_sheet_has_equally_many_rows_of_each_benchmark(sheet):
-    """Readers compare two benchmarks, and so see four rows of each.
+def bad_shares(report: str) -> dict[str, str]:
+    """Return the shares of bad contradictions in a report.
 
-    An item is a contradiction, of which each row has three.
+    The keys name a benchmark and a group of its contradictions, such as ``build, type entity``.
     """
+    # A line of the table has the path of a benchmark, a group, the number of contradictions that
+    # were read, and the share of bad ones.
+    line = re.compile(r"/secret_(build|other)(?:\.csv)?  +(\S.*?)  +\d+  +(\S+%)")
+    return {f"{match[1]}, {match[2]}": match[3] for match in line.finditer(report)}
+
+
+def test_sheet_has_equally_many_rows_of_each_benchmark(sheet):
+    """The option ``--rows 4`` asks for four rows. An item is one of the three contradictions."""
     key = read_key(sheet.with_suffix(".key.json"))
 
-    rows_of_build = {item.unit for item in key.items if item.source == 0}
-    rows_of_other_benchmark = {item.unit for item in key.items if item.source == 1}
+    rows_of_build = {item.unit for item in key.items if item.source == BUILD}
+    rows_of_other_benchmark = {item.unit for item in key.items if item.source == OTHER_BENCHMARK}
     assert len(rows_of_build) == 4
     assert len(rows_of_other_benchmark) == 4
     assert len(key.items) == (4 + 4) * 3
@@ -110,59 +124,51 @@ def test_lines_for_a_terminal_begin_with_the_question(sheet):
     """A program can show the question and its verdicts before the first item."""
     question, first_item, *_ = read_lines(sheet)
 
-    assert set(question["questions"]["verdict"]["verdicts"]) == VERDICTS
+    verdicts = question["questions"]["verdict"]["verdicts"]
+    assert set(verdicts) == {"good", "compatible", "not_fluent", "other", "skip"}
     assert first_item["id"] == f"{sheet_id(sheet)}-1"
     assert set(first_item["evidence"]) == {"The true sentence", "Text before"}
 
 
-def test_the_report_has_the_share_of_bad_contradictions_by_source_type_and_generator(sheet, capsys):
-    """Ann takes all contradictions of the rules for bad, and those of the model for good.
-
-    The build was made by rules, and the benchmark beside it by a model. Each has coreference and
-    entity errors.
-    """
-    labels = answer(sheet, "ann", {"rules/noun": "compatible", "llm": "good"})
+def test_the_report_has_the_share_of_bad_contradictions_of_each_group(sheet, capsys):
+    """Ann calls all contradictions of the build bad, and all of the other benchmark good."""
+    verdict_by_generator = {"rules/noun": "compatible", "llm": "good"}
+    labels = answer(sheet, "ann", verdict_by_generator)
 
     text = report(sheet, capsys, labels)
 
-    bad_shares = {}
-    for line in text.splitlines():
-        if "secret" not in line or "%" not in line:
-            continue
-        # A line has the benchmark, the group of contradictions, the share and its interval.
-        words = line.split()
-        source = "beside" if "beside" in words[0] else "build"
-        group = " ".join(words[1:-8])
-        share = words[words.index("-") - 2]
-        bad_shares[source, group] = share
-    assert bad_shares == {
-        ("build", "all"): "100.0%",
-        ("build", "generator rules/noun"): "100.0%",
-        ("build", "type coreference"): "100.0%",
-        ("build", "type entity"): "100.0%",
-        ("beside", "all"): "0.0%",
-        ("beside", "generator llm"): "0.0%",
-        ("beside", "type coreference"): "0.0%",
-        ("beside", "type entity"): "0.0%",
+    assert bad_shares(text) == {
+        "build, all": "100.0%",
+        "build, generator rules/noun": "100.0%",
+        "build, type coreference": "100.0%",
+        "build, type entity": "100.0%",
+        "other, all": "0.0%",
+        "other, generator llm": "0.0%",
+        "other, type coreference": "0.0%",
+        "other, type entity": "0.0%",
     }
 
 
-def test_readers_have_equal_weight_and_their_agreement_is_reported(sheet, capsys):
-    """Of the model's contradictions, Ann takes all for good and Ben all for bad, which makes 50%.
+def test_readers_have_equal_weight(sheet, capsys):
+    """Both call the contradictions by rules bad. Only Ben calls those of the model bad."""
+    ann = answer(sheet, "ann", {"rules/noun": "compatible", "llm": "good"})
+    ben = answer(sheet, "ben", {"rules/noun": "not_fluent", "llm": "other"})
 
-    They agree that the rules' contradictions are bad, and so on half of all.
-    """
+    shares = bad_shares(report(sheet, capsys, ann, ben))
+
+    assert shares["build, all"] == "100.0%"
+    assert shares["other, all"] == "50.0%"
+
+
+def test_the_report_has_the_agreement_of_readers(sheet, capsys):
+    """They agree on the build, which has half of the items. Two bad verdicts count as one."""
     ann = answer(sheet, "ann", {"rules/noun": "compatible", "llm": "good"})
     ben = answer(sheet, "ben", {"rules/noun": "not_fluent", "llm": "other"})
 
     text = report(sheet, capsys, ann, ben)
 
-    [line_of_model] = [
-        line for line in text.splitlines() if "secret_beside" in line and " all " in line
-    ]
-    _, _, agreement_of_readers = text.partition("agreement")
-    assert "50.0%" in line_of_model
-    assert "50.0 (" in agreement_of_readers
+    # The columns are the question, the group, the items, the readers and the agreement in percent.
+    assert re.search(r"verdict +all +24 +2 +50\.0 \(", text)
 
 
 def test_answers_of_another_sheet_are_refused(sheet, capsys):

@@ -22,15 +22,14 @@ from lm_factuality.benchmarks.factor.rows import Row
 from lm_factuality.scores.intervals import mean_interval
 from tests.factor_gen.audit.rows import factor_row
 
-RIGHT = [2.0, 1.0, 0.0, 0.0]
-"""Scores of four choices of which the true one, the first, has the greatest."""
-
-SECOND = [1.0, 2.0, 0.0, 0.0]
-"""Scores of four choices of which the true one, the first, has the second greatest."""
+# A baseline scores the four choices of a row, of which the first is the true one.
+WINS_ALL_PAIRS = [2.0, 1.0, 0.0, 0.0]
+WINS_TWO_OF_THREE_PAIRS = [1.0, 2.0, 0.0, 0.0]
+WINS_NO_PAIR = [0.0, 1.0, 2.0, 3.0]
 
 
 def make_rows(num_documents: int, rows_per_document: int) -> list[Row]:
-    """Return rows of four choices, which have no text in common with rows of other documents."""
+    """Return rows of four choices, the first of which is true. No two rows are equal."""
     rows = []
     for number in range(num_documents * rows_per_document):
         doc_id = str(number // rows_per_document)
@@ -54,8 +53,10 @@ def evaluate(rows: Sequence[Row], values: Sequence[Sequence[float] | None]) -> B
 def test_p_value_for_two_choices_equals_a_sign_test(num_right: int) -> None:
     """SciPy's exact test is the reference for rows of two choices with different scores."""
     rows = [factor_row(f"a {number}", "b", doc_id=str(number)) for number in range(40)]
-    right, wrong = [1.0, 0.5], [0.0, 0.5]
-    values = [right] * num_right + [wrong] * (40 - num_right)
+    # The first of the two scores is that of the true choice.
+    won_pair = [1.0, 0.5]
+    lost_pair = [0.0, 0.5]
+    values = [won_pair] * num_right + [lost_pair] * (40 - num_right)
 
     baseline = evaluate(rows, values)
 
@@ -64,11 +65,13 @@ def test_p_value_for_two_choices_equals_a_sign_test(num_right: int) -> None:
 
 
 def test_rows_with_two_choices_have_one_pair_each() -> None:
-    """So the share of rows that are won is also the share of pairs."""
+    """The share of pairs that are won is then the share of rows that are won."""
     rows = [factor_row(f"a {number}", "b", doc_id=str(number)) for number in range(40)]
-    right, wrong = [1.0, 0.5], [0.0, 0.5]
+    # The first of the two scores is that of the true choice.
+    won_pair = [1.0, 0.5]
+    lost_pair = [0.0, 0.5]
 
-    baseline = evaluate(rows, [right] * 10 + [wrong] * 30)
+    baseline = evaluate(rows, [won_pair] * 10 + [lost_pair] * 30)
 
     assert baseline.rows_won.value == 10 / 40
     assert baseline.pairs_won.value == 10 / 40
@@ -93,10 +96,8 @@ def test_the_win_rate_is_the_share_of_other_choices_with_a_lower_score(
 def test_the_shares_of_rows_and_pairs_are_means_over_rows() -> None:
     """A row is won if the true choice scores best; each row has three pairs."""
     rows = make_rows(num_documents=40, rows_per_document=1)
-    wins_three_pairs = [2.0, 1.0, 0.0, 0.0]
-    wins_two_pairs = [1.0, 2.0, 0.0, 0.0]
 
-    baseline = evaluate(rows, [wins_three_pairs] * 20 + [wins_two_pairs] * 20)
+    baseline = evaluate(rows, [WINS_ALL_PAIRS] * 20 + [WINS_TWO_OF_THREE_PAIRS] * 20)
 
     assert baseline.rows_won.value == 20 / 40
     assert baseline.pairs_won.value == pytest.approx((20 * 3 / 3 + 20 * 2 / 3) / 40)
@@ -104,10 +105,12 @@ def test_the_shares_of_rows_and_pairs_are_means_over_rows() -> None:
 
 def test_the_interval_of_rows_won_is_clustered_by_document() -> None:
     """Rows of one document are alike, so an interval that ignored documents would be too narrow."""
-    rows = make_rows(num_documents=14, rows_per_document=3)[:40]  # the last has one row only
+    # 13 documents of three rows, and one of a single row.
+    rows = make_rows(num_documents=14, rows_per_document=3)[:40]
 
-    baseline = evaluate(rows, [RIGHT] * 17 + [SECOND] * 23)
+    baseline = evaluate(rows, [WINS_ALL_PAIRS] * 17 + [WINS_TWO_OF_THREE_PAIRS] * 23)
 
+    # A row is won only if all its pairs are.
     share_of_row = [1.0] * 17 + [0.0] * 23
     document_of_row = [row.doc_id for row in rows]
     expected_interval = mean_interval(share_of_row, document_of_row)
@@ -117,11 +120,12 @@ def test_the_interval_of_rows_won_is_clustered_by_document() -> None:
 
 def test_the_interval_of_pairs_won_is_clustered_by_document() -> None:
     """Rows of one document are alike, so an interval that ignored documents would be too narrow."""
-    rows = make_rows(num_documents=14, rows_per_document=3)[:40]  # the last has one row only
+    # 13 documents of three rows, and one of a single row.
+    rows = make_rows(num_documents=14, rows_per_document=3)[:40]
 
-    baseline = evaluate(rows, [RIGHT] * 17 + [SECOND] * 23)
+    baseline = evaluate(rows, [WINS_ALL_PAIRS] * 17 + [WINS_TWO_OF_THREE_PAIRS] * 23)
 
-    share_of_row = [3 / 3] * 17 + [2 / 3] * 23
+    share_of_row = [3 / 3] * 17 + [2 / 3] * 23  # of the three pairs of a row
     document_of_row = [row.doc_id for row in rows]
     expected_interval = mean_interval(share_of_row, document_of_row)
     interval = (baseline.pairs_won.low, baseline.pairs_won.high)
@@ -133,7 +137,7 @@ def test_no_p_value_is_computed_for_fewer_than_ten_documents(num_documents: int)
     """With so few documents, even a perfect baseline may be luck."""
     rows = make_rows(num_documents, rows_per_document=20)
 
-    baseline = evaluate(rows, [RIGHT] * len(rows))
+    baseline = evaluate(rows, [WINS_ALL_PAIRS] * len(rows))
 
     assert baseline.rows_won.value == 1
     assert math.isnan(baseline.p_value)
@@ -141,12 +145,13 @@ def test_no_p_value_is_computed_for_fewer_than_ten_documents(num_documents: int)
     assert describe_significance(baseline) == "too few documents to tell"
 
 
-def test_a_p_value_is_computed_for_ten_documents() -> None:
+def test_a_perfect_baseline_of_ten_documents_is_significant() -> None:
+    """Ten documents are the fewest for which a p-value is computed."""
     rows = make_rows(num_documents=10, rows_per_document=20)
 
-    perfect_baseline = evaluate(rows, [RIGHT] * 200)
+    baseline = evaluate(rows, [WINS_ALL_PAIRS] * (10 * 20))
 
-    assert perfect_baseline.p_value < 0.001
+    assert baseline.p_value < 0.001
 
 
 @pytest.mark.parametrize(("num_documents", "has_interval"), [(1, False), (9, True)])
@@ -154,7 +159,7 @@ def test_an_interval_needs_more_than_one_document(num_documents: int, has_interv
     """Rows of one document do not show how much documents differ."""
     rows = make_rows(num_documents, rows_per_document=20)
 
-    baseline = evaluate(rows, [RIGHT] * len(rows))
+    baseline = evaluate(rows, [WINS_ALL_PAIRS] * len(rows))
 
     assert (baseline.rows_won.low is not None) is has_interval
 
@@ -163,36 +168,42 @@ def test_documents_with_the_same_text_count_as_one() -> None:
     """So 40 copies are one document, which is too few for a p-value."""
     rows = [factor_row("a b", "a c", "a d", "a e", doc_id=str(number)) for number in range(40)]
 
-    baseline = evaluate(rows, [RIGHT] * 40)
+    baseline = evaluate(rows, [WINS_ALL_PAIRS] * 40)
 
     assert math.isnan(baseline.p_value)
 
 
-def evaluate_learned_baseline_with_wrong_forward_scores() -> BlindBaseline:
-    """Evaluate a learned baseline on 40 rows, which are divided into folds of eight.
+def test_p_value_of_a_learned_baseline_uses_forward_scores() -> None:
+    """A forward score is that of a model that has learned only from earlier documents.
 
-    Its scores are right where each fold is scored by what was learned from all other folds. Its
-    forward scores, where only earlier folds were learned from, are wrong.
+    The other scores are of models that have learned from each other's documents. So they are not
+    independent, as a p-value presupposes.
     """
     rows = make_rows(num_documents=40, rows_per_document=1)
-    wrong = [0.0, 1.0, 2.0, 3.0]
-    # There is no earlier fold for the first one to learn from.
-    forward_values = [None] * 8 + [wrong] * 32
-    scores = ChoiceScores("test", LEARNED, [RIGHT] * 40, forward_values)
+    scores = ChoiceScores(
+        "test",
+        LEARNED,
+        values=[WINS_ALL_PAIRS] * 40,
+        # There is nothing earlier from which to learn for the first eight rows.
+        forward_values=[None] * 8 + [WINS_NO_PAIR] * 32,
+    )
+
     [baseline] = evaluate_baselines([scores], rows)
-    return baseline
-
-
-def test_p_value_of_a_learned_baseline_uses_forward_scores() -> None:
-    """Folds that learn from each other are not independent, which a p-value presupposes."""
-    baseline = evaluate_learned_baseline_with_wrong_forward_scores()
 
     assert baseline.p_value > 0.99
 
 
 def test_rows_won_by_a_learned_baseline_ignore_forward_scores() -> None:
-    """The forward scores of the first fold are missing, so they cover fewer rows."""
-    baseline = evaluate_learned_baseline_with_wrong_forward_scores()
+    """Forward scores are missing for the first rows, and the others are there for all rows."""
+    rows = make_rows(num_documents=40, rows_per_document=1)
+    scores = ChoiceScores(
+        "test",
+        LEARNED,
+        values=[WINS_ALL_PAIRS] * 40,
+        forward_values=[None] * 8 + [WINS_NO_PAIR] * 32,
+    )
+
+    [baseline] = evaluate_baselines([scores], rows)
 
     assert baseline.rows == 40
     assert baseline.rows_won.value == 1
@@ -253,7 +264,7 @@ def test_rows_without_scores_do_not_count() -> None:
     """A missing score is neither a win nor a loss."""
     rows = make_rows(num_documents=40, rows_per_document=1)
 
-    baseline = evaluate(rows, [RIGHT] * 20 + [None] * 20)
+    baseline = evaluate(rows, [WINS_ALL_PAIRS] * 20 + [None] * 20)
 
     assert baseline.rows == 20
     assert baseline.rows_won.value == 1.0
@@ -270,17 +281,25 @@ def test_a_baseline_without_any_scores_has_no_share() -> None:
 
 
 def test_p_values_are_corrected_for_the_number_of_counted_baselines() -> None:
-    """A baseline that compares the choices with each other does not count against a benchmark."""
+    """Three of four baselines count. The one that compares the choices with each other does not."""
     rows = make_rows(num_documents=40, rows_per_document=1)
-    values = [RIGHT] * 26 + [[0.0, 2.0, 1.0, 1.0]] * 14
-    first_surface = ChoiceScores("test", SURFACE, values)
-    second_surface = ChoiceScores("test", SURFACE, values)
-    learned = ChoiceScores("test", LEARNED, values)
-    not_counted = ChoiceScores("test", COMPARES, values)
+    values = [WINS_ALL_PAIRS] * 26 + [WINS_NO_PAIR] * 14
+    scores = [
+        ChoiceScores("first", SURFACE, values),
+        ChoiceScores("second", SURFACE, values),
+        ChoiceScores("third", LEARNED, values),
+        ChoiceScores("not counted", COMPARES, values),
+    ]
 
-    baselines = evaluate_baselines([first_surface, second_surface, learned, not_counted], rows)
+    baselines = evaluate_baselines(scores, rows)
 
+    # All four have the same scores, and so the same p-value before the correction.
     p_value = baselines[0].p_value
-    corrected_p_values = [baseline.corrected_p_value for baseline in baselines]
+    corrected_p_values = {baseline.name: baseline.corrected_p_value for baseline in baselines}
     assert 0 < p_value < 0.1
-    assert corrected_p_values == [3 * p_value, 3 * p_value, 3 * p_value, p_value]
+    assert corrected_p_values == {
+        "first": 3 * p_value,
+        "second": 3 * p_value,
+        "third": 3 * p_value,
+        "not counted": p_value,
+    }
