@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from pathlib import Path
 
 import pytest
@@ -130,7 +130,11 @@ def test_context_tokens_are_not_scored(
     expected_logprob: MeanLogprob,
     has_engine: bool,
 ) -> None:
-    """Some models cannot reuse the computation of the context."""
+    """The mean is over the tokens of the sentence alone.
+
+    An engine computes a shared context once. For some models there is none, and the context is
+    computed with each sentence.
+    """
     if not has_engine:
         monkeypatch.setattr("factor_gen.filter_models.build_tested_engine", lambda *_: None)
     model = FluencyModel(FluencySettings(str(checkpoint)))
@@ -181,17 +185,29 @@ def test_a_long_context_is_cut_at_its_beginning(
     assert encoded_with_snow.tokens == encoded.tokens
 
 
-def test_the_sentence_after_a_long_context_is_scored_as_a_whole(
+def test_no_token_of_a_sentence_after_a_long_context_is_cut(
+    model: FluencyModel, checkpoint: Path, long_context: str
+) -> None:
+    """If both do not fit into the model's window, only the context is cut."""
+    sentence = "The house stood by the river."
+
+    [encoded] = model.encode([sentence], [long_context])
+
+    tokenizer = AutoTokenizer.from_pretrained(checkpoint)
+    tokens = tokenizer(f" {sentence}", add_special_tokens=False)["input_ids"]
+    assert encoded.num_scored == len(tokens)
+    assert list(encoded.tokens[-len(tokens) :]) == tokens
+
+
+def test_sentence_after_a_long_context_has_the_score_of_transformers(
     model: FluencyModel, long_context: str, expected_logprob: MeanLogprob
 ) -> None:
-    """If the window is too small, the context is cut and the sentence is not."""
-    [encoded] = model.encode([TEXTS[0]], [long_context])
-    [encoded_alone] = model.encode([f" {TEXTS[0]}"], [""])
+    """The reference cuts the context in the same way."""
+    sentence = "The house stood by the river."
 
-    # All tokens but the one that begins a text.
-    assert encoded.num_scored == len(encoded_alone.tokens) - 1
-    [score] = mean_logprobs(model, [TEXTS[0]], [long_context])
-    assert score == pytest.approx(expected_logprob(TEXTS[0], long_context), abs=1e-5)
+    [score] = mean_logprobs(model, [sentence], [long_context])
+
+    assert score == pytest.approx(expected_logprob(sentence, long_context), abs=1e-5)
 
 
 def test_long_sentence_keeps_the_end_of_its_context(
@@ -218,27 +234,46 @@ def test_sentence_longer_than_the_window_has_no_score(
     assert math.isnan(score)
 
 
-def test_a_shared_beginning_is_computed_once(
-    model: FluencyModel, expected_logprob: MeanLogprob
-) -> None:
-    """Contradictions share most words with their sentence, which saves time."""
-    beginning = TEXTS[1]
-    texts = [f"{beginning} He left.", f"{beginning} She left.", f"{beginning} He came back."]
-    num_computed_tokens = 0
+@pytest.fixture
+def computed_tokens(model: FluencyModel) -> Iterator[list[int]]:
+    """Return a list that gets the number of tokens of each pass through the model."""
+    counts: list[int] = []
 
     def count_tokens(module: object, arguments: object, options: dict[str, torch.Tensor]) -> None:
         """Count the tokens that go into a pass of the model."""
-        nonlocal num_computed_tokens
-        num_computed_tokens += options["input_ids"].numel()
+        counts.append(options["input_ids"].numel())
 
     hook = model.model.register_forward_pre_hook(count_tokens, with_kwargs=True)
+    yield counts
+    hook.remove()
+
+
+def test_a_shared_beginning_is_computed_once(
+    model: FluencyModel, computed_tokens: list[int]
+) -> None:
+    """Contradictions share most words with their sentence, so that this saves time."""
+    beginning = "It was built in 1820, and all who came by ship saw it from the sea."
+    texts = [f"{beginning} He left.", f"{beginning} She left.", f"{beginning} He came back."]
+
+    score_without_context(model, texts)
+
+    encoded_texts = model.encode(texts, [""] * 3)
+    [encoded_beginning] = model.encode([beginning], [""])
+    num_tokens_one_by_one = sum(encoded.num_scored for encoded in encoded_texts)
+    # The beginning is computed once, and not three times.
+    num_saved = 2 * encoded_beginning.num_scored
+    assert sum(computed_tokens) <= num_tokens_one_by_one - num_saved
+
+
+def test_texts_with_a_shared_beginning_have_the_scores_of_transformers(
+    model: FluencyModel, expected_logprob: MeanLogprob
+) -> None:
+    """The shared words are computed once."""
+    beginning = "It was built in 1820, and all who came by ship saw it from the sea."
+    texts = [f"{beginning} He left.", f"{beginning} She left.", f"{beginning} He came back."]
 
     scores = score_without_context(model, texts)
 
-    hook.remove()
-    num_tokens = sum(encoded.num_scored for encoded in model.encode(texts, [""] * 3))
-    [encoded_beginning] = model.encode([beginning], [""])
-    assert num_computed_tokens < num_tokens - encoded_beginning.num_scored - 1
     assert scores == pytest.approx([expected_logprob(text) for text in texts], abs=1e-5)
 
 
