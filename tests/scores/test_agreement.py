@@ -116,19 +116,19 @@ def test_cohens_kappa_is_agreement_beyond_chance():
     kappa = cohen_kappa(pairs)
 
     agreement = (45 + 15) / 100
-    # One says yes to 60 and the other to 70 of the 100 items.
+    # The first person says yes to 60 and the second to 70 of the 100 items.
     agreement_by_chance = 0.60 * 0.70 + 0.40 * 0.30
     assert kappa == pytest.approx((agreement - agreement_by_chance) / (1 - agreement_by_chance))
 
 
-def test_cohens_kappa_of_balanced_answers():
+def test_cohens_kappa_if_one_person_says_yes_to_half_of_the_items():
     pairs = pairs_of(both_yes=20, yes_and_no=5, no_and_yes=10, both_no=15)
 
     kappa = cohen_kappa(pairs)
 
     agreement = (20 + 15) / 50
-    # One says yes to 25 and the other to 30 of the 50 items.
-    agreement_by_chance = 0.5 * 0.6 + 0.5 * 0.4
+    # The first person says yes to 25 and the second to 30 of the 50 items.
+    agreement_by_chance = (25 / 50) * (30 / 50) + (25 / 50) * (20 / 50)
     assert kappa == pytest.approx((agreement - agreement_by_chance) / (1 - agreement_by_chance))
 
 
@@ -160,9 +160,16 @@ def test_jackknife_of_a_mean_equals_the_clustered_standard_error():
 
     outcomes = [Outcome(value, cluster) for value, cluster in zip(values, clusters, strict=True)]
     mean = float(np.mean(values))
-    estimate = ClusteredMean(mean, clustered_stderr(outcomes) ** 2, 19, 20, False)
+    estimate = ClusteredMean(
+        value=mean,
+        variance=clustered_stderr(outcomes) ** 2,
+        degrees_of_freedom=20 - 1,
+        num_clusters=20,
+        has_single_rows=False,
+    )
+    expected_interval = interval_of_mean(estimate, low=-1, high=1)
     assert measure.value == pytest.approx(mean)
-    assert (measure.low, measure.high) == pytest.approx(interval_of_mean(estimate, -1, 1))
+    assert (measure.low, measure.high) == pytest.approx(expected_interval)
     assert measure.count == 60
 
 
@@ -202,22 +209,23 @@ def test_interval_contains_the_true_kappa(num_items):
         is_right = random.random((num_items, 3)) < 0.9
         answers = np.where(truths == is_right, "yes", "no").tolist()
         measure = measure_coefficient(answers, clusters, fleiss_kappa)
-        # Two people agree with a probability of 0.82, and by chance with one of 0.5.
-        hits.append(measure.low <= 0.64 <= measure.high)
+        # Two people agree with a probability of 0.9**2 + 0.1**2 = 0.82, and by chance of 0.5.
+        true_kappa = (0.82 - 0.5) / (1 - 0.5)
+        hits.append(measure.low <= true_kappa <= measure.high)
 
-    # 95% and three standard errors less.
+    # The interval contains the truth in 95% of samples. 0.86 is three standard errors less.
     assert np.mean(hits) > 0.86
 
 
 def test_undefined_measure_has_no_numbers():
     """Tables show an empty cell, where NaN would look like a result."""
-    measure = measure_of(math.nan, None, 3)
+    measure = measure_of(math.nan, interval=None, count=3)
 
     assert measure == Measure(value=None, low=None, high=None, count=3)
 
 
 def test_a_measure_has_the_ends_of_its_interval():
-    measure = measure_of(0.5, Interval(0.4, 0.7), 3)
+    measure = measure_of(0.5, Interval(low=0.4, high=0.7), count=3)
 
     assert measure == Measure(value=0.5, low=0.4, high=0.7, count=3)
 

@@ -56,14 +56,14 @@ def test_a_probability_of_one_is_in_the_last_bin():
 
     error = calibration_error(probabilities, truths)
 
-    # Both sums are 1.95. In bins of their own, each of the two choices would have a gap of 0.05.
+    # In one bin, both sums are 1.95. In two bins, each choice would have a gap of 0.05.
     assert error == pytest.approx(0)
 
 
 @pytest.mark.parametrize("logit_factor", [1.0, 1.2, 2.0])
 @pytest.mark.parametrize("num_documents", [10, 100])
 def test_interval_contains_the_error_of_a_very_large_sample(num_documents, logit_factor):
-    """The error of 100,000 choices stands for the true one, which a calibrated model has at 0."""
+    """The error of 100,000 choices stands for the true error. A calibrated model's is 0."""
     random = np.random.default_rng(4)
     probabilities, is_true, _ = draw_choices(random, 100_000, logit_factor)
     truth = 0.0 if logit_factor == 1 else calibration_error(probabilities, is_true)
@@ -73,7 +73,7 @@ def test_interval_contains_the_error_of_a_very_large_sample(num_documents, logit
         interval = calibration_interval(*draw_choices(random, num_documents, logit_factor))
         hits.append(interval.low <= truth <= interval.high)
 
-    # 93% and two standard errors less.
+    # The interval contains the truth in 93% of samples. 0.90 is two standard errors less.
     assert np.mean(hits) > 0.90
 
 
@@ -98,17 +98,22 @@ def test_interval_of_many_overconfident_choices_is_narrow_and_excludes_zero():
     assert error - 0.02 < interval.low < error < interval.high < error + 0.02
 
 
-def test_gaps_of_known_sign_have_students_t_interval():
-    """Answers of 0 or 1 can only be too low in the first bin, and too high in the last one."""
+def test_error_of_answers_0_and_1_has_the_interval_of_the_share_wrong():
+    """A model that only answers 0 or 1 has a calibration error equal to its share of wrong answers.
+
+    So the interval of the calibration error must be that of a share.
+    """
     random = np.random.default_rng(0)
     is_true = random.random(1200) < 0.5
-    is_wrong = random.random(1200) < 0.3
-    probabilities = np.where(is_wrong, 1 - is_true, is_true).astype(float)
-    documents = [number // 20 for number in range(1200)]
+    model_is_wrong = random.random(1200) < 0.3
+    probability_if_wrong = np.where(is_true, 0.0, 1.0)
+    probability_if_right = np.where(is_true, 1.0, 0.0)
+    probabilities = np.where(model_is_wrong, probability_if_wrong, probability_if_right)
+    documents = np.repeat(np.arange(60), 20).tolist()
 
     interval = calibration_interval(probabilities, is_true, documents)
 
-    share_wrong = clustered_mean(is_wrong.astype(float), documents)
+    share_wrong = clustered_mean(model_is_wrong.astype(float), documents)
     half_width = student_quantile(share_wrong.degrees_of_freedom) * share_wrong.stderr
     assert interval.low == pytest.approx(share_wrong.value - half_width, abs=0.002)
     assert interval.high == pytest.approx(share_wrong.value + half_width, abs=0.002)
@@ -138,10 +143,11 @@ def test_without_clusters_each_choice_is_independent():
 @pytest.mark.parametrize("num_documents", [5, 100])
 def test_all_right_answers_leave_uncertainty_if_documents_are_few(num_documents):
     """Answers that are all right show no spread, so only the number of documents counts."""
-    probabilities = [1.0, 0.0, 0.0, 0.0] * num_documents
+    is_true = np.array([1.0, 0.0, 0.0, 0.0] * num_documents)  # four choices per document
     documents = np.repeat(np.arange(num_documents), 4).tolist()
+    probabilities = is_true.tolist()  # the model is certain and right about each choice
 
-    interval = calibration_interval(probabilities, np.array(probabilities), documents)
+    interval = calibration_interval(probabilities, is_true, documents)
 
     # The high end of Wilson's interval of no errors in n trials is z**2 / (n + z**2).
     high = 1.96**2 / (num_documents + 1.96**2)

@@ -107,10 +107,9 @@ def test_degrees_of_freedom_follow_satterthwaites_formula(sizes):
 
     degrees = mean_of_counts(errors, sizes).degrees_of_freedom
 
-    # Satterthwaite's formula is tr(AW)**2 / tr(AWAW).
-
-    # The variance is the quadratic form e'Ae of the documents' errors e. Their variances are W,
-    # and W is proportional to the documents' sizes.
+    # Satterthwaite's formula is tr(AW)**2 / tr(AWAW). The variance is the quadratic form e'Ae of
+    # the documents' errors e, and W are the variances of these errors, which are proportional to
+    # the documents' sizes.
     leverages = np.array(sizes) / sum(sizes)
     residual_maker = np.eye(len(sizes)) - np.outer(leverages, np.ones(len(sizes)))
     quadratic_form = residual_maker.T @ np.diag(1 / (1 - leverages)) @ residual_maker
@@ -157,22 +156,27 @@ def test_students_t_lowers_the_effective_trials_of_few_documents():
 
     interval = mean_interval(rows, documents)
 
+    # Half of the rows are right, so n independent rows would have a variance of 0.5 * 0.5 / n.
+    trials_of_same_variance = 0.5 * 0.5 / variance
+    # Wilson's interval uses the normal quantile, 1.96. Student's quantile of three documents is
+    # 4.30, so the interval is as wide as that of fewer trials.
     normal_quantile = norm.ppf(0.975)
-    student_quantile_of_three_documents = t.ppf(0.975, df=3 - 1)
-    ratio = normal_quantile / student_quantile_of_three_documents
-    # So many independent rows, of which half are right, would have the same variance.
-    effective_rows = 0.5 * 0.5 / variance
-    assert is_close(interval, wilson_interval(0.5, effective_rows * ratio**2))
+    students_quantile = t.ppf(0.975, df=3 - 1)
+    effective_trials = trials_of_same_variance * (normal_quantile / students_quantile) ** 2
+    assert is_close(interval, wilson_interval(0.5, effective_trials))
 
 
 def test_all_right_documents_count_as_one_trial_each():
     """Rows that are all right show no spread, so only the number of documents counts."""
-    rows = [1] * 1000
-    documents = ["a"] * 200 + ["b"] * 200 + ["c"] * 200 + ["d"] * 200 + ["e"] * 200
+    num_documents = 5
+    rows_of_document = 200
+    documents = ["a", "b", "c", "d", "e"] * rows_of_document
+    all_right = [1] * len(documents)
 
-    interval = mean_interval(rows, documents)
+    interval = mean_interval(all_right, documents)
 
-    assert is_close(interval, binomtest(5, 5).proportion_ci(method="wilson"))
+    five_of_five = binomtest(num_documents, num_documents).proportion_ci(method="wilson")
+    assert is_close(interval, five_of_five)
 
 
 def test_one_document_per_row_equals_independent_rows():
@@ -250,13 +254,16 @@ def test_identical_rows_have_no_interval_without_two_bounds(low, high):
 # --- Scores of counts
 
 
-def test_shares_of_counts_are_means_of_their_decisions():
+def test_interval_of_counts_equals_the_interval_of_single_segments():
     """A response of three segments counts like a document of three rows."""
-    # Right are two of three segments of the first response, none of one, and one of two.
-    interval_of_counts = ratio_interval([2, 0, 1], [3, 1, 2])
-    interval_of_segments = mean_interval([1, 1, 0, 0, 1, 0], ["a", "a", "a", "b", "c", "c"])
+    right_segments_of_responses = [2, 0, 1]
+    segments_of_responses = [3, 1, 2]
 
-    assert is_close(interval_of_counts, interval_of_segments)
+    interval = ratio_interval(right_segments_of_responses, segments_of_responses)
+
+    is_right = [1, 1, 0, 0, 1, 0]
+    response_of_segment = ["a", "a", "a", "b", "c", "c"]
+    assert is_close(interval, mean_interval(is_right, response_of_segment))
 
 
 def test_f1_interval_follows_from_the_interval_of_a_share():
@@ -293,8 +300,15 @@ def test_response_with_only_true_negatives_changes_no_interval():
     assert recall_interval(counts) == recall_interval(COUNTS)
 
 
+def newcombes_interval_of_a_sum(first, first_interval, second, second_interval):
+    """Return the interval of a sum by adding the squared distances to the ends (Newcombe, 1998)."""
+    below = math.hypot(first - first_interval.low, second - second_interval.low)
+    above = math.hypot(first_interval.high - first, second_interval.high - second)
+    return Interval(first + second - below, first + second + above)
+
+
 def test_the_interval_of_balanced_accuracy_combines_recall_and_specificity():
-    """The two are independent if no response has both errors and right segments."""
+    """Balanced accuracy is half of their sum. They are independent if no response has both."""
     responses_of_errors = [detections(tp=3, fn=1), detections(tp=1, fn=2), detections(tp=2)]
     responses_without_errors = [
         detections(fp=1, tn=3),
@@ -304,16 +318,13 @@ def test_the_interval_of_balanced_accuracy_combines_recall_and_specificity():
 
     interval = balanced_accuracy_interval(responses_of_errors + responses_without_errors)
 
-    recall = (3 + 1 + 2) / (4 + 3 + 2)
-    recall_low, recall_high = ratio_interval([3, 1, 2], [4, 3, 2])
-    specificity = (3 + 4 + 2) / (4 + 4 + 4)
-    specificity_low, specificity_high = ratio_interval([3, 4, 2], [4, 4, 4])
-    # By Newcombe's method, the squares of the distances to the ends add up.
-    below = math.hypot(recall - recall_low, specificity - specificity_low)
-    above = math.hypot(recall_high - recall, specificity_high - specificity)
-    low = (recall + specificity - below) / 2
-    high = (recall + specificity + above) / 2
-    assert is_close(interval, (low, high))
+    interval_of_sum = newcombes_interval_of_a_sum(
+        (3 + 1 + 2) / (4 + 3 + 2),  # recall
+        ratio_interval([3, 1, 2], [4, 3, 2]),
+        (3 + 4 + 2) / (4 + 4 + 4),  # specificity
+        ratio_interval([3, 4, 2], [4, 4, 4]),
+    )
+    assert is_close(interval, (interval_of_sum.low / 2, interval_of_sum.high / 2))
 
 
 def test_sum_of_two_shares_matches_newcombes_example():
@@ -322,10 +333,10 @@ def test_sum_of_two_shares_matches_newcombes_example():
     second = binomtest(48, 80).proportion_ci(method="wilson")
 
     interval_of_difference = sum_interval(
-        56 / 70,
-        Interval(first.low, first.high),
-        -48 / 80,
-        Interval(-second.high, -second.low),
+        first=56 / 70,
+        first_interval=Interval(first.low, first.high),
+        second=-48 / 80,
+        second_interval=Interval(-second.high, -second.low),
         correlation=0,
     )
 
@@ -342,7 +353,7 @@ def recall_of_sums(sums):
 def test_general_interval_for_sums_agrees_with_the_recall_interval():
     """The judge finds 70% of the four errors of each of 500 responses."""
     true_positives = np.random.default_rng(1).binomial(4, 0.7, 500)
-    counts = [detections(tp=found, fn=4 - found) for found in true_positives]
+    counts = [detections(tp=num_found, fn=4 - num_found) for num_found in true_positives]
 
     interval = pooled_interval(counts, recall_of_sums)
 
@@ -363,14 +374,22 @@ def test_standard_error_of_independent_rows_gives_students_t_interval():
     values = [0.2, 0.4, 0.9, 0.5, 0.7]
     stderr = np.std(values, ddof=1) / math.sqrt(5)
 
-    interval = interval_from_stderr(np.mean(values), stderr, 5, low=-math.inf, high=math.inf)
+    interval = interval_from_stderr(
+        np.mean(values), stderr, num_rows=5, low=-math.inf, high=math.inf
+    )
 
     assert is_close(interval, ttest_1samp(values, 0).confidence_interval())
 
 
 def test_uncertainties_of_opposite_scores_cancel_out():
     """If the first score is 0.1 too high, the second is 0.1 too low, so their sum is certain."""
-    interval = sum_interval(0.8, Interval(0.7, 0.9), 0.1, Interval(0.0, 0.2), correlation=-1)
+    interval = sum_interval(
+        first=0.8,
+        first_interval=Interval(0.7, 0.9),
+        second=0.1,
+        second_interval=Interval(0.0, 0.2),
+        correlation=-1,
+    )
 
     assert is_close(interval, (0.8 + 0.1, 0.8 + 0.1))
 
@@ -654,7 +673,7 @@ def test_rounding_error_of_large_numbers_gives_no_interval():
 )
 def test_only_plausible_standard_errors_from_a_file_are_used(value, stderr, is_usable):
     """A file may hold any number, and powers of a huge one overflow."""
-    interval = interval_from_stderr(value, stderr, 10)
+    interval = interval_from_stderr(value, stderr, num_rows=10)
 
     assert (interval is not None) == is_usable
 

@@ -40,7 +40,7 @@ def random_differences(seed, clusters, kind):
 @pytest.mark.parametrize("clusters", [1, 2, 7, 16])
 @pytest.mark.parametrize("seed", range(3))
 def test_few_clusters_get_the_exact_p_value(seed, clusters, kind):
-    """If there are few clusters, the test tries all choices of signs."""
+    """For up to 18 clusters, `flip_test` tries all choices of signs of the differences."""
     differences = random_differences(seed, clusters, kind)
 
     assert flip_test(differences) == pytest.approx(exact_p_value(differences))
@@ -59,18 +59,24 @@ def test_single_row_clusters_give_mcnemars_exact_test(better, worse):
 
 
 def test_differences_of_one_size_give_the_sign_test():
-    """Only the number of documents that favour each model matters."""
-    differences = np.array([0.05] * 14 + [-0.05] * 6)
+    """The sign test asks how likely it is that a fair coin shows heads for 14 of 20 documents."""
+    num_favouring_first = 14
+    num_favouring_second = 6
+    differences = np.array([0.05] * num_favouring_first + [-0.05] * num_favouring_second)
 
     p_value = flip_test(differences)
 
-    assert p_value == pytest.approx(binomtest(14, 20).pvalue)
+    sign_test = binomtest(num_favouring_first, num_favouring_first + num_favouring_second)
+    assert p_value == pytest.approx(sign_test.pvalue)
 
 
 @pytest.mark.parametrize("step", [0.05, 1 / 3, 1 / 60, 7.0, 1e-9])
 @pytest.mark.parametrize("seed", range(5))
 def test_multiples_of_a_step_get_the_exact_p_value(seed, step):
-    """20 clusters are too many for the test to try all signs, but few enough to do so here."""
+    """With 20 clusters `flip_test` no longer tries all signs, as `exact_p_value` does.
+
+    It counts the sums in steps instead, which is as exact.
+    """
     whole_differences = np.random.default_rng(seed).integers(-4, 7, 20)
 
     p_value = flip_test(step * whole_differences)
@@ -79,8 +85,7 @@ def test_multiples_of_a_step_get_the_exact_p_value(seed, step):
 
 
 def test_whole_numbers_without_a_common_factor_get_the_exact_p_value():
-    """The exact method works on multiples of a step, which is 1 here."""
-    # The first is prime, so only 1 divides all of them.
+    """The exact method counts in a step that divides all differences, at worst in steps of 1."""
     whole_differences = np.array([5003, 2400, 77, -1] + [120] * 12 + [-120] * 4)
 
     p_value = flip_test(whole_differences.astype(float))
@@ -107,13 +112,13 @@ def test_equal_models_have_a_p_value_of_one():
 @pytest.mark.parametrize("shift", [0.0, 0.5, 1.0, 1.5])
 @pytest.mark.parametrize("seed", range(3))
 def test_p_value_of_many_clusters_is_close_to_exact(seed, shift, kind):
-    """20 clusters are many for the test, but few enough to try all signs."""
+    """With 20 clusters `flip_test` approximates the p-value, and `exact_p_value` tries all signs."""
     differences = random_differences(seed, 20, kind) + shift
 
     p_value = flip_test(differences)
 
     exact = exact_p_value(differences)
-    # In the tail, down to 1e-5, the magnitude is enough.
+    # Of very small p-values, only the order of magnitude matters.
     tolerance = 0.12 if exact > 1e-4 else 0.5
     assert p_value == pytest.approx(exact, rel=tolerance)
 
@@ -130,7 +135,7 @@ def test_largest_possible_sum_has_the_smallest_p_value(differences):
 @pytest.mark.parametrize("unit", [1e-12, 1.0, 1e9])
 def test_the_unit_of_a_score_does_not_matter(unit):
     """A score in percent has to give the same p-value as one between 0 and 1."""
-    differences = random_differences(1, 40, "uneven")
+    differences = random_differences(seed=1, clusters=40, kind="uneven")
 
     assert flip_test(unit * differences) == pytest.approx(flip_test(differences))
 
@@ -150,11 +155,18 @@ def random_counts(seed, clusters, recall):
     return np.stack(columns, axis=1).astype(float)
 
 
-def difference_after_swaps(a, b, is_swapped):
+def difference_after_swaps(counts_of_a, counts_of_b, is_swapped):
     """Return the difference in F1 of two judges whose counts are swapped in some clusters."""
-    counts_a = np.where(is_swapped[:, None], b, a)
-    counts_b = np.where(is_swapped[:, None], a, b)
-    return abs(f1(counts_a.sum(axis=0)) - f1(counts_b.sum(axis=0)))
+    swapped_a = np.where(is_swapped[:, None], counts_of_b, counts_of_a)
+    swapped_b = np.where(is_swapped[:, None], counts_of_a, counts_of_b)
+    return abs(f1(swapped_a.sum(axis=0)) - f1(swapped_b.sum(axis=0)))
+
+
+def random_swaps(clusters, repetitions):
+    """Yield, for each repetition, whether the counts of each cluster are swapped: half of them."""
+    random = np.random.default_rng(0)
+    for _ in range(repetitions):
+        yield random.integers(0, 2, clusters).astype(bool)
 
 
 def share_as_large(differences, observed):
@@ -163,14 +175,15 @@ def share_as_large(differences, observed):
 
 
 def test_swapping_few_clusters_gives_the_exact_p_value():
-    """If two judges were equal, each of the 2**9 swaps of their counts would be as likely."""
-    a = random_counts(0, 9, recall=0.9)
-    b = random_counts(1, 9, recall=0.5)
+    """If two judges were equal, all 2**9 ways to swap their counts would be equally likely."""
+    judge_a = random_counts(seed=0, clusters=9, recall=0.9)
+    judge_b = random_counts(seed=1, clusters=9, recall=0.5)
 
-    p_value = swap_test(a, b, f1)
+    p_value = swap_test(judge_a, judge_b, f1)
 
-    all_swaps = itertools.product((False, True), repeat=9)
-    differences = [difference_after_swaps(a, b, np.array(swaps)) for swaps in all_swaps]
+    differences = []
+    for is_swapped in itertools.product((False, True), repeat=9):
+        differences.append(difference_after_swaps(judge_a, judge_b, np.array(is_swapped)))
     observed = differences[0]  # without any swap
     assert p_value == pytest.approx(share_as_large(differences, observed))
 
@@ -178,36 +191,36 @@ def test_swapping_few_clusters_gives_the_exact_p_value():
 @pytest.mark.parametrize(("recall", "clusters"), [(0.5, 12), (0.62, 40), (0.62, 120), (0.75, 40)])
 def test_p_value_of_many_clusters_is_close_to_random_swaps(recall, clusters):
     """4000 random swaps give a p-value with a standard error of at most 0.008."""
-    a = random_counts(2, clusters, recall)
-    b = random_counts(3, clusters, 0.5)
+    judge_a = random_counts(seed=2, clusters=clusters, recall=recall)
+    judge_b = random_counts(seed=3, clusters=clusters, recall=0.5)
 
-    p_value = swap_test(a, b, f1)
+    p_value = swap_test(judge_a, judge_b, f1)
 
-    random = np.random.default_rng(0)
-    differences = [
-        difference_after_swaps(a, b, random.integers(0, 2, clusters).astype(bool))
-        for _ in range(4000)
-    ]
-    observed = difference_after_swaps(a, b, np.zeros(clusters, bool))
+    differences = []
+    for is_swapped in random_swaps(clusters, repetitions=4000):
+        differences.append(difference_after_swaps(judge_a, judge_b, is_swapped))
+    no_swaps = np.zeros(clusters, bool)
+    observed = difference_after_swaps(judge_a, judge_b, no_swaps)
     assert p_value == pytest.approx(share_as_large(differences, observed), abs=0.02)
 
 
 def test_swap_p_value_does_not_depend_on_model_order():
     """Which model a user names first must not change what they conclude."""
-    a = random_counts(2, 40, recall=0.62)
-    b = random_counts(3, 40, recall=0.5)
+    judge_a = random_counts(seed=2, clusters=40, recall=0.62)
+    judge_b = random_counts(seed=3, clusters=40, recall=0.5)
 
-    p_value = swap_test(a, b, f1)
+    p_value = swap_test(judge_a, judge_b, f1)
 
-    assert p_value == pytest.approx(swap_test(b, a, f1))
+    assert p_value == pytest.approx(swap_test(judge_b, judge_a, f1))
 
 
 @pytest.mark.parametrize("clusters", [5, 20])
-def test_model_without_a_score_has_no_swap_p_value(clusters):
-    """F1 without any count is 0 of 0."""
-    counts = random_counts(0, clusters, recall=0.9)
+def test_judge_without_a_score_has_no_swap_p_value(clusters):
+    """A judge whose counts are all 0 has an F1 of 0 divided by 0."""
+    judge = random_counts(seed=0, clusters=clusters, recall=0.9)
+    judge_without_counts = np.zeros_like(judge)
 
-    assert math.isnan(swap_test(counts, np.zeros_like(counts), f1))
+    assert math.isnan(swap_test(judge, judge_without_counts, f1))
 
 
 @pytest.mark.parametrize(

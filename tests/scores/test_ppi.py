@@ -9,7 +9,6 @@ import pytest
 
 from lm_factuality.scores.intervals import mean_interval, wilson_interval
 from lm_factuality.scores.ppi import (
-    Estimate,
     Units,
     correct_by_labels,
     corrected_mean,
@@ -46,9 +45,9 @@ def make_units(judged, people, is_labelled, clusters=None, strata=None, weights=
     )
 
 
-def first_labelled(num_labelled, num_units):
-    """Return whether each unit is labelled, if the first ones are."""
-    return np.arange(num_units) < num_labelled
+def is_among_first(count, num_units):
+    """Return whether each of ``num_units`` units is among the first ``count``."""
+    return np.arange(num_units) < count
 
 
 def reference_units(case):
@@ -57,7 +56,7 @@ def reference_units(case):
     num_unlabelled = len(case["judged_unlabelled"])
     judged = np.array(case["judged_labelled"] + case["judged_unlabelled"], float)
     people = np.array(case["people"] + [0] * num_unlabelled, float)
-    return make_units(judged, people, first_labelled(num_labelled, len(judged)))
+    return make_units(judged, people, is_among_first(num_labelled, len(judged)))
 
 
 def judge_weight_of(case, reference_lambda):
@@ -74,29 +73,33 @@ each_case = pytest.mark.parametrize("case", REFERENCE["cases"], ids=lambda case:
 
 
 @each_case
-def test_mean_of_independent_units_equals_ppi_python(case):
-    """The numbers of ``ppi_reference.json`` come from the package of the method's authors."""
-    for expected in case["given"]:
-        judge_weight = judge_weight_of(case, expected["lambda"])
+@pytest.mark.parametrize("place", [0, 1, 2], ids=["lambda 0", "lambda 0.5", "lambda 0.9"])
+def test_corrected_mean_equals_that_of_ppi_python(case, place):
+    """ppi-python is by the authors of the method, and computed ``ppi_reference.json``."""
+    reference = case["given"][place]
+    judge_weight = judge_weight_of(case, reference["lambda"])
 
-        estimate = correct_by_labels(reference_units(case), ratio, judge_weight=judge_weight)
+    estimate = correct_by_labels(reference_units(case), ratio, judge_weight=judge_weight)
 
-        assert estimate.value == pytest.approx(expected["value"], abs=1e-9)
-        # Ours is wider by leverage, i.e. by 1/n and more.
-        assert estimate.stderr == pytest.approx(expected["stderr"], rel=0.06)
+    assert estimate.value == pytest.approx(reference["value"], abs=1e-9)
+    # Our standard error is larger, since it makes up for the small number of labels.
+    assert estimate.stderr == pytest.approx(reference["stderr"], rel=0.06)
 
 
 @each_case
-def test_judge_weight_does_not_exceed_ppi_pythons(case):
+def test_judge_has_at_most_the_weight_that_ppi_python_gives_it(case):
     """Our choice of the weight may trust the judge less than theirs, but not more."""
-    expected = case["tuned"]
+    reference = case["tuned"]
 
     estimate = correct_by_labels(reference_units(case), ratio)
 
-    best_weight = np.clip(judge_weight_of(case, expected["lambda"]), 0.0, 1.0)
+    reference_weight = min(judge_weight_of(case, reference["lambda"]), 1.0)
     # ppi-python divides by the number of units less one, which makes a difference of up to 0.01.
-    assert best_weight - 0.15 < estimate.judge_weight < best_weight + 0.01
-    assert estimate.value == pytest.approx(expected["value"], abs=0.02)
+    highest_weight = reference_weight + 0.01
+    # Our weight is smaller, above all if there are few labels.
+    lowest_weight = reference_weight - 0.15
+    assert lowest_weight < estimate.judge_weight < highest_weight
+    assert estimate.value == pytest.approx(reference["value"], abs=0.02)
 
 
 def test_fully_labelled_data_have_the_interval_of_the_labels():
@@ -114,40 +117,42 @@ def test_fully_labelled_data_have_the_interval_of_the_labels():
     assert estimate.num_labelled == 200
 
 
-@pytest.fixture
-def truth():
-    """Return the value of each of 4000 units, of which 40% have an error."""
-    return np.random.default_rng(2).binomial(1, 0.4, 4000).astype(float)
+def draw_errors(seed, error_rate):
+    """Draw for each of 4000 units whether it has an error: 1.0 or 0.0."""
+    return np.random.default_rng(seed).binomial(1, error_rate, 4000).astype(float)
 
 
-def test_perfect_judge_narrows_the_interval(truth):
-    """The verdicts of such a judge on 4000 units are worth as much as 4000 labels."""
-    units = make_units(truth, truth, first_labelled(300, 4000))
+def test_perfect_judge_narrows_the_interval():
+    """The verdicts of such a judge on 4000 units are worth almost as much as 4000 labels."""
+    truth = draw_errors(seed=2, error_rate=0.4)
+    units = make_units(judged=truth, people=truth, is_labelled=is_among_first(300, 4000))
 
-    estimate = correct_by_labels(units, ratio, 0, 1)
-    without_judge = correct_by_labels(units, ratio, 0, 1, judge_weight=0.0)
+    with_judge = correct_by_labels(units, ratio, low=0, high=1)
+    without_judge = correct_by_labels(units, ratio, low=0, high=1, judge_weight=0.0)
 
-    assert estimate.value == pytest.approx(truth.mean(), abs=2e-3)
-    assert estimate.judge_weight > 0.95
-    assert estimate.high - estimate.low < 0.4 * (without_judge.high - without_judge.low)
+    assert with_judge.value == pytest.approx(truth.mean(), abs=2e-3)
+    assert with_judge.judge_weight > 0.95
+    # 4000 labels in place of 300 would narrow it to sqrt(300 / 4000) = 0.27 of its width.
+    assert with_judge.high - with_judge.low < 0.4 * (without_judge.high - without_judge.low)
 
 
-def test_guessing_judge_has_little_weight(truth):
+def test_guessing_judge_has_little_weight():
     """Guesses would only add noise to the labels."""
-    guesses = np.random.default_rng(6).binomial(1, 0.4, 4000)
-    units = make_units(guesses, truth, first_labelled(300, 4000))
+    truth = draw_errors(seed=2, error_rate=0.4)
+    guesses = draw_errors(seed=6, error_rate=0.4)
+    units = make_units(judged=guesses, people=truth, is_labelled=is_among_first(300, 4000))
 
-    estimate = correct_by_labels(units, ratio, 0, 1)
+    estimate = correct_by_labels(units, ratio, low=0, high=1)
 
     assert estimate.judge_weight < 0.15
 
 
 def test_a_few_agreeing_labels_do_not_make_the_judge_perfect():
     """A judge with a few percent of errors could well agree with 30 labels."""
-    truth = np.random.default_rng(3).binomial(1, 0.5, 4000).astype(float)
-    units = make_units(truth, truth, first_labelled(30, 4000))
+    truth = draw_errors(seed=3, error_rate=0.5)
+    units = make_units(judged=truth, people=truth, is_labelled=is_among_first(30, 4000))
 
-    estimate = correct_by_labels(units, ratio, 0, 1)
+    estimate = correct_by_labels(units, ratio, low=0, high=1)
 
     stderr_of_perfect_judge = math.sqrt(0.5 * 0.5 / 4000)
     assert estimate.stderr > 1.5 * stderr_of_perfect_judge
@@ -163,7 +168,7 @@ def test_strata_are_weighted_by_units_and_not_by_labels():
     is_labelled[900:920] = True
     units = make_units(np.zeros(1000), people, is_labelled, strata=strata)
 
-    estimate = correct_by_labels(units, ratio, 0, 1)
+    estimate = correct_by_labels(units, ratio, low=0, high=1)
 
     # The second stratum is a tenth of all units, and half of them have an error.
     assert estimate.value == pytest.approx(0.1 * 0.5, abs=1e-9)
@@ -177,11 +182,11 @@ def test_cluster_members_count_as_dependent():
     independent_units = make_units(np.zeros(1000), people, is_labelled)
     clustered_units = make_units(np.zeros(1000), people, is_labelled, clusters)
 
-    alone = correct_by_labels(independent_units, ratio, 0, 1)
-    together = correct_by_labels(clustered_units, ratio, 0, 1)
+    if_independent = correct_by_labels(independent_units, ratio, low=0, high=1)
+    if_clustered = correct_by_labels(clustered_units, ratio, low=0, high=1)
 
-    assert together.value == alone.value
-    assert together.stderr > 2 * alone.stderr
+    assert if_clustered.value == if_independent.value
+    assert if_clustered.stderr > 2 * if_independent.stderr
 
 
 @pytest.mark.parametrize(
@@ -193,7 +198,9 @@ def test_cluster_members_count_as_dependent():
 )
 def test_fewer_than_two_labelled_clusters_give_no_correction(is_labelled, clusters):
     """One cluster does not show how much clusters differ."""
-    units = make_units(np.zeros(6), np.ones(6), is_labelled, clusters)
+    units = make_units(
+        judged=np.zeros(6), people=np.ones(6), is_labelled=is_labelled, clusters=clusters
+    )
 
     assert correct_by_labels(units, ratio) is None
 
@@ -214,22 +221,25 @@ def test_undefined_score_has_no_correction():
 
 @pytest.mark.parametrize("seed", range(200))
 def test_corrected_interval_always_contains_its_value(seed):
-    """Random sizes, labels, clusters, strata and weights look for cases that nobody thought of."""
+    """We draw sizes, labels, clusters, strata and weights, to find cases that nobody thought of."""
     random = np.random.default_rng(seed)
     num_units = int(random.integers(4, 40))
-    units = make_units(
-        judged=random.binomial(1, random.random(), num_units),
-        people=random.binomial(1, random.random(), num_units),
-        is_labelled=random.random(num_units) < 0.6,
-        clusters=np.unique(random.integers(num_units, size=num_units), return_inverse=True)[1],
-        strata=random.integers(3, size=num_units),
-        weights=random.random(num_units) + 0.5,
-    )
+    error_rate_by_judge = random.random()
+    judged = random.binomial(1, error_rate_by_judge, num_units)
+    error_rate_by_people = random.random()
+    people = random.binomial(1, error_rate_by_people, num_units)
+    is_labelled = random.random(num_units) < 0.6
+    # Clusters are numbered without gaps.
+    _, clusters = np.unique(random.integers(num_units, size=num_units), return_inverse=True)
+    strata = random.integers(3, size=num_units)
+    weights = random.random(num_units) + 0.5
+    units = make_units(judged, people, is_labelled, clusters, strata, weights)
 
-    estimate = correct_by_labels(units, ratio, 0, 1)
+    estimate = correct_by_labels(units, ratio, low=0, high=1)
 
-    if estimate is not None:
-        assert isinstance(estimate, Estimate)
+    if estimate is None:
+        assert len(set(clusters[is_labelled])) < 2
+    else:
         assert 0 <= estimate.low <= estimate.value + 1e-12
         assert estimate.value - 1e-12 <= estimate.high <= 1
 
@@ -237,13 +247,13 @@ def test_corrected_interval_always_contains_its_value(seed):
 @pytest.mark.parametrize(
     "judged",
     [np.zeros(4000), (np.arange(4000) % 20 == 19).astype(float)],
-    ids=["judge finds none", "judge finds some"],
+    ids=["judge finds no error", "judge finds an error in every 20th unit"],
 )
 def test_20_labels_without_an_error_give_wilsons_interval(judged):
     """Labels that all agree have no spread from which the correction's interval could be made."""
-    units = make_units(judged, np.zeros(4000), first_labelled(20, 4000))
+    units = make_units(judged, people=np.zeros(4000), is_labelled=is_among_first(20, 4000))
 
-    estimate = correct_by_labels(units, ratio, 0, 1)
+    estimate = correct_by_labels(units, ratio, low=0, high=1)
 
     assert estimate.value == 0
     assert (estimate.low, estimate.high) == pytest.approx(wilson_interval(0, 20))
@@ -251,65 +261,76 @@ def test_20_labels_without_an_error_give_wilsons_interval(judged):
 
 def test_20_labels_with_errors_only_give_wilsons_interval():
     """Labels that all agree have no spread from which the correction's interval could be made."""
-    units = make_units(np.ones(4000), np.ones(4000), first_labelled(20, 4000))
+    units = make_units(
+        judged=np.ones(4000), people=np.ones(4000), is_labelled=is_among_first(20, 4000)
+    )
 
-    estimate = correct_by_labels(units, ratio, 0, 1)
+    estimate = correct_by_labels(units, ratio, low=0, high=1)
 
     assert (estimate.low, estimate.high) == pytest.approx(wilson_interval(1, 20))
 
 
-def two_strata(num_errors, num_labels):
-    """Return units in a large and a small stratum, in the smaller of which a half is wrong.
+@pytest.fixture
+def estimate_of_two_strata():
+    """Correct a score by 50 labels in a stratum of 900 units and 50 in a stratum of 100.
 
-    Args:
-        num_errors: The number of errors in the labels of the large stratum.
-        num_labels: The number of labels in each stratum.
+    People find no error in the large stratum, and one in every second unit of the small one. So
+    the value is 0.1 * 0.5 = 0.05.
     """
-    strata = np.repeat([0, 1], [900, 100])
-    ranks = np.concatenate([np.arange(900), np.arange(100)])
-    people = np.where(strata == 1, ranks % 2, ranks < num_errors).astype(float)
-    return make_units(strata, people, ranks < num_labels, strata=strata)
+    is_in_small_stratum = np.repeat([0, 1], [900, 100])
+    place_in_stratum = np.concatenate([np.arange(900), np.arange(100)])
+    people = np.where(is_in_small_stratum == 1, place_in_stratum % 2, 0).astype(float)
+    units = make_units(
+        judged=is_in_small_stratum,
+        people=people,
+        is_labelled=place_in_stratum < 50,
+        strata=is_in_small_stratum,
+    )
+    return correct_by_labels(units, ratio, low=0, high=1)
 
 
-def test_a_stratum_without_an_error_leaves_room_for_errors():
+def test_a_stratum_without_an_error_leaves_room_for_errors(estimate_of_two_strata):
     """50 labels without an error do not show that all 900 units are right."""
-    estimate = correct_by_labels(two_strata(0, 50), ratio, 0, 1)
+    estimate = estimate_of_two_strata
 
-    # With an error rate of 2% in the stratum, 50 labels show no error with a probability of 36%.
-    assert estimate.value == pytest.approx(0.05)
+    assert estimate.value == pytest.approx(0.1 * 0.5)  # the errors of the small stratum
+    # If 2% of the large stratum had an error, 50 labels would show none with a probability of 36%.
     assert estimate.high > 0.05 + 0.9 * 0.02
 
 
-def test_a_stratum_without_an_error_does_not_lower_the_interval():
+def test_a_stratum_without_an_error_does_not_lower_the_interval(estimate_of_two_strata):
     """What is unknown in the large stratum can only add errors."""
-    estimate = correct_by_labels(two_strata(0, 50), ratio, 0, 1)
-
-    # The standard error of half of 100 units by 50 labels.
-    stderr = 0.1 * math.sqrt(0.25 / 49)
-    assert estimate.low > 0.05 - 2.5 * stderr
+    # The standard error from 50 labels in the small stratum, which is a tenth of all units.
+    stderr = 0.1 * math.sqrt(0.5 * 0.5 / 49)
+    assert estimate_of_two_strata.low > 0.05 - 2.5 * stderr
 
 
 def test_identical_labels_in_uneven_strata_count_as_fewer_trials():
-    """Labels that stand for unequally many units tell less than as many even ones."""
+    """50 labels tell less if some of them stand for more units than others."""
     strata = np.repeat([0, 1], [900, 100])
-    is_labelled = np.concatenate([first_labelled(25, 900), first_labelled(25, 100)])
-    units = make_units(strata, np.zeros(1000), is_labelled, strata=strata)
+    is_labelled = np.concatenate([is_among_first(25, 900), is_among_first(25, 100)])
+    no_errors = np.zeros(1000)
+    errors_in_second_stratum = (strata == 1).astype(float)
+    units = make_units(
+        judged=errors_in_second_stratum, people=no_errors, is_labelled=is_labelled, strata=strata
+    )
 
-    estimate = correct_by_labels(units, ratio, 0, 1)
+    estimate = correct_by_labels(units, ratio, low=0, high=1)
 
-    # Kish's effective number of 25 labels that stand for 36 units each, and of 25 for 4.
-    trials = 1000**2 / (25 * 36**2 + 25 * 4**2)
-    assert estimate.high == pytest.approx(wilson_interval(0, trials).high, abs=2e-3)
+    # 25 labels stand for 900 / 25 = 36 units each, and 25 for 100 / 25 = 4 units each. Kish's
+    # effective number is the squared sum of these weights by the sum of their squares.
+    effective_trials = 1000**2 / (25 * 36**2 + 25 * 4**2)  # 30.5
+    assert estimate.high == pytest.approx(wilson_interval(0, effective_trials).high, abs=2e-3)
 
 
 def test_a_judge_who_agrees_by_chance_has_no_weight():
     """40 labels do not show that such a judge is better than chance."""
-    people = np.repeat([1, 0], [4, 36])
-    # The judge finds two of the four errors, and calls 12 of the 36 right units wrong.
-    judged = np.repeat([1, 0, 1, 0], [2, 2, 12, 24])
-    units = make_units(np.tile(judged, 25), np.tile(people, 25), first_labelled(40, 1000))
+    # The judge finds two of four errors, and calls 12 of 36 right units wrong.
+    people = [1] * 2 + [1] * 2 + [0] * 12 + [0] * 24
+    judged = [1] * 2 + [0] * 2 + [1] * 12 + [0] * 24
+    units = make_units(judged * 25, people * 25, is_labelled=is_among_first(40, 40 * 25))
 
-    estimate = correct_by_labels(units, ratio, 0, 1)
+    estimate = correct_by_labels(units, ratio, low=0, high=1)
 
     assert estimate.judge_weight == 0
     assert (estimate.low, estimate.high) == pytest.approx(wilson_interval(4 / 40, 40))
@@ -317,14 +338,17 @@ def test_a_judge_who_agrees_by_chance_has_no_weight():
 
 def test_a_correction_beyond_the_bounds_is_left_out():
     """The correction would give an error rate below 0 here, so only the labels count."""
-    # The judge finds errors in half of the labelled units, and in none of the others.
-    judged = np.arange(1000) < 50
-    people = np.arange(1000) < 5
-    units = make_units(judged, people, first_labelled(100, 1000))
+    # Of 100 labelled units, the judge calls 50 wrong and people only 5. The judge finds no error
+    # in the other 900 units.
+    units = make_units(
+        judged=is_among_first(50, 1000),
+        people=is_among_first(5, 1000),
+        is_labelled=is_among_first(100, 1000),
+    )
     without_bounds = correct_by_labels(units, ratio)
     assert without_bounds.value < 0
 
-    estimate = correct_by_labels(units, ratio, 0, 1)
+    estimate = correct_by_labels(units, ratio, low=0, high=1)
 
     assert estimate.value == pytest.approx(5 / 100)
     assert estimate.judge_weight == 0
@@ -343,7 +367,7 @@ def test_corrected_mean_equals_the_corrected_ratio_with_unit_weights():
         is_labelled=[True, True, True, False, False, False],
         clusters=[0, 1, 2, 0, 1, 2],
     )
-    assert estimate == correct_by_labels(units, ratio, 0, 1)
+    assert estimate == correct_by_labels(units, ratio, low=0, high=1)
 
 
 def test_corrected_mean_weights_strata_by_their_size():
@@ -382,4 +406,4 @@ def test_labels_without_a_weight_give_no_estimate(weight):
     is_labelled = [True, True, True, False]
     units = make_units(judged, judged, is_labelled, weights=[weight] * 4)
 
-    assert correct_by_labels(units, ratio, 0, 1) is None
+    assert correct_by_labels(units, ratio, low=0, high=1) is None

@@ -85,8 +85,8 @@ def test_standard_error_of_one_cluster_is_nan():
 
 
 def test_an_outcome_can_be_pickled():
-    """In a run of several processes, one collects the values of the rows of all."""
-    outcome = pickle.loads(pickle.dumps(Outcome(0.5, "doc", 2)))
+    """In a run of several processes, one of them collects the outcomes of the others."""
+    outcome = pickle.loads(pickle.dumps(Outcome(0.5, cluster="doc", weight=2)))
 
     assert outcome == 0.5
     assert outcome.cluster == "doc"
@@ -95,15 +95,18 @@ def test_an_outcome_can_be_pickled():
 
 def test_undefined_score_is_written_as_text():
     """NaN is no JSON, so other programs could not read the results file."""
-    score = Aggregation(lambda rows: math.nan)([])
+    aggregate = Aggregation(lambda rows: math.nan)
+
+    score = aggregate([])
 
     assert score is NOT_DEFINED
     assert json.dumps([score]) == '["N/A"]'
 
 
 def test_defined_score_is_a_number():
-    """The aggregation gives what its function returns."""
-    score = Aggregation(lambda rows: 0.5)([])
+    aggregate = Aggregation(lambda rows: 0.5)
+
+    score = aggregate([])
 
     assert score == 0.5
 
@@ -129,7 +132,9 @@ def test_interval_of_a_mean_uses_row_clusters_and_weights():
 
     interval = replace(MEAN, low=-1.0, high=1.0).interval_of(outcomes)
 
-    expected = mean_interval([1.0, 0.5, 0.0], ["a", "a", "b"], -1.0, 1.0, weights=[2, 1, 3])
+    expected = mean_interval(
+        [1.0, 0.5, 0.0], ["a", "a", "b"], low=-1.0, high=1.0, weights=[2, 1, 3]
+    )
     assert interval.ends == expected
     assert interval.num_clusters == 2
 
@@ -158,7 +163,7 @@ def test_interval_of_a_pooled_score_uses_the_counts_of_its_rows():
 
 
 def test_standard_error_of_a_share_treats_each_decision_as_a_row():
-    """The judge finds 3 of 4 errors in the first row, 1 of 2 in the second, and 2 of 2 then."""
+    """The judge finds 3 of 4 errors in the first row, 1 of 2 in the second, 2 of 2 in the third."""
     counts = [row_counts(tp=3, fn=1, tn=5), row_counts(tp=1, fn=1), row_counts(tp=2, tn=3)]
 
     stderr = RECALL.stderr(counts)
@@ -172,5 +177,5 @@ def test_standard_error_of_a_share_treats_each_decision_as_a_row():
 
 
 def test_a_count_has_no_interval():
-    """A total of what happened is not an estimate of anything."""
+    """A total, such as the number of unscored rows, is not an estimate."""
     assert TOTAL.interval_of([1, 2, 3]) is None
