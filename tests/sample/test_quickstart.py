@@ -11,8 +11,6 @@ from lm_factuality.benchmarks.biographies.types import read_verdicts
 from lm_factuality.cli import main
 from lm_factuality.sample.quickstart import (
     CHECKPOINTS,
-    PAGE,
-    VERDICTS,
     judge_sample,
     run_checkpoints,
 )
@@ -32,7 +30,7 @@ def test_larger_model_beats_the_smaller_and_both_beat_chance(scores):
 
     assert larger.value >= 0.60
     assert larger.value >= smaller.value + 0.05
-    assert smaller.low > 0.25  # chance, with four choices
+    assert smaller.low > 1 / 4  # a guess among four choices
     assert larger.unscored == smaller.unscored == 0
     assert larger.n >= 300
 
@@ -55,46 +53,51 @@ def judged(tmp_path_factory):
 
 
 @pytest.mark.parametrize(
-    ("name", "tolerance", "pearson"),
-    [("D-FActScore", 0.05, 0.75), ("biographies", 0.1, 0.8), ("entities", 0.1, 0.8)],
+    ("name", "largest_error", "correlation_in_paper"),
+    [
+        pytest.param("D-FActScore", 0.05, 0.75),
+        pytest.param("biographies", 0.1, 0.8, id="number of biographies"),
+        pytest.param("entities", 0.1, 0.8, id="number of entities"),
+    ],
 )
-def test_the_offline_judge_comes_near_the_truth(judged, name, tolerance, pearson):
-    """The paper reports r = .75 and r >= .8 between people and its pipeline (section 5.2)."""
+def test_the_offline_judge_comes_near_the_truth(judged, name, largest_error, correlation_in_paper):
+    """The correlations are those between people and the paper's pipeline (section 5.2)."""
     _, sample = judged
+    comparison_by_name = {comparison.name: comparison for comparison in sample.comparisons}
 
-    (comparison,) = (comparison for comparison in sample.comparisons if comparison.name == name)
+    comparison = comparison_by_name[name]
 
-    assert abs(comparison.judge - comparison.truth) < tolerance
-    assert comparison.pearson > pearson
+    assert abs(comparison.judge - comparison.truth) < largest_error
+    assert comparison.pearson > correlation_in_paper
     assert comparison.responses > 90
 
 
 def test_verdicts_of_all_biographies_are_written(judged):
-    """A user reads there why a claim was judged as it was, and in which way."""
+    """Each line also says by which protocol and linking the biography was judged."""
     folder, sample = judged
 
-    verdicts = read_verdicts(folder / VERDICTS)
+    verdicts = read_verdicts(folder / "verdicts.jsonl")
 
     assert len(verdicts) == sample.num_biographies
-    ways = {(verdict["protocol"], verdict["linking"]) for verdict in verdicts}
-    assert ways == {("paper", "greedy")}
+    assert {verdict["protocol"] for verdict in verdicts} == {"paper"}
+    assert {verdict["linking"] for verdict in verdicts} == {"greedy"}
 
 
 def test_a_biography_has_no_higher_d_factscore_than_factscore(judged):
-    """Any namesake's article supports a fact for FActScore, and one only for D-FActScore."""
+    """For FActScore any namesake's article supports a fact, for D-FActScore only one of them."""
     folder, _ = judged
-    first_line = (folder / VERDICTS).read_text(encoding="utf-8").split("\n")[0]
 
-    scores = json.loads(first_line)["scores"]
+    first_verdict, *_ = read_verdicts(folder / "verdicts.jsonl")
 
+    scores = first_verdict["scores"]
     assert 0 <= scores["d_factscore"] <= scores["factscore"] <= 1
 
 
-def test_the_page_shows_how_verdicts_were_made(judged):
-    """The page can be opened without a server, because it contains the verdicts."""
+def test_the_page_contains_the_protocol_and_linking_of_the_verdicts(judged):
+    """The page loads nothing else, so that it can be opened without a server."""
     folder, _ = judged
 
-    page = (folder / PAGE).read_text(encoding="utf-8")
+    page = (folder / "biographies.html").read_text(encoding="utf-8")
 
     assert '"protocol":"paper","linking":"greedy"' in page
 
