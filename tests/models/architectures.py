@@ -138,24 +138,23 @@ def make_requests(
     return [*requests, requests[0]]
 
 
-def load_tree_and_hf(
-    model: PreTrainedModel, checkpoint: Path, batch_size: int = 2
-) -> tuple[HFTree, HFLM]:
-    """Return lm_eval's ``hf-tree`` and ``hf`` around one model.
+def load_tree(model: PreTrainedModel, checkpoint: Path, batch_size: int = 2) -> HFTree:
+    """Return ``hf-tree`` around a model.
 
     Args:
         model: The model.
         checkpoint: A folder with a tokenizer, which requests in tokens do not need.
-        batch_size: How many requests ``hf`` scores at once.
+        batch_size: How many requests are scored at once.
     """
-    options = {
-        "pretrained": model,
-        "tokenizer": AutoTokenizer.from_pretrained(checkpoint),
-        "max_length": POSITIONS,
-        "batch_size": batch_size,
-    }
+    tokenizer = AutoTokenizer.from_pretrained(checkpoint)
+    return HFTree(model, tokenizer=tokenizer, max_length=POSITIONS, batch_size=batch_size)
+
+
+def load_hf(model: PreTrainedModel, checkpoint: Path) -> HFLM:
+    """Return lm_eval's ``hf`` around a model. The tokenizer of the checkpoint is not used."""
+    tokenizer = AutoTokenizer.from_pretrained(checkpoint)
     # With its cache, hf gives wrong sums to requests that differ only in where the context ends.
-    return HFTree(**options), HFLM(**options, logits_cache=False)
+    return HFLM(model, tokenizer=tokenizer, max_length=POSITIONS, batch_size=2, logits_cache=False)
 
 
 def build_trie_of_requests(requests: Sequence[TokenRequest]) -> TokenTrie:

@@ -70,10 +70,16 @@ def _divergence(first: Tensor, second: Tensor, formula: str) -> float:
         formula: ``paper`` for the Jensen-Shannon divergence. ``code`` for the mean divergence of
             the mixture from both, as the authors' repository has it.
     """
-    mixture = (first + second) / 2
     if formula == "paper":
-        return (_kl_divergence(first, mixture) + _kl_divergence(second, mixture)) / 2
+        return jensen_shannon_divergence(first, second)
+    mixture = (first + second) / 2
     return (_kl_divergence(mixture, first) + _kl_divergence(mixture, second)) / 2
+
+
+def jensen_shannon_divergence(first: Tensor, second: Tensor) -> float:
+    """Return the mean divergence of two distributions from their mixture, in nats."""
+    mixture = (first + second) / 2
+    return (_kl_divergence(first, mixture) + _kl_divergence(second, mixture)) / 2
 
 
 def _kl_divergence(first: Tensor, second: Tensor) -> float:

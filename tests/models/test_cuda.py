@@ -3,10 +3,11 @@
 from __future__ import annotations
 
 import random
+from pathlib import Path
 
 import pytest
 import torch
-from transformers import AutoTokenizer
+from transformers import AutoTokenizer, PreTrainedModel
 
 from factor_gen.filter_models import FluencyModel
 from factor_gen.settings import FluencySettings
@@ -17,7 +18,8 @@ from tests.models.architectures import (
     ARCHITECTURES,
     build_model,
     largest_difference,
-    load_tree_and_hf,
+    load_hf,
+    load_tree,
     logprobs_of,
     make_requests,
     score_in_passes,
@@ -29,21 +31,34 @@ pytestmark = pytest.mark.skipif(
 LARGER = str(TASKS / "sample" / "models" / "larger")
 
 
+def score_by_hf(model: PreTrainedModel, checkpoint: Path, requests: list) -> list[float]:
+    """Return the log-likelihood of each request from lm_eval's ``hf``."""
+    return logprobs_of(load_hf(model, checkpoint)._loglikelihood_tokens(requests, True))
+
+
 @pytest.mark.parametrize("name", ARCHITECTURES)
-def test_gpu_scores_equal_cpu_scores_for_every_architecture(name, checkpoint):
+def test_tree_scores_on_gpu_equal_hf_scores_on_cpu(name, checkpoint):
     """Kernels of the GPU round in another way, by less than 0.001 per token."""
     requests = make_requests(60)
-    _, hf_on_cpu = load_tree_and_hf(build_model(name), checkpoint)
-    expected = logprobs_of(hf_on_cpu._loglikelihood_tokens(requests, True))
-    tree, hf = load_tree_and_hf(build_model(name).to("cuda"), checkpoint)
+    expected = score_by_hf(build_model(name), checkpoint, requests)
+    tree = load_tree(build_model(name).to("cuda"), checkpoint)
 
     logprobs = logprobs_of(tree._loglikelihood_tokens(requests, True))
-    logprobs_of_hf = logprobs_of(hf._loglikelihood_tokens(requests, True))
 
     assert tree.device.type == "cuda"
     assert tree.engine is not None
     assert largest_difference(logprobs, expected, requests) < 1e-3
-    assert largest_difference(logprobs_of_hf, expected, requests) < 1e-3
+
+
+@pytest.mark.parametrize("name", ARCHITECTURES)
+def test_hf_scores_on_gpu_equal_hf_scores_on_cpu(name, checkpoint):
+    """If this fails, the GPU computes a model wrongly without ``hf-tree``, too."""
+    requests = make_requests(60)
+    expected = score_by_hf(build_model(name), checkpoint, requests)
+
+    logprobs = score_by_hf(build_model(name).to("cuda"), checkpoint, requests)
+
+    assert largest_difference(logprobs, expected, requests) < 1e-3
 
 
 @pytest.mark.parametrize("name", ARCHITECTURES)
@@ -52,11 +67,10 @@ def test_gpu_scores_equal_cpu_scores_for_every_architecture(name, checkpoint):
     [pytest.param(5, 2, id="tiny passes"), pytest.param(200, 100, id="small passes")],
 )
 def test_small_gpu_passes_give_the_cpu_scores(name, max_tokens, max_targets, checkpoint):
-    """Positions of a later pass still have to see those of the earlier ones."""
+    """A token in a later pass still has to attend to its text in earlier passes."""
     requests = make_requests(60)
-    _, hf_on_cpu = load_tree_and_hf(build_model(name), checkpoint)
-    expected = logprobs_of(hf_on_cpu._loglikelihood_tokens(requests, True))
-    tree, _ = load_tree_and_hf(build_model(name).to("cuda"), checkpoint)
+    expected = score_by_hf(build_model(name), checkpoint, requests)
+    tree = load_tree(build_model(name).to("cuda"), checkpoint)
 
     logprobs = score_in_passes(requests, tree.engine, PassBudget(max_tokens, max_targets))
 

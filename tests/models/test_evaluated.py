@@ -36,16 +36,24 @@ ANSWER = "Its first keeper was the sailor Drondia Trertott"
 """What only the second passage of the article says."""
 
 ROW = {
-    "doc_id": 2,
+    "doc_id": "keepers",
     "prefix": f"{OPENING}. It stands on the northern pier.",
     "completion": " Its first keeper was a sailor from Rismar.",
 }
 PASSAGES = [
-    {"id": 1, "title": "Steithstead Lighthouse", "text": f"{OPENING}, and it still stands."},
-    {"id": 7, "title": "Steithstead Lighthouse", "text": f"{ANSWER}, who came from Rismar."},
+    {
+        "id": "opening",
+        "title": "Steithstead Lighthouse",
+        "text": f"{OPENING}, and it still stands.",
+    },
+    {"id": "answer", "title": "Steithstead Lighthouse", "text": f"{ANSWER}, who came from Rismar."},
     # The id of this passage is that of the row by chance.
-    {"id": 2, "title": "Keepers of Rismar", "text": "A keeper of Rismar was often a sailor first."},
-    {"id": 3, "title": "Bakers", "text": "Nobody in Prorholm bakes bread."},
+    {
+        "id": "keepers",
+        "title": "Keepers of Rismar",
+        "text": "A keeper of Rismar was often a sailor first.",
+    },
+    {"id": "bakers", "title": "Bakers", "text": "Nobody in Prorholm bakes bread."},
 ]
 
 
@@ -93,7 +101,11 @@ def retrieve_for_row(
 
 
 def test_no_passage_from_the_rows_own_article_is_retrieved(tmp_path):
-    """Another passage of the article may state the answer in other words than the row."""
+    """The article's second passage states the answer in other words than the row.
+
+    The article is recognised by its first passage, which shares more than 12 consecutive words
+    with the row.
+    """
     passages = [
         {"id": "opening", "title": "Lighthouse", "text": f"{OPENING}, and it still stands."},
         {
@@ -110,64 +122,68 @@ def test_no_passage_from_the_rows_own_article_is_retrieved(tmp_path):
 
     result = retrieve_for_row(index, query)
 
-    # Only the first passage of the article shares 13 words in a row with the row.
     assert result.ids == ["keepers"]
     assert result.excluded == {"answer": "article"}
 
 
-def test_passage_with_the_rows_id_is_retrieved_if_ids_are_not_compared(tmp_path):
-    """An index and a benchmark number their texts independently, unless the user says otherwise."""
+def test_a_passage_with_the_rows_id_is_retrieved_by_the_rules_title_and_overlap(tmp_path):
+    """Equal ids mean nothing by these rules: an index and a benchmark number texts on their own."""
     index = make_index(tmp_path, PASSAGES)
+    query = "a keeper of Rismar was often a sailor"
 
-    result = retrieve_for_row(index, "a keeper of Rismar was often a sailor")
+    result = retrieve_for_row(index, query, rules="title+overlap", doc_id="keepers")
 
-    assert result.ids == ["2"]
+    assert result.ids == ["keepers"]
 
 
-def test_a_passage_with_the_rows_id_is_excluded_if_ids_are_compared(tmp_path):
+def test_a_passage_with_the_rows_id_is_excluded_by_the_rule_id(tmp_path):
     """The user says by ``id:doc_id`` that ids of the index are those of the rows' documents."""
     index = make_index(tmp_path, PASSAGES)
     query = "a keeper of Rismar was often a sailor"
 
-    result = retrieve_for_row(index, query, rules="id:doc_id+title+overlap")
+    result = retrieve_for_row(index, query, rules="id:doc_id+title+overlap", doc_id="keepers")
 
     assert result.ids == []
-    assert result.excluded == {"2": "id", "7": "article"}
+    assert result.excluded == {"keepers": "id", "answer": "article"}
 
 
 def test_parts_of_a_split_text_count_as_one_article(tmp_path):
-    """Parts have numbered ids, so an article is recognised even without a title."""
+    """The second part of the text is banned, since the first one has the 18 words of the row."""
     passages = [
-        {"id": "a", "text": f"{OPENING}. {ANSWER} then."},
-        {"id": "b", "text": f"Of others it is said: {ANSWER.lower()} too."},
+        {"id": "article", "text": f"{OPENING}. Its first keeper was Trertott."},
+        {"id": "rumour", "text": "They say that its first keeper was a man called Trertott."},
     ]
     index = make_index(tmp_path, passages, max_words=18)
-    assert [passage.id for passage in index.passages] == ["a#0", "a#1", "b#0"]
+    assert [passage.id for passage in index.passages] == ["article#0", "article#1", "rumour#0"]
 
-    result = retrieve_for_row(index, ANSWER)
+    result = retrieve_for_row(index, "Its first keeper was Trertott", prefix=f"{OPENING}.")
 
-    assert result.ids == ["b#0"]
-    assert result.excluded == {"a#1": "article"}
+    assert result.ids == ["rumour#0"]
+    assert result.excluded == {"article#1": "article"}
 
 
 @pytest.fixture
 def index_without_titles(tmp_path) -> Index:
-    """Return an index of the passages, of which no two are known to be of one article."""
-    return make_index(tmp_path, [{**passage, "title": ""} for passage in PASSAGES])
+    """Return an index that does not say which passages are of one article."""
+    passages = [
+        {"id": "opening", "text": f"{OPENING}, and it still stands."},
+        {"id": "answer", "text": f"{ANSWER}, who came from Rismar."},
+    ]
+    return make_index(tmp_path, passages)
 
 
 def test_other_passages_of_the_article_are_retrieved_without_titles(index_without_titles):
-    """Nothing tells that they belong to the article."""
-    result = retrieve_for_row(index_without_titles, ANSWER)
+    """Without a title, nothing tells that they belong to the row's article."""
+    result = retrieve_for_row(index_without_titles, ANSWER, prefix=OPENING)
 
-    assert result.ids == ["7"]
+    assert result.ids == ["answer"]
 
 
 def test_passage_with_the_rows_words_is_excluded_without_titles(index_without_titles):
-    """Shared words are evidence enough for the passage itself."""
-    result = retrieve_for_row(index_without_titles, OPENING)
+    """The row and the passage begin with the same 18 words."""
+    result = retrieve_for_row(index_without_titles, OPENING, prefix=OPENING)
 
-    assert result.excluded == {"1": "overlap"}
+    assert result.excluded == {"opening": "overlap"}
 
 
 def test_a_title_in_the_row_bans_the_article(tmp_path):
@@ -176,8 +192,8 @@ def test_a_title_in_the_row_bans_the_article(tmp_path):
 
     result = retrieve_for_row(index, ANSWER, rules="title", page="steithstead  LIGHTHOUSE")
 
-    assert result.ids == ["2"]
-    assert result.excluded == {"7": "title"}
+    assert result.ids == ["keepers"]
+    assert result.excluded == {"answer": "title"}
 
 
 def test_title_rule_bans_nothing_for_a_row_without_title(tmp_path):
@@ -186,7 +202,7 @@ def test_title_rule_bans_nothing_for_a_row_without_title(tmp_path):
 
     result = retrieve_for_row(index, ANSWER, rules="title")
 
-    assert result.ids == ["7"]
+    assert result.ids == ["answer"]
 
 
 @pytest.fixture
@@ -211,27 +227,26 @@ def test_article_found_by_a_later_query_is_removed_from_earlier_queries(late_sea
 
     results = late_search.retrieve([answer_query, opening_query], k=1)
 
-    # The article consists of the passages 1 and 7.
-    assert ids_of(results[answer_query].hits) == ["2"]
-    assert "7" in ids_of(results[answer_query].excluded)
+    # The article consists of two passages, "opening" and "answer".
+    assert ids_of(results[answer_query].hits) == ["keepers"]
+    assert "answer" in ids_of(results[answer_query].excluded)
     ids_for_opening = ids_of(results[opening_query].hits)
-    assert "1" not in ids_for_opening
-    assert "7" not in ids_for_opening
+    assert "opening" not in ids_for_opening
+    assert "answer" not in ids_for_opening
 
 
 def test_article_is_banned_only_for_its_own_row(late_search):
     """For another row the article is a legitimate source."""
-    opening_query = Query(OPENING, ("task", 0))
-    query_of_other_row = Query(ANSWER, ("task", 1))
+    row = ("task", 0)
+    other_row = ("task", 1)
+    query_that_finds_the_article = Query(OPENING, row)
+    query_of_other_row = Query(ANSWER, other_row)
 
-    results = late_search.retrieve([opening_query, query_of_other_row], k=1)
+    results = late_search.retrieve([query_that_finds_the_article, query_of_other_row], k=1)
 
-    assert ids_of(results[query_of_other_row].hits) == ["7"]
-    # The number is that of the passage by which the article was recognised.
-    assert late_search.banned == {
-        ("task", 0): {"title steithstead lighthouse": 0},
-        ("task", 1): {},
-    }
+    assert ids_of(results[query_of_other_row].hits) == ["answer"]
+    # The article was recognised by the passage of number 0, its opening.
+    assert late_search.banned == {row: {"title steithstead lighthouse": 0}, other_row: {}}
 
 
 def test_every_13_consecutive_words_are_together_in_some_search_piece():
@@ -240,10 +255,12 @@ def test_every_13_consecutive_words_are_together_in_some_search_piece():
 
     document = Exclusion().collect_features([], [" ".join(words)])
 
+    # A space behind every word keeps "w1" from being found in "w10".
     pieces = [f"{piece} " for piece in document.pieces]
-    for start in range(300 - 12):
-        sequence = " ".join(words[start : start + 13]) + " "
-        assert any(sequence in piece for piece in pieces), f"no piece has {sequence}"
+    last_start = 300 - 13
+    for start in range(last_start + 1):
+        text = "".join(f"{word} " for word in words[start : start + 13])
+        assert any(text in piece for piece in pieces), f"no piece has {text}"
 
 
 def test_short_text_is_a_single_search_piece():
@@ -342,14 +359,14 @@ def test_passage_and_text_fit_the_window_of_the_task(
         exclude="none",
         retrieval_stride=32,
     )
-    assert ralm.max_length == 2048  # more than the window
+    assert ralm.max_length == 2048  # more than the window of 1,024 tokens
 
     evaluate(ralm, [task], folder_with_long_row)
 
     assert max(input_lengths) == 1024
     queries = ralm.retrieved[task, 0]["queries"]
-    # So many tokens of the text have given way to the passage.
-    assert max(query["cut"] for query in queries) >= 200
+    num_replaced_tokens = max(query["cut"] for query in queries)
+    assert num_replaced_tokens >= 200  # tokens of the text that the passage replaces
 
 
 def test_a_window_without_room_for_text_is_refused(long_model, tmp_path):
@@ -385,7 +402,9 @@ def run_folder(tmp_path, monkeypatch, write_rows, factor_yaml) -> Path:
     monkeypatch.setattr(TaskManager, "__init__", without_defaults)
     make_index(tmp_path, PASSAGES)
     prefix = f"{ROW['prefix']} "
-    write_rows([example_row(doc_id="2", turncated_prefixes=prefix, **COMPLETIONS), example_row()])
+    write_rows(
+        [example_row(doc_id="keepers", turncated_prefixes=prefix, **COMPLETIONS), example_row()]
+    )
     factor_yaml(dataset_path="rows.jsonl")
     model_args = f"pretrained={READER},dtype=float32,index={tmp_path / 'index'},document_length=32"
     exit_code = main(
@@ -472,7 +491,7 @@ def test_row_record_has_the_text_of_excluded_passages(run_folder):
     record, _ = read_retrieved(run_folder)
 
     assert record["passages"]["1"] == {
-        "id": "7",
+        "id": "answer",
         "title": "Steithstead Lighthouse",
         "text": PASSAGES[1]["text"],
     }

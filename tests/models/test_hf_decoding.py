@@ -39,6 +39,7 @@ from tests.models.decoding_reference import (
     DolaSettings,
     contrastive_scores,
     dola_scores,
+    jensen_shannon_divergence,
 )
 from tests.tiny_models import save_gpt2, save_t5
 
@@ -280,38 +281,45 @@ def test_whole_texts_get_dola_scores(real_dola, dola_logprob):
     assert logprob == pytest.approx(dola_logprob("", "A keeper."), abs=2e-3)
 
 
+def random_logits() -> Tensor:
+    """Return random logits of 500 tokens at 200 positions, which prefer few tokens strongly."""
+    return torch.randn(200, 500, dtype=torch.float64) * 12
+
+
 def test_nearly_equal_divergences_of_layers_are_ranked_correctly_in_float32():
-    """Their divergences differ by about 1e-9, and float32 near log 2 has steps of 6e-8."""
+    """DoLa chooses the layer with the largest divergence, also if two differ by only 1e-9."""
     torch.manual_seed(0)
-    last, *early_layers = (torch.randn(200, 500, dtype=torch.float64) * 12 for _ in range(5))
+    last_logits = random_logits()
+    early_logits = [random_logits() for _ in range(4)]
     dola = DoLa(layers=[0, 1, 2, 3], relative_top=0)
-    exact = []
-    single = []
-    for early in early_layers:
-        exact.append(dola._divergence(last.log_softmax(-1), early.log_softmax(-1)))
-        single.append(dola._divergence(last.float().log_softmax(-1), early.float().log_softmax(-1)))
 
-    most_divergent_layers = torch.stack(single).argmax(0)
+    def compute_divergences(dtype: torch.dtype) -> Tensor:
+        last_layer = last_logits.to(dtype).log_softmax(-1)
+        early_layers = [logits.to(dtype).log_softmax(-1) for logits in early_logits]
+        return torch.stack([dola._divergence(last_layer, layer) for layer in early_layers])
 
-    assert torch.equal(most_divergent_layers, torch.stack(exact).argmax(0))
-    # Divergences are less log 2, so 0 stands for no overlap. Many positions are near it.
-    num_near_zero = (torch.stack(exact).amax(0) > -1e-4).sum()
-    assert num_near_zero > 50
+    float64_divergences = compute_divergences(torch.float64)
+    # The maximum is 0. At many positions all layers are so near to it that they hardly differ.
+    assert (float64_divergences.amax(0) > -1e-4).sum() > 50
+
+    float32_divergences = compute_divergences(torch.float32)
+
+    assert torch.equal(float32_divergences.argmax(0), float64_divergences.argmax(0))
 
 
 def test_divergence_is_jensen_shannon_minus_log_2():
-    """Less log 2, numbers near 0 keep their digits, which the next layer is chosen by."""
+    """Most layers diverge by nearly log 2, and float32 keeps more digits of numbers near 0."""
     torch.manual_seed(0)
-    first = (torch.randn(200, 500, dtype=torch.float64) * 12).log_softmax(-1)
-    second = (torch.randn(200, 500, dtype=torch.float64) * 12).log_softmax(-1)
-    log_mixture = torch.logaddexp(first, second) - math.log(2)
-    from_first = (first.exp() * (first - log_mixture)).sum(-1)
-    from_second = (second.exp() * (second - log_mixture)).sum(-1)
-    expected = (from_first + from_second) / 2 - math.log(2)
+    first = random_logits().log_softmax(-1)
+    second = random_logits().log_softmax(-1)
 
-    divergence = DoLa(layers=[0])._divergence(first, second)
+    divergences = DoLa(layers=[0])._divergence(first, second)
 
-    assert divergence.tolist() == pytest.approx(expected.tolist(), abs=1e-9)
+    expected = [
+        jensen_shannon_divergence(first_probabilities, second_probabilities) - math.log(2)
+        for first_probabilities, second_probabilities in zip(first.exp(), second.exp(), strict=True)
+    ]
+    assert divergences.tolist() == pytest.approx(expected, abs=1e-9)
 
 
 def generate(lm: HFLM, num_tokens: int) -> list[str]:
@@ -511,7 +519,7 @@ def test_dola_refuses_an_encoder_decoder(tmp_path, checkpoint):
 
 
 def test_dola_refuses_a_model_that_scales_its_logits(checkpoint):
-    """The logits of early layers would lack the unknown step."""
+    """DoLa computes the logits of early layers itself, and would miss the division by 8."""
     model = build_model("llama")
     original_forward = model.forward
 
@@ -662,8 +670,9 @@ def test_an_expert_can_have_a_padded_vocabulary(padded_model):
     lm = HFContrastive(
         pretrained=padded_model, amateur=LARGER, device="cpu", dtype="float32", max_length=128
     )
+    request = Instance("loglikelihood", {}, ("The library", " opened in 1870."), 0)
 
-    ((logprob, _),) = lm._loglikelihood_tokens([(None, [5, 6], [7])], True)
+    ((logprob, _),) = lm.loglikelihood([request], True)
 
     assert math.isfinite(logprob)
 
@@ -679,9 +688,9 @@ def test_an_amateur_with_another_vocabulary_is_refused(tmp_path):
 
 
 def test_amateur_with_a_shorter_context_is_refused(tmp_path):
-    """It would fail at the first long text, in the middle of a run."""
+    """Otherwise the amateur would fail at the first long text, in the middle of a run."""
     tokenizer = AutoTokenizer.from_pretrained(LARGER)
-    save_random_gpt2(tmp_path, vocab_size=len(tokenizer) - 1, num_positions=32)
+    save_random_gpt2(tmp_path, vocab_size=len(tokenizer), num_positions=32)
 
     with pytest.raises(ConfigError, match=r"reads 32 tokens, the expert \d+; pass max_length=32"):
         HFContrastive(**OPTIONS, amateur=str(tmp_path))

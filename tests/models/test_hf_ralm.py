@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+from pathlib import Path
 
 import pytest
 from lm_eval.api.instance import Instance
@@ -13,6 +14,7 @@ from lm_factuality.models.hf_ralm import HFRALM
 from lm_factuality.models.hf_tree import HFPrefixFree, HFTree
 from lm_factuality.models.ralm import Exclusion, Window, cut_windows, insert_passages
 from lm_factuality.retrieval.build import build_index
+from lm_factuality.retrieval.index import read_manifest
 from lm_factuality.retrieval.passages import Passage
 from tests.conftest import TASKS
 
@@ -70,7 +72,9 @@ def test_protocol_paper_puts_the_passage_before_the_text(before, document, expec
     """The passage is shown in addition to the text, which is cut only if the window is full."""
     window = Window(0, before, targets=[70, 71])
 
-    context = insert_passages(window, document, "paper", 10, 0, limit=None)
+    context = insert_passages(
+        window, document, insertion="paper", max_length=10, first_token=0, limit=None
+    )
 
     assert context == expected
 
@@ -78,24 +82,26 @@ def test_protocol_paper_puts_the_passage_before_the_text(before, document, expec
 @pytest.mark.parametrize(
     ("before", "document", "expected"),
     [
-        pytest.param([1, 2, 3], [50, 51], [50, 51, 3], id="although there is room for both"),
-        # By the code, the text is first cut to 10 tokens together with the two targets.
+        pytest.param([1, 2, 3], [50, 51], [50, 51, 3], id="short text"),
+        # The text is first cut to 8 tokens, so that it has 10 together with the two targets.
         pytest.param(
             [1, 2, 3, 4, 5, 6, 7, 8, 9, 10, 11],
             [50, 51],
             [50, 51, 6, 7, 8, 9, 10, 11],
             id="long text",
         ),
-        pytest.param([1, 2], [50, 51, 52], [50, 51], id="but no target"),
+        pytest.param([1, 2], [50, 51, 52], [50, 51], id="passage longer than the text"),
     ],
 )
 def test_protocol_code_overwrites_the_start_of_the_text_with_the_passage(
     before, document, expected
 ):
-    """The authors' code keeps the length of the input, so the passage replaces as many tokens."""
+    """The authors' code keeps the length of the text, even if there is room for the passage."""
     window = Window(0, before, targets=[70, 71])
 
-    context = insert_passages(window, document, "code", 10, 0, limit=None)
+    context = insert_passages(
+        window, document, insertion="code", max_length=10, first_token=0, limit=None
+    )
 
     assert context == expected
 
@@ -182,9 +188,17 @@ def test_row_without_its_id_key_is_refused():
             r"exclude is 'title\+name'; expected none, or any of title",
             id="unknown rule",
         ),
-        pytest.param({"exclude": "id+title"}, "exclude is", id="id without a key"),
-        pytest.param({"exclude": "id:+title"}, "exclude is", id="id with an empty key"),
-        pytest.param({"num_documents": 2}, "leave no room", id="too many passages"),
+        pytest.param(
+            {"exclude": "id+title"}, r"exclude is 'id\+title'; expected", id="id without a key"
+        ),
+        pytest.param(
+            {"exclude": "id:+title"}, r"exclude is 'id:\+title'; expected", id="id, empty key"
+        ),
+        pytest.param(
+            {"num_documents": 2},
+            r"2 documents of \d+ tokens leave no room for text",
+            id="too many passages",
+        ),
         pytest.param({"index": ""}, "lm-factuality index build", id="no index"),
     ],
 )
@@ -253,11 +267,11 @@ def test_retrieval_raises_the_accuracy_of_the_trained_reader(ralm, evaluate):
     assert accuracy >= plain_accuracy + 0.03
 
 
-def test_results_record_the_index(ralm):
-    """The same model retrieves other passages from another index, with other scores."""
+def test_results_record_the_identity_of_the_index(ralm, index):
+    """Scores depend on the index, so results must say which one was used."""
     model_info = ralm.get_model_info()
 
-    assert model_info["ralm"]["index"] == ralm._index.identity
+    assert model_info["ralm"]["index"] == read_manifest(Path(index)).identity
 
 
 def test_retrieval_lowers_the_perplexity_of_the_trained_reader(ralm, evaluate):
@@ -271,14 +285,17 @@ def test_retrieval_lowers_the_perplexity_of_the_trained_reader(ralm, evaluate):
     assert 1 < output["results"][task]["perplexity,none"] < plain_perplexity
 
 
-def test_whole_texts_are_scored(ralm):
+def test_a_whole_text_scores_as_a_continuation_of_nothing(ralm):
     """Perplexity tasks score texts without any context."""
     text = "A keeper of the library."
-    request = Instance("loglikelihood_rolling", {}, (text,), 0, ("task", 0, 1))
+    row = {"metadata": ("task", 0, 1)}  # the name of the task, number of the row, repeats
+    whole_text = Instance("loglikelihood_rolling", {}, (text,), 0, **row)
+    continuation = Instance("loglikelihood", {}, ("", text), 0, **row)
+    ((expected, _),) = ralm.loglikelihood([continuation], True)
 
-    (logprob,) = ralm.loglikelihood_rolling([request], True)
+    (logprob,) = ralm.loglikelihood_rolling([whole_text], True)
 
-    assert logprob < 0
+    assert logprob == pytest.approx(expected, abs=1e-4)
 
 
 def test_hf_prefix_free_scores_the_continuation_alone(checkpoint):

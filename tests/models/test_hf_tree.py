@@ -26,7 +26,8 @@ from tests.models.architectures import (
     build_model,
     build_trie_of_requests,
     largest_difference,
-    load_tree_and_hf,
+    load_hf,
+    load_tree,
     logprobs_of,
     make_requests,
     score_in_passes,
@@ -37,7 +38,9 @@ from tests.tiny_models import save_t5
 @pytest.mark.parametrize("name", ARCHITECTURES)
 def test_tree_scores_equal_hf_scores_for_every_architecture(name, checkpoint):
     """Users may replace ``hf`` by ``hf-tree`` only if no score changes."""
-    tree, hf = load_tree_and_hf(build_model(name), checkpoint)
+    model = build_model(name)
+    tree = load_tree(model, checkpoint)
+    hf = load_hf(model, checkpoint)
     requests = make_requests(60)
     expected = hf._loglikelihood_tokens(requests, True)
 
@@ -53,7 +56,9 @@ def test_small_passes_change_no_score(name, checkpoint):
 
     Positions must still see all before.
     """
-    tree, hf = load_tree_and_hf(build_model(name), checkpoint)
+    model = build_model(name)
+    tree = load_tree(model, checkpoint)
+    hf = load_hf(model, checkpoint)
     requests = make_requests(60)
     expected = hf._loglikelihood_tokens(requests, True)
 
@@ -81,29 +86,47 @@ def batch_sizes(monkeypatch) -> list[int]:
     return sizes
 
 
-@pytest.mark.parametrize(
+ATTENTION_KINDS = pytest.mark.parametrize(
     "name", ["gpt2", "llama", "mistral-sliding", "gemma2-softcap", "gpt-oss-sinks", "llama4-chunks"]
 )
+
+
+@ATTENTION_KINDS
 def test_batched_branches_score_as_in_hf(name, checkpoint, batch_sizes):
     """Branches of unequal length are padded, and padding must not be seen."""
-    tree, hf = load_tree_and_hf(build_model(name), checkpoint, batch_size=40)
+    model = build_model(name)
+    tree = load_tree(model, checkpoint, batch_size=40)
+    hf = load_hf(model, checkpoint)
     requests = make_requests(60)
-    expected = logprobs_of(hf._loglikelihood_tokens(requests, True))
+    expected = hf._loglikelihood_tokens(requests, True)
 
     answers = tree._loglikelihood_tokens(requests, True)
-    logprobs_of_small_passes = score_in_passes(
-        requests, tree.engine, PassBudget(tokens=130, targets=100)
-    )
 
-    assert max(batch_sizes) > 2
-    assert largest_difference(logprobs_of(answers), expected, requests) < 1e-4
-    assert largest_difference(logprobs_of_small_passes, expected, requests) < 1e-4
+    assert max(batch_sizes) > 2, "no batch has several branches"
+    assert_same_answers(answers, expected, requests)
+
+
+@ATTENTION_KINDS
+def test_batched_branches_in_small_passes_score_as_in_hf(name, checkpoint, batch_sizes):
+    """A batch may hold parts of branches, whose beginnings earlier passes have computed."""
+    model = build_model(name)
+    tree = load_tree(model, checkpoint)
+    hf = load_hf(model, checkpoint)
+    requests = make_requests(60)
+    expected = hf._loglikelihood_tokens(requests, True)
+
+    logprobs = score_in_passes(requests, tree.engine, PassBudget(tokens=130, targets=100))
+
+    assert max(batch_sizes) > 1, "no batch has several branches"
+    assert largest_difference(logprobs, logprobs_of(expected), requests) < 1e-4
 
 
 @pytest.mark.parametrize("name", UNSHARED)
 def test_models_without_shared_positions_score_as_in_hf(name, checkpoint):
     """Nobody can tell their attention which positions to see, so ``hf`` scores them."""
-    tree, hf = load_tree_and_hf(build_model(name), checkpoint)
+    model = build_model(name)
+    tree = load_tree(model, checkpoint)
+    hf = load_hf(model, checkpoint)
     requests = make_requests(8)
     expected = hf._loglikelihood_tokens(requests, True)
 
@@ -116,7 +139,7 @@ def test_models_without_shared_positions_score_as_in_hf(name, checkpoint):
 @pytest.mark.parametrize("name", UNSHARED)
 def test_warning_about_unshared_positions_appears_once(name, checkpoint, caplog):
     """The user should know why scoring is slow, but not for each batch."""
-    tree, _ = load_tree_and_hf(build_model(name), checkpoint)
+    tree = load_tree(build_model(name), checkpoint)
     requests = make_requests(8)
 
     with caplog.at_level(logging.WARNING, "lm_factuality"):
@@ -157,7 +180,9 @@ def test_engine_with_wrong_scores_is_not_used(monkeypatch):
 
 def test_generation_after_scoring_uses_the_models_own_attention(checkpoint):
     """The engine replaces the model's attention, and has to put it back."""
-    tree, hf = load_tree_and_hf(build_model("llama"), checkpoint)
+    model = build_model("llama")
+    tree = load_tree(model, checkpoint)
+    hf = load_hf(model, checkpoint)
     request = Instance("generate_until", {}, ("ab", {"until": ["zzz"], "max_gen_toks": 5}), 0)
     expected = hf.generate_until([request], disable_tqdm=True)
     tree._loglikelihood_tokens(make_requests(4), True)
@@ -391,7 +416,7 @@ def test_cached_responses_give_the_same_results(
 
 def test_progress_counts_answers_while_a_group_is_scored(checkpoint, monkeypatch):
     """The progress bar would otherwise stand still until all requests are answered."""
-    tree, _ = load_tree_and_hf(build_model("gpt2"), checkpoint)
+    tree = load_tree(build_model("gpt2"), checkpoint)
     requests = make_requests(60)
     counts = []
     monkeypatch.setattr(tree, "count_answered", counts.append)

@@ -16,9 +16,11 @@ from lm_factuality.models.tree.logits import TargetScores, UnsupportedModelError
 from lm_factuality.models.tree.packed import PackedEngine
 from lm_factuality.models.tree.scorer import PassBudget, score_in_threads, score_trie
 from lm_factuality.models.tree.trie import TokenTrie, build_trie
-from tests.models.architectures import VOCABULARY, build_model, logprobs_of
+from tests.models.architectures import VOCABULARY, build_model, logprobs_of, make_requests
 
 NUM_CORES = 3
+ONE_PASS = PassBudget(tokens=10_000, targets=10_000)  # more than any trie here has
+SMALL_PASSES = PassBudget(tokens=300, targets=300)  # for all threads together
 
 
 @pytest.fixture(autouse=True)
@@ -91,17 +93,15 @@ def test_several_threads_give_the_same_scores_as_one(common_length, num_targets,
     """Branches are computed at the same time, and must not see each other's positions."""
     model = build_model("llama")
     trie = make_trie(common_length, num_targets=num_targets)
-    expected = score(trie, PackedEngine(model), PassBudget(10_000, 10_000))
-    threads_of_engine.clear()
+    expected = score(trie, PackedEngine(model), ONE_PASS)
+    threads_of_engine.clear()  # forget the thread of this test, which has just run an engine
 
-    scores = score_in_threads(
-        trie, PackedEngine(model), PassBudget(300, 300), score, cores=NUM_CORES
-    )
+    scores = score_in_threads(trie, PackedEngine(model), SMALL_PASSES, score, cores=NUM_CORES)
 
-    assert scores.logprobs == pytest.approx(expected.logprobs, abs=1e-4)
-    assert np.array_equal(scores.is_likeliest, expected.is_likeliest)
     assert len(threads_of_engine) > 1
     assert threading.get_ident() not in threads_of_engine
+    assert scores.logprobs == pytest.approx(expected.logprobs, abs=1e-4)
+    assert np.array_equal(scores.is_likeliest, expected.is_likeliest)
 
 
 @pytest.mark.parametrize(
@@ -128,7 +128,7 @@ def test_original_attention_is_restored_after_scoring():
     attention = model.config._attn_implementation
     trie = make_trie(common_length=0)
 
-    score_in_threads(trie, PackedEngine(model), PassBudget(300, 300), score, cores=NUM_CORES)
+    score_in_threads(trie, PackedEngine(model), SMALL_PASSES, score, cores=NUM_CORES)
 
     assert model.config._attn_implementation == attention
 
@@ -145,7 +145,7 @@ def test_original_attention_is_restored_after_an_error():
     model.register_forward_pre_hook(fail)
 
     with pytest.raises(UnsupportedModelError):
-        score_in_threads(trie, PackedEngine(model), PassBudget(300, 300), score, cores=NUM_CORES)
+        score_in_threads(trie, PackedEngine(model), SMALL_PASSES, score, cores=NUM_CORES)
 
     assert model.config._attn_implementation == attention
 
@@ -154,17 +154,16 @@ def test_hf_tree_uses_the_thread_count_of_pytorch(checkpoint, threads_of_engine)
     """Users limit the cores by PyTorch's number of threads, as for any other model."""
     tree = HFTree(pretrained=str(checkpoint), device="cpu", dtype="float32", batch_size=8)
     assert tree.engine is not None
-    generator = random.Random(0)
-    requests = []
-    for _ in range(30):
-        context = [generator.randrange(100) for _ in range(30)]
-        requests.append((("", ""), context, [1, 2]))
+    requests = make_requests(30)
+
     torch.set_num_threads(1)
-    expected = logprobs_of(tree._loglikelihood_tokens(requests, True))
+    answers_of_one_core = tree._loglikelihood_tokens(requests, True)
+    threads_with_one_core = set(threads_of_engine)
     torch.set_num_threads(NUM_CORES)
-    threads_of_engine.clear()
+    answers_of_three_cores = tree._loglikelihood_tokens(requests, True)
 
-    answers = tree._loglikelihood_tokens(requests, True)
-
-    assert len(threads_of_engine) > 1
-    assert logprobs_of(answers) == pytest.approx(expected, abs=1e-4)
+    assert threads_with_one_core == {threading.get_ident()}
+    assert len(threads_of_engine) > 2
+    assert logprobs_of(answers_of_three_cores) == pytest.approx(
+        logprobs_of(answers_of_one_core), abs=1e-4
+    )

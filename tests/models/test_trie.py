@@ -94,10 +94,22 @@ def test_each_target_is_scored_after_its_context(seed):
 
     inputs = inputs_of(trie)
     for request, targets in zip(requests, trie.targets_by_request, strict=True):
-        num_context_tokens = len(request.tokens) - request.num_targets
-        assert trie.target_tokens[targets].tolist() == request.tokens[num_context_tokens:]
-        for offset, position in enumerate(trie.target_positions[targets]):
-            assert inputs[position] == tuple(request.tokens[: num_context_tokens + offset])
+        first_target = len(request.tokens) - request.num_targets
+        scored_tokens = trie.target_tokens[targets].tolist()
+        texts_before = [inputs[position] for position in trie.target_positions[targets]]
+        assert scored_tokens == request.tokens[first_target:]
+        for length, text_before in enumerate(texts_before, start=first_target):
+            assert text_before == tuple(request.tokens[:length])
+
+
+def test_two_targets_of_one_request_are_scored_after_the_tokens_before_them():
+    trie = build_trie([[5, 6, 7, 8]], num_targets=[2])
+
+    inputs = inputs_of(trie)
+    first_position, second_position = trie.target_positions
+    assert trie.target_tokens.tolist() == [7, 8]
+    assert inputs[first_position] == (5, 6)
+    assert inputs[second_position] == (5, 6, 7)
 
 
 @pytest.mark.parametrize("seed", range(2))
@@ -171,12 +183,14 @@ def test_passes_are_no_larger_than_allowed(seed, max_tokens, max_targets):
 @PASS_SIZES
 @pytest.mark.parametrize("seed", range(2))
 def test_a_pass_knows_the_ancestors_of_its_first_position(seed, max_tokens, max_targets):
-    """Their keys and values come from earlier passes."""
+    """The pass needs the keys and values that earlier passes have computed for the ancestors."""
     trie = build_trie_of(make_requests(seed))
     paths = paths_of(trie)
 
     for pass_range in cut_into_passes(trie, max_tokens, max_targets):
-        assert pass_range.ancestors.tolist() == paths[pass_range.start][:-1]
+        *ancestors, first_position = paths[pass_range.start]
+        assert first_position == pass_range.start
+        assert pass_range.ancestors.tolist() == ancestors
 
 
 class Attention(NamedTuple):
@@ -235,9 +249,12 @@ def test_every_position_attends_to_its_ancestors_and_itself(
 
 
 def test_pass_ends_at_a_tree_boundary_if_the_next_tree_fits_a_pass():
-    """A tree that is cut needs the keys and values of its earlier part to be kept."""
-    # Three inputs of three tokens each have nothing in common.
-    trie = build_trie([[1, 1, 1, 9], [2, 2, 2, 9], [3, 3, 3, 9]], [1, 1, 1])
+    """The pass could take five tokens, but ends behind the three tokens of the first tree.
+
+    If it cut the second tree, the keys and values of that tree's first part would have to be kept.
+    """
+    # The sequences begin differently, so each is a tree. Its last token is scored and not read.
+    trie = build_trie([[1, 1, 1, 9], [2, 2, 2, 9], [3, 3, 3, 9]], num_targets=[1, 1, 1])
 
     pass_range = next_pass_range(trie, 0, NO_ANCESTORS, max_tokens=5, max_targets=10)
 
