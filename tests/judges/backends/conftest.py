@@ -9,6 +9,8 @@ from typing import Any
 import pytest
 import yaml
 
+from judges.inference import EntailmentPair, WindowSupport
+from judges.inference.models import SupportModel
 from tests.judges.inference.conftest import model_folders  # noqa: F401  a fixture
 
 
@@ -47,3 +49,16 @@ def write_classifier(write_judge, model_folders) -> Callable[..., Path]:  # noqa
         return write_judge("minicheck", **{**keys, **changes})
 
     return write
+
+
+@pytest.fixture
+def set_probabilities(monkeypatch) -> Callable[[dict[str, float]], None]:
+    """Return a function that says which probability of support a classifier gives to each claim."""
+
+    def replace_model(probability_by_claim: dict[str, float]) -> None:
+        def support(self: SupportModel, pairs: list[EntailmentPair]) -> list[WindowSupport]:
+            return [WindowSupport(probability_by_claim[pair.claim], 1) for pair in pairs]
+
+        monkeypatch.setattr(SupportModel, "support", support)
+
+    return replace_model

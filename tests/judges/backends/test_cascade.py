@@ -17,21 +17,6 @@ from lm_factuality.harness.samples import verdict_of
 from tests.judges.inference.examples import TEXT
 from tests.judges.server import Act, JudgeServer
 
-CLAIMS = [
-    "She taught at the school.",
-    "She taught at mail.",
-    "She taught at islands.",
-    "She taught at north.",
-    "She flew the school.",
-    "She flew mail.",
-    "She flew islands.",
-    "She flew north.",
-    "She was not the school.",
-    "She was not mail.",
-    "She was not islands.",
-    "She was not north.",
-]
-PAIRS = [Pair(claim, (TEXT,)) for claim in CLAIMS]
 SUPPORTED_REPLY = json.dumps({"reason": "so it says", "verdict": "supported", "probability": 0.95})
 
 
@@ -62,7 +47,7 @@ def write_cascade(write_judge, write_classifier, write_server_judge):
 
     def write(name="both", **changes):
         write_classifier()
-        write_server_judge(decoding={"max_tokens": 77}, samples=1)
+        write_server_judge()
         keys = {"first": "minicheck.yaml", "second": "gpt.yaml", "unsure_between": [0.2, 0.8]}
         keys.update(changes)
         keys = {key: value for key, value in keys.items() if value is not None}
@@ -81,114 +66,123 @@ def open_judge(tmp_path):
     return open_from_yaml
 
 
-def probabilities_of_classifier(judge: Judge) -> list[float]:
-    """Return the probability that the classifier gives to each of ``CLAIMS``."""
-    answers = judge.ask("verify", [pair.subject for pair in PAIRS], "asking")
-    return [json.loads(answer.text)["probability"] for (answer,) in answers]
-
-
-@pytest.fixture
-def probabilities(write_classifier, tmp_path) -> list[float]:
-    """Return the probability that the classifier alone gives to each of ``CLAIMS``."""
-    config = load_judge_config(write_classifier())
-    with Judge.open(config, tmp_path / "classifier.sqlite") as judge:
-        return probabilities_of_classifier(judge)
-
-
-@pytest.fixture
-def band_of_five(probabilities) -> list[float]:
-    """Return bounds between which five of the twelve probabilities lie: the 4th to the 8th."""
-    ordered = sorted(probabilities)
-    return [ordered[3], ordered[8]]  # the upper bound is not in the band
+def pairs_of(*claims: str) -> list[Pair]:
+    """Return each claim with a passage about Ada Lind."""
+    return [Pair(claim, (TEXT,)) for claim in claims]
 
 
 def test_the_second_judge_decides_where_the_first_is_unsure(
-    write_cascade, open_judge, probabilities, band_of_five
+    write_cascade, open_judge, set_probabilities
 ):
-    """The reason names the judge that decided."""
-    with open_judge(write_cascade(unsure_between=band_of_five)) as judge:
-        verifications = verify(judge, PAIRS)
+    """The reason names the judge that decided. The second judge supports every claim."""
+    set_probabilities({"It is old.": 0.19, "It is long.": 0.2, "It is blue.": 0.8})
 
-    low, high = band_of_five
-    for verification, probability in zip(verifications, probabilities, strict=True):
-        if low <= probability < high:
-            assert verification.verdict == "supported"  # as the server says of every claim
-            assert verification.reason.startswith("gpt: so it says")
-        else:
-            verdict = "supported" if probability >= 0.5 else "not_supported"
-            assert verification.verdict == verdict
-            assert verification.reason.startswith("minicheck: probability of support")
+    with open_judge(write_cascade(unsure_between=[0.2, 0.8])) as judge:
+        verifications = verify(judge, pairs_of("It is old.", "It is long.", "It is blue."))
+
+    verdicts = [verification.verdict for verification in verifications]
+    reasons = [verification.reason for verification in verifications]
+    assert verdicts == ["not_supported", "supported", "supported"]
+    assert reasons == [
+        "minicheck: probability of support 0.190",
+        "gpt: so it says",
+        "minicheck: probability of support 0.800",
+    ]
 
 
 def test_the_second_judge_is_not_asked_where_the_first_is_sure(
-    write_cascade, open_judge, server, band_of_five
+    write_cascade, open_judge, server, set_probabilities
 ):
     """Sparing the expensive judge is what a cascade is for."""
-    with open_judge(write_cascade(unsure_between=band_of_five)) as judge:
-        verify(judge, PAIRS)
+    set_probabilities({"It is old.": 0.1, "It is long.": 0.5, "It is blue.": 0.9})
 
-    assert len(server.bodies) == 5
-    assert server.bodies[0]["max_tokens"] == 77  # as the second judge's own YAML says
-    assert judge.usage.calls == len(CLAIMS) + 5
-    assert judge.usage.prompt_tokens == 5 * 10  # the server counts 10 tokens each time
+    with open_judge(write_cascade(unsure_between=[0.2, 0.8])) as judge:
+        verify(judge, pairs_of("It is old.", "It is long.", "It is blue."))
+
+    assert len(server.bodies) == 1
+    assert "It is long." in str(server.bodies[0]["messages"])
+    assert judge.usage.calls == 3 + 1
+    assert judge.usage.prompt_tokens == 10  # the server counts 10 tokens in each prompt
 
 
-def test_a_later_cascade_finds_the_answers_of_both_judges_in_the_store(write_cascade, open_judge):
-    """A repeated run must be free for both judges."""
-    path = write_cascade()
+def test_the_second_judge_answers_with_its_own_settings(
+    write_cascade, write_server_judge, open_judge, server
+):
+    path = write_cascade(unsure_between=[0.0, 1.0])  # the first judge is never sure
+    write_server_judge("gpt", decoding={"max_tokens": 77})
+
     with open_judge(path) as judge:
-        verifications = verify(judge, PAIRS)
+        verify(judge, pairs_of("She flew mail."))
+
+    assert server.bodies[0]["max_tokens"] == 77
+
+
+def test_a_later_cascade_finds_the_answers_of_both_judges_in_the_store(
+    write_cascade, open_judge, set_probabilities
+):
+    """A repeated run must be free for both judges."""
+    set_probabilities({"It is old.": 0.1, "It is long.": 0.5})
+    path = write_cascade(unsure_between=[0.2, 0.8])
+    pairs = pairs_of("It is old.", "It is long.")
+    with open_judge(path) as judge:
+        verifications = verify(judge, pairs)
 
     with open_judge(path) as later_judge:
-        later_verifications = verify(later_judge, PAIRS)
+        later_verifications = verify(later_judge, pairs)
 
     assert later_verifications == verifications
     assert later_judge.usage.calls == 0
 
 
-def test_the_second_judge_alone_finds_its_answers_from_the_cascade(
-    write_cascade, open_judge, server, tmp_path
+def test_answers_of_the_second_judge_are_stored_under_its_own_name(
+    write_cascade, open_judge, set_probabilities, tmp_path
 ):
-    """Each answer is stored for the judge that gave it, and not for the cascade."""
-    with open_judge(write_cascade()) as cascade:
-        verify(cascade, PAIRS)
-    num_asked_by_cascade = len(server.bodies)
-    assert num_asked_by_cascade > 0
+    """The second judge can use the answers without the cascade."""
+    set_probabilities({"It is old.": 0.1, "It is long.": 0.5, "It is blue.": 0.9})
+    pairs = pairs_of("It is old.", "It is long.", "It is blue.")
+    with open_judge(write_cascade(unsure_between=[0.2, 0.8])) as cascade:
+        verify(cascade, pairs)
 
     with open_judge(tmp_path / "gpt.yaml") as second_judge:
-        verify(second_judge, PAIRS)
+        verify(second_judge, pairs)
 
-    assert second_judge.usage.stored == num_asked_by_cascade
-    assert second_judge.usage.calls == len(PAIRS) - num_asked_by_cascade
+    assert second_judge.usage.stored == 1  # the cascade has asked it about "It is long."
+    assert second_judge.usage.calls == 2
 
 
 def test_a_cascade_with_another_band_finds_the_answers_of_both_judges(
-    write_cascade, open_judge, tmp_path
+    write_cascade, open_judge, set_probabilities, tmp_path
 ):
     """A user who tries several bands pays only for claims that no band before has sent."""
-    with open_judge(write_cascade()) as cascade:
-        verify(cascade, PAIRS)
+    set_probabilities({"It is old.": 0.1, "It is long.": 0.5})
+    pairs = pairs_of("It is old.", "It is long.")
+    with open_judge(write_cascade(unsure_between=[0.2, 0.8])) as cascade:
+        verify(cascade, pairs)
     with open_judge(tmp_path / "gpt.yaml") as second_judge:
-        verify(second_judge, PAIRS)
+        verify(second_judge, pairs)
 
     # In this band the first judge is never sure, so that the second is asked everything.
     with open_judge(write_cascade(unsure_between=[0.0, 1.0])) as wide_cascade:
-        verify(wide_cascade, PAIRS)
+        verify(wide_cascade, pairs)
 
     assert wide_cascade.usage.calls == 0
 
 
 def test_plan_assumes_that_the_second_judge_is_always_asked(
-    write_cascade, open_judge, server, tmp_path
+    write_cascade, write_server_judge, open_judge, server, tmp_path
 ):
     """How often the first judge is unsure is unknown before it is asked."""
-    with open_judge(write_cascade()) as cascade:
-        plan = cascade.plan(lambda judge: verify(judge, PAIRS))
-    with open_judge(tmp_path / "gpt.yaml") as second_judge:
-        plan_of_second = second_judge.plan(lambda judge: verify(judge, PAIRS))
+    path = write_cascade()
+    write_server_judge("gpt", decoding={"max_tokens": 77})
+    pairs = pairs_of("She flew mail.", "She taught at the school.")
 
-    assert plan.estimate.calls == len(PAIRS)
-    assert plan.estimate.max_completion_tokens == 77 * len(PAIRS)
+    with open_judge(path) as cascade:
+        plan = cascade.plan(lambda judge: verify(judge, pairs))
+    with open_judge(tmp_path / "gpt.yaml") as second_judge:
+        plan_of_second = second_judge.plan(lambda judge: verify(judge, pairs))
+
+    assert plan.estimate.calls == 2
+    assert plan.estimate.max_completion_tokens == 2 * 77
     assert plan.estimate.prompt_tokens == plan_of_second.estimate.prompt_tokens
     assert plan.estimate.counted_by.endswith("if minicheck is never sure")
     assert server.bodies == []
@@ -198,17 +192,18 @@ def test_the_budget_of_a_cascade_limits_its_second_judge(
     write_cascade, write_server_judge, server, tmp_path
 ):
     """Only the second judge costs money, so that is where ``--max-cost`` applies."""
-    path = write_cascade(unsure_between=[0.0, 1.0])
-    # An answer of 77 tokens costs 7.7 cents, at a tenth of a cent for each.
-    prices = {"prompt": 0.0, "completion": 1000.0}  # USD for a million tokens
-    write_server_judge(decoding={"max_tokens": 77}, prices=prices)
-    config = replace(load_judge_config(path), max_cost=0.05)  # as --max-cost does
+    path = write_cascade(unsure_between=[0.0, 1.0])  # the first judge is never sure
+    # An answer may cost 0.08 USD: it has at most 80 tokens, for 1,000 USD a million.
+    write_server_judge(
+        "gpt", decoding={"max_tokens": 80}, prices={"prompt": 0.0, "completion": 1000.0}
+    )
+    limited_config = replace(load_judge_config(path), max_cost=0.05)  # as --max-cost does
 
-    message = r"max_cost of \$0\.05 leaves no room"
-    with Judge.open(config, tmp_path / "answers.sqlite") as judge:
-        pairs = [Pair("She flew mail.", (TEXT,))]
-        with pytest.raises(BackendDownError, match=message):
-            verify(judge, pairs)
+    with (
+        Judge.open(limited_config, tmp_path / "answers.sqlite") as judge,
+        pytest.raises(BackendDownError, match=r"max_cost of \$0\.05 leaves no room"),
+    ):
+        verify(judge, pairs_of("She flew mail."))
 
     assert server.bodies == []
 
@@ -239,11 +234,17 @@ def judged_biography(evaluate, write_cascade, server):
 
 
 def test_second_judge_answers_questions_the_first_cannot(judged_biography):
-    """A classifier cannot split a text into facts, but it can verify the facts."""
+    """A classifier cannot split a text into facts or group them, but it can verify the facts."""
     verdict = verdict_of(judged_biography["samples"]["sample_ambigbio"][0])
 
     assert verdict["unscored"] is None
-    assert "minicheck: probability of support" in json.dumps(verdict)
+    # The second judge has split the text. The reply of the server is in the fixture.
+    assert verdict["facts"] == [{"text": "Ada Lind was a painter.", "sentence": 0}]
+    # The first judge has verified the fact by the pages of three people.
+    reasons = [verification["reason"] for verification in verdict["matrix"][0]]
+    assert len(reasons) == 3
+    for reason in reasons:
+        assert reason.startswith("minicheck: probability of support")
 
 
 def test_results_describe_both_judges_of_a_cascade(judged_biography):
@@ -272,7 +273,7 @@ def test_check_asks_the_second_judge_where_the_first_is_unsure(
     cascade = write_cascade(unsure_between=unsure_between)
     write_classifier(threshold=0.1)  # the tiny classifier supports every claim
     (tmp_path / "document.txt").write_text(TEXT, encoding="utf-8")
-    (tmp_path / "answer.txt").write_text(CLAIMS[0], encoding="utf-8")
+    (tmp_path / "answer.txt").write_text("She taught at the school.", encoding="utf-8")
     command = ["check", str(tmp_path / "answer.txt"), "--knowledge", str(tmp_path / "document.txt")]
 
     exit_code = main([*command, "--judge", str(cascade), "--out", str(tmp_path / "out")])

@@ -56,28 +56,39 @@ def probabilities_by_model(folder: Path, claims: list[str]) -> list[float]:
     return [support.probability for support in supports]
 
 
-@pytest.mark.parametrize(
-    ("kind", "threshold"),
-    [("roberta", 0.5), ("deberta", 0.9), ("nli", 0.9), ("single label", 0.85)],
-)
 def test_a_claim_is_supported_if_its_probability_reaches_the_threshold(
-    write_classifier, model_folders, open_judge, kind, threshold
+    write_classifier, open_judge, set_probabilities
 ):
     """The reason states the probability, so that a user can choose another threshold."""
+    set_probabilities({"It is old.": 0.79, "It is long.": 0.8, "It is blue.": 0.95})
+    pairs = [Pair(claim, ("text",)) for claim in ("It is old.", "It is long.", "It is blue.")]
+
+    with open_judge(write_classifier(threshold=0.8)) as judge:
+        verifications = verify(judge, pairs)
+
+    verdicts = [verification.verdict for verification in verifications]
+    reasons = [verification.reason for verification in verifications]
+    assert verdicts == ["not_supported", "supported", "supported"]
+    assert reasons == [
+        "probability of support 0.790",
+        "probability of support 0.800",
+        "probability of support 0.950",
+    ]
+
+
+@pytest.mark.parametrize("kind", ["roberta", "deberta", "nli", "single label"])
+def test_the_score_of_a_claim_is_the_probability_of_the_model(
+    write_classifier, model_folders, open_judge, kind
+):
+    """The model is read in the same way as without a judge, whatever its architecture."""
     claims = ["Ada Lind was a pilot.", "She taught at the school.", "She flew mail in 1870.", "Ada"]
-    path = write_classifier(model=str(model_folders[kind]), threshold=threshold)
+    path = write_classifier(model=str(model_folders[kind]))
 
     with open_judge(path) as judge:
         verifications = verify(judge, [Pair(claim, (PASSAGE,)) for claim in claims])
 
-    probabilities = probabilities_by_model(model_folders[kind], claims)
-    for verification, probability in zip(verifications, probabilities, strict=True):
-        if probability >= threshold:
-            assert verification.verdict == "supported"
-        else:
-            assert verification.verdict == "not_supported"
-        assert verification.score == pytest.approx(probability, abs=1e-4)
-        assert f"probability of support {probability:.3f}" in verification.reason
+    scores = [verification.score for verification in verifications]
+    assert scores == pytest.approx(probabilities_by_model(model_folders[kind], claims), abs=1e-4)
 
 
 def test_stored_answers_are_not_computed_again(write_classifier, open_judge, monkeypatch):
@@ -100,23 +111,16 @@ def test_stored_answers_are_not_computed_again(write_classifier, open_judge, mon
 
 @pytest.mark.parametrize("kind", ["segments", "claims"])
 def test_segments_below_the_threshold_are_named_as_wrong(
-    write_classifier, model_folders, open_judge, kind
+    write_classifier, open_judge, set_probabilities, kind
 ):
     """FELM's tasks read the numbers of the wrong parts from the last line of an answer."""
-    parts = ["Ada Lind was a pilot.", "She taught at the school.", "She flew mail in 1870.", "Ada"]
-    probabilities = probabilities_by_model(model_folders["roberta"], parts)
-    _, second_lowest, third_lowest, _ = sorted(probabilities)
-    threshold = (second_lowest + third_lowest) / 2
+    set_probabilities({"It is old.": 0.3, "It is long.": 0.9, "It is blue.": 0.2})
+    segments = ["It is old.", "It is long.", "It is blue."]
 
-    with open_judge(write_classifier(threshold=threshold)) as judge:
-        answer = ask_one_question(judge, {"kind": kind, "units": parts, "passages": [PASSAGE]})
+    with open_judge(write_classifier(threshold=0.5)) as judge:
+        answer = ask_one_question(judge, {"kind": kind, "units": segments, "passages": ["text"]})
 
-    wrong_numbers = []
-    for number, probability in enumerate(probabilities, start=1):
-        if probability <= second_lowest:
-            wrong_numbers.append(str(number))
-    assert len(wrong_numbers) == 2
-    assert answer.text.endswith("Answer: " + ",".join(wrong_numbers))
+    assert answer.text.endswith("Answer: 1,3")
 
 
 @pytest.mark.parametrize(
@@ -302,28 +306,34 @@ def test_certify_says_how_well_the_probabilities_are_calibrated(certify_output):
     assert "segments with references and a probability of" in certify_output.printed_words
 
 
-def test_verdicts_of_a_certificate_use_a_threshold_of_one_half(certify_output):
+def test_certificate_counts_segments_below_one_half_as_flagged(certify_output):
     """One half is the default threshold, with which this judge was certified."""
-    certificate = certify_output.certificate
+    bins = certify_output.certificate["calibration"]
+    counts = certify_output.certificate["scores"]["ALL"]["segment"]
 
-    bins_below_half = [bin_ for bin_ in certificate["calibration"] if bin_["low"] < 0.5]
-    bins_above_half = [bin_ for bin_ in certificate["calibration"] if bin_["low"] >= 0.5]
-
-    # All segments below one half are flagged, which is wrong if their label is "supported".
-    for calibration_bin in bins_below_half:
-        assert calibration_bin["wrong"] == calibration_bin["supported"]
-    for calibration_bin in bins_above_half:
-        not_supported = calibration_bin["units"] - calibration_bin["supported"]
-        assert calibration_bin["wrong"] == not_supported
-    counts = certificate["scores"]["ALL"]["segment"]
-    flagged = counts["tp"] + counts["fp"]
-    assert flagged == sum(calibration_bin["units"] for calibration_bin in bins_below_half)
+    num_below_half = sum(one_bin["units"] for one_bin in bins if one_bin["low"] < 0.5)
+    num_flagged = counts["tp"] + counts["fp"]
+    assert num_flagged == num_below_half
 
 
-def test_a_classifier_judges_open_generation_by_whole_sentences(
+def test_wrong_verdicts_of_a_certificate_are_counted_by_probability(certify_output):
+    """A user learns at which probabilities the verdicts can be trusted."""
+    bins = certify_output.certificate["calibration"]
+    bins_below_half = [one_bin for one_bin in bins if one_bin["low"] < 0.5]
+    bins_above_half = [one_bin for one_bin in bins if one_bin["low"] >= 0.5]
+
+    # Segments below one half are flagged, which is wrong if their label is "supported".
+    num_supported = [one_bin["supported"] for one_bin in bins_below_half]
+    assert [one_bin["wrong"] for one_bin in bins_below_half] == num_supported
+    # Segments above it are not flagged, which is wrong if their label is another.
+    num_not_supported = [one_bin["units"] - one_bin["supported"] for one_bin in bins_above_half]
+    assert [one_bin["wrong"] for one_bin in bins_above_half] == num_not_supported
+
+
+def test_a_classifier_does_not_judge_open_generation_by_word_overlap(
     evaluate, checkpoint, write_classifier
 ):
-    """The offline judge compares words, and its tasks warn of that. A classifier's tasks do not."""
+    """The offline judge compares words, and results warn of that. Here they must not."""
     output = evaluate(
         "hf",
         ["sample_factor_generation"],
@@ -335,9 +345,9 @@ def test_a_classifier_judges_open_generation_by_whole_sentences(
     caution = output["configs"]["sample_factor_generation"]["metadata"]["caution"]
     assert "reads no prompt" in caution
     assert "Judged by word overlap" not in caution
-    for sample in output["samples"]["sample_factor_generation"]:
-        for reason in verdict_of(sample)["reasons"]:
-            assert "content word" not in (reason or "")
+    verdicts = [verdict_of(sample) for sample in output["samples"]["sample_factor_generation"]]
+    assert len(verdicts) == 3
+    assert "content word" not in str([verdict["reasons"] for verdict in verdicts])
 
 
 def test_a_classifier_finds_claims_supported_or_not_found(write_classifier, open_judge):

@@ -123,24 +123,26 @@ def first_word_support(folder: Path, prompt: str) -> float | None:
 
 
 @pytest.mark.parametrize(
-    ("model_name", "template"),
+    ("model_name", "prompt_template"),
     [
-        ("MiniCheck-Flan-T5-Large", "predict: {}</s>{}"),
-        ("t5_true_nli_mixture", "premise: {} hypothesis: {}"),
+        ("MiniCheck-Flan-T5-Large", "predict: {premise}</s>{claim}"),
+        ("t5_true_nli_mixture", "premise: {premise} hypothesis: {claim}"),
     ],
 )
-def test_a_t5_supports_a_claim_by_its_first_word(model_folders, tmp_path, model_name, template):
-    """Both models were trained to write "1" or "0" after such a prompt."""
+def test_the_probability_of_a_t5_is_that_of_writing_1_and_not_0(
+    model_folders, tmp_path, model_name, prompt_template
+):
+    """Both models were trained to write one of the two numbers after such a prompt."""
     folder = tmp_path / model_name
     shutil.copytree(model_folders["seq2seq"], folder)
 
     supports = load_model(str(folder), device="cpu").support(PAIRS)
 
     probabilities = [support.probability for support in supports]
-    expected_probabilities = [
-        first_word_support(folder, template.format(premise, claim))
-        for premise, claim in PREMISES_AND_CLAIMS
-    ]
+    expected_probabilities = []
+    for premise, claim in PREMISES_AND_CLAIMS:
+        prompt = prompt_template.format(premise=premise, claim=claim)
+        expected_probabilities.append(first_word_support(folder, prompt))
     assert probabilities == pytest.approx(expected_probabilities, abs=1e-5)
     assert set(probabilities) != {None}
 
@@ -164,34 +166,40 @@ def test_a_t5_that_writes_another_word_has_no_probability(model_folders, tmp_pat
     ]
 
 
+def support_of_each_window(
+    folder: Path, claim: str, passage: ParsedPassage, window_tokens: int
+) -> list[float]:
+    """Ask a model about a claim by each window of a passage, as if it were a passage by itself.
+
+    A window for which the model gives no probability has 0.
+    """
+    cutter = PassageCutter(AutoTokenizer.from_pretrained(folder))
+    windows = cutter.windows((passage,), window_tokens)
+    pairs = [EntailmentPair(claim, (ParsedPassage(window, ""),)) for window in windows]
+    supports = load_model(str(folder), device="cpu", window=window_tokens).support(pairs)
+    return [support.probability or 0.0 for support in supports]
+
+
 @pytest.mark.parametrize("kind", ["roberta", "deberta", "seq2seq", "nli"])
 def test_the_most_supportive_window_of_a_long_passage_counts(model_folders, kind):
     """The evidence stands in one place of a long text, and the other windows say nothing."""
-    sentences = [
-        "Ada Lind was a painter who taught at the school.",
-        "Ada Lind was a pilot who taught at the school.",
-        "Ada Lind flew mail to the islands.",
-        "She was not in the north.",
-    ]
-    long_passage = ParsedPassage(" ".join(sentences * 12), TITLE)
-    claim = CLAIMS[0]
-    window_tokens = 60
-    model = load_model(str(model_folders[kind]), device="cpu", window=window_tokens, batch_size=4)
+    sentences = (
+        "Ada Lind was a painter who taught at the school."
+        " Ada Lind was a pilot who taught at the school."
+        " Ada Lind flew mail to the islands. She was not in the north. "
+    )
+    long_passage = ParsedPassage(12 * sentences, "Ada Lind")
+    claim = "Ada Lind was a pilot."
+    model = load_model(str(model_folders[kind]), device="cpu", window=60, batch_size=4)
 
     (support,) = model.support([EntailmentPair(claim, (long_passage,))])
 
-    # The same windows, each as a passage of its own.
-    tokenizer = AutoTokenizer.from_pretrained(model_folders[kind])
-    windows = PassageCutter(tokenizer).windows((long_passage,), window_tokens)
-    supports_of_windows = model.support(
-        [EntailmentPair(claim, (ParsedPassage(window, ""),)) for window in windows]
+    window_probabilities = support_of_each_window(
+        model_folders[kind], claim, long_passage, window_tokens=60
     )
-    probabilities = [
-        window.probability for window in supports_of_windows if window.probability is not None
-    ]
-    assert len(windows) > 8
-    assert support.num_windows == len(windows)
-    assert support.probability == pytest.approx(max(probabilities), abs=1e-5)
+    assert len(window_probabilities) > 8
+    assert support.num_windows == len(window_probabilities)
+    assert support.probability == pytest.approx(max(window_probabilities), abs=1e-5)
 
 
 def test_a_classifier_without_a_label_for_entailment_is_refused(model_folders):
@@ -228,9 +236,11 @@ def test_the_family_of_a_model_follows_from_its_name_and_type(model_name, model_
 
 def test_explicit_family_overrides_the_detected_family():
     """A fine-tuned model may have any name."""
-    model_config = {"model_type": "roberta"}
+    name_of_another_family = "lytang/MiniCheck-RoBERTa-Large"
 
-    assert family_of("lytang/MiniCheck-RoBERTa-Large", model_config, "true") == "true"
+    family = family_of(name_of_another_family, {"model_type": "roberta"}, stated_family="nli")
+
+    assert family == "nli"
 
 
 def test_an_unknown_family_is_refused_with_the_nearest_name():

@@ -20,7 +20,6 @@ from lm_factuality.ground.errors import ConfigError, DataError
 PASSAGES = ["Title: Old Bridge\nThe Old Bridge opened in 1870 and is built of stone.", ""]
 SUPPORTED_CLAIM = "The Old Bridge opened in 1870."
 FALSE_CLAIM = "The Old Bridge was sold to Otto Berg in 1923."
-VERIFY_SUPPORTED_CLAIM = {"kind": "verify", "claim": SUPPORTED_CLAIM, "passages": PASSAGES}
 
 
 def lexical_backend(**options: Any) -> LexicalBackend:
@@ -41,14 +40,23 @@ def ask(question: dict[str, Any], **options: Any) -> Answer:
     return answer
 
 
-def test_answers_have_the_format_of_a_language_model_reply():
+def test_answer_is_complete_and_has_no_counts_of_tokens():
+    """A judge without a language model reads no tokens."""
+    answer = ask({"kind": "verify", "claim": "The bridge is old.", "passages": ["It is old."]})
+
+    assert answer.finish_reason == "stop"
+    assert answer.error is None
+    assert answer.prompt_tokens is None
+
+
+def test_answer_is_read_like_the_reply_of_a_language_model():
     """Code that reads replies need not know which kind of judge wrote them."""
-    answer = ask(VERIFY_SUPPORTED_CLAIM)
+    passage = "Title: Old Bridge\nThe Old Bridge opened in 1870 and is built of stone."
+    claim = "The Old Bridge opened in 1870."
+
+    answer = ask({"kind": "verify", "claim": claim, "passages": [passage]})
 
     verification = combine_samples([read_reply(answer, SupportReply, {})])
-    assert answer.finish_reason == "stop"
-    assert answer.prompt_tokens is None
-    assert answer.error is None
     assert verification.verdict == "supported"
     assert verification.reason == "4 of 4 content words covered"
     assert verification.score > 0.9
@@ -169,7 +177,10 @@ def test_claims_with_the_same_prompt_are_found_in_the_store(judge_with_constant_
 
 def test_the_threshold_can_be_set():
     """No probability reaches 1, so with this threshold nothing is supported."""
-    answer = ask(VERIFY_SUPPORTED_CLAIM, threshold=1)
+    passage = "Title: Old Bridge\nThe Old Bridge opened in 1870."
+    question = {"kind": "verify", "claim": "The Old Bridge opened in 1870.", "passages": [passage]}
+
+    answer = ask(question, threshold=1)
 
     assert json.loads(answer.text)["verdict"] == "not_supported"
 

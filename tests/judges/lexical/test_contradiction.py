@@ -61,10 +61,15 @@ def test_identical_and_unrelated_sentences_contradict_nothing(claim):
 
 
 def test_supporting_passage_outweighs_a_contradicting_passage():
-    """The other passage may be about another bridge."""
-    passages = [ParsedPassage("The bridge opened in 1869."), PASSAGE]
+    """The contradicting passage may be about another bridge."""
+    contradicting_passage = ParsedPassage("The bridge opened in 1869.")
+    supporting_passage = ParsedPassage("The bridge opened in 1870 and is built of stone.")
 
-    assert find_contradiction("The bridge opened in 1870.", passages) is None
+    contradiction = find_contradiction(
+        "The bridge opened in 1870.", [contradicting_passage, supporting_passage]
+    )
+
+    assert contradiction is None
 
 
 def test_support_is_decided_on_one_passage_at_a_time():
