@@ -42,7 +42,7 @@ JudgeName = Annotated[
 ]
 Store = Annotated[
     Path | None,
-    Option(help="Folder that keeps the judge's answers (default: the shared store)."),
+    Option(help="SQLite file that keeps the judge's answers (default: the shared store)."),
 ]
 DryRun = Annotated[
     bool,

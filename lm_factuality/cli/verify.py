@@ -70,7 +70,7 @@ def verify_file(
         path: The JSONL file with a claim and its passages per line.
         config: The judge.
         out: The JSONL file to write, with a verdict per line; None for a dry run.
-        store: The folder that keeps the judge's answers. None means the shared store.
+        store: The SQLite file that keeps the judge's answers. None means the shared store.
         dry_run: Whether to only print how many requests the judge would get.
 
     Raises:
