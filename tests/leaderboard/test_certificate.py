@@ -82,64 +82,66 @@ def test_certificate_of_an_unreliable_model_follows_from_its_answers(unreliable_
     assert len(unreliable_server.bodies) == num_requests
 
 
-def set_value(*keys, value):
-    """Return a change that sets a value in a certificate."""
-
-    def change(content):
-        for key in keys[:-1]:
-            content = content[key]
-        content[keys[-1]] = value
-
-    return change
+def set_value(content, path, value):
+    """Set a value in a certificate, by a path such as ``scores.ALL`` or ``calibration.9``."""
+    *keys, last_key = path.split(".")
+    for key in keys:
+        content = content[int(key) if isinstance(content, list) else key]
+    content[last_key] = value
 
 
 @pytest.mark.parametrize(
-    ("change", "words"),
+    ("path", "value", "problem"),
     [
         pytest.param(
-            set_value("intervals", "segment", "f1", value=[0.99, 1.0]),
-            ("intervals.segment.f1.0 is 0.99, expected 0.", "certificate.answers.jsonl"),
+            "intervals.segment.f1",
+            [0.99, 1.0],
+            "intervals.segment.f1.0 is 0.99, expected 0.",
             id="interval",
         ),
         pytest.param(
-            set_value("scores", "ALL", "segment", "f1", value=0.9),
-            ("scores.ALL.segment.f1 is 0.9, expected 0.",),
-            id="score",
+            "scores.ALL.segment.f1", 0.9, "scores.ALL.segment.f1 is 0.9, expected 0.", id="score"
         ),
         pytest.param(
-            set_value("baselines", "flag everything", "segment", "f1", value=0.0),
-            ("baselines.flag everything.segment.f1 is 0.0, expected 0.",),
+            "baselines.flag everything.segment.f1",
+            0.0,
+            "baselines.flag everything.segment.f1 is 0.0, expected 0.",
             id="baseline",
         ),
         pytest.param(
-            set_value("calibration", 9, "wrong", value=-1),
-            ("calibration.9.wrong is -1, expected",),
-            id="calibration",
+            "calibration.9.wrong", -1, "calibration.9.wrong is -1, expected", id="calibration"
         ),
         pytest.param(
-            set_value("scores", "law", value={"segment": {"f1": 1.0}}),
-            ("scores.law is {'segment': {'f1': 1.0}}, expected None",),
+            "scores.law",
+            {"segment": {"f1": 1.0}},
+            "scores.law is {'segment': {'f1': 1.0}}, expected None",
             id="a domain that the data do not have",
         ),
-        pytest.param(
-            set_value("scores", value=float("nan")), ("scores is nan, expected {",), id="NaN"
-        ),
-        pytest.param(set_value("judge", value={"backend": "none"}), ("backend",), id="no judge"),
+        pytest.param("scores", float("nan"), "scores is nan, expected {", id="NaN"),
     ],
 )
-def test_unsupported_figure_is_named(copied, change, words):
+def test_a_figure_that_does_not_follow_from_the_answers_is_named(copied, path, value, problem):
     """A participant who made a mistake can find it."""
     content = read(copied)
-    change(content)
+    set_value(content, path, value)
+
+    reported_problem, _ = recompute_certificate(copied, content)
+
+    assert problem in reported_problem
+    assert "certificate.answers.jsonl" in reported_problem
+
+
+def test_a_certificate_of_no_judge_is_refused(copied):
+    content = read(copied)
+    content["judge"] = {"backend": "none"}
 
     problem, _ = recompute_certificate(copied, content)
 
-    for word in words:
-        assert word in problem
+    assert "backend" in problem
 
 
 @pytest.mark.parametrize(
-    ("change", "words"),
+    ("change_lines", "message"),
     [
         pytest.param(lambda lines: lines[1:], "fewer answers", id="fewer"),
         pytest.param(lambda lines: [*lines, lines[0]], "more answers", id="more"),
@@ -150,14 +152,14 @@ def test_unsupported_figure_is_named(copied, change, words):
         pytest.param(lambda lines: lines[::-1], "cannot be computed again", id="another order"),
     ],
 )
-def test_other_answers_are_refused(copied, answers, change, words):
+def test_changed_answers_of_the_judge_are_refused(copied, answers, change_lines, message):
     """Better answers from elsewhere would make a better certificate."""
     lines = answers.read_text(encoding="utf-8").splitlines()
-    answers.write_text("".join(f"{line}\n" for line in change(lines)), encoding="utf-8")
+    answers.write_text("\n".join(change_lines(lines)) + "\n", encoding="utf-8")
 
     problem, _ = recompute_certificate(copied, read(copied))
 
-    assert words in problem
+    assert message in problem
 
 
 def test_a_certificate_without_answers_is_claimed(copied, answers):
@@ -183,7 +185,7 @@ def test_a_certificate_on_data_of_the_submitter_is_claimed(copied):
 
 
 def test_certificate_on_unavailable_published_data_is_claimed(copied, tmp_path, monkeypatch):
-    """The certificate cannot be computed again here, which is not the submitter's fault."""
+    """The certificate is accepted as a claim: without the data it cannot be computed again here."""
     monkeypatch.setenv("LM_FACTUALITY_HOME", str(tmp_path / "home"))
     monkeypatch.delenv("LM_FACTUALITY_DATA", raising=False)
     content = read(copied)
@@ -195,19 +197,18 @@ def test_certificate_on_unavailable_published_data_is_claimed(copied, tmp_path, 
     assert "no such file" in claim
 
 
-def forge_certificate(forger, change):
-    """Change the packed certificate, and correct its hash."""
-    path = forger.folder / "certificate.json"
-    content = read(path)
-    change(content)
-    path.write_text(json.dumps(content), encoding="utf-8")
+def forge_certificate(forger, path, value):
+    """Set a value in the packed certificate, and correct the hash of the file."""
+    file = forger.folder / "certificate.json"
+    content = read(file)
+    set_value(content, path, value)
+    file.write_text(json.dumps(content), encoding="utf-8")
     forger.seal()
 
 
 def test_the_check_refuses_a_forged_interval_and_names_it(forger):
     """The check computes the certificate again from the judge's answers."""
-    raise_interval_of_f1 = set_value("intervals", "segment", "f1", value=[0.99, 1.0])
-    forge_certificate(forger, raise_interval_of_f1)
+    forge_certificate(forger, "intervals.segment.f1", [0.99, 1.0])
 
     (refusal,) = check_submission(forger.folder).refusals
 
@@ -217,7 +218,7 @@ def test_the_check_refuses_a_forged_interval_and_names_it(forger):
 
 @pytest.mark.parametrize("date", ["2099-01-01T00:00:00+00:00", "never", 7, "9999-12-31T23:59:59"])
 def test_the_check_refuses_a_certificate_without_a_date_in_the_past(forger, date):
-    forge_certificate(forger, set_value("date", value=date))
+    forge_certificate(forger, "date", date)
 
     refusals = {str(refusal) for refusal in check_submission(forger.folder).refusals}
 

@@ -19,7 +19,6 @@ from lm_factuality.results.recompute import recompute
 FACTOR = "sample_factor"
 GEN = "sample_felm_gen"
 BIO = "sample_ambigbio"
-TOKEN = "hf_" + "a1B2" * 9
 
 
 def test_an_honest_submission_is_accepted(honest):
@@ -272,18 +271,20 @@ def replace_a_document_but_not_its_hash(rows):
     rows[3]["doc"]["location"] = "elsewhere"
 
 
-@pytest.mark.parametrize(
-    "forge",
-    [
-        pytest.param(change_rows(FACTOR, replace_a_document, rehash=True), id="another document"),
-        pytest.param(
-            set_metadata(FACTOR, data={"git_blob": "0" * 40, "rows": 432}), id="another file"
-        ),
-    ],
-)
-def test_unpublished_data_are_refused(forge, forger):
-    """The check compares documents with the published ones, since a forger can correct hashes."""
-    forge(forger)
+def test_another_document_than_the_published_one_is_refused(forger):
+    """All hashes of the samples fit the other document, so the check compares the documents."""
+    forger.change_samples(FACTOR, replace_a_document, rehash=True)
+
+    assert "WRONG_DATA" in refusal_codes(forger)
+
+
+def test_another_data_file_than_the_published_one_is_refused(forger):
+    """The results name their data by the hash of the file."""
+
+    def name_another_file(content):
+        content["configs"][FACTOR]["metadata"]["data"] = {"git_blob": "0" * 40, "rows": 432}
+
+    forger.change_results(name_another_file)
 
     assert "WRONG_DATA" in refusal_codes(forger)
 
@@ -368,23 +369,24 @@ def test_a_missing_file_is_refused(forger):
     assert "FILE_MISSING" in refusal_codes(forger)
 
 
-def add_a_file(forger):
-    """Add a file that no run wrote."""
+def test_an_unlisted_file_is_refused(forger):
+    """Otherwise anything could be published through the board, such as a program."""
     (forger.folder / "model.bin").write_bytes(b"x")
 
+    assert "FILE_EXTRA" in refusal_codes(forger)
 
-def add_and_list_a_file(forger):
-    """Add a file that no run wrote, and list it in ``submission.json``."""
-    add_a_file(forger)
-    entry = {"path": "model.bin", "sha256": "0" * 64, "bytes": 0}  # sealing corrects hash and size
+
+def add_and_list_a_file(forger, name, content):
+    """Add a file, and list it in ``submission.json``."""
+    (forger.folder / name).write_bytes(content)
+    entry = {"path": name, "sha256": "0" * 64, "bytes": 0}  # sealing corrects hash and size
     forger.change_submission(lambda submission: submission["files"].append(entry))
     forger.seal()
 
 
-@pytest.mark.parametrize("forge", [add_a_file, add_and_list_a_file])
-def test_extra_file_is_refused(forge, forger):
-    """Otherwise anything could be published through the board, such as a program."""
-    forge(forger)
+def test_a_listed_file_that_no_run_writes_is_refused(forger):
+    """A forger can list any file in ``submission.json``, which does not make it a result."""
+    add_and_list_a_file(forger, "model.bin", b"x")
 
     assert "FILE_EXTRA" in refusal_codes(forger)
 
@@ -442,46 +444,56 @@ def test_malformed_results_are_refused(forger):
     assert "RESULTS_INVALID" in refusal_codes(forger)
 
 
-def write_a_token_into_a_row(rows):
-    """Write a token into a response, as the message of an error may have it."""
-    text = f"error 401 for {TOKEN}"
-    rows[5]["resps"][0][0][4] = text
-    rows[5]["filtered_resps"][0][4] = text
+def write_a_secret_into_a_row(forger, secret):
+    """Write a secret into a response, as the message of an error may have it."""
+
+    def change(rows):
+        text = f"error 401 for {secret}"
+        rows[5]["resps"][0][0][4] = text
+        rows[5]["filtered_resps"][0][4] = text
+
+    forger.change_samples(FACTOR, change)
+
+
+def write_a_secret_into_the_model_args(forger, secret):
+    """Leave the key of an API in the arguments of the run."""
+    forger.change_results(lambda content: content["config"]["model_args"].update(api_key=secret))
+
+
+def write_a_secret_into_a_note_of_a_task(forger, secret):
+    """Leave the key of an API within a longer text."""
+    set_metadata(FACTOR, note=f"--model_args\napi_key={secret}")(forger)
+
+
+def write_a_secret_into_the_revision(forger, secret):
+    """Leave the name and password of a user in a URL of ``submission.json``."""
+    set_model(revision=f"api:x://{secret}@example.org/x")(forger)
 
 
 @pytest.mark.parametrize(
-    "forge",
+    ("write_secret", "secret"),
     [
-        pytest.param(change_rows(FACTOR, write_a_token_into_a_row), id="token in a sample"),
-        pytest.param(
-            change_results(lambda content: content["config"]["model_args"].update(api_key="abc")),
-            id="key in the results",
-        ),
-        pytest.param(
-            set_metadata(FACTOR, note="--model_args\napi_key=abcdefghijklmnop"),
-            id="key within a text of a task",
-        ),
-        pytest.param(
-            set_model(revision="api:x://me:secret@example.org/x"), id="password in the submission"
-        ),
+        (write_a_secret_into_a_row, "hf_" + "a1B2" * 9),
+        (write_a_secret_into_the_model_args, "abc"),
+        (write_a_secret_into_a_note_of_a_task, "abcdefghijklmnop"),
+        (write_a_secret_into_the_revision, "me:secret"),
     ],
 )
-def test_a_secret_is_refused_and_not_repeated(forge, forger):
+def test_a_secret_is_refused_and_not_repeated(write_secret, secret, forger):
     """The board is public, and so is the log of the check."""
-    forge(forger)
+    write_secret(forger, secret)
 
     refusals = refusals_of(forger)
 
     assert "SECRET" in {refusal.code for refusal in refusals}
     for refusal in refusals:
-        assert TOKEN not in str(refusal)
-        assert "me:secret" not in str(refusal)
+        assert secret not in str(refusal)
 
 
 @pytest.mark.parametrize("version", ["0.3.0", "0.4.0"])
 def test_results_of_another_lm_eval_are_refused(version, forger):
     """The rules allow 0.4.13 and later, below 0.5, since other versions may score differently."""
-    set_results(lm_eval_version=version)(forger)
+    forger.change_results(lambda content: content.update(lm_eval_version=version))
 
     refusals = refusals_of(forger)
 
@@ -509,18 +521,6 @@ def remove_a_task(content):
     del content["configs"][BIO]
 
 
-def add_a_task(content):
-    """Add a task of lm_eval to the results."""
-    metadata = {"version": 1.0, "suite_version": "0.2.0"}
-    content["results"]["arc_easy"] = {"acc,none": 1.0}
-    content["configs"]["arc_easy"] = {"task": "arc_easy", "metadata": metadata}
-
-
-def add_a_group(content):
-    """Add the score of a group to the results."""
-    content["results"]["everything"] = {"factor_acc,none": 1.0}
-
-
 def test_a_missing_task_is_refused(forger):
     """A model must not leave out the task at which it is bad."""
     forger.change_results(remove_a_task)
@@ -528,10 +528,26 @@ def test_a_missing_task_is_refused(forger):
     assert "TASKS_MISSING" in refusal_codes(forger)
 
 
-@pytest.mark.parametrize("change", [add_a_task, add_a_group])
-def test_task_outside_the_leaderboard_is_refused(change, forger):
+def test_task_outside_the_leaderboard_is_refused(forger):
     """The check has no rules for such a task."""
-    forger.change_results(change)
+
+    def add_arc_easy(content):
+        metadata = {"version": 1.0, "suite_version": "0.2.0"}
+        content["results"]["arc_easy"] = {"acc,none": 1.0}
+        content["configs"]["arc_easy"] = {"task": "arc_easy", "metadata": metadata}
+
+    forger.change_results(add_arc_easy)
+
+    assert "TASKS_EXTRA" in refusal_codes(forger)
+
+
+def test_score_of_a_group_of_tasks_is_refused(forger):
+    """A group has a score in the results, and neither a configuration nor samples."""
+
+    def add_group(content):
+        content["results"]["everything"] = {"factor_acc,none": 1.0}
+
+    forger.change_results(add_group)
 
     assert "TASKS_EXTRA" in refusal_codes(forger)
 
@@ -656,7 +672,7 @@ def put_answers_into_prompts(rows):
 
 
 @pytest.mark.parametrize(
-    ("forge", "code", "words"),
+    ("forge", "code", "message"),
     [
         pytest.param(
             change_answers(write_other_digits),
@@ -705,14 +721,14 @@ def put_answers_into_prompts(rows):
         ),
     ],
 )
-def test_a_refusal_says_what_is_forged(forge, code, words, forger):
+def test_a_refusal_says_what_is_forged(forge, code, message, forger):
     """A participant whose honest run is refused must be able to find the cause."""
     forge(forger)
 
     refusals = refusals_of(forger)
 
     sentences = [refusal.sentence for refusal in refusals if refusal.code == code]
-    assert any(words in sentence for sentence in sentences), list(map(str, refusals))
+    assert any(message in sentence for sentence in sentences), list(map(str, refusals))
 
 
 def test_oversized_file_is_refused_before_reading(forger, monkeypatch):
@@ -722,19 +738,23 @@ def test_oversized_file_is_refused_before_reading(forger, monkeypatch):
     assert refusal_codes(forger) == {"TOO_LARGE"}
 
 
-def test_results_of_two_models_are_refused(forger):
-    """A forger could send the best task of each of several models."""
+def add_results_of_another_model(forger):
+    """Add a copy of the results with the name of another model."""
     content = json.loads(forger.results.read_text(encoding="utf-8"))
     content["model_name"] = "elsewhere/other"
-    name = "results_2026-01-01T00-00-00.000000.json"
-    (forger.folder / name).write_text(json.dumps(content), encoding="utf-8")
-    entry = {"path": name, "sha256": "0" * 64, "bytes": 0}  # sealing corrects hash and size
-    forger.change_submission(lambda submission: submission["files"].append(entry))
-    forger.seal()
+    add_and_list_a_file(
+        forger, "results_2026-01-01T00-00-00.000000.json", json.dumps(content).encode()
+    )
+
+
+def test_results_of_two_models_are_refused(forger):
+    """A forger could send the best task of each of several models."""
+    add_results_of_another_model(forger)
 
     codes = refusal_codes(forger)
 
-    assert {"MIXED_RUNS", "TASKS_EXTRA"} <= codes
+    assert "MIXED_RUNS" in codes
+    assert "TASKS_EXTRA" in codes  # each task is there twice
 
 
 def test_too_many_unscored_responses_are_refused_even_if_stated(forger):

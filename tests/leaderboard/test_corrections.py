@@ -105,13 +105,13 @@ def test_the_corrected_score_is_shown(corrected_entry):
     assert f"corrected <b>{corrected_percent:.1f}</b>" in model_page
 
 
-def test_score_better_than_the_labels_is_refused(copied):
-    """The check computes the correction again from the labels."""
+def test_corrected_score_that_does_not_follow_from_the_labels_is_refused(copied):
+    """The check computes the corrected share of segments with errors again from the labels."""
     (path,) = copied.glob("corrected_*.json")
     content = json.loads(path.read_text())
-    content["scores"][RATE].update(value=0.01, low=0.0)
+    content["scores"]["segment_error_rate"].update(value=0.01, low=0.0)
     path.write_text(json.dumps(content))
-    seal_files(copied)
+    seal_files(copied)  # so that the hash of the changed file is right
 
     assert "give other corrected scores" in refusals(copied)["CORRECTION_CHANGED"]
 
@@ -121,7 +121,7 @@ def test_changed_labels_are_refused(copied):
     key = read_key(copied / "sheet.key.json")
     labels_without_errors = {item.number: "factual" for item in key.items}
     write_labels(copied / "labels.csv", key, labels_without_errors)
-    seal_files(copied)
+    seal_files(copied)  # so that the hash of the changed file is right
 
     assert "give other corrected scores" in refusals(copied)["CORRECTION_CHANGED"]
 

@@ -61,11 +61,10 @@ def change_results(run, change):
 
 def test_files_are_packed_as_lm_eval_wrote_them(honest, sample_run):
     """Anyone can compare a submission with the run byte by byte."""
-    written_paths = {
-        path.name: path
-        for path in sample_run.rglob("*_2*.json*")
-        if path.parent.name != "generations"
-    }
+    # lm_eval puts the date into the name of a file, such as results_2026-01-02T03-04-05.json.
+    results_paths = sample_run.rglob("results_2*.json")
+    samples_paths = sample_run.rglob("samples_*_2*.jsonl")
+    written_paths = {path.name: path for path in (*results_paths, *samples_paths)}
 
     packed_names = {path.name for path in honest.iterdir()}
     certificate_names = {"certificate.json", "certificate.answers.jsonl"}
@@ -159,7 +158,7 @@ def test_refused_submission_is_not_packed(copied_run, options, out):
     ],
 )
 def test_wrong_options_are_refused(wrong_options, message, sample_run, out):
-    """The name is that on the Hub, and weights on this machine have a hash in place of a branch."""
+    """A model is named as on the Hub. Local weights are identified by a hash, not by a branch."""
     with pytest.raises((ConfigError, DataError), match=re.escape(message)):
         pack([sample_run], PackOptions(**{"model": MODEL, **wrong_options}), out)
 
@@ -172,14 +171,16 @@ def test_a_run_without_weights_is_refused_without_a_revision(copied_run, options
         pack([copied_run], options, out)
 
 
-def test_a_run_without_weights_is_packed_with_a_revision(copied_run, options, out):
-    """The revision is the commit of the model on the Hub."""
+def test_a_run_without_weights_is_packed_with_a_revision(copied_run, certificate, out):
+    """The weights of the run are not on this machine, so the user names their commit on the Hub."""
     change_results(copied_run, lambda content: content.update(model_name="gone/model"))
-    revision = "ab" * 20
+    options = PackOptions(
+        "example/smaller", revision="ab" * 20, dtype="torch.float32", certificate=certificate
+    )
 
-    folder = pack([copied_run], replace(options, revision=revision, dtype="torch.float32"), out)
+    folder = pack([copied_run], options, out)
 
-    assert read_submission(folder).model.revision == revision
+    assert read_submission(folder).model.revision == "ab" * 20
 
 
 def test_a_run_without_samples_is_refused(copied_run, out):
@@ -193,20 +194,25 @@ def test_a_run_without_samples_is_refused(copied_run, out):
         pack([copied_run], PackOptions(MODEL), out)
 
 
-def test_the_command_packs_a_submission_that_the_check_accepts(
+def test_the_command_packs_a_run_and_says_that_its_scores_were_checked(
     sample_run, certificate, out, capsys
 ):
+    """A user learns before sending the submission that the check will accept it."""
     options = ["--model", MODEL, "--certificate", certificate, "--out", out]
 
-    exit_code_of_pack = leaderboard("pack", sample_run, *options)
-    output_of_pack = capsys.readouterr().out
-    exit_code_of_check = leaderboard("check", out)
-    output_of_check = capsys.readouterr().out
+    exit_code = leaderboard("pack", sample_run, *options)
 
-    assert exit_code_of_pack == 0
-    assert "every score follows from its samples" in output_of_pack
-    assert exit_code_of_check == 0
-    assert output_of_check.endswith(": accepted; certificate.json follows from its answers\n")
+    assert exit_code == 0
+    assert "every score follows from its samples" in capsys.readouterr().out
+    assert len(find_submissions(out)) == 1
+
+
+def test_the_command_accepts_a_packed_submission(honest, capsys):
+    exit_code = leaderboard("check", honest)
+
+    message = ": accepted; certificate.json follows from its answers\n"
+    assert exit_code == 0
+    assert capsys.readouterr().out.endswith(message)
 
 
 def test_the_command_refuses_changed_samples(honest, tmp_path, capsys):
@@ -361,7 +367,7 @@ def custom_submission(custom_rules, sample_run, options, out):
 
 
 def test_the_command_packs_by_custom_rules(custom_rules, sample_run, certificate, out, capsys):
-    """The output names the rules, since the suite's own leaderboards have other ones."""
+    """The output shows by which rules the run was checked, so that nobody takes them for the suite's."""
     options = ["--model", MODEL, "--certificate", certificate, "--out", out]
 
     exit_code = leaderboard("pack", sample_run, *options, "--rules", custom_rules)
