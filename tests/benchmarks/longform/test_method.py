@@ -37,7 +37,6 @@ FACTS = {
     "I hope that this helps!": ["The writer hopes to help."],
 }
 RESPONSE = " ".join(FACTS)
-NUM_SENTENCES = 4
 NUM_FACTS = 5
 TELLING_WORDS = ("harbour", "Eastmark", "1702", "1840")
 """A page that has such a word supports the facts with this word."""
@@ -115,31 +114,29 @@ def list_prompts(server, is_decomposition):
     ]
 
 
-by_each_verification = pytest.mark.parametrize("verification", ["fact", "page"])
-
-
-@by_each_verification
+@pytest.mark.parametrize("verification", ["fact", "page"])
 def test_facts_about_one_subject_are_verified_against_its_page(open_judge, verification):
-    """The page of the harbour says nothing of silver, so the fourth fact has no support."""
+    """A question of the judge is about one fact, or about all facts and a page."""
     with open_judge(verify=verification) as judge:
         judged = judge_text(judge, LongForm(), make_text(titles=[HARBOUR]))
 
-    assert list_outcomes(judged) == [
-        ["supported"],
-        ["supported"],
-        ["supported"],
-        ["not_supported"],
-        ["irrelevant"],
-    ]
+    outcomes = [outcome for (outcome,) in list_outcomes(judged)]  # by the only page
+    assert dict(zip([fact.text for fact in judged.facts], outcomes, strict=True)) == {
+        "Grayport is a harbour town.": "supported",
+        "Grayport is in Eastmark.": "supported",
+        "Grayport was founded in 1702.": "supported",
+        "Silver was found in Grayport in 1840.": "not_supported",
+        "The writer hopes to help.": "irrelevant",
+    }
     metrics = long_form_metrics(judged, shares_name=False, k_values=(6,))
-    assert metrics["precision"] == 3 / 4  # the irrelevant fact does not count
-    assert metrics["factscore"] == 3 / 5  # it does
+    assert metrics["precision"] == 3 / 4  # without the irrelevant fact
+    assert metrics["factscore"] == 3 / 5
 
 
 @pytest.mark.parametrize(
     ("verification", "num_prompts"),
     [
-        pytest.param("fact", NUM_FACTS, id="a prompt for each fact"),
+        pytest.param("fact", 5, id="a prompt for each of five facts"),
         pytest.param("page", 1, id="a prompt for the page"),
     ],
 )
@@ -156,7 +153,7 @@ def test_verification_prompts_include_the_original_prompt(
     assert all(place in prompt for prompt in prompts)
 
 
-@by_each_verification
+@pytest.mark.parametrize("verification", ["fact", "page"])
 def test_decomposition_prompts_show_the_preceding_text(open_judge, server, verification):
     """The second sentence says only "It", and means the town of the first."""
     with open_judge(verify=verification) as judge:
@@ -189,15 +186,15 @@ def test_merging_two_entities_lowers_d_factscore(open_judge):
 
 
 def test_prompts_about_entities_name_their_kind(open_judge, server):
-    """The response has five facts, and the judge groups all of them in one question."""
+    """The judge must know what to tell apart. The response has five facts."""
     with open_judge() as judge:
         judge_text(judge, LongForm(kind="town"), make_text())
 
     prompts = list_prompts(server, is_decomposition=False)
     groupings = [prompt for prompt in prompts if "here each of them is a town" in prompt]
-    verifications = [prompt for prompt in prompts if f"is true of {MINE}" in prompt]
+    verifications = [prompt for prompt in prompts if "is true of Grayport (Norland)" in prompt]
     assert len(groupings) == 1
-    assert len(verifications) == NUM_FACTS
+    assert len(verifications) == 5
     for prompt in verifications:
         assert "true of another town" in prompt
 
@@ -212,7 +209,7 @@ def index(tmp_path):
     return open_index(tmp_path / "index")
 
 
-@by_each_verification
+@pytest.mark.parametrize("verification", ["fact", "page"])
 def test_an_index_finds_a_passage_for_each_fact(open_judge, index, verification):
     """Open questions have no page of their own, so evidence is searched for each fact."""
     with open_judge(verify=verification) as judge:
@@ -220,24 +217,26 @@ def test_an_index_finds_a_passage_for_each_fact(open_judge, index, verification)
             judge, LongForm(finder=IndexFinder(index), num_passages=1), make_text(titles=[])
         )
 
-    titles = [row[0].evidence[0].split("\n")[0] for row in judged.matrix]
-    assert titles[:4] == [HARBOUR, HARBOUR, HARBOUR, MINE]
+    titles = [judgement.evidence[0].split("\n")[0] for (judgement,) in judged.matrix]
+    assert titles[:3] == ["Grayport (Eastmark)"] * 3  # facts about the harbour
+    assert titles[3] == "Grayport (Norland)"  # the fact about the silver mine
     assert list_outcomes(judged) == [["supported"]] * 4 + [["irrelevant"]]
 
 
 @pytest.mark.parametrize(
     ("verification", "num_prompts"),
     [
-        pytest.param("fact", NUM_FACTS, id="a prompt for each fact"),
-        pytest.param("page", NUM_SENTENCES, id="a prompt for the passages of each sentence"),
+        pytest.param("fact", 5, id="a prompt for each of five facts"),
+        pytest.param("page", 4, id="a prompt for each of four sentences"),
     ],
 )
-def test_facts_of_a_sentence_are_verified_together_with_index_passages(
+def test_page_verification_with_an_index_asks_once_per_sentence(
     open_judge, server, index, verification, num_prompts
 ):
     """Facts of one sentence find nearly the same passages, so one prompt costs less."""
+    text_without_pages = make_text(titles=[])
     with open_judge(verify=verification) as judge:
-        judge_text(judge, LongForm(finder=IndexFinder(index), num_passages=1), make_text(titles=[]))
+        judge_text(judge, LongForm(finder=IndexFinder(index), num_passages=1), text_without_pages)
 
     assert len(list_prompts(server, is_decomposition=False)) == num_prompts
 
@@ -258,7 +257,8 @@ def test_facts_without_passages_are_not_sent_to_the_judge(open_judge, server):
     with open_judge() as judge:
         judge_text(judge, LongForm(), make_text(titles=[]))
 
-    assert len(list_prompts(server, is_decomposition=True)) == NUM_SENTENCES
+    num_sentences = 4
+    assert len(list_prompts(server, is_decomposition=True)) == num_sentences
     assert list_prompts(server, is_decomposition=False) == []
 
 
@@ -312,7 +312,10 @@ def find_problem(method, row):
     return method.record_problem(row)
 
 
-@pytest.mark.parametrize("kind", ["", "town"])
+@pytest.mark.parametrize(
+    "kind",
+    [pytest.param("", id="about one subject"), pytest.param("town", id="about towns of one name")],
+)
 def test_a_record_of_a_judged_response_has_no_problem(make_row, kind):
     """Without this, a check that refuses every record would pass."""
     method = LongForm(kind=kind, k=(8,))
@@ -320,7 +323,10 @@ def test_a_record_of_a_judged_response_has_no_problem(make_row, kind):
     assert find_problem(method, make_row(method, {})) is None
 
 
-@pytest.mark.parametrize("kind", ["", "town"])
+@pytest.mark.parametrize(
+    "kind",
+    [pytest.param("", id="about one subject"), pytest.param("town", id="about towns of one name")],
+)
 @pytest.mark.parametrize(
     ("changes", "problem"),
     [
@@ -331,10 +337,11 @@ def test_a_record_of_a_judged_response_has_no_problem(make_row, kind):
     ids=["sentences", "links", "abstained"],
 )
 def test_a_record_that_contradicts_its_response_is_a_problem(make_row, kind, changes, problem):
-    """Somebody may have changed the file that a leaderboard receives."""
+    """A leaderboard makes the record again from the response, and compares it with the file."""
     method = LongForm(kind=kind, k=(8,))
+    row = make_row(method, changes)
 
-    assert problem in find_problem(method, make_row(method, changes))
+    assert problem in find_problem(method, row)
 
 
 @pytest.mark.parametrize(

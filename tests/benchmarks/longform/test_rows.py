@@ -86,15 +86,19 @@ def test_the_prompt_and_the_name_of_a_document_come_from_its_row(read):
 @pytest.mark.usefixtures("pages")
 def test_pages_are_found_by_title(read):
     """A column of the table names the page for each prompt."""
-    (doc,) = read(knowledge="pages.db", columns={"title": "title"})
+    row = {"prompt": "Tell me about Grayport.", "title": "Grayport"}
 
-    assert doc["passages"] == [PAGE]
+    (doc,) = read([row], knowledge="pages.db", columns={"title": "title"})
+
+    assert doc["passages"] == [
+        {"title": "Grayport", "text": "Grayport is a harbour town in Eastmark."}
+    ]
     assert doc["evidence"] == "documents"
 
 
 @pytest.mark.usefixtures("pages")
-def test_index_is_searched_later_for_each_fact(read):
-    """The judge needs other passages for each fact."""
+def test_document_has_no_passages_from_an_index(read):
+    """The judge searches the index later, with each fact."""
     (doc,) = read(knowledge="index")
 
     assert doc["passages"] == []
@@ -102,11 +106,18 @@ def test_index_is_searched_later_for_each_fact(read):
 
 
 @pytest.mark.usefixtures("pages")
-def test_index_is_searched_for_the_prompt_if_entities_share_names(read):
-    """The pages of the entities have to be known before the facts."""
-    (doc,) = read(knowledge="index", entities=True, entity_kind="town")
+def test_index_is_searched_with_the_prompt_if_entities_share_a_name(read):
+    """The pages of all towns of the name have to be known before the facts are."""
+    (doc,) = read(
+        [{"prompt": "Tell me about Grayport."}],
+        knowledge="index",
+        entities=True,
+        entity_kind="town",
+    )
 
-    assert doc["passages"] == [PAGE]
+    assert doc["passages"] == [
+        {"title": "Grayport", "text": "Grayport is a harbour town in Eastmark."}
+    ]
     assert doc["evidence"] == "documents"
 
 
