@@ -234,23 +234,37 @@ def test_settings_of_the_method_reach_the_summary(method_of_the_code):
 @pytest.mark.parametrize(
     ("verdicts_by_fact", "difference"),
     [
+        # Of the first three facts, any page supports three, and the linked page two.
         pytest.param(
-            ["+-", "+-", "-+", "-?"], 1 / 3, id="the last has a verdict by its own page alone"
+            ["+-", "+-", "-+", "-?"],
+            (3 - 2) / 3,
+            id="the other page may support the fourth fact",
+        ),
+        # Of the first, second and fourth fact, any page supports three, and the linked page two.
+        pytest.param(
+            ["+-", "+-", "?+", "-+"],
+            (3 - 2) / 3,
+            id="the linked page may support the third fact",
         ),
         pytest.param(
-            ["+-", "+-", "?+", "-+"], 1 / 3, id="the third has a verdict by the other page alone"
+            ["+-", "+-", "--"],
+            (2 - 2) / 3,
+            id="the other page alone supports no fact",
         ),
-        pytest.param(["+-", "+-", "--"], 0, id="no fact is true of the other alone"),
     ],
 )
-def test_score_difference_uses_facts_with_verdicts_in_both_scores(verdicts_by_fact, difference):
-    """Each fact has a sign for the page of the linked person, and one for a namesake's page.
+def test_score_difference_leaves_out_facts_without_a_verdict_in_a_score(
+    verdicts_by_fact, difference
+):
+    """FActScore counts facts that any page supports, D-FActScore those that the linked page does.
 
-    "+" stands for supported, "-" for not supported, and "?" for no verdict.
+    Each fact has a sign for the linked page, and one for another page. "+" stands for supported,
+    "-" for not supported, and "?" for no verdict.
     """
-    one_group = [tuple(range(len(verdicts_by_fact)))]
+    all_facts = tuple(range(len(verdicts_by_fact)))
+    biography = make_biography(groups=[all_facts], verdicts=verdicts_by_fact)
 
-    scores = score_biography(make_biography(groups=one_group, verdicts=verdicts_by_fact))
+    scores = score_biography(biography)
 
     assert scores["difference"] == pytest.approx(difference)
 

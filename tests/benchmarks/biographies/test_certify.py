@@ -249,9 +249,15 @@ def test_facts_are_matched_one_to_one(judged, released, num_matches):
     assert len(matches) == num_matches
 
 
+def make_judged(groups, **changes):
+    """Make a biography of facts that a judge has put into these groups."""
+    num_facts = sum(len(group) for group in groups)
+    facts = [unsupported(f"She painted {number} lighthouses.") for number in range(num_facts)]
+    return replace(make_released(facts).biography, groups=groups, **changes)
+
+
 def test_grouping_is_compared_by_pairs_of_facts():
-    biography = make_released([WAS_PAINTER, BORN_IN_OSLO, LIGHTHOUSES, WAS_SAILOR]).biography
-    judged = replace(biography, groups=((0, 1, 2), (3,)))
+    judged = make_judged(groups=((0, 1, 2), (3,)))
 
     decisions = compare_groups(judged, released_groups=((0, 1), (2, 3)))
 
@@ -268,13 +274,10 @@ def test_grouping_is_compared_by_pairs_of_facts():
     ]
 
 
-def test_the_released_groups_agree_with_themselves():
-    biography = make_released(
-        [WAS_PAINTER, BORN_IN_OSLO, LIGHTHOUSES, WAS_SAILOR, SAILED]
-    ).biography
-    judged = replace(biography, groups=((0, 1, 2), (3, 4)))
+def test_equal_groups_agree_in_all_pairs_of_facts():
+    groups = ((0, 1, 2), (3, 4))
 
-    decisions = list(compare_groups(judged, released_groups=((0, 1, 2), (3, 4))))
+    decisions = list(compare_groups(make_judged(groups), released_groups=groups))
 
     assert len(decisions) == 10  # pairs of five facts
     for decision in decisions:
@@ -283,8 +286,7 @@ def test_the_released_groups_agree_with_themselves():
 
 def test_ungrouped_facts_are_unscored():
     """A judge that cannot answer has made no mistake, but the certificate must count it."""
-    biography = make_released([WAS_PAINTER, BORN_IN_OSLO]).biography
-    judged = replace(biography, ungrouped="no JSON object")
+    judged = make_judged(groups=((0, 1),), ungrouped="no JSON object")
 
     (decision,) = compare_groups(judged, released_groups=((0, 1),))
 
@@ -346,10 +348,12 @@ def lexical_certificate(files, tmp_path):
 
 
 def test_grouping_of_the_lexical_judge_is_certified(lexical_certificate):
-    """Each of six responses has one pair of facts in the same released group, the sailor's."""
+    """Released groups of each response have one fact about the painter, and two about the sailor."""
     scores = lexical_certificate("grouping")["scores"]["ALL"]
 
-    assert scores["tp"] + scores["fn"] == 6
+    num_responses = 6
+    num_pairs_in_one_group = 1  # of the two facts about the sailor
+    assert scores["tp"] + scores["fn"] == num_responses * num_pairs_in_one_group
     assert scores["f1"] == 1
 
 
@@ -444,25 +448,32 @@ def test_dry_run_prints_the_number_of_requests_and_sends_none(
 
 
 def test_judge_with_one_group_scores_like_the_baseline(files, blind_judge, tmp_path):
-    """The baseline takes all facts of a response for one group."""
+    """Both put all facts of a response into one group."""
     certificate = make_step_certificate(blind_judge, "grouping", files, tmp_path / "g.json")
 
+    num_responses = 6
     assert certificate["scores"]["ALL"] == certificate["baselines"]["one group"]
-    assert certificate["usage"]["calls"] == 6
+    assert certificate["usage"]["calls"] == num_responses
 
 
 def test_certificate_counts_unreadable_replies(files, blind_judge, tmp_path):
-    """The judge refuses to answer about one of six names, and supports no fact about the others."""
+    """The judge refuses to answer about one of six names."""
     certificate = make_step_certificate(blind_judge, "verification", files, tmp_path / "v.json")
-    num_supported_facts = 4  # of each response, each with one page
-    num_unsupported_pairs = 2  # one fact of each response, with two pages
 
     unscored = certificate["scores"]["unscored"]
     assert unscored["responses"] == 1
-    assert unscored["items"] == num_supported_facts + num_unsupported_pairs
+    # Four supported facts with a page each, and an unsupported fact with two pages.
+    assert unscored["items"] == 4 * 1 + 1 * 2
     assert list(unscored["reasons"]) == ["no JSON object"]
-    assert certificate["scores"]["ALL"]["tp"] == 0
-    assert certificate["scores"]["ALL"]["tn"] == 5 * num_unsupported_pairs
+
+
+def test_certificate_scores_the_readable_replies(files, blind_judge, tmp_path):
+    """The judge supports no fact of five responses, and refuses to answer about the sixth."""
+    certificate = make_step_certificate(blind_judge, "verification", files, tmp_path / "v.json")
+
+    scores = certificate["scores"]["ALL"]
+    assert scores["tp"] == 0
+    assert scores["tn"] == 5 * 2  # an unsupported fact of each response, with two pages
 
 
 @pytest.fixture
@@ -567,6 +578,13 @@ def test_joint_run_uses_certificates_of_joint_steps():
     ]
 
 
+def ask_lexical_judge(step, case, folder):
+    """Have the judge without a model take a step for one case."""
+    with Judge.open(load_judge_config("lexical"), folder / "answers.sqlite") as judge:
+        (judged,) = step.ask_judge(judge, [case.biography])
+    return judged
+
+
 def test_joint_verification_is_certified_on_the_page_of_each_group(tmp_path):
     """The painter's group has a fact that her page does not support, the one about lighthouses."""
     released = make_released(
@@ -575,34 +593,36 @@ def test_joint_verification_is_certified_on_the_page_of_each_group(tmp_path):
     )
     step = STEPS["joint_verification"]
     (case,) = step.make_cases(released)
-    with Judge.open(load_judge_config("lexical"), tmp_path / "answers.sqlite") as judge:
-        (judged,) = step.ask_judge(judge, [case.biography])
+    judged = ask_lexical_judge(step, case, tmp_path)
 
     decisions = list(step.compare(judged, case.released))
 
-    pages_and_verdicts = [
-        {"page": decision.evidence[0][0], "is_supported": decision.released}
-        for decision in decisions
-    ]
+    pages_and_verdicts = []
+    for decision in decisions:
+        first_passage, *_ = decision.evidence
+        title, _text = first_passage
+        pages_and_verdicts.append({"page": title, "is_supported": decision.released})
     assert pages_and_verdicts == [
-        {"page": PAINTER, "is_supported": True},
-        {"page": PAINTER, "is_supported": True},
-        {"page": PAINTER, "is_supported": False},
-        {"page": SAILOR, "is_supported": True},
+        {"page": "Ada Lind (painter)", "is_supported": True},
+        {"page": "Ada Lind (painter)", "is_supported": True},
+        {"page": "Ada Lind (painter)", "is_supported": False},
+        {"page": "Ada Lind (sailor)", "is_supported": True},
     ]
 
 
 @pytest.mark.parametrize("name", ["joint_grouping", "joint_linking", "joint_verification"])
 def test_joint_step_of_an_agreeing_judge_has_full_agreement(tmp_path, name):
-    """The lexical judge finds the facts and people of this response without a mistake."""
+    """The lexical judge agrees with the released files in everything about this response.
+
+    Grouping leaves out the fact about lighthouses, which no page supports.
+    """
     released = make_released(
         facts=[WAS_PAINTER, BORN_IN_OSLO, LIGHTHOUSES, WAS_SAILOR, SAILED],
         facts_after_grouping=[WAS_PAINTER, BORN_IN_OSLO, WAS_SAILOR, SAILED],
     )
     step = STEPS[name]
     (case,) = step.make_cases(released)
-    with Judge.open(load_judge_config("lexical"), tmp_path / "answers.sqlite") as judge:
-        (judged,) = step.ask_judge(judge, [case.biography])
+    judged = ask_lexical_judge(step, case, tmp_path)
 
     comparisons = list(step.compare(judged, case.released))
 

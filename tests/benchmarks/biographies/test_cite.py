@@ -207,10 +207,9 @@ def judge_text(output, supported, protocol="fixed"):
     return judged
 
 
-by_cited_sentence = pytest.mark.parametrize(
+@pytest.mark.parametrize(
     ("cited", "supported", "recall", "precision"),
     [
-        pytest.param("", [], 0.0, None, id="no citation"),
         pytest.param("[1]", [{1}], 1.0, 1.0, id="one that supports"),
         pytest.param("[1]", [], 0.0, 0.0, id="one that does not"),
         pytest.param("[1][2]", [{1, 2}, {1}, {2}], 1.0, 1.0, id="each alone supports"),
@@ -227,25 +226,34 @@ by_cited_sentence = pytest.mark.parametrize(
         ),
     ],
 )
-"""A sentence's citations, the sets of passages that support it together, and its scores."""
+@pytest.mark.parametrize("protocol", ["fixed", "code"])
+def test_recall_and_precision_follow_alces_definition(
+    cited, supported, recall, precision, protocol
+):
+    """A citation is precise if it supports the sentence alone, or the others need it to do so.
 
-
-@by_cited_sentence
-def test_recall_and_precision_follow_alces_definition(cited, supported, recall, precision):
-    """A citation is precise if it supports the sentence alone, or the others need it to do so."""
-    judged = judge_text(f"She rowed {cited}.", supported)
+    ``supported`` has the sets of passages that support the sentence together.
+    """
+    judged = judge_text(f"She rowed {cited}.", supported, protocol)
 
     assert recall_of(judged) == recall
     assert precision_of(judged) == precision
 
 
-@by_cited_sentence
-def test_protocol_code_gives_precision_0_without_citations(cited, supported, recall, precision):
-    """The authors' script counts a response without a citation as 0, where it is undefined."""
-    judged = judge_text(f"She rowed {cited}.", supported, "code")
+def test_precision_is_undefined_without_citations():
+    """A precision of 0 would say that the response has wrong citations."""
+    judged = judge_text("She rowed.", supported=[], protocol="fixed")
 
-    assert recall_of(judged) == recall
-    assert precision_of(judged) == (precision or 0.0)
+    assert recall_of(judged) == 0.0
+    assert precision_of(judged) is None
+
+
+def test_protocol_code_gives_precision_0_without_citations():
+    """The authors' script gives 0 to a response that cites nothing."""
+    judged = judge_text("She rowed.", supported=[], protocol="code")
+
+    assert recall_of(judged) == 0.0
+    assert precision_of(judged) == 0.0
 
 
 def test_recall_averages_over_sentences_and_precision_over_citations():
@@ -323,8 +331,12 @@ def test_summary_has_bounds_for_missing_verdicts():
 
 
 def test_each_claim_and_passage_pair_is_asked_once_in_three_batches():
-    """The batches ask about all citations of a sentence, about each alone, and all but one."""
-    table = EntailmentTable([{1, 2}, {1, 2, 3}, {2, 3}, {1}])
+    """The first batch asks about all citations of a sentence, the second about each one alone.
+
+    The third asks about the others without this one. Twenty responses are equal.
+    """
+    sets_of_passages_that_support = [{1, 2}, {1, 2, 3}, {2, 3}, {1}]
+    table = EntailmentTable(sets_of_passages_that_support)
     text = "Rowed [1][2]. Rowed [1][2]. Won [1][2][3]. Lost [4]."
     equal_responses = [make_response(text, index=str(number)) for number in range(20)]
 
@@ -337,12 +349,11 @@ def test_each_claim_and_passage_pair_is_asked_once_in_three_batches():
 
 def test_verdicts_are_reused_for_later_responses():
     """An inference model takes long, and the same pairs come again."""
-    table = EntailmentTable([{1, 2}, {1, 2, 3}, {2, 3}, {1}])
-    text = "Rowed [1][2]. Rowed [1][2]. Won [1][2][3]. Lost [4]."
-    judge_citations([make_response(text)], table)
+    table = EntailmentTable(supported=[{1, 2}])
+    judge_citations([make_response("Rowed [1][2].")], table)
     num_batches = table.batches
 
-    judge_citations([make_response(text)], table)
+    judge_citations([make_response("Rowed [1][2].")], table)
 
     assert table.batches == num_batches
 
@@ -492,18 +503,18 @@ def judge_log(content, splitter):
 
 
 @pytest.mark.parametrize(
-    ("splitter", "tolerance"),
+    ("splitter", "tolerance_in_points"),
     [
         pytest.param("punkt", 1e-9, id="ALCE's sentences"),
         pytest.param("rules", 0.8, id='our sentences, which do not end behind "born c."'),
     ],
 )
-def test_recorded_verdicts_reproduce_the_authors_recall(published, splitter, tolerance):
-    """Recall needs no other verdicts than those that the authors have recorded."""
+def test_recorded_verdicts_reproduce_the_authors_recall(published, splitter, tolerance_in_points):
+    """The authors published the recall in percent, and the verdicts that it is computed from."""
     judged = judge_log(published, splitter)
 
     recall = 100 * sum(recall_of(response) for response in judged) / NUM_RESPONSES
-    assert recall == pytest.approx(published["citation_rec"], abs=tolerance)
+    assert recall == pytest.approx(published["citation_rec"], abs=tolerance_in_points)
 
 
 @pytest.mark.parametrize("splitter", ["punkt", "rules"])

@@ -2,6 +2,7 @@
 
 import copy
 import json
+import re
 from dataclasses import replace
 from pathlib import Path
 
@@ -28,13 +29,13 @@ from tests.benchmarks.biographies.recorded import PromptingJudge, make_generatio
 PROMPTS = Path(joint.__file__).with_name("prompts")
 DOCS = Path(__file__).parents[3] / "docs"
 JOINT = AmbigBio(method="joint", facts="as_written")
-JUDGE = "Tomas Reed (judge)"
-CYCLIST = "Tomas Reed (cyclist)"
+JUDGE_PAGE = "Tomas Reed (judge)"
+CYCLIST_PAGE = "Tomas Reed (cyclist)"
 REED = make_generation(
     "Tomas Reed",
     "Tomas Reed was a judge in Eastmark [1]. Another Tomas Reed won the Round of the Lakes [2]. "
     "He was born in Sill [2].",
-    [JUDGE, CYCLIST],
+    [JUDGE_PAGE, CYCLIST_PAGE],
 )
 REED_REPLY = {
     "reason": "Another begins the second.",
@@ -54,6 +55,19 @@ REED_REPLY = {
 def copy_of_reply():
     """Return a copy of `REED_REPLY` that a test may change."""
     return copy.deepcopy(REED_REPLY)
+
+
+def reply_without_the_page_of_the_cyclist():
+    """Return `REED_REPLY` of a judge who could not say which page is about the cyclist."""
+    reply = copy_of_reply()
+    _judge, cyclist = reply["individuals"]
+    cyclist["page"] = None
+    return reply
+
+
+def make_paragraph(num_words):
+    """Make a paragraph of sentences of four words each."""
+    return " ".join(["Ada wrote a poem."] * (num_words // 4))
 
 
 class ScriptedJudge(PromptingJudge):
@@ -121,7 +135,7 @@ def prompts_about_pages(judge):
 
 
 def test_a_reply_gives_facts_groups_and_links():
-    """The judge numbers sentences, individuals and pages from 1, and the groups count from 0."""
+    """The reply counts sentences, individuals and pages from 1, and what is read from it from 0."""
     reply = {
         "reason": "Another begins the second.",
         "individuals": [
@@ -145,32 +159,32 @@ def test_a_reply_gives_facts_groups_and_links():
 
 # The judge's page supports the last fact, which the response says of the cyclist.
 SUPPORTED = {
-    ("Tomas Reed was a judge.", JUDGE),
-    ("Tomas Reed was in Eastmark.", JUDGE),
-    ("Tomas Reed won the Round of the Lakes.", CYCLIST),
-    ("He was born in Sill.", JUDGE),
+    ("Tomas Reed was a judge.", JUDGE_PAGE),
+    ("Tomas Reed was in Eastmark.", JUDGE_PAGE),
+    ("Tomas Reed won the Round of the Lakes.", CYCLIST_PAGE),
+    ("He was born in Sill.", JUDGE_PAGE),
 }
 
 
 def test_one_question_pairs_each_page_with_its_individuals_facts():
-    """Facts 1 and 2 are about a judge, whose page is the first, and facts 3 and 4 a cyclist."""
+    """The first page is the judge's, and the second the cyclist's."""
     judge = ScriptedJudge([REED_REPLY], SUPPORTED)
 
     judge_text(judge)
 
     (prompt,) = prompts_about_pages(judge)
-    first_page, second_page = prompt.split("Page 1: ")[1].split("Page 2: ")
-    assert "2. Tomas Reed was in Eastmark." in first_page
-    assert "4. He was born in Sill." in second_page
+    _instructions, first_page, second_page = re.split("Page [12]: ", prompt)
+    assert "1. Tomas Reed was a judge.\n2. Tomas Reed was in Eastmark." in first_page
+    assert "3. Tomas Reed won the Round of the Lakes.\n4. He was born in Sill." in second_page
 
 
 def test_fact_supported_by_another_page_counts_only_in_factscore():
     """The response says of the cyclist that he was born in Sill, which is true of the judge."""
     supported = {
-        ("Tomas Reed was a judge.", JUDGE),
-        ("Tomas Reed was in Eastmark.", JUDGE),
-        ("Tomas Reed won the Round of the Lakes.", CYCLIST),
-        ("He was born in Sill.", JUDGE),
+        ("Tomas Reed was a judge.", JUDGE_PAGE),
+        ("Tomas Reed was in Eastmark.", JUDGE_PAGE),
+        ("Tomas Reed won the Round of the Lakes.", CYCLIST_PAGE),
+        ("He was born in Sill.", JUDGE_PAGE),
     }
     judge = ScriptedJudge([REED_REPLY], supported)
 
@@ -184,18 +198,17 @@ def test_fact_supported_by_another_page_counts_only_in_factscore():
 
 
 def test_facts_without_a_page_are_checked_against_all_pages():
-    """The judge could not say which page is about the cyclist."""
-    reply = copy_of_reply()
-    cyclist = reply["individuals"][1]
-    cyclist["page"] = None
-    judge = ScriptedJudge([reply], supported={("He was born in Sill.", JUDGE)})
+    """The judge could not say which page is about the cyclist, who was born in Sill."""
+    reply = reply_without_the_page_of_the_cyclist()
+    judge = ScriptedJudge([reply], supported={("He was born in Sill.", JUDGE_PAGE)})
 
     judged = judge_text(judge)
 
     first_prompt, _second_prompt = prompts_about_pages(judge)
-    born_in_sill, judge_page = 3, 0
+    *_, judgements_of_birth = judged.matrix
+    by_judge_page, _by_cyclist_page = judgements_of_birth
     assert "4. He was born in Sill." in first_prompt.split("Facts of no page:")[1]
-    assert judged.matrix[born_in_sill][judge_page].outcome == "supported"
+    assert by_judge_page.outcome == "supported"
 
 
 def test_pages_too_long_for_one_question_are_asked_separately(monkeypatch):
@@ -216,14 +229,18 @@ def test_pages_too_long_for_one_question_are_asked_separately(monkeypatch):
 def test_a_fact_of_two_individuals_is_judged_by_the_pages_of_both():
     """The response says of both people that they were judges, and only the first page says so."""
     reply = copy_of_reply()
-    fact_of_judge, *_, fact_of_cyclist = reply["facts"]
-    fact_of_cyclist["fact"] = fact_of_judge["fact"]
-    supported = {("Tomas Reed was a judge.", JUDGE)}
+    reply["facts"] = [
+        {"sentence": 1, "fact": "Tomas Reed was a judge.", "individual": 1},
+        {"sentence": 2, "fact": "Tomas Reed was a judge.", "individual": 2},
+    ]
+    supported = {("Tomas Reed was a judge.", JUDGE_PAGE)}
 
     judged = judge_text(ScriptedJudge([reply], supported))
 
-    *_, judgements = judged.matrix
-    assert [judgement.outcome for judgement in judgements] == ["supported", "not_supported"]
+    _judgements_of_first_fact, judgements_of_second_fact = judged.matrix
+    by_judge_page, by_cyclist_page = judgements_of_second_fact
+    assert by_judge_page.outcome == "supported"
+    assert by_cyclist_page.outcome == "not_supported"
 
 
 def test_facts_missing_from_a_reply_are_asked_again_individually():
@@ -312,11 +329,10 @@ def test_page_checked_by_few_samples_gets_no_verdict():
 
 def test_question_size_follows_the_context_length_of_the_model():
     """One question could hold both paragraphs, but not for a model with 4,096 tokens of context."""
-    words_per_sentence = 4
-    num_sentences = MAX_WORDS_PER_QUESTION // 2 // words_per_sentence
-    paragraph = " ".join(["Ada wrote a poem."] * num_sentences)
-    text = make_generation("Ada", "\n\n".join([paragraph] * 2), ["Ada"])
-    reply_about_part = {**REED_REPLY, "individuals": REED_REPLY["individuals"][:1], "facts": []}
+    paragraph = make_paragraph(num_words=MAX_WORDS_PER_QUESTION // 2)
+    text = make_generation("Ada", f"{paragraph}\n\n{paragraph}", ["Ada"])
+    individual = {"number": 1, "who": "writer", "reason": "", "page": 1}
+    reply_about_part = {"reason": "", "individuals": [individual], "facts": []}
     judge = ScriptedJudge([reply_about_part, reply_about_part])
     judge.config = replace(judge.config, context=4096)
 
@@ -341,30 +357,26 @@ def test_recorded_links_must_match_the_pages_named_by_the_judge():
 
 def test_an_individual_without_a_page_is_linked_by_support():
     """The second page supports one of the cyclist's facts, so the page is about him."""
-    reply = copy_of_reply()
-    cyclist = reply["individuals"][1]
-    cyclist["page"] = None
-    judge = ScriptedJudge([reply], {("He was born in Sill.", CYCLIST)})
+    reply = reply_without_the_page_of_the_cyclist()
+    judge = ScriptedJudge([reply], supported={("He was born in Sill.", CYCLIST_PAGE)})
 
     judged = judge_text(judge)
 
-    assert judged.links == (0, 1)
+    linked_titles = [judged.entities[link] for link in judged.links]
+    assert linked_titles == ["Tomas Reed (judge)", "Tomas Reed (cyclist)"]
 
 
-def test_facts_of_an_individual_linked_by_support_are_checked_with_the_linked_page():
-    """Once the page is known, his facts are judged by it like those of any other individual."""
-    reply = copy_of_reply()
-    cyclist = reply["individuals"][1]
-    cyclist["page"] = None
-    judge = ScriptedJudge([reply], {("He was born in Sill.", CYCLIST)})
+def test_facts_of_an_individual_linked_by_support_are_checked_by_the_page():
+    """The page supports one of the cyclist's two facts, and the judge is asked about the other."""
+    reply = reply_without_the_page_of_the_cyclist()
+    judge = ScriptedJudge([reply], supported={("He was born in Sill.", CYCLIST_PAGE)})
 
     judged = judge_text(judge)
 
     _first_prompt, second_prompt = prompts_about_pages(judge)
-    _facts_of_judge, facts_of_cyclist = judged.groups
+    *_facts_of_judge, judgements_of_victory, judgements_of_birth = judged.matrix
     assert "Facts of no page:" not in second_prompt
-    for fact in facts_of_cyclist:
-        _by_judge_page, by_cyclist_page = judged.matrix[fact]
+    for _by_judge_page, by_cyclist_page in (judgements_of_victory, judgements_of_birth):
         assert by_cyclist_page != NOT_ASKED
 
 
@@ -397,13 +409,12 @@ def test_nonexistent_page_makes_the_response_unscored():
 
 
 def test_a_long_response_is_split_before_paragraphs():
-    """Sentences of a paragraph explain each other, so they stay in one question."""
-    # A sentence has four words, so each paragraph has half of the words of a question.
-    num_sentences = MAX_WORDS_PER_QUESTION // 8
-    paragraph = " ".join(["Ada wrote a poem."] * num_sentences)
+    """A question holds two of three paragraphs, whose sentences explain each other."""
+    paragraph = make_paragraph(num_words=MAX_WORDS_PER_QUESTION // 2)
 
     parts = split_into_parts("\n\n".join([paragraph] * 3))
 
+    num_sentences = MAX_WORDS_PER_QUESTION // 2 // 4
     assert [len(part) for part in parts] == [2 * num_sentences, num_sentences]
 
 
@@ -412,7 +423,7 @@ def test_later_parts_show_previously_found_individuals():
     words_per_sentence = 5
     num_sentences = MAX_WORDS_PER_QUESTION // words_per_sentence
     paragraph = " ".join(["Tomas Reed was a judge."] * num_sentences)
-    text = make_generation("Tomas Reed", f"{paragraph}\n\nHe was born in Sill.", [JUDGE])
+    text = make_generation("Tomas Reed", f"{paragraph}\n\nHe was born in Sill.", [JUDGE_PAGE])
     first_reply = copy_of_reply()
     first_reply["individuals"] = first_reply["individuals"][:1]
     first_reply["facts"] = first_reply["facts"][:1]
@@ -512,13 +523,17 @@ def test_response_is_split_into_ranges_of_sentences(output, parts):
 
 def test_response_with_one_unreadable_part_is_unscored():
     """A score of half a response would look like that of a whole one."""
-    output = f"Reed won. {WORDS}won.\n\n{WORDS}sang."
-    first_reply = {**REED_REPLY, "facts": REED_REPLY["facts"][:1]}
+    first_part = f"{WORDS}won."
+    second_part = "He sang."
+    response = make_generation("Reed", f"{first_part}\n\n{second_part}", [JUDGE_PAGE])
+    readable_reply = {
+        "reason": "",
+        "individuals": [{"number": 1, "who": "judge", "reason": "", "page": 1}],
+        "facts": [{"sentence": 1, "fact": "Reed won.", "individual": 1}],
+    }
+    unreadable_reply = "no"
 
-    judged = judge_text(
-        ScriptedJudge([first_reply, first_reply, "no"]),
-        make_generation("Reed", output, [JUDGE, CYCLIST]),
-    )
+    judged = judge_text(ScriptedJudge([readable_reply, unreadable_reply]), response)
 
-    assert judged.problem.startswith("not taken apart: sentences ")
+    assert judged.problem == "not taken apart: sentences 2 to 2 of 2: no JSON object"
     assert judged.facts == ()

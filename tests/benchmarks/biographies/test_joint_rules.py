@@ -9,6 +9,8 @@ import json
 from collections import Counter
 from pathlib import Path
 
+import pytest
+
 from lm_factuality.benchmarks.biographies.matrix import (
     FactPair,
     PairKey,
@@ -105,24 +107,24 @@ def test_each_case_has_a_recorded_reply():
     """A case without a reply would test nothing."""
     case_ids = {case["id"] for cases in CASES.values() for case in cases}
 
-    assert case_ids - recorded_replies().keys() == set()
+    assert case_ids == recorded_replies().keys()
 
 
-def test_recorded_replies_follow_the_rules():
-    """A strong reader can apply the rules of the prompts: no case comes out wrong.
+@pytest.mark.parametrize("case", CASES["joint"], ids=lambda case: case["id"])
+def test_individuals_in_recorded_replies_follow_the_rules(case):
+    """The judge tells people apart, and names the page of each, as the prompt says."""
+    judge = ScriptedJudge([recorded_replies()[case["id"]]])
 
-    Cases whose id begins with "support" are about verdicts, the others about individuals.
-    """
-    problems = {}
-    for case_id, reply in recorded_replies().items():
-        kind = "verify_page" if case_id.startswith("support") else "joint"
-        (case,) = (case for case in CASES[kind] if case["id"] == case_id)
-        judge = ScriptedJudge([reply], supported=None)
+    judged = take_apart(case, judge)
 
-        if kind == "joint":
-            problems[case_id] = problems_with_grouping(case, take_apart(case, judge))
-        else:
-            problems[case_id] = problems_with_verdicts(case, verify(case, judge))
+    assert problems_with_grouping(case, judged) == []
 
-    cases_with_problems = {case_id: found for case_id, found in problems.items() if found}
-    assert cases_with_problems == {}
+
+@pytest.mark.parametrize("case", CASES["verify_page"], ids=lambda case: case["id"])
+def test_verdicts_in_recorded_replies_follow_the_rules(case):
+    """The judge decides in difficult cases whether a page supports a fact, as the prompt says."""
+    judge = ScriptedJudge([recorded_replies()[case["id"]]], supported=None)
+
+    judgements = verify(case, judge)
+
+    assert problems_with_verdicts(case, judgements) == []
