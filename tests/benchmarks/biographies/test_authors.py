@@ -22,13 +22,17 @@ def render_alce(instruction, question, passages):
     return f"{instruction}\n\nName of the person: {question}\n\n{documents}\nAnswer:"
 
 
-def render_demonstrations(prompt):
-    """Render the demonstrations that numpy draws with the authors' seed, which are the first."""
+def render_prompt(prompt, doc):
+    """Render a prompt of the authors for a document, after its demonstrations.
+
+    With the authors' seed, numpy draws the first demonstrations.
+    """
+    instruction = prompt["instruction"]
     text = ""
     for demonstration in prompt["demos"][:NUM_DEMONSTRATIONS]:
-        text += render_alce(prompt["instruction"], demonstration["question"], demonstration["docs"])
+        text += render_alce(instruction, demonstration["question"], demonstration["docs"])
         text += demonstration["answer"] + "\n\n\n"
-    return text
+    return text + render_alce(instruction, doc["question"], doc["passages"])
 
 
 @pytest.fixture
@@ -53,22 +57,31 @@ def published_docs(published_path):
     return [generation_to_doc(generation) for generation in generations]
 
 
+def read_prompt(checkout, name):
+    """Read a file of the authors' prompts."""
+    path = checkout / "ALCE" / PROMPTS_FOLDER / f"AmbigBio_default_{name}.json"
+    return json.loads(path.read_text(encoding="utf-8"))
+
+
+@pytest.mark.parametrize("name", ["with_ambig", "no_ambig", "careful"])
+def test_the_authors_files_have_the_template_of_these_tests(name, authors_checkout):
+    """`render_alce` renders this template, and no other."""
+    prompt = read_prompt(authors_checkout, name)
+
+    assert prompt["demo_prompt"] == "{INST}\n\nName of the person: {Q}\n\n{D}\nAnswer: {A}"
+
+
 @pytest.mark.parametrize("name", ["with_ambig", "no_ambig", "careful"])
 def test_prompts_from_the_checkout_equal_alces_byte_for_byte(
     name, authors_checkout, published_docs
 ):
     """Another spacing would give a model another prompt than in the paper."""
-    path = authors_checkout / "ALCE" / PROMPTS_FOLDER / f"AmbigBio_default_{name}.json"
-    prompt = json.loads(path.read_text(encoding="utf-8"))
-    # `render_alce` renders this template.
-    assert prompt["demo_prompt"] == "{INST}\n\nName of the person: {Q}\n\n{D}\nAnswer: {A}"
-    demonstrations = render_demonstrations(prompt)
+    prompt = read_prompt(authors_checkout, name)
 
     render, _settings = authors_prompt(authors_checkout, name)
 
     for doc in published_docs:
-        text = render_alce(prompt["instruction"], doc["question"], doc["passages"])
-        assert render(doc) == demonstrations + text
+        assert render(doc) == render_prompt(prompt, doc)
 
 
 def test_published_questions_and_passages_are_read_unchanged(published_path, published_docs):

@@ -148,16 +148,28 @@ def test_factscore_covers_all_facts_in_each_protocol(decisions, protocol):
 
 
 @pytest.mark.parametrize("protocol", PROTOCOLS)
-def test_each_protocol_counts_responses_facts_and_people(decisions, protocol):
+def test_each_protocol_counts_responses_facts_and_people(read_file_of, protocol):
     """The abstention counts in the respond ratio alone."""
+    four_facts = [
+        make_fact("a", topic=PAINTER),
+        make_fact("b", topic=PAINTER),
+        make_fact("c", topic=None),
+        make_fact("d", topic=ROWER),
+    ]
+    one_fact = [make_fact("e", topic=None)]
+    abstention = None
+    decisions = read_file_of(
+        [four_facts, abstention, one_fact], [four_facts, abstention, []], num_groups=1.5
+    )
+
     report = score_decisions(decisions, protocol)
 
     assert report["num_responses"] == 2
     assert report["respond_ratio"] == pytest.approx(2 / 3)
-    assert report["facts_per_response"] == 2.5
-    assert report["num_entities"] == 1.0
+    assert report["facts_per_response"] == (4 + 1) / 2
+    assert report["num_entities"] == (2 + 0) / 2
     assert report["num_biographies"] == 1.5  # as the file says
-    assert report["num_nan"] == 1
+    assert report["num_nan"] == 1  # grouping left no fact of the last response
 
 
 @pytest.mark.parametrize("protocol", PROTOCOLS)
@@ -175,38 +187,49 @@ def test_each_protocol_counts_facts_lost_in_grouping(decisions, protocol):
     }
 
 
-def test_protocol_code_counts_facts_invented_by_grouping(decisions):
+def test_protocol_code_counts_facts_invented_by_grouping(read_file_of):
     """The authors' script takes all facts that are listed after grouping."""
-    report = score_decisions(decisions, "code")
+    facts = [make_fact("a"), make_fact("b", topic=None)]
+    facts_after_grouping = [make_fact("a"), make_fact("b", topic=None), make_fact("invented")]
+
+    report = score_decisions(read_file_of([facts], [facts_after_grouping]), "code")
 
     assert report["protocol"] == "code"
-    assert report["d_factscore"] == pytest.approx(2 / 4)  # "b" and "e"
+    assert report["d_factscore"] == pytest.approx(2 / 3)
 
 
-def test_protocol_fixed_ignores_facts_invented_by_grouping(decisions):
+def test_protocol_fixed_ignores_facts_invented_by_grouping(read_file_of):
     """A fact that grouping made up was never told by the model."""
-    report = score_decisions(decisions, "fixed")
+    facts = [make_fact("a"), make_fact("b", topic=None)]
+    facts_after_grouping = [make_fact("a"), make_fact("b", topic=None), make_fact("invented")]
+
+    report = score_decisions(read_file_of([facts], [facts_after_grouping]), "fixed")
 
     assert report["protocol"] == "fixed"
-    assert report["d_factscore"] == pytest.approx(1 / 3)  # "b"
+    assert report["d_factscore"] == pytest.approx(1 / 2)
 
 
 def test_score_difference_uses_responses_with_both_scores(decisions):
     """The second response has no D-FActScore, as grouping left it no fact."""
     report = score_decisions(decisions, "fixed")
 
-    assert report["difference"] == pytest.approx(3 / 4 - 1 / 3)
+    factscore = 3 / 4  # "a", "b" and "d" of the four facts are supported
+    d_factscore = 1 / 3  # after grouping "b" of "b", "c" and "d"
+    assert report["difference"] == pytest.approx(factscore - d_factscore)
 
 
 def test_identically_worded_facts_are_matched_in_order(read_file_of):
-    """A response can state a fact twice, and grouping can lose one of the two."""
-    facts = [make_fact("x"), make_fact("b"), make_fact("b")]
-    grouped_facts = [make_fact("b"), make_fact("b", None)]
+    """A response can state a fact twice, and grouping can lose another one."""
+    facts = [make_fact("a"), make_fact("b"), make_fact("b")]
+    facts_after_grouping = [
+        make_fact("b"),  # the first "b" is supported
+        make_fact("b", topic=None),  # the second "b" is not
+    ]
 
-    report = score_decisions(read_file_of([facts], [grouped_facts]), "fixed")
+    report = score_decisions(read_file_of([facts], [facts_after_grouping]), "fixed")
 
-    assert report["d_factscore"] == 0.5
-    assert report["unscored"]["facts"] == 1
+    assert report["d_factscore"] == 1 / 2
+    assert report["unscored"]["facts"] == 1  # "a"
 
 
 SOUND = {"decisions": [[make_fact("a")]], "global_decisions": [[make_fact("a")]]}

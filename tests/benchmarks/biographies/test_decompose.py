@@ -146,10 +146,15 @@ def variables_of_second_sentence(facts):
 
 def test_most_similar_demonstration_is_shown_last():
     """Models follow the demonstration that stands nearest to the question."""
-    demonstrations = variables_of_second_sentence("standalone")["demonstrations"]
+    sentence = "She joined a club on loan and scored goals in matches."
+    response = GeneratedText("0", "Tell me a bio of Ada Lind", "Ada Lind", sentence, ())
+    method = AmbigBio(facts="standalone")
 
-    assert len(demonstrations) == 8
-    assert demonstrations[-1]["sentence"].startswith("She joined Sill Rovers on loan")
+    (variables,) = method.decomposing_variables([method.prepare(response)])
+
+    assert len(variables["demonstrations"]) == 8
+    last_demonstration = variables["demonstrations"][-1]
+    assert last_demonstration["sentence"].startswith("She joined Sill Rovers on loan")
 
 
 def test_prompt_for_self_contained_facts_shows_the_preceding_text():

@@ -87,18 +87,26 @@ def test_summary_has_shares_of_contradicted_and_unfound_facts(verdicts, contradi
 
 
 def test_judge_without_contradiction_verdicts_gives_no_shares():
-    """Of the second fact, the judge says only that no page supports it ("-")."""
-    scores = score_biography(make_judged(groups=[(0, 1)], verdicts=["+o", "--"]))
+    """The shares would be too low, as nobody knows whether a page contradicts the second fact."""
+    biography = make_judged(
+        groups=[(0, 1)],
+        verdicts=[
+            "+o",  # supported by the first page, not found on the second
+            "--",  # not supported by either page
+        ],
+    )
 
-    assert not {"contradicted", "no_evidence"} & scores.keys()
+    scores = score_biography(biography)
+
+    assert "contradicted" not in scores
+    assert "no_evidence" not in scores
 
 
-def test_support_only_judge_gives_no_shares_even_if_all_facts_are_supported():
-    """No fact shows whether the judge can tell, so the biography has to say it."""
-    judged = make_judged(groups=[(0, 1)], verdicts=["++", "++"])
-    judged_without_contradictions = replace(judged, tells_contradictions=False)
+def test_biography_of_a_support_only_judge_gives_no_shares():
+    """All facts are supported, so their verdicts do not show what the judge can tell."""
+    biography = make_judged(groups=[(0, 1)], verdicts=["++", "++"])
 
-    scores = score_biography(judged_without_contradictions)
+    scores = score_biography(replace(biography, tells_contradictions=False))
 
     assert "contradicted" not in scores
 
@@ -125,9 +133,16 @@ def test_run_of_a_support_only_judge_explains_missing_scores():
     assert "contradicted and no_evidence have no value" in summary["contradictions"]
 
 
-def test_pages_mark_contradicted_facts():
-    """The linked page contradicts the second fact, and only a namesake's page the third ("x")."""
-    judged = make_judged(groups=[(0, 1, 2)], verdicts=["+o", "xo", "ox"])
+def test_a_fact_is_contradicted_only_by_the_linked_page():
+    """The first of two pages is linked, and the second is about a namesake."""
+    judged = make_judged(
+        groups=[(0, 1, 2)],
+        verdicts=[
+            "+o",  # supported by the linked page, not found on the other
+            "xo",  # contradicted by the linked page
+            "ox",  # contradicted by the other page alone
+        ],
+    )
 
     assert fact_statuses(judged) == ["supported", "contradicted", "not_supported"]
 

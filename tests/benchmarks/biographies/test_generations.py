@@ -196,7 +196,7 @@ def test_citation_log_passages_are_numbered_as_in_the_text(write_rows_file, outp
     assert generation_from_doc(generation_to_doc(generation), output) == generation
 
 
-def test_prompt_passages_are_numbered_by_position(write_rows_file):
+def test_passages_of_a_prompt_have_no_numbers_of_their_own(write_rows_file):
     """None stands for the numbers 1, 2 and so on, by which prompts number passages."""
     (generation,) = read_generations([write_rows_file(ROW)])
 

@@ -42,7 +42,7 @@ def read_groups_reply(text, finish_reason="stop"):
     ],
 )
 def test_groups_are_read_from_a_reply(text, groups):
-    """Judges number facts from 1, and the groups that are read from 0."""
+    """Replies count facts from 1, and the groups that are read from them count from 0."""
     reply = read_groups_reply(text)
 
     assert reply_to_groups(reply.value) == groups

@@ -38,17 +38,17 @@ RELEASED = [
 def test_only_greedy_linking_links_two_individuals_to_one_page(
     linking, links, num_supported, num_entities
 ):
-    """One-to-one linking loses the fourth fact, which the second page does not support."""
+    """The first page supports all five facts. The second page lacks one of the second individual."""
     first_individual = (0, 1)
     second_individual = (2, 3, 4)
     biography = make_biography(
         groups=[first_individual, second_individual],
         verdicts=[
-            "+-",  # the first page supports this fact, and the second does not
-            "+-",
-            "++",
-            "+-",
-            "++",
+            "+-",  # fact 0: only the first page supports it
+            "+-",  # fact 1: only the first page
+            "++",  # fact 2: both pages
+            "+-",  # fact 3: only the first page
+            "++",  # fact 4: both pages
         ],
         linking=linking,
     )
@@ -248,7 +248,7 @@ def test_supported_facts_outweigh_preferences(preference):
     counts = np.array(
         [
             [5, 0, 1],  # facts of the first group that each of three entities supports
-            [0, 4, 3],
+            [0, 4, 3],  # facts of the second group
         ]
     )
 
@@ -258,11 +258,11 @@ def test_supported_facts_outweigh_preferences(preference):
 
 
 def test_hungarian_linking_avoids_entities_without_supported_facts():
-    """The first entity, which supports a fact of both groups, is already linked to the first."""
+    """The first entity is linked to the first group, and the second entity supports nothing."""
     counts = np.array(
         [
             [2, 0],  # facts of the first group that each of two entities supports
-            [1, 0],
+            [1, 0],  # facts of the second group
         ]
     )
 
@@ -272,18 +272,17 @@ def test_hungarian_linking_avoids_entities_without_supported_facts():
 
 
 def test_greedy_linking_picks_the_best_supporting_entity_for_every_group():
-    """A group has no entity only if no entity supports any of its facts."""
+    """A group has no entity if no entity supports any of its facts, and only then."""
     draw = random.Random(3)
     for _ in range(200):
         counts = draw_counts(draw)
 
         links = link_greedily(counts, list(range(counts.shape[1])))
 
-        for row, entity in zip(counts, links, strict=True):
-            if entity is None:
-                assert not row.any()
-            else:
-                assert row[entity] == row.max()
+        for counts_by_entity, entity in zip(counts, links, strict=True):
+            num_supported = 0 if entity is None else counts_by_entity[entity]
+            assert num_supported == max(counts_by_entity)
+            assert (entity is None) == (num_supported == 0)
 
 
 def test_irrelevant_facts_count_as_unsupported():
@@ -468,7 +467,8 @@ def test_d_factscore_is_never_above_factscore(random_biographies):
     for biography, rows in random_biographies:
         scores = score_biography(biography)
         assert scores["d_factscore_worst"] <= scores["factscore_worst"]
-        if "?" not in "".join(rows):
+        every_fact_has_all_verdicts = not any("?" in signs for signs in rows)
+        if every_fact_has_all_verdicts:
             assert scores["difference"] >= 0
 
 

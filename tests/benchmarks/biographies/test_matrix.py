@@ -147,19 +147,20 @@ def test_passages_without_words_can_be_evidence():
 
 
 def test_an_empty_page_supports_no_fact():
-    """The judge is not asked, since the verdict on such a page is already known."""
+    """The verdict is set before any question to the judge."""
     pages = {"Ada": [" "]}
 
-    (pair,) = pair_facts_with_pages([Fact("f", 0)], ["Ada"], pages.get)
+    (pair,) = pair_facts_with_pages([Fact("Ada sang.", sentence=0)], ["Ada"], pages.get)
 
-    assert pair.preset_judgement.reason == "no page: that of 'Ada' is empty"
+    reason = "no page: that of 'Ada' is empty"
+    assert pair.preset_judgement == Judgement("not_supported", 0.0, reason)
 
 
 def test_a_missing_page_supports_no_fact():
-    """The judge is not asked, since the verdict on such a page is already known."""
+    """The verdict is set before any question to the judge."""
     pages = {"Ada": ["Ada sang."]}
 
-    (pair,) = pair_facts_with_pages([Fact("f", 0)], ["Bea"], pages.get)
+    (pair,) = pair_facts_with_pages([Fact("Bea sang.", sentence=0)], ["Bea"], pages.get)
 
     reason = "no page: none is called 'Bea'"
     assert pair.preset_judgement == Judgement("not_supported", 0.0, reason)

@@ -80,24 +80,20 @@ def make_judge(**changes):
     return RecordedJudge(HANLEY_FACTS, HANLEY_TRUTH, **changes)
 
 
-def judge_facts(facts_and_pages, method=AMBIGBIO, **judge_options):
-    """Judge a response about Dick Hanley, each sentence of which is one fact.
+def judge_facts(facts_and_pages, method=AMBIGBIO, titles=(SWIMMER, COACH), **judge_options):
+    """Judge a response, each sentence of which is one fact.
 
     Args:
         facts_and_pages: The title of the page that supports each fact, None if no page does.
         method: The method of judging.
+        titles: The titles of the pages.
         **judge_options: Options of `RecordedJudge`.
     """
     facts = {fact: [fact] for fact in facts_and_pages}
     supported = {(fact, page) for fact, page in facts_and_pages.items() if page is not None}
     judge = RecordedJudge(facts, supported, **judge_options)
-    response = make_generation("Dick Hanley", " ".join(facts_and_pages), [SWIMMER, COACH])
+    response = make_generation("Dick Hanley", " ".join(facts_and_pages), titles)
     return judge_text(method, judge, response)
-
-
-def make_judge_of_hemmings():
-    """Make a judge who knows the facts about three John Hemmings, and the page of each."""
-    return RecordedJudge(HEMMING_FACTS, HEMMING_TRUTH)
 
 
 def judge_text(method, judge, text):
@@ -145,11 +141,19 @@ def test_merged_biography_of_two_entities_is_recognised():
 
 
 def test_merged_biography_of_three_entities_scores_as_in_the_paper():
-    """Table 2 of the paper has 100% and 71% for this response.
-
-    Five of its seven facts are true of the explorer, one of the bishop, and one of the politician.
-    """
-    judged = judge_text(AMBIGBIO, make_judge_of_hemmings(), HEMMING)
+    """Table 2 of the paper has 100% and 71% for a response with these facts."""
+    judged = judge_facts(
+        {
+            "John Hemming was born in Vancouver.": EXPLORER,
+            "John Hemming was born in 1935.": EXPLORER,
+            "John Hemming is an explorer.": EXPLORER,
+            "John Hemming has written on the peoples of the Amazon.": EXPLORER,
+            "The Amazon has peoples.": EXPLORER,
+            "Hemming was a pupil of Clapham Grammar School.": BISHOP,
+            "He took a degree in physics at Oxford.": POLITICIAN,
+        },
+        titles=(EXPLORER, BISHOP, POLITICIAN),
+    )
 
     scores = score_biography(judged)
     assert scores["factscore"] == 1
@@ -210,7 +214,7 @@ def test_each_sentence_is_decomposed_and_each_response_grouped_once(judge_of_thr
 
     assert len(prompts_of(judge, "decompose")) == 3 + 3
     assert len(prompts_of(judge, "group")) == 2
-    assert len(set(judge.calls)) == len(judge.calls)
+    assert len(set(judge.calls)) == len(judge.calls)  # no prompt is asked twice
 
 
 def test_an_abstention_has_no_facts(judge_of_three):
@@ -372,9 +376,6 @@ def test_ungrouped_facts_have_d_factscore_bounds_from_0_to_1(ungrouped):
     assert scores["d_factscore_best"] == 1
 
 
-CODE = AmbigBio(protocol="code")
-
-
 def test_protocol_code_loses_the_first_fact_of_a_response():
     """The protocol repeats a flaw of the authors' code, for scores comparable to theirs."""
     judged = judge_facts(
@@ -420,40 +421,42 @@ def make_judge_of_painter():
     return RecordedJudge({"Ada Lind was a painter.": ["Ada Lind was a painter."]}, set())
 
 
-@pytest.fixture
-def judged_painter():
-    """Return a response of one fact, which protocol code loses, judged by this protocol."""
-    return judge_text(CODE, make_judge_of_painter(), PAINTER)
-
-
-def test_protocol_code_gives_no_d_factscore_to_a_single_fact_response(judged_painter):
+def test_protocol_code_gives_no_d_factscore_to_a_single_fact_response():
     """The authors' code loses the only fact in grouping, after FActScore has counted it."""
-    scores = score_biography(judged_painter, "code")
+    judged = judge_facts({"Dick Hanley was a painter.": None}, AmbigBio(protocol="code"))
 
-    assert judged_painter.groups == ((),)
-    assert scores["factscore"] == 0
+    scores = score_biography(judged, "code")
+    assert judged.groups == ((),)
+    assert scores["factscore"] == 0  # no page supports the fact
     assert scores["d_factscore"] is None
     assert scores["difference"] is None
 
 
-def test_protocol_code_counts_a_single_fact_response_as_a_biography(judged_painter):
+def test_protocol_code_counts_a_single_fact_response_as_a_biography():
     """The authors' code counts groups before it loses the first fact."""
-    scores = score_biography(judged_painter, "code")
+    judged = judge_facts({"Dick Hanley was a painter.": None}, AmbigBio(protocol="code"))
+
+    scores = score_biography(judged, "code")
 
     assert scores["num_biographies"] == 1
 
 
-def test_response_without_grouped_facts_is_unscored(judged_painter):
-    """Without a D-FActScore the response must be counted as missing, with a reason."""
-    record = CODE.make_record(judged_painter)
+def test_response_without_grouped_facts_is_unscored():
+    """The protocol loses the only fact, so there is no D-FActScore."""
+    method = AmbigBio(protocol="code")
+    judged = judge_facts({"Dick Hanley was a painter.": None}, method)
+
+    record = method.make_record(judged)
 
     assert record["unscored"] == "no fact left in a group"
     assert record["scores"]["unscored_grouped"] == 1
 
 
-def test_unsupported_ungrouped_fact_gives_d_factscore_bounds_of_0(judged_painter):
-    """The only fact is in no group, but it is false of everybody."""
-    scores = score_biography(judged_painter, "code")
+def test_unsupported_fact_without_a_group_bounds_d_factscore_by_0():
+    """The protocol loses the only fact, but it is false of everybody, whatever its group."""
+    judged = judge_facts({"Dick Hanley was a painter.": None}, AmbigBio(protocol="code"))
+
+    scores = score_biography(judged, "code")
 
     assert scores["d_factscore_worst"] == 0
     assert scores["d_factscore_best"] == 0

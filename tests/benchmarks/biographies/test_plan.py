@@ -23,8 +23,6 @@ OUTPUT = (
     "Another NAME was a sailor who sailed round the world alone in the summer of 1950 [2]. "
     "She wrote two books about her journeys, which were read by many young people in Norway [2]."
 )
-TOLERANCE = 1.5
-"""An estimate may be wrong by this factor. It is a guess of how many facts a text has."""
 
 
 class RecordingPrompts(Prompts):
@@ -52,7 +50,7 @@ def split_words(text, words_per_fact):
 
 
 @pytest.fixture(params=[5, 9], ids=["many facts", "few facts"])
-def judge(request, tmp_path, monkeypatch):
+def open_judge(request, tmp_path, monkeypatch):
     """Return a function that opens a judge whose server finds a fact in every 5 or 9 words.
 
     In all other questions the server answers as the offline judge. The function's argument is the
@@ -80,14 +78,14 @@ def judge(request, tmp_path, monkeypatch):
     server = JudgeServer(answer)
     path = tmp_path / "judge.yaml"
 
-    def open_judge(verify):
+    def open_with(verify):
         config = {"backend": "openai", "model": "small-judge", "base_url": server.base_url}
         path.write_text(yaml.safe_dump({**config, "verify": verify}))
         opened = Judge.open(load_judge_config(str(path)), tmp_path / "store.sqlite")
         opened.prompts = prompts
         return opened
 
-    yield open_judge
+    yield open_with
     server.close()
 
 
@@ -107,32 +105,34 @@ def responses():
 
 @pytest.mark.parametrize("method", ["stepwise", "joint"])
 @pytest.mark.parametrize("verify", ["fact", "page"])
-def test_plan_estimates_requests_and_tokens(judge, responses, method, verify):
+def test_plan_estimates_requests_and_tokens(open_judge, responses, method, verify):
     """A user decides by the dry run whether they can pay for the real one."""
     docs, outputs = responses
     benchmark = AmbigBio(method=method)
-    with judge(verify) as opened:
-        plans = benchmark.plan_questions(opened, docs, outputs)
-        benchmark.judge(opened, docs, outputs)
-        usage = opened.usage
+    with open_judge(verify) as judge:
+        plans = benchmark.plan_questions(judge, docs, outputs)
+        benchmark.judge(judge, docs, outputs)
+        usage = judge.usage
 
+    # A plan guesses how many facts a text has, and may be wrong by this factor.
+    tolerance = 1.5
     planned_requests = sum(plan.to_send for _, plan in plans)
     planned_tokens = sum(plan.estimate.prompt_tokens for _, plan in plans)
-    assert usage.calls / TOLERANCE < planned_requests < usage.calls * TOLERANCE
-    assert usage.prompt_tokens / TOLERANCE < planned_tokens < usage.prompt_tokens * TOLERANCE
+    assert usage.calls / tolerance < planned_requests < usage.calls * tolerance
+    assert usage.prompt_tokens / tolerance < planned_tokens < usage.prompt_tokens * tolerance
 
 
 @pytest.mark.parametrize("method", ["stepwise", "joint"])
 @pytest.mark.parametrize("verify", ["fact", "page"])
-def test_plan_is_empty_if_all_answers_are_stored(judge, responses, method, verify):
+def test_plan_is_empty_if_all_answers_are_stored(open_judge, responses, method, verify):
     """Answers in the store cost nothing, so a second run of the same responses is free."""
     docs, outputs = responses
     benchmark = AmbigBio(method=method)
-    with judge(verify) as opened:
-        benchmark.judge(opened, docs, outputs)
-        num_calls = opened.usage.calls
+    with open_judge(verify) as judge:
+        benchmark.judge(judge, docs, outputs)
+        num_calls = judge.usage.calls
 
-        plans = benchmark.plan_questions(opened, docs, outputs)
+        plans = benchmark.plan_questions(judge, docs, outputs)
 
     assert sum(plan.to_send for _, plan in plans) == 0
     assert sum(plan.estimate_with_retries.calls for _, plan in plans) == 0

@@ -21,9 +21,9 @@ def record():
     return json.loads(json.dumps(biography_to_record(biography())))
 
 
-def replace_value(record, path, value):
-    """Replace the value at a path of keys and places in a record."""
-    *parents, last_key = path
+def replace_field(record, field, value):
+    """Replace the value of a field, such as ``("matrix", 0, 0, "score")``, in a record."""
+    *parents, last_key = field
     container = record
     for key in parents:
         container = container[key]
@@ -31,7 +31,7 @@ def replace_value(record, path, value):
 
 
 @pytest.mark.parametrize(
-    ("path", "value", "problem"),
+    ("field", "value", "problem"),
     [
         pytest.param(
             ("groups",),
@@ -89,9 +89,9 @@ def replace_value(record, path, value):
         ),
     ],
 )
-def test_malformed_record_is_refused(record, path, value, problem):
+def test_malformed_record_is_refused(record, field, value, problem):
     """A user may have edited a line by hand. The message names the value that is wrong."""
-    replace_value(record, path, value)
+    replace_field(record, field, value)
 
     with pytest.raises(ValueError, match=f"not a record of a judged biography: .*{problem}"):
         biography_from_record(record)
@@ -103,7 +103,7 @@ def test_consistent_record_is_accepted(record):
 
 
 @pytest.mark.parametrize(
-    ("path", "value", "problem"),
+    ("field", "value", "problem"),
     [
         pytest.param(
             ("matrix", 0, 0, "score"),
@@ -141,9 +141,9 @@ def test_consistent_record_is_accepted(record):
         pytest.param(("groups",), [[0]], "do not hold each fact once", id="a fact in no group"),
     ],
 )
-def test_inconsistent_record_is_refused(record, path, value, problem):
-    """A participant of a leaderboard may have changed it."""
-    replace_value(record, path, value)
+def test_inconsistent_record_is_refused(record, field, value, problem):
+    """A participant of a leaderboard may have changed a decision without the others."""
+    replace_field(record, field, value)
 
     with pytest.raises(ValueError, match=problem):
         AmbigBio().check_record({}, record)
@@ -164,13 +164,10 @@ def verdicts_path(tmp_path):
     return tmp_path / "verdicts.jsonl"
 
 
-# Characters that some readers of lines take for the end of one.
-UNUSUAL_LINE_BREAKS = "Lind,\u2028a baker\x85 and\x1csailor"
-
-
 def test_records_are_read_from_a_file_unchanged(verdicts_path):
     """Only a line feed ends a record, and blank lines are skipped."""
-    biographies = [biography(output=UNUSUAL_LINE_BREAKS), abstention("1", "Bo Ek")]
+    unusual_line_breaks = "Lind,\u2028a baker\x85 and\x1csailor"
+    biographies = [biography(output=unusual_line_breaks), abstention("1", "Bo Ek")]
     records = [AmbigBio(protocol="code").make_record(judged) for judged in biographies]
     lines = [json.dumps(record) for record in records]
     verdicts_path.write_text("\n".join(["", *lines]), encoding="utf-8")  # with a blank line
@@ -181,12 +178,15 @@ def test_records_are_read_from_a_file_unchanged(verdicts_path):
 @pytest.mark.parametrize(
     "judged",
     [
-        pytest.param(biography(output=UNUSUAL_LINE_BREAKS), id="biography"),
+        pytest.param(biography(), id="biography"),
+        pytest.param(
+            biography(output="Lind,\u2028a baker\x85 and\x1csailor"), id="unusual line breaks"
+        ),
         pytest.param(abstention("1", "Bo Ek"), id="abstention"),
     ],
 )
 def test_biography_is_restored_from_its_record(judged):
-    """Commands that read verdicts compute scores from the biography anew."""
+    """Commands that read verdicts compute the scores of such biographies."""
     record = AmbigBio(protocol="code").make_record(judged)
 
     assert biography_from_record(record) == judged

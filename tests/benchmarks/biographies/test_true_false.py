@@ -183,7 +183,9 @@ def test_fact_is_judged_by_server_probabilities(matrix):
 
 def test_fact_is_judged_by_text_without_server_probabilities(matrix):
     """The server gives none for the second fact, and its text says "False"."""
-    for verdict in matrix[1]:
+    _first_fact, second_fact = matrix
+
+    for verdict in second_fact:
         assert verdict["outcome"] == "not_supported"
         assert verdict["score"] == 0
         assert verdict["reason"].startswith("by the text (no log-probabilities): ")

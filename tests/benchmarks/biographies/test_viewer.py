@@ -74,7 +74,7 @@ def test_both_scores_of_a_response_are_shown_together(open_page):
 
 
 def test_the_numbers_of_biographies_and_entities_are_shown(open_page):
-    """One biography that has true facts of two people is headed "People merged"."""
+    """One biography covers two people, which the heading calls "People merged"."""
     browser = open_page(PEOPLE_MERGED)
 
     num_biographies, num_entities = read_texts(browser, ".numbers b")
@@ -158,7 +158,8 @@ def test_passages_are_numbered_as_cited(open_page):
 
 def test_passages_with_unknown_numbers_are_not_numbered(open_page):
     """If nobody knows how the text numbers its passages, a guess could mislead a reader."""
-    generation = replace(PEOPLE_MERGED.generation, citation_numbers=())
+    unknown_numbers = ()
+    generation = replace(PEOPLE_MERGED.generation, citation_numbers=unknown_numbers)
 
     browser = open_page(replace(PEOPLE_MERGED, generation=generation))
 
@@ -218,13 +219,14 @@ def browser_with_evidence(open_page):
     return browser
 
 
-def test_evidence_of_each_page_appears_on_a_click(browser_with_evidence):
-    """A reader can check the verdict on the fact beside each of the two pages."""
-    assert read_texts(browser_with_evidence, "#evidence-1 .title") == [
-        "Ada Lind (baker)",
-        "Ada Lind (sailor)",
-    ]
-    assert read_texts(browser_with_evidence, "#evidence-1 blockquote") == [
+def test_evidence_of_each_page_appears_on_a_click(open_page):
+    """A reader can check the verdict on a fact by each page. Both pages have the same text here."""
+    browser = open_page(PEOPLE_MERGED)
+
+    browser.find_element("css selector", "#fact-1").click()
+
+    assert read_texts(browser, "#evidence-1 .title") == ["Ada Lind (baker)", "Ada Lind (sailor)"]
+    assert read_texts(browser, "#evidence-1 blockquote") == [
         "Ada Lind (baker): Lind, a baker, died in 1872.",
         "Ada Lind (sailor): Lind, a baker, died in 1872.",
     ]
