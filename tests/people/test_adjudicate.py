@@ -35,7 +35,7 @@ def lexical(tmp_path):
 
 
 def test_a_disagreement_has_label_verdict_reason_and_evidence(lexical):
-    """This is what a person needs to decide whether the judge or the label is right."""
+    """A person needs these to decide whether the judge or the label is right."""
     trial = make_trial(
         claim="Harrow Bridge was opened in 1872.",
         passage="Harrow Bridge was opened in 1871.",
@@ -95,30 +95,66 @@ def write_answers_of_ann(folder, answer):
     return path
 
 
-def make_labels_wrong(path, is_one_group):
-    """Give all facts to the painter, or swap the facts of the painter and of the sailor."""
-    text = path.read_text().replace("(sailor)", "(SWAPPED)")
-    if not is_one_group:
-        text = text.replace("(painter)", "(sailor)")
-    path.write_text(text.replace("(SWAPPED)", "(painter)"))
+def swap_painter_and_sailor(text):
+    """Give the facts of the painter to the sailor, and the other way round."""
+    text = text.replace("(sailor)", "(nobody)").replace("(painter)", "(sailor)")
+    return text.replace("(nobody)", "(painter)")
 
 
-@pytest.mark.parametrize("step", ["decomposition", "grouping", "linking", "verification"])
-def test_judge_agrees_with_all_labels_once_people_call_it_right(files, tmp_path, step):  # noqa: F811
-    make_labels_wrong(tmp_path / "decisions.json", is_one_group=step == "grouping")
+def give_all_facts_to_the_painter(text):
+    """Put the facts of both people into one group."""
+    return text.replace("(sailor)", "(painter)")
+
+
+wrong_labels_of_each_step = pytest.mark.parametrize(
+    ("step", "make_wrong"),
+    [
+        ("decomposition", swap_painter_and_sailor),
+        ("grouping", give_all_facts_to_the_painter),
+        ("linking", swap_painter_and_sailor),
+        ("verification", swap_painter_and_sailor),
+    ],
+)
+
+
+@wrong_labels_of_each_step
+def test_every_disagreement_of_judge_and_label_is_a_case(files, tmp_path, step, make_wrong):  # noqa: F811
+    """People then decide for each case whether the judge or the label is right."""
+    labels = tmp_path / "decisions.json"
+    labels.write_text(make_wrong(labels.read_text()))
+    folder = tmp_path / "cases"
+    out = tmp_path / "certificate.json"
+
+    certify("lexical", step, files, "--cases", str(folder), "--out", str(out))
+
+    scores = json.loads(out.read_text())["scores"]["ALL"]
+    num_disagreements = scores["fp"] + scores["fn"]
+    cases = (folder / "cases.jsonl").read_text().splitlines()
+    assert num_disagreements > 0
+    assert len(cases) == num_disagreements
+
+
+@wrong_labels_of_each_step
+def test_judge_has_no_errors_if_people_call_it_right_in_all_cases(
+    files,  # noqa: F811
+    tmp_path,
+    step,
+    make_wrong,
+):
+    """The certificate has the scores by the labels and those by the labels that Ann corrected."""
+    labels = tmp_path / "decisions.json"
+    labels.write_text(make_wrong(labels.read_text()))
     folder = tmp_path / "cases"
     out = tmp_path / "certificate.json"
     certify("lexical", step, files, "--cases", str(folder), "--out", str(out))
     scores_by_labels = json.loads(out.read_text())["scores"]["ALL"]
-    num_cases = len((folder / "cases.jsonl").read_text().splitlines())
-    assert num_cases > 0
-    assert num_cases == scores_by_labels["fp"] + scores_by_labels["fn"]
-
     answers = write_answers_of_ann(folder, answer="judge")
+
     certify("lexical", step, files, "--adjudicated", str(answers), "--out", str(out))
 
     certificate = json.loads(out.read_text())
     adjudicated = certificate["adjudicated"]
+    num_cases = scores_by_labels["fp"] + scores_by_labels["fn"]
     assert certificate["scores"]["ALL"] == scores_by_labels
     assert adjudicated["people"] == ["Ann"]
     assert adjudicated["right"] == {"judge": num_cases}
