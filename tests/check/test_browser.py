@@ -26,7 +26,7 @@ from tests.report.conftest import (
     save_downloads_to,
     set_up_screen,
 )
-from tests.report.test_browser import CONTRAST
+from tests.report.test_browser import FIND_LOW_CONTRAST_TEXTS
 
 CONTRADICTED = ".claim.contradicted[role]"
 """Selects the claims that the judge found contradicted."""
@@ -525,7 +525,7 @@ def screen(request):
 def check_layout(browser, max_width):
     """Check that the page fits the width and that its texts stand out from what is behind them."""
     assert width_of(browser) <= max_width
-    assert browser.execute_script(CONTRAST) == []
+    assert browser.execute_script(FIND_LOW_CONTRAST_TEXTS) == []
 
 
 def test_the_page_fits_the_screen_and_is_legible(open_page, screen):

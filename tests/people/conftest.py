@@ -113,7 +113,7 @@ def sheet(runs: Path) -> Sheet:
     return make_sheet(read_pool([runs], "gen"), 10, repeat=0.3, seed=3)
 
 
-def answers(key: Key, person: str = "Ana") -> list[dict[str, Any]]:
+def labels_like_the_judge(key: Key, person: str = "Ana") -> list[dict[str, Any]]:
     """Return the labels of a person who says what the judge said, or skips if it said nothing."""
     return [
         {

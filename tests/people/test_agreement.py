@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from collections import defaultdict
+
 import numpy as np
 import pytest
 from sklearn.metrics import balanced_accuracy_score, cohen_kappa_score, recall_score
@@ -184,8 +186,8 @@ def test_specificity_of_a_perfect_judge_has_wilsons_interval(tmp_path, num_items
     assert specificity.low == pytest.approx(num_items / (num_items + 1.96**2), abs=1e-4)
 
 
-def test_balanced_accuracy_is_undefined_without_wrong_items(tmp_path):
-    """Without an error on the sheet, nobody knows whether the judge finds errors."""
+def test_balanced_accuracy_is_undefined_if_people_find_no_error(tmp_path):
+    """It is the mean of two shares, and that of errors which the judge finds is 0 of 0 here."""
     key = sheet_key([sheet_item(number, judge="factual") for number in range(1, 7)])
     labels = labels_of(tmp_path, key, ann=["factual"] * 6)
 
@@ -431,15 +433,19 @@ def test_answers_can_be_grouped_by_answers_to_another_question(tmp_path):
     }
 
 
-def test_a_question_is_not_grouped_by_itself(tmp_path):
-    """All answers to "fluent" in the group "fluent: yes" would be yes."""
+def test_answers_to_the_grouping_question_are_not_grouped(tmp_path):
+    """The answers to "fluent" of all contradictions that are called fluent are yes."""
     cells = fluency_cells(
         tmp_path,
         [{"fluent": "yes", "non_factual": "yes"}, {"fluent": "no", "non_factual": "yes"}],
     )
 
-    groups_of_fluent = {cell.row[1] for cell in cells if cell.row[0] == "fluent"}
-    assert groups_of_fluent == {"all"}
+    groups_by_question = defaultdict(set)
+    for cell in cells:
+        question, group, *_ = cell.row
+        groups_by_question[question].add(group)
+    assert groups_by_question["fluent"] == {"all"}
+    assert groups_by_question["non_factual"] == {"all", "yes", "no"}
 
 
 def test_a_person_named_judge_is_not_taken_for_the_judge(tmp_path):

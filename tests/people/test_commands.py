@@ -12,7 +12,7 @@ from lm_factuality.cli import main
 from lm_factuality.people.labels import COLUMNS
 from lm_factuality.people.sheet import make_sheet, read_pool, write_sheet
 from tests.conftest import REPOSITORY
-from tests.people.conftest import answers
+from tests.people.conftest import labels_like_the_judge
 
 PUBLISHED_FIGURES = REPOSITORY / "configs" / "reproduce" / "people_figures.yaml"
 
@@ -33,8 +33,8 @@ def label_options(runs, tmp_path):
     """
     sheet = make_sheet(read_pool([runs], "gen"), 22, ("verdict",), repeat=0.2, seed=2)
     *_, key = write_sheet(sheet, tmp_path / "sheet.html", csv_only=True)
-    ana_labels = answers(sheet.key, "Ana")
-    ben_labels = answers(sheet.key, "Ben")
+    ana_labels = labels_like_the_judge(sheet.key, "Ana")
+    ben_labels = labels_like_the_judge(sheet.key, "Ben")
     for label in ben_labels[3::9]:
         label["answer"] = "factual" if label["answer"] == "knowledge" else "knowledge"
     ana = tmp_path / "Ana.csv"
@@ -97,16 +97,25 @@ def test_partial_agreement_is_written_as_a_share(written_cells):
     assert 0.5 < agreement < 1
 
 
-def test_judge_and_people_have_equal_means_if_they_agree(written_cells):
-    """Ana agrees with the judge, and items on which Ben differs from her have no majority."""
-    means = {}
-    for cell in written_cells:
-        if cell["table"] == "means" and cell["column"] == "Segments with errors":
-            _model, who = cell["row"]
-            means[who] = cell["measure"]["value"]
+def mean_errors_of(cells, model, who):
+    """Return the mean of a model's segments with errors, by "judge" or by "people"."""
+    for cell in cells:
+        if (
+            cell["table"] == "means"
+            and cell["row"] == [model, who]
+            and cell["column"] == "Segments with errors"
+        ):
+            return cell["measure"]["value"]
+    raise AssertionError(f"no mean of {model} by {who}")
 
-    assert means["people"] == means["judge"]
-    assert means["judge"] > 0
+
+def test_judge_and_people_have_equal_means_if_their_answers_are_equal(written_cells):
+    """All answers that count equal the judge's: items on which Ana and Ben differ are left out."""
+    mean_by_judge = mean_errors_of(written_cells, "org/hidden-1b", "judge")
+    mean_by_people = mean_errors_of(written_cells, "org/hidden-1b", "people")
+
+    assert mean_by_judge > 0
+    assert mean_by_people == mean_by_judge
 
 
 def test_results_with_changed_samples_are_refused(runs, label_options, tmp_path, capsys):

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import csv
 import json
+import re
 
 import numpy as np
 import pytest
@@ -23,7 +24,7 @@ RATE = "segment_error_rate"
 
 
 def write_run(folder, rows=120, model="org/model-1b", date="2026-01-02T03-04-05.000001"):
-    """Write a run of ``rows`` answers and a refusal, and return its results file.
+    """Write a run of ``rows`` answers and a refusal on the task gen, and return its results file.
 
     Five kinds of answers alternate. The judge finds 2 errors in the 10 segments of four kinds. It
     has no verdict on the fifth kind, which has 2 segments.
@@ -93,7 +94,7 @@ def corrected_rate(results):
     return read_results_file(results).tasks[0].corrected[RATE]
 
 
-def test_fully_labelled_samples_give_the_rate_by_people(tmp_path, capsys):
+def test_fully_labelled_samples_give_the_rate_by_people(tmp_path):
     """If people have labelled all answers, the judge has nothing to add."""
     results = write_run(tmp_path, rows=120)
     key, labels = write_labelled_sheet(results, tmp_path, rows=120, answer=first_segment_is_wrong)
@@ -102,16 +103,25 @@ def test_fully_labelled_samples_give_the_rate_by_people(tmp_path, capsys):
 
     assert exit_code == 0
     rate = corrected_rate(results)
-    # There are 24 answers of 1, 3, 2, 4 and 2 segments each. People find one error in each answer.
-    num_segments = 24 * (1 + 3 + 2 + 4 + 2)
+    # People find one error in each of 120 answers. Five answers in a row have 1, 3, 2, 4 and 2
+    # segments.
+    num_segments = 120 / 5 * (1 + 3 + 2 + 4 + 2)
     assert rate.value == pytest.approx(120 / num_segments)
     assert rate.labelled == 120
     assert rate.units == 120 + 1  # with the refusal
     assert rate.weight == 0.0  # the judge is not needed
     assert rate.unscored == 0
+
+
+def test_rates_by_the_judge_and_by_people_are_printed(tmp_path, capsys):
+    """The user sees how far people's labels move the score."""
+    results = write_run(tmp_path, rows=120)
+    key, labels = write_labelled_sheet(results, tmp_path, rows=120, answer=first_segment_is_wrong)
+
+    correct(results, key, labels)
+
     output = capsys.readouterr().out
-    assert "20.0" in output  # the rate by the judge, in percent
-    assert "41.7" in output  # the rate by people
+    assert re.search(r"gen, segment_error_rate +20\.0 .* 41\.7 ", output)
 
 
 @pytest.fixture
@@ -153,15 +163,21 @@ def units_of(samples, key):
     )
 
 
+def error_rate_of_sums(sums):
+    """Return the error rate from the sums of errors and of segments."""
+    num_errors, num_segments = sums
+    return num_errors / num_segments
+
+
 def test_partly_labelled_samples_give_the_ppi_estimate(partly_corrected, tmp_path):
-    """The command has to count errors, weights and strata as the estimator expects them."""
+    """The command has to pass each sample's errors, weight and stratum to the estimator."""
     results, key = partly_corrected
     (samples_path,) = tmp_path.glob("samples_*")
     samples = [json.loads(line) for line in samples_path.read_text().splitlines()]
 
     rate = corrected_rate(results)
 
-    expected = correct_by_labels(units_of(samples, key), lambda sums: sums[0] / sums[1], 0, 1)
+    expected = correct_by_labels(units_of(samples, key), error_rate_of_sums, low=0, high=1)
     assert rate.value == pytest.approx(expected.value)
     assert rate.low == pytest.approx(expected.low)
     assert rate.high == pytest.approx(expected.high)
@@ -173,14 +189,14 @@ def test_corrected_interval_contains_the_rate_by_people(partly_corrected):
 
     rate = corrected_rate(results)
 
-    # There are 24 answers of 1, 3, 2, 4 and 2 segments each.
-    rate_by_people = 120 / (24 * (1 + 3 + 2 + 4 + 2))
+    # There are 120 answers with one error each. Five in a row have 1, 3, 2, 4 and 2 segments.
+    rate_by_people = 120 / (120 / 5 * (1 + 3 + 2 + 4 + 2))
     assert rate.low < rate_by_people < rate.high
 
 
 @pytest.fixture
 def corrected_results(tmp_path):
-    """Return the results file of a run with a corrected score."""
+    """Return the results file of a run whose error rate people's labels change to 41.1%."""
     results = write_run(tmp_path / "run")
     key, labels = write_labelled_sheet(results, tmp_path, rows=60)
     assert correct(results, key, labels) == 0
@@ -189,21 +205,21 @@ def corrected_results(tmp_path):
 
 def test_compare_prints_the_corrected_score(corrected_results, capsys):
     """A corrected score that only its file holds would be overlooked."""
-    capsys.readouterr()  # discards what the correction printed
-
     exit_code = main(["compare", str(corrected_results)])
 
     assert exit_code == 0
     output = capsys.readouterr().out
-    assert f"{100 * corrected_rate(corrected_results).value:.1f} [" in output
-    assert "by people's answers on" in output
+    assert "corrected 41.1 [36.6 – 45.7] by people's answers on 60 of 121 samples" in output
 
 
 def test_runs_in_a_report_have_the_corrected_score(corrected_results):
     """Tables and plots of a report take their numbers from its runs."""
-    entry = choose_runs([corrected_results]).entries[0]
+    (run,) = choose_runs([corrected_results]).entries
 
-    assert entry.figure(entry.headline).corrected == corrected_rate(corrected_results)
+    corrected = run.figure(run.headline).corrected
+
+    assert corrected.value == pytest.approx(0.411, abs=0.0005)
+    assert corrected == corrected_rate(corrected_results)
 
 
 def test_report_shows_the_corrected_score(corrected_results, tmp_path):
@@ -213,14 +229,7 @@ def test_report_shows_the_corrected_score(corrected_results, tmp_path):
     exit_code = main(["report", str(corrected_results), "--out", str(out)])
 
     assert exit_code == 0
-    value = f"{100 * corrected_rate(corrected_results).value:.1f}"
-    assert f"corrected <b>{value}</b>" in (out / "felm.html").read_text()
-
-
-def change_samples(folder):
-    """Change the samples of the one run in a folder."""
-    (samples_path,) = folder.glob("samples_*")
-    samples_path.write_text(samples_path.read_text() + "\n")
+    assert "corrected <b>41.1</b>" in (out / "felm.html").read_text()
 
 
 def test_a_correction_of_changed_samples_is_not_read(tmp_path):
@@ -228,23 +237,25 @@ def test_a_correction_of_changed_samples_is_not_read(tmp_path):
     results = write_run(tmp_path)
     key, labels = write_labelled_sheet(results, tmp_path, rows=60)
     correct(results, key, labels)
-    change_samples(tmp_path)
+    (samples_path,) = tmp_path.glob("samples_*")
+    samples_path.write_text(samples_path.read_text() + "\n")
 
     message = r"of other samples .*delete it, or make it again by lm-factuality people correct"
     with pytest.raises(DataError, match=message):
         read_results_files([results])
 
 
-def test_a_sheet_of_changed_samples_is_refused(tmp_path):
+def test_a_sheet_of_changed_samples_is_refused(tmp_path, capsys):
     """People have labelled the texts before the change."""
     results = write_run(tmp_path)
     key, labels = write_labelled_sheet(results, tmp_path, rows=60)
-    assert correct(results, key, labels) == 0
-    change_samples(tmp_path)
+    (samples_path,) = tmp_path.glob("samples_*")
+    samples_path.write_text(samples_path.read_text() + "\n")
 
     exit_code = correct(results, key, labels)
 
     assert exit_code == 1
+    assert "was not drawn from these samples" in capsys.readouterr().err
 
 
 def test_a_sheet_of_another_run_is_refused(tmp_path, capsys):
@@ -291,11 +302,11 @@ def test_too_few_labels_write_no_correction(tmp_path, capsys):
 
 def test_results_without_the_task_of_the_sheet_are_refused(tmp_path, capsys):
     """The user may have given the wrong folder."""
-    results = write_run(tmp_path / "gen")
-    key, labels = write_labelled_sheet(results, tmp_path, rows=60)
-    other_results = write_results(tmp_path / "other", {"other": felm_gen_task()})
+    results_of_gen = write_run(tmp_path / "run")
+    key, labels = write_labelled_sheet(results_of_gen, tmp_path, rows=60)
+    results_of_other_task = write_results(tmp_path / "other", {"other": felm_gen_task()})
 
-    exit_code = correct(other_results, key, labels)
+    exit_code = correct(results_of_other_task, key, labels)
 
     assert exit_code == 1
     assert "RESULTS: no results of gen, which the sheet is of" in capsys.readouterr().err

@@ -11,7 +11,7 @@ import pytest
 from lm_factuality.ground.errors import DataError
 from lm_factuality.people.labels import COLUMNS, read_key, read_labels
 from lm_factuality.people.sheet import write_sheet
-from tests.people.conftest import answers
+from tests.people.conftest import labels_like_the_judge
 
 
 @pytest.fixture
@@ -35,60 +35,58 @@ def write_csv(path, rows, columns=COLUMNS):
         writer.writerows(rows)
 
 
-def by_item(majority_answers):
-    """Return the answers of ``Labels.majority_answers`` by unit and item in one key."""
-    answer_by_item = {}
-    for unit, answers_of_unit in majority_answers.items():
-        for item, answer in answers_of_unit.items():
-            answer_by_item[unit, item] = answer
-    return answer_by_item
+def majority_answer_to(item, labels):
+    """Return what most people answer to an item, or None if there is no such answer."""
+    return labels.majority_answers.get(item.unit_key, {}).get(item.item)
 
 
-def test_answers_are_read_by_unit_and_item(labels_path, sheet):
+def count_answers(labels):
+    """Return the number of answers of all people to all items."""
+    return sum(len(answer_by_person) for answer_by_person in labels.answers.values())
+
+
+def test_answers_to_all_items_are_read(labels_path, sheet):
     """Ana gives the judge's verdict to every item, and skips the items without a verdict."""
-    write_csv(labels_path, answers(sheet.key, person="Ana"))
+    write_csv(labels_path, labels_like_the_judge(sheet.key, person="Ana"))
 
     labels = read_labels([labels_path], sheet.key)
 
     assert labels.people == ("Ana",)
-    num_answers = sum(len(answer_by_person) for answer_by_person in labels.answers.values())
-    assert num_answers == len(sheet.key.items)
-    expected_answers = {}
+    assert count_answers(labels) == len(sheet.key.items)
     for item in sheet.key.items:
-        if item.judge is not None:
-            expected_answers[item.unit_key, item.item] = item.judge
-    assert by_item(labels.majority_answers) == expected_answers
+        assert majority_answer_to(item, labels) == item.judge
 
 
 @pytest.mark.parametrize(
     ("answers_by_person", "majority"),
     [
         pytest.param(
-            {"Ana": "factual", "Bo": "knowledge", "Cy": "factual"}, ["factual"], id="two of three"
+            {"Ana": "factual", "Bo": "knowledge", "Cy": "factual"}, "factual", id="two of three"
         ),
-        pytest.param({"Ana": "factual", "Bo": "knowledge"}, [], id="a tie"),
-        pytest.param({"Bo": "knowledge", "Di": "skip"}, ["knowledge"], id="one answer and a skip"),
-        pytest.param({"Di": "skip"}, [], id="only a skip"),
+        pytest.param({"Ana": "factual", "Bo": "knowledge"}, None, id="a tie"),
+        pytest.param({"Bo": "knowledge", "Di": "skip"}, "knowledge", id="one answer and a skip"),
+        pytest.param({"Di": "skip"}, None, id="only a skip"),
     ],
 )
 def test_skipped_answers_do_not_count_in_the_majority(
     labels_path, sheet, answers_by_person, majority
 ):
     """A person who skips an item has no opinion, and a tie has no winner."""
-    label = answers(sheet.key)[0]
-    labels_of_people = []
+    first_item = sheet.key.items[0]
+    cells_of_item = {"sheet": sheet.key.sheet, "number": 1, "question": first_item.question}
+    rows = []
     for person, answer in answers_by_person.items():
-        labels_of_people.append({**label, "person": person, "answer": answer})
-    write_csv(labels_path, labels_of_people)
+        rows.append({**cells_of_item, "person": person, "answer": answer})
+    write_csv(labels_path, rows)
 
     labels = read_labels([labels_path], sheet.key)
 
-    assert list(by_item(labels.majority_answers).values()) == majority
+    assert majority_answer_to(first_item, labels) == majority
 
 
 def test_answers_in_capitals_are_accepted(labels_path, sheet):
-    label = answers(sheet.key, person="Ana")[0]
-    write_csv(labels_path, [{**label, "answer": "FACTUAL"}])
+    first_label, *_ = labels_like_the_judge(sheet.key, person="Ana")
+    write_csv(labels_path, [{**first_label, "answer": "FACTUAL"}])
 
     labels = read_labels([labels_path], sheet.key)
 
@@ -98,7 +96,9 @@ def test_answers_in_capitals_are_accepted(labels_path, sheet):
 def test_the_first_answer_to_a_repeated_item_counts(labels_path, sheet):
     """The second answer only shows how sure the person is."""
     repeat = next(item for item in sheet.key.items if item.repeat_of is not None)
-    label_by_number = {label["number"]: label for label in answers(sheet.key, person="Ana")}
+    label_by_number = {
+        label["number"]: label for label in labels_like_the_judge(sheet.key, person="Ana")
+    }
     first_label = {**label_by_number[repeat.repeat_of], "answer": "factual"}
     second_label = {**label_by_number[repeat.number], "answer": "fooled"}
     write_csv(labels_path, [second_label, first_label])
@@ -126,7 +126,7 @@ def test_the_first_answer_to_a_repeated_item_counts(labels_path, sheet):
     ],
 )
 def test_wrong_cell_is_refused_with_its_line_number(labels_path, sheet, wrong_cell, message):
-    first_label, *more_labels = answers(sheet.key)
+    first_label, *more_labels = labels_like_the_judge(sheet.key)
     write_csv(labels_path, [{**first_label, **wrong_cell}, *more_labels])
 
     # Line 1 has the names of the columns, and line 2 the first label.
@@ -136,7 +136,7 @@ def test_wrong_cell_is_refused_with_its_line_number(labels_path, sheet, wrong_ce
 
 def test_all_problems_of_all_files_are_reported_at_once(tmp_path, sheet):
     """The user can then correct all of them before the next try."""
-    first_label, second_label, third_label, *_ = answers(sheet.key, person="Ana")
+    first_label, second_label, third_label, *_ = labels_like_the_judge(sheet.key, person="Ana")
     a_path = tmp_path / "a.csv"
     b_path = tmp_path / "b.csv"
     write_csv(a_path, [{**first_label, "answer": ""}, second_label])
@@ -191,7 +191,7 @@ def test_filled_in_csv_sheet_is_read(tmp_path, labels_path, sheet):
     _, table_path, *_ = write_sheet(sheet, tmp_path / "sheet.html")
     with table_path.open(encoding="utf-8", newline="") as file:
         rows = list(csv.DictReader(file))
-    for row, label in zip(rows, answers(sheet.key), strict=True):
+    for row, label in zip(rows, labels_like_the_judge(sheet.key), strict=True):
         row["answer"] = label["answer"]
         row["person"] = "Bo"
     write_csv(labels_path, rows, columns=list(rows[0]))
@@ -199,8 +199,7 @@ def test_filled_in_csv_sheet_is_read(tmp_path, labels_path, sheet):
     labels = read_labels([labels_path], sheet.key)
 
     assert labels.people == ("Bo",)
-    num_answers = sum(len(answer_by_person) for answer_by_person in labels.answers.values())
-    assert num_answers == len(rows)
+    assert count_answers(labels) == len(rows)
 
 
 def test_empty_csv_sheet_is_refused(tmp_path, sheet):
@@ -270,11 +269,12 @@ def test_key_repeating_an_unknown_item_is_refused(key_path, sheet):
 
 
 def test_json_lines_identify_items_by_id_and_people_by_file_name(tmp_path, sheet):
-    """Programs for labelling write such a file for each person."""
-    path = tmp_path / "Di.jsonl"
-    line = {"id": f"{sheet.key.sheet}-1", "verdict": "factual", "reason": "seen"}
-    path.write_text(json.dumps(line) + "\n")
+    """Programs for labelling write one file for each person, with a line for each item."""
+    path_of_di = tmp_path / "Di.jsonl"
+    id_of_first_item = f"{sheet.key.sheet}-1"
+    line = {"id": id_of_first_item, "verdict": "factual", "reason": "seen"}
+    path_of_di.write_text(json.dumps(line) + "\n")
 
-    labels = read_labels([path], sheet.key)
+    labels = read_labels([path_of_di], sheet.key)
 
     assert labels.answers == {1: {"Di": "factual"}}

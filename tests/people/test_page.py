@@ -24,7 +24,7 @@ from tests.report.conftest import (
     save_downloads_to,
     set_up_screen,
 )
-from tests.report.test_browser import CONTRAST
+from tests.report.test_browser import FIND_LOW_CONTRAST_TEXTS
 
 ANSWERS_BY_KEY = {
     "1": "factual",
@@ -35,13 +35,23 @@ ANSWERS_BY_KEY = {
     "6": "untyped",
     "s": "skip",
 }
+FACTUAL = "1"
+KNOWLEDGE = "2"
+IRRELEVANT = "4"
+FOOLED = "5"
+UNTYPED = "6"
+UNDO = "u"
+MENU = "m"  # the first screen, where people give their name and export their answers
+NOTE = "n"
+PREVIOUS_ITEM = Keys.ARROW_LEFT
+NEXT_ITEM = Keys.ARROW_RIGHT
 DOWNLOADS = "downloads"
 
 
 @pytest.fixture
 def page(runs, tmp_path):
     """Return the page of a sheet about six answers, with some items repeated."""
-    sheet = make_sheet(read_pool([runs], "gen"), 6, repeat=0.2, seed=5)
+    sheet = make_sheet(read_pool([runs], "gen"), rows=6, repeat=0.2, seed=5)
     path, *_ = write_sheet(sheet, tmp_path / "sheet.html")
     return path
 
@@ -163,11 +173,11 @@ def test_all_items_are_answered_by_keyboard_and_exported(visit, page, key, tmp_p
 
 
 def test_an_answer_is_shown_when_going_back(visit, page):
-    """A person can check what they said. The key "2" stands for "knowledge"."""
+    """A person can check what they said."""
     browser = visit(page)
     start_as(browser, "Ana")
 
-    press(browser, "1", "2", Keys.ARROW_LEFT)
+    press(browser, FACTUAL, KNOWLEDGE, PREVIOUS_ITEM)
 
     assert item_number(browser) == 2
     assert chosen_answers(browser) == ["knowledge"]
@@ -178,31 +188,30 @@ def test_answers_are_undone_last_first(visit, page, num_undone, shown_item):
     """A slip of a finger must not become a label. The item is shown without its answer."""
     browser = visit(page)
     start_as(browser, "Ana")
-    press(browser, "1", "2", Keys.ARROW_LEFT)
+    press(browser, FACTUAL, KNOWLEDGE, PREVIOUS_ITEM)
 
-    press(browser, *["u"] * num_undone)
+    press(browser, *[UNDO] * num_undone)
 
     assert item_number(browser) == shown_item
     assert chosen_answers(browser) == []
 
 
 def test_ineffective_keys_leave_the_first_item_shown(visit, page):
-    """Nothing is left to undo, "x" is no answer, and no item stands before the first."""
+    """The only answer is undone already, "x" is no answer, and no item precedes the first."""
     browser = visit(page)
     start_as(browser, "Ana")
-    press(browser, "1", "u")
+    press(browser, FACTUAL, UNDO)
 
-    press(browser, "u", "x", Keys.ARROW_LEFT)
+    press(browser, UNDO, "x", PREVIOUS_ITEM)
 
     assert item_number(browser) == 1
 
 
 def test_an_undone_answer_is_not_exported(visit, page, key, tmp_path):
-    """The first answer, "factual", is undone. The key "5" stands for "fooled"."""
     browser = visit(page)
     start_as(browser, "Ana")
 
-    press(browser, "1", "u", "5", "m")
+    press(browser, FACTUAL, UNDO, FOOLED, MENU)
 
     exported = download(browser, tmp_path, "csv")
     assert read_labels([exported], key).answers == {1: {"Ana": "fooled"}}
@@ -213,13 +222,13 @@ def test_items_can_be_skipped_until_later(visit, page, key, tmp_path):
     browser = visit(page)
     start_as(browser, "Ana")
 
-    press(browser, "5")  # item 1
-    press(browser, Keys.ARROW_RIGHT, Keys.ARROW_RIGHT, "6")  # item 4
-    press(browser, *[Keys.ARROW_LEFT] * 4)  # back to item 1
+    press(browser, FOOLED)  # item 1
+    press(browser, NEXT_ITEM, NEXT_ITEM, UNTYPED)  # items 2 and 3 are skipped, 4 is answered
+    press(browser, *[PREVIOUS_ITEM] * 4)  # from item 5 back to item 1
 
     assert item_number(browser) == 1
     assert chosen_answers(browser) == ["fooled"]
-    press(browser, "m")
+    press(browser, MENU)
     exported = download(browser, tmp_path, "csv")
     assert read_labels([exported], key).answers == {1: {"Ana": "fooled"}, 4: {"Ana": "untyped"}}
 
@@ -230,10 +239,10 @@ def test_a_note_is_exported_with_its_answer(visit, page, tmp_path):
     browser = visit(page)
     start_as(browser, "Ana")
 
-    press(browser, "n", note, Keys.ESCAPE, "5")
+    press(browser, NOTE, note, Keys.ESCAPE, FOOLED)
 
-    assert item_number(browser) == 2  # "5" was an answer, not a part of the note
-    press(browser, "6", "m")  # an answer without a note
+    assert item_number(browser) == 2  # the key of "fooled" was no part of the note
+    press(browser, UNTYPED, MENU)  # an answer without a note
     with download(browser, tmp_path, "csv").open(encoding="utf-8", newline="") as file:
         assert [row["note"] for row in csv.DictReader(file)] == [note, ""]
 
@@ -242,7 +251,7 @@ def test_a_reload_keeps_answers(visit, page):
     """A browser may close at any time, and labels cost hours."""
     browser = visit(page)
     start_as(browser, "Ana")
-    press(browser, "1", "2")
+    press(browser, FACTUAL, KNOWLEDGE)
 
     WebDriverWait(browser, 10).until(reloads_with_answers)
 
@@ -252,19 +261,22 @@ def test_a_reload_keeps_answers(visit, page):
 
 
 def test_answers_of_two_people_are_kept_apart(visit, page):
-    """Two people may use one computer."""
+    """Two people may use one computer, one after the other."""
     browser = visit(page)
-    start_as(browser, "Ana")
-    press(browser, "1", "2", "m")
 
+    start_as(browser, "Ana")
+    press(browser, FACTUAL, KNOWLEDGE, MENU)
     start_as(browser, "constructor")  # a property of every JavaScript object
-    assert item_number(browser) == 1
-    press(browser, "4", "m")
-
+    first_item_of_other_person = item_number(browser)
+    press(browser, IRRELEVANT, MENU)
     start_as(browser, "Ana")
-    assert item_number(browser) == 3
-    press(browser, Keys.ARROW_LEFT)
-    assert chosen_answers(browser) == ["knowledge"]
+    next_item_of_ana = item_number(browser)
+    press(browser, PREVIOUS_ITEM)
+    last_answer_of_ana = chosen_answers(browser)
+
+    assert first_item_of_other_person == 1
+    assert next_item_of_ana == 3
+    assert last_answer_of_ana == ["knowledge"]
 
 
 @pytest.fixture(params=[(375, "dark"), (1300, "light")], ids=["phone, dark", "desktop, light"])
@@ -282,28 +294,28 @@ def task(request):
 @pytest.fixture
 def started(visit, runs, task, screen, tmp_path):
     """Return the browser at the first item of a sheet about hostile texts."""
-    sheet = make_sheet(read_pool([runs], task), 2)
+    sheet = make_sheet(read_pool([runs], task), rows=2)
     page, *_ = write_sheet(sheet, tmp_path / "sheet.html")
     browser = visit(page, *screen)
-    assert browser.execute_script(CONTRAST) == []
+    assert browser.execute_script(FIND_LOW_CONTRAST_TEXTS) == []
     start_as(browser, "Ana")
     return browser
 
 
 def test_items_are_legible_and_fit_the_screen(started, screen):
-    """People label on phones, too. ``CONTRAST`` lists texts that are hard to read."""
+    """People label on phones, too."""
     width, _ = screen
 
     for _ in range(3):
-        assert started.execute_script(CONTRAST) == []
+        assert started.execute_script(FIND_LOW_CONTRAST_TEXTS) == []
         assert started.execute_script("return document.documentElement.scrollWidth") <= width
-        press(started, Keys.ARROW_RIGHT)
+        press(started, NEXT_ITEM)
 
 
 def test_hostile_texts_are_shown_as_text(started, task):
     """Models may write HTML, which must not run on the page."""
     for _ in range(3):
-        press(started, Keys.ARROW_RIGHT)
+        press(started, NEXT_ITEM)
 
     assert started.title.startswith("Sheet ")
     assert not started.find_elements(By.CSS_SELECTOR, "main img, iframe, main script")
@@ -315,7 +327,7 @@ def test_hostile_texts_are_shown_as_text(started, task):
 def test_page_makes_no_network_requests(started):
     """Texts may be confidential, and a page must work without a network."""
     for _ in range(3):
-        press(started, Keys.ARROW_RIGHT)
+        press(started, NEXT_ITEM)
 
     # The browser logs a request that fails as a severe error.
     assert [entry for entry in started.get_log("browser") if entry["level"] == "SEVERE"] == []

@@ -1,11 +1,11 @@
-"""People in the judge's place: the judge's own answers change no metric, and others change it."""
+"""Samples scored by people's answers: the judge's answers give its scores, others change them."""
 
 from __future__ import annotations
 
 import json
 
 import pytest
-from hypothesis import assume, given, settings
+from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from lm_factuality.benchmarks import all_benchmarks, find_benchmark
@@ -106,15 +106,19 @@ def segment_errors(*errors):
 
 
 @given(segment_errors("knowledge", "reasoning", "fooled", "untyped"))
-def test_relabelling_segments_as_the_judge_changes_no_score(errors):
+def test_answers_equal_to_the_judges_keep_the_scores_of_segments(errors):
     """People's scores can be compared with the judge's only if both are computed alike."""
-    assert_judge_answers_change_nothing(task_of("felm_gen"), felm_gen_sample(0, errors))
+    sample = felm_gen_sample(number=0, errors=errors)
+
+    assert_judge_answers_change_nothing(task_of("felm_gen"), sample)
 
 
 @given(segment_errors("reasoning"))
-def test_relabelling_math_segments_as_the_judge_changes_no_score(errors):
+def test_answers_equal_to_the_judges_keep_the_scores_of_math_segments(errors):
     """Every error in mathematics counts as one of reasoning."""
-    assert_judge_answers_change_nothing(task_of("felm_gen"), felm_gen_sample(0, errors, "math"))
+    sample = felm_gen_sample(number=0, errors=errors, domain="math")
+
+    assert_judge_answers_change_nothing(task_of("felm_gen"), sample)
 
 
 @pytest.mark.parametrize(
@@ -123,28 +127,33 @@ def test_relabelling_math_segments_as_the_judge_changes_no_score(errors):
 @given(errors=segment_errors("knowledge", "reasoning", "fooled", "untyped"))
 def test_opposite_segment_answers_swap_errors(domain, error_metric, errors):
     """People find an error in exactly those segments in which the judge found none."""
-    sample = felm_gen_sample(0, errors, domain)
+    sample = felm_gen_sample(number=0, errors=errors, domain=domain)
     opposite_answers = {}
     for place, error in enumerate(errors):
         opposite_answers[f"segment:{place}"] = "knowledge" if error is None else "factual"
 
     relabelled = relabel(task_of("felm_gen"), sample, opposite_answers)
 
-    num_errors = errors.count(None)
-    assert relabelled["segment_error_rate"] == [num_errors, len(errors)]
-    assert relabelled["response_error_rate"] == [int(num_errors > 0), 1]
-    assert relabelled[error_metric] == num_errors
+    num_factual_by_judge = errors.count(None)
+    num_errors_by_people = num_factual_by_judge
+    assert relabelled["segment_error_rate"] == [num_errors_by_people, len(errors)]
+    assert relabelled["response_error_rate"] == [int(num_errors_by_people > 0), 1]
+    assert relabelled[error_metric] == num_errors_by_people
 
 
-def test_sample_without_verdict_needs_answers_to_all_items():
-    two_segments_without_verdict = felm_gen_sample(0, errors=None)
-    answer_to_first = {"segment:0": "factual"}
+def test_sample_without_verdict_is_not_scored_by_answers_to_some_items():
+    """The judge has no verdict on the two segments, and people answer only one of them."""
+    two_segments_without_verdict = felm_gen_sample(number=0, errors=None)
 
-    assert relabel(task_of("felm_gen"), two_segments_without_verdict, answer_to_first) is None
+    relabelled = relabel(
+        task_of("felm_gen"), two_segments_without_verdict, answers={"segment:0": "factual"}
+    )
+
+    assert relabelled is None  # the sample has no score by people
 
 
 def test_people_can_decide_a_sample_without_verdict():
-    two_segments_without_verdict = felm_gen_sample(0, errors=None)
+    two_segments_without_verdict = felm_gen_sample(number=0, errors=None)
     answers = {"segment:0": "factual", "segment:1": "fooled"}
 
     relabelled = relabel(task_of("felm_gen"), two_segments_without_verdict, answers)
@@ -207,23 +216,26 @@ sentence_marks = st.lists(
 
 
 @given(sentence_marks)
-def test_relabelling_generations_as_the_judge_changes_no_score(marks):
+def test_answers_equal_to_the_judges_keep_the_scores_of_generations(marks):
     """People who mark sentences as the judge does get the same accuracy."""
     assert_judge_answers_change_nothing(task_of("factor_generation"), generation_sample(marks))
 
 
+def score_counts_of(task, sample):
+    """Return the counts of a sample in each score, such as true sentences and all sentences."""
+    return sample_row_of(task, find_benchmark(task.kind).page.samples, sample).score_counts
+
+
 @given(sentence_marks)
 def test_generations_marked_false_have_an_accuracy_of_zero(marks):
+    """Whatever the judge's marks were, people mark every sentence as false."""
     task = task_of("factor_generation")
-    answers = {f"mark:{place}": "false" for place in range(len(marks))}
+    answers_of_people = {f"mark:{place}": "false" for place in range(len(marks))}
 
-    relabelled = relabel(task, generation_sample(marks), answers)
+    relabelled = relabel(task, generation_sample(marks), answers_of_people)
 
-    row = sample_row_of(task, find_benchmark(task.kind).page.samples, relabelled)
-    num_true, num_sentences = row.score_counts["accuracy_pooled"]
-    assert row.score_counts.keys() == {"accuracy_pooled"}
-    assert num_true == 0
-    assert num_sentences == len(marks)
+    num_true, num_sentences = 0, len(marks)
+    assert score_counts_of(task, relabelled) == {"accuracy_pooled": (num_true, num_sentences)}
 
 
 @st.composite
@@ -299,8 +311,8 @@ def response_sample(task, response, method):
 @pytest.mark.parametrize("linking", ["greedy", "hungarian"])
 @given(data=st.data())
 @settings(max_examples=60, deadline=None)
-def test_relabelling_biographies_as_the_judge_changes_no_score(protocol, linking, data):
-    """Groups, links and verdicts are all computed again from the answers."""
+def test_answers_equal_to_the_judges_keep_the_scores_of_biographies(protocol, linking, data):
+    """People answer like the judge which facts are of one person, who that is and what is true."""
     task = task_of("ambigbio", protocol=protocol, linking=linking)
     biography = data.draw(judged_responses(protocol, linking))
 
@@ -309,19 +321,31 @@ def test_relabelling_biographies_as_the_judge_changes_no_score(protocol, linking
     assert_judge_answers_change_nothing(task, sample)
 
 
+def has_pages_for_all_facts(biography):
+    """Return whether each fact has a page. People are not asked about a fact without one."""
+    for judgements_of_fact in biography.matrix:
+        if not any(judgement.evidence for judgement in judgements_of_fact):
+            return False
+    return True
+
+
+def answer_all_items(task, sample, **answer_by_question):
+    """Give the same answer to all items of a question: ``verdict="supported"``, for example."""
+    return {item.id: answer_by_question[item.question] for item in items_of(task, sample)}
+
+
 @pytest.mark.parametrize("protocol", ["paper", "code"])
 @pytest.mark.parametrize("linking", ["greedy", "hungarian"])
 @given(data=st.data())
 @settings(max_examples=60, deadline=None)
-def test_biography_with_one_supported_group_has_the_highest_score(protocol, linking, data):
+def test_biography_of_one_person_with_all_facts_supported_has_a_factscore_of_one(
+    protocol, linking, data
+):
+    """People put all facts into the group 1 and find them supported, whatever the judge found."""
     task = task_of("ambigbio", protocol=protocol, linking=linking)
-    biography = data.draw(judged_responses(protocol, linking))
-    # People are not asked about a fact that has no page.
-    for judgements_of_fact in biography.matrix:
-        assume(any(judgement.evidence for judgement in judgements_of_fact))
+    biography = data.draw(judged_responses(protocol, linking).filter(has_pages_for_all_facts))
     sample = response_sample(task, biography, method_from_metadata(task.metadata))
-    answers_by_question = {"group": "1", "link": "skip", "verdict": "supported"}
-    answers = {item.id: answers_by_question[item.question] for item in items_of(task, sample)}
+    answers = answer_all_items(task, sample, group="1", link="skip", verdict="supported")
 
     relabelled = relabel(task, sample, answers)
 
@@ -337,7 +361,7 @@ def long_answer_sample(data, task):
 
 @given(st.data())
 @settings(max_examples=40, deadline=None)
-def test_relabelling_long_answers_as_the_judge_changes_no_score(data):
+def test_answers_equal_to_the_judges_keep_the_scores_of_long_answers(data):
     """A long answer has verdicts alone, without groups and links."""
     task = task_of("longform", k=[2])
 
@@ -349,11 +373,11 @@ def test_relabelling_long_answers_as_the_judge_changes_no_score(data):
 def test_long_answer_without_supported_facts_scores_zero(data):
     task = task_of("longform", k=[2])
     sample = long_answer_sample(data, task)
-    items = items_of(task, sample)
+    assert {item.question for item in items_of(task, sample)} == {"verdict"}
+    answers = answer_all_items(task, sample, verdict="not_supported")
 
-    relabelled = relabel(task, sample, {item.id: "not_supported" for item in items})
+    relabelled = relabel(task, sample, answers)
 
-    assert {item.question for item in items} == {"verdict"}
     assert relabelled["f1_at_k"] == 0.0
     assert relabelled["precision"] == 0.0
 
@@ -392,30 +416,37 @@ def test_judge_answers_are_groups_links_and_verdicts(merged_biography):
     }
 
 
+# Answers to the question which person a group of facts is about: an entity's number, or these.
+BAKER = "0"
+SAILOR = "1"
+NOBODY = "none"
+SKIPPED = "skip"
+NO_SUCH_GROUP = "absent"
+
+
 @pytest.mark.parametrize(
-    ("group_of_second_fact", "second_link", "d_factscore"),
+    ("group_of_sailors_fact", "person_of_group_2", "d_factscore"),
     [
-        # The second fact is wrong about the baker.
-        pytest.param("1", "absent", 0.5, id="one biography"),
-        pytest.param("2", "1", 1.0, id="two biographies"),
-        pytest.param("2", "0", 0.5, id="both linked to the baker"),
-        # Equation 1 links the second biography to the sailor.
-        pytest.param("2", "skip", 1.0, id="second link skipped"),
-        pytest.param("2", "none", 0.5, id="second linked to nobody"),
+        pytest.param("1", NO_SUCH_GROUP, 0.5, id="both facts in the baker's group"),
+        pytest.param("2", SAILOR, 1.0, id="each fact linked to its person"),
+        pytest.param("2", BAKER, 0.5, id="both groups linked to the baker"),
+        # Without people's answer, equation 1 of the paper links the second group to the sailor.
+        pytest.param("2", SKIPPED, 1.0, id="second link skipped"),
+        pytest.param("2", NOBODY, 0.5, id="second group linked to nobody"),
     ],
 )
 def test_d_factscore_follows_from_groups_and_links(
-    merged_biography, group_of_second_fact, second_link, d_factscore
+    merged_biography, group_of_sailors_fact, person_of_group_2, d_factscore
 ):
     """The score is the share of the two facts that are true of the person they are linked to."""
     answers = {
-        "group:1": group_of_second_fact,
-        "link:1": "0",
-        "link:2": second_link,
-        "verdict:0:0": "supported",  # fact 0 by the page of the baker, the entity 0
+        "group:1": group_of_sailors_fact,  # fact 0, of the baker, is always in group 1
+        "link:1": BAKER,
+        "link:2": person_of_group_2,
+        "verdict:0:0": "supported",  # fact 0 is true of the baker, the entity 0
         "verdict:0:1": "not_supported",
         "verdict:1:0": "not_supported",
-        "verdict:1:1": "supported",  # fact 1 by the page of the sailor, the entity 1
+        "verdict:1:1": "supported",  # fact 1 is true of the sailor, the entity 1
     }
 
     relabelled = relabel(task_of("ambigbio"), merged_biography, answers)
@@ -453,7 +484,7 @@ def sample_results(checkpoint, tmp_path_factory):
 
 @pytest.mark.slow
 @pytest.mark.parametrize("name", SAMPLE_TASKS)
-def test_relabelling_a_real_run_as_the_judge_changes_no_score(sample_results, name):
+def test_answers_equal_to_the_judges_keep_the_scores_of_a_real_run(sample_results, name):
     """A real run has refusals and unscored rows that made-up samples may lack."""
     task = sample_results.task(name)
     relabelled = []

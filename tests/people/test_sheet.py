@@ -5,6 +5,7 @@ from __future__ import annotations
 import csv
 import json
 from dataclasses import replace
+from itertools import groupby
 
 import pytest
 
@@ -38,40 +39,39 @@ def test_answers_of_all_models_are_read_except_refusals(tmp_path):
 
 def test_items_of_a_unit_are_adjacent_and_in_order(pool):
     """People should judge all sentences of an answer before they read the next answer."""
-    key = make_sheet(pool, 8, seed=1).key
+    unit_by_key = {(unit.source, unit.key): unit for unit in pool.units}
 
-    items_by_unit = {}
-    for unit in pool.units:
-        items_by_unit[unit.source, unit.key] = [item.id for item in unit.items]
-    drawn_units = list(dict.fromkeys(item.unit_key for item in key.items))
-    expected_items = []
-    for unit_key in drawn_units:
-        for item_id in items_by_unit[unit_key]:
-            expected_items.append((unit_key, item_id))
-    assert [(item.unit_key, item.item) for item in key.items] == expected_items
+    key = make_sheet(pool, rows=8, seed=1).key
+
+    adjacent_items = groupby(key.items, key=lambda item: item.unit_key)
+    num_groups = 0
+    for unit_key, items in adjacent_items:
+        num_groups += 1
+        assert [item.item for item in items] == [item.id for item in unit_by_key[unit_key].items]
+    assert num_groups == 8  # one for each unit
 
 
 def test_items_are_numbered_from_one(pool):
-    key = make_sheet(pool, 8, seed=1).key
+    key = make_sheet(pool, rows=8, seed=1).key
 
     assert [item.number for item in key.items] == list(range(1, len(key.items) + 1))
 
 
 def test_a_sheet_mixes_answers_of_all_models(pool):
     """People who saw one model after the other could guess whose answers they rate."""
-    key = make_sheet(pool, 8, seed=1).key
+    key = make_sheet(pool, rows=8, seed=1).key
 
     drawn_units = {item.unit_key for item in key.items}
-    numbers_of_models = {source for source, _ in drawn_units}
+    sources = {source for source, _unit in drawn_units}
     assert len(drawn_units) == 8
-    assert numbers_of_models == {0, 1}
+    assert sources == {0, 1}  # the results files of both models
 
 
 def test_items_have_the_probability_and_weight_of_their_unit(pool):
     """Each drawn answer stands for as many answers as its weight."""
     assert len(pool.units) == 24
 
-    key = make_sheet(pool, 8, seed=1).key
+    key = make_sheet(pool, rows=8, seed=1).key
 
     assert {item.probability for item in key.items} == {8 / 24}
     assert {item.weight for item in key.items} == {24 / 8}
@@ -79,15 +79,15 @@ def test_items_have_the_probability_and_weight_of_their_unit(pool):
 
 def test_same_seed_gives_the_same_sheet(pool):
     """Others can check that nobody chose the answers by hand."""
-    key = make_sheet(pool, 8, repeat=0.2, seed=1).key
-    same_key = make_sheet(pool, 8, repeat=0.2, seed=1).key
+    key = make_sheet(pool, rows=8, repeat=0.2, seed=1).key
+    same_key = make_sheet(pool, rows=8, repeat=0.2, seed=1).key
 
     assert same_key == key
 
 
 def test_another_seed_gives_another_sheet(pool):
-    key = make_sheet(pool, 8, repeat=0.2, seed=1).key
-    other_key = make_sheet(pool, 8, repeat=0.2, seed=2).key
+    key = make_sheet(pool, rows=8, repeat=0.2, seed=1).key
+    other_key = make_sheet(pool, rows=8, repeat=0.2, seed=2).key
 
     assert other_key.sheet != key.sheet
     assert other_key.items != key.items
@@ -95,7 +95,7 @@ def test_another_seed_gives_another_sheet(pool):
 
 def test_strata_get_equal_shares_and_small_strata_are_drawn_completely(pool):
     """Errors are rarer than right answers, and a sheet should show enough of both."""
-    key = make_sheet(pool, 14, stratify=("verdict",)).key
+    key = make_sheet(pool, rows=14, stratify=("verdict",)).key
 
     units_of_stratum = {stratum.name: stratum.units for stratum in key.strata}
     drawn_of_stratum = {stratum.name: stratum.drawn for stratum in key.strata}
@@ -106,7 +106,7 @@ def test_strata_get_equal_shares_and_small_strata_are_drawn_completely(pool):
 
 def test_probabilities_and_weights_follow_from_the_strata(pool):
     """The weights of all drawn answers add up to the number of answers that they stand for."""
-    key = make_sheet(pool, 14, stratify=("verdict",)).key
+    key = make_sheet(pool, rows=14, stratify=("verdict",)).key
 
     probabilities = {item.stratum: item.probability for item in key.items}
     weights = {item.unit_key: item.weight for item in key.items}
@@ -116,7 +116,7 @@ def test_probabilities_and_weights_follow_from_the_strata(pool):
 
 def test_strata_combine_several_groups(pool):
     """A sheet by model and domain has a stratum for each pair of them."""
-    key = make_sheet(pool, 12, stratify=("model", "domain")).key
+    key = make_sheet(pool, rows=12, stratify=("model", "domain")).key
 
     assert {stratum.name for stratum in key.strata} == {
         "org/secret-7b | wk",
@@ -131,34 +131,35 @@ def test_strata_combine_several_groups(pool):
 @pytest.mark.parametrize("seed", range(20))
 def test_some_items_are_repeated_later(pool, seed):
     """At least ten items lie between, so that people do not repeat an answer from memory."""
-    key = make_sheet(pool, 24, repeat=0.25, seed=seed).key
+    key = make_sheet(pool, rows=24, repeat=0.25, seed=seed).key
 
-    first_items = {item.number: item for item in key.items if item.repeat_of is None}
-    repeated_items = [item for item in key.items if item.repeat_of is not None]
-    assert len(repeated_items) == round(0.25 * len(first_items))
-    repeated_numbers = {item.repeat_of for item in repeated_items}
-    assert len(repeated_numbers) == len(repeated_items)
-    for repeated_item in repeated_items:
-        first_item = first_items[repeated_item.repeat_of]
-        assert repeated_item.unit_key == first_item.unit_key
-        assert repeated_item.item == first_item.item
-        assert repeated_item.judge == first_item.judge
-        assert repeated_item.number - first_item.number >= 10
+    first_showings = {item.number: item for item in key.items if item.repeat_of is None}
+    second_showings = [item for item in key.items if item.repeat_of is not None]
+    assert len(second_showings) == round(0.25 * len(first_showings))
+    assert len({second.repeat_of for second in second_showings}) == len(second_showings)
+    for second in second_showings:
+        first = first_showings[second.repeat_of]
+        assert (second.unit_key, second.item, second.judge) == (
+            first.unit_key,
+            first.item,
+            first.judge,
+        )
+        assert second.number - first.number >= 10
 
 
 def test_all_items_of_a_short_sheet_can_be_repeated(pool):
     """A sheet of one answer has no room for ten items between the two showings."""
-    items = make_sheet(pool, 1, repeat=1.0).key.items
+    items = make_sheet(pool, rows=1, repeat=1.0).key.items
 
-    first_items = [item for item in items if item.repeat_of is None]
-    repeated_items = [item for item in items if item.repeat_of is not None]
-    assert len(repeated_items) == len(first_items)
+    first_showings = [item for item in items if item.repeat_of is None]
+    second_showings = [item for item in items if item.repeat_of is not None]
+    assert len(second_showings) == len(first_showings)
 
 
 @pytest.fixture
 def bio_sheet(runs):
     """Return a sheet about biographies, on which the judge's verdicts differ."""
-    sheet = make_sheet(read_pool([runs], "bio"), 4, ("verdict", "model"))
+    sheet = make_sheet(read_pool([runs], "bio"), rows=4, stratify=("verdict", "model"))
     verdicts = {item.judge for item in sheet.key.items if item.question == "verdict"}
     assert verdicts >= {"supported", "not_supported"}
     return sheet
@@ -169,21 +170,33 @@ def page_data(page):
     return page.read_text(encoding="utf-8").split('id="data">')[1].split("</script>")[0]
 
 
-def test_annotators_cannot_see_judge_model_or_stratum(bio_sheet, runs, tmp_path):
+@pytest.mark.parametrize(
+    "word",
+    [
+        *["org/secret-7b", "org/hidden-1b", "secret", "hidden"],  # the models
+        *["lexical", "judge", "verdict:0"],  # the judge
+        *["people merged", "no gap", "stratum", "weight"],  # the strata
+    ],
+)
+def test_annotators_cannot_see_judge_model_or_stratum(bio_sheet, runs, tmp_path, word):
     """People who know what the judge said, or which model wrote a text, may be influenced."""
-    page, table, lines, key = write_sheet(bio_sheet, tmp_path / "sheet.html")
+    page, table, lines, _key = write_sheet(bio_sheet, tmp_path / "sheet.html")
 
-    visible_text = page_data(page)
-    visible_text += table.read_text(encoding="utf-8") + lines.read_text(encoding="utf-8")
-    words_of_models = ["org/secret-7b", "org/hidden-1b", "secret", "hidden", str(runs)]
-    words_of_judge = ["lexical", "judge", "verdict:0"]
-    words_of_strata = ["people merged", "no gap", "stratum", "weight"]
-    for word in words_of_models + words_of_judge + words_of_strata:
-        assert word not in visible_text
-    whole_page = page.read_text(encoding="utf-8")
-    for word in ("org/secret-7b", "org/hidden-1b", "people merged"):
-        assert word not in whole_page
-    # The key, which annotators do not get, has the models.
+    texts_of_page = page_data(page)
+    assert word not in texts_of_page
+    assert word not in table.read_text(encoding="utf-8")
+    assert word not in lines.read_text(encoding="utf-8")
+    assert str(runs) not in texts_of_page
+
+
+def test_the_source_of_the_page_does_not_name_models(bio_sheet, tmp_path):
+    """An annotator may open the source. Only the key, which annotators do not get, has models."""
+    page, _table, _lines, key = write_sheet(bio_sheet, tmp_path / "sheet.html")
+
+    source = page.read_text(encoding="utf-8")
+    assert "org/secret-7b" not in source
+    assert "org/hidden-1b" not in source
+    assert "people merged" not in source  # a stratum
     assert "org/secret-7b" in key.read_text(encoding="utf-8")
 
 
@@ -207,7 +220,7 @@ def test_formula_like_text_is_quoted_in_the_csv_file(pool, tmp_path, text):
     unit = pool.units[0]
     item = Item(id="segment:0", question="segment", text=text)
     unit_of_formula = Unit(unit.key, unit.cluster, (item,), unit.strata)
-    sheet = make_sheet(replace(pool, units=(unit_of_formula,)), 1)
+    sheet = make_sheet(replace(pool, units=(unit_of_formula,)), rows=1)
 
     _, table, *_ = write_sheet(sheet, tmp_path / "sheet.html")
 
@@ -229,32 +242,39 @@ def factor_gen_folder(folder, rows_path):
 
 
 @pytest.fixture(params=["file", "folder of factor-gen"])
-def factor_data(request, write_rows, tmp_path):
-    """Return three rows of FACTOR, of which a contradiction has a type that is no option."""
-    types = {
-        "contradiction_0_type": "entity",
-        "contradiction_1_type": "predicate",
-        "contradiction_2_type": "odd",
-    }
-    path = write_rows([example_row(doc_id=f"d{number}", **types) for number in range(3)])
-    return path if request.param == "file" else factor_gen_folder(tmp_path / "build", path)
+def write_factor_data(request, write_rows, tmp_path):
+    """Return a function that writes three rows of FACTOR, of the documents d0, d1 and d2.
+
+    Its arguments are the error types of the three contradictions, which all rows share.
+    """
+
+    def write(*error_types):
+        types = {}
+        for number, error_type in enumerate(error_types):
+            types[f"contradiction_{number}_type"] = error_type
+        path = write_rows([example_row(doc_id=f"d{number}", **types) for number in range(3)])
+        return path if request.param == "file" else factor_gen_folder(tmp_path / "build", path)
+
+    return write
 
 
-def test_each_contradiction_has_four_questions(factor_data):
+def test_each_contradiction_has_four_questions(write_factor_data):
     """These are the questions of the FACTOR paper's human evaluation."""
-    rows, contradictions_of_row, questions = 2, 3, 4
+    pool = read_pool([write_factor_data("entity", "predicate", "odd")])
 
-    key = make_sheet(read_pool([factor_data]), rows, stratify=("error type",)).key
+    key = make_sheet(pool, rows=2, stratify=("error type",)).key
 
     assert key.questions == ("non_factual", "fluent", "self_consistent", "error_type")
-    assert len(key.items) == rows * contradictions_of_row * questions
+    assert len(key.items) == 2 * 3 * 4  # rows, contradictions of a row and questions
     assert {item.stratum for item in key.items} == {"entity + odd + predicate"}
-    assert {item.cluster for item in key.items} <= {"d0", "d1", "d2"}
+    assert {item.cluster for item in key.items} <= {"d0", "d1", "d2"}  # the three documents
 
 
-def test_published_error_types_serve_as_judge_answers(factor_data):
+def test_published_error_types_serve_as_judge_answers(write_factor_data):
     """The type "odd" is no option of the question, so there is nothing to compare with."""
-    key = make_sheet(read_pool([factor_data]), 2).key
+    pool = read_pool([write_factor_data("entity", "predicate", "odd")])
+
+    key = make_sheet(pool, rows=2).key
 
     error_types = {item.judge for item in key.items if item.question == "error_type"}
     other_verdicts = {item.judge for item in key.items if item.question != "error_type"}
@@ -262,9 +282,11 @@ def test_published_error_types_serve_as_judge_answers(factor_data):
     assert other_verdicts == {None}
 
 
-def test_questions_of_a_sheet_can_be_selected(factor_data):
+def test_questions_of_a_sheet_can_be_selected(write_factor_data):
     """Each question takes people's time."""
-    key = make_sheet(read_pool([factor_data], questions=["fluent"]), 1).key
+    pool = read_pool([write_factor_data("entity", "predicate", "odd")], questions=["fluent"])
+
+    key = make_sheet(pool, rows=1).key
 
     assert {item.question for item in key.items} == {"fluent"}
 

@@ -11,7 +11,7 @@ from tests.report.conftest import HOSTILE, open_page_at, requested_urls, reset_s
 from tests.report.results import ambigbio_task, factor_task, felm_task, write_results
 
 PAGES = ("index.html", "factor.html", "felm.html", "ambigbio.html", "compare.html", "samples.html")
-CONTRAST = """
+FIND_LOW_CONTRAST_TEXTS = """
 const canvas = document.createElement("canvas").getContext("2d", { willReadFrequently: true });
 const known = new Map();
 const parse = (colour) => {
@@ -138,7 +138,7 @@ def test_pages_fit_the_screen_and_are_legible(visit, page, width, scheme):
     browser = visit(page, width, scheme)
 
     assert browser.execute_script("return document.documentElement.scrollWidth") <= width
-    assert browser.execute_script(CONTRAST) == []
+    assert browser.execute_script(FIND_LOW_CONTRAST_TEXTS) == []
 
 
 @on_all_screens
@@ -149,7 +149,7 @@ def test_pages_of_biographies_are_legible(visit, site, width, scheme):
     browser = visit(page.relative_to(site).as_posix(), width, scheme)
 
     assert browser.execute_script("return document.documentElement.scrollWidth") <= width
-    assert browser.execute_script(CONTRAST) == []
+    assert browser.execute_script(FIND_LOW_CONTRAST_TEXTS) == []
 
 
 @on_all_screens
