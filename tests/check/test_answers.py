@@ -332,21 +332,39 @@ def sample(doc_id: int, doc: dict, response: str, filter_name: str = "none") -> 
 
 SAMPLES = [
     sample(0, {"Question": "Who?"}, "<think>Hm.</think>Ada sang."),
-    sample(0, {"Question": "Who?"}, "<think>Hm.</think>Ada sang.", "other"),
+    sample(0, {"Question": "Who?"}, "<think>Hm.</think>Ada sang.", filter_name="other"),
     sample(1, {"goal": 3}, "Bo sang."),
 ]
 
 
-def test_lm_eval_samples_give_the_unfiltered_answer(tmp_path):
-    """Filters of a task shorten answers to a number; thoughts are left out."""
-    write(tmp_path, "m/samples_qa_2026-01-31T10-00-00.5.jsonl", json_lines(SAMPLES))
+def test_lm_eval_samples_give_the_unfiltered_answer_without_thoughts(tmp_path):
+    """A filter of a task may shorten an answer to a number, which has no claims."""
+    unfiltered = {
+        "doc_id": 0,
+        "doc": {"Question": "Who?"},
+        "arguments": {"gen_args_0": {"arg_0": "Prompt?", "arg_1": {"until": []}}},
+        "resps": [["<think>Hm.</think>Ada sang."]],
+        "filtered_resps": ["18"],
+        "filter": "none",
+    }
+    rows = [unfiltered, {**unfiltered, "filter": "other"}]
+    write(tmp_path, "m/samples_qa_2026-01-31T10-00-00.5.jsonl", json_lines(rows))
 
-    answers = read_answers(tmp_path).answers
+    (answer,) = read_answers(tmp_path).answers
 
-    assert [(answer.id, answer.question, answer.text) for answer in answers] == [
-        ("0", "Who?", "Ada sang."),
-        ("1", "Prompt?", "Bo sang."),
-    ]
+    assert answer.id == "0"
+    assert answer.question == "Who?"
+    assert answer.text == "Ada sang."
+
+
+def test_lm_eval_sample_without_a_question_has_its_prompt_as_the_question(tmp_path):
+    write(tmp_path, "samples_qa.jsonl", json_lines([sample(1, {"goal": 3}, "Bo sang.")]))
+
+    (answer,) = read_answers(tmp_path / "samples_qa.jsonl").answers
+
+    assert answer.id == "1"
+    assert answer.question == "Prompt?"
+    assert answer.text == "Bo sang."
 
 
 def test_each_response_of_a_sample_is_an_answer(tmp_path):

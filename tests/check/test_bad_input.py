@@ -121,7 +121,10 @@ def test_unusable_answers_exit_with_code_2(
 
 @pytest.mark.parametrize(
     ("names", "problem"),
-    [((), "no files in this folder"), (("a.png", "b.pdf", "c.txt"), "nothing here can be read")],
+    [
+        pytest.param([], "no files in this folder", id="empty folder"),
+        pytest.param(["a.png", "b.pdf", "c.txt"], "nothing here can be read", id="binary files"),
+    ],
 )
 def test_unreadable_knowledge_exits_with_code_2(write, tmp_path, capsys, names, problem):
     """Without documents, every claim would be "not found"."""
@@ -139,13 +142,19 @@ def test_unreadable_knowledge_exits_with_code_2(write, tmp_path, capsys, names, 
 @pytest.mark.parametrize(
     ("option", "content", "problem"),
     [
-        ("--judge", "backend: [\n", "not a readable YAML file"),
-        (
+        pytest.param("--judge", "backend: [\n", "not a readable YAML file", id="no YAML"),
+        pytest.param(
             "--judge",
             {"backend": "openai", "model": "m", "base_url": "http://127.0.0.1:9/v1"},
             "cannot be reached",
+            id="no server at this port",
         ),
-        ("--search", {"service": "searxng", "url": "http://127.0.0.1:9/search"}, "either"),
+        pytest.param(
+            "--search",
+            {"service": "searxng", "url": "http://127.0.0.1:9/search"},
+            "either",
+            id="documents and a search service together",
+        ),
     ],
 )
 def test_unusable_judge_or_service_exits_with_code_2(
@@ -156,7 +165,7 @@ def test_unusable_judge_or_service_exits_with_code_2(
     content,
     problem,
 ):
-    """No server is at port 9, and documents cannot be used together with a search service."""
+    """The exit code 1 would mean that too few claims are supported."""
     options = [option, write("option.yaml", content)]
 
     exit_code = main(["check", write("a.txt", TRUE), "--knowledge", str(documents), *options])
@@ -336,7 +345,7 @@ def test_files_of_an_earlier_check_stay_whole_if_writing_fails(
     tmp_path,
     monkeypatch,
 ):
-    """Files of two checks in one folder could not be told apart."""
+    """A failed check must not leave a mix of old and new files."""
     out = tmp_path / "out"
     command = ["--knowledge", str(documents), "--out", str(out)]
     main(["check", write("a.txt", TRUE), *command])

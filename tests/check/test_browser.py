@@ -17,7 +17,7 @@ from selenium.webdriver.support.ui import WebDriverWait
 from lm_factuality.check.corrections import Correction, apply_corrections, read_corrections
 from lm_factuality.check.page import write_page
 from lm_factuality.check.results import CheckResult
-from tests.check.checked import WRONG_YEAR, answer_of, bridge_result, claim_of
+from tests.check.checked import BRIDGE, FERRY, WRONG_YEAR, answer_of, bridge_result, claim_of
 from tests.report.conftest import (
     HOSTILE,
     open_page_at,
@@ -33,6 +33,8 @@ CONTRADICTED = ".claim.contradicted[role]"
 
 PHONE = 375
 """The width of a phone's screen in pixels."""
+
+SCREEN_HEIGHT = 800
 
 # The keys of the page. The digits correct the claim whose evidence is shown.
 SET_SUPPORTED = "1"
@@ -54,7 +56,7 @@ def open_page(browser, tmp_path):
     def write_and_open(result, width=1300, scheme="light"):
         page = tmp_path / f"page{next(pages)}.html"
         write_page(result, page, title=HOSTILE, note=HOSTILE)
-        set_up_screen(browser, width, 800, scheme)
+        set_up_screen(browser, width, SCREEN_HEIGHT, scheme)
         save_downloads_to(browser, tmp_path)
         open_page_at(browser, page.as_uri())
         WebDriverWait(browser, 10).until(opens_without_corrections)
@@ -101,6 +103,12 @@ def press(browser, *keys):
     """Press keys where the focus is."""
     for key in keys:
         browser.switch_to.active_element.send_keys(key)
+
+
+def rectangle_on_screen(browser, selector):
+    """Return the edges of the first such element, in pixels from the screen's upper left corner."""
+    script = "return document.querySelector(arguments[0]).getBoundingClientRect()"
+    return browser.execute_script(script, selector)
 
 
 def shown_answers(browser):
@@ -169,12 +177,12 @@ def test_other_passages_are_named_by_their_document_if_they_have_no_title(bridge
 
 
 def test_passage_found_for_another_claim_is_not_called_nearest(open_page):
-    """Claims share passages, and one without a score for this claim came from another claim.
+    """The claim has two passages, of ``docs/bridge.md`` and ``docs/ferry.md``.
 
-    The answer's first passage has no score here, so the second, of ``docs/ferry.md``, is nearest.
+    The first one has no score for this claim, since it was found for another claim.
     """
     claim = ("Harrow Bridge is grey.", "not_found")
-    answer = answer_of("mixed", claim, scores=(None, 1.25))
+    answer = answer_of("mixed", claim, evidence=(BRIDGE, FERRY), scores=(None, 1.25))
 
     page = open_page(CheckResult((answer,)))
     find(page, ".claim.not_found[role]").click()
@@ -300,8 +308,8 @@ def test_active_filters_are_combined(bridge_page):
     assert shown_answers(bridge_page) == [1, 2]
 
 
-def test_the_keys_j_and_k_keep_to_the_filter(bridge_page):
-    """A filter for claims that were not found leaves one, and the next claim is that one."""
+def test_the_key_j_skips_claims_that_a_filter_hides(bridge_page):
+    """Only one claim was not found, the third of its answer."""
     press(bridge_page, SHOW_NOT_FOUND, NEXT_CLAIM)
 
     assert text_of(bridge_page, "#evidence .claim-text") == "Its architect was Swiss."
@@ -547,23 +555,18 @@ def test_the_page_fits_the_screen_and_is_legible(open_page, screen):
 
 
 def test_on_a_phone_the_evidence_is_below_the_claim(open_page):
-    """There is no room beside the text, and the evidence must not hide the claim.
-
-    So the page scrolls until the claim is above the evidence, which ends at the screen's lower
-    edge, 800 pixels down.
-    """
+    """There is no room beside the text, so the page scrolls until the claim is above the evidence."""
     page = open_page(bridge_result(), PHONE)
 
     find(page, CONTRADICTED).click()
 
-    def is_below(browser):
-        """Tell whether the claim has been scrolled to above the evidence."""
-        script = "return document.querySelector(arguments[0]).getBoundingClientRect()"
-        claim = browser.execute_script(script, CONTRADICTED)
-        panel = browser.execute_script(script, "#evidence")
-        return claim["top"] >= 0 and claim["bottom"] <= panel["top"] and panel["bottom"] <= 801
+    def is_claim_above_evidence(browser):
+        claim = rectangle_on_screen(browser, CONTRADICTED)
+        evidence = rectangle_on_screen(browser, "#evidence")
+        is_claim_visible = claim["top"] >= 0 and claim["bottom"] <= evidence["top"]
+        return is_claim_visible and round(evidence["bottom"]) <= SCREEN_HEIGHT
 
-    WebDriverWait(page, 5).until(is_below)
+    WebDriverWait(page, 5).until(is_claim_above_evidence)
 
 
 def test_on_a_phone_the_evidence_is_hidden_until_a_claim_is_chosen(open_page):

@@ -20,7 +20,10 @@ UNKNOWN = "Queen Adela composed forty songs about whales."
 
 @pytest.fixture
 def check(documents, tmp_path, monkeypatch):
-    """Return a function that checks answers and returns the exit code."""
+    """Return a function that checks answers and returns the exit code.
+
+    It writes the answers to ``answers.jsonl``, to the questions "Question 0?", "Question 1?" etc.
+    """
     monkeypatch.setenv("LM_FACTUALITY_HOME", str(tmp_path / "cache"))
 
     def run(*answers, options=()):
@@ -120,11 +123,15 @@ def test_each_answer_has_a_row_with_its_counts(check, tmp_path):
     assert wrong_answer["contradicted"] == "1"
 
 
-def test_screen_shows_the_worst_claims_with_contradicting_sentences(check, capsys):
-    check(
-        "The mill at Grayport was built in 1402.",
-        "The mill at Grayport was built in 1502.",
-    )
+def test_screen_shows_a_contradicted_claim_with_the_sentence_that_contradicts_it(
+    documents, tmp_path, monkeypatch, capsys
+):
+    monkeypatch.setenv("LM_FACTUALITY_HOME", str(tmp_path / "cache"))
+    (documents / "mill.md").write_text("The mill at Grayport was built in 1402.", encoding="utf-8")
+    answers = tmp_path / "answers.txt"
+    answers.write_text("The mill at Grayport was built in 1502.", encoding="utf-8")
+
+    main(["check", str(answers), "--knowledge", str(documents)])
 
     screen = capsys.readouterr().out
     assert "contradicted: The mill at Grayport was built in 1502." in screen
@@ -173,43 +180,49 @@ def test_answers_without_evidence_are_an_error(tmp_path, capsys):
     assert "--knowledge docs/" in capsys.readouterr().err
 
 
-def test_two_systems_are_compared_by_question(check, tmp_path, capsys):
-    """Their answers have different ids, but both answer the question "Question 0?"."""
-    other = tmp_path / "other.jsonl"
-    rows = [{"id": "x", "question": "Question 0?", "answer": WRONG_YEAR}]
-    other.write_text("\n".join(map(json.dumps, rows)), encoding="utf-8")
+def write_answer(path, answer_id, question, answer):
+    """Write a file of one answer, and return its path as a text."""
+    row = {"id": answer_id, "question": question, "answer": answer}
+    path.write_text(json.dumps(row), encoding="utf-8")
+    return str(path)
 
-    check(TRUE, TRUE, options=["--against", str(other)])
+
+def test_two_systems_are_compared_by_question(documents, tmp_path, monkeypatch, capsys):
+    """The answers have different ids, but both answer the question "When?"."""
+    monkeypatch.setenv("LM_FACTUALITY_HOME", str(tmp_path / "cache"))
+    first = write_answer(tmp_path / "first.jsonl", "a0", "When?", TRUE)
+    second = write_answer(tmp_path / "second.jsonl", "x", "When?", WRONG_YEAR)
+
+    main(["check", first, "--against", second, "--knowledge", str(documents)])
 
     assert "1 question in both: supported 100.0% and 0.0%" in capsys.readouterr().out
 
 
-@pytest.fixture
-def second_answers(tmp_path):
-    """Write a second file of answers to the first question, whose year is wrong.
+def test_changed_claims_between_two_answer_files_are_shown(
+    documents, tmp_path, monkeypatch, capsys
+):
+    """The document says 1402, so a claim of the first file is supported and of the second not."""
+    monkeypatch.setenv("LM_FACTUALITY_HOME", str(tmp_path / "cache"))
+    true_claim = "The mill at Grayport was built in 1402."
+    wrong_claim = "The mill at Grayport was built in 1502."
+    first = write_answer(tmp_path / "first.jsonl", "a0", "When?", true_claim)
+    second = write_answer(tmp_path / "second.jsonl", "x", "When?", wrong_claim)
 
-    It has a claim about a queen besides.
-    """
-    path = tmp_path / "other.jsonl"
-    answer = f"{WRONG_YEAR} {UNKNOWN}"
-    path.write_text(json.dumps({"id": "x", "question": "Question 0?", "answer": answer}))
-    return path
-
-
-def test_changed_claims_between_two_answer_files_are_shown(check, second_answers, tmp_path, capsys):
-    """Both files have an answer to the question "Question 0?"."""
-    check(TRUE, options=["--against", str(second_answers)])
+    main(["check", first, "--against", second, "--knowledge", str(documents)])
 
     screen = capsys.readouterr().out
-    assert f"supported in {tmp_path / 'answers.jsonl'}: {TRUE}" in screen
-    assert f"contradicted in {second_answers}: {WRONG_YEAR}" in screen
+    assert f"supported in {first}: {true_claim}" in screen
+    assert f"contradicted in {second}: {wrong_claim}" in screen
 
 
-def test_changed_claims_are_written(check, second_answers, tmp_path):
+def test_changed_claims_are_written(check, tmp_path):
     """The claims about the mill are paired, and the claim about the queen is in one file only."""
     out = tmp_path / "out"
+    second = write_answer(
+        tmp_path / "second.jsonl", "x", "Question 0?", answer=f"{WRONG_YEAR} {UNKNOWN}"
+    )
 
-    check(TRUE, options=["--against", str(second_answers), "--out", str(out)])
+    check(TRUE, options=["--against", second, "--out", str(out)])
 
     pair, single = map(json.loads, (out / "changes.jsonl").read_text("utf-8").splitlines())
     summary = json.loads((out / "summary.json").read_text("utf-8"))
@@ -296,22 +309,23 @@ def test_python_checks_answers_of_any_container(documents, tmp_path, monkeypatch
     assert supported_line.split()[:3] == ["supported", "1", "50.0%"]
 
 
-def test_python_shows_unread_answers(documents, tmp_path, monkeypatch):
+def test_result_of_a_check_in_python_counts_unread_answers(documents, tmp_path, monkeypatch):
     """The empty answer must not count as an answer without errors."""
     monkeypatch.setenv("LM_FACTUALITY_HOME", str(tmp_path / "cache"))
 
-    figures = repr(api.check([TRUE, ""], knowledge=documents)).splitlines()
+    checked = api.check([TRUE, ""], knowledge=documents)
 
-    assert figures[0] == "1 claim of 2 answers"
-    assert figures[-1].split() == ["answers", "not", "read", "1"]
+    heading, *_, last_line = repr(checked).splitlines()
+    assert heading == "1 claim of 2 answers"
+    assert last_line.split() == ["answers", "not", "read", "1"]
 
 
-def test_python_counts_corrections(documents, tmp_path, monkeypatch):
+def test_check_in_python_applies_corrections(documents, tmp_path, monkeypatch):
     """The answer has no id, so its number, "1", is its id."""
     monkeypatch.setenv("LM_FACTUALITY_HOME", str(tmp_path / "cache"))
+    place = {"answer": "1", "start": 0, "end": len(WRONG_YEAR), "claim": WRONG_YEAR}
     corrections = tmp_path / "corrections.jsonl"
-    correction = {"answer": "1", "start": 0, "end": 39, "claim": WRONG_YEAR, "person": "Ana"}
-    corrections.write_text(json.dumps({**correction, "verdict": "supported"}))
+    corrections.write_text(json.dumps({**place, "verdict": "supported", "person": "Ana"}))
 
     checked = api.check([WRONG_YEAR], knowledge=documents, corrections=[corrections])
 

@@ -26,12 +26,17 @@ CORRECTION = Correction(
 )
 
 
+def correction_row(**changed_cells):
+    """Return the cells of `CORRECTION`, some of them changed."""
+    return {**vars(CORRECTION), **changed_cells}
+
+
 def write_csv(path, *rows, columns=CORRECTION_COLUMNS):
-    """Write corrections with changed cells as a CSV file, and return its path."""
+    """Write the cells of corrections as a CSV file, and return its path."""
     with path.open("w", encoding="utf-8", newline="") as file:
         writer = csv.DictWriter(file, columns, restval="", extrasaction="ignore")
         writer.writeheader()
-        writer.writerows({**vars(CORRECTION), **row} for row in rows)
+        writer.writerows(rows)
     return path
 
 
@@ -44,7 +49,7 @@ def refusal_of(path):
 
 def test_written_correction_is_read_back(tmp_path):
     """The claim has quotation marks and the note has a line break, which CSV has to escape."""
-    path = write_csv(tmp_path / "corrections.csv", {})
+    path = write_csv(tmp_path / "corrections.csv", correction_row())
 
     assert read_corrections(path) == [CORRECTION]
 
@@ -60,7 +65,7 @@ def test_file_saved_by_the_page_is_read(tmp_path):
 def test_a_note_may_be_missing(tmp_path):
     """A person need not give a reason."""
     columns = [column for column in CORRECTION_COLUMNS if column != "note"]
-    path = write_csv(tmp_path / "corrections.csv", {}, columns=columns)
+    path = write_csv(tmp_path / "corrections.csv", correction_row(), columns=columns)
 
     (correction,) = read_corrections(path)
 
@@ -68,8 +73,9 @@ def test_a_note_may_be_missing(tmp_path):
 
 
 def test_two_people_may_correct_one_claim(tmp_path):
-    """The correction counts only if they agree."""
-    path = write_csv(tmp_path / "corrections.csv", {}, {"person": "Ben"})
+    path = write_csv(
+        tmp_path / "corrections.csv", correction_row(person="Ana"), correction_row(person="Ben")
+    )
 
     assert [correction.person for correction in read_corrections(path)] == ["Ana", "Ben"]
 
@@ -81,7 +87,7 @@ def test_columns_are_named_like_columns_of_labels():
 
 
 @pytest.mark.parametrize(
-    ("change", "problem"),
+    ("changed_cell", "problem"),
     [
         ({"verdict": "wrong"}, "verdict is 'wrong'"),
         ({"answer": ""}, "answer"),
@@ -89,12 +95,12 @@ def test_columns_are_named_like_columns_of_labels():
         ({"start": "first"}, "start is 'first'"),
         ({"start": -1}, "start is '-1'"),
         ({"end": ""}, "end is ''"),
-        ({"start": 30}, "the claim ends at 26, before its start at 30"),
+        ({"start": 30, "end": 26}, "the claim ends at 26, before its start at 30"),
     ],
 )
-def test_a_wrong_cell_is_refused_with_its_line(tmp_path, change, problem):
+def test_a_wrong_cell_is_refused_with_its_line(tmp_path, changed_cell, problem):
     """The header is line 1, so the only correction is line 2."""
-    path = write_csv(tmp_path / "corrections.csv", change)
+    path = write_csv(tmp_path / "corrections.csv", correction_row(**changed_cell))
 
     message = refusal_of(path)
 
@@ -104,7 +110,9 @@ def test_a_wrong_cell_is_refused_with_its_line(tmp_path, change, problem):
 
 def test_all_problems_are_listed_at_once(tmp_path):
     """A person can correct the whole file at once."""
-    path = write_csv(tmp_path / "corrections.csv", {"verdict": "wrong"}, {"start": "x"})
+    path = write_csv(
+        tmp_path / "corrections.csv", correction_row(verdict="wrong"), correction_row(start="x")
+    )
 
     message = refusal_of(path)
 
@@ -115,7 +123,8 @@ def test_all_problems_are_listed_at_once(tmp_path):
 
 def test_repeated_correction_by_one_person_is_refused(tmp_path):
     """The suite cannot know which of two corrections should count."""
-    path = write_csv(tmp_path / "corrections.csv", {"note": ""}, {"note": ""})
+    row = correction_row(person="Ana", note="")
+    path = write_csv(tmp_path / "corrections.csv", row, row)
 
     message = refusal_of(path)
 

@@ -4,8 +4,6 @@ from __future__ import annotations
 
 from pathlib import Path
 
-import pytest
-
 from judges.config import JudgeConfig
 from judges.judge import Judge
 from lm_factuality.check import evidence
@@ -44,42 +42,51 @@ def test_shared_passage_has_a_score_only_for_its_own_query(judge_server, tmp_pat
     assert ferry_claim.scores == (None, 1.25)
 
 
-class ServiceOfTwoQueries:
-    """A search service that answers the query "one", and fails at the query "two"."""
+class ReplyingService:
+    """A search service that answers queries as a test says.
 
-    def __init__(self, *results):
-        """Set the results of the query "one"."""
+    Args:
+        results: The results of each query that succeeds.
+        problems: The problem of each query that fails.
+    """
+
+    def __init__(self, results, problems):
         self.results = results
+        self.problems = problems
 
     def search_all(self, queries):
-        """Return the results of one query and the problem of the other."""
-        failure = SearchProblem("the search failed: HTTP 500")
-        return SearchReport({"one": self.results}, {"two": failure}, num_sent=2)
+        """Return the results and problems, after checking that these queries were sent."""
+        assert set(queries) == {*self.results, *self.problems}
+        return SearchReport(self.results, self.problems, num_sent=len(queries))
 
 
-@pytest.fixture
-def two_queries(monkeypatch):
-    """Let the suite search for each claim with the queries "one" and "two"."""
-    monkeypatch.setattr(evidence, "queries_for_claims", lambda judge, claims: [["one", "two"]])
-
-
-@pytest.mark.usefixtures("two_queries")
-def test_failed_query_is_a_problem_if_nothing_was_found():
-    """The claim must not count as "not found", since one search failed."""
-    search = SearchEvidence(Path("s.yaml"), ServiceOfTwoQueries(), None)
-
+def find_for_one_claim(service, queries, monkeypatch):
+    """Return the evidence that a service gives for one claim, for which these queries are sent."""
+    monkeypatch.setattr(evidence, "queries_for_claims", lambda judge, claims: [queries])
+    search = SearchEvidence(Path("s.yaml"), service, None)
     (found_evidence,) = search.find(["The ferry was sold in 1872."], 5)
+    return found_evidence
+
+
+FAILURE = SearchProblem("the search failed: HTTP 500")
+
+
+def test_failed_query_is_a_problem_if_no_query_finds_a_page(monkeypatch):
+    """The claim must not count as "not found", since one of two searches failed."""
+    service = ReplyingService(results={"ferry 1872": ()}, problems={"ferry sold": FAILURE})
+
+    found_evidence = find_for_one_claim(service, ["ferry 1872", "ferry sold"], monkeypatch)
 
     assert found_evidence.problem == "the search failed: HTTP 500"
     assert found_evidence.passages == ()
 
 
-@pytest.mark.usefixtures("two_queries")
-def test_failed_query_is_no_problem_if_a_page_was_found():
+def test_failed_query_is_no_problem_if_another_query_finds_a_page(monkeypatch):
+    """A judge can compare the claim with the page that was found."""
     page = SearchResult("https://a.example", "Ferry", "The ferry was sold in 1872.", "2026-01-01")
-    search = SearchEvidence(Path("s.yaml"), ServiceOfTwoQueries(page), None)
+    service = ReplyingService(results={"ferry 1872": (page,)}, problems={"ferry sold": FAILURE})
 
-    (found_evidence,) = search.find(["The ferry was sold in 1872."], 5)
+    found_evidence = find_for_one_claim(service, ["ferry 1872", "ferry sold"], monkeypatch)
 
     assert found_evidence.problem == ""
-    assert found_evidence.passages != ()
+    assert [passage.text for passage in found_evidence.passages] == ["The ferry was sold in 1872."]

@@ -126,11 +126,13 @@ def test_a_count_below_one_is_refused(folder, cache):
 
 
 def test_words_are_found_in_scripts_without_spaces(folder, cache):
-    """The Chinese text says that the harbour froze in 1840, and the claim that it froze."""
-    write(folder / "port.txt", "\u6e2f\u53e3\u57281840\u5e74\u7ed3\u51b0\u3002")
+    """Chinese words are not separated, so the claim is not in the text as it is written."""
+    harbour_froze_in_1840 = "港口在1840年结冰。"
+    harbour_froze = "港口结冰"
+    write(folder / "port.txt", harbour_froze_in_1840)
     knowledge = open_knowledge(folder, cache)
 
-    assert found_documents(knowledge, "\u6e2f\u53e3\u7ed3\u51b0") == ["port.txt"]
+    assert found_documents(knowledge, harbour_froze) == ["port.txt"]
 
 
 def test_a_file_of_documents_is_knowledge(folder, cache):
@@ -309,22 +311,22 @@ def test_a_renamed_file_is_found_by_its_new_name(folder, cache):
 
 
 def test_updated_index_equals_a_fresh_index(folder, cache, tmp_path):
-    """Passages that were deleted must not change the ranking of the others."""
+    """Old passages of a changed file are deleted, and must not change the ranking of others."""
     for number in range(20):
         write(folder / f"{number}.txt", f"Boat {number} is blue.")
     open_knowledge(folder, cache)
-    # In each of six rounds, three other files change and the index is updated.
-    for round_number in range(6):
-        for number in range(3 * round_number, 3 * round_number + 3):
-            text = f"Boat {number} is green, and so is its sail."
-            write(folder / f"{number}.txt", text, seconds=LONG_AGO + 1 + round_number)
-        updated = open_knowledge(folder, cache)
+    for number in range(18):
+        text = f"Boat {number} is green, and so is its sail."
+        write(folder / f"{number}.txt", text, seconds=LONG_AGO + 60)
+        if number % 3 == 2:  # after every third file
+            updated_index = open_knowledge(folder, cache)
 
-    new = open_knowledge(folder, tmp_path / "other cache")
+    fresh_index = open_knowledge(folder, tmp_path / "other cache")
 
-    assert updated.num_passages == new.num_passages
+    assert updated_index.num_passages == fresh_index.num_passages
     for claim in ["blue", "7", "harbour", "mill"]:
-        assert set(found_documents(updated, claim)) == set(found_documents(new, claim))
+        documents = found_documents(updated_index, claim)
+        assert set(documents) == set(found_documents(fresh_index, claim))
 
 
 def test_open_index_does_not_change_during_an_update(folder, cache):
@@ -473,8 +475,9 @@ def interrupt(*_arguments, **_options):
 @pytest.mark.parametrize("step", ["read_documents", "add_texts", "remove_texts", "_copy_index"])
 def test_an_interrupted_update_is_finished_by_the_next_run(folder, cache, step, monkeypatch):
     """A user may press Ctrl-C at any step of an update."""
-    for number in range(10):
+    for number in range(10):  # other files, which do not change
         write(folder / f"{number}.txt", f"Boat {number}.")
+    write(folder / "harbour.md", "The harbour froze.")
     open_knowledge(folder, cache)
     write(folder / "harbour.md", "The harbour is dry.")
     with monkeypatch.context() as patch:
@@ -550,17 +553,16 @@ def open_and_count(arguments: tuple[Path, Path]) -> int:
     return open_knowledge(*arguments).num_documents
 
 
-def test_two_processes_build_one_index(folder, cache):
+def test_two_processes_build_one_index(tmp_path, cache):
     """One process waits for the other, or opens the index that the other has built."""
-    num_documents_before = 2
+    folder = tmp_path / "boats"
     for number in range(200):
         write(folder / f"{number}.txt", f"Boat {number}.")
 
     with multiprocessing.get_context("spawn").Pool(2) as pool:
         counts = pool.map(open_and_count, [(folder, cache)] * 2, chunksize=1)
 
-    num_documents = num_documents_before + 200
-    assert counts == [num_documents, num_documents]
+    assert counts == [200, 200]
 
 
 def test_unwritable_index_is_an_error(folder, tmp_path):

@@ -41,19 +41,12 @@ def utf16_slice(text, start, end):
 # ---- the headline ----
 
 
-def test_the_headline_gives_the_share_with_its_interval_first():
-    """The check has two supported claims, one contradicted, one not found and one unscored."""
+def test_the_headline_gives_the_share_of_supported_claims_and_counts_the_others():
+    """The check has two supported claims, one of each other verdict, and a refusal."""
     headline = headline_of(page_of(bridge_result()))
 
-    assert headline[0].startswith("Supported 50.0% 95% interval ")
-    assert headline[0].endswith("; 2 of 4 scored claims")
-
-
-def test_the_headline_then_counts_the_other_verdicts_and_refusals():
-    """The first figure, which this test leaves out, is the share of supported claims."""
-    headline = headline_of(page_of(bridge_result()))
-
-    assert headline[1:] == [
+    assert headline == [
+        "Supported 50.0% 95% interval 0.5 to 99.5%; 2 of 4 scored claims",
         "Contradicted 1 claim",
         "Not found 1 claim",
         "Unscored 1 claim",
@@ -126,11 +119,17 @@ def test_identical_claims_share_one_piece():
 
 
 @pytest.mark.parametrize(
-    ("start", "end"), [(0, 0), (3, 1), (90, 99), (-5, 0)], ids=["empty", "back", "behind", "before"]
+    ("start", "end"),
+    [
+        pytest.param(0, 0, id="no characters"),
+        pytest.param(3, 1, id="end before the start"),
+        pytest.param(90, 99, id="behind the text of 4 characters"),
+        pytest.param(-5, 0, id="before the text"),
+    ],
 )
 def test_a_claim_without_a_place_is_in_no_piece(start, end):
-    """The page lists it below the answer instead."""
-    claim = claim_of("a", "A claim.", start, "supported", end=end)
+    """The page lists such a claim below the answer instead."""
+    claim = claim_of("a", "A claim.", start=start, end=end, verdict="supported")
 
     assert cut_at_claims("One.", [claim]) == [Piece("One.", ())]
 
@@ -248,14 +247,21 @@ def test_hostile_texts_do_not_become_markup():
     assert content_of(page)["answers"][0]["question"] == HOSTILE
 
 
-def test_security_policy_allows_only_the_page_itself():
-    """So no script runs even if a text is not escaped."""
+def test_security_policy_allows_only_the_script_of_the_page():
+    """If a text were not escaped by mistake, a script in it would not run."""
     page = page_of(bridge_result())
 
-    policy = re.search(r'Content-Security-Policy" content="([^"]+)"', page)[1]
+    (policy,) = re.findall(r'Content-Security-Policy" content="([^"]+)"', page)
     assert policy.startswith("default-src 'none'; script-src 'sha256-")
     assert "unsafe" not in policy
-    assert not re.findall(r'(?:src|href)="(?!#|data:,)', page)
+
+
+def test_the_page_refers_to_no_other_file():
+    """Links lead to a place on the page (``#``), and the icon is empty (``data:,``)."""
+    page = page_of(bridge_result())
+
+    targets = re.findall(r'(?:src|href)="([^"]*)"', page)
+    assert all(target.startswith(("#", "data:,")) for target in targets)
 
 
 def test_lone_surrogate_can_be_written(tmp_path):
@@ -268,10 +274,21 @@ def test_lone_surrogate_can_be_written(tmp_path):
     assert path.read_text(encoding="utf-8").startswith("<!doctype html>")
 
 
-def test_pages_of_different_checks_have_separate_corrections():
-    """The browser stores corrections by a mark that depends on the answers and not on the title."""
-    first = content_of(page_of(bridge_result()))
-    second = content_of(page_of(bridge_result(answer_of("more", ("One.", "supported")))))
+def storage_key_of(page):
+    """Return the key by which the browser stores the corrections that a person makes on a page."""
+    return content_of(page)["check"]
 
-    assert first["check"] == content_of(page_of(bridge_result(), title="another"))["check"]
-    assert first["check"] != second["check"]
+
+def test_pages_of_one_check_share_their_corrections():
+    """The user may give the page of a repeated check another title."""
+    page = page_of(bridge_result(), title="first title")
+    page_with_another_title = page_of(bridge_result(), title="second title")
+
+    assert storage_key_of(page_with_another_title) == storage_key_of(page)
+
+
+def test_pages_of_different_checks_have_separate_corrections():
+    page = page_of(bridge_result())
+    page_with_another_answer = page_of(bridge_result(answer_of("more", ("One.", "supported"))))
+
+    assert storage_key_of(page_with_another_answer) != storage_key_of(page)

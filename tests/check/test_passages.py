@@ -59,7 +59,7 @@ def test_a_table_row_within_a_text_is_a_passage_of_its_own():
 
 def test_table_row_document_is_one_passage():
     """The other cells say something about the name in the first cell."""
-    row = f"name: Ada\nnote: {sentence(1, 60)}\n\n{sentence(2, 60)}"
+    row = f"name: Ada\nnote: {sentence(1, num_words=60)}\n\n{sentence(2, num_words=60)}"
 
     assert cut_into_passages(row, is_row=True) == [row]
 
