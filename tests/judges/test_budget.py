@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import time
 from contextlib import suppress
 
 import pytest
@@ -12,15 +13,10 @@ from judges.budget import Budget, RateLimiter, SpendingLimit
 from judges.config import JudgeConfig
 from lm_factuality.ground.errors import BackendDownError
 
-# A server counts at most 3 tokens in "Why", 2 in the system's "Be" and 32 of its template.
+# A server counts at most 37 tokens in the prompt: 3 in "Why", 2 in the system's "Be" and 32 of its
+# template. With an answer of 100 tokens, the call costs at most 37 * 1 + 100 * 2 = 237 USD.
 REQUEST = Request("Why", system="Be", decoding=Decoding(max_tokens=100))
-MOST_PROMPT_TOKENS = 3 + 2 + 32
-PRICES = Prices(1.0, 2.0)  # USD for a million tokens of prompts and of answers
-
-
-def most(tokens):
-    """Return the cost in USD of the longest prompt and so many tokens of an answer."""
-    return (MOST_PROMPT_TOKENS + 2 * tokens) / 1e6
+PRICES = Prices(prompt=1e6, completion=2e6)  # USD for a million tokens, so 1 and 2 USD a token
 
 
 @pytest.fixture
@@ -38,7 +34,7 @@ def make_budget(spending_limit=None, **settings):
 
 
 def call(judge_budget, answer=None, is_free=False):
-    """Send a request, and return the seconds of its pauses."""
+    """Send `REQUEST`, and return the seconds of its pauses. Without an answer, nothing is counted."""
     pauses = []
     with judge_budget.metered_call(REQUEST, pauses.append) as bill:
         if answer is not None:
@@ -153,42 +149,69 @@ def test_released_tokens_shorten_the_next_wait(clock):
     assert wait == 10 - 7
 
 
+# A token of the prompt costs 1 USD, and one of the answer 2 USD. The prompt has at most 37 tokens,
+# and the answer 100.
+@pytest.mark.parametrize(
+    ("prompt_tokens", "completion_tokens", "cost"),
+    [
+        pytest.param(5, 7, 5 * 1 + 7 * 2, id="both counted"),
+        pytest.param(1, 1, 1 * 1 + 1 * 2, id="the fewest"),
+        pytest.param(3700, 10_000, 3700 * 1 + 10_000 * 2, id="a hundred times the most"),
+    ],
+)
+def test_call_is_charged_by_the_tokens_that_the_server_counts(
+    prompt_tokens, completion_tokens, cost
+):
+    judge_budget = make_budget()
+
+    call(
+        judge_budget, Answer("So", prompt_tokens=prompt_tokens, completion_tokens=completion_tokens)
+    )
+
+    assert judge_budget.usage.calls == 1
+    assert judge_budget.usage.prompt_tokens == prompt_tokens
+    assert judge_budget.usage.completion_tokens == completion_tokens
+    assert judge_budget.usage.cost == cost
+
+
 @pytest.mark.parametrize(
     ("answer", "prompt_tokens", "completion_tokens", "cost"),
     [
-        pytest.param(Answer("So", prompt_tokens=5, completion_tokens=7), 5, 7, 19e-6, id="counted"),
-        pytest.param(Answer("So", prompt_tokens=5), 5, 0, 205e-6, id="no tokens of the answer"),
-        pytest.param(Answer("So", completion_tokens=7), 0, 7, most(7), id="none of the prompt"),
-        pytest.param(None, 0, 0, most(100), id="no answer"),
         pytest.param(
-            Answer("So", prompt_tokens=1, completion_tokens=1), 1, 1, 3e-6, id="the fewest"
+            Answer("So", prompt_tokens=5, completion_tokens=None),
+            5,
+            0,
+            5 * 1 + 100 * 2,
+            id="no count of the answer",
         ),
         pytest.param(
-            Answer("So", prompt_tokens=0, completion_tokens=0), 0, 0, most(100), id="too few"
+            Answer("So", prompt_tokens=None, completion_tokens=7),
+            0,
+            7,
+            37 * 1 + 7 * 2,
+            id="no count of the prompt",
         ),
+        pytest.param(None, 0, 0, 37 * 1 + 100 * 2, id="no answer"),
         pytest.param(
-            Answer("", prompt_tokens=5, completion_tokens=0), 5, 0, 5e-6, id="an empty answer"
-        ),
-        pytest.param(
-            Answer("So", prompt_tokens=3700, completion_tokens=10_000),
-            3700,
-            10_000,
-            23_700e-6,
-            id="a hundred times the most",
+            Answer("So", prompt_tokens=0, completion_tokens=0),
+            0,
+            0,
+            37 * 1 + 100 * 2,
+            id="fewer than a text can have",
         ),
         pytest.param(
             Answer("So", prompt_tokens=3701, completion_tokens=10_001),
             0,
             0,
-            most(100),
-            id="more than that",
+            37 * 1 + 100 * 2,
+            id="more than a hundred times the most",
         ),
     ],
 )
-def test_call_is_charged_by_plausible_counts_or_at_the_maximum(
+def test_missing_and_implausible_counts_are_charged_at_the_maximum(
     answer, prompt_tokens, completion_tokens, cost
 ):
-    """Counts that cannot be true, too few or too many, are not believed."""
+    """The server may have billed as much. The usage shows only counts that are believed."""
     judge_budget = make_budget()
 
     call(judge_budget, answer)
@@ -196,7 +219,15 @@ def test_call_is_charged_by_plausible_counts_or_at_the_maximum(
     assert judge_budget.usage.calls == 1
     assert judge_budget.usage.prompt_tokens == prompt_tokens
     assert judge_budget.usage.completion_tokens == completion_tokens
-    assert judge_budget.usage.cost == pytest.approx(cost)
+    assert judge_budget.usage.cost == cost
+
+
+def test_empty_answer_may_have_no_tokens():
+    judge_budget = make_budget()
+
+    call(judge_budget, Answer("", prompt_tokens=5, completion_tokens=0))
+
+    assert judge_budget.usage.cost == 5
 
 
 def test_unsent_call_costs_nothing():
@@ -213,10 +244,11 @@ def test_failed_call_is_charged_at_the_maximum():
     """The server may have finished and billed the answer that did not arrive."""
     judge_budget = make_budget()
 
-    with suppress(OSError), judge_budget.metered_call(REQUEST, lambda seconds: None):
-        raise OSError
+    with suppress(OSError), judge_budget.metered_call(REQUEST, time.sleep):
+        raise OSError("the connection broke")
 
-    assert judge_budget.usage.cost == pytest.approx(most(100))
+    # The prompt has at most 37 tokens of 1 USD, and the answer 100 tokens of 2 USD.
+    assert judge_budget.usage.cost == 37 * 1 + 100 * 2
 
 
 def test_without_prices_the_cost_is_unknown():
@@ -230,31 +262,31 @@ def test_without_prices_the_cost_is_unknown():
 
 
 def test_judges_share_a_spending_limit():
-    spending_limit = SpendingLimit(1.0)
-    first_judge = make_budget(spending_limit)
-    second_judge = make_budget(spending_limit)
+    spending_limit = SpendingLimit(1000)
+    prices = Prices(prompt=1e6, completion=2e6)  # 1 and 2 USD a token
+    first_judge = make_budget(spending_limit, prices=prices)
+    second_judge = make_budget(spending_limit, prices=prices)
 
     call(first_judge, Answer("So", prompt_tokens=5, completion_tokens=7))
     call(second_judge, Answer("So", prompt_tokens=5, completion_tokens=7))
 
-    # A token of the prompt costs a millionth of a dollar, and one of the answer two.
-    cost_of_call = (5 * 1 + 7 * 2) / 1e6
-    assert spending_limit.spent == pytest.approx(2 * cost_of_call)
+    cost_of_call = 5 * 1 + 7 * 2
+    assert spending_limit.spent == 2 * cost_of_call
 
 
 def test_call_waits_until_pending_calls_free_enough_money():
     """A call that has finished for less than was reserved leaves the rest to others."""
-    most_that_a_call_costs = most(100)
-    room_for_one_call = SpendingLimit(1.5 * most_that_a_call_costs)
+    highest_cost_of_call = 37 * 1 + 100 * 2
+    room_for_one_call = SpendingLimit(1.5 * highest_cost_of_call)
     judge_budget = make_budget(room_for_one_call)
-    room_for_one_call.reserve(most_that_a_call_costs)  # for another call
+    room_for_one_call.reserve(highest_cost_of_call)  # for another call
     pauses = []
 
     def pause(seconds):
         pauses.append(seconds)
         if len(pauses) == 4:
             cost_of_other_call = 0.0
-            room_for_one_call.settle(most_that_a_call_costs, cost_of_other_call)
+            room_for_one_call.settle(highest_cost_of_call, cost_of_other_call)
 
     with judge_budget.metered_call(REQUEST, pause):
         pauses_for_rates = [0, 0]  # of requests and of tokens, which have no limit here
@@ -264,15 +296,20 @@ def test_call_waits_until_pending_calls_free_enough_money():
 
 def test_a_call_waits_for_its_request_and_then_for_its_tokens(clock):
     """Servers limit both rates, and a call has to keep to each."""
-    judge_budget = make_budget(requests_per_minute=60, tokens_per_minute=6000)
-    expected_tokens = judge_budget.estimate([REQUEST]).prompt_tokens + 100
+    one_request_a_second = 60
+    hundred_tokens_a_second = 6000
+    judge_budget = make_budget(
+        requests_per_minute=one_request_a_second, tokens_per_minute=hundred_tokens_a_second
+    )
 
-    # The server counts nothing, so that all expected tokens are taken for used.
+    # Each call is expected to use 2 tokens of the prompt and 100 of the answer.
     first_pauses = call(judge_budget)
     second_pauses = call(judge_budget)
 
+    pause_for_request, pause_for_tokens = second_pauses
     assert first_pauses == [0, 0]
-    assert second_pauses == pytest.approx([1, expected_tokens / 100])
+    assert pause_for_request == 1
+    assert pause_for_tokens == pytest.approx(102 / 100)
 
 
 def test_unused_tokens_shorten_the_next_wait(clock):

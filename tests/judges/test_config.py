@@ -91,13 +91,20 @@ def test_results_describe_every_setting_as_the_yaml_states_it(write_yaml, full_c
         assert description[key] == full_content[key], key
 
 
-def test_results_hold_a_hash_of_each_prompt(write_yaml, full_content):
-    """Two runs whose prompts differ are not compared."""
-    config = load_judge_config(write_yaml(full_content))
+def test_results_hold_a_hash_of_each_prompt(write_yaml, tmp_path):
+    """Two runs are not compared if their prompts differ."""
+    prompt_path = tmp_path / "own.jinja"
+    content = {"backend": "openai", "model": "m", "prompts": {PROMPT_NAME: "own.jinja"}}
+    hashes = []
 
-    description = config.describe([PROMPT_NAME])
+    for prompt in ("Is it true?", "Is it false?"):
+        prompt_path.write_text(prompt, encoding="utf-8")
+        description = load_judge_config(write_yaml(content)).describe([PROMPT_NAME])
+        hashes.append(description["prompt_hashes"][PROMPT_NAME])
 
-    assert len(description["prompt_hashes"][PROMPT_NAME]) == 16
+    first_hash, second_hash = hashes
+    assert first_hash != second_hash
+    assert len(first_hash) == 16
 
 
 def assert_refused_without_showing_secrets(path: Path, message: str) -> None:
@@ -373,12 +380,12 @@ def test_a_budget_can_be_added_later_with_prices(config):
     assert with_budget.max_cost == 1.0
 
 
-def test_a_budget_that_is_added_later_refuses_an_expensive_extra_body(config):
-    """``n: 2`` doubles the cost of a call, which the budget cannot foresee."""
-    two_answers = dataclasses.replace(config, extra_body={"n": 2}, prices=Prices(1, 1))
+def test_a_budget_that_is_added_later_refuses_an_expensive_extra_body():
+    """``n: 2`` asks for two answers, which doubles the cost of a call without notice."""
+    without_budget = JudgeConfig("c", "openai", model="m", prices=Prices(1, 1), extra_body={"n": 2})
 
     with pytest.raises(ConfigError, match="extra_body holds n"):
-        dataclasses.replace(two_answers, max_cost=1.0)
+        dataclasses.replace(without_budget, max_cost=1.0)
 
 
 @pytest.mark.parametrize(

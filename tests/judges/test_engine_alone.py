@@ -47,13 +47,18 @@ def test_engine_imports_only_the_ground_package(path: Path):
 
 
 @pytest.fixture
-def mine(tmp_path: Path, monkeypatch) -> Path:
+def only_prompts_of_engine(monkeypatch) -> None:
+    """Hide the prompts of benchmarks, which other tests may have registered in this process."""
+    engine_folders = {"": templates._registered_folders[""]}
+    monkeypatch.setattr(templates, "_registered_folders", engine_folders)
+
+
+@pytest.fixture
+def mine(tmp_path: Path, only_prompts_of_engine) -> Path:
     """Return a folder with the prompt "ask", which takes a word from "_part".
 
     It is registered as "mine", and no other folder is registered but the engine's own.
     """
-    engine_folders = {"": templates._registered_folders[""]}
-    monkeypatch.setattr(templates, "_registered_folders", engine_folders)
     (tmp_path / "ask.jinja").write_text(
         '{% from "mine/_part" import word %}{{ word() }} {{ claim }}', encoding="utf-8"
     )
@@ -64,11 +69,7 @@ def mine(tmp_path: Path, monkeypatch) -> Path:
     return tmp_path
 
 
-def test_engine_has_three_built_in_prompts(monkeypatch):
-    """The prompt "verify_true_false" is a variant of "verify" that asks for one word."""
-    engine_folders = {"": templates._registered_folders[""]}
-    monkeypatch.setattr(templates, "_registered_folders", engine_folders)
-
+def test_engine_has_four_built_in_prompts(only_prompts_of_engine):
     assert prompt_names() == ["check", "queries", "verify", "verify_true_false"]
 
 

@@ -56,14 +56,13 @@ def test_a_judge_writes_queries_for_eight_claims_at_once(server, judge):
 
 def test_equal_claims_are_asked_about_once_and_blank_ones_never(server, judge):
     """Generated texts repeat themselves, and each question costs money."""
-    server.script = write_queries
+    server.script = reply_with("Ada rower")
 
-    first, blank, repeated = queries_for_claims(judge, ["Ada rowed.", " ", "Ada rowed."])
+    queries = queries_for_claims(judge, ["Ada rowed.", " ", "Ada rowed."])
 
-    assert first == ["who: Ada rowed.", "prizes of Ada Hill"]
-    assert repeated == first
-    assert blank == []
-    assert [claims_in(prompt) for prompt in server.attempts] == [["Ada rowed."]]
+    assert queries == [["Ada rower"], [], ["Ada rower"]]
+    (prompt,) = server.attempts
+    assert claims_in(prompt) == ["Ada rowed."]
 
 
 def test_at_most_three_distinct_queries_are_taken_without_commands(server, judge):
@@ -85,18 +84,19 @@ def test_omitted_claim_is_searched_by_its_words(server, judge):
 
 
 @pytest.mark.parametrize("text", ["I cannot.", '{"claims": [{"number": 9, "queries": ["a"]}]}'])
-def test_an_unusable_reply_is_asked_for_again_and_then_replaced_by_words(server, judge, text):
+def test_after_two_unusable_replies_the_words_of_a_claim_are_searched(server, judge, text):
     server.script = lambda _prompt, _attempt: Act(text=text)
 
     queries = queries_for_claims(judge, ["Bea was a pilot."])
 
+    num_tries = len(server.bodies)
+    assert num_tries == 2
     assert queries == [["Bea pilot"]]
-    assert len(server.bodies) == 2
 
 
 def test_a_second_run_asks_the_judge_nothing(server, judge):
     """The queries of the first run are in the store of answers."""
-    server.script = write_queries
+    server.script = reply_with("Ada rower")
     first_queries = queries_for_claims(judge, ["Ada rowed."])
     second_queries = queries_for_claims(judge, ["Ada rowed."])
 

@@ -71,14 +71,22 @@ def test_unrelated_error_drops_no_option(status, message):
     assert find_unsupported_option(status, message, BODY) is None
 
 
-def test_a_request_is_never_sent_without_a_limit_of_tokens():
-    """The limit has two names, and the second is kept even if the server refuses it too."""
-    body = without_options({"model": "m", "max_tokens": 512}, {"max_tokens"})
-    option_to_leave_out = find_unsupported_option(
-        400, "'max_completion_tokens' is not supported", body, {"max_tokens"}
-    )
+def test_a_refused_limit_of_tokens_is_sent_by_its_other_name():
+    """Newer servers of OpenAI take the limit as ``max_completion_tokens`` only."""
+    body = without_options({"model": "m", "max_tokens": 512}, options={"max_tokens"})
 
     assert body == {"model": "m", "max_completion_tokens": 512}
+
+
+def test_the_limit_of_tokens_is_not_left_out_under_both_names():
+    """An answer without a limit could cost any sum."""
+    option_to_leave_out = find_unsupported_option(
+        status=400,
+        message="'max_completion_tokens' is not supported",
+        body={"model": "m", "max_completion_tokens": 512},
+        left_out={"max_tokens"},
+    )
+
     assert option_to_leave_out is None
 
 

@@ -186,11 +186,11 @@ def test_a_key_is_released_only_by_its_owner(two_stores):
 
 
 def test_a_key_with_an_answer_cannot_be_claimed(two_stores):
+    """Whoever wants the key finds its answer in the store, and must not pay for another."""
     first, second = two_stores
     first.claim(["a"])
-
-    first.put("a", ANSWER)
-    first.release(["a"])
+    first.put("a", Answer("fine"))
+    first.release(["a"])  # as the last step of a request, after its answer is stored
 
     assert second.claim(["a"]) == set()
 
@@ -231,12 +231,12 @@ def test_store_with_unreadable_lock_files_is_not_opened(store_path: Path):
     folder_named_like_a_lock.mkdir(parents=True)
     num_open_files = count_open_files()
 
-    with pytest.raises(DataError, match=r"answers\.sqlite: the store .* cannot be used") as error:
+    with pytest.raises(DataError) as raised:
         AnswerStore(store_path)
 
-    # The error's traceback keeps the store, and so any file that the store has left open.
-    assert error.value is not None
+    # The traceback in ``raised`` keeps the store alive, so that files which it left open count.
     assert psutil.Process().num_fds() == num_open_files
+    assert re.search(r"answers\.sqlite: the store .* cannot be used", str(raised.value))
 
 
 def test_opening_a_store_deletes_the_lock_files_of_killed_processes(store_path: Path):
