@@ -335,7 +335,7 @@ def test_a_broken_row_is_refused_with_its_line(write_rows, tmp_path, validate, y
     ],
 )
 def test_a_broken_csv_file_is_refused(tmp_path, validate, content, messages):
-    """A shifted cell would make a choice of a prefix."""
+    """If a cell is missing, a prefix could be read as a choice."""
     (tmp_path / "rows.csv").write_bytes(content)
     (tmp_path / "t.yaml").write_text(YAML_OF_CSV, encoding="utf-8")
 
@@ -510,67 +510,74 @@ def test_trailing_space_of_a_template_moves_to_the_continuation(
 )
 def test_a_yaml_may_name_its_columns_or_use_templates(write_rows, tmp_path, validate, keys):
     """Users of lm_eval know templates; columns need no knowledge of Jinja."""
-    write_rows([STORM_ROW])
+    row = {
+        "context": "A storm came.",
+        "right": "It broke the pier.",
+        "wrong": "It spared the pier.",
+        "answer": 1,
+    }
+    write_rows([row])
     (tmp_path / "t.yaml").write_text(YAML_OF_JSONL + keys, encoding="utf-8")
 
     output = validate(status=0)
 
-    assert "' It broke the pier.'" in output
+    assert "context of the first row: 'A storm came.'" in output
+    assert ": ' It broke the pier.'" in output
 
 
-TEXTS_YAML = f"include: {TASKS / 'factor' / '_perplexity.yaml'}\ntask: t\n"
+PERPLEXITY_YAML = f"include: {TASKS / 'factor' / '_perplexity.yaml'}\ntask: t\n"
 """The YAML of a perplexity task that does not name its texts yet."""
 
-YAML_OF_TEXTS = TEXTS_YAML + "dataset_path: texts.jsonl\n"
+PERPLEXITY_YAML_OF_JSONL = PERPLEXITY_YAML + "dataset_path: texts.jsonl\n"
 
 
 @pytest.mark.parametrize(
     ("yaml", "texts", "messages"),
     [
         pytest.param(
-            TEXTS_YAML + "dataset_pat: texts.jsonl\n",
+            PERPLEXITY_YAML + "dataset_pat: texts.jsonl\n",
             "",
             ["unknown key 'dataset_pat'; did you mean dataset_path?"],
             id="unknown key",
         ),
         pytest.param(
-            YAML_OF_TEXTS + "doc_to_choice: text\ndoc_to_text: text\n",
+            PERPLEXITY_YAML_OF_JSONL + "doc_to_choice: text\ndoc_to_text: text\n",
             "",
             ["unknown key 'doc_to_choice'", "doc_to_text is 'text'; expected '': nothing stands"],
             id="keys of FACTOR",
         ),
         pytest.param(
-            YAML_OF_TEXTS,
+            PERPLEXITY_YAML_OF_JSONL,
             '{"body": "a"}\n',
             ["no column 'text'; the table has the columns 'body'"],
             id="no column of texts",
         ),
         pytest.param(
-            YAML_OF_TEXTS,
+            PERPLEXITY_YAML_OF_JSONL,
             '{"text": "a"}\n{"text": ""}\n',
             ["texts.jsonl:2: the document is empty", "1 problem; 2 rows"],
             id="empty text",
         ),
         pytest.param(
-            YAML_OF_TEXTS,
+            PERPLEXITY_YAML_OF_JSONL,
             '{"text": "a"}\nb\n',
             ["texts.jsonl:2: not valid JSON"],
             id="line that is no JSON",
         ),
         pytest.param(
-            TEXTS_YAML + "metadata: {documents_of: wiki_facto}\n",
+            PERPLEXITY_YAML + "metadata: {documents_of: wiki_facto}\n",
             "",
             ["did you mean wiki_factor?"],
             id="unknown published file",
         ),
         pytest.param(
-            TEXTS_YAML + "metadata: {documents_of: rows.csv}\n",
+            PERPLEXITY_YAML + "metadata: {documents_of: rows.csv}\n",
             "",
             ["rows.csv: no such file"],
             id="missing FACTOR file",
         ),
         pytest.param(
-            TEXTS_YAML + "metadata: {documents_of: texts.jsonl, stride: 2000}\n",
+            PERPLEXITY_YAML + "metadata: {documents_of: texts.jsonl, stride: 2000}\n",
             "",
             ["stride: found 2000, expected less than"],
             id="stride longer than the window",
@@ -586,12 +593,12 @@ def test_broken_input_of_a_perplexity_task_is_refused(tmp_path, validate, yaml, 
 
     for message in messages:
         assert message in output
-    assert "sound" not in output
+    assert "sound" not in output  # the word for input without problems
 
 
 def test_valid_perplexity_task_passes_and_shows_its_first_text(tmp_path, validate):
     """The text is long, so its last words are shown behind "..."."""
-    (tmp_path / "t.yaml").write_text(YAML_OF_TEXTS, encoding="utf-8")
+    (tmp_path / "t.yaml").write_text(PERPLEXITY_YAML_OF_JSONL, encoding="utf-8")
     texts = to_jsonl({"text": "word " * 100, "doc_id": 1})
     (tmp_path / "texts.jsonl").write_text(texts, encoding="utf-8")
 

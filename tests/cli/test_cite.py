@@ -17,6 +17,15 @@ UNSUPPORTED_RESPONSE = "Ada Lind rowed at the games in 1908 [1]."
 RESPONSE_WITHOUT_CITATIONS = "No."
 
 
+def write_generations(path, responses):
+    """Write a file of responses about Ada Lind that were written from `PAGE`."""
+    rows = [
+        {"question": "Tell me a bio of Ada Lind", "docs": [PAGE], "output": response}
+        for response in responses
+    ]
+    path.write_text(json.dumps({"data": rows}), encoding="utf-8")
+
+
 @pytest.fixture
 def cite(tmp_path):
     """Return a function that scores the citations of responses about Ada Lind.
@@ -26,12 +35,8 @@ def cite(tmp_path):
     """
 
     def run_cite(responses, *options):
-        rows = [
-            {"question": "Tell me a bio of Ada Lind", "docs": [PAGE], "output": response}
-            for response in responses
-        ]
         path = tmp_path / "generations.json"
-        path.write_text(json.dumps({"data": rows}), encoding="utf-8")
+        write_generations(path, responses)
         out = tmp_path / "cited"
         paths = ["--generations", str(path), "--out", str(out)]
         assert main(["cite", *paths, "--nli", "lexical", *options]) == 0
@@ -47,21 +52,27 @@ def read_metrics(folder):
 
 def test_recall_and_precision_of_citations_are_written(cite):
     """A response without citations lowers the recall, and is not counted in the precision."""
-    out = cite([SUPPORTED_RESPONSE, UNSUPPORTED_RESPONSE, RESPONSE_WITHOUT_CITATIONS])
+    supported = "Ada Lind was a painter from Orrmark [1]. She was born in 1871 [1]."
+    unsupported = "Ada Lind rowed at the games in 1908 [1]."
+    without_citations = "No."
+
+    out = cite([supported, unsupported, without_citations])
 
     metrics = read_metrics(out)
-    assert metrics["citation_recall"] == pytest.approx(1 / 3)
-    assert metrics["citation_precision"] == 1 / 2
+    assert metrics["citation_recall"] == pytest.approx((1 + 0 + 0) / 3)
+    assert metrics["citation_precision"] == (1 + 0) / 2
     assert metrics["about"]["nli"].startswith("lexical ")
 
 
 def test_precision_without_citations_is_0_by_protocol_code(cite):
     """The authors' script counts a response without citations as 0."""
-    responses = [SUPPORTED_RESPONSE, UNSUPPORTED_RESPONSE, RESPONSE_WITHOUT_CITATIONS]
+    supported = "Ada Lind was a painter from Orrmark [1]. She was born in 1871 [1]."
+    unsupported = "Ada Lind rowed at the games in 1908 [1]."
+    without_citations = "No."
 
-    metrics = read_metrics(cite(responses, "--protocol", "code"))
+    out = cite([supported, unsupported, without_citations], "--protocol", "code")
 
-    assert metrics["citation_precision"] == pytest.approx(1 / 3)
+    assert read_metrics(out)["citation_precision"] == pytest.approx((1 + 0 + 0) / 3)
 
 
 def test_a_record_of_each_response_is_written(cite):
@@ -85,12 +96,11 @@ def test_a_table_is_printed_with_the_numbers_of_responses_and_sentences(cite, ca
 
 
 def test_unloadable_inference_model_is_named(tmp_path, capsys):
-    rows = [{"question": "Tell me a bio of Ada Lind", "docs": [PAGE], "output": "She sang [1]."}]
-    path = tmp_path / "generations.json"
-    path.write_text(json.dumps({"data": rows}), encoding="utf-8")
-    paths = ["--generations", str(path), "--out", str(tmp_path / "out")]
+    generations_path = tmp_path / "generations.json"
+    write_generations(generations_path, ["She sang [1]."])
+    options = ["--generations", str(generations_path), "--out", str(tmp_path / "out")]
 
-    exit_code = main(["cite", *paths, "--nli", "gone/model"])
+    exit_code = main(["cite", *options, "--nli", "gone/model"])
 
     assert exit_code == 1
     assert "the inference model 'gone/model' cannot be loaded" in capsys.readouterr().err

@@ -57,7 +57,7 @@ def test_bash_completes_commands_options_and_names(words, completion):
     ],
 )
 def test_zsh_and_fish_complete_commands(shell, completion):
-    """These shells name what the user has typed in a variable of typer's."""
+    """The shell passes the line that the user has typed so far in an environment variable."""
     variables = {
         "_LM_FACTUALITY_COMPLETE": f"complete_{shell}",
         "_TYPER_COMPLETE_ARGS": "lm-factuality leaderboard pa",

@@ -95,13 +95,16 @@ def test_score_counts_rows_without_a_readable_output(score_outputs, tmp_path, ca
     assert "unscored: 11 responses" in capsys.readouterr().out
 
 
-def test_score_can_follow_the_protocol_of_the_authors_code(score_outputs):
-    """A user can reproduce scores of the authors' script."""
-    output = '{"index": "1", "domain": "wk", "output": "Answer: 1"}\n'
+def test_score_can_follow_the_protocol_of_the_authors_code(score_outputs, tmp_path):
+    """The script takes segment 0 for the last one. Otherwise this output has no score."""
+    output = '{"index": "1", "domain": "wk", "output": "Answer: 0"}\n'
 
     exit_code = score_outputs(output, "--protocol", "code")
 
+    counts = json.loads((tmp_path / "metrics.json").read_text())["ALL"]["segment"]
+    num_flagged = counts["tp"] + counts["fp"]
     assert exit_code == 0
+    assert num_flagged == 1
 
 
 def test_score_refuses_broken_outputs(score_outputs, tmp_path, capsys):
@@ -214,11 +217,15 @@ def test_a_certificate_says_how_good_a_judge_is(certificate, data_dir):
 
 
 def test_certificate_describes_its_origin(certificate):
-    """Other people can repeat the certification, and the certificate has no key."""
+    """Other people can repeat the certification."""
     assert certificate["setting"] == "segment_cot"
-    assert certificate["usage"]["calls"] == 12
+    assert certificate["usage"]["calls"] == 12  # one for each row of the data
     assert certificate["data"]["is_published"] is False
     assert set(certificate["prompt_hashes"]) == {"felm/segment_cot"}
+
+
+def test_certificate_does_not_contain_the_key_of_the_judge(certificate):
+    """Certificates are published. The judge has the key ``key-of-nobody`` in the environment."""
     assert "key-of-nobody" not in json.dumps(certificate)
 
 

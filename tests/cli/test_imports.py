@@ -5,38 +5,40 @@ import sys
 
 import pytest
 
-# A module that is None in sys.modules cannot be imported.
-REFUSE_IMPORTS = "import sys; sys.modules.update(dict.fromkeys(('lm_eval', 'torch', 'datasets')))"
 
-
-def run_python(code):
-    """Run Python code that cannot import lm_eval, torch and datasets; return what it prints."""
-    command = [sys.executable, "-c", f"{REFUSE_IMPORTS}; {code}"]
+def run_python(code, missing_packages=("lm_eval", "torch", "datasets")):
+    """Run Python code in a process that cannot import some packages, and return what it prints."""
+    # A module that is None in sys.modules cannot be imported.
+    hide_packages = f"import sys; sys.modules.update(dict.fromkeys({missing_packages}))"
+    command = [sys.executable, "-c", f"{hide_packages}; {code}"]
     return subprocess.run(command, check=True, capture_output=True, text=True).stdout
 
 
+def run_cli(*arguments, missing_packages=("lm_eval", "torch", "datasets")):
+    """Run ``lm-factuality`` in a process that cannot import some packages; return the output."""
+    code = f"from lm_factuality.cli.main import main; sys.exit(main({list(arguments)}))"
+    return run_python(code, missing_packages)
+
+
 @pytest.mark.parametrize(
-    ("command", "line"),
+    ("arguments", "line"),
     [
-        pytest.param("['ls']", "sample_felm", id="ls"),
-        pytest.param("['data', 'ls']", "longfact", id="data ls"),
-        pytest.param("['check']", "supported", id="check"),
+        pytest.param(["ls"], "sample_felm", id="ls"),
+        pytest.param(["data", "ls"], "longfact", id="data ls"),
+        pytest.param(["check"], "supported", id="check"),
     ],
 )
-def test_a_command_runs_without_lm_eval(command, line):
-    """The process cannot import lm_eval, torch and datasets."""
-    output = run_python(f"from lm_factuality.cli.main import main; sys.exit(main({command}))")
+def test_a_command_runs_without_lm_eval(arguments, line):
+    """The imports take seconds, for which a user would wait."""
+    output = run_cli(*arguments, missing_packages=("lm_eval", "torch", "datasets"))
 
     assert line in output
 
 
-@pytest.mark.parametrize("command", ["['ls']", "['data', 'ls']", "['--help']", "['check']"])
-def test_a_command_without_calibration_runs_without_scipy(command):
-    """The import of SciPy takes a good part of a second."""
-    output = run_python(
-        f"sys.modules['scipy'] = None; from lm_factuality.cli.main import main;"
-        f" sys.exit(main({command}))"
-    )
+@pytest.mark.parametrize("arguments", [["ls"], ["data", "ls"], ["--help"], ["check"]], ids=" ".join)
+def test_a_command_without_calibration_runs_without_scipy(arguments):
+    """Only the calibration of judges needs SciPy, whose import takes half a second."""
+    output = run_cli(*arguments, missing_packages=("lm_eval", "torch", "datasets", "scipy"))
 
     assert output
 

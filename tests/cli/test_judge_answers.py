@@ -122,15 +122,15 @@ def search_form(service, tmp_path):
     )
 
 
-def test_answers_are_judged_by_a_search_service(judge_answers, service, answers, tmp_path):
-    hit = {
-        "url": "https://a.example/x",
-        "title": "Grayport",
-        "content": "Grayport is a harbour town.",
-    }
-    service.script = lambda _ask: Answer({**searxng_hits(), "results": [hit]})
+def test_answers_are_judged_by_a_search_service(judge_answers, service, tmp_path):
+    """The service finds a page that says the only fact of the only answer."""
+    path = tmp_path / "answers.csv"
+    path.write_text("ask,reply\nWhat is Grayport?,Grayport is a harbour town.\n")
+    hits = searxng_hits("https://a.example/x")
+    hits["results"][0]["content"] = "Grayport is a harbour town."
+    service.script = lambda _ask: Answer(hits)
 
-    judge_answers(answers, *COLUMNS, "--search", str(search_form(service, tmp_path)))
+    judge_answers(path, *COLUMNS, "--search", str(search_form(service, tmp_path)))
 
     assert read_metrics(tmp_path)["facts"]["supported"] == 1
 
@@ -138,6 +138,7 @@ def test_answers_are_judged_by_a_search_service(judge_answers, service, answers,
 def test_a_search_query_has_the_words_of_the_question_and_the_fact(
     judge_answers, service, tmp_path
 ):
+    """Words such as "what", "is" and "a" are left out. A word that stands in both is repeated."""
     path = tmp_path / "answers.csv"
     path.write_text("ask,reply\nWhat is Grayport?,Grayport is a harbour town.\n")
 

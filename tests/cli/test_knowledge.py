@@ -67,12 +67,16 @@ def test_info_of_a_missing_file_is_refused(tmp_path, capsys):
     assert "gone.db: no such file; make it with" in capsys.readouterr().err
 
 
-def test_a_file_is_not_overwritten_without_the_option(knowledge, capsys):
-    """A large source takes hours to build."""
-    exit_code = main(["knowledge", "build", ENCYCLOPEDIA, "--out", str(knowledge)])
+def test_a_file_is_not_overwritten_without_the_option(tmp_path, capsys):
+    """The file may be a large source of knowledge, which took hours to build."""
+    existing_file = tmp_path / "knowledge.db"
+    existing_file.write_text("earlier")
+
+    exit_code = main(["knowledge", "build", ENCYCLOPEDIA, "--out", str(existing_file)])
 
     assert exit_code == 1
     assert "exists; give another name, or --overwrite" in capsys.readouterr().err
+    assert existing_file.read_text() == "earlier"
 
 
 @pytest.mark.parametrize(

@@ -152,16 +152,16 @@ def test_unscored_rows_are_shown_with_reasons_and_advice(print_screen):
 
 
 def test_only_the_three_commonest_reasons_are_named(print_screen):
-    """There are six different reasons, of which four came once."""
-    common_reasons = ["no answer line"] * 9 + ["thinking without an end"] * 2
-    rare_reasons = ["odd", "queer", "rare", "weird"]
-    reasons = common_reasons + rare_reasons
-    tasks = {
-        "my_felm": TaskRun("felm", {"unscored": 15.0, "segment_f1": "N/A"}, num_run=15, num_rows=15)
-    }
+    """A task may have hundreds of reasons, and the samples name all of them."""
+    reasons = ["frequent"] * 9 + ["common"] * 3 + ["seldom"] * 2 + ["odd", "rare", "weird"]
+    metrics = {"unscored": 17.0, "segment_f1": "N/A"}
+    tasks = {"my_felm": TaskRun("felm", metrics, num_run=17, num_rows=17)}
 
     screen = print_screen(tasks, {"my_felm": reasons})
 
+    assert "my_felm: 9 × frequent" in screen
+    assert "my_felm: 3 × common" in screen
+    assert "my_felm: 2 × seldom" in screen
     assert "my_felm: 3 × other reasons, named in the samples" in screen
 
 

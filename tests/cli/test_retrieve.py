@@ -67,7 +67,8 @@ def test_passages_have_the_keys_of_alce(retrieve):
     assert list(row["docs"][0]) == ["id", "title", "text", "score"]
 
 
-def test_three_best_passages_are_listed_in_descending_order(retrieve):
+def test_three_passages_are_listed_in_descending_order(retrieve):
+    """The command is told to retrieve three passages for the name "Lianelle Dickess"."""
     (row,) = read_json(retrieve())["data"]
 
     titles = [passage["title"] for passage in row["docs"]]
@@ -100,7 +101,7 @@ def test_names_without_passages_are_listed(retrieve):
     assert about["without_passages"] == ["Qqq"]
 
 
-def test_the_task_can_read_the_file(retrieve):
+def test_retrieved_passages_are_read_as_input_of_the_biographies_task(retrieve):
     """A model writes biographies from these passages, and a judge reads them."""
     generations = read_generations([retrieve()], with_outputs=False)
 

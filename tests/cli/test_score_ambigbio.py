@@ -51,9 +51,9 @@ def test_metrics_are_written_with_their_protocol(score_decisions, options, proto
 
 def test_the_number_of_biographies_is_not_known(score_decisions):
     """The authors' files of decisions do not have it."""
-    decisions = [[SUPPORTED_FACT]]
+    one_fact = [[SUPPORTED_FACT]]
 
-    metrics = score_decisions(decisions, decisions)
+    metrics = score_decisions(decisions=one_fact, grouped_decisions=one_fact)
 
     assert metrics["num_biographies"] is None
 

@@ -129,40 +129,36 @@ def test_a_dry_run_writes_nothing(verify_pairs, capsys):
     assert records is None
     assert "Nothing was sent" in output
     assert "no model, so no tokens" in output
-    assert " 3 " in output
-
-
-# Lines that are no pairs, each with the message about it.
-BAD_LINES = [
-    ("{", "not JSON"),
-    ("[]", "found []"),
-    ({"passages": []}, "claim is missing"),
-    ({"claim": 3, "passages": []}, "claim is 3"),
-    ({"claim": "x"}, "passages is missing"),
-    ({"claim": "x", "passages": "p"}, "passages is 'p'"),
-    ({"claim": "x", "passages": ["p", 3]}, "passages[1]"),
-    ({"claim": "x", "passages": [{"title": "t"}]}, "passages[0]"),
-    ('{"claim": "\\ud800", "passages": ["p"]}', "surrogate"),
-    ({**SUPPORTED_PAIR, "verdict": "mine", "reason": ""}, "has verdict, reason already"),
-]
+    assert "Total: 3 requests (0 more are stored)" in output
 
 
 def test_bad_lines_are_reported_before_the_judge_is_asked(verify_pairs, tmp_path):
     """A question costs money, and a user can correct all lines at once."""
-    good_line, empty_line = SUPPORTED_PAIR, ""
-    bad_lines = [line for line, _message in BAD_LINES]
+    sound_pair = {"claim": "It is old.", "passages": ["It is old."]}
+    bad_lines = {
+        "{": "not JSON",
+        "[]": "found []",
+        '{"passages": []}': "claim is missing",
+        '{"claim": 3, "passages": []}': "claim is 3",
+        '{"claim": "x"}': "passages is missing",
+        '{"claim": "x", "passages": "p"}': "passages is 'p'",
+        '{"claim": "x", "passages": ["p", 3]}': "passages[1]",
+        '{"claim": "x", "passages": [{"title": "t"}]}': "passages[0]",
+        '{"claim": "\\ud800", "passages": ["p"]}': "surrogate",
+        json.dumps({**sound_pair, "verdict": "mine", "reason": ""}): "has verdict, reason already",
+    }
+    empty_line = ""
 
     with pytest.raises(DataError) as error:
-        verify_pairs([good_line, empty_line, *bad_lines])
+        verify_pairs([sound_pair, empty_line, *bad_lines])
 
     *problems, last_line = str(error.value).splitlines()
-    assert len(problems) == len(BAD_LINES)
-    # The bad lines begin with line 3.
-    for line_number, (problem, (_line, message)) in enumerate(
-        zip(problems, BAD_LINES, strict=True), start=3
-    ):
-        assert f".jsonl:{line_number}:" in problem
-        assert message in problem
+    expected_messages = list(bad_lines.values())
+    assert len(problems) == len(expected_messages)
+    for position, problem in enumerate(problems):
+        line_number = position + 3  # the bad lines follow a sound and an empty one
+        assert f"pairs.jsonl:{line_number}:" in problem
+        assert expected_messages[position] in problem
     assert last_line.startswith("Nothing was asked")
     assert not (tmp_path / "out").exists()
     assert not (tmp_path / "answers.sqlite").exists()
