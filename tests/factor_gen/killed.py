@@ -16,7 +16,7 @@ from factor_gen import pipeline
 from factor_gen.config import load_build
 from factor_gen.records import Example
 from tests.conftest import REPOSITORY
-from tests.factor_gen.tiny_stages import TROUBLE, cause_trouble, open_tiny
+from tests.factor_gen.tiny_stages import TROUBLE, cause_trouble, open_tiny, trouble
 
 _SCRIPT = """\
 import sys
@@ -27,13 +27,13 @@ _MAX_SECONDS = 60
 """How long the build may take until it comes to the point at which it is killed."""
 
 
-def build_until(stage: str, place: str, config: Path, out: Path, folder: Path) -> None:
+def build_until(stage: str, place: str, *, config: Path, out: Path, folder: Path) -> None:
     """Run a build in another process, and kill the process at a point of the build.
 
     Args:
         stage: The stage in which it is killed. ``read`` stands for the reading of the corpus, and
-            ``show`` for the moving of finished files to their place.
-        place: The id of the document at which it is killed or, for ``show``, the name of the file.
+            ``move`` for the moving of finished files to their place.
+        place: The id of the document at which it is killed or, for ``move``, the name of the file.
         config: The YAML of the build.
         out: The folder of the benchmark.
         folder: A folder for the file by which the process tells that it has come to the point.
@@ -41,7 +41,7 @@ def build_until(stage: str, place: str, config: Path, out: Path, folder: Path) -
     environment = {
         **os.environ,
         "PYTHONPATH": str(REPOSITORY),
-        TROUBLE: f"{stage} wait {place} {folder}",
+        TROUBLE: trouble("wait", stage=stage, doc_id=place, folder=folder),
     }
     command = [sys.executable, "-c", _SCRIPT, str(config), str(out)]
     process = subprocess.Popen(command, env=environment, cwd=folder)
@@ -65,7 +65,7 @@ def build_with_trouble(config: str, out: str) -> None:
     """Run a build with tiny stages, in which trouble can happen at two more points.
 
     The stages of `TROUBLE` include ``read``, at a document that is read from the corpus, and
-    ``show``, at a finished file that is moved to its place.
+    ``move``, at a finished file that is moved to its place.
 
     Args:
         config: The path of the YAML of the build.
@@ -84,7 +84,7 @@ def build_with_trouble(config: str, out: str) -> None:
         """Move a file, with trouble if it is a finished file of the benchmark."""
         # Finished files wait in this folder until all of them are written.
         if path.parent.name == ".output.part":
-            cause_trouble("show", path.name)
+            cause_trouble("move", path.name)
         return real_replace(path, target)
 
     pipeline.split_into_sentences = split_into_sentences

@@ -14,10 +14,10 @@ from bench.factor_gen.scale import write_documents
 from factor_gen.config import load_build
 from factor_gen.pipeline import build
 from factor_gen.settings import BuildSettings, FilterSettings, GenerateSettings
-from factor_gen.stages import STAGES, StageError, group_stages
+from factor_gen.stages import STAGES, StageError, StageGroup, group_stages
 from tests.factor_gen.corpora import contents, write_corpus
 from tests.factor_gen.killed import build_until
-from tests.factor_gen.tiny_stages import TROUBLE, open_tiny, open_troubled
+from tests.factor_gen.tiny_stages import TROUBLE, open_tiny, open_troubled, trouble
 
 
 @pytest.fixture(scope="module")
@@ -89,10 +89,11 @@ def test_a_build_makes_missing_shards_again_with_the_same_bytes(tmp_path: Path) 
 def test_ray_names_the_stage_the_shard_and_the_documents_that_failed(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """Article 9 of 40 fails, which is in the second shard of eight documents, number 1."""
+    """Shards of eight documents are counted from 0, so that article 9 is in shard 1."""
     pytest.importorskip("ray", reason="needs the extra ray")
-    settings = replace(write_articles(tmp_path, documents=40), engine="ray", workers=2)
-    monkeypatch.setenv(TROUBLE, f"types raise article-9 {tmp_path}")
+    settings = write_articles(tmp_path, documents=40, shard=8, engine="ray", workers=2)
+    failure = trouble("raise", stage="types", doc_id="article-9", folder=tmp_path)
+    monkeypatch.setenv(TROUBLE, failure)
     problem = r"stage types, shard 1 \(documents 'article-8' to 'article-15'\): ValueError: no luck"
 
     with pytest.raises(StageError, match=problem):
@@ -108,12 +109,16 @@ def test_ray_writes_the_same_files_after_a_failure_and_the_death_of_two_actors(
     settings = write_articles(tmp_path, documents=40)
     built = build(replace(settings, workers=1), tmp_path / "local")
     ray_settings = replace(settings, engine="ray", workers=2)
-    monkeypatch.setenv(TROUBLE, f"types raise article-9 {tmp_path}")
+    failure = trouble("raise", stage="types", doc_id="article-9", folder=tmp_path)
+    monkeypatch.setenv(TROUBLE, failure)
     with pytest.raises(StageError):
         build(ray_settings, tmp_path / "ray", opener=open_troubled)
     markers = tmp_path / "markers"
     markers.mkdir()
-    deaths = [f"types die-once article-9 {markers}", f"generate die-once article-26 {markers}"]
+    deaths = [
+        trouble("die-once", stage="types", doc_id="article-9", folder=markers),
+        trouble("die-once", stage="generate", doc_id="article-26", folder=markers),
+    ]
     monkeypatch.setenv(TROUBLE, ";".join(deaths))
 
     build(ray_settings, tmp_path / "ray", opener=open_troubled)
@@ -141,7 +146,7 @@ def test_ray_writes_the_same_files_with_the_filter_of_a_model(
 
 def test_stages_without_models_share_their_workers(settings: BuildSettings) -> None:
     """It takes time to pass documents from one process to another."""
-    assert group_stages(settings) == [(False, [*STAGES])]
+    assert group_stages(settings) == [StageGroup(has_model=False, names=[*STAGES])]
 
 
 def test_stages_with_models_have_workers_of_their_own(settings: BuildSettings) -> None:
@@ -151,32 +156,36 @@ def test_stages_with_models_have_workers_of_their_own(settings: BuildSettings) -
     )
 
     assert group_stages(with_models) == [
-        (False, ["select", "types"]),
-        (True, ["generate", "filter", "contradiction"]),
+        StageGroup(has_model=False, names=["select", "types"]),
+        StageGroup(has_model=True, names=["generate", "filter", "contradiction"]),
     ]
 
 
-@pytest.mark.parametrize(
-    ("workers", "kind", "problem"),
-    [
-        pytest.param(1, "refuse", "the data is bad\nfinished shards are kept", id="one process"),
-        pytest.param(2, "raise", "ValueError: no luck", id="two processes"),
-    ],
-)
-def test_an_error_names_the_stage_the_shard_and_the_documents_that_failed(
-    settings: BuildSettings,
-    tmp_path: Path,
-    monkeypatch: pytest.MonkeyPatch,
-    workers: int,
-    kind: str,
-    problem: str,
+def test_an_error_of_the_data_names_the_stage_the_shard_and_the_documents(
+    settings: BuildSettings, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """A shard has four documents, so document 9 fails in the shard of the documents 8 to 11."""
-    monkeypatch.setenv(TROUBLE, f"types {kind} d9 {tmp_path}")
-    place = r"stage types, shard 2 \(documents 'd8' to 'd11'\): "
+    """Shards of four documents are counted from 0, so that document 9 is in shard 2."""
+    failure = trouble("refuse", stage="types", doc_id="d9", folder=tmp_path)
+    monkeypatch.setenv(TROUBLE, failure)
+    problem = (
+        r"stage types, shard 2 \(documents 'd8' to 'd11'\): the data is bad\n"
+        "finished shards are kept"
+    )
 
-    with pytest.raises(StageError, match=place + problem):
-        build(replace(settings, workers=workers), tmp_path / "out", opener=open_tiny)
+    with pytest.raises(StageError, match=problem):
+        build(replace(settings, workers=1), tmp_path / "out", opener=open_tiny)
+
+
+def test_an_exception_in_a_worker_names_the_stage_the_shard_and_the_documents(
+    settings: BuildSettings, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """The exception was raised in another process than the one that reports it."""
+    failure = trouble("raise", stage="types", doc_id="d9", folder=tmp_path)
+    monkeypatch.setenv(TROUBLE, failure)
+    problem = r"stage types, shard 2 \(documents 'd8' to 'd11'\): ValueError: no luck"
+
+    with pytest.raises(StageError, match=problem):
+        build(replace(settings, workers=2), tmp_path / "out", opener=open_tiny)
 
 
 @pytest.fixture(params=[(1, "refuse"), (2, "raise")], ids=["one process", "two processes"])
@@ -189,7 +198,8 @@ def failed_out(request: pytest.FixtureRequest, settings: BuildSettings, tmp_path
     workers, kind = request.param
     out = tmp_path / "out"
     with pytest.MonkeyPatch.context() as monkeypatch:
-        monkeypatch.setenv(TROUBLE, f"types {kind} d9 {tmp_path}")
+        failure = trouble(kind, stage="types", doc_id="d9", folder=tmp_path)
+        monkeypatch.setenv(TROUBLE, failure)
         with pytest.raises(StageError):
             build(replace(settings, workers=workers), out, opener=open_tiny)
     return out
@@ -214,35 +224,40 @@ def test_a_failed_build_that_goes_on_writes_the_same_files(
 def test_an_error_names_the_documents_at_which_a_process_died(
     settings: BuildSettings, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """A process that runs out of memory reports no error."""
-    monkeypatch.setenv(TROUBLE, f"select die d9 {tmp_path}")
-    problem = r"shard \d \(documents 'd\d+' to 'd\d+'\): a process .* died"
+    """A process that runs out of memory reports no error.
 
-    with pytest.raises(StageError, match=problem):
+    Nobody can tell which of the two processes died, so that its shard may be any.
+    """
+    death = trouble("die", stage="select", doc_id="d9", folder=tmp_path)
+    monkeypatch.setenv(TROUBLE, death)
+
+    with pytest.raises(StageError, match=r"documents 'd\d+' to 'd\d+'\): a process .* died"):
         build(replace(settings, workers=2), tmp_path / "out", opener=open_tiny)
 
 
-@pytest.mark.parametrize(
-    ("stage", "place", "has_csv"),
-    [
-        pytest.param("read", "d9", False, id="while the corpus is read"),
-        pytest.param("filter", "d9", False, id="in a stage"),
-        pytest.param("show", "corpus.yaml", True, id="while the files are moved to their place"),
-    ],
-)
-def test_a_killed_build_that_goes_on_writes_the_same_files(
-    settings: BuildSettings,
-    expected_files: Mapping[str, bytes],
-    tmp_path: Path,
-    stage: str,
-    place: str,
-    has_csv: bool,
+@pytest.mark.parametrize("stage", ["read", "filter"])
+def test_a_build_killed_at_a_document_goes_on_and_writes_the_same_files(
+    settings: BuildSettings, expected_files: Mapping[str, bytes], tmp_path: Path, stage: str
 ) -> None:
-    """A long build may be killed at any moment."""
+    """A long build may be killed while it reads the corpus or in one of its stages."""
     out = tmp_path / "out"
-    build_until(stage, place, settings.folder / "corpus.yaml", out, tmp_path)
-    assert (out / "corpus.csv").exists() is has_csv
-    # The manifest is the last file, which marks the benchmark as complete.
+    config = settings.folder / "corpus.yaml"
+    build_until(stage, "d9", config=config, out=out, folder=tmp_path)
+    assert not (out / "corpus.csv").exists()
+
+    build(replace(settings, workers=1), out, opener=open_tiny)
+
+    assert contents(out) == expected_files
+
+
+def test_a_build_killed_between_two_finished_files_goes_on_and_writes_the_same_files(
+    settings: BuildSettings, expected_files: Mapping[str, bytes], tmp_path: Path
+) -> None:
+    """Finished files are moved to their place one by one, and the manifest last."""
+    out = tmp_path / "out"
+    config = settings.folder / "corpus.yaml"
+    build_until("move", "corpus.yaml", config=config, out=out, folder=tmp_path)
+    assert (out / "corpus.csv").exists()
     assert not (out / "manifest.json").exists()
 
     build(replace(settings, workers=1), out, opener=open_tiny)

@@ -89,6 +89,11 @@ class TroubledStage:
         return self._stage.run(examples)
 
 
+def trouble(kind: str, *, stage: str, doc_id: str, folder: Path) -> str:
+    """Return an entry of `TROUBLE`: a stage fails at a document, in one of the ways of `_fail`."""
+    return f"{stage} {kind} {doc_id} {folder}"
+
+
 def cause_trouble(stage: str, doc_id: str) -> None:
     """Fail in the way that `TROUBLE` names for a stage and a document, if it names one."""
     for entry in os.environ.get(TROUBLE, "").split(";"):
