@@ -100,26 +100,30 @@ def test_batching_does_not_change_probabilities(
 
 
 @pytest.mark.parametrize(
-    ("labels", "index"),
+    ("labels", "contradiction_index"),
     [
-        (("entailment", "neutral", "contradiction"), 2),
+        (("contradiction", "neutral", "entailment"), 0),
         (("Neutral", "Contradictory", "Entailment"), 1),
+        (("entailment", "neutral", "contradiction"), 2),
     ],
 )
-def test_the_label_of_a_contradiction_is_found_by_its_name(
+def test_the_output_for_contradictions_is_found_by_its_label(
     checkpoint: Path,
     tmp_path: Path,
     class_probabilities: ClassProbabilities,
     labels: Sequence[str],
-    index: int,
+    contradiction_index: int,
 ) -> None:
-    """Models number their labels differently."""
-    # The weights are those of the other models: only the names of the outputs differ.
-    renamed = save_deberta(tmp_path, checkpoint, labels, places=WINDOW)
+    """Models have their three outputs in different orders.
 
-    probabilities = NliModel(NliSettings(str(renamed))).contradiction_probabilities(PAIRS)
+    The model of this test has the same weights, and so the same outputs, as the model of
+    `class_probabilities`. Only the labels of its outputs differ.
+    """
+    model_folder = save_deberta(tmp_path, checkpoint, labels, places=WINDOW)
 
-    expected_probabilities = [class_probabilities(pair)[index] for pair in PAIRS]
+    probabilities = NliModel(NliSettings(str(model_folder))).contradiction_probabilities(PAIRS)
+
+    expected_probabilities = [class_probabilities(pair)[contradiction_index] for pair in PAIRS]
     assert probabilities == pytest.approx(expected_probabilities, abs=1e-5)
 
 
@@ -145,7 +149,11 @@ def test_unnamed_labels_are_refused(folder: Path, tmp_path: Path, labels: Sequen
 
 def test_premise_and_hypothesis_lose_the_same_start_of_a_long_context(folder: Path) -> None:
     """Premise and hypothesis must have the same context, so that they differ in the edit alone."""
-    pair = ContradictionPair(CONTEXT * 9, PAIRS[0].completion, PAIRS[0].contradiction)
+    pair = ContradictionPair(
+        context=CONTEXT * 9,
+        completion="The house was built in 1820 by the river.",
+        contradiction="The house was built in 1832 by the river.",
+    )
     tokenizer = AutoTokenizer.from_pretrained(folder)
     premise = tokenizer.tokenize(pair.context + pair.completion)
     hypothesis = tokenizer.tokenize(pair.context + pair.contradiction)
@@ -166,11 +174,17 @@ def test_premise_and_hypothesis_lose_the_same_start_of_a_long_context(folder: Pa
 
 
 def test_all_inputs_of_a_cut_pair_have_the_same_length(folder: Path) -> None:
-    pair = ContradictionPair(CONTEXT * 9, PAIRS[0].completion, PAIRS[0].contradiction)
+    """The attention mask has to be cut like the tokens that it belongs to."""
+    pair = ContradictionPair(
+        context=CONTEXT * 9,
+        completion="The house was built in 1820 by the river.",
+        contradiction="The house was built in 1832 by the river.",
+    )
 
     [encoded] = NliModel(NliSettings(str(folder))).encode([pair])
 
-    assert len({len(values) for values in encoded.values()}) == 1
+    lengths = {name: len(values) for name, values in encoded.items()}
+    assert lengths == {"input_ids": 256, "attention_mask": 256}
 
 
 def test_pair_longer_than_the_window_gets_nan(folder: Path) -> None:

@@ -71,17 +71,18 @@ def test_wordnet_knows_further_words_that_exclude_each_other(
 
 
 @pytest.mark.usefixtures("without_wordnet")
-def test_missing_wordnet_is_the_reason_of_a_rejection() -> None:
-    candidates = (
-        Candidate("The lion slept in May.", ENTITY, "June -> May", "llm"),
-        Candidate("The tiger slept in June.", ENTITY, "lion -> tiger", "llm"),
-    )
+def test_without_wordnet_only_words_of_our_lists_exclude_each_other() -> None:
+    """Our lists have the months, and only WordNet knows that a lion is no tiger."""
+    another_month = Candidate("The lion slept in May.", ENTITY, "June -> May", "llm")
+    another_animal = Candidate("The tiger slept in June.", ENTITY, "lion -> tiger", "llm")
+    candidates = (another_month, another_animal)
     example = Example("a", "", "The lion slept in June.", (ENTITY,), candidates)
 
     [checked] = ContradictionStage(OfflineCheck()).run([example])
 
-    reasons = [candidate.rejected for candidate in checked.candidates]
-    assert reasons == ["", "nothing shows that the words exclude each other"]
+    [checked_month, checked_animal] = checked.candidates
+    assert checked_month.rejected == ""
+    assert checked_animal.rejected == "nothing shows that the words exclude each other"
 
 
 @pytest.mark.usefixtures("without_wordnet")

@@ -8,7 +8,7 @@ from pathlib import Path
 
 import pytest
 
-from factor_gen.filter_models import DTYPE, FluencyModel
+from factor_gen.filter_models import FluencyModel
 from factor_gen.filters import FilterStage
 from factor_gen.fluency import Comparison, measure_fluency
 from factor_gen.records import COREFERENCE, ENTITY, Candidate, Example, last_words
@@ -83,14 +83,22 @@ def filtered(fluency: FluencySettings) -> list[Example]:
     return FilterStage(FilterSettings(fluency)).run(EXAMPLES)
 
 
-def test_filters_keep_the_order_and_skip_unused_examples(filtered: list[Example]) -> None:
-    """The contradictions of all documents are scored together."""
+def test_filter_returns_documents_in_their_order(filtered: list[Example]) -> None:
+    """The contradictions of all documents are scored together, and then given back to each."""
     assert [example.doc_id for example in filtered] == ["a", "b", "c"]
-    assert filtered[1] == UNUSED
 
 
-def test_the_scores_are_recorded(filtered: list[Example], fluency_scores: list[float]) -> None:
-    """The expected scores are computed by the model alone, outside of the stage."""
+def test_filter_leaves_an_unused_document_unchanged(filtered: list[Example]) -> None:
+    """An earlier stage dropped the second of the three documents."""
+    [_, second, _] = filtered
+
+    assert second == UNUSED
+
+
+def test_the_fluency_of_each_contradiction_is_recorded(
+    filtered: list[Example], fluency_scores: list[float]
+) -> None:
+    """The expected fluency is computed by the model alone, outside of the stage."""
     recorded = [candidate.fluency for candidate in candidates_of(filtered)]
 
     assert recorded == pytest.approx(fluency_scores, abs=1e-4)
@@ -195,7 +203,7 @@ def test_the_fingerprint_has_the_settings_and_the_type_of_numbers(checkpoint: Pa
     fingerprint = fingerprint_with(checkpoint)
 
     assert fingerprint["fluency"]["drop"] == 6.0
-    assert fingerprint["fluency"]["dtype"] == str(DTYPE).removeprefix("torch.")
+    assert fingerprint["fluency"]["dtype"] == "float32"
 
 
 def test_a_copy_of_a_checkpoint_has_the_same_fingerprint(checkpoint: Path, tmp_path: Path) -> None:

@@ -152,27 +152,39 @@ def test_noun_operator_keeps_the_sense_of_the_corpus(corpus: list[str], has_scho
     assert "It is a small church for people who like dates." not in edited
 
 
-@pytest.mark.parametrize(
-    ("max_bytes", "texts_read"),
-    [
-        pytest.param(8_000_000, MANUALS, id="a small corpus as a whole"),
-        pytest.param(200, [MANUALS[0], MANUALS[2]], id="evenly spread parts of a large one"),
-    ],
-)
-def test_a_build_gathers_the_collocations_of_its_corpus(
-    max_bytes: int, texts_read: list[str], tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    """Of a large corpus, evenly spread parts are read, since its end may be about other things.
-
-    Of three texts, 200 bytes are the first and the third.
-    """
-    monkeypatch.setattr(pipeline, "_COLLOCATION_BYTES", max_bytes)
-    documents = ShardFolder(tmp_path / "documents")
-    documents.path.mkdir()
+@pytest.fixture
+def manual_shards(tmp_path: Path) -> ShardFolder:
+    """Return a folder of three shards, each of which has one text of `MANUALS`."""
+    folder = ShardFolder(tmp_path / "documents")
+    folder.path.mkdir()
     for number, text in enumerate(MANUALS):
-        documents.write_shard(number, [Example(str(number), text)])
+        folder.write_shard(number, [Example(str(number), text)])
+    return folder
 
-    settings = pipeline._save_collocations(load_build(write_corpus(tmp_path)), documents, range(3))
 
-    assert settings.collocations is not None
-    assert load_collocations(settings.collocations) == gather_collocations(texts_read)
+def test_a_build_gathers_the_collocations_of_its_corpus(
+    manual_shards: ShardFolder, tmp_path: Path
+) -> None:
+    settings = load_build(write_corpus(tmp_path))
+
+    saved = pipeline._save_collocations(settings, manual_shards, range(3)).collocations
+
+    assert saved is not None
+    assert load_collocations(saved) == gather_collocations(MANUALS)
+
+
+def test_collocations_of_a_large_corpus_are_gathered_from_every_second_shard(
+    manual_shards: ShardFolder, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """A corpus is large if it has more than a limit, here that of a byte less than it has.
+
+    The shards that are read are evenly spread, since the end may be about other things.
+    """
+    settings = load_build(write_corpus(tmp_path))
+    total_bytes = sum(path.stat().st_size for path in manual_shards.path.iterdir())
+    monkeypatch.setattr(pipeline, "_COLLOCATION_BYTES", total_bytes - 1)
+
+    saved = pipeline._save_collocations(settings, manual_shards, range(3)).collocations
+
+    assert saved is not None
+    assert load_collocations(saved) == gather_collocations([MANUALS[0], MANUALS[2]])
