@@ -165,17 +165,25 @@ def test_a_dataset_of_the_hub_is_described_by_its_newest_commit(
 
 
 def test_resumed_build_keeps_its_dataset_commit(hub_dataset: BuildSettings) -> None:
-    """All rows of a benchmark must come from the same texts."""
-    first_record = describe_corpus(hub_dataset, {})
+    """All rows of a benchmark must come from the same texts, though the dataset has changed."""
+    no_earlier_record: dict[str, Any] = {}
+    first_record = describe_corpus(hub_dataset, no_earlier_record)
 
-    assert describe_corpus(hub_dataset, first_record) == first_record
+    resumed_record = describe_corpus(hub_dataset, first_record)
+
+    assert first_record["commit"] == FIRST_COMMIT
+    assert resumed_record == first_record
 
 
 def test_a_new_build_takes_the_new_commit_of_a_dataset(hub_dataset: BuildSettings) -> None:
-    """A build without an earlier description is a new one."""
-    describe_corpus(hub_dataset, {})
+    """The dataset has changed between two builds that know nothing of each other."""
+    no_earlier_record: dict[str, Any] = {}
 
-    assert describe_corpus(hub_dataset, {})["commit"] == SECOND_COMMIT
+    first_record = describe_corpus(hub_dataset, no_earlier_record)
+    second_record = describe_corpus(hub_dataset, no_earlier_record)
+
+    assert first_record["commit"] == FIRST_COMMIT
+    assert second_record["commit"] == SECOND_COMMIT
 
 
 def test_a_dataset_of_the_hub_is_read_at_the_given_commit(
@@ -474,26 +482,19 @@ def test_brackets_in_a_folder_name_are_no_pattern(
     assert [document.prefix for document in documents] == ["a", "b"]
 
 
-@pytest.fixture
-def misnamed_files(tmp_path: Path) -> BuildSettings:
-    """Return the settings of a corpus of two files, one of whose names is not valid UTF-8."""
+def test_the_id_of_a_file_with_a_broken_name_is_valid_utf_8(tmp_path: Path) -> None:
+    """The id is written to files in UTF-8, in which the byte E9 alone is no character."""
     (tmp_path / os.fsdecode(b"caf\xe9.txt")).write_text("coffee")
-    (tmp_path / "tea.txt").write_text("tea")
-    return settings_of(tmp_path, "*.txt")
+
+    documents = read_files(tmp_path, "*.txt")
+
+    assert texts_by_id(documents) == {"caf\ufffd.txt": "coffee"}
 
 
-def test_the_id_of_a_file_has_no_bytes_that_are_not_valid(misnamed_files: BuildSettings) -> None:
-    """The id is written to files in UTF-8."""
-    documents = read_corpus(misnamed_files)
+def test_the_description_of_a_file_with_a_broken_name_is_valid_utf_8(tmp_path: Path) -> None:
+    """The manifest is written in UTF-8, in which the byte E9 alone is no character."""
+    (tmp_path / os.fsdecode(b"caf\xe9.txt")).write_text("coffee")
+    settings = settings_of(tmp_path, "*.txt")
 
-    assert texts_by_id(documents) == {"caf\ufffd.txt": "coffee", "tea.txt": "tea"}
-
-
-def test_the_description_of_a_file_has_no_bytes_that_are_not_valid(
-    misnamed_files: BuildSettings,
-) -> None:
-    """The manifest is written in UTF-8."""
-    expected_names = ["caf\ufffd.txt", "tea.txt"]
-
-    assert names_of_files(describe_corpus(misnamed_files, {})) == expected_names
-    assert list(find_corpus_files(misnamed_files)) == expected_names
+    assert names_of_files(describe_corpus(settings, {})) == ["caf\ufffd.txt"]
+    assert list(find_corpus_files(settings)) == ["caf\ufffd.txt"]

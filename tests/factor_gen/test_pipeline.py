@@ -6,6 +6,7 @@ import csv
 import json
 from dataclasses import replace
 from pathlib import Path
+from typing import NamedTuple
 
 import pytest
 from filelock import FileLock
@@ -42,15 +43,19 @@ def test_a_build_of_few_documents_warns_at_its_start(
     assert "the corpus has 8 documents, and a document gives at most one row" in caplog.text
 
 
-def test_rows_are_sentences_of_the_corpus(settings: BuildSettings, tmp_path: Path) -> None:
-    """The true completion of each row is a sentence of its document."""
-    built = build(settings, tmp_path / "out", opener=open_tiny)
+def test_rows_are_sentences_of_the_corpus(tmp_path: Path) -> None:
+    """A document is one sentence that is too short to be selected, and another one."""
+    config = write_corpus(tmp_path, documents=0)
+    sentence_of_north = "The harbour in the north was dug by sailors in the year 1820."
+    sentence_of_south = "The harbour in the south was dug by farmers in the year 1832."
+    append_document(tmp_path, "north", f"It is cold.\n{sentence_of_north}")
+    append_document(tmp_path, "south", f"It is warm.\n{sentence_of_south}")
+
+    built = build(load_build(config), tmp_path / "out", opener=open_tiny)
 
     with built.files["csv"].open(encoding="utf-8", newline="") as file:
-        rows = list(csv.DictReader(file))
-    assert [row["doc_id"] for row in rows] == ["d0", "d1", "d2", "d3", "d4", "d5", "d6", "d7"]
-    for number, row in enumerate(rows):
-        assert row["completion"] in town(number)
+        completions = {row["doc_id"]: row["completion"] for row in csv.DictReader(file)}
+    assert completions == {"north": sentence_of_north, "south": sentence_of_south}
 
 
 def test_the_manifest_names_the_files_of_the_corpus_without_their_folder(
@@ -96,15 +101,22 @@ def test_documents_without_rows_are_counted_by_reason(tmp_path: Path) -> None:
     }
 
 
-def read_shard_times(out: Path) -> dict[str, int]:
-    """Return when the first shard in each folder of a build was written, in nanoseconds.
+class WriteTimes(NamedTuple):
+    """When the first shards of a build were written, in nanoseconds."""
 
-    The folders are ``documents``, for the corpus, and ``shards``, for the results of the stages.
-    """
-    shard_times = {}
-    for path in out.glob("stages/*/part-00000.jsonl"):
-        shard_times[path.parent.name] = path.stat().st_mtime_ns
-    return shard_times
+    documents: int
+    """The time of the documents that were read from the corpus."""
+
+    results: int
+    """The time of the results of the stages."""
+
+
+def read_write_times(out: Path) -> WriteTimes:
+    """Return when the first shards in the folder of a build were written."""
+    return WriteTimes(
+        documents=(out / "stages/documents/part-00000.jsonl").stat().st_mtime_ns,
+        results=(out / "stages/shards/part-00000.jsonl").stat().st_mtime_ns,
+    )
 
 
 @pytest.fixture
@@ -116,65 +128,76 @@ def built_out(settings: BuildSettings, tmp_path: Path) -> Path:
 
 def test_unchanged_build_reuses_all_shards(settings: BuildSettings, built_out: Path) -> None:
     """A build that goes on keeps the shards of an earlier build."""
-    first_times = read_shard_times(built_out)
+    first_times = read_write_times(built_out)
 
     build(settings, built_out, opener=open_tiny)
 
-    assert read_shard_times(built_out) == first_times
+    assert read_write_times(built_out) == first_times
 
 
 def test_changed_stage_setting_reruns_stages_without_reading_documents(
     settings: BuildSettings, built_out: Path
 ) -> None:
     """Reading a large corpus takes hours and does not depend on that setting."""
-    first_times = read_shard_times(built_out)
+    first_times = read_write_times(built_out)
     changed_settings = replace(settings, select=SelectSettings(min_words=11))
 
     build(changed_settings, built_out, opener=open_tiny)
 
-    second_times = read_shard_times(built_out)
-    assert second_times["shards"] != first_times["shards"]
-    assert second_times["documents"] == first_times["documents"]
+    second_times = read_write_times(built_out)
+    assert second_times.results != first_times.results
+    assert second_times.documents == first_times.documents
 
 
 def test_a_changed_corpus_is_read_again(
     settings: BuildSettings, built_out: Path, tmp_path: Path
 ) -> None:
-    """The shards of an earlier build are of the texts that the corpus had before."""
-    first_times = read_shard_times(built_out)
-    append_document(tmp_path, "new", town(99))
+    """A ninth document is added to the eight of the first build."""
+    first_times = read_write_times(built_out)
+    append_document(tmp_path, "ninth", "The tower is old.\nIt was built by sailors of the north.")
 
     built = build(settings, built_out, opener=open_tiny)
 
-    second_times = read_shard_times(built_out)
-    assert built.documents == 9
-    assert second_times["documents"] != first_times["documents"]
-    assert second_times["shards"] != first_times["shards"]
+    second_times = read_write_times(built_out)
+    assert built.documents == 8 + 1
+    assert second_times.documents != first_times.documents
+    assert second_times.results != first_times.results
 
 
 def test_a_restarted_build_makes_all_shards_again(settings: BuildSettings, built_out: Path) -> None:
     """This is what the option ``--restart`` does."""
-    first_times = read_shard_times(built_out)
+    first_times = read_write_times(built_out)
 
     build(settings, built_out, restart=True, opener=open_tiny)
 
-    second_times = read_shard_times(built_out)
-    assert second_times["documents"] != first_times["documents"]
-    assert second_times["shards"] != first_times["shards"]
+    second_times = read_write_times(built_out)
+    assert second_times.documents != first_times.documents
+    assert second_times.results != first_times.results
 
 
 def test_new_seed_reruns_stages_with_random_sentences(
-    settings: BuildSettings, built_out: Path
+    settings: BuildSettings, tmp_path: Path
 ) -> None:
-    """With the position "facts", sentences with equally many facts are drawn at random."""
-    first_times = read_shard_times(built_out)
-    assert settings.select.position == "facts"
+    """The seed decides which sentences are drawn, but not which documents are read."""
+    random_sentence = replace(settings, select=SelectSettings(position="random"))
+    out = tmp_path / "out"
+    build(random_sentence, out, opener=open_tiny)
+    first_times = read_write_times(out)
+
+    build(replace(random_sentence, seed=5), out, opener=open_tiny)
+
+    second_times = read_write_times(out)
+    assert second_times.results != first_times.results
+    assert second_times.documents == first_times.documents
+
+
+def test_new_seed_reruns_stages_by_default(settings: BuildSettings, built_out: Path) -> None:
+    """By default, a sentence is drawn at random from those with the most facts."""
+    first_times = read_write_times(built_out)
 
     build(replace(settings, seed=5), built_out, opener=open_tiny)
 
-    second_times = read_shard_times(built_out)
-    assert second_times["shards"] != first_times["shards"]
-    assert second_times["documents"] == first_times["documents"]
+    assert read_write_times(built_out).results != first_times.results
 
 
 def test_new_seed_reuses_shards_with_first_sentences(
@@ -184,11 +207,11 @@ def test_new_seed_reuses_shards_with_first_sentences(
     first_sentence = replace(settings, select=SelectSettings(position="first"))
     out = tmp_path / "out"
     build(first_sentence, out, opener=open_tiny)
-    first_times = read_shard_times(out)
+    first_times = read_write_times(out)
 
     build(replace(first_sentence, seed=5), out, opener=open_tiny)
 
-    assert read_shard_times(out) == first_times
+    assert read_write_times(out) == first_times
 
 
 def test_the_size_of_shards_does_not_change_the_benchmark(

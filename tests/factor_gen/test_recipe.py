@@ -5,6 +5,7 @@ from __future__ import annotations
 import datetime
 import json
 from collections.abc import Mapping, Sequence
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -121,14 +122,14 @@ def test_kept_rows_retain_their_row_numbers(config: Path) -> None:
     assert [document.doc_id for document in documents] == ["1", "5"]
 
 
-def test_a_template_makes_the_text_of_a_document_from_the_columns_of_a_row(config: Path) -> None:
-    """The template ``{{ title | upper }}: {{ body }}`` can use the filters of Jinja.
+def test_a_template_makes_the_text_of_a_document_from_the_columns_of_a_row(
+    tmp_path: Path,
+) -> None:
+    """A template can use the filters of Jinja, and a null is an empty text."""
+    rows = [{"title": "One", "body": "First."}, {"title": None, "body": "Second."}]
+    config = write_config(tmp_path, rows, text="{{ title | upper }}: {{ body }}")
 
-    The second row that it is filled with has no title, and a null is an empty text.
-    """
-    documents = CorpusReader(load_build(config)).read()
-
-    assert [document.prefix for document in documents] == ["ONE: First.", ": Fifth."]
+    assert prefixes_of(config) == ["ONE: First.", ": Second."]
 
 
 def test_rejected_rows_are_counted_by_their_first_failed_condition(tmp_path: Path) -> None:
@@ -163,13 +164,14 @@ def test_described_settings_name_each_requirement_of_a_condition(config: Path) -
 def test_described_settings_can_be_loaded_again(config: Path, tmp_path: Path) -> None:
     """The manifest of a benchmark has the settings, and others can build it again from them."""
     settings = load_build(config)
-    described = {**describe_settings(settings), "name": "my"}
-    second_config = tmp_path / "second.yaml"
-    second_config.write_text(yaml.safe_dump(described), encoding="utf-8")
+    described_config = tmp_path / "second.yaml"
+    described_config.write_text(yaml.safe_dump(describe_settings(settings)), encoding="utf-8")
 
-    second_settings = load_build(second_config)
+    settings_of_description = load_build(described_config)
 
-    assert second_settings.corpus == settings.corpus
+    # The description names the check that was not named before.
+    expected = replace(settings, contradiction=settings.contradiction_check)
+    assert settings_of_description == expected
 
 
 @pytest.mark.parametrize(
@@ -327,68 +329,74 @@ def config_with_stand_in(name: str, folder: Path) -> Path:
     return config
 
 
+WIKI_LEFT_OUT = {"meta.pile_set_name is not Wikipedia (en)": 5}
+NEWS_LEFT_OUT = {
+    "url does not begin with https://www.reuters.com/": 1,
+    "url has no date since 2021-10-01": 6,
+}
+"""How many rows of the stand-ins the recipes leave out, by reason. That of ExpertQA loses none."""
+
+
 @pytest.mark.parametrize(
-    ("name", "num_documents", "filtered"),
+    ("recipe", "num_documents", "num_left_out"),
     [
-        ("wiki", 12, {"meta.pile_set_name is not Wikipedia (en)": 5}),
-        (
-            "news",
-            6,
-            {
-                "url does not begin with https://www.reuters.com/": 1,
-                "url has no date since 2021-10-01": 6,
-            },
-        ),
-        # Expert-FACTOR is made from the validation and test splits.
+        ("wiki", 12, WIKI_LEFT_OUT),
+        ("news", 6, NEWS_LEFT_OUT),
+        # The validation and test splits have four questions each.
         ("expert", 8, {}),
     ],
 )
-class TestRecipesOfThePaper:
-    """The paper's recipes on local stand-ins for the datasets."""
+def test_a_recipe_reads_the_documents_that_meet_its_conditions(
+    tmp_path: Path, recipe: str, num_documents: int, num_left_out: Mapping[str, int]
+) -> None:
+    """Other sources, other web pages, old news and the splits of training are left out."""
+    built = build(load_build(config_with_stand_in(recipe, tmp_path)), tmp_path / "out")
 
-    def test_a_recipe_reads_the_documents_that_meet_its_conditions(
-        self, tmp_path: Path, name: str, num_documents: int, filtered: Mapping[str, int]
-    ) -> None:
-        """Other sources, other web pages, old news and the splits of training are left out."""
-        built = build(load_build(config_with_stand_in(name, tmp_path)), tmp_path / "out")
+    assert built.documents == num_documents
+    assert 0 < built.rows <= num_documents
+    assert dict(built.filtered) == num_left_out
 
-        assert built.documents == num_documents
-        assert 0 < built.rows <= num_documents
-        assert dict(built.filtered) == filtered
 
-    def test_manifest_and_card_say_how_many_rows_were_left_out(
-        self, tmp_path: Path, name: str, num_documents: int, filtered: Mapping[str, int]
-    ) -> None:
-        """A user of the benchmark sees what the corpus was reduced by, and for which reason."""
-        built = build(load_build(config_with_stand_in(name, tmp_path)), tmp_path / "out")
+@pytest.mark.parametrize(
+    ("recipe", "num_left_out"), [("wiki", WIKI_LEFT_OUT), ("news", NEWS_LEFT_OUT), ("expert", {})]
+)
+def test_manifest_and_card_say_how_many_rows_were_left_out(
+    tmp_path: Path, recipe: str, num_left_out: Mapping[str, int]
+) -> None:
+    """A user of the benchmark sees what the corpus was reduced by, and for which reason."""
+    built = build(load_build(config_with_stand_in(recipe, tmp_path)), tmp_path / "out")
 
-        manifest = json.loads(built.files["manifest"].read_text(encoding="utf-8"))
-        card = built.files["card"].read_text(encoding="utf-8")
-        assert manifest["counts"]["filtered"] == filtered
-        for reason, count in filtered.items():
-            assert f"{count} rows: {reason}" in card
+    manifest = json.loads(built.files["manifest"].read_text(encoding="utf-8"))
+    card = built.files["card"].read_text(encoding="utf-8")
+    assert manifest["counts"]["filtered"] == num_left_out
+    for reason, count in num_left_out.items():
+        assert f"{count} rows: {reason}" in card
 
-    def test_a_second_build_changes_nothing(
-        self, tmp_path: Path, name: str, num_documents: int, filtered: Mapping[str, int]
-    ) -> None:
-        """What the first build has read is reused, and the counts of rows left out are the same."""
-        config = config_with_stand_in(name, tmp_path)
-        build(load_build(config), tmp_path / "out")
-        first_files = contents(tmp_path / "out")
 
-        built = build(load_build(config), tmp_path / "out")
+@pytest.mark.parametrize("recipe", ["wiki", "news", "expert"])
+def test_a_second_build_changes_nothing(tmp_path: Path, recipe: str) -> None:
+    """The second build reads no corpus, and has the counts of rows left out from the first."""
+    config = config_with_stand_in(recipe, tmp_path)
+    first_build = build(load_build(config), tmp_path / "out")
+    first_files = contents(tmp_path / "out")
 
-        assert dict(built.filtered) == filtered
-        assert contents(tmp_path / "out") == first_files
+    second_build = build(load_build(config), tmp_path / "out")
+
+    assert second_build.filtered == first_build.filtered
+    assert contents(tmp_path / "out") == first_files
 
 
 def test_expert_documents_have_the_form_of_the_published_prefixes(tmp_path: Path) -> None:
     """Models then see the same prompt as in the paper."""
-    prefixes = prefixes_of(config_with_stand_in("expert", tmp_path))
+    rows = [{"question": "What is old?", "answer": "The mill is old."}]
+    config = config_with_stand_in("expert", tmp_path)
+    validation_split = tmp_path / "expert" / "rand_lfqa_val.json"
+    validation_split.write_text(json.dumps(rows), encoding="utf-8")
+
+    [first_prefix, *_] = prefixes_of(config)
 
     # "Asnwer" is misspelt in the published file as well.
-    assert prefixes[0] == f"Question: What of validation, 0?\nAsnwer:{TEXTS[4]}"
-    assert prefixes[-1].startswith("Question: What of test, 3?\n")
+    assert first_prefix == "Question: What is old?\nAsnwer:The mill is old."
 
 
 def test_expert_documents_have_different_ids(tmp_path: Path) -> None:
