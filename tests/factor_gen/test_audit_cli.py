@@ -53,15 +53,15 @@ def test_the_audit_prints_its_conclusion(table: Path, capsys: pytest.CaptureFixt
     assert "gives true completions away: most words" in capsys.readouterr().out
 
 
-def test_the_audit_writes_everything_as_json(table: Path, tmp_path: Path) -> None:
-    """40 rows have two contradictions of the one type and one of the other."""
+def test_the_audit_writes_leaks_types_and_flags_as_json(table: Path, tmp_path: Path) -> None:
+    """Each of the 40 rows has two entity errors and a link error."""
     path = tmp_path / "all.json"
 
     main(["audit", str(table), "--json", str(path)])
 
     audit = json.loads(path.read_text(encoding="utf-8"))
     assert "most spaces before punctuation" in audit["leaks"]
-    assert audit["types"] == {"entity": 80, "link": 40}
+    assert audit["types"] == {"entity": 40 * 2, "link": 40 * 1}
     assert audit["flags"][0]["location"].startswith("leaky.csv:")
 
 
@@ -211,11 +211,18 @@ def test_a_published_benchmark_is_audited_by_its_name(capsys: pytest.CaptureFixt
 def test_a_verbose_audit_prints_how_many_rows_are_flagged(
     capsys: pytest.CaptureFixture[str],
 ) -> None:
-    """In 148 rows, only the true completion has a space before punctuation."""
+    """All 236 rows are looked at for flags. The sample is only for baselines."""
     exit_code = main(["audit", "expert_factor", "--sample", "60", "--verbose"])
 
+    lines = [" ".join(line.split()) for line in capsys.readouterr().out.splitlines()]
     assert exit_code == 0
-    assert "148" in capsys.readouterr().out
+    assert "rows to look at: 152 of 236" in lines
+    [spacing_line] = [
+        line
+        for line in lines
+        if line.startswith("only the true one has a space before punctuation")
+    ]
+    assert " 148 62.7% " in spacing_line
 
 
 def test_unreadable_lines_are_counted(table: Path, capsys: pytest.CaptureFixture[str]) -> None:

@@ -111,7 +111,7 @@ def test_a_row_of_five_contradictions_has_all_five_types(pick: str) -> None:
 
 @pytest.mark.parametrize("pick", ["balanced", "random"])
 def test_a_row_of_many_contradictions_has_no_text_twice(pick: str) -> None:
-    """The choice compares 24 candidates by default, so 30 contradictions are more than that."""
+    """The choice compares 24 candidates at most, so the other six are chosen without comparison."""
     document = make_example([*COMMON_TYPES, *RARE_TYPES])
 
     [row] = choose_all_rows([document], pick=pick, contradictions=30)
@@ -205,7 +205,7 @@ def test_a_document_with_contradictions_of_too_few_types_gives_no_row() -> None:
 
 
 def test_the_desired_shares_of_types_are_reached_over_the_rows() -> None:
-    """The shares are 2 to 1, of the 24 contradictions in eight rows of three."""
+    """Eight rows have 24 contradictions, of which two thirds shall be entity errors."""
     candidates = [
         make_candidate(f"{error_type} {number}.", error_type)
         for error_type in ("entity", "predicate", "link")
@@ -215,10 +215,10 @@ def test_the_desired_shares_of_types_are_reached_over_the_rows() -> None:
 
     rows = choose_all_rows(examples, balance={"entity": 2, "predicate": 1})
 
-    num_of_type: Counter[str] = Counter()
+    counts_by_type: Counter[str] = Counter()
     for row in rows:
-        num_of_type.update(contradiction.type for contradiction in row.contradictions)
-    assert num_of_type == {"entity": 16, "predicate": 8}
+        counts_by_type.update(contradiction.type for contradiction in row.contradictions)
+    assert counts_by_type == {"entity": 16, "predicate": 8}
 
 
 def test_unused_document_passes_unchanged() -> None:
@@ -308,7 +308,10 @@ def test_balanced_choice_leaks_less_by_surface_than_random_choice() -> None:
 
 
 def test_balanced_choice_leaks_less_by_words_than_random_choice() -> None:
-    """A model must not recognise contradictions by words such as "never"."""
+    """A model must not recognise contradictions by words that they have too often.
+
+    The measure is the number of such words in a row, here at least a fifth less.
+    """
     examples = make_biased_examples(300)
 
     balanced = choose_all_rows(examples, pick="balanced")
@@ -334,9 +337,9 @@ def count_true_central(rows: Iterable[ChosenRow]) -> int:
 
 
 @pytest.mark.parametrize("pick", ["balanced", "random"])
-def test_the_true_completion_is_always_the_most_central_choice_by_default(pick: str) -> None:
+def test_the_true_completion_is_the_most_central_choice_if_that_is_not_hidden(pick: str) -> None:
     """All contradictions are edits of it, so it has the most words in common with the others."""
-    rows = choose_all_rows(make_biased_examples(200), pick=pick)
+    rows = choose_all_rows(make_biased_examples(200), pick=pick, hide_most_central=False)
 
     assert count_true_central(rows) == 200
 
@@ -351,10 +354,8 @@ def test_the_most_central_choice_can_be_hidden(pick: str) -> None:
 
 
 @pytest.mark.parametrize("pick", ["balanced", "random"])
-def test_rows_that_hide_the_most_central_choice_keep_their_types_and_distinct_texts(
-    pick: str,
-) -> None:
-    """A row still has three error types and four different choices."""
+def test_rows_with_a_hidden_central_choice_have_three_types_and_distinct_texts(pick: str) -> None:
+    """To hide it, the edit of one contradiction is made in the others too."""
     rows = choose_all_rows(make_biased_examples(200), pick=pick, hide_most_central=True)
 
     for row in rows:

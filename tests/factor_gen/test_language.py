@@ -80,7 +80,7 @@ def test_a_corpus_in_another_language_is_refused_with_the_setting_to_write() -> 
         list(check_language(documents, "en"))
 
 
-def test_a_corpus_in_a_language_without_rules_is_refused_with_the_advice_to_ask_a_model() -> None:
+def test_a_corpus_in_a_language_without_rules_is_refused() -> None:
     """English rules would make nonsense of French sentences."""
     problem = "in 'fr', expected 'en'; there are no rules for it: ask a model"
 
