@@ -20,7 +20,7 @@ from lm_factuality.cli import main
 from lm_factuality.ground.errors import DataError
 from tests.check.test_command import TRUE, UNKNOWN
 from tests.judges.server import Act, JudgeServer
-from tests.retrieval.test_search import Answer, Ask, searxng_hits
+from tests.retrieval.test_search import Answer, SearchRequest, searxng_hits
 
 FERRY = "The ferry was sold in 1875."
 BINARY = bytes(range(256)) * 20
@@ -241,9 +241,9 @@ def command_with_failed_searches(write, service, tmp_path) -> list[str]:
     """
     claims = [f"The mill number {number} was built in {1400 + number}." for number in range(60)]
 
-    def fail_half(ask: Ask) -> Answer:
+    def fail_half(request: SearchRequest) -> Answer:
         """Fail for every second claim."""
-        is_even = int(ask.query.split()[2]) % 2 == 0
+        is_even = int(request.query.split()[2]) % 2 == 0
         return Answer(searxng_hits()) if is_even else Answer("broken", 500)
 
     service.script = fail_half
@@ -251,7 +251,7 @@ def command_with_failed_searches(write, service, tmp_path) -> list[str]:
     command = ["check", write("a.txt", " ".join(claims)), "--out", str(tmp_path / "out")]
     command += ["--search", write("search.yaml", settings)]
     main(command)
-    service.script = lambda _ask: Answer(searxng_hits())
+    service.script = lambda _request: Answer(searxng_hits())
     return command
 
 
@@ -267,11 +267,11 @@ def test_failed_searches_leave_claims_unscored(capsys, command_with_failed_searc
 
 def test_only_failed_searches_are_repeated(command_with_failed_searches, service, tmp_path):
     """Of 60 searches, 30 failed and the results of the others are stored."""
-    service.asks.clear()
+    service.requests.clear()
 
     main(command_with_failed_searches)
 
-    assert len(service.asks) == 30
+    assert len(service.requests) == 30
     assert summary_of(tmp_path / "out")["claims"]["unscored"] == 0
 
 

@@ -19,7 +19,7 @@ import yaml
 from tests.check.test_bad_input import supported_reply
 from tests.conftest import REPOSITORY
 from tests.judges.server import Act, JudgeServer
-from tests.retrieval.test_search import Answer, Ask, searxng_hits
+from tests.retrieval.test_search import Answer, SearchRequest, searxng_hits
 
 NUM_CLAIMS = 24
 CONCURRENCY = 2
@@ -113,7 +113,7 @@ def test_judging_continues_after_ctrl_c_without_asking_again(answers, judge_serv
 def test_searching_continues_after_ctrl_c_without_searching_again(answers, service, tmp_path):
     """Only the two searches that are under way at Ctrl-C may be sent twice."""
 
-    def reply(_ask: Ask) -> Answer:
+    def reply(_request: SearchRequest) -> Answer:
         """Answer after a while."""
         time.sleep(0.3)
         return Answer(searxng_hits())
@@ -124,8 +124,8 @@ def test_searching_continues_after_ctrl_c_without_searching_again(answers, servi
     search_path.write_text(yaml.safe_dump(settings), encoding="utf-8")
     command = ["check", str(answers), "--search", str(search_path)]
 
-    interrupt_and_continue(command, tmp_path / "home", lambda: len(service.asks))
+    interrupt_and_continue(command, tmp_path / "home", lambda: len(service.requests))
 
-    queries = {ask.query for ask in service.asks}
+    queries = {request.query for request in service.requests}
     assert len(queries) == NUM_CLAIMS
-    assert NUM_CLAIMS <= len(service.asks) <= NUM_CLAIMS + CONCURRENCY
+    assert NUM_CLAIMS <= len(service.requests) <= NUM_CLAIMS + CONCURRENCY

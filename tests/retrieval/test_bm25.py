@@ -196,7 +196,7 @@ def index_with_ties(tmp_path_factory):
 
 @pytest.mark.parametrize("k", [1, 3, 10, 2000])
 def test_equal_scores_are_ordered_by_passage_number(index_with_ties, k):
-    """The same index then gives the same passages on every machine."""
+    """The word is twice in every third passage of the index, and once in the others."""
     boat_twice = [number for number in range(5000) if number % 3 == 0]
     boat_once = [number for number in range(5000) if number % 3 != 0]
 

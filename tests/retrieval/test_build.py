@@ -9,11 +9,13 @@ import pytest
 from filelock import FileLock
 
 from lm_factuality.ground.errors import ConfigError, DataError
+from lm_factuality.ground.files import sha256_of
 from lm_factuality.retrieval import bm25, sources
 from lm_factuality.retrieval.bm25 import BM25Parameters
 from lm_factuality.retrieval.build import build_index, open_index
 from lm_factuality.retrieval.index import check_files, read_manifest
 from lm_factuality.retrieval.passages import Passage, SourceRecord
+from tests.retrieval.conftest import ENCYCLOPEDIA
 
 
 class Interruption(Exception):
@@ -199,7 +201,7 @@ def test_two_builds_do_not_write_into_one_folder(write_tsv, tmp_path):
 
 
 def test_texts_of_all_sources_are_split_into_passages(write_tsv, tmp_path):
-    """The id of a passage is that of its text, and the number of the passage in the text."""
+    """The id "0#2" is of the third passage of the text "0"; each of the two sources has a "0"."""
     first_source = write_tsv(["one two three four five"])
     second_source = write_tsv(["six seven"], "more.tsv")
 
@@ -266,12 +268,16 @@ def test_the_manifest_lists_all_files_but_itself(manifest_content, encyclopedia)
     assert listed_paths == paths - {"manifest.json"}
 
 
-def test_the_manifest_describes_the_source(manifest_content, encyclopedia):
+def test_the_manifest_has_path_size_and_checksum_of_the_source(encyclopedia):
     """The checksum tells whether another machine has the same texts."""
-    (source,) = manifest_content["sources"]
+    (source,) = read_manifest(encyclopedia).sources
 
-    assert source["path"].endswith("encyclopedia.jsonl")
-    assert read_manifest(encyclopedia).sources == (SourceRecord(**source),)
+    assert source == SourceRecord(
+        path=str(ENCYCLOPEDIA),
+        size=ENCYCLOPEDIA.stat().st_size,
+        sha256=sha256_of(ENCYCLOPEDIA),
+        revision=None,
+    )
 
 
 @pytest.fixture
@@ -356,12 +362,12 @@ def test_invalid_manifest_is_refused(copied_index, changes, message):
 @pytest.mark.parametrize(
     "changes",
     [
-        pytest.param({"format": 3}, id="later format"),
-        pytest.param({"files": [{"name": "a"}]}, id="missing key"),
+        pytest.param({"format": 3}, id="format of a later version"),
+        pytest.param({"files": [{"name": "a"}]}, id="file without its size and checksum"),
     ],
 )
-def test_index_with_an_old_manifest_must_be_rebuilt(copied_index, changes):
-    """Such a manifest cannot be repaired: another version wrote it, or somebody edited it."""
+def test_index_with_an_unknown_manifest_must_be_rebuilt(copied_index, changes):
+    """Another version wrote the manifest, or somebody edited it, and nobody can repair it."""
     edit_manifest(copied_index, **changes)
 
     assert REBUILD in error_of_opening(copied_index)
@@ -380,12 +386,13 @@ def test_a_missing_file_of_an_index_is_named(copied_index):
 def test_a_truncated_file_of_an_index_is_named(copied_index):
     """Opening an index compares the size of each file with that in the manifest."""
     (path,) = copied_index.glob("tantivy/*.idx")
-    first_kilobyte = path.read_bytes()[:1000]
-    path.write_bytes(first_kilobyte)
+    whole_file = path.read_bytes()
+    path.write_bytes(whole_file[:1000])
 
     error = error_of_opening(copied_index)
 
-    assert ".idx: 1000 bytes, expected 28110; copy the whole folder" in error
+    message = f".idx: 1000 bytes, expected {len(whole_file)}; copy the whole folder"
+    assert message in error
     assert REBUILD in error
 
 
@@ -413,15 +420,15 @@ def test_unreadable_file_of_an_index_is_named(copied_index, pattern, place, mess
     assert REBUILD in error
 
 
-def test_opening_an_index_does_not_compare_checksums(copied_index):
-    """Reading all files of a large index takes minutes."""
-    change_byte(copied_index, "tantivy/*.idx", 5000)
+def test_a_changed_byte_is_not_noticed_without_comparing_checksums(copied_index):
+    """Checksums are not compared by default, since it takes minutes to read a large index."""
+    change_byte(copied_index, "tantivy/*.idx", place=5000)
 
-    check_files(copied_index, read_manifest(copied_index))
+    check_files(copied_index, read_manifest(copied_index))  # raises no error
 
 
 def test_a_changed_byte_is_found_by_comparing_checksums(copied_index):
-    change_byte(copied_index, "tantivy/*.idx", 5000)
+    change_byte(copied_index, "tantivy/*.idx", place=5000)
     manifest = read_manifest(copied_index)
 
     with pytest.raises(DataError, match="altered since it was built"):

@@ -156,7 +156,7 @@ def test_reading_a_file_of_factscore_does_not_change_it(write_factscore_db):
 
 
 def test_identity_changes_with_page_text_of_equal_length(write_factscore_db):
-    """The identity therefore depends on more than the size of the file."""
+    """The new text has as many letters, so the size of the file does not show the change."""
     path = write_factscore_db({"Émile Røst": "He rowed."})
     identity = Knowledge(path).identity
 

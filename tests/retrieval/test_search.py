@@ -34,7 +34,7 @@ KEY = "c0ffee/very+secret"
 
 
 @dataclass
-class Ask:
+class SearchRequest:
     """A request that the service received."""
 
     path: str
@@ -80,10 +80,10 @@ class Service(http.server.ThreadingHTTPServer):
     def __init__(self) -> None:
         """Start to listen at a free port."""
         super().__init__(("127.0.0.1", 0), _Handler)
-        self.script: Callable[[Ask], Answer] = lambda _ask: Answer(searxng_hits())
+        self.script: Callable[[SearchRequest], Answer] = lambda _request: Answer(searxng_hits())
         self.pages: dict[str, str] = {}
         """The HTML of pages, by path."""
-        self.asks: list[Ask] = []
+        self.requests: list[SearchRequest] = []
         """The searches, in the order of arrival."""
         self.page_paths: list[str] = []
         """The paths of pages that were asked for, with those of robots.txt."""
@@ -94,9 +94,9 @@ class Service(http.server.ThreadingHTTPServer):
         """Return the address of a path."""
         return f"http://127.0.0.1:{self.server_port}{path}"
 
-    def num_asks(self, query: str) -> int:
+    def num_requests(self, query: str) -> int:
         """Count the requests for a query."""
-        return sum(ask.query == query for ask in self.asks)
+        return sum(request.query == query for request in self.requests)
 
 
 class _Handler(http.server.BaseHTTPRequestHandler):
@@ -127,9 +127,9 @@ class _Handler(http.server.BaseHTTPRequestHandler):
         with self.server.lock:
             attempt = self.server.attempts[self.path + json.dumps(body)]
             self.server.attempts[self.path + json.dumps(body)] += 1
-            ask = Ask(parts.path, params, headers, body, attempt)
-            self.server.asks.append(ask)
-        answer = self.server.script(ask)
+            request = SearchRequest(parts.path, params, headers, body, attempt)
+            self.server.requests.append(request)
+        answer = self.server.script(request)
         text = answer.content if isinstance(answer.content, str) else json.dumps(answer.content)
         self._send(answer.status, text.encode(), answer.headers)
 
@@ -224,12 +224,12 @@ def generic_settings(**changes: Any) -> dict[str, Any]:
 
 def test_searxng_is_asked_for_json_and_its_results_are_read(service, search):
     hit = {"url": "https://a.example/x", "title": "A title", "content": "A snippet."}
-    service.script = lambda _ask: Answer({"results": [hit]})
+    service.script = lambda _request: Answer({"results": [hit]})
 
     report = search("Orla Finch & lighthouse", service="searxng")
 
-    (ask,) = service.asks
-    assert ask.params == {"q": "Orla Finch & lighthouse", "format": "json"}
+    (request,) = service.requests
+    assert request.params == {"q": "Orla Finch & lighthouse", "format": "json"}
     (result,) = report.results["Orla Finch & lighthouse"]
     assert result.url == "https://a.example/x"
     assert result.title == "A title"
@@ -238,16 +238,16 @@ def test_searxng_is_asked_for_json_and_its_results_are_read(service, search):
     assert result.date_read.startswith("20")  # a year
 
 
-def test_serper_gets_its_key_in_a_header_and_a_number_of_results(service, search, monkeypatch):
+def test_serper_is_sent_the_key_and_the_wanted_number_of_results(service, search, monkeypatch):
     monkeypatch.setenv("SERPER_API_KEY", "a-key")
     item = {"link": "https://b.example/", "title": "B", "snippet": "Text.", "position": 1}
-    service.script = lambda _ask: Answer({"searchParameters": {}, "organic": [item]})
+    service.script = lambda _request: Answer({"searchParameters": {}, "organic": [item]})
 
     report = search("lighthouse", service="serper", results=7)
 
-    (ask,) = service.asks
-    assert ask.headers["x-api-key"] == "a-key"
-    assert ask.body == {"q": "lighthouse", "num": 7}
+    (request,) = service.requests
+    assert request.headers["x-api-key"] == "a-key"
+    assert request.body == {"q": "lighthouse", "num": 7}
     assert [result.text for result in report.results["lighthouse"]] == ["Text."]
 
 
@@ -255,7 +255,7 @@ def test_a_generic_service_is_described_by_templates_and_paths(service, search, 
     """A user can describe any service in the YAML: its parameters, and where results are."""
     monkeypatch.setenv("MY_KEY", "a-key")
     items = [{"link": "https://c.example/", "data": {"text": "Deep text."}}]
-    service.script = lambda _ask: Answer({"web": {"items": items}})
+    service.script = lambda _request: Answer({"web": {"items": items}})
 
     report = search(
         "lighthouse",
@@ -266,7 +266,7 @@ def test_a_generic_service_is_described_by_templates_and_paths(service, search, 
         response={"url": "web.items[].link", "text": "web.items[].data.text"},
     )
 
-    assert service.asks[0].params == {"q": "lighthouse", "k": "a-key", "n": "5"}
+    assert service.requests[0].params == {"q": "lighthouse", "k": "a-key", "n": "5"}
     (result,) = report.results["lighthouse"]
     assert result.url == "https://c.example/"
     assert result.title == ""
@@ -276,12 +276,12 @@ def test_a_generic_service_is_described_by_templates_and_paths(service, search, 
 def test_custom_parameters_extend_a_known_service(service, search):
     search("lighthouse", service="searxng", request={"params": {"language": "en"}})
 
-    assert service.asks[0].params == {"q": "lighthouse", "format": "json", "language": "en"}
+    assert service.requests[0].params == {"q": "lighthouse", "format": "json", "language": "en"}
 
 
 def test_results_beyond_the_requested_number_are_dropped(service, search):
     urls = ("https://a.example/", "https://b.example/", "https://c.example/")
-    service.script = lambda _ask: Answer(searxng_hits(*urls))
+    service.script = lambda _request: Answer(searxng_hits(*urls))
 
     report = search("lighthouse", results=2)
 
@@ -292,7 +292,7 @@ def test_results_beyond_the_requested_number_are_dropped(service, search):
 def test_two_results_on_one_page_count_as_one(service, search):
     """An address with ``#part`` leads to a place within the page."""
     urls = ("https://a.example/x", "https://a.example/x#part", "https://b.example/")
-    service.script = lambda _ask: Answer(searxng_hits(*urls))
+    service.script = lambda _request: Answer(searxng_hits(*urls))
 
     report = search("lighthouse", results=3)
 
@@ -308,7 +308,7 @@ def test_repeated_results_are_not_replaced_by_later_ones(service, search):
         "https://b.example/",
         "https://c.example/",
     )
-    service.script = lambda _ask: Answer(searxng_hits(*urls))
+    service.script = lambda _request: Answer(searxng_hits(*urls))
 
     report = search("lighthouse", results=3)
 
@@ -318,7 +318,7 @@ def test_repeated_results_are_not_replaced_by_later_ones(service, search):
 
 def test_query_without_results_is_no_problem(service, search):
     """A claim is then "not found", whereas it is unscored if its search failed."""
-    service.script = lambda _ask: Answer({"results": [], "unresponsive_engines": []})
+    service.script = lambda _request: Answer({"results": [], "unresponsive_engines": []})
 
     report = search("lighthouse")
 
@@ -328,7 +328,7 @@ def test_query_without_results_is_no_problem(service, search):
 
 def test_result_address_outside_the_web_is_dropped(service, search):
     """The address becomes a link on a page, where ``javascript:`` would run a script."""
-    service.script = lambda _ask: Answer(searxng_hits("javascript:alert(1)"))
+    service.script = lambda _request: Answer(searxng_hits("javascript:alert(1)"))
 
     report = search("lighthouse")
 
@@ -343,8 +343,8 @@ def test_result_address_outside_the_web_is_dropped(service, search):
 def test_failed_query_does_not_affect_other_queries(service, search):
     """The claims of the other queries are checked all the same."""
 
-    def fail_bad_queries(ask: Ask) -> Answer:
-        if ask.query.startswith("bad"):
+    def fail_bad_queries(request: SearchRequest) -> Answer:
+        if request.query.startswith("bad"):
             return Answer("busy", status=503)
         return Answer(searxng_hits())
 
@@ -357,12 +357,12 @@ def test_failed_query_does_not_affect_other_queries(service, search):
     assert report.problems["bad 1"].reason == (
         "the search failed: HTTP 503: busy (given up after 2 tries)"
     )
-    assert service.num_asks("bad 1") == 2
+    assert service.num_requests("bad 1") == 2
 
 
 def test_busy_service_is_asked_again(service, search):
-    def be_busy_at_first(ask: Ask) -> Answer:
-        if ask.attempt == 0:
+    def be_busy_at_first(request: SearchRequest) -> Answer:
+        if request.attempt == 0:
             return Answer("slow down", status=429, headers={"Retry-After": "0"})
         return Answer(searxng_hits("https://a.example/x"))
 
@@ -388,7 +388,7 @@ def test_busy_service_is_asked_again(service, search):
 )
 def test_malformed_answer_is_described_in_the_problem(service, search, content, reason):
     """The user has to correct the paths in the YAML, so the reason lists the keys to choose from."""
-    service.script = lambda _ask: Answer(content)
+    service.script = lambda _request: Answer(content)
 
     report = search("lighthouse", service="searxng")
 
@@ -398,7 +398,7 @@ def test_malformed_answer_is_described_in_the_problem(service, search, content, 
 
 def test_failure_of_all_engines_is_a_problem(service, search):
     """SearXNG answers with HTTP 200 even then, but a claim must not count as "not found"."""
-    service.script = lambda _ask: Answer(
+    service.script = lambda _request: Answer(
         {"results": [], "unresponsive_engines": [["wikipedia", "timeout"]]}
     )
 
@@ -410,12 +410,12 @@ def test_failure_of_all_engines_is_a_problem(service, search):
 
 def test_a_refused_query_is_not_tried_again(service, search):
     """The same query would be refused again."""
-    service.script = lambda _ask: Answer("too long", status=400)
+    service.script = lambda _request: Answer("too long", status=400)
 
     report = search("lighthouse", max_retries=5)
 
     assert report.problems["lighthouse"].reason == "the search failed: refused: HTTP 400: too long"
-    assert len(service.asks) == 1
+    assert len(service.requests) == 1
 
 
 @pytest.mark.parametrize(
@@ -424,12 +424,12 @@ def test_a_refused_query_is_not_tried_again(service, search):
 )
 def test_permanent_http_error_ends_the_search(service, search, status, advice):
     """The message names the setting to mend."""
-    service.script = lambda _ask: Answer("no", status=status)
+    service.script = lambda _request: Answer("no", status=status)
 
     with pytest.raises(BackendDownError, match=advice):
         search("first query", "second query", concurrency=1)
 
-    assert len(service.asks) == 1
+    assert len(service.requests) == 1
 
 
 def test_a_service_that_is_not_running_is_an_error(search):
@@ -441,8 +441,8 @@ def test_a_service_that_is_not_running_is_an_error(search):
 def test_24_failures_in_a_row_end_the_search(service, search):
     """The other queries are not sent, since each would cost a long wait."""
 
-    def fail_except_first(ask: Ask) -> Answer:
-        return Answer(searxng_hits()) if ask.query == "0" else Answer("down", status=500)
+    def fail_except_first(request: SearchRequest) -> Answer:
+        return Answer(searxng_hits()) if request.query == "0" else Answer("down", status=500)
 
     service.script = fail_except_first
     queries = [str(number) for number in range(40)]
@@ -451,20 +451,20 @@ def test_24_failures_in_a_row_end_the_search(service, search):
         search(*queries, max_retries=0, concurrency=1)
 
     num_succeeded = 1
-    assert len(service.asks) == num_succeeded + 24
+    assert len(service.requests) == num_succeeded + 24
 
 
 def test_repeated_search_keeps_earlier_results(service, search):
     """The query that succeeded in the failed search is not sent again."""
 
-    def fail_except_first(ask: Ask) -> Answer:
-        return Answer(searxng_hits()) if ask.query == "0" else Answer("down", status=500)
+    def fail_except_first(request: SearchRequest) -> Answer:
+        return Answer(searxng_hits()) if request.query == "0" else Answer("down", status=500)
 
     queries = [str(number) for number in range(40)]
     service.script = fail_except_first
     with pytest.raises(BackendDownError):
         search(*queries, max_retries=0, concurrency=1)
-    service.script = lambda _ask: Answer(searxng_hits())
+    service.script = lambda _request: Answer(searxng_hits())
 
     report = search(*queries)
 
@@ -474,7 +474,7 @@ def test_repeated_search_keeps_earlier_results(service, search):
 def test_slow_query_times_out(service, search):
     test_ends = threading.Event()
 
-    def answer_after_five_seconds(_ask: Ask) -> Answer:
+    def answer_after_five_seconds(_request: SearchRequest) -> Answer:
         test_ends.wait(timeout=5)
         return Answer(searxng_hits())
 
@@ -491,14 +491,14 @@ def test_unrenderable_template_is_a_problem(service, search):
     report = search("lighthouse", request={"params": {"q": "{{ query + 1 }}"}})
 
     assert "a template of request cannot be rendered" in report.problems["lighthouse"].reason
-    assert service.asks == []
+    assert service.requests == []
 
 
 def test_a_blank_query_is_not_sent(service, search):
     report = search(" ")
 
     assert report.problems == {" ": SearchProblem("nothing to search for")}
-    assert service.asks == []
+    assert service.requests == []
 
 
 # The store
@@ -512,7 +512,7 @@ def test_second_run_reuses_stored_results(service, search):
 
     assert first_report.num_sent == 2
     assert second_report.num_sent == 0
-    assert len(service.asks) == 2
+    assert len(service.requests) == 2
     assert second_report.results["lighthouse"] == first_report.results["lighthouse"]
 
 
@@ -520,14 +520,14 @@ def test_a_repeated_query_is_sent_once(service, search):
     report = search("lighthouse", "harbour", "lighthouse")
 
     assert report.num_sent == 2
-    assert sorted(ask.query for ask in service.asks) == ["harbour", "lighthouse"]
+    assert sorted(request.query for request in service.requests) == ["harbour", "lighthouse"]
 
 
 def test_a_failed_query_is_asked_again_in_the_next_run(service, search):
     """A failure is not stored, since it may have passed by then."""
-    service.script = lambda _ask: Answer("no", status=400)
+    service.script = lambda _request: Answer("no", status=400)
     search("lighthouse")
-    service.script = lambda _ask: Answer(searxng_hits("https://a.example/x"))
+    service.script = lambda _request: Answer(searxng_hits("https://a.example/x"))
 
     report = search("lighthouse")
 
@@ -541,7 +541,7 @@ def test_a_query_is_sent_again_with_other_settings(service, search, change):
 
     search("lighthouse", **change)
 
-    assert len(service.asks) == 2
+    assert len(service.requests) == 2
 
 
 def test_a_query_has_results_or_a_problem(service, store, tmp_path):
@@ -549,7 +549,9 @@ def test_a_query_has_results_or_a_problem(service, store, tmp_path):
     settings = {"service": "searxng", "url": service.url(), "max_retries": 0}
     config = load_search_config(write_yaml(tmp_path, settings))
     good_answer = Answer(searxng_hits("https://a.example/x"))
-    service.script = lambda ask: good_answer if ask.query == "good" else Answer("no", status=400)
+    service.script = lambda request: (
+        good_answer if request.query == "good" else Answer("no", status=400)
+    )
 
     with closing(SearchService(config, store)) as search_service:
         report = search_service.search_all(["good", "bad"])
@@ -594,7 +596,7 @@ def test_damaged_row_of_the_store_is_an_error_with_advice(search, store):
 def test_no_reason_quotes_the_key(service, search, monkeypatch, answer):
     """Services quote keys in their messages, and reasons are written to files that are shared."""
     monkeypatch.setenv("SEARCH_TEST_KEY", "c0ffee/very+secret")
-    service.script = lambda _ask: answer
+    service.script = lambda _request: answer
 
     report = search("lighthouse", **generic_settings(max_retries=0))
 
@@ -615,7 +617,7 @@ def test_no_reason_quotes_the_key(service, search, monkeypatch, answer):
 def test_no_error_quotes_the_key(service, search, monkeypatch, answer):
     """A redirect may hold the key in the encoding of addresses."""
     monkeypatch.setenv("SEARCH_TEST_KEY", "c0ffee/very+secret")
-    service.script = lambda _ask: answer
+    service.script = lambda _request: answer
 
     with pytest.raises(BackendDownError) as error:
         search("lighthouse", **generic_settings())
@@ -633,33 +635,34 @@ def test_key_unfit_for_a_header_is_refused_and_not_quoted(search, monkeypatch):
     assert "c0ffee" not in str(error.value)
 
 
-@pytest.fixture
-def service_that_echoes_the_key(service, monkeypatch):
-    """Let the service send its key, "c0ffee/very+secret", back in the address and text of a hit."""
+def answer_with_hit(url: str, text: str) -> Answer:
+    """Return an answer of one hit in the form of `generic_settings`."""
+    return Answer({"web": {"items": [{"link": url, "data": {"text": text}}]}})
+
+
+def test_the_store_holds_no_key(service, search, store, monkeypatch):
+    """Users share the store to show how a run went, and a service may send the key back."""
     monkeypatch.setenv("SEARCH_TEST_KEY", "c0ffee/very+secret")
-    hit = {
-        "link": "https://c.example/?k=c0ffee/very+secret",
-        "data": {"text": "It echoes c0ffee/very+secret."},
-    }
-    service.script = lambda _ask: Answer({"web": {"items": [hit]}})
-    return service
+    service.script = lambda _request: answer_with_hit(
+        "https://c.example/?k=c0ffee/very+secret", "It echoes c0ffee/very+secret."
+    )
 
-
-@pytest.mark.usefixtures("service_that_echoes_the_key")
-def test_the_store_holds_no_key(search, store):
-    """Users share the store to show how a run went."""
-    report = search("lighthouse", **generic_settings())
+    report = search("lighthouse", **generic_settings(key_env="SEARCH_TEST_KEY"))
 
     assert report.results["lighthouse"][0].text == "It echoes ***."
     for file in store.path.parent.glob("searches.sqlite*"):
         assert b"c0ffee" not in file.read_bytes()
 
 
-@pytest.mark.usefixtures("service_that_echoes_the_key")
-def test_the_log_holds_no_key(search, caplog):
-    """Users share the log to show how a run went."""
+def test_the_log_holds_no_key(service, search, caplog, monkeypatch):
+    """Users share the log to show how a run went, and a service may send the key back."""
+    monkeypatch.setenv("SEARCH_TEST_KEY", "c0ffee/very+secret")
+    service.script = lambda _request: answer_with_hit(
+        "https://c.example/?k=c0ffee/very+secret", "It echoes c0ffee/very+secret."
+    )
+
     with caplog.at_level("DEBUG"):
-        search("lighthouse", **generic_settings())
+        search("lighthouse", **generic_settings(key_env="SEARCH_TEST_KEY"))
 
     assert "c0ffee" not in caplog.text
 
@@ -676,7 +679,7 @@ def test_key_is_removed_in_every_spelling(service, search, monkeypatch, spelling
     """Anyone can decode these spellings of the key."""
     monkeypatch.setenv("SEARCH_TEST_KEY", KEY)
     items = [{"link": "https://c.example/", "data": {"text": f"\u202eIt echoes {spelling}."}}]
-    service.script = lambda _ask: Answer({"web": {"items": items}})
+    service.script = lambda _request: Answer({"web": {"items": items}})
 
     report = search("lighthouse", **generic_settings())
 
@@ -699,7 +702,7 @@ def test_the_text_of_a_page_replaces_the_snippet(service, search):
         "<html><head><title>The lighthouse</title></head>"
         "<body><p>Orla Finch built the lighthouse in 1871.</p></body></html>"
     )
-    service.script = lambda _ask: Answer(searxng_hits(service.url("/lighthouse")))
+    service.script = lambda _request: Answer(searxng_hits(service.url("/lighthouse")))
 
     report = search("lighthouse", fetch=True, network=allowed_network(service))
 
@@ -711,7 +714,7 @@ def test_the_text_of_a_page_replaces_the_snippet(service, search):
 
 def test_a_page_is_read_once_for_two_searches(service, search):
     service.pages["/lighthouse"] = "<p>Orla Finch built the lighthouse in 1871.</p>"
-    service.script = lambda _ask: Answer(searxng_hits(service.url("/lighthouse")))
+    service.script = lambda _request: Answer(searxng_hits(service.url("/lighthouse")))
     network = allowed_network(service)
 
     first_report = search("lighthouse", fetch=True, network=network)
@@ -725,7 +728,7 @@ def test_a_result_at_a_private_address_is_not_read(service, search):
     """A search result must not lead the suite to services of the user's own network."""
     service.pages["/lighthouse"] = "<p>Orla Finch built the lighthouse in 1871.</p>"
     hit = {"url": service.url("/lighthouse"), "title": "A title", "content": "A snippet."}
-    service.script = lambda _ask: Answer({"results": [hit]})
+    service.script = lambda _request: Answer({"results": [hit]})
 
     report = search("lighthouse", fetch=True)
 
@@ -741,7 +744,7 @@ def test_a_result_at_a_private_address_is_not_read(service, search):
 
 def test_unreadable_page_leaves_the_snippet_with_a_note(service, search):
     hit = {"url": service.url("/gone"), "title": "A title", "content": "A snippet."}
-    service.script = lambda _ask: Answer({"results": [hit]})
+    service.script = lambda _request: Answer({"results": [hit]})
 
     report = search("lighthouse", fetch=True, network=allowed_network(service))
 

@@ -99,10 +99,10 @@ def open_source(path):
     return source
 
 
-@pytest.mark.parametrize(("name", "write"), [*FILE_FORMATS, *FOLDER_FORMATS])
-def test_every_format_gives_the_same_passages(tmp_path, name, write):
+@pytest.mark.parametrize(("name", "write_passages"), [*FILE_FORMATS, *FOLDER_FORMATS])
+def test_every_format_gives_the_same_passages(tmp_path, name, write_passages):
     """The same texts must give the same index, whatever file they come in."""
-    write(tmp_path / name)
+    write_passages(tmp_path / name)
 
     source = open_source(tmp_path / name)
 
@@ -110,11 +110,11 @@ def test_every_format_gives_the_same_passages(tmp_path, name, write):
     assert source.record.path == str(tmp_path / name)
 
 
-@pytest.mark.parametrize(("name", "write"), FILE_FORMATS)
-def test_the_record_of_a_file_has_its_size_and_checksum(tmp_path, name, write):
-    """The manifest of an index names its source by these."""
+@pytest.mark.parametrize(("name", "write_file"), FILE_FORMATS)
+def test_the_record_of_a_file_has_its_size_and_checksum(tmp_path, name, write_file):
+    """The formats are TSV, JSON Lines, both packed by gzip, and Parquet."""
     path = tmp_path / name
-    write(path)
+    write_file(path)
 
     record = open_source(path).record
 

@@ -11,6 +11,7 @@ import time
 from collections.abc import Callable
 from contextlib import suppress
 from ipaddress import ip_address
+from typing import NamedTuple
 
 import pytest
 
@@ -47,6 +48,15 @@ def make_pdf(*lines: str) -> bytes:
     )
 
 
+class SiteRequest(NamedTuple):
+    """A request that the site received."""
+
+    path: str
+    seconds: float
+    """When it arrived, by a clock that starts anywhere."""
+    headers: dict[str, str]
+
+
 class Site(http.server.ThreadingHTTPServer):
     """A web site on this machine, in a thread."""
 
@@ -59,8 +69,8 @@ class Site(http.server.ThreadingHTTPServer):
         self.routes: dict[str, Callable[[_Handler], None]] = {}
         """What the site does with a request, by the path. It answers 404 to other paths."""
 
-        self.log: list[tuple[str, float, dict[str, str]]] = []
-        """The path, the time in seconds and the headers of each request, in order."""
+        self.log: list[SiteRequest] = []
+        """The requests, in order."""
 
         self.endpoint = (ip_address("127.0.0.1"), self.server_port)
         """The address and the port of the site."""
@@ -74,7 +84,7 @@ class Site(http.server.ThreadingHTTPServer):
 
     def asked(self, path: str) -> int:
         """Count the requests for a path."""
-        return sum(entry[0] == path for entry in self.log)
+        return sum(request.path == path for request in self.log)
 
     def handle_error(self, *_: object) -> None:
         """Ignore errors, since many tests are about clients that hang up."""
@@ -88,7 +98,7 @@ class _Handler(http.server.BaseHTTPRequestHandler):
 
     def do_GET(self) -> None:
         """Answer a request by the route of its path."""
-        self.server.log.append((self.path, time.monotonic(), dict(self.headers)))
+        self.server.log.append(SiteRequest(self.path, time.monotonic(), dict(self.headers)))
         route = self.server.routes.get(self.path)
         if route is None:
             self.answer(b"nothing here", 404)

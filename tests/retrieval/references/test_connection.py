@@ -71,7 +71,7 @@ def test_name_is_looked_up_once_per_connection(site, network, name_server, named
 
     assert response.body == PAGE
     assert name_server.num_look_ups == 1
-    _path, _time, headers = site.log[0]
+    headers = site.log[0].headers
     assert headers["Host"] == f"{NAME}:{site.server_port}"
 
 
