@@ -157,6 +157,11 @@ def load_hf(model: PreTrainedModel, checkpoint: Path) -> HFLM:
     return HFLM(model, tokenizer=tokenizer, max_length=POSITIONS, batch_size=2, logits_cache=False)
 
 
+def answers_of(lm: HFLM, requests: Sequence[TokenRequest]) -> list[tuple[float, bool]]:
+    """Return for each request its log-likelihood, and whether greedy decoding gives it."""
+    return lm._loglikelihood_tokens(requests, disable_tqdm=True)
+
+
 def build_trie_of_requests(requests: Sequence[TokenRequest]) -> TokenTrie:
     """Build the trie of requests, whose beginnings are cut to what the models see."""
     sequences = []

@@ -16,6 +16,7 @@ from lm_factuality.models.tree.scorer import PassBudget
 from tests.conftest import TASKS
 from tests.models.architectures import (
     ARCHITECTURES,
+    answers_of,
     build_model,
     largest_difference,
     load_hf,
@@ -33,7 +34,7 @@ LARGER = str(TASKS / "sample" / "models" / "larger")
 
 def score_by_hf(model: PreTrainedModel, checkpoint: Path, requests: list) -> list[float]:
     """Return the log-likelihood of each request from lm_eval's ``hf``."""
-    return logprobs_of(load_hf(model, checkpoint)._loglikelihood_tokens(requests, True))
+    return logprobs_of(answers_of(load_hf(model, checkpoint), requests))
 
 
 @pytest.mark.parametrize("name", ARCHITECTURES)
@@ -43,7 +44,7 @@ def test_tree_scores_on_gpu_equal_hf_scores_on_cpu(name, checkpoint):
     expected = score_by_hf(build_model(name), checkpoint, requests)
     tree = load_tree(build_model(name).to("cuda"), checkpoint)
 
-    logprobs = logprobs_of(tree._loglikelihood_tokens(requests, True))
+    logprobs = logprobs_of(answers_of(tree, requests))
 
     assert tree.device.type == "cuda"
     assert tree.engine is not None
@@ -110,11 +111,11 @@ def test_pass_is_halved_when_the_gpu_runs_out_of_memory(caplog, limit_gpu_memory
     """On the CPU this is tested with a made-up error. Here PyTorch raises it."""
     tree = HFTree(pretrained=LARGER, device="cuda", dtype="float32", batch_size="auto")
     requests = make_long_requests(4000)
-    expected = logprobs_of(tree._loglikelihood_tokens(requests, True))
+    expected = logprobs_of(answers_of(tree, requests))
     assert "out of memory" not in caplog.text
     limit_gpu_memory(160 * 2**20)  # less than one pass needs
 
-    logprobs = logprobs_of(tree._loglikelihood_tokens(requests, True))
+    logprobs = logprobs_of(answers_of(tree, requests))
 
     assert "out of memory; going on with" in caplog.text
     assert largest_difference(logprobs, expected, requests) < 1e-4

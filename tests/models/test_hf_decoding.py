@@ -28,6 +28,7 @@ from lm_factuality.models.tree.packed import PackedEngine
 from tests.conftest import TASKS
 from tests.models.architectures import (
     POSITIONS,
+    answers_of,
     assert_same_answers,
     build_model,
     largest_difference,
@@ -138,7 +139,7 @@ def test_dola_scores_match_the_reference_implementation(settings, checkpoint):
     lm = make_dola(model, checkpoint, settings)
     requests = make_requests(25)
 
-    answers = lm._loglikelihood_tokens(requests, True)
+    answers = answers_of(lm, requests)
 
     assert isinstance(lm.engine, PackedEngine)
     expected = dola_answers(model, requests, settings, POSITIONS)
@@ -157,7 +158,7 @@ def test_soft_cap_also_applies_to_logits_of_early_layers(checkpoint):
     def capped_head(states: Tensor) -> Tensor:
         return torch.tanh(output_embeddings(states) / cap) * cap
 
-    answers = lm._loglikelihood_tokens(requests, True)
+    answers = answers_of(lm, requests)
 
     assert isinstance(lm.engine, PackedEngine)
     expected = dola_answers(model, requests, settings, POSITIONS, capped_head)
@@ -169,7 +170,7 @@ def test_models_without_shared_positions_are_refused(checkpoint):
     lm = make_dola(build_model("gpt-neo-local"), checkpoint, DolaSettings(layers=[0, 1]))
 
     with pytest.raises(ConfigError, match="GPTNeoForCausalLM cannot share positions"):
-        lm._loglikelihood_tokens(make_requests(2), True)
+        answers_of(lm, make_requests(2))
 
 
 def test_the_final_norm_can_be_applied_to_early_layers(checkpoint):
@@ -183,7 +184,7 @@ def test_the_final_norm_can_be_applied_to_early_layers(checkpoint):
     def head_with_norm(states: Tensor) -> Tensor:
         return output_embeddings(model.model.norm(states))
 
-    answers = lm._loglikelihood_tokens(requests, True)
+    answers = answers_of(lm, requests)
 
     expected = dola_answers(model, requests, settings, POSITIONS, head_with_norm)
     assert_same_answers(answers, expected, requests, SCORE_TOLERANCE)
@@ -242,7 +243,7 @@ def test_lm_eval_requests_get_dola_scores(real_dola, dola_logprob, context, cont
     """Tasks of lm_eval ask for log-likelihoods in another way than those of the suite."""
     request = Instance("loglikelihood", {}, (context, continuation), 0)
 
-    ((logprob, _),) = real_dola.loglikelihood([request], True)
+    ((logprob, _),) = real_dola.loglikelihood([request], disable_tqdm=True)
 
     assert logprob == pytest.approx(dola_logprob(context, continuation), abs=2e-3)
 
@@ -252,7 +253,7 @@ def test_suite_requests_get_dola_scores(real_dola, dola_logprob, context, contin
     """FACTOR's tasks ask for scores within a window, here of 1,024 tokens."""
     request = Instance("scored_loglikelihood", {}, (context, continuation, 1024), 0)
 
-    (answer,) = scored_loglikelihood(real_dola, [request], True)
+    (answer,) = scored_loglikelihood(real_dola, [request], disable_tqdm=True)
 
     assert answer.logprob == pytest.approx(dola_logprob(context, continuation), abs=2e-3)
 
@@ -266,7 +267,7 @@ def test_batched_suite_requests_get_dola_scores(real_dola, dola_logprob):
     ]
     requests = [Instance("scored_loglikelihood", {}, (*text, 1024), 0) for text in texts]
 
-    answers = scored_loglikelihood(real_dola, requests, True)
+    answers = scored_loglikelihood(real_dola, requests, disable_tqdm=True)
 
     expected = [dola_logprob(context, continuation) for context, continuation in texts]
     assert [answer.logprob for answer in answers] == pytest.approx(expected, abs=2e-3)
@@ -276,7 +277,7 @@ def test_whole_texts_get_dola_scores(real_dola, dola_logprob):
     """Perplexity tasks score texts without any context."""
     request = Instance("loglikelihood_rolling", {}, ("A keeper.",), 0)
 
-    (logprob,) = real_dola.loglikelihood_rolling([request], True)
+    (logprob,) = real_dola.loglikelihood_rolling([request], disable_tqdm=True)
 
     assert logprob == pytest.approx(dola_logprob("", "A keeper."), abs=2e-3)
 
@@ -326,7 +327,7 @@ def generate(lm: HFLM, num_tokens: int) -> list[str]:
     """Return what a model generates greedily after each of `PROMPTS`."""
     options = {"until": ["zzzz"], "max_gen_toks": num_tokens, "do_sample": False}
     requests = [Instance("generate_until", {}, (prompt, options), 0) for prompt in PROMPTS]
-    return lm.generate_until(requests, True)
+    return lm.generate_until(requests, disable_tqdm=True)
 
 
 def generate_by_scores(
@@ -449,7 +450,7 @@ def test_missing_layers_are_refused(layers):
     """A layer that is missing must not silently be left out."""
     message = r"expected low, high or numbers such as 0\+2\+4, from 0 \(the embedding\) to 1"
     with pytest.raises(ConfigError, match=message):
-        choose_layers(layers, 2, True)
+        choose_layers(layers, num_layers=2, is_tied=True)
 
 
 @pytest.mark.parametrize(
@@ -581,7 +582,7 @@ def test_contrastive_scores_match_the_reference_implementation(options):
     amateur = AutoModelForCausalLM.from_pretrained(SMALLER)
     requests = make_requests(30, lm.vocab_size, longest=64, seed=3)
 
-    answers = lm._loglikelihood_tokens(requests, True)
+    answers = answers_of(lm, requests)
 
     settings = ContrastiveSettings(**options)
     expected = contrastive_answers(lm.model, amateur, requests, settings, max_length=64)
@@ -672,7 +673,7 @@ def test_an_expert_can_have_a_padded_vocabulary(padded_model):
     )
     request = Instance("loglikelihood", {}, ("The library", " opened in 1870."), 0)
 
-    ((logprob, _),) = lm.loglikelihood([request], True)
+    ((logprob, _),) = lm.loglikelihood([request], disable_tqdm=True)
 
     assert math.isfinite(logprob)
 

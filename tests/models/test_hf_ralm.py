@@ -291,9 +291,9 @@ def test_a_whole_text_scores_as_a_continuation_of_nothing(ralm):
     row = {"metadata": ("task", 0, 1)}  # the name of the task, number of the row, repeats
     whole_text = Instance("loglikelihood_rolling", {}, (text,), 0, **row)
     continuation = Instance("loglikelihood", {}, ("", text), 0, **row)
-    ((expected, _),) = ralm.loglikelihood([continuation], True)
+    ((expected, _),) = ralm.loglikelihood([continuation], disable_tqdm=True)
 
-    (logprob,) = ralm.loglikelihood_rolling([whole_text], True)
+    (logprob,) = ralm.loglikelihood_rolling([whole_text], disable_tqdm=True)
 
     assert logprob == pytest.approx(expected, abs=1e-4)
 

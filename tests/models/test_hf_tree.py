@@ -22,6 +22,7 @@ from tests.models.architectures import (
     POSITIONS,
     UNSHARED,
     VOCABULARY,
+    answers_of,
     assert_same_answers,
     build_model,
     build_trie_of_requests,
@@ -42,9 +43,9 @@ def test_tree_scores_equal_hf_scores_for_every_architecture(name, checkpoint):
     tree = load_tree(model, checkpoint)
     hf = load_hf(model, checkpoint)
     requests = make_requests(60)
-    expected = hf._loglikelihood_tokens(requests, True)
+    expected = answers_of(hf, requests)
 
-    answers = tree._loglikelihood_tokens(requests, True)
+    answers = answers_of(tree, requests)
 
     assert isinstance(tree.engine, PackedEngine)
     assert_same_answers(answers, expected, requests)
@@ -60,7 +61,7 @@ def test_small_passes_change_no_score(name, checkpoint):
     tree = load_tree(model, checkpoint)
     hf = load_hf(model, checkpoint)
     requests = make_requests(60)
-    expected = hf._loglikelihood_tokens(requests, True)
+    expected = answers_of(hf, requests)
 
     logprobs = score_in_passes(requests, tree.engine, PassBudget(tokens=5, targets=2))
 
@@ -98,9 +99,9 @@ def test_batched_branches_score_as_in_hf(name, checkpoint, batch_sizes):
     tree = load_tree(model, checkpoint, batch_size=40)
     hf = load_hf(model, checkpoint)
     requests = make_requests(60)
-    expected = hf._loglikelihood_tokens(requests, True)
+    expected = answers_of(hf, requests)
 
-    answers = tree._loglikelihood_tokens(requests, True)
+    answers = answers_of(tree, requests)
 
     assert max(batch_sizes) > 2, "no batch has several branches"
     assert_same_answers(answers, expected, requests)
@@ -113,7 +114,7 @@ def test_batched_branches_in_small_passes_score_as_in_hf(name, checkpoint, batch
     tree = load_tree(model, checkpoint)
     hf = load_hf(model, checkpoint)
     requests = make_requests(60)
-    expected = hf._loglikelihood_tokens(requests, True)
+    expected = answers_of(hf, requests)
 
     logprobs = score_in_passes(requests, tree.engine, PassBudget(tokens=130, targets=100))
 
@@ -128,9 +129,9 @@ def test_models_without_shared_positions_score_as_in_hf(name, checkpoint):
     tree = load_tree(model, checkpoint)
     hf = load_hf(model, checkpoint)
     requests = make_requests(8)
-    expected = hf._loglikelihood_tokens(requests, True)
+    expected = answers_of(hf, requests)
 
-    answers = tree._loglikelihood_tokens(requests, True)
+    answers = answers_of(tree, requests)
 
     assert tree.engine is None
     assert_same_answers(answers, expected, requests)
@@ -143,8 +144,8 @@ def test_warning_about_unshared_positions_appears_once(name, checkpoint, caplog)
     requests = make_requests(8)
 
     with caplog.at_level(logging.WARNING, "lm_factuality"):
-        tree._loglikelihood_tokens(requests, True)
-        tree._loglikelihood_tokens(requests, True)
+        answers_of(tree, requests)
+        answers_of(tree, requests)
 
     messages = [record.message for record in caplog.records]
     assert sum("cannot share positions" in message for message in messages) == 1
@@ -185,7 +186,7 @@ def test_generation_after_scoring_uses_the_models_own_attention(checkpoint):
     hf = load_hf(model, checkpoint)
     request = Instance("generate_until", {}, ("ab", {"until": ["zzz"], "max_gen_toks": 5}), 0)
     expected = hf.generate_until([request], disable_tqdm=True)
-    tree._loglikelihood_tokens(make_requests(4), True)
+    answers_of(tree, make_requests(4))
 
     texts = tree.generate_until([request], disable_tqdm=True)
 
@@ -216,9 +217,9 @@ def test_real_model_scores_many_requests_as_in_hf(real_tree, real_hf):
     requests = make_requests(500, real_hf.vocab_size, longest, seed=1)
     lengths = [len(context) + len(continuation) for _, context, continuation in requests]
     assert max(lengths) > real_hf.max_length + 1
-    expected = real_hf._loglikelihood_tokens(requests, True)
+    expected = answers_of(real_hf, requests)
 
-    answers = real_tree._loglikelihood_tokens(requests, True)
+    answers = answers_of(real_tree, requests)
 
     assert_same_answers(answers, expected, requests)
 
@@ -251,9 +252,9 @@ def test_whole_texts_score_as_in_hf(real_tree, real_hf):
     """Perplexity tasks score texts without any context."""
     texts = ["A keeper.", "word " * 1500]  # the second needs several windows
     requests = [Instance("loglikelihood_rolling", {}, (text,), 0) for text in texts]
-    expected = real_hf.loglikelihood_rolling(requests, True)
+    expected = real_hf.loglikelihood_rolling(requests, disable_tqdm=True)
 
-    logprobs = real_tree.loglikelihood_rolling(requests, True)
+    logprobs = real_tree.loglikelihood_rolling(requests, disable_tqdm=True)
 
     assert logprobs == pytest.approx(expected, rel=1e-5)
 
@@ -263,9 +264,9 @@ def test_half_precision_scores_are_near_full_precision_scores(real_hf, options_o
     options = {**options_of_real_model, "dtype": "bfloat16", "batch_size": "auto"}
     tree = HFTree(**options)
     requests = make_requests(40, real_hf.vocab_size, longest=100)
-    expected = real_hf._loglikelihood_tokens(requests, True)
+    expected = answers_of(real_hf, requests)
 
-    answers = tree._loglikelihood_tokens(requests, True)
+    answers = answers_of(tree, requests)
 
     assert isinstance(tree.engine, PackedEngine)
     assert largest_difference(logprobs_of(answers), logprobs_of(expected), requests) < 0.1
@@ -292,7 +293,7 @@ def test_pass_is_halved_until_it_fits_into_memory(caplog):
     model = build_model("gpt2")
     trie = build_trie_of_requests(make_requests(30))
     with torch.inference_mode():
-        expected = score_trie(trie, PackedEngine(model), PassBudget(1000, 1000))
+        expected = score_trie(trie, PackedEngine(model), PassBudget(tokens=1000, targets=1000))
         memory_error = torch.OutOfMemoryError("CUDA out of memory. Tried to allocate 20.00 MiB")
         # Passes of more than 12 tokens do not fit.
         fail_forward_passes(model, memory_error, most_tokens=12)
@@ -337,7 +338,7 @@ def test_shared_prefixes_are_computed_once(real_tree):
         with_kwargs=True,
     )
 
-    real_tree._loglikelihood_tokens(requests, True)
+    answers_of(real_tree, requests)
     hook.remove()
 
     assert sum(pass_sizes) == len(beginnings)
@@ -421,7 +422,7 @@ def test_progress_counts_answers_while_a_group_is_scored(checkpoint, monkeypatch
     counts = []
     monkeypatch.setattr(tree, "count_answered", counts.append)
 
-    tree._loglikelihood_tokens(requests, True)
+    answers_of(tree, requests)
 
     assert len(counts) > 0
     assert sum(counts) == pytest.approx(len(requests))

@@ -16,7 +16,13 @@ from lm_factuality.models.tree.logits import TargetScores, UnsupportedModelError
 from lm_factuality.models.tree.packed import PackedEngine
 from lm_factuality.models.tree.scorer import PassBudget, score_in_threads, score_trie
 from lm_factuality.models.tree.trie import TokenTrie, build_trie
-from tests.models.architectures import VOCABULARY, build_model, logprobs_of, make_requests
+from tests.models.architectures import (
+    VOCABULARY,
+    answers_of,
+    build_model,
+    logprobs_of,
+    make_requests,
+)
 
 NUM_CORES = 3
 ONE_PASS = PassBudget(tokens=10_000, targets=10_000)  # more than any trie here has
@@ -157,10 +163,10 @@ def test_hf_tree_uses_the_thread_count_of_pytorch(checkpoint, threads_of_engine)
     requests = make_requests(30)
 
     torch.set_num_threads(1)
-    answers_of_one_core = tree._loglikelihood_tokens(requests, True)
+    answers_of_one_core = answers_of(tree, requests)
     threads_with_one_core = set(threads_of_engine)
     torch.set_num_threads(NUM_CORES)
-    answers_of_three_cores = tree._loglikelihood_tokens(requests, True)
+    answers_of_three_cores = answers_of(tree, requests)
 
     assert threads_with_one_core == {threading.get_ident()}
     assert len(threads_of_engine) > 2

@@ -138,7 +138,7 @@ def test_no_requests_give_an_empty_trie():
 )
 def test_the_common_length_counts_the_tokens_before_the_first_branch(sequences, common_length):
     """Each group of branches repeats the common tokens, which is worth it only if these are few."""
-    trie = build_trie(sequences, [1] * len(sequences))
+    trie = build_trie(sequences, num_targets=[1] * len(sequences))
 
     assert trie.common_length == common_length
 
