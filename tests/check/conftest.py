@@ -17,6 +17,12 @@ Visitors may enter the mill on Mondays. A ticket costs four euros.
 """
 
 
+@pytest.fixture(autouse=True)
+def suite_home(tmp_path, monkeypatch):
+    """Keep the indexes and stores of these tests apart from those of the user."""
+    monkeypatch.setenv("LM_FACTUALITY_HOME", str(tmp_path / "home"))
+
+
 @pytest.fixture
 def documents(tmp_path):
     """Write a folder with one document, and return it."""

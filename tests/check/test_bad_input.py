@@ -28,14 +28,6 @@ NOT_UTF8 = "Le café était là en 1402.\n".encode("latin-1")
 ROW = f"When?,{TRUE}\n"
 
 
-@pytest.fixture(autouse=True)
-def suite_home(tmp_path, monkeypatch) -> Path:
-    """Keep the stores of these tests apart from those of the user."""
-    home = tmp_path / "home"
-    monkeypatch.setenv("LM_FACTUALITY_HOME", str(home))
-    return home
-
-
 @pytest.fixture
 def write(tmp_path) -> Callable[[str, object], str]:
     """Return a function that writes a file and returns its path: bytes, a text, or YAML."""

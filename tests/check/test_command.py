@@ -19,12 +19,11 @@ UNKNOWN = "Queen Adela composed forty songs about whales."
 
 
 @pytest.fixture
-def check(documents, tmp_path, monkeypatch):
+def check(documents, tmp_path):
     """Return a function that checks answers and returns the exit code.
 
     It writes the answers to ``answers.jsonl``, to the questions "Question 0?", "Question 1?" etc.
     """
-    monkeypatch.setenv("LM_FACTUALITY_HOME", str(tmp_path / "cache"))
 
     def run(*answers, options=()):
         path = tmp_path / "answers.jsonl"
@@ -124,9 +123,8 @@ def test_each_answer_has_a_row_with_its_counts(check, tmp_path):
 
 
 def test_screen_shows_a_contradicted_claim_with_the_sentence_that_contradicts_it(
-    documents, tmp_path, monkeypatch, capsys
+    documents, tmp_path, capsys
 ):
-    monkeypatch.setenv("LM_FACTUALITY_HOME", str(tmp_path / "cache"))
     (documents / "mill.md").write_text("The mill at Grayport was built in 1402.", encoding="utf-8")
     answers = tmp_path / "answers.txt"
     answers.write_text("The mill at Grayport was built in 1502.", encoding="utf-8")
@@ -187,9 +185,8 @@ def write_answer(path, answer_id, question, answer):
     return str(path)
 
 
-def test_two_systems_are_compared_by_question(documents, tmp_path, monkeypatch, capsys):
+def test_two_systems_are_compared_by_question(documents, tmp_path, capsys):
     """The answers have different ids, but both answer the question "When?"."""
-    monkeypatch.setenv("LM_FACTUALITY_HOME", str(tmp_path / "cache"))
     first = write_answer(tmp_path / "first.jsonl", "a0", "When?", TRUE)
     second = write_answer(tmp_path / "second.jsonl", "x", "When?", WRONG_YEAR)
 
@@ -198,11 +195,8 @@ def test_two_systems_are_compared_by_question(documents, tmp_path, monkeypatch, 
     assert "1 question in both: supported 100.0% and 0.0%" in capsys.readouterr().out
 
 
-def test_changed_claims_between_two_answer_files_are_shown(
-    documents, tmp_path, monkeypatch, capsys
-):
+def test_changed_claims_between_two_answer_files_are_shown(documents, tmp_path, capsys):
     """The document says 1402, so a claim of the first file is supported and of the second not."""
-    monkeypatch.setenv("LM_FACTUALITY_HOME", str(tmp_path / "cache"))
     true_claim = "The mill at Grayport was built in 1402."
     wrong_claim = "The mill at Grayport was built in 1502."
     first = write_answer(tmp_path / "first.jsonl", "a0", "When?", true_claim)
@@ -261,10 +255,8 @@ def test_damaged_corrections_are_an_error(check, tmp_path, capsys):
     assert "no correction is used" in capsys.readouterr().err
 
 
-def test_example_is_checked_by_default(capsys, tmp_path, monkeypatch):
+def test_example_is_checked_by_default(capsys, tmp_path):
     """The example shows a new user what a check is, and what to type next."""
-    monkeypatch.setenv("LM_FACTUALITY_HOME", str(tmp_path))
-
     exit_code = main(["check", "--store", str(tmp_path / "store.sqlite")])
 
     screen = capsys.readouterr().out
@@ -297,9 +289,7 @@ ROWS = [{"question": "When?", "answer": TRUE}, {"question": "When?", "answer": W
         pytest.param(datasets.Dataset.from_list(ROWS), id="dataset"),
     ],
 )
-def test_python_checks_answers_of_any_container(documents, tmp_path, monkeypatch, answers):
-    monkeypatch.setenv("LM_FACTUALITY_HOME", str(tmp_path / "cache"))
-
+def test_python_checks_answers_of_any_container(documents, tmp_path, answers):
     checked = api.check(answers, knowledge=documents)
 
     heading, supported_line, *_ = repr(checked).splitlines()
@@ -309,10 +299,8 @@ def test_python_checks_answers_of_any_container(documents, tmp_path, monkeypatch
     assert supported_line.split()[:3] == ["supported", "1", "50.0%"]
 
 
-def test_result_of_a_check_in_python_counts_unread_answers(documents, tmp_path, monkeypatch):
+def test_result_of_a_check_in_python_counts_unread_answers(documents, tmp_path):
     """The empty answer must not count as an answer without errors."""
-    monkeypatch.setenv("LM_FACTUALITY_HOME", str(tmp_path / "cache"))
-
     checked = api.check([TRUE, ""], knowledge=documents)
 
     heading, *_, last_line = repr(checked).splitlines()
@@ -320,9 +308,8 @@ def test_result_of_a_check_in_python_counts_unread_answers(documents, tmp_path, 
     assert last_line.split() == ["answers", "not", "read", "1"]
 
 
-def test_check_in_python_applies_corrections(documents, tmp_path, monkeypatch):
+def test_check_in_python_applies_corrections(documents, tmp_path):
     """The answer has no id, so its number, "1", is its id."""
-    monkeypatch.setenv("LM_FACTUALITY_HOME", str(tmp_path / "cache"))
     place = {"answer": "1", "start": 0, "end": len(WRONG_YEAR), "claim": WRONG_YEAR}
     corrections = tmp_path / "corrections.jsonl"
     corrections.write_text(json.dumps({**place, "verdict": "supported", "person": "Ana"}))
