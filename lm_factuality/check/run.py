@@ -5,7 +5,7 @@ from collections.abc import Iterator
 from contextlib import closing, contextmanager
 from dataclasses import asdict, replace
 from pathlib import Path
-from typing import Any, NamedTuple
+from typing import TYPE_CHECKING, Any, NamedTuple
 
 from judges.certificates import find_certificates
 from judges.claims import CHECK
@@ -19,6 +19,9 @@ from lm_factuality.check.evidence import SearchEvidence
 from lm_factuality.check.knowledge import CheckKnowledge, open_knowledge
 from lm_factuality.check.results import CheckResult
 from lm_factuality.ground.errors import ConfigError
+
+if TYPE_CHECKING:
+    from judges.budget import SpendingLimit
 
 # The other settings know only two classes, or their data are not part of the suite.
 _VERDICTS = JudgedStep("verdicts", (SETTING,), "all figures")
@@ -48,6 +51,7 @@ def run_check(
     search: Path | None,
     judge_config: JudgeConfig,
     store: Path | None = None,
+    spending_limit: "SpendingLimit | None" = None,
 ) -> FinishedCheck:
     """Check answers against documents or the results of a search service.
 
@@ -57,6 +61,7 @@ def run_check(
         search: The YAML file of a search service, instead of documents.
         judge_config: The judge.
         store: Where the judge's answers are kept. None: the shared store.
+        spending_limit: The limit that several checks share. None: the judge's own ``max_cost``.
 
     Raises:
         ConfigError: Not exactly one of ``knowledge`` and ``search`` is given, or a setting cannot
@@ -66,7 +71,7 @@ def run_check(
     """
     start = time.monotonic()
     with (
-        Judge.open(judge_config, store) as judge,
+        Judge.open(judge_config, store, spending_limit) as judge,
         open_evidence(knowledge, search, judge) as evidence,
     ):
         # A damaged certificate is an error that costs no call.

@@ -109,6 +109,7 @@ def check(
     be used or more than half of the claims are unscored. Answers of judges and results of searches
     stay on disk, so that the same command continues after an interruption.
     """
+    from judges.budget import SpendingLimit
     from lm_factuality.check.against import compare_checks
     from lm_factuality.check.answers import STANDARD_INPUT, parse_columns, read_answers
     from lm_factuality.check.corrections import apply_corrections, read_corrections
@@ -136,7 +137,12 @@ def check(
         if out is not None:
             check_writable(out, "files")
 
-        checks = [run_check(file, knowledge, search, config, store) for file in answer_files]
+        # Both systems' answers together may not cost more than the limit.
+        spending_limit = SpendingLimit(config.max_cost)
+        checks = [
+            run_check(file, knowledge, search, config, store, spending_limit)
+            for file in answer_files
+        ]
         checked = checks[0]
         if people_corrections:
             corrected_result = apply_corrections(checked.result, people_corrections)

@@ -267,6 +267,28 @@ def test_only_failed_searches_are_repeated(command_with_failed_searches, service
     assert summary_of(tmp_path / "out")["claims"]["unscored"] == 0
 
 
+def test_two_systems_share_the_limit_on_cost(write, documents, capsys, judge_server):
+    """Each question costs 1 USD, so that the limit allows only that about the first system."""
+    usage = {"prompt_tokens": 10, "completion_tokens": 10_000}
+    judge_server.script = lambda prompt, attempt: Act(text=supported_reply(prompt), usage=usage)
+    settings = {
+        "backend": "openai",
+        "base_url": judge_server.base_url,
+        "model": "small-judge",
+        "prices": {"prompt": 0, "completion": 100},
+        "max_cost": 1,
+    }
+    first = write("first.csv", f"question,answer\n{ROW}")
+    second = write("second.csv", "question,answer\nWhen?,The mill was built in 1502.\n")
+    options = ["--knowledge", str(documents), "--judge", write("judge.yaml", settings)]
+
+    exit_code = main(["check", first, "--against", second, *options])
+
+    assert exit_code == 2
+    assert "max_cost of $1 leaves no room for another call" in error_line(capsys)
+    assert len(judge_server.bodies) == 1
+
+
 @pytest.fixture
 def command_with_failed_request(write, documents, tmp_path, judge_server) -> list[str]:
     """Check two claims by a judge that fails for the one about the ferry, and return the command.
