@@ -187,26 +187,21 @@ def test_each_protocol_counts_facts_lost_in_grouping(decisions, protocol):
     }
 
 
-def test_protocol_code_counts_facts_invented_by_grouping(read_file_of):
-    """The authors' script takes all facts that are listed after grouping."""
+@pytest.mark.parametrize(
+    ("protocol", "d_factscore"),
+    [
+        pytest.param("code", 2 / 3, id="the authors' script counts all facts after grouping"),
+        pytest.param("fixed", 1 / 2, id="the model never told the invented fact"),
+    ],
+)
+def test_only_protocol_code_counts_facts_invented_by_grouping(read_file_of, protocol, d_factscore):
     facts = [make_fact("a"), make_fact("b", topic=None)]
-    facts_after_grouping = [make_fact("a"), make_fact("b", topic=None), make_fact("invented")]
+    facts_after_grouping = [*facts, make_fact("invented")]
 
-    report = score_decisions(read_file_of([facts], [facts_after_grouping]), "code")
+    report = score_decisions(read_file_of([facts], [facts_after_grouping]), protocol)
 
-    assert report["protocol"] == "code"
-    assert report["d_factscore"] == pytest.approx(2 / 3)
-
-
-def test_protocol_fixed_ignores_facts_invented_by_grouping(read_file_of):
-    """A fact that grouping made up was never told by the model."""
-    facts = [make_fact("a"), make_fact("b", topic=None)]
-    facts_after_grouping = [make_fact("a"), make_fact("b", topic=None), make_fact("invented")]
-
-    report = score_decisions(read_file_of([facts], [facts_after_grouping]), "fixed")
-
-    assert report["protocol"] == "fixed"
-    assert report["d_factscore"] == pytest.approx(1 / 2)
+    assert report["protocol"] == protocol
+    assert report["d_factscore"] == pytest.approx(d_factscore)
 
 
 def test_score_difference_uses_responses_with_both_scores(decisions):

@@ -44,40 +44,11 @@ HANLEY_TRUTH = {
 EXPLORER = "John Hemming (explorer)"
 POLITICIAN = "John Hemming (politician)"
 BISHOP = "John Hemming (bishop)"
-EXPLORER_SENTENCE = (
-    "John Hemming, born in Vancouver in 1935, is an explorer who has written on the peoples of the "
-    "Amazon."
-)
-HEMMING = make_generation(
-    "John Hemming",
-    f"{EXPLORER_SENTENCE[:-1]} [1]. Hemming was a pupil of Clapham Grammar School [2]. "
-    "He took a degree in physics at Oxford [3].",
-    [EXPLORER, BISHOP, POLITICIAN, EXPLORER],
-    "1",
-)
-HEMMING_FACTS = {
-    EXPLORER_SENTENCE: [
-        "John Hemming was born in Vancouver.",
-        "John Hemming was born in 1935.",
-        "John Hemming is an explorer.",
-        "John Hemming has written on the peoples of the Amazon.",
-        "The Amazon has peoples.",
-    ],
-    "Hemming was a pupil of Clapham Grammar School.": [
-        "Hemming was a pupil of Clapham Grammar School."
-    ],
-    "He took a degree in physics at Oxford.": ["He took a degree in physics at Oxford."],
-}
-HEMMING_TRUTH = {
-    *[(fact, EXPLORER) for fact in HEMMING_FACTS[EXPLORER_SENTENCE]],
-    ("Hemming was a pupil of Clapham Grammar School.", BISHOP),
-    ("He took a degree in physics at Oxford.", POLITICIAN),
-}
 
 
-def make_judge(**changes):
+def make_judge():
     """Make a judge who knows the facts about both Dick Hanleys, and the page of each."""
-    return RecordedJudge(HANLEY_FACTS, HANLEY_TRUTH, **changes)
+    return RecordedJudge(HANLEY_FACTS, HANLEY_TRUTH)
 
 
 def judge_facts(facts_and_pages, method=AMBIGBIO, titles=(SWIMMER, COACH), **judge_options):
@@ -182,47 +153,44 @@ def test_response_separating_two_people_has_equal_scores():
     assert scores["kind"] == "many_bios_many_entities"
 
 
-@pytest.fixture
-def judge_of_three():
-    """Return a judge, and the three responses that it has judged.
-
-    The first has six facts about two entities. The second has six distinct facts, of which one is
-    told twice, about three entities. The third is an abstention.
-    """
-    facts = {**HANLEY_FACTS, **HEMMING_FACTS}
-    facts["He took a degree in physics at Oxford."] = ["John Hemming was born in 1935."]
-    judge = RecordedJudge(facts, HANLEY_TRUTH | HEMMING_TRUTH)
-    apology = "I'm sorry, I cannot find anybody of this name."
-    abstention = make_generation("Ada Lind", apology, ["Ada Lind"], "2")
-    return judge, AMBIGBIO.judge_texts(judge, [HANLEY, HEMMING, abstention])
-
-
-def test_each_distinct_fact_is_verified_once_with_each_entity(judge_of_three):
+def test_each_distinct_fact_is_verified_once_with_each_entity():
     """A fact that is told twice is not paid for twice."""
-    judge, (hanley, hemming, _abstention) = judge_of_three
+    facts = {
+        "Dick Hanley was a swimmer.": ["Dick Hanley was a swimmer."],
+        "He won a medal as a swimmer.": ["He won a medal.", "Dick Hanley was a swimmer."],
+    }
+    judge = RecordedJudge(facts, supported=set())
 
-    assert len({fact.text for fact in hanley.facts}) == 6
-    assert len(hanley.entities) == 2
-    assert len({fact.text for fact in hemming.facts}) == 6
-    assert len(hemming.entities) == 3
-    assert len(prompts_of(judge, "verify")) == 6 * 2 + 6 * 3
+    judge_text(AMBIGBIO, judge, make_generation("Dick Hanley", " ".join(facts), [SWIMMER, COACH]))
+
+    num_distinct_facts = 2
+    num_entities = 2
+    assert len(prompts_of(judge, "verify")) == num_distinct_facts * num_entities
 
 
-def test_each_sentence_is_decomposed_and_each_response_grouped_once(judge_of_three):
-    """Two of the three responses have three sentences each, and the third is an abstention."""
-    judge, _judged = judge_of_three
+def test_each_sentence_is_decomposed_and_each_response_grouped_once():
+    """Two responses have three and two sentences, and the third is an abstention."""
+    sentences = ["Ada Lind painted.", "She sailed."]
+    facts = {**HANLEY_FACTS, **{sentence: [sentence] for sentence in sentences}}
+    judge = RecordedJudge(facts, HANLEY_TRUTH)
+    response = make_generation("Ada Lind", " ".join(sentences), ["Ada Lind"], index="1")
+    abstention = make_generation("Bo Ek", "I'm sorry, I cannot find him.", ["Bo Ek"], index="2")
 
-    assert len(prompts_of(judge, "decompose")) == 3 + 3
+    AMBIGBIO.judge_texts(judge, [HANLEY, response, abstention])
+
+    assert len(prompts_of(judge, "decompose")) == 3 + 2
     assert len(prompts_of(judge, "group")) == 2
     assert len(set(judge.calls)) == len(judge.calls)  # no prompt is asked twice
 
 
-def test_an_abstention_has_no_facts(judge_of_three):
+def test_an_abstention_has_no_facts():
     """The response only says that the model found nobody."""
-    _judge, (_hanley, _hemming, abstention) = judge_of_three
+    apology = "I'm sorry, I cannot find anybody of this name."
 
-    assert abstention.abstained
-    assert abstention.facts == ()
+    judged = judge_text(AMBIGBIO, make_judge(), make_generation("Ada Lind", apology, ["Ada Lind"]))
+
+    assert judged.abstained
+    assert judged.facts == ()
 
 
 def test_prompts_contain_no_citations():
