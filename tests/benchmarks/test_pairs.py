@@ -4,7 +4,6 @@ from itertools import combinations
 
 import numpy as np
 import pytest
-from scipy.stats import norm
 
 from lm_factuality.benchmarks import find_benchmark
 from lm_factuality.benchmarks.pairs import (
@@ -21,8 +20,6 @@ from lm_factuality.scores.statistics import Outcome, clustered_stderr
 ACCURACY = find_benchmark("factor").table_scores[0]
 F1 = find_benchmark("felm").table_scores[0]
 ERROR_RATE = find_benchmark("felm_gen").table_scores[0]
-Z95 = 1.959964
-"""Half of the width of a 95% interval, in standard errors."""
 
 
 def make_rows(values, documents=None):
@@ -40,42 +37,51 @@ def make_rows(values, documents=None):
     return ScoredRows(rows)
 
 
-DOCUMENTS = ["a", "a", "b", "b", "c", "c", "d", "d"]
-VALUES_A = [1, 1, 1, 0, 1, 1, 0, 1]
-VALUES_B = [0, 0, 0, 0, 0, 1, 1, 1]
+def test_difference_of_means_equals_the_mean_difference():
+    model_a = make_rows([1, 1, 1, 0, 1, 1, 0, 1])
+    model_b = make_rows([0, 0, 0, 0, 0, 1, 1, 1])
+
+    pair = paired_difference(model_a, model_b, ACCURACY)
+
+    assert pair.difference == pytest.approx(6 / 8 - 3 / 8)
 
 
-@pytest.fixture
-def pair():
-    """Return the difference between two models on two rows of each of four documents."""
-    model_a = make_rows(VALUES_A, DOCUMENTS)
-    model_b = make_rows(VALUES_B, DOCUMENTS)
-    return paired_difference(model_a, model_b, ACCURACY)
-
-
-def test_difference_of_means_equals_the_mean_difference(pair):
-    """Of eight rows, the first model has 6 right and the second 3."""
-    assert pair.difference == pytest.approx(3 / 8)
-
-
-def test_the_interval_of_a_difference_is_clustered_by_document(pair):
+def test_the_interval_of_a_difference_is_clustered_by_document():
     """Rows of a document are alike, so their number overstates what is known."""
-    assert pair.interval == difference_interval(VALUES_A, VALUES_B, DOCUMENTS)
+    documents = ["a", "a", "b", "b", "c", "c", "d", "d"]
+    accuracies_a = [1, 1, 1, 0, 1, 1, 0, 1]
+    accuracies_b = [0, 0, 0, 0, 0, 1, 1, 1]
+
+    pair = paired_difference(
+        make_rows(accuracies_a, documents), make_rows(accuracies_b, documents), ACCURACY
+    )
+
+    assert pair.interval == difference_interval(accuracies_a, accuracies_b, documents)
 
 
-def test_p_value_comes_from_swapping_models_in_whole_documents(pair):
+def test_p_value_comes_from_swapping_models_in_whole_documents():
     """The differences of the four documents are 2, 1, 1 and -1, with a sum of 3."""
+    model_a = make_rows([1, 1, 1, 0, 1, 1, 0, 1], documents="aabbccdd")
+    model_b = make_rows([0, 0, 0, 0, 0, 1, 1, 1], documents="aabbccdd")
+
+    pair = paired_difference(model_a, model_b, ACCURACY)
+
     num_ways_to_swap = 2**4
     num_ways_with_a_sum_as_far_from_0 = 8
     assert pair.p_value == pytest.approx(num_ways_with_a_sum_as_far_from_0 / num_ways_to_swap)
 
 
-def test_detectable_difference_has_80_percent_power(pair):
+def test_detectable_difference_has_80_percent_power():
     """The number tells whether a comparison without a significant difference says anything."""
-    quantiles = norm.isf(0.025) + norm.isf(0.2)  # for 5% on both sides, and a power of 80%
-    stderr = (pair.interval.high - pair.interval.low) / 2 / norm.isf(0.025)
+    model_a = make_rows([1, 1, 1, 0, 1, 1, 0, 1], documents="aabbccdd")
+    model_b = make_rows([0, 0, 0, 0, 0, 1, 1, 1], documents="aabbccdd")
 
-    assert pair.detectable == pytest.approx(quantiles * stderr)
+    pair = paired_difference(model_a, model_b, ACCURACY)
+
+    # An interval of 95% reaches 1.959964 standard errors to each side.
+    stderr = (pair.interval.high - pair.interval.low) / 2 / 1.959964
+    # The quantile for a power of 80% is 0.841621.
+    assert pair.detectable == pytest.approx((1.959964 + 0.841621) * stderr)
 
 
 NUM_RESPONSES = 150
@@ -138,7 +144,7 @@ def test_f1_difference_interval_agrees_with_a_bootstrap(segment_counts):
 
     pair = paired_difference(make_response_rows(counts_a), make_response_rows(counts_b), F1)
 
-    stderr = (pair.interval.high - pair.interval.low) / 2 / Z95
+    stderr = (pair.interval.high - pair.interval.low) / 2 / 1.959964  # of a 95% interval
     assert stderr == pytest.approx(np.std(differences), rel=0.12)
 
 
@@ -166,7 +172,9 @@ def test_models_with_equal_rows_do_not_differ():
 
 def test_a_single_document_gives_no_p_value():
     """Rows of one document are not independent, so there is nothing to swap."""
-    pair = paired_difference(make_rows([1, 0], "dd"), make_rows([0, 0], "dd"), ACCURACY)
+    pair = paired_difference(
+        make_rows([1, 0], documents="dd"), make_rows([0, 0], documents="dd"), ACCURACY
+    )
 
     assert pair.p_value is None
 
@@ -175,7 +183,7 @@ def test_the_standard_error_of_one_model_is_clustered_by_document():
     """Rows of a document are alike, so their number overstates what is known."""
     outcomes = [Outcome(1, "a"), Outcome(0, "a"), Outcome(1, "b"), Outcome(1, "c")]
 
-    stderr = score_stderr(make_rows([1, 0, 1, 1], "aabc"), ACCURACY)
+    stderr = score_stderr(make_rows([1, 0, 1, 1], documents="aabc"), ACCURACY)
 
     assert stderr == pytest.approx(clustered_stderr(outcomes))
 
@@ -196,8 +204,8 @@ def test_scores_per_token_are_not_compared():
 
 def test_the_order_of_rows_does_not_matter():
     """Results of two runs can list rows in different orders."""
-    model_a = make_rows([1, 0, 0, 1, 1], "aabbc")
-    model_b = make_rows([0, 0, 1, 0, 0], "aabbc")
+    model_a = make_rows([1, 0, 0, 1, 1], documents="aabbc")
+    model_b = make_rows([0, 0, 1, 0, 0], documents="aabbc")
     reversed_b = ScoredRows(dict(reversed(model_b.rows.items())))
 
     pair = paired_difference(model_a, reversed_b, ACCURACY)

@@ -1,7 +1,5 @@
 """The documents behind a FACTOR file: no text is lost without a count, none is there twice."""
 
-import json
-
 import pytest
 
 from lm_factuality.benchmarks.factor.corpus import read_task_config
@@ -173,37 +171,40 @@ def test_expert_factor_rows_are_documents_or_parts_of_documents(load_published):
 
 
 @pytest.fixture
-def texts(load, tmp_path):
-    """Return the documents of a table of five texts, of which three cannot be scored."""
-    lines = [
-        {"body": "One.", "page": 1},
-        {"body": "", "page": 1},
-        {"body": None},
-        {"body": "\ud83d"},
-        {"body": "One."},
-    ]
-    path = tmp_path / "texts.jsonl"
-    path.write_text("".join(json.dumps(line) + "\n" for line in lines), encoding="utf-8")
-    columns = {"text": "body", "doc_id": "page"}
-    return load({"columns": columns}, dataset_path="texts.jsonl").rows
+def load_table(load, write_rows):
+    """Return a function that loads the documents of a table with the columns body and page."""
+
+    def load_rows(*rows):
+        write_rows(rows, "texts.jsonl")
+        columns = {"text": "body", "doc_id": "page"}
+        return load({"columns": columns}, dataset_path="texts.jsonl").rows
+
+    return load_rows
 
 
-def test_table_texts_are_identified_by_id_column_or_position(texts):
-    """The column of ids has 1 for the first two of five texts, and nothing for the others."""
-    doc_ids = [document.doc_id for document in texts]
+def test_table_texts_are_identified_by_id_column_or_position(load_table):
+    """The column of ids is "page". Positions count from 0."""
+    documents = load_table(
+        {"body": "One.", "page": 1}, {"body": "Two.", "page": 1}, {"body": "Three."}
+    )
 
-    assert doc_ids == ["1", "1", "document 2", "document 3", "document 4"]
+    assert [document.doc_id for document in documents] == ["1", "1", "document 2"]
 
 
-def test_unscorable_table_texts_have_a_problem(texts):
+@pytest.mark.parametrize(
+    ("body", "problem"),
+    [
+        pytest.param("", "the document is empty", id="empty"),
+        pytest.param(None, "the text is missing", id="missing"),
+        pytest.param("\ud83d", "half of a surrogate pair", id="half of a surrogate pair"),
+    ],
+)
+def test_unscorable_table_text_has_a_problem(load_table, body, problem):
     """Half of a surrogate pair is no character, so no tokenizer can encode it."""
-    first, empty, missing, broken, last = texts
+    scorable, unscorable = load_table({"body": "One.", "page": 1}, {"body": body, "page": 2})
 
-    assert first.problem == ""
-    assert empty.problem == "the document is empty"
-    assert missing.problem
-    assert "half of a surrogate pair" in broken.problem
-    assert last.problem == ""
+    assert scorable.problem == ""
+    assert problem in unscorable.problem
 
 
 @pytest.mark.parametrize(
