@@ -42,19 +42,19 @@ CAPITALS = Benchmark(
 
 
 def to_row(result, sample):
-    """Return a sample as reports show it."""
+    """Return a sample as reports show it: texts about its country, the answer and two scores."""
     country = sample["doc"]["country"]
     is_right = sample["capital_acc"]
     return SampleRow(
-        row_key(sample, country),
-        country,
-        country,
-        {"id": country, "country": country, "known": ["one", "two"]},
-        "right" if is_right else "wrong",
-        is_right,
-        (),
-        {"its_answer": sample["answer"]},
-        {"capital_acc": mean_counts(is_right), "of_vowels": mean_counts(is_right)},
+        key=row_key(sample, country),
+        cluster=country,
+        title=country,
+        doc={"id": country, "country": country, "known": ["one", "two"]},
+        outcome="right" if is_right else "wrong",
+        margin=is_right,
+        facets=(),
+        detail={"its_answer": sample["answer"]},
+        score_counts={"capital_acc": mean_counts(is_right), "of_vowels": mean_counts(is_right)},
     )
 
 
@@ -169,14 +169,21 @@ def test_page_can_have_a_custom_name_and_sentence(capitals_runs, out, declare):
 
 def test_rows_without_a_view_are_shown_as_plain_texts(capitals_runs, out, declare, browser):
     """Each text has the name of its key as heading, and markup in it is shown as text."""
-    declare(replace(CAPITALS, page=Page(samples=SampleDisplay(to_row))))
-    build_report([capitals_runs], out)
 
-    open_page_at(browser, f"{(out / 'samples.html').as_uri()}#task=t0&model=m0")
+    def to_row_of_three_texts(result, sample):
+        doc = {"id": "the row", "country": HOSTILE, "known": ["one", "two"]}
+        return replace(to_row(result, sample), doc=doc, detail={"its_answer": "Paris"})
+
+    declare(replace(CAPITALS, page=Page(samples=SampleDisplay(to_row_of_three_texts))))
+    build_report([capitals_runs], out)
+    samples_page = (out / "samples.html").as_uri()
+
+    open_page_at(browser, f"{samples_page}#task=t0&model=m0")
 
     wait(browser, lambda: browser.find_elements("css selector", ".side .part"))
     assert texts(browser, ".side .part h4") == ["Country", "Known", "Its answer"]
-    country, _, answer = browser.find_elements("css selector", ".side .part")
-    assert f"{HOSTILE} 0" in country.get_attribute("textContent")
-    assert "answer 0" in answer.text
+    country, _known, answer = browser.find_elements("css selector", ".side .part")
+    assert HOSTILE in country.get_attribute("textContent")
+    assert "Paris" in answer.text
+    # The hostile text has an image, which must not become one of the page.
     assert not browser.find_elements("css selector", "main img")

@@ -54,6 +54,16 @@ on_all_screens = pytest.mark.parametrize(
 )
 FACTOR_SECTION = "#pairs section:nth-of-type(2)"
 
+# The models of the report in its addresses, by the rows of FACTOR on which they are right.
+FIRST_70_RIGHT = "m0"
+EVERY_SECOND_RIGHT = "m2"
+SOME_UNSCORED = "m1"  # and no row right
+
+FACTOR_ROWS = f"samples.html#task=t1&model={FIRST_70_RIGHT}"
+FACTOR_ROWS_SOME_UNSCORED = f"samples.html#task=t1&model={SOME_UNSCORED}"
+BIOGRAPHY_OF_TWO_PEOPLE = "samples.html#task=t0&model=m0&row=0"
+FELM_ROW_ANSWERED_1_AND_2 = "samples.html#task=t2&model=m2&row=1"
+
 
 @pytest.fixture(scope="module")
 def site(tmp_path_factory):
@@ -143,10 +153,10 @@ def test_pages_fit_the_screen_and_are_legible(visit, page, width, scheme):
 
 @on_all_screens
 def test_pages_of_biographies_are_legible(visit, site, width, scheme):
-    """Nobody has to scroll sideways, even on a phone, and texts stand out from what is behind them."""
-    page = next(site.glob("biographies/*.html"))
+    """Nobody has to scroll sideways, even on a phone, and texts differ from their background."""
+    any_biography, *_ = site.glob("biographies/*.html")
 
-    browser = visit(page.relative_to(site).as_posix(), width, scheme)
+    browser = visit(any_biography.relative_to(site).as_posix(), width, scheme)
 
     assert browser.execute_script("return document.documentElement.scrollWidth") <= width
     assert browser.execute_script(FIND_LOW_CONTRAST_TEXTS) == []
@@ -222,7 +232,7 @@ def test_ids_of_a_page_are_unique(visit):
 
 def test_samples_are_listed_in_pages_of_50(visit):
     """The task has 100 rows. A list of thousands would be slow, and nobody reads it."""
-    browser = visit("samples.html#task=t1&model=m0")
+    browser = visit(FACTOR_ROWS)
 
     assert texts(browser, ".list output") == ["100 rows"]
     assert len(browser.find_elements("css selector", ".item")) == 50
@@ -234,7 +244,7 @@ def test_samples_are_browsed_by_keyboard(visit):
     They go from row 0 to the next row, to the next page and one row back. The address names the
     row, so that it can be passed on.
     """
-    browser = visit("samples.html#task=t1&model=m0")
+    browser = visit(FACTOR_ROWS)
 
     press(browser, ARROW_DOWN)
     wait_for_text(browser, ".place", "my_factor #1 ")
@@ -250,7 +260,7 @@ def test_samples_are_browsed_by_keyboard(visit):
 
 def test_a_reload_shows_the_same_sample(visit):
     """The address holds the row, so that it can be sent to others."""
-    browser = visit("samples.html#task=t1&model=m0&row=50")
+    browser = visit(f"{FACTOR_ROWS}&row=50")
     wait_for_text(browser, ".place", "my_factor #50 ")
 
     browser.refresh()
@@ -265,7 +275,7 @@ def test_a_sample_shows_choices_scores_and_differences_as_text(visit):
     Its ten tokens have a mean log-probability of −0.5 and so a sum of −5. The second choice differs
     from it in one word, "baker". The hostile prefix must not become an image.
     """
-    browser = visit("samples.html#task=t1&model=m0&row=0")
+    browser = visit(f"{FACTOR_ROWS}&row=0")
 
     wait_for(browser, ".choice")
     prefix = browser.find_element("css selector", ".prefix")
@@ -280,7 +290,7 @@ def test_a_sample_shows_choices_scores_and_differences_as_text(visit):
 
 def test_samples_are_filtered_by_outcome(visit):
     """Readers look at what a model got wrong: 30 of 100 rows."""
-    browser = visit("samples.html#task=t1&model=m0")
+    browser = visit(FACTOR_ROWS)
 
     choose(browser, "Outcome", "wrong")
 
@@ -289,7 +299,7 @@ def test_samples_are_filtered_by_outcome(visit):
 
 def test_samples_are_searched(visit):
     """The key "/" leads to the field of the search. Only the prefix of row 77 ends in " 77. "."""
-    browser = visit("samples.html#task=t1&model=m0")
+    browser = visit(FACTOR_ROWS)
 
     press(browser, "/")
     browser.switch_to.active_element.send_keys(" 77. ")
@@ -298,32 +308,32 @@ def test_samples_are_searched(visit):
 
 
 def test_empty_search_result_is_announced(visit):
-    """The text must stand in a row as a whole, and no prefix here has a year."""
-    browser = visit("samples.html#task=t1&model=m0")
+    """A row must have all words of the search. Row 77 has "77.", but no row has "1870"."""
+    browser = visit(FACTOR_ROWS)
 
     press(browser, "/")
-    browser.switch_to.active_element.send_keys("1870. 77.")
+    browser.switch_to.active_element.send_keys("1870 77.")
 
     wait(browser, lambda: texts(browser, ".list output") == ["0 of 100 rows"])
 
 
 def test_samples_are_sorted_by_the_address(visit):
-    """Model m0 is right on the rows 0 to 69 of 100, so number 70 is the first wrong one."""
-    browser = visit("samples.html#task=t1&model=m0&sort=worst")
+    """The model is right on the rows 0 to 69 of 100, so number 70 is the first wrong one."""
+    browser = visit(f"{FACTOR_ROWS}&sort=worst")
 
     wait_for_text(browser, ".place", "my_factor #70 ")
 
 
 def test_an_unscored_sample_has_its_reason(visit):
     """A user who looks for unscored rows wants to know why they have no score."""
-    browser = visit("samples.html#task=t1&model=m1&outcome=unscored")
+    browser = visit(f"{FACTOR_ROWS_SOME_UNSCORED}&outcome=unscored")
 
     assert texts(browser, ".notice") == ["Unscored: choice 0: no log-probability"]
 
 
 def test_two_models_can_be_swapped(visit):
-    """The difference then has the other sign."""
-    browser = visit("compare.html#a=m0&b=m2")
+    """The models are right on 70 and on 50 of 100 rows, so the difference changes its sign."""
+    browser = visit(f"compare.html#a={FIRST_70_RIGHT}&b={EVERY_SECOND_RIGHT}")
     assert texts(browser, ".named") == ["A\norg/model-1b", "B\norg/model-7b"]
     wait_for_text(browser, f"{FACTOR_SECTION} tbody tr", "70.0 50.0 +20.0")
 
@@ -334,7 +344,7 @@ def test_two_models_can_be_swapped(visit):
 
 def test_a_comparison_links_to_rows_on_which_the_models_differ(visit):
     """The first link leads to rows on which only the first model is right, both side by side."""
-    browser = visit("compare.html#a=m2&b=m0")
+    browser = visit(f"compare.html#a={EVERY_SECOND_RIGHT}&b={FIRST_70_RIGHT}")
     browser.find_elements("css selector", f"{FACTOR_SECTION} summary")[0].click()
 
     browser.find_elements("css selector", f"{FACTOR_SECTION} .links a")[0].click()
@@ -344,11 +354,12 @@ def test_a_comparison_links_to_rows_on_which_the_models_differ(visit):
 
 
 def test_comparison_counts_rows_by_number_of_correct_models(visit):
-    """Model A has every second of 100 rows right, and model B the first 70.
+    """Model A is right on every second of 100 rows, and model B on the first 70.
 
-    So both are right on 35 rows, A alone on 15 of the last 30, B alone on 35 of the first 70.
+    So both are right on 35 of the first 70 rows and only B on the other 35. Of the last 30 rows,
+    only A is right on 15.
     """
-    browser = visit("compare.html#a=m2&b=m0")
+    browser = visit(f"compare.html#a={EVERY_SECOND_RIGHT}&b={FIRST_70_RIGHT}")
 
     summary = browser.find_elements("css selector", f"{FACTOR_SECTION} summary")[0]
 
@@ -371,7 +382,7 @@ def test_a_comparison_is_sorted_by_keyboard(visit):
 
 def test_sentence_verdicts_differ_by_more_than_colour(visit):
     """Some readers see no difference between red and green."""
-    browser = visit("samples.html#task=t0&model=m0&row=0")
+    browser = visit(BIOGRAPHY_OF_TWO_PEOPLE)
     wait_for(browser, ".judged .words-of-fact")
 
     sentences = browser.find_elements("css selector", ".words-of-fact")
@@ -382,7 +393,7 @@ def test_sentence_verdicts_differ_by_more_than_colour(visit):
 
 def test_a_biography_links_to_its_evidence(visit):
     """The page of rows has no room for it. The link leads to the page of the biography."""
-    browser = visit("samples.html#task=t0&model=m0&row=0")
+    browser = visit(BIOGRAPHY_OF_TWO_PEOPLE)
     wait_for(browser, ".judged .words-of-fact")
 
     browser.find_element("link text", "With individuals, passages and evidence").click()
@@ -395,7 +406,7 @@ def test_segments_have_the_label_and_the_outcome(visit):
 
     The model answered "1,2" to three segments, of which only the second has an error.
     """
-    browser = visit("samples.html#task=t2&model=m2&row=1")
+    browser = visit(FELM_ROW_ANSWERED_1_AND_2)
 
     wait_for(browser, ".segment")
     tags_of_segments = [tags.split("\n") for tags in texts(browser, ".segment .tags")]

@@ -39,6 +39,15 @@ def text_of_page(out, name):
     return text_of(read(out, name))
 
 
+def rows_of_tables(html):
+    """Return the texts of the cells of each table row, such as ``["org/m", "75.0 61.7 – 84.8"]``."""
+    rows = []
+    for row in re.findall(r"<tr.*?</tr>", html, re.DOTALL):
+        cells = re.findall(r"<t[hd].*?</t[hd]>", row, re.DOTALL)
+        rows.append([text_of(cell).strip() for cell in cells])
+    return rows
+
+
 def pages_of(out):
     """Return the names of a report's pages, as its navigation lists them."""
     navigation = read(out, "index.html").partition("</nav>")[0].partition("<nav")[2]
@@ -55,7 +64,7 @@ def test_a_report_of_one_benchmark_has_no_other_pages(runs, out):
 
 
 def test_rebuilt_report_has_pages_for_new_results(runs, out):
-    """Users build the report again after every run."""
+    """Users build the report again after every run. The new run here is on FELM and AmbigBio."""
     write_results(runs, {"my_factor": factor_task(RIGHT)})
     build_report([runs], out)
     new_tasks = {"my_felm": felm_task(["Answer: 2", "Answer: 1"]), "my_bio": ambigbio_task()}
@@ -66,7 +75,16 @@ def test_rebuilt_report_has_pages_for_new_results(runs, out):
     pages = ("index.html", "factor.html", "felm.html", "ambigbio.html", "samples.html")
     assert pages_of(out) == pages
     assert {page.name for page in out.glob("*.html")} == set(pages)
-    assert not list(out.parent.glob(".out-*")), "temporary files are left"
+
+
+def test_a_rebuilt_report_leaves_no_temporary_files(runs, out):
+    """The report is built beside the old one, which it then replaces."""
+    write_results(runs, {"my_factor": factor_task(RIGHT)})
+    build_report([runs], out)
+
+    build_report([runs], out)
+
+    assert {path.name for path in out.parent.iterdir()} == {"runs", "out"}
 
 
 def test_scores_have_an_interval_bounds_and_the_count_of_unscored_rows(runs, out):
@@ -111,7 +129,7 @@ def grouping_certificate(prompt_hashes):
 
 
 @pytest.mark.parametrize(
-    ("certificate", "shown"),
+    ("certificate", "expected_cell"),
     [
         pytest.param(
             grouping_certificate(PROMPT_HASHES),
@@ -132,32 +150,51 @@ def grouping_certificate(prompt_hashes):
         ),
     ],
 )
-def test_the_certificate_of_the_judge_is_shown_beside_its_scores(certificate, shown, runs, out):
-    """The certificate says how well the judge agrees with people."""
-    tasks = {"my_bio": judged_by_strict(certificate), "my_factor": factor_task(RIGHT)}
-    write_results(runs, tasks)
+def test_the_judges_certificate_for_grouping_is_in_a_table(certificate, expected_cell, runs, out):
+    """The certificate says how well the judge agrees with people about which facts belong together."""
+    write_results(runs, {"my_bio": judged_by_strict(certificate)})
 
     build_report([runs], out)
 
-    text = text_of_page(out, "ambigbio.html")
-    assert f"grouping (behind D-FActScore, biographies) strict {shown} my_bio" in text
-    assert (
-        "linking (behind D-FActScore) strict not certified"
-        " run lm-factuality certify --judge strict.yaml --setting biographies_linking my_bio"
-    ) in text
+    step = "grouping (behind D-FActScore, biographies)"
+    row = [step, "strict", expected_cell, "my_bio", "org/small-125m"]
+    assert row in rows_of_tables(read(out, "ambigbio.html"))
+
+
+def test_a_certificate_of_one_step_certifies_no_other_step(runs, out):
+    """The judge has a certificate for grouping, and none for linking."""
+    write_results(runs, {"my_bio": judged_by_strict(grouping_certificate(PROMPT_HASHES))})
+
+    build_report([runs], out)
+
+    cell = (
+        "not certified run lm-factuality certify --judge strict.yaml --setting biographies_linking"
+    )
+    row = ["linking (behind D-FActScore)", "strict", cell, "my_bio", "org/small-125m"]
+    assert row in rows_of_tables(read(out, "ambigbio.html"))
+
+
+def test_a_page_of_scores_without_a_judge_has_no_certificates(runs, out):
+    judged_task = judged_by_strict(grouping_certificate(PROMPT_HASHES))
+    write_results(runs, {"my_bio": judged_task, "my_factor": factor_task(RIGHT)})
+
+    build_report([runs], out)
+
+    assert "<h2>The judge</h2>" in read(out, "ambigbio.html")
     assert "The judge" not in read(out, "factor.html")
 
 
 def test_a_score_without_stderr_gets_its_interval_from_the_samples(runs, out):
     """lm_eval computes no standard error of the mean log-probability."""
-    path = write_results(runs, {"my_factor": factor_task(RIGHT)})
+    # The true choice has a mean log-probability of -0.5 in six rows and of -0.9 in two.
+    path = write_results(runs, {"my_factor": factor_task([True] * 6 + [False] * 2)})
     (entry,) = choose_runs([path]).entries
     assert "factor_mean_logprob" not in entry.result.stderrs
 
     build_report([runs], out)
 
-    # The mean that `factor_task` reports, and the interval that follows from its samples.
-    assert re.search(r"−0\.600 −0\.\d{3} to −0\.\d{3}", text_of_page(out, "factor.html"))
+    cells = [cell for row in rows_of_tables(read(out, "factor.html")) for cell in row]
+    assert "−0.600 −0.836 to −0.364" in cells
 
 
 def test_report_uses_the_newest_run_and_says_so(runs, out):
@@ -326,51 +363,97 @@ def test_table_4_can_be_sorted(felm_tables):
     assert 'data-value="35.4"' in published_table
 
 
-def test_table_4_of_the_paper_has_the_published_models(felm_tables):
-    """The three numbers are F1, precision and recall."""
+def test_published_table_4_has_the_models_of_the_paper(felm_tables):
     _, published_table = felm_tables
 
-    headings = re.findall(r'<th scope="row">.*?</th>', published_table, re.DOTALL)
-    models = [text_of(heading).split()[0] for heading in headings]
-    assert list(dict.fromkeys(models)) == ["Vicuna-33B", "ChatGPT", "GPT-4"]
-    assert "GPT-4 published All segments 35.4 64.0 / 24.4" in text_of(published_table)
+    headings_of_columns, *rows = rows_of_tables(published_table)
+    assert headings_of_columns[0] == "Model"
+    assert {model for model, *_ in rows} == {
+        "Vicuna-33B published",
+        "ChatGPT published",
+        "GPT-4 published",
+    }
 
 
-@pytest.fixture
-def chunked_report(runs, out, monkeypatch):
-    """Build a report of two models on four rows, of which a file holds at most three."""
-    monkeypatch.setattr("lm_factuality.report.data.CHUNK", 3)
-    write_results(runs / "a", {"my_factor": factor_task([True, False, None, True])})
+def test_published_table_4_has_f1_precision_and_recall(felm_tables):
+    """The paper reports them in percent for GPT-4 without a chain of thought ("vanilla")."""
+    _, published_table = felm_tables
+
+    rows = rows_of_tables(published_table)
+    (row,) = [row for row in rows if row[:3] == ["GPT-4 published", "All", "segments"]]
+    f1, precision, recall = "35.4", "64.0", "24.4"
+    assert row[3] == f"{f1} {precision} / {recall}"
+
+
+class RowOutcome(NamedTuple):
+    """What the page of samples filters rows by, in the data of a task and model."""
+
+    number: int
+
+    outcome: int
+    """0 if the model is right, 1 if it is wrong, 2 if the row is unscored."""
+
+    margin: float | None
+    """How much the model prefers the true choice."""
+
+
+def test_rows_have_outcomes_and_margins(runs, out):
+    """A model that is right prefers the true choice, with -0.5 per token, to one with -0.7."""
+    write_results(runs, {"my_factor": factor_task([True, False, None])})
+
+    build_report([runs], out)
+
+    rows_of_first_task_and_model = data_of(out, "t0.m0")
+    assert [RowOutcome(*row[:3]) for row in rows_of_first_task_and_model] == [
+        RowOutcome(number=0, outcome=0, margin=0.2),  # -0.5 and -0.7
+        RowOutcome(number=1, outcome=1, margin=-0.2),  # -0.9 and -0.7
+        RowOutcome(number=2, outcome=2, margin=None),
+    ]
+
+
+def test_each_model_has_its_own_outcomes(runs, out):
+    """Models are sorted by name, so the first one is org/other."""
+    write_results(runs / "a", {"my_factor": factor_task([True, False, None, True])}, "org/small")
     write_results(runs / "b", {"my_factor": factor_task([True] * 4)}, "org/other")
+
     build_report([runs / "a", runs / "b"], out)
-    return out
 
-
-def test_texts_of_rows_are_stored_once_and_in_chunks(chunked_report):
-    """A file has at most three of the four rows, which two models answer."""
-    assert len(data_of(chunked_report, "t0.docs")) == 4
-    assert len(data_of(chunked_report, "t0.docs.0")) == 3
-    assert len(data_of(chunked_report, "t0.docs.1")) == 1
-
-
-def test_rows_have_outcomes_and_margins(chunked_report):
-    """A row begins with its number, its outcome and its margin, by which the page filters rows."""
-    rows_of_other = data_of(chunked_report, "t0.m0")
-    rows_of_small = data_of(chunked_report, "t0.m1")
-
+    outcomes_of_other = [RowOutcome(*row[:3]).outcome for row in data_of(out, "t0.m0")]
+    outcomes_of_small = [RowOutcome(*row[:3]).outcome for row in data_of(out, "t0.m1")]
     right, wrong, unscored = 0, 1, 2
-    assert [row[1] for row in rows_of_other] == [right, right, right, right]
-    assert [row[1] for row in rows_of_small] == [right, wrong, unscored, right]
-    assert [row[2] for row in rows_of_other] == pytest.approx([0.2, 0.2, 0.2, 0.2])
+    assert outcomes_of_other == [right, right, right, right]
+    assert outcomes_of_small == [right, wrong, unscored, right]
 
 
-def test_details_of_rows_are_stored_in_chunks(chunked_report):
+def test_texts_of_rows_are_stored_once_and_in_chunks(runs, out, monkeypatch):
+    """Two models answer the same four rows, and a file has the texts of at most three rows."""
+    monkeypatch.setattr("lm_factuality.report.data.CHUNK", 3)
+    write_results(runs / "a", {"my_factor": factor_task([True] * 4)}, "org/small")
+    write_results(runs / "b", {"my_factor": factor_task([True] * 4)}, "org/other")
+
+    build_report([runs / "a", runs / "b"], out)
+
+    beginnings_of_texts = data_of(out, "t0.docs")  # of the first task
+    first_chunk = data_of(out, "t0.docs.0")
+    second_chunk = data_of(out, "t0.docs.1")
+    assert len(beginnings_of_texts) == 4
+    assert len(first_chunk) == 3
+    assert len(second_chunk) == 1
+
+
+def test_details_of_rows_are_stored_in_chunks(runs, out, monkeypatch):
     """A browser loads a file of rows only when a reader opens one of them."""
-    last_row = data_of(chunked_report, "t0.m0.1")["3"]
+    monkeypatch.setattr("lm_factuality.report.data.CHUNK", 3)
+    write_results(runs, {"my_factor": factor_task([True] * 4)})
 
-    assert last_row["sum_logprobs"][0] == -5.0
-    assert last_row["mean_logprobs"][0] == -0.5
-    assert last_row["tokens"][0] == 10
+    build_report([runs], out)
+
+    second_chunk = data_of(out, "t0.m0.1")  # of the first task and model
+    row_3 = second_chunk["3"]
+    # The true choice has ten tokens of a log-probability of -0.5.
+    assert row_3["tokens"][0] == 10
+    assert row_3["mean_logprobs"][0] == -0.5
+    assert row_3["sum_logprobs"][0] == -5.0
 
 
 def test_a_folder_without_a_report_is_not_overwritten(runs, out):

@@ -18,14 +18,18 @@ from tests.report.results import factor_task, felm_task, write_results
 
 
 def compare_pairs(folder, scores=None):
-    """Return the comparisons of two models by (score, A, B), and the notes of all tables."""
+    """Return the comparisons of two models by (score, A, B), and the notes of all tables.
+
+    A comparison is a row of the printed table: its cells by the headings of their columns.
+    """
     comparisons = {}
     notes = []
     for table in compare_runs(read_runs([folder])[0], [], scores):
         notes += table.notes
         if "better" in table.columns:
             for score, model_a, model_b, *cells in table.rows:
-                columns = table.columns[3:]
+                # A "#" before a heading means that the column is aligned to the right.
+                columns = [column.removeprefix("#") for column in table.columns[3:]]
                 comparisons[score, model_a, model_b] = dict(zip(columns, cells, strict=True))
     return comparisons, notes
 
@@ -48,38 +52,48 @@ def test_every_pair_of_models_is_compared_on_their_shared_rows(tmp_path):
     write_run(tmp_path, "org/b", right=28, wrong=52)
     write_run(tmp_path, "org/c", right=32, wrong=48)
 
-    comparisons, notes = compare_pairs(tmp_path, ["factor_acc"])
+    comparisons, _ = compare_pairs(tmp_path, ["factor_acc"])
 
-    assert list(comparisons) == [
-        ("factor_acc", "org/a", "org/b"),
-        ("factor_acc", "org/a", "org/c"),
-        ("factor_acc", "org/b", "org/c"),
-    ]
-    assert all(comparison["#rows"] == "80" for comparison in comparisons.values())
+    num_rows_by_pair = {pair: comparison["rows"] for pair, comparison in comparisons.items()}
+    assert num_rows_by_pair == {
+        ("factor_acc", "org/a", "org/b"): "80",
+        ("factor_acc", "org/a", "org/c"): "80",
+        ("factor_acc", "org/b", "org/c"): "80",
+    }
+
+
+def test_a_note_explains_which_difference_can_be_detected(tmp_path):
+    """A reader sees how large a difference must be to be found in so many rows."""
+    write_run(tmp_path, "org/a", right=24, wrong=56)
+    write_run(tmp_path, "org/b", right=28, wrong=52)
+
+    _, notes = compare_pairs(tmp_path, ["factor_acc"])
+
     assert any("(1.96 + 0.84) / 1.96 times half of the interval" in note for note in notes)
 
 
 def test_pairs_are_shown_task_by_task(tmp_path, monkeypatch):
-    """If the samples of a later task cannot be compared, the first table is not lost."""
+    """If a later task cannot be compared, the tables of the earlier ones are shown all the same."""
     for model in ("org/a", "org/b"):
         tasks = {"t1": factor_task([True, False]), "t2": factor_task([True, False])}
         write_results(tmp_path / model, tasks, model)
     runs, _ = read_runs([tmp_path])
     make_table = compare._pair_table
 
-    def fail_at_second_task(benchmark, task, *arguments):
+    def make_table_unless_t2(benchmark, task, *arguments):
         if task == "t2":
             raise DataError("t2 cannot be compared")
         return make_table(benchmark, task, *arguments)
 
-    monkeypatch.setattr(compare, "_pair_table", fail_at_second_task)
+    monkeypatch.setattr(compare, "_pair_table", make_table_unless_t2)
 
     tables = compare_runs(runs, [])
-    next(tables)  # the scores of each run
+    _scores_of_each_run = next(tables)
+    pairs_on_t1 = next(tables)
 
-    assert next(tables).title == "\nPairs of models on t1, row by row"
+    assert pairs_on_t1.title == "\nPairs of models on t1, row by row"
     with pytest.raises(DataError, match="t2 cannot be compared"):
-        next(tables)
+        _pairs_on_t2 = next(tables)
 
 
 def test_p_values_are_corrected_for_all_pairs(tmp_path):
@@ -91,8 +105,8 @@ def test_p_values_are_corrected_for_all_pairs(tmp_path):
 
     comparisons, _ = compare_pairs(tmp_path, ["factor_acc"])
 
-    p_values = [float(comparison["#p"]) for comparison in comparisons.values()]
-    corrected_p_values = [float(comparison["#p, Holm"]) for comparison in comparisons.values()]
+    p_values = [float(comparison["p"]) for comparison in comparisons.values()]
+    corrected_p_values = [float(comparison["p, Holm"]) for comparison in comparisons.values()]
     # The table rounds.
     assert corrected_p_values == pytest.approx(holm(p_values), abs=0.002)
     assert corrected_p_values != p_values
@@ -105,7 +119,7 @@ def test_the_better_model_is_named_if_the_difference_is_significant(tmp_path):
     comparisons, _ = compare_pairs(tmp_path, ["factor_acc"])
 
     comparison = comparisons["factor_acc", "org/a", "org/b"]
-    assert comparison["#A - B"] == "+65.0"  # 30/40 - 4/40, in points
+    assert comparison["A - B"] == "+65.0"  # 30/40 - 4/40, in points
     assert comparison["better"] == "A"
 
 
@@ -119,14 +133,14 @@ def test_second_model_is_named_if_it_is_better(tmp_path):
 
 
 def test_no_model_is_better_if_they_differ_in_a_single_row(tmp_path):
-    """One row of 40 may be luck."""
+    """They are right on 30 and on 29 of the same 40 rows."""
     write_run(tmp_path, "org/a", right=30, wrong=10)
     write_run(tmp_path, "org/b", right=29, wrong=11)
 
     comparisons, _ = compare_pairs(tmp_path, ["factor_acc"])
 
     comparison = comparisons["factor_acc", "org/a", "org/b"]
-    assert comparison["#p"] == "1.000"
+    assert comparison["p"] == "1.000"
     assert comparison["better"] == ""
 
 
@@ -145,7 +159,7 @@ def test_no_model_is_better_in_a_score_without_a_direction():
 
     cells = _pair_cells(significant, undeclared_score("num_words"))
 
-    better = cells[4]
+    _difference, _interval, _p_value, _corrected_p_value, better, *_ = cells
     assert better == ""
 
 
@@ -178,7 +192,7 @@ def test_scores_of_pooled_counts_are_compared(tmp_path):
     comparisons, _ = compare_pairs(tmp_path)
 
     comparison = comparisons["segment_f1", "org/a", "org/b"]
-    assert comparison["#p"] == "<0.001"
+    assert comparison["p"] == "<0.001"
     assert comparison["better"] == "A"
 
 
@@ -237,8 +251,8 @@ def test_samples_of_an_older_run_are_not_read(tmp_path):
     comparisons, _ = compare_pairs(tmp_path, ["factor_acc"])
 
     comparison = comparisons["factor_acc", "org/a", "org/b"]
-    assert comparison["#A - B"] == "+0.0"
-    assert comparison["#p"] == "1.000"
+    assert comparison["A - B"] == "+0.0"
+    assert comparison["p"] == "1.000"
 
 
 @pytest.mark.parametrize(
