@@ -163,51 +163,45 @@ def test_rows_and_scores_have_a_short_display(task_results):
 
 
 def test_counts_and_bounds_are_fields_of_a_score(task_results):
-    """ "unscored" as a score of its own would be read as a result."""
+    """In a list of scores, a reader would take the number of unscored rows for a result."""
     names = {score["score"] for score in task_results.scores()}
 
     assert {"acc", "bits_per_byte", "pairwise_acc"} <= names
     assert names.isdisjoint({"factor_acc_worst", "unscored", "truncated"})
 
 
-@pytest.fixture
-def run_on_files(tmp_path):
-    """Run the same task as ``task_results`` with files for its results, and return the results."""
-    return api.run(
-        ["sample_factor"],
-        "hf-tree",
-        tmp_path / "out",
-        model_args={"pretrained": LARGER},
-        limit=12,
-    )
+def run_on_files(folder):
+    """Run the model on the first 12 rows of the sample of FACTOR, with a folder for the results."""
+    model_args = {"pretrained": LARGER}
+    return api.run(["sample_factor"], "hf-tree", folder, model_args=model_args, limit=12)
 
 
-def test_files_of_a_run_are_read_as_its_results(run_on_files, tmp_path):
+def test_files_of_a_run_are_read_as_its_results(tmp_path):
     """A user may read results a week later and go on as if they were new."""
-    assert api.read_results(tmp_path / "out") == run_on_files
+    results = run_on_files(tmp_path / "out")
+
+    assert api.read_results(tmp_path / "out") == results
 
 
-def test_a_run_on_files_has_the_results_of_an_evaluation_in_memory(run_on_files, task_results):
-    """A user may switch between the two without a change of the figures.
+def test_a_run_on_files_has_the_results_of_an_evaluation_in_memory(model, tmp_path):
+    """A user may switch between the two without a change of the figures."""
+    in_memory = api.evaluate(model, ["sample_factor"], limit=12)
 
-    A run keeps answers batch by batch, and other batches round in another way.
-    """
-    rows_on_files = run_on_files.rows()
-    rows_in_memory = task_results.rows()
-    scores_on_files = [score["value"] for score in run_on_files.scores()]
-    scores_in_memory = [score["value"] for score in task_results.scores()]
+    on_files = run_on_files(tmp_path / "out")
 
-    margins_in_memory = [row["margin"] for row in rows_in_memory]
-    assert [row["doc"] for row in rows_on_files] == [row["doc"] for row in rows_in_memory]
-    assert [row["margin"] for row in rows_on_files] == pytest.approx(margins_in_memory, abs=1e-5)
-    assert scores_on_files == pytest.approx(scores_in_memory, rel=1e-5)
+    # The two make other batches of the rows, which round in another way.
+    margins = [row["margin"] for row in in_memory.rows()]
+    scores = [score["value"] for score in in_memory.scores()]
+    assert [row["doc"] for row in on_files.rows()] == [row["doc"] for row in in_memory.rows()]
+    assert [row["margin"] for row in on_files.rows()] == pytest.approx(margins, abs=1e-5)
+    assert [score["value"] for score in on_files.scores()] == pytest.approx(scores, rel=1e-5)
 
 
-def test_run_does_not_change_process_arguments(request):
+def test_run_does_not_change_process_arguments(tmp_path):
     """lm_eval reads ``sys.argv``, which a run therefore replaces for a while."""
     arguments = list(sys.argv)
 
-    request.getfixturevalue("run_on_files")
+    run_on_files(tmp_path / "out")
 
     assert sys.argv == arguments
 
@@ -222,7 +216,7 @@ def results_with_unscored_rows(model, sample_rows):
 
 
 def test_rows_without_a_score_have_a_reason(results_with_unscored_rows):
-    """The fixture leaves the second and the third row without one of their choices."""
+    """The second and the third of the three rows have an empty contradiction."""
     reasons = [row["unscored"] for row in results_with_unscored_rows.rows()]
 
     assert reasons == [

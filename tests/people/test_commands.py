@@ -56,10 +56,9 @@ def test_agreement_is_printed_with_published_figures(agree_command, capsys):
 
     assert exit_code == 0
     output = " ".join(capsys.readouterr().out.split())
-    assert "segment all" in output
-    assert "segment science" in output
-    assert "Ana again" in output
-    assert "(people together) (judge)" in output
+    assert "segment all Ana Ben" in output  # agreement of two people on all items
+    assert "segment all Ana Ana again" in output  # and of one person with herself
+    assert "segment science (people together) (judge)" in output  # and in a domain
     assert "91.3" in output  # a published figure
     assert "Shares count items by their weights" in output
 

@@ -63,17 +63,24 @@ def test_means_equal_numpys(random_responses, model, score):
     assert judge_mean.value == pytest.approx(np.mean(judge_scores))
 
 
-def test_responses_of_a_model_are_counted(random_responses):
+def test_responses_of_a_model_are_counted():
     """A correlation of few responses means little."""
-    measures = compare(random_responses)
+    response = Response("a", people_scores={"factscore": 1.0}, judge_scores={"factscore": 0.5})
+    other_response = Response("b", {"factscore": 1.0}, {"factscore": 0.5})
 
-    assert measures["means", ("a", "judge"), "responses"].value == 30
+    measures = compare([response, response, response, other_response])
+
+    assert measures["means", ("a", "judge"), "responses"].value == 3
 
 
 def test_only_responses_scored_by_both_people_and_judge_count():
     """A mean over other responses could differ for that reason alone."""
-    scored_by_both = Response("m", {"factscore": 1.0}, {"factscore": 0.5, "d_factscore": 0.5})
-    scored_by_judge = Response("m", {}, {"factscore": 0.0})
+    scored_by_both = Response(
+        "m",
+        people_scores={"factscore": 1.0},
+        judge_scores={"factscore": 0.5, "d_factscore": 0.5},
+    )
+    scored_by_judge = Response("m", people_scores={}, judge_scores={"factscore": 0.0})
 
     measures = compare([scored_by_both, scored_by_judge])
 
@@ -97,7 +104,7 @@ def test_correlation_of_two_pairs_or_a_constant_is_undefined(pairs):
 
 
 def test_correlation_of_three_pairs_has_no_interval():
-    """Fisher's interval divides by the square root of the number of pairs less three."""
+    """Fisher's interval divides by the square root of the number of pairs minus 3, here by 0."""
     correlation = correlate([(0, 0), (1, 1), (2, 2)])
 
     assert correlation.value == pytest.approx(1.0)

@@ -21,7 +21,10 @@ from tests.report.results import write_results
 
 @pytest.fixture(scope="module")
 def pool(runs):
-    """Return the 24 answers that people can be asked about, 12 of each of two models."""
+    """Return the 24 answers that people can be asked about, 12 of each of two models.
+
+    The judge found errors in 8 of them and none in 12, and has no verdict on 4.
+    """
     return read_pool([runs], "gen")
 
 
@@ -100,12 +103,12 @@ def test_strata_get_equal_shares_and_small_strata_are_drawn_completely(pool):
     units_of_stratum = {stratum.name: stratum.units for stratum in key.strata}
     drawn_of_stratum = {stratum.name: stratum.drawn for stratum in key.strata}
     assert units_of_stratum == {"unscored": 4, "has errors": 8, "no error": 12}
-    # A third of 14 is more than the 4 unscored units, so the other strata share the other 10.
+    # A third of 14 would be more than 4. So all 4 are drawn, and the other strata share 10 units.
     assert drawn_of_stratum == {"unscored": 4, "has errors": 5, "no error": 5}
 
 
 def test_probabilities_and_weights_follow_from_the_strata(pool):
-    """The weights of all drawn answers add up to the number of answers that they stand for."""
+    """Of 4, 8 and 12 answers, the sheet has 4, 5 and 5. A weight is one over the probability."""
     key = make_sheet(pool, rows=14, stratify=("verdict",)).key
 
     probabilities = {item.stratum: item.probability for item in key.items}

@@ -13,19 +13,21 @@ from lm_factuality.sample.quickstart import compare_with_truth, read_truth
 from tests.conftest import TASKS
 
 SAMPLE = TASKS / "sample"
-NAMES = ("sample_ambigbio.json", "sample_ambigbio_generations.json", "sample_ambigbio_truth.jsonl")
+QUESTIONS = "sample_ambigbio.json"
+GENERATIONS = "sample_ambigbio_generations.json"
+TRUTH = "sample_ambigbio_truth.jsonl"
 
 
 @pytest.fixture(scope="module")
 def written_biographies():
     """Return the committed biographies with the truth about each claim."""
-    return read_biographies(SAMPLE / NAMES[2])
+    return read_biographies(SAMPLE / TRUTH)
 
 
 @pytest.fixture(scope="module")
 def generations():
     """Return the responses that the committed file has, one for each biography."""
-    return read_generations([SAMPLE / NAMES[1]])
+    return read_generations([SAMPLE / GENERATIONS])
 
 
 def judge_with_all_knowledge(generation, biography):
@@ -64,7 +66,7 @@ def judged(generations, written_biographies):
 @pytest.fixture(scope="module")
 def truth():
     """Return the true scores of the committed biographies."""
-    return read_truth(SAMPLE / NAMES[2])
+    return read_truth(SAMPLE / TRUTH)
 
 
 def test_seed_reproduces_the_committed_files(tmp_path):
@@ -72,7 +74,7 @@ def test_seed_reproduces_the_committed_files(tmp_path):
     num_biographies = write_biographies(build_world(0), tmp_path)
 
     assert num_biographies > 80
-    for name in NAMES:
+    for name in (QUESTIONS, GENERATIONS, TRUTH):
         assert (tmp_path / name).read_bytes() == (SAMPLE / name).read_bytes(), (
             f"run: make sample ({name} is stale)"
         )
@@ -88,9 +90,11 @@ def test_a_judge_that_knows_everything_agrees_with_the_truth(judged, truth):
 
 
 def test_a_biography_without_a_truth_is_refused(judged, truth):
-    """The first truth is left out here. The means of the others would be of other biographies."""
+    """A mean of the others would be of other biographies than the judge's."""
+    truth_without_the_first = truth[1:]
+
     with pytest.raises(DataError, match="found no truth about it"):
-        compare_with_truth(judged, truth[1:])
+        compare_with_truth(judged, truth_without_the_first)
 
 
 def test_truth_file_in_another_format_is_refused(tmp_path):

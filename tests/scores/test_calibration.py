@@ -66,12 +66,13 @@ def test_interval_contains_the_error_of_a_very_large_sample(num_documents, logit
     """The error of 100,000 choices stands for the true error. A calibrated model's is 0."""
     random = np.random.default_rng(4)
     probabilities, is_true, _ = draw_choices(random, 100_000, logit_factor)
-    truth = 0.0 if logit_factor == 1 else calibration_error(probabilities, is_true)
+    true_error = 0.0 if logit_factor == 1 else calibration_error(probabilities, is_true)
 
     hits = []
     for _ in range(300):
-        interval = calibration_interval(*draw_choices(random, num_documents, logit_factor))
-        hits.append(interval.low <= truth <= interval.high)
+        probabilities, is_true, documents = draw_choices(random, num_documents, logit_factor)
+        interval = calibration_interval(probabilities, is_true, documents)
+        hits.append(interval.low <= true_error <= interval.high)
 
     # The interval contains the truth in 93% of samples. 0.90 is two standard errors less.
     assert np.mean(hits) > 0.90
@@ -80,9 +81,11 @@ def test_interval_contains_the_error_of_a_very_large_sample(num_documents, logit
 def test_measured_error_of_a_calibrated_model_may_exceed_its_interval():
     """The measured error is never below 0, so chance alone makes it positive."""
     random = np.random.default_rng(0)
-    drawn = [draw_choices(random, 100) for _ in range(100)]
 
-    intervals = [calibration_interval(*choices) for choices in drawn]
+    intervals = []
+    for _ in range(100):
+        probabilities, is_true, documents = draw_choices(random, num_documents=100, logit_factor=1)
+        intervals.append(calibration_interval(probabilities, is_true, documents))
 
     assert np.mean([interval.low == 0 for interval in intervals]) > 0.9
     assert min(interval.high for interval in intervals) > 0
@@ -90,11 +93,12 @@ def test_measured_error_of_a_calibrated_model_may_exceed_its_interval():
 
 def test_interval_of_many_overconfident_choices_is_narrow_and_excludes_zero():
     """An interval that always contained 0 would never show that a model is overconfident."""
-    choices = draw_choices(np.random.default_rng(0), 2000, logit_factor=2.0)
+    random = np.random.default_rng(0)
+    probabilities, is_true, documents = draw_choices(random, num_documents=2000, logit_factor=2.0)
 
-    interval = calibration_interval(*choices)
+    interval = calibration_interval(probabilities, is_true, documents)
 
-    error = calibration_error(*choices[:2])
+    error = calibration_error(probabilities, is_true)
     assert error - 0.02 < interval.low < error < interval.high < error + 0.02
 
 
@@ -121,7 +125,8 @@ def test_error_of_answers_0_and_1_has_the_interval_of_the_share_wrong():
 
 def test_copied_choices_within_documents_leave_the_interval_unchanged():
     """If rows counted as independent, twice as many would give a narrower interval."""
-    probabilities, is_true, documents = draw_choices(np.random.default_rng(1), 40)
+    random = np.random.default_rng(1)
+    probabilities, is_true, documents = draw_choices(random, num_documents=40)
 
     interval = calibration_interval(
         np.repeat(probabilities, 2), np.repeat(is_true, 2), np.repeat(documents, 2).tolist()
@@ -132,7 +137,8 @@ def test_copied_choices_within_documents_leave_the_interval_unchanged():
 
 
 def test_without_clusters_each_choice_is_independent():
-    probabilities, is_true, _ = draw_choices(np.random.default_rng(1), 40)
+    random = np.random.default_rng(1)
+    probabilities, is_true, _documents = draw_choices(random, num_documents=40)
 
     interval = calibration_interval(probabilities, is_true)
 
@@ -178,23 +184,26 @@ def test_calibration_error_without_probabilities_is_undefined(probabilities):
 def test_standard_error_agrees_with_a_bootstrap_over_documents(logit_factor):
     """The bootstrap draws documents anew, as another sample of the benchmark would."""
     random = np.random.default_rng(2)
-    probabilities, is_true, documents = draw_choices(random, 60, logit_factor)
+    probabilities, is_true, documents = draw_choices(
+        random, num_documents=60, logit_factor=logit_factor, rows_per_document=10
+    )
 
     stderr = calibration_stderr(probabilities, is_true, documents)
 
-    # One line for each document.
-    table = np.arange(600).reshape(60, 10)
+    choices_of_document = np.arange(60 * 10).reshape(60, 10)
     errors = []
     for _ in range(1000):
-        drawn = table[random.integers(0, 60, 60)].ravel()
+        drawn_documents = random.integers(0, 60, size=60)
+        drawn = choices_of_document[drawn_documents].ravel()
         errors.append(calibration_error(probabilities[drawn], is_true[drawn]))
     assert stderr == pytest.approx(np.std(errors), rel=0.15)
 
 
 def test_the_interval_does_not_depend_on_the_order_of_choices():
     """Runs may write their samples in another order."""
-    probabilities, is_true, documents = draw_choices(np.random.default_rng(3), 30)
-    order = np.random.default_rng(0).permutation(300)
+    random = np.random.default_rng(3)
+    probabilities, is_true, documents = draw_choices(random, num_documents=30, rows_per_document=10)
+    order = random.permutation(30 * 10)
 
     interval = calibration_interval(
         probabilities[order], is_true[order], [documents[index] for index in order]
@@ -205,8 +214,10 @@ def test_the_interval_does_not_depend_on_the_order_of_choices():
 
 def test_constant_logit_error_is_detected_as_miscalibration():
     """Probabilities of one half become 73%, so the error is far above 5% in the middle bins."""
-    probabilities, is_true, documents = draw_choices(np.random.default_rng(5), 100)
+    random = np.random.default_rng(5)
+    probabilities, is_true, documents = draw_choices(random, num_documents=100)
+    raised_probabilities = expit(logit(probabilities) + 1)
 
-    interval = calibration_interval(expit(logit(probabilities) + 1), is_true, documents)
+    interval = calibration_interval(raised_probabilities, is_true, documents)
 
     assert interval.low > 0.05

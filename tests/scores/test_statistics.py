@@ -41,16 +41,17 @@ def test_clusters_of_one_row_give_the_ordinary_standard_error():
 def test_the_standard_error_agrees_with_a_bootstrap_over_clusters():
     """Rows of a cluster share a rate, so the error is larger than that of 900 independent rows."""
     random = np.random.default_rng(1)
-    rates = random.uniform(0.1, 0.9, 300)
-    clusters = random.integers(0, 300, 900)
-    values = (random.random(900) < rates[clusters]).astype(float)
-    sums = np.bincount(clusters, values, 300)
-    sizes = np.bincount(clusters, minlength=300)
-    draws = random.multinomial(300, np.full(300, 1 / 300), size=4000)
-    means = (draws @ sums) / (draws @ sizes)
+    rate_of_cluster = random.uniform(0.1, 0.9, size=300)
+    clusters = random.integers(0, 300, size=900)
+    values = (random.random(900) < rate_of_cluster[clusters]).astype(float)
 
     stderr = clustered_stderr(outcomes_of(values, clusters))
 
+    sum_of_cluster = np.bincount(clusters, values, minlength=300)
+    rows_of_cluster = np.bincount(clusters, minlength=300)
+    # How often each cluster is drawn in each of 4000 repetitions.
+    draws = random.multinomial(300, np.full(300, 1 / 300), size=4000)
+    means = (draws @ sum_of_cluster) / (draws @ rows_of_cluster)
     assert stderr == pytest.approx(np.std(means), rel=0.05)
 
 
