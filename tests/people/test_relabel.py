@@ -165,7 +165,7 @@ def test_people_can_decide_a_sample_without_verdict():
 def test_refusal_has_no_items_and_stays_unchanged():
     """A refusal is counted by rules, which need no judge."""
     task = task_of("felm_gen")
-    refusal = refusal_sample(1)
+    refusal = refusal_sample(number=1)
 
     assert items_of(task, refusal) == []
     assert relabel(task, refusal, {}) == refusal

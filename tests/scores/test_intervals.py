@@ -42,15 +42,7 @@ def detections(tp=0, fp=0, fn=0, tn=0):
     return [tp, fp, fn, tn]
 
 
-# Six responses.
-COUNTS = [
-    detections(tp=2, fn=1, tn=3),
-    detections(tp=1, fp=1, tn=2),
-    detections(fn=2, tn=1),
-    detections(tp=3, tn=4),
-    detections(tp=1, fn=1),
-    detections(fp=1, tn=5),
-]
+TWO_RESPONSES = [detections(tp=2, fp=1, fn=1, tn=3), detections(tp=1, fp=1, fn=2, tn=2)]
 
 
 def is_close(interval, expected):
@@ -268,36 +260,37 @@ def test_interval_of_counts_equals_the_interval_of_single_segments():
 
 def test_f1_interval_follows_from_the_interval_of_a_share():
     """F1 is 2 J / (1 + J) for the share J = tp / (tp + fp + fn)."""
-    tp, fp, fn, _ = np.transpose(COUNTS)
-    low, high = ratio_interval(tp, tp + fp + fn)
+    counts = [detections(tp=2, fn=1), detections(tp=1, fp=1), detections(tp=3, fn=2)]
 
-    interval = f1_interval(COUNTS)
+    interval = f1_interval(counts)
 
+    low, high = ratio_interval([2, 1, 3], [2 + 1, 1 + 1, 3 + 2])
     assert is_close(interval, (2 * low / (1 + low), 2 * high / (1 + high)))
 
 
 def test_precision_is_a_share_of_flags_and_recall_of_errors():
-    tp, fp, fn, _ = np.transpose(COUNTS)
-    flagged = tp + fp
-    errors = tp + fn
+    counts = [detections(tp=2, fn=1), detections(tp=1, fp=1), detections(tp=3, fn=2)]
 
-    assert precision_interval(COUNTS) == ratio_interval(tp, flagged)
-    assert recall_interval(COUNTS) == ratio_interval(tp, errors)
+    found, flagged, errors = [2, 1, 3], [2, 2, 3], [3, 1, 5]
+    assert precision_interval(counts) == ratio_interval(found, flagged)
+    assert recall_interval(counts) == ratio_interval(found, errors)
 
 
 def test_the_accuracy_is_the_share_of_all_decisions_that_are_right():
-    tp, fp, fn, tn = np.transpose(COUNTS)
+    counts = [detections(tp=2, fn=1, tn=3), detections(tp=1, fp=1, tn=2), detections(fn=2, tn=1)]
 
-    assert accuracy_interval(COUNTS) == ratio_interval(tp + tn, tp + fp + fn + tn)
+    right_decisions, all_decisions = [5, 3, 1], [6, 4, 3]
+    assert accuracy_interval(counts) == ratio_interval(right_decisions, all_decisions)
 
 
 def test_response_with_only_true_negatives_changes_no_interval():
     """Precision, recall and F1 are made of the other three counts."""
-    counts = [*COUNTS, detections(tn=7)]
+    counts = [detections(tp=2, fn=1), detections(tp=1, fp=1), detections(tp=3, fn=2)]
+    more_counts = [*counts, detections(tn=7)]
 
-    assert f1_interval(counts) == f1_interval(COUNTS)
-    assert precision_interval(counts) == precision_interval(COUNTS)
-    assert recall_interval(counts) == recall_interval(COUNTS)
+    assert f1_interval(more_counts) == f1_interval(counts)
+    assert precision_interval(more_counts) == precision_interval(counts)
+    assert recall_interval(more_counts) == recall_interval(counts)
 
 
 def newcombes_interval_of_a_sum(first, first_interval, second, second_interval):
@@ -518,11 +511,12 @@ def test_interval_contains_the_mean_and_stays_within_the_bounds(rows, bounds):
     """Only rows of fewer than two documents may have no interval."""
     low, high = bounds
     values = [low + (high - low) * share for share, _, _ in rows]
+    documents = [document for _, _, document in rows]
 
-    interval = mean_interval(values, [cluster for _, _, cluster in rows], low, high)
+    interval = mean_interval(values, documents, low, high)
 
     if interval is None:
-        assert len({cluster for _, _, cluster in rows}) < 2
+        assert len(set(documents)) < 2
     else:
         mean = sum(values) / len(values)
         assert low <= interval.low <= mean + 1e-9
@@ -536,8 +530,9 @@ def test_the_interval_of_a_difference_stays_within_the_bounds(rows, bounds):
     low, high = bounds
     first = [low + (high - low) * share for share, _, _ in rows]
     second = [low + (high - low) * share for _, share, _ in rows]
+    clusters = [cluster for _, _, cluster in rows]
 
-    interval = difference_interval(first, second, [row[2] for row in rows], low, high)
+    interval = difference_interval(first, second, clusters, low, high)
 
     if interval is not None:
         assert low - high <= interval.low < interval.high <= high - low
@@ -602,8 +597,8 @@ def test_rows_of_one_document_have_no_interval():
         pytest.param([detections(tp=1, fp=1, fn=1, tn=1)], id="one response"),
         pytest.param([detections()] * 3, id="no counts"),
         pytest.param([detections(tn=5)] * 3, id="nothing to find"),
-        pytest.param([detections(tp=math.nan, fp=1, fn=1, tn=1), *COUNTS], id="NaN"),
-        pytest.param([detections(tp=math.inf, fp=1, fn=1, tn=1), *COUNTS], id="infinite"),
+        pytest.param([detections(tp=math.nan), *TWO_RESPONSES], id="NaN"),
+        pytest.param([detections(tp=math.inf), *TWO_RESPONSES], id="infinite"),
     ],
 )
 def test_counts_without_a_defined_score_have_no_interval(function, counts):
@@ -617,7 +612,7 @@ def test_counts_without_a_defined_score_have_no_interval(function, counts):
         pytest.param([], id="no response"),
         pytest.param([detections(tp=1, fp=1, fn=1, tn=1)], id="one response"),
         pytest.param([detections(tn=5)] * 3, id="nothing to find"),
-        pytest.param([detections(tp=math.nan, fp=1, fn=1, tn=1), *COUNTS], id="NaN"),
+        pytest.param([detections(tp=math.nan), *TWO_RESPONSES], id="NaN"),
     ],
 )
 def test_sums_without_a_defined_score_have_no_interval(counts):

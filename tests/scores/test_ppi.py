@@ -166,7 +166,7 @@ def test_strata_are_weighted_by_units_and_not_by_labels():
     is_labelled = np.zeros(1000, bool)
     is_labelled[:20] = True
     is_labelled[900:920] = True
-    units = make_units(np.zeros(1000), people, is_labelled, strata=strata)
+    units = make_units(judged=np.zeros(1000), people=people, is_labelled=is_labelled, strata=strata)
 
     estimate = correct_by_labels(units, ratio, low=0, high=1)
 
@@ -179,8 +179,9 @@ def test_cluster_members_count_as_dependent():
     people = np.repeat(np.random.default_rng(4).binomial(1, 0.5, 100), 10).astype(float)
     is_labelled = np.arange(1000) % 10 < 5
     clusters = np.repeat(np.arange(100), 10)
-    independent_units = make_units(np.zeros(1000), people, is_labelled)
-    clustered_units = make_units(np.zeros(1000), people, is_labelled, clusters)
+    judged = np.zeros(1000)
+    independent_units = make_units(judged, people, is_labelled)
+    clustered_units = make_units(judged, people, is_labelled, clusters=clusters)
 
     if_independent = correct_by_labels(independent_units, ratio, low=0, high=1)
     if_clustered = correct_by_labels(clustered_units, ratio, low=0, high=1)
