@@ -73,11 +73,11 @@ each_case = pytest.mark.parametrize("case", REFERENCE["cases"], ids=lambda case:
 
 
 @each_case
-@pytest.mark.parametrize("place", [0, 1, 2], ids=["lambda 0", "lambda 0.5", "lambda 0.9"])
-def test_corrected_mean_equals_that_of_ppi_python(case, place):
+@pytest.mark.parametrize("reference_lambda", [0.0, 0.5, 0.9])
+def test_corrected_mean_equals_that_of_ppi_python(case, reference_lambda):
     """ppi-python is by the authors of the method, and computed ``ppi_reference.json``."""
-    reference = case["given"][place]
-    judge_weight = judge_weight_of(case, reference["lambda"])
+    (reference,) = [result for result in case["given"] if result["lambda"] == reference_lambda]
+    judge_weight = judge_weight_of(case, reference_lambda)
 
     estimate = correct_by_labels(reference_units(case), ratio, judge_weight=judge_weight)
 
