@@ -54,12 +54,12 @@ def test_every_pair_of_models_is_compared_on_their_shared_rows(tmp_path):
 
     comparisons, _ = compare_pairs(tmp_path, ["factor_acc"])
 
-    num_rows_by_pair = {pair: comparison["rows"] for pair, comparison in comparisons.items()}
-    assert num_rows_by_pair == {
-        ("factor_acc", "org/a", "org/b"): "80",
-        ("factor_acc", "org/a", "org/c"): "80",
-        ("factor_acc", "org/b", "org/c"): "80",
-    }
+    assert list(comparisons) == [
+        ("factor_acc", "org/a", "org/b"),
+        ("factor_acc", "org/a", "org/c"),
+        ("factor_acc", "org/b", "org/c"),
+    ]
+    assert {comparison["rows"] for comparison in comparisons.values()} == {"80"}
 
 
 def test_a_note_explains_which_difference_can_be_detected(tmp_path):
