@@ -116,7 +116,7 @@ def _existing_folder_of(pattern: Path) -> Path:
 
 
 def _files_by_id(paths: Iterable[Path], folder: Path) -> dict[str, Path]:
-    """Return those paths that are files by their id, i.e. their path from a folder."""
+    """Return the files among some paths. The id of a file is its path within a folder."""
     files = {}
     for path in paths:
         if path.is_file():

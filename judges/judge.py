@@ -656,9 +656,9 @@ class _RequestBatch:
         return len(requests)
 
     def _send(self, requests: Mapping[str, Request]) -> None:
-        """Have the backend answer requests, and keep each answer as it arrives.
+        """Have the backend answer requests, and save each answer as it arrives.
 
-        After Ctrl-C, the answers to calls that were under way are kept too, because they are paid
+        After Ctrl-C, the answers to calls that were under way are saved too, because they are paid
         for.
 
         Args:
@@ -666,24 +666,24 @@ class _RequestBatch:
 
         Raises:
             BackendDownError: The backend failed, or left requests without an answer.
-            KeyboardInterrupt: The user pressed Ctrl-C. Answers that had arrived are kept.
+            KeyboardInterrupt: The user pressed Ctrl-C. Answers that had arrived are saved.
         """
         keys = list(requests)
-        arrivals = self.backend.answer(list(requests.values()))
-        last_arrival: NumberedAnswer | None = None
+        answers = self.backend.answer(list(requests.values()))
+        last_answer: NumberedAnswer | None = None
         try:
-            for last_arrival in arrivals:
-                self._keep(last_arrival, keys)
+            for last_answer in answers:
+                self._save_answer(last_answer, keys)
         except KeyboardInterrupt as interrupt:
-            # The interrupt may have come while the last answer was being kept.
-            if last_arrival is not None:
-                self._keep(last_arrival, keys)
-            for late_arrival in _answers_after_interrupt(arrivals, interrupt):
-                self._keep(late_arrival, keys)
+            # The interrupt may have come while the last answer was being saved.
+            if last_answer is not None:
+                self._save_answer(last_answer, keys)
+            for late_answer in _answers_after_interrupt(answers, interrupt):
+                self._save_answer(late_answer, keys)
             raise
         finally:
-            if isinstance(arrivals, Generator):
-                arrivals.close()
+            if isinstance(answers, Generator):
+                answers.close()
 
         num_unanswered = len(self.missing.keys() & requests.keys())
         if num_unanswered:
@@ -692,14 +692,16 @@ class _RequestBatch:
                 " without an answer"
             )
 
-    def _keep(self, arrival: NumberedAnswer, keys: Sequence[str]) -> None:
-        """Store an answer, and take its request off the missing ones.
+    def _save_answer(self, numbered_answer: NumberedAnswer, keys: Sequence[str]) -> None:
+        """Store the answer to a request, which is then no longer missing.
+
+        Saving an answer twice changes nothing.
 
         Args:
-            arrival: The answer, with the number of its request from 0. It may be kept already.
+            numbered_answer: The answer, with the number of its request counted from 0.
             keys: The keys of the requests that were sent, in order.
         """
-        number, answer = arrival
+        number, answer = numbered_answer
         key = keys[number]
         # Another process may have stored an answer first. All then use that one.
         self.answers[key] = self.store.put(key, answer, self.backend.identity)

@@ -138,10 +138,11 @@ class Score:
         """
         if not self.label.endswith("@K"):
             return self
-        first_numbers = set(map(first_k, metadata_of_runs))
-        if len(first_numbers) != 1 or None in first_numbers:
+        distinct_k = list(set(map(first_k, metadata_of_runs)))
+        runs_agree = len(distinct_k) == 1 and distinct_k[0] is not None
+        if not runs_agree:
             return self
-        return replace(self, label=f"{self.label.removesuffix('K')}{first_numbers.pop()}")
+        return replace(self, label=f"{self.label.removesuffix('K')}{distinct_k[0]}")
 
     def worst_and_best(self) -> tuple[Score, ...]:
         """Return two scores: this one if all unscored items were wrong, and if all were right.

@@ -135,15 +135,16 @@ def _answer_group(lm: LM, requests: Sequence[Instance], disable_tqdm: bool) -> S
     continuation, and a model without a tokenizer generates texts.
     """
     questions = [WordQuestion(*request.args) for request in requests]
-    _, _, method, generation_kwargs, thinking_tokens = questions[0]
+    # All questions have the method and the options of the first one.
+    first = questions[0]
     if has_class_named(lm, "TemplateAPI"):
-        server = _AnswerServer(lm, generation_kwargs, thinking_tokens)
+        server = _AnswerServer(lm, first.generation_kwargs, first.thinking_tokens)
         with reported_requests(lm, len(questions), "texts"):
-            return server.answer(questions, method)
+            return server.answer(questions, first.method)
 
     # A model must split texts into tokens to score a given word.
     can_score = isinstance(lm, TemplateLM) and getattr(lm, "tokenizer", None) is not None
-    if method == "logprobs" or (method == "auto" and can_score):
+    if first.method == "logprobs" or (first.method == "auto" and can_score):
         return _answers_by_likelihood(lm, requests, disable_tqdm)
     return _answers_by_generation(lm, requests)
 

@@ -9,7 +9,7 @@ import math
 import threading
 import time
 from collections.abc import Callable, Iterator
-from contextlib import AbstractContextManager, contextmanager, nullcontext
+from contextlib import AbstractContextManager, ExitStack, contextmanager, nullcontext
 from dataclasses import dataclass
 from typing import Any
 
@@ -73,16 +73,21 @@ def _counted_passes(lm: LM, progress: "_RequestProgress") -> AbstractContextMana
 
 @contextmanager
 def _counted_answers(lm: LM, progress: "_RequestProgress") -> Iterator[None]:
-    """Count the answers that a model reports within a ``with`` block."""
+    """Count the answers of a model within a ``with`` block.
+
+    lm_eval's models pass each answer to their cache. hf-tree calls ``count_answered`` besides,
+    since it works on many requests together, and has all answers only at the end.
+    """
     add_to_cache = lm.cache_hook.add_partial
 
     def count_and_add_to_cache(*answer: object) -> None:
         progress.count_answers(1)
         add_to_cache(*answer)
 
-    # hf-tree computes the answers to many requests together, and reports parts of them before.
-    parts = {"count_answered": progress.count_answers} if hasattr(lm, "count_answered") else {}
-    with replaced(lm.cache_hook, add_partial=count_and_add_to_cache), replaced(lm, **parts):
+    with ExitStack() as stack:
+        stack.enter_context(replaced(lm.cache_hook, add_partial=count_and_add_to_cache))
+        if hasattr(lm, "count_answered"):
+            stack.enter_context(replaced(lm, count_answered=progress.count_answers))
         yield
 
 

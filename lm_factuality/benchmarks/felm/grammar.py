@@ -613,19 +613,19 @@ def _units_of(match: re.Match[str], num_units: int) -> frozenset[int]:
     return frozenset() if match["other"] else _numbers_in(match[0], num_units)
 
 
-def _numbers_in(ids: str, num_units: int = 0) -> frozenset[int]:
-    """Return the numbers in a list of units.
+def _numbers_in(unit_list: str, num_units: int = 0) -> frozenset[int]:
+    """Return the numbers of the units that a text lists.
 
     Example:
         ``Segments 2, 4-6`` → ``{2, 4, 5, 6}``
 
     Args:
-        ids: The list.
-        num_units: The number of units. A range that ends above it, such as ``1-1902``, gives only
-            its two ends.
+        unit_list: The text.
+        num_units: The number of units. Of a range that ends above it, such as ``1-1902``, only the
+            two ends count.
     """
     units = set[int]()
-    for first_digits, last_digits in _PATTERNS["each_range"].findall(ids):
+    for first_digits, last_digits in _PATTERNS["each_range"].findall(unit_list):
         first = int(first_digits[:_MAX_DIGITS])
         # A single number is a range of one.
         last = int((last_digits or first_digits)[:_MAX_DIGITS])
